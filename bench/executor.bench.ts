@@ -1,0 +1,261 @@
+/**
+ * What does the launcher cost? The same four programs bare, in its boxes, and in bubblewrap's where that is installed:
+ * one at a time and two, hot and after 25 ms of idleness, with the CPU that all of it took. And what do the speed-ups
+ * save: whole executions, compiler included, over bare compilers. Each answer is checked; the ways take turns, so that
+ * all of them see the same machine.
+ */
+import { execFile, execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { createBare } from './support/bare.ts';
+import { openBox } from './support/box.ts';
+import { programs, source } from './support/programs.ts';
+import { against, type Measure, publish } from './support/report.ts';
+import { median, quantile } from './support/stats.ts';
+
+const exec = promisify(execFile);
+const ROUNDS = 3;
+const IDLE_MS = 25;
+const LANES = 2;
+
+type Sample = { ms: number[]; all_s: number; cpu_ms: number };
+type Way = (lanes: number, count: number, idle_ms: number) => Promise<Sample>;
+type Subject = {
+  name: string;
+  /** of one round, hot */
+  count: number;
+  expected: string;
+  argv: string[];
+};
+
+const folder = mkdtempSync(join(tmpdir(), 'runledger-bench-'));
+const tool = join(folder, 'bare');
+execFileSync('cc', ['-O2', '-o', tool, join(import.meta.dirname, 'support/bare.c')]);
+const box = await openBox();
+const floor = createBare();
+let number = 0;
+
+/** The same files for every way: compiled once, by the bare compilers. */
+function prepare(): Subject[] {
+  const at = (name: string) => join(import.meta.dirname, 'programs', name);
+  copyFileSync(at('hello.py'), join(folder, 'main.py'));
+  execFileSync('g++', ['-O2', '-std=gnu++17', '-o', join(folder, 'main'), at('hello.cpp')]);
+  execFileSync('javac', ['-d', folder, at('Hello.java')]);
+  execFileSync('jar', [
+    '--create',
+    '--no-manifest',
+    '--file',
+    join(folder, 'program.jar'),
+    '-C',
+    folder,
+    'Hello.class',
+  ]);
+  box.store(folder, ['main', 'program.jar', 'main.py']);
+  const java = [join(box.java_home, 'bin/java'), '-XX:+UseG1GC', '-XX:-UsePerfData', '-cp'];
+  return [
+    { name: '/bin/true', count: 400, expected: '', argv: ['/bin/true'] },
+    {
+      name: 'Python',
+      count: 100,
+      expected: 'hello\n',
+      argv: ['/usr/bin/python3', '-I', '/load/main.py'],
+    },
+    { name: 'C++, compiled', count: 300, expected: 'hello\n', argv: ['/load/main'] },
+    {
+      name: 'Java, compiled',
+      count: 40,
+      expected: 'hello\n',
+      argv: [...java, '/load/program.jar', 'Hello'],
+    },
+  ];
+}
+
+async function compare(subject: Subject): Promise<Measure[]> {
+  const here = subject.argv.map((word) => word.replace('/load/', `${folder}/`));
+  const ways: [string, Way][] = [
+    ['bare', driven(here, subject.expected)],
+    ['launcher', boxed(subject)],
+  ];
+  if (existsSync('/usr/bin/bwrap'))
+    ways.push(['bubblewrap', driven([...bubblewrap(), ...subject.argv], subject.expected)]);
+  const found = new Map<string, Figures>();
+  for (const [name, way] of ways) await way(1, 10, 0).then(() => found.set(name, new Figures()));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, way] of ways) await found.get(name)!.add(way, subject.count);
+  }
+  const bare = found.get('bare')!;
+  return [...found].flatMap(([name, figures]) =>
+    name === 'bare'
+      ? []
+      : figures.over(
+          bare,
+          `${subject.name}, ${name}`,
+          subject.name === '/bin/true' && name === 'launcher',
+        ),
+  );
+}
+
+class Figures {
+  readonly hot: Sample[] = [];
+  readonly two: Sample[] = [];
+  readonly idle: Sample[] = [];
+
+  async add(way: Way, count: number): Promise<void> {
+    this.hot.push(await way(1, count, 0));
+    this.two.push(await way(LANES, count * LANES, 0));
+    this.idle.push(await way(1, Math.ceil(count / 4), IDLE_MS));
+  }
+
+  over(bare: Figures, name: string, strict: boolean): Measure[] {
+    const ms = (samples: Sample[], q: number) =>
+      quantile(
+        samples.flatMap((sample) => sample.ms),
+        q,
+      );
+    const cpu = (samples: Sample[]) => median(samples.map((sample) => sample.cpu_ms));
+    const rate = (samples: Sample[]) =>
+      median(samples.map((sample) => sample.ms.length / sample.all_s));
+    const added = (of: (figures: Figures) => number) => of(this) - of(bare);
+    return [
+      against(`${name}: p50`, 'ms', ms(this.hot, 0.5), ms(bare.hot, 0.5)),
+      against(`${name}: p99`, 'ms', ms(this.hot, 0.99), ms(bare.hot, 0.99)),
+      against(
+        `${name}: p50 after ${IDLE_MS} ms of idleness`,
+        'ms',
+        ms(this.idle, 0.5),
+        ms(bare.idle, 0.5),
+      ),
+      against(`${name}: CPU a run`, 'ms', cpu(this.hot), cpu(bare.hot)),
+      against(`${name}: 1 at a time`, 'runs/s', rate(this.hot), rate(bare.hot)),
+      { ...against(`${name}: ${LANES} at a time`, 'runs/s', rate(this.two), rate(bare.two)) },
+      ...(strict
+        ? [
+            {
+              name: `${name}: added to p50, hot`,
+              unit: 'ms',
+              value: added((f) => ms(f.hot, 0.5)),
+              at_most: 1.5,
+            },
+            {
+              name: `${name}: added to p50, idle`,
+              unit: 'ms',
+              value: added((f) => ms(f.idle, 0.5)),
+              at_most: 2,
+            },
+            {
+              name: `${name}: added CPU`,
+              unit: 'ms',
+              value: added((f) => cpu(f.hot)),
+              at_most: 1.3,
+            },
+            {
+              name: `${name}: ${LANES} at a time, absolute`,
+              unit: 'runs/s',
+              value: rate(this.two),
+              at_least: 900,
+            },
+          ]
+        : []),
+    ];
+  }
+}
+
+/** By the small C program that does nothing but spawn, with all the CPU that it and its children took. */
+function driven(argv: string[], expected: string): Way {
+  return async (lanes, count, idle_ms) => {
+    const words = [
+      '-c',
+      'TIMEFORMAT="%3U %3S"; time "$@"',
+      'bash',
+      tool,
+      String(lanes),
+      String(count),
+      expected,
+      ...argv,
+    ];
+    const env = { ...process.env, ...(idle_ms && { BARE_IDLE_MS: String(idle_ms) }) };
+    const { stdout, stderr } = await exec('bash', words, { cwd: folder, env });
+    const ms = stdout.trim().split('\n').map(Number);
+    const all_s = ms.pop()!;
+    const [user = 0, system = 0] = stderr.trim().split('\n').at(-1)!.split(' ').map(Number);
+    return { ms, all_s, cpu_ms: ((user + system) * 1000) / count };
+  };
+}
+
+function boxed({ argv, expected }: Subject): Way {
+  return async (lanes, count, idle_ms) => {
+    const ms: number[] = [];
+    const cpu = box.cpu_ms();
+    const began = performance.now();
+    const lane = async (share: number) => {
+      for (let n = 0; n < share; n++) {
+        if (idle_ms) await new Promise((resolve) => setTimeout(resolve, idle_ms));
+        const start = performance.now();
+        const said = await box.run(argv);
+        ms.push(performance.now() - start);
+        if (said !== expected) throw new Error(`${argv.join(' ')} said ${JSON.stringify(said)}`);
+      }
+    };
+    await Promise.all(Array.from({ length: lanes }, () => lane(count / lanes)));
+    const all_s = (performance.now() - began) / 1000;
+    return { ms, all_s, cpu_ms: (box.cpu_ms() - cpu) / count };
+  };
+}
+
+/** The isolation that it is usually asked for, without a control group: it has none. */
+function bubblewrap(): string[] {
+  const links = ['bin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]);
+  const conf = existsSync('/etc/java-17-openjdk')
+    ? ['--ro-bind', '/etc/java-17-openjdk', '/etc/java-17-openjdk']
+    : [];
+  return [
+    ...['/usr/bin/bwrap', '--unshare-all', '--die-with-parent', '--new-session', '--clearenv'],
+    ...['--ro-bind', '/usr', '/usr', ...links, ...conf, '--proc', '/proc', '--dev', '/dev'],
+    ...['--tmpfs', '/tmp', '--tmpfs', '/box', '--chdir', '/box', '--ro-bind', folder, '/load'],
+  ];
+}
+
+/** Source in, outcome out; a source that was never seen before but where it says so. */
+async function whole(program: (typeof programs)[number]): Promise<Measure[]> {
+  const count = program.language === 'python' ? 60 : 12;
+  const one: number[] = [];
+  const bare: number[] = [];
+  const rates: number[] = [];
+  const floors: number[] = [];
+  const execute = async () => {
+    const start = performance.now();
+    const said = await box.execute(program.language, source(program, number++));
+    if (said !== program.expected) throw new Error(`${program.name} said ${JSON.stringify(said)}`);
+    return performance.now() - start;
+  };
+  for (let n = 0; n < 4; n++) await execute();
+  for (let round = 0; round < ROUNDS; round++) {
+    bare.push(...(await floor.run(program, 1, count)).ms);
+    for (let n = 0; n < count; n++) one.push(await execute());
+    floors.push((count * 2) / (await floor.run(program, LANES, count * 2)).all_s);
+    const began = performance.now();
+    // Somewhat more at once than there are slots, as a queue would have it.
+    const lanes = Array.from({ length: LANES * 2 }, async () => {
+      for (let n = 0; n < count / 2; n++) await execute();
+    });
+    await Promise.all(lanes);
+    rates.push((count * 2 * 1000) / (performance.now() - began));
+  }
+  return [
+    against(`${program.name}: p50`, 'ms', median(one), median(bare)),
+    against(`${program.name}: rate`, 'runs/s', median(rates), median(floors)),
+  ];
+}
+
+try {
+  const measures: Measure[] = [];
+  for (const subject of prepare()) measures.push(...(await compare(subject)));
+  for (const program of programs) measures.push(...(await whole(program)));
+  publish('executor', 'what does a box cost over the bare command, and what is saved?', measures);
+} finally {
+  floor.remove();
+  await box.close();
+  rmSync(folder, { recursive: true, force: true });
+}

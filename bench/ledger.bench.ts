@@ -1,0 +1,308 @@
+/**
+ * What does the ledger cost over PostgreSQL itself? Durable in all of it (fsync and synchronous_commit on), each measure
+ * beside its floor of the same run, the ways in turn: submitting with all checks over bare inserts of the same event and
+ * over pgbench's own simple update; one hot key over spread keys; appending to a large log over an empty one; rebuild
+ * over COPY of the same events, the service answering meanwhile; sealing and verifying that log.
+ */
+import { execFile } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { newSecret, secretDigest } from '../src/access/secret.ts';
+import { connect, type Db } from '../src/db.ts';
+import { uuidv7 } from '../src/domain/ids.ts';
+import { createKey, setTier } from '../src/store/keys.ts';
+import { rebuild } from '../src/store/rebuild.ts';
+import { seal } from '../src/store/seal.ts';
+import { createSubmissions, type Submissions } from '../src/store/submissions.ts';
+import { verify } from '../src/store/verify.ts';
+import { ownServer } from '../test/support/database.ts';
+import { cpuBetween, cpuNow } from './support/cpu.ts';
+import { hello } from './support/hello.ts';
+import { against, type Measure, publish } from './support/report.ts';
+
+const CALLERS = 32;
+const ROUND_MS = Number(process.env['BENCH_ROUND_MS'] ?? 2500);
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 4);
+/** Of the large log; the rebuild is of the first million. */
+const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 2_000_000);
+const REBUILT_EVENTS = EVENTS / 2;
+const CAPACITY = 100_000_000;
+
+const teardowns: (() => unknown)[] = [];
+// a checkpoint in the middle of one measure and not of its floor would decide the ratio
+const server = await ownServer(
+  { teardown: (work) => void teardowns.unshift(work) },
+  { max_connections: '120', max_wal_size: '8GB', checkpoint_timeout: '1h' },
+);
+const owner = connect(server.url, { name: 'bench', max: 4 });
+const web = connect(server.urls.web, { name: 'bench web', max: 2 });
+const bare = connect(server.url, { name: 'bench bare', max: CALLERS });
+teardowns.unshift(() => Promise.all([owner, web, bare].map((db) => db.end({ timeout: 1 }))));
+try {
+  // all of it goes to the queue: adding the jobs is part of the work
+  await setTier(owner, { name: 'bench', per_minute: 0, concurrent: 10_000_000 });
+  const keys = await Promise.all(Array.from({ length: CALLERS }, newKey));
+  const { submit } = createSubmissions(web, { queue_capacity: CAPACITY });
+  const measures = [...(await submitting(submit, keys)), ...(await growing(submit, keys))];
+  publish('ledger', 'what does the ledger cost over PostgreSQL itself?', measures);
+} finally {
+  for (const work of teardowns) await work();
+}
+
+async function newKey(): Promise<Uint8Array> {
+  const secret_digest = secretDigest(newSecret('rl'));
+  await createKey(owner, { account: randomUUID(), tier: 'bench', prefix: 'rl', secret_digest });
+  return secret_digest;
+}
+
+type Submit = Submissions['submit'];
+
+async function submitOne(submit: Submit, secret_digest: Uint8Array): Promise<void> {
+  const { kind } = await submit({ secret_digest, submission: hello(newId()) });
+  if (kind !== 'accepted') throw new Error(kind);
+}
+
+function newId(): string {
+  return uuidv7(Date.now(), randomBytes(10));
+}
+
+async function submitting(submit: Submit, keys: readonly Uint8Array[]): Promise<Measure[]> {
+  const spread = (n: number) => submitOne(submit, keys[n]!);
+  const hot = () => submitOne(submit, keys[0]!);
+  await many(spread, 2_000);
+  const facts = await aFact();
+  const insert = () => insertEvent(bare, facts);
+  await many(insert, 1_000);
+  await pgbench(['-i', '-s', '10', '-q']);
+  const spreads: Round[] = [];
+  const inserts: Round[] = [];
+  const hots: Round[] = [];
+  const pgbenchs: number[] = [];
+  for (let n = 0; n < ROUNDS; n++) {
+    spreads.push(await many(spread));
+    inserts.push(await many(insert));
+    hots.push(await many(hot));
+    pgbenchs.push(await pgbenchN());
+  }
+  await checkAccepted();
+  const per_s = (rounds: readonly Round[]) => mean(rounds.map((round) => round.per_s));
+  const cpu = (rounds: readonly Round[]) => mean(rounds.map((round) => round.cpu_ms));
+  const ours = per_s(spreads);
+  return [
+    against(
+      `submit with all checks, ${CALLERS} callers, over bare inserts of its event`,
+      '/s',
+      ours,
+      per_s(inserts),
+      { at_least: 0.55 },
+    ),
+    against('  over pgbench -N', '/s', ours, mean(pgbenchs), { at_least: 0.7 }),
+    against('  CPU of one, over that of a bare insert', 'ms', cpu(spreads), cpu(inserts)),
+    against('one hot key over spread keys', '/s', per_s(hots), ours, { at_least: 0.9 }),
+    against('  CPU of one, over that of spread keys', 'ms', cpu(hots), cpu(spreads)),
+  ];
+}
+
+type Round = { per_s: number; cpu_ms: number };
+
+/** All callers, each one after the other, for as long as a round takes. */
+async function many(once: (n: number) => Promise<void>, ms = ROUND_MS): Promise<Round> {
+  const cpu = cpuNow(server.pid());
+  const began = performance.now();
+  let done = 0;
+  await Promise.all(
+    Array.from({ length: CALLERS }, async (_, n) => {
+      while (performance.now() - began < ms) {
+        await once(n);
+        done += 1;
+      }
+    }),
+  );
+  const per_s = done / ((performance.now() - began) / 1000);
+  return { per_s, cpu_ms: cpuBetween(cpu, cpuNow(server.pid())) / done };
+}
+
+async function aFact(): Promise<string> {
+  const [row] = await owner<{ facts: string }[]>`
+    select facts::text from runledger.events where type = 'submission.accepted' limit 1`;
+  return row!.facts;
+}
+
+/**
+ * The row that submit appends, and nothing else: no key, rate, bound, payload, projection or job. In the permanent
+ * partition, where it makes no submission, and in the order of time as all ids are.
+ */
+async function insertEvent(db: Db, facts: string): Promise<void> {
+  await db`
+    insert into runledger.events (stream, version, type, at, generation, facts)
+    values (${`f${newId().slice(1)}`}, 1, 'bench.bare', clock_timestamp(), 1, ${facts}::text::jsonb)`;
+}
+
+async function pgbench(args: readonly string[]): Promise<string> {
+  return (await promisify(execFile)('pgbench', [...args, server.superuser_url])).stdout;
+}
+
+async function pgbenchN(): Promise<number> {
+  const stdout = await pgbench([
+    '-N',
+    '-n',
+    '-c',
+    `${CALLERS}`,
+    '-j',
+    '2',
+    '-T',
+    `${Math.ceil(ROUND_MS / 1000)}`,
+  ]);
+  return Number(/tps = ([\d.]+)/.exec(stdout)![1]);
+}
+
+/** What was accepted is there, whole: its event, its bytes, its row and its job. */
+async function checkAccepted(): Promise<void> {
+  const [row] = await owner`
+    select (select accepted from runledger.queue_state)::integer as accepted,
+      (select count(*) from runledger.submissions)::integer as submissions,
+      (select count(*) from runledger.events where type = 'submission.accepted')::integer as events,
+      (select count(*) from runledger.payloads)::integer as payloads,
+      (select count(*) from graphile_worker.jobs)::integer as jobs`;
+  const counts = new Set(Object.values(row!));
+  if (counts.size !== 1) throw new Error(`the counts differ: ${JSON.stringify(row)}`);
+}
+
+/** On a log that grows: what stays flat, and what goes through all of it. */
+async function growing(submit: Submit, keys: readonly Uint8Array[]): Promise<Measure[]> {
+  await owner.unsafe('create table public.empty_log (like runledger.events including all)');
+  await grow(REBUILT_EVENTS);
+  const measures = await rebuilding(submit, keys);
+  await grow(EVENTS);
+  const large: number[] = [];
+  const empty: number[] = [];
+  for (let n = 0; n < ROUNDS; n++) {
+    large.push(await appendMany('runledger.events'));
+    empty.push(await appendMany('public.empty_log'));
+    await owner.unsafe('truncate public.empty_log');
+  }
+  return [
+    ...measures,
+    against(
+      `append at ${EVENTS / 1e6} million events over an empty log`,
+      '/s',
+      mean(large),
+      mean(empty),
+      { at_least: 0.9 },
+    ),
+  ];
+}
+
+/** Histories of four events each, in the order of their ids, as the service would have written them. */
+async function grow(upto: number): Promise<void> {
+  const [row] = await owner<
+    { events: number }[]
+  >`select count(*)::integer as events from runledger.events`;
+  const [key] = await owner<
+    { id: string; account_id: string }[]
+  >`select id, account_id from runledger.keys limit 1`;
+  for (let left = Math.ceil((upto - row!.events) / 4); left > 0; left -= 25_000) {
+    const count = Math.min(left, 25_000);
+    const ids = Array.from({ length: count }, newId).toSorted();
+    await owner`
+      insert into runledger.events (stream, version, type, schema, at, generation, facts)
+      select id, v.version, v.type, runledger.current_schema_of(v.type), now(), 1, v.facts
+      from unnest(${`{${ids}}`}::text::uuid[]) id cross join lateral (values
+        (1, 'submission.accepted', jsonb_build_object('account_id', ${key!.account_id}::text, 'key_id', ${key!.id}::text, 'language', 'python',
+          'bytes', jsonb_build_object('code', jsonb_build_object('size', 100, 'sha256', encode(sha256(uuid_send(id)), 'hex'))),
+          'compare', 'lenient', 'limits', '{}'::jsonb)),
+        (2, 'execution.started', jsonb_build_object('attempt', 1, 'pool', ${key!.id}::text)),
+        (3, 'submission.completed', jsonb_build_object('attempt', 1, 'verdict', 'AC', 'exit_code', 0, 'signal', null, 'cpu_time_us', 1234,
+          'wall_time_us', 2345, 'memory_peak_bytes', 9000000, 'stdout_truncated', false, 'stderr_truncated', false, 'compile', null,
+          'evidence', jsonb_build_object('isolation', 'v2', 'oom_kills', 0),
+          'bytes', jsonb_build_object('stdout', jsonb_build_object('size', 10, 'sha256', encode(sha256(uuid_send(id)), 'hex'))))),
+        (4, 'execution.refused', jsonb_build_object('attempt', 1, 'pool', ${key!.id}::text, 'verdict', 'AC'))
+      ) v(version, type, facts) order by id, v.version`;
+  }
+  await owner.unsafe('analyze runledger.events');
+}
+
+async function rebuilding(submit: Submit, keys: readonly Uint8Array[]): Promise<Measure[]> {
+  const copied = [await copyEvents()];
+  let answered = 0;
+  let stop = false;
+  const service = (async () => {
+    while (!stop) {
+      await submitOne(submit, keys[0]!);
+      answered += 1;
+    }
+  })();
+  const done = await rebuild(owner);
+  stop = true;
+  await service;
+  copied.push(await copyEvents());
+  if (answered === 0) throw new Error('the service did not answer meanwhile');
+  const sealing = performance.now();
+  const sealed = (await seal(owner, null)).reduce((sum, { events }) => sum + events, 0);
+  const seal_s = (performance.now() - sealing) / 1000;
+  const verifying = performance.now();
+  const { comparisons, problems, events } = await verify(owner, { head: null, signers: [] });
+  const verify_s = (performance.now() - verifying) / 1000;
+  // the made-up histories have no payloads, and neither have the bare events a projection
+  const wrong = comparisons.filter(
+    ({ name, differences }) => differences > 0 && name !== 'payloads',
+  );
+  if (wrong.length > 0) throw new Error(`after the rebuild: ${problems[0]}`);
+  return [
+    against(
+      `rebuild of ${REBUILT_EVENTS / 1e6} million events over COPY of the same`,
+      '/s',
+      done.events / (done.fill_ms / 1000),
+      mean(copied),
+      { at_least: 0.3 },
+    ),
+    { name: '  submissions accepted meanwhile', value: answered, unit: '', at_least: 1 },
+    { name: '  others waited for the swap', value: done.locked_ms, unit: 'ms' },
+    { name: 'seal', value: sealed / seal_s, unit: '/s' },
+    { name: 'verify', value: events / verify_s, unit: '/s' },
+  ];
+}
+
+/** Into a table without an index, as PostgreSQL is fastest. */
+async function copyEvents(): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'runledger-copy-'));
+  const file = join(folder, 'events');
+  const psql = (command: string) =>
+    promisify(execFile)('psql', [server.superuser_url, '-q', '-c', command]);
+  await psql(`\\copy (select * from runledger.events) to '${file}'`);
+  await psql('create table public.copied (like runledger.events)');
+  const began = performance.now();
+  await psql(`\\copy public.copied from '${file}'`);
+  const took_s = (performance.now() - began) / 1000;
+  const [row] = await owner<{ n: number }[]>`select count(*)::integer as n from runledger.events`;
+  await psql('drop table public.copied');
+  rmSync(folder, { recursive: true });
+  return row!.n / took_s;
+}
+
+/** Batches of 64 single events, each in a stream of its own: the cost of the insert and not of the round trip. */
+async function appendMany(table: string): Promise<number> {
+  const facts = await aFact();
+  let streams = 0;
+  const { per_s } = await many(async () => {
+    const ids = Array.from({ length: 64 }, newId);
+    streams += ids.length;
+    await bare.unsafe(
+      `insert into ${table} (stream, version, type, at, generation, facts)
+       select id, 1, 'account.created', clock_timestamp(), 1, $2::text::jsonb from unnest($1::text::uuid[]) id`,
+      [`{${ids}}`, facts],
+    );
+  });
+  const [row] = await owner.unsafe(
+    `select count(*)::integer as n from ${table} where type = 'account.created'`,
+  );
+  if (row!['n'] < streams) throw new Error(`${streams} appended, ${row!['n']} found`);
+  return per_s * 64;
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}

@@ -1,0 +1,105 @@
+/**
+ * How long does what a lost worker ran wait until it runs again elsewhere? From the kill, the stop or the cut to the
+ * second start, by the machine's one monotonic clock.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Fleet, overlaps, startFleet, type WorkerProcess } from '../test/queue/fleet.ts';
+import {
+  admit,
+  type Machine,
+  makeNetwork,
+  noNetworks,
+  ON_THE_NETWORK,
+  urlFrom,
+} from '../test/queue/network.ts';
+import { ownServer } from '../test/support/database.ts';
+import { type Measure, publish } from './support/report.ts';
+import { median } from './support/stats.ts';
+
+const KILLS = Number(process.env['BENCH_KILLS'] ?? 50);
+const HANGS = Number(process.env['BENCH_HANGS'] ?? 10);
+
+const teardowns: (() => unknown)[] = [];
+const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
+
+type Crew = { worker: WorkerProcess; machine: Machine | null }[];
+
+try {
+  const apart = noNetworks() === null;
+  const server = await ownServer(t, apart ? ON_THE_NETWORK : {});
+  const network = apart ? makeNetwork(t) : null;
+  if (network) await admit(server);
+  const fleet = await startFleet(t, { url: server.url, worker_url: server.urls.worker });
+  const url = network ? urlFrom(network, server.urls.worker) : server.urls.worker;
+  const hire = async (machine: Machine | null) => ({
+    machine,
+    worker: await fleet.worker({ slots: 2, url, within: machine?.within ?? [] }),
+  });
+  const crew: Crew = [];
+  for (let n = 0; n < 3; n += 1) crew.push(await hire(network?.machine() ?? null));
+
+  const killed = await lose(fleet, crew, KILLS, async (one) => {
+    one.worker.signal('SIGKILL');
+    return async () => {
+      one.worker = (await hire(one.machine)).worker;
+    };
+  });
+  const stopped = await lose(fleet, crew, HANGS, async ({ worker }) => {
+    worker.signal('SIGSTOP');
+    return async () => worker.signal('SIGCONT');
+  });
+  const cut = network
+    ? await lose(fleet, crew, HANGS, async ({ machine }) => {
+        machine!.cut();
+        return async () => machine!.heal();
+      })
+    : [];
+  const twice = overlaps(fleet.runs());
+  if (twice.length > 0) throw new Error(`ran twice at once: ${twice.join(', ')}`);
+  publish('lost_worker', 'how long until what a lost worker ran runs again elsewhere?', [
+    ...figures(`kill -9, ${KILLS} times`, killed, 1000, 2000),
+    ...figures(`SIGSTOP, ${HANGS} times`, stopped, 6000, 6000),
+    ...figures(`network cut, ${cut.length} times`, cut, 6000, 6000),
+  ]);
+} catch (error) {
+  console.error(error);
+  process.exitCode = 1;
+}
+for (const work of teardowns) await work();
+process.exit();
+
+function figures(name: string, ms: number[], median_ms: number, worst_ms: number): Measure[] {
+  if (ms.length === 0) return [];
+  return [
+    { name: `${name}: median`, unit: 'ms', value: median(ms), at_most: median_ms },
+    { name: `${name}: worst`, unit: 'ms', value: Math.max(...ms), at_most: worst_ms },
+  ];
+}
+
+/** Each time the one that runs something is lost, and comes back before the next time. */
+async function lose(
+  fleet: Fleet,
+  crew: Crew,
+  times: number,
+  harm: (one: Crew[number]) => Promise<() => Promise<void>>,
+): Promise<number[]> {
+  const taken: number[] = [];
+  for (let n = 0; n < times; n += 1) {
+    await fleet.acquainted();
+    // A stop at any moment between two heartbeats and two looks.
+    await wait(Math.random() * 1000);
+    const id = await fleet.submit('sleep 3000');
+    await fleet.begun(id);
+    const pools = await fleet.db<{ pid: number }[]>`
+      select (p.isolation ->> 'pid')::integer as pid from runledger.leases l join runledger.pools p on p.id = l.pool_id where l.submission_id = ${id}`;
+    const one = crew.find(({ worker }) => worker.pid === pools[0]?.pid);
+    if (!one) throw new Error('nobody holds it');
+    const lost_ms = Number(process.hrtime.bigint() / 1000n) / 1000;
+    const restore = await harm(one);
+    const again = await fleet.begun(id, 2);
+    taken.push(again.at_ms - lost_ms);
+    await restore();
+    await fleet.ended(id);
+  }
+  return taken;
+}

@@ -1,0 +1,104 @@
+/*
+ * The floor: runs a command as barely as a program can, COUNT times, LANES at a time, and prints how long each took
+ * in milliseconds and then all of it in seconds. A run is one or more steps; the last one's output is checked.
+ *
+ *   bare LANES COUNT EXPECTED step [args ...] [-- step [args ...]] ...
+ *
+ * Each lane is a small process of its own that spawns, waits and spawns again. {lane} in an argument is its number.
+ * With BARE_IDLE_MS it sleeps for so long before each run.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "bare: %s\n", what);
+    exit(1);
+}
+
+/* Runs one step with its output into out (a pipe's end), or nowhere. */
+static void step(char **argv, int out)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (out >= 0) posix_spawn_file_actions_adddup2(&actions, out, 1);
+    else posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    pid_t pid;
+    if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0) fail(argv[0]);
+    posix_spawn_file_actions_destroy(&actions);
+    int status;
+    if (waitpid(pid, &status, 0) < 0 || status != 0) fail("a step failed");
+}
+
+static void run(char **argv, const char *expected)
+{
+    for (;;) {
+        char **end = argv;
+        while (*end && strcmp(*end, "--") != 0) end++;
+        if (!*end) break;
+        *end = NULL;
+        step(argv, -1);
+        *end = (char *)"--";
+        argv = end + 1;
+    }
+    int pipes[2];
+    char said[65536];
+    if (pipe2(pipes, O_CLOEXEC) != 0) fail("pipe");
+    step(argv, pipes[1]);
+    close(pipes[1]);
+    ssize_t length = read(pipes[0], said, sizeof said - 1);
+    close(pipes[0]);
+    said[length > 0 ? length : 0] = 0;
+    if (strcmp(said, expected) != 0) fail("another answer than expected");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5) fail("usage: bare LANES COUNT EXPECTED step [args ...] [-- step ...]");
+    int lanes = atoi(argv[1]), count = atoi(argv[2]);
+    double *took = mmap(NULL, sizeof(double) * (size_t)count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const char *idle = getenv("BARE_IDLE_MS");
+    int idle_ms = idle ? atoi(idle) : 0;
+    double began = now_s();
+    for (int lane = 0; lane < lanes; lane++) {
+        if (fork() != 0) continue;
+        char number[16];
+        snprintf(number, sizeof number, "%d", lane);
+        for (char **arg = argv + 4; *arg; arg++) {
+            char *hole = strstr(*arg, "{lane}");
+            if (hole && asprintf(arg, "%.*s%s%s", (int)(hole - *arg), *arg, number, hole + 6) < 0) fail("memory");
+        }
+        for (int n = lane; n < count; n += lanes) {
+            if (idle_ms) usleep((useconds_t)idle_ms * 1000);
+            double start = now_s();
+            run(argv + 4, argv[3]);
+            took[n] = now_s() - start;
+        }
+        exit(0);
+    }
+    int status, bad = 0;
+    while (wait(&status) > 0) bad |= status;
+    if (bad) fail("a lane failed");
+    double all = now_s() - began;
+    for (int n = 0; n < count; n++) printf("%.4f\n", took[n] * 1e3);
+    printf("%.6f\n", all);
+    return 0;
+}

@@ -1,0 +1,71 @@
+/** The floor: bare commands, driven by a small C program so that nothing of ours is in their time. */
+import { execFile, execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Program } from './programs.ts';
+
+const LANES = 2;
+const python = '/usr/bin/python3';
+
+export type Bare = {
+  /** Each run's milliseconds, and all of them in seconds. */
+  run(program: Program, lanes: number, count: number): Promise<{ ms: number[]; all_s: number }>;
+  remove(): void;
+};
+
+export function createBare(): Bare {
+  const folder = mkdtempSync(join(tmpdir(), 'runledger-bare-'));
+  const tool = join(folder, 'bare');
+  const source = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+  execFileSync('cc', ['-O2', '-o', tool, source('bare.c')]);
+  for (let lane = 0; lane < LANES; lane++) mkdirSync(join(folder, String(lane)));
+  return {
+    async run(program, lanes, count) {
+      for (let lane = 0; lane < LANES; lane++) {
+        copyFileSync(
+          source(`../programs/${program.file}`),
+          join(folder, String(lane), program.file),
+        );
+      }
+      const args = [String(lanes), String(count), program.expected, ...command(program)];
+      const { stdout } = await promisify(execFile)(tool, args, { cwd: folder });
+      const ms = stdout.trim().split('\n').map(Number);
+      return { all_s: ms.pop()!, ms };
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+function command({ language, file }: Program): string[] {
+  const at = (name: string) => `{lane}/${name}`;
+  switch (language) {
+    case 'python':
+      return [python, '-I', at(file)];
+    case 'cpp':
+      return [
+        'g++',
+        '-O2',
+        '-std=gnu++17',
+        '-o',
+        at('program'),
+        at(file),
+        '--',
+        `./${at('program')}`,
+      ];
+    case 'java':
+      return [
+        'javac',
+        '-d',
+        '{lane}',
+        at(file),
+        '--',
+        'java',
+        '-cp',
+        '{lane}',
+        file.replace('.java', ''),
+      ];
+  }
+}

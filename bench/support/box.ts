@@ -1,0 +1,111 @@
+/** A sandbox and an executor as a worker has them, and what all their processes cost. */
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_POLICY, type Language, limitsFor } from '../../src/domain/limits.ts';
+import { openCompileCache } from '../../src/executor/compile_cache.ts';
+import { createExecutor } from '../../src/executor/execute.ts';
+import { BASE_ENVIRONMENT } from '../../src/executor/languages.ts';
+import { profilesFor } from '../../src/executor/profiles.ts';
+import { openSandbox } from '../../src/executor/sandbox.ts';
+import { findToolchains } from '../../src/executor/toolchains.ts';
+
+const BUILD = join(import.meta.dirname, '../../build');
+const SLOTS = 2;
+const KEY = 'bench';
+
+export async function openBox() {
+  const folder = mkdtempSync(join(tmpdir(), 'runledger-bench-store-'));
+  const toolchains = await findToolchains();
+  const cache = await openCompileCache({ folder, max_bytes: 2 ** 30 });
+  const sandbox = await openSandbox({
+    launcher: join(BUILD, 'launcher'),
+    zygote: join(BUILD, 'zygote.so'),
+    slots: SLOTS,
+    stream_slots: 3,
+    profiles: await profilesFor(toolchains),
+    store_dir: cache.artefacts_folder,
+  });
+  const log = (message: string, error: Error) => console.error(`${message}: ${error.message}`);
+  const executor = await createExecutor({
+    sandbox,
+    toolchains,
+    cache,
+    policy: DEFAULT_POLICY,
+    log,
+  });
+  await executor.prepared();
+  const limits = limitsFor('java');
+  const signal = new AbortController().signal;
+  return {
+    java_home: toolchains.java!.home,
+
+    /** Files that boxes see at /load. */
+    store(from: string, names: string[]): void {
+      const at = join(cache.artefacts_folder, KEY);
+      mkdirSync(at);
+      for (const name of names) copyFileSync(join(from, name), join(at, name));
+    },
+
+    async run(argv: string[]): Promise<string> {
+      const report = await sandbox.run({
+        argv,
+        env: BASE_ENVIRONMENT,
+        files: [],
+        stdin: new Uint8Array(),
+        limits,
+        profile: 'java',
+        load: [{ key: KEY, at: '/load' }],
+      });
+      return Buffer.from(report.stdout).toString();
+    },
+
+    async execute(language: Language, code: string): Promise<string> {
+      const outcome = await executor.execute(
+        {
+          ...{
+            submission_id: 'bench',
+            attempt: 1,
+            account_id: 'bench',
+            language,
+            args: [],
+            limits: {},
+          },
+          ...{ code: Buffer.from(code), stdin: new Uint8Array() },
+          ...{ expected_output: null, compare: 'lenient' },
+        },
+        signal,
+      );
+      const { verdict, stdout, stderr } = outcome;
+      if (verdict !== 'AC') throw new Error(`${language}: ${verdict}: ${Buffer.from(stderr)}`);
+      return Buffer.from(stdout).toString();
+    },
+
+    /** Of the launcher, its slots and all that ran in them, and of this process. */
+    cpu_ms(): number {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1000 + cpuOfTree(sandbox.isolation.pid);
+    },
+
+    async close(): Promise<void> {
+      await executor.close();
+      await sandbox.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const TICK_MS = 1000 / Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+
+/** The kernel adds to a parent what a child had used when it is waited for. */
+function cpuOfTree(pid: number): number {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+    readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean),
+  );
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // Behind the name, which may hold anything: utime, stime, cutime, cstime.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const own = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
+  return children.reduce((sum, child) => sum + cpuOfTree(Number(child)), own);
+}

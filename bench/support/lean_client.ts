@@ -1,0 +1,84 @@
+/** One connection, one request at a time, prepared as bytes: a client that costs next to nothing. */
+import { connect, type Socket } from 'node:net';
+
+export type LeanClient = {
+  /** Sends the request that it was made with; answers status and body. */
+  ask(): Promise<{ status: number; body: string }>;
+  close(): void;
+};
+
+const END_OF_HEAD = Buffer.from('\r\n\r\n');
+
+export async function leanClient(port: number, request: string): Promise<LeanClient> {
+  const bytes = Buffer.from(request);
+  let socket = await open(port);
+  let received: Buffer = Buffer.alloc(0);
+  let settle: ((answer: { status: number; body: string }) => void) | null = null;
+
+  function listen(): void {
+    socket.on('data', (chunk: Buffer) => {
+      received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
+      const answer = take();
+      if (answer) settle?.(answer);
+    });
+  }
+
+  function take(): { status: number; body: string } | null {
+    const end = received.indexOf(END_OF_HEAD);
+    if (end === -1) return null;
+    const head = received.toString('latin1', 0, end);
+    const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+    const over = end + END_OF_HEAD.length;
+    if (received.length < over + length) return null;
+    const answer = {
+      status: Number(head.slice(9, 12)),
+      body: received.toString('utf8', over, over + length),
+    };
+    received = received.subarray(over + length);
+    closing = /connection: close/i.test(head);
+    return answer;
+  }
+
+  let closing = false;
+  listen();
+  return {
+    async ask() {
+      if (closing) {
+        // A refused key's connection ends with its answer.
+        socket.destroy();
+        socket = await open(port);
+        received = Buffer.alloc(0);
+        listen();
+      }
+      return new Promise((resolve) => {
+        settle = resolve;
+        socket.write(bytes);
+      });
+    },
+    close: () => socket.destroy(),
+  };
+}
+
+function open(port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => resolve(socket));
+    socket.once('error', reject);
+  });
+}
+
+export function submitRequest(key: string, path = '/api/submit'): string {
+  const body = JSON.stringify({ language: 'python', code: 'print(6 * 7)', stdin: '1 2\n' });
+  return [
+    `POST ${path} HTTP/1.1`,
+    'Host: localhost',
+    `X-API-Key: ${key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+    '',
+    body,
+  ].join('\r\n');
+}
+
+export function getRequest(key: string, path: string): string {
+  return `GET ${path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\n\r\n`;
+}

@@ -1,0 +1,103 @@
+-- Accounts, tiers and keys. Each command appends to its own stream and projects it in one transaction.
+
+-- An id outside UUIDv7's range, so that these streams live in the partition that is never detached.
+create or replace function runledger.permanent_id() returns uuid
+language sql volatile
+as $$ select overlay(gen_random_uuid()::text placing 'f' from 1 for 1)::uuid $$;
+
+-- Web processes remember which keys are over their rate; what they remember ends with the limits it was about.
+create or replace function runledger.tell_access_changed() returns void
+language sql volatile
+as $$ select pg_notify('runledger_access', '') $$;
+
+create or replace function runledger.set_tier(tier_name text, new_per_minute integer, new_concurrent integer) returns void
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  tier_id uuid;
+begin
+  if tier_name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new_per_minute < 0 or new_concurrent < 0 then
+    raise exception 'a tier needs a name of a-z, 0-9, _ and -, and limits of 0 (unlimited) or more' using errcode = 'RL400';
+  end if;
+  lock table tiers in share row exclusive mode;
+  select id into tier_id from tiers where name = tier_name;
+  tier_id := coalesce(tier_id, permanent_id());
+  perform append_events(tier_id, (select coalesce(max(version), 0) from events where stream = tier_id), array['tier.set'],
+    array[jsonb_build_object('name', tier_name, 'per_minute', new_per_minute, 'concurrent', new_concurrent)]);
+  perform project_access(tier_id);
+  perform tell_access_changed();
+  -- a raised limit takes effect now
+  perform from key_usage u join keys k on k.id = u.key_id where k.tier = tier_name and u.held > 0
+  order by k.account_id, u.key_id for update of u;
+  perform promote(array_agg(u.key_id)) from key_usage u join keys k on k.id = u.key_id
+  where k.tier = tier_name and u.held > 0 having count(*) > 0;
+end
+$$;
+
+create or replace function runledger.create_key(account_name text, tier_name text, key_prefix text, digest bytea)
+returns uuid
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  the_account uuid;
+  new_key uuid := permanent_id();
+begin
+  if not exists (select from tiers where name = tier_name) then
+    raise exception 'there is no tier %; runledger tiers list shows those there are', tier_name using errcode = 'RL404';
+  end if;
+  if account_name !~ '^\S(.{0,198}\S)?$' then
+    raise exception 'an account needs a name of 1 to 200 characters without white space at its ends' using errcode = 'RL400';
+  end if;
+  lock table accounts in share row exclusive mode;
+  select id into the_account from accounts where name = account_name;
+  if the_account is null then
+    the_account := permanent_id();
+    perform append_events(the_account, 0, array['account.created'], array[jsonb_build_object('name', account_name)]);
+    perform project_access(the_account);
+    insert into account_usage (account_id) values (the_account);
+  end if;
+  perform append_events(new_key, 0, array['key.created'], array[jsonb_build_object(
+    'account_id', the_account, 'tier', tier_name, 'prefix', key_prefix, 'digest', encode(digest, 'hex'))]);
+  perform project_access(new_key);
+  insert into key_usage (key_id) values (new_key);
+  return new_key;
+end
+$$;
+
+-- Gives a key one more secret; the ones before it end after the grace.
+create or replace function runledger.rotate_key(key uuid, digest bytea, grace interval) returns timestamptz
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  k keys;
+  ends timestamptz := clock() + grace;
+begin
+  select * into k from keys where id = key for update;
+  if k.id is null or k.revoked_at is not null then
+    raise exception 'there is no key % that could be rotated', key using errcode = 'RL404';
+  end if;
+  perform append_events(key, (select max(version) from events where stream = key), array['key.rotated'],
+    array[jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends)]);
+  perform project_access(key);
+  perform tell_access_changed();
+  return ends;
+end
+$$;
+
+create or replace function runledger.revoke_key(key uuid) returns void
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  k keys;
+begin
+  select * into k from keys where id = key for update;
+  if k.id is null then
+    raise exception 'there is no key %', key using errcode = 'RL404';
+  end if;
+  if k.revoked_at is null then
+    perform append_events(key, (select max(version) from events where stream = key), array['key.revoked'], array['{}'::jsonb]);
+    perform project_access(key);
+    perform tell_access_changed();
+  end if;
+end
+$$;

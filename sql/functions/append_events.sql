@@ -1,0 +1,22 @@
+-- Appends to one stream at the version that the caller expects: 0 for a stream that must be new.
+-- The primary key (stream, version) is the lock: of two writers that expect the same version one gets RL409.
+create or replace function runledger.append_events(
+  stream uuid, expected_version integer, types text[], facts jsonb[], schemas smallint[] default null
+) returns integer
+language plpgsql set search_path = runledger, pg_temp
+as $$
+declare
+  now_at timestamptz := clock();
+  found_version integer := (select coalesce(max(e.version), 0) from events e where e.stream = append_events.stream);
+begin
+  if found_version <> expected_version then
+    raise exception 'stream % is at version %, not %', stream, found_version, expected_version using errcode = 'RL409';
+  end if;
+  insert into events (stream, version, type, schema, at, generation, facts)
+  select append_events.stream, expected_version + n, types[n], coalesce(schemas[n], 1::smallint), now_at, generation(), append_events.facts[n]
+  from generate_subscripts(types, 1) n;
+  return expected_version + cardinality(types);
+exception when unique_violation then
+  raise exception 'stream % was appended to by another writer', stream using errcode = 'RL409';
+end
+$$;

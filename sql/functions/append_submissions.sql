@@ -1,0 +1,50 @@
+-- The bytes and the first event of each accepted row of a batch. Empty bytes are not kept: a fact that names no
+-- stdin means an empty one.
+create or replace function runledger.append_submissions(
+  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[],
+  ns integer[], ids uuid[], accounts uuid[], keys uuid[], ats timestamptz[]
+) returns void
+language plpgsql set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+as $$
+declare
+  this_generation smallint := generation();
+begin
+  with accepted as (
+    select * from unnest(ns, ids, accounts, keys, ats) x(n, id, account_id, key_id, at)
+  ), parts as materialized (
+    select a.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
+    from accepted a cross join lateral (values
+      ('code', codes[a.n]),
+      ('stdin', nullif(stdins[a.n], '')),
+      ('expected_output', expecteds[a.n]),
+      ('args', convert_to(nullif(batch -> (a.n - 1) ->> 'args', '[]'), 'UTF8')),
+      ('webhook_url', convert_to(batch -> (a.n - 1) ->> 'webhook_url', 'UTF8'))
+    ) p(kind, bytes)
+    where p.bytes is not null
+  ), kept as (
+    insert into payloads (stream, kind, salt, bytes) select id, kind, salt, bytes from parts
+  ), digests as (
+    select id, jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
+    from parts group by id
+  )
+  insert into events (stream, version, type, at, generation, facts)
+  select a.id, 1, 'submission.accepted', a.at, this_generation,
+    jsonb_strip_nulls(jsonb_build_object(
+      'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
+      'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
+      'idempotency_key', b -> 'idempotency_key', 'traceparent', b -> 'traceparent'))
+  from accepted a
+  join digests d using (id)
+  cross join lateral (select batch -> (a.n - 1)) row(b);
+
+  if batch @? '$[*].webhook.key_id' then
+    insert into webhook_secrets (submission_id, sealing_key_id, nonce, ciphertext)
+    select id, w ->> 'key_id', decode(w ->> 'nonce', 'hex'), decode(w ->> 'ciphertext', 'hex')
+    from unnest(ns, ids) x(n, id) cross join lateral (select batch -> (x.n - 1) -> 'webhook') row(w)
+    where jsonb_typeof(w) = 'object';
+  end if;
+
+  perform project_submissions(ids);
+end
+$$;

@@ -1,0 +1,144 @@
+-- Deliveries of webhooks. A delivery is requested (with the terminal event, or anew by an operator), attempted, and
+-- ended; its stream is the submission's. One job at a time is meant to carry it, and what a left-over job asks for
+-- here is answered with nothing: a delivery that has ended, or whose time has not come, is not due.
+
+-- What an attempt needs before it has a place: whether it is due, and who receives. Null url: purged.
+create or replace function runledger.delivery_due(id uuid)
+returns table (url text)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select convert_from(p.bytes, 'UTF8')
+  from deliveries d join payloads p on p.stream = d.id and p.kind = 'webhook_url'
+  where d.id = delivery_due.id and d.status = 'waiting' and d.next_at <= clock()
+$$;
+
+-- All that an attempt needs; body, where an attempt before kept the one that it sent. Of the outputs only what a body can hold (payload.ts cuts at 64 KiB of UTF-8; the bytes
+-- beyond tell it that something was cut).
+create or replace function runledger.delivery_open(id uuid)
+returns table (
+  url text, attempts integer, failures integer, traceparent text,
+  sealing_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select due.url, d.attempts, d.failures,
+    (select e.facts ->> 'traceparent' from log e where e.stream = d.id and e.version = 1),
+    w.sealing_key_id, w.nonce, w.ciphertext,
+    (select p.bytes from payloads p where p.stream = d.id and p.kind = 'webhook_body'),
+    to_jsonb(s),
+    (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stdout'),
+    (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stderr')
+  from delivery_due(delivery_open.id) due
+  join deliveries d on d.id = delivery_open.id
+  join submissions s on s.id = d.id
+  left join webhook_secrets w on w.submission_id = d.id
+$$;
+
+-- Appends what came of an attempt and what follows from it. False: another process told of this attempt already.
+-- The first body that has to be sent again is kept, so that a later version that renders otherwise sends the same.
+--   next: {retry_in_ms, counts} or {end}
+create or replace function runledger.append_delivery_attempt(
+  id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
+) returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+as $$
+#variable_conflict use_variable
+declare
+  now_at timestamptz;
+  next_at timestamptz;
+  last_version integer;
+  ended text := next ->> 'end';
+  salt bytea := uuid_send(gen_random_uuid());
+begin
+  -- the submission's row orders all writers of its stream
+  select s.version into last_version from submissions s where s.id = append_delivery_attempt.id for update;
+  perform from deliveries d where d.id = append_delivery_attempt.id and d.status = 'waiting' and d.attempts = after_attempts;
+  if not found then
+    return false;
+  end if;
+  now_at := clock();
+  next_at := now_at + (next ->> 'retry_in_ms')::bigint * interval '1 millisecond';
+  if ended is null and body is not null and not exists (
+    select from payloads p where p.stream = append_delivery_attempt.id and p.kind = 'webhook_body'
+  ) then
+    insert into payloads (stream, kind, salt, bytes) values (id, 'webhook_body', salt, body);
+    facts := facts || jsonb_build_object('bytes', jsonb_build_object('webhook_body', jsonb_build_object(
+      'size', length(body), 'sha256', encode(sha256(salt || body), 'hex'))));
+  end if;
+  insert into events (stream, version, type, at, generation, facts)
+  select id, last_version + e.n, e.type, now_at, generation(), e.facts
+  from (values
+    (1, 'delivery.attempted', facts || jsonb_strip_nulls(jsonb_build_object(
+      'attempt', after_attempts + 1, 'counts', coalesce((next ->> 'counts')::boolean, true), 'next_at', next_at))),
+    (2, 'delivery.ended', jsonb_build_object('outcome', ended))
+  ) e(n, type, facts)
+  where e.n = 1 or ended is not null;
+  perform project_submissions(array[id]), project_deliveries(array[id]);
+  if ended is null then
+    perform enqueue_deliveries(array[id], next_at);
+  else
+    delete from webhook_secrets w where w.submission_id = append_delivery_attempt.id;
+  end if;
+  return true;
+end
+$$;
+
+-- No place was free at its receiver: its job comes back later. Nothing happened, so nothing is appended.
+create or replace function runledger.put_back_delivery(id uuid, in_ms bigint) returns void
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond')
+$$;
+
+-- Asks for a delivery anew, due at once and with the whole schedule before it. One that waits keeps its secret; one
+-- that has ended has none any more, and gets the one that is given.
+create or replace function runledger.replay_delivery(id uuid, sealing_key_id text, nonce bytea, ciphertext bytea) returns text
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+  s submissions;
+  delivery deliveries;
+  now_at timestamptz;
+begin
+  select l.* into s from submissions l where l.id = replay_delivery.id for update;
+  select d.* into delivery from deliveries d where d.id = replay_delivery.id;
+  if delivery.id is null then
+    return 'unknown';
+  elsif not exists (select from payloads p where p.stream = replay_delivery.id and p.kind = 'webhook_url') then
+    return 'purged';
+  elsif replay_delivery.ciphertext is null and delivery.status <> 'waiting' then
+    return 'secret_needed';
+  end if;
+  if replay_delivery.ciphertext is not null then
+    insert into webhook_secrets as w values (id, sealing_key_id, nonce, ciphertext)
+    on conflict (submission_id) do update set
+      sealing_key_id = excluded.sealing_key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext;
+  end if;
+  now_at := clock();
+  insert into events (stream, version, type, at, generation, facts)
+  values (id, s.version + 1, 'delivery.requested', now_at, generation(), jsonb_build_object('next_at', now_at, 'replay', true));
+  perform project_submissions(array[id]), project_deliveries(array[id]), enqueue_deliveries(array[id]);
+  return 'replayed';
+end
+$$;
+
+create or replace function runledger.list_deliveries(status text, at_most integer)
+returns table (
+  submission_id uuid, account text, status text, attempts integer, last_outcome text, last_status integer,
+  created_at timestamptz, next_at timestamptz, ended_at timestamptz
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select d.id, a.name, d.status, d.attempts, last.facts ->> 'outcome', (last.facts ->> 'status')::integer,
+    d.created_at, d.next_at, d.ended_at
+  from deliveries d
+  join submissions s on s.id = d.id
+  join accounts a on a.id = s.account_id
+  left join lateral (
+    select l.facts from log l where l.stream = d.id and l.type = 'delivery.attempted' order by l.version desc limit 1
+  ) last on true
+  where list_deliveries.status is null or d.status = list_deliveries.status
+  order by d.id desc limit at_most
+$$;

@@ -1,0 +1,19 @@
+-- What web tells of the service as a whole: nothing in it belongs to one account. A worker is alive while its
+-- heartbeat is younger than twice the time after which a sweep ends it.
+create or replace function runledger.service_health(
+  out pending bigint, out running bigint, out workers integer, out slots integer,
+  out languages text[], out isolation text[], out degraded boolean
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  with alive as (
+    select p.* from pools p where p.kind = 'worker' and p.ended_at is null and p.heartbeat_at > clock() - interval '10 seconds'
+  )
+  select (select q.accepted - p.started from queue_state q, queue_progress() p),
+    (select count(*) from leases),
+    count(*)::integer, coalesce(sum(a.slots), 0)::integer,
+    array(select distinct l from alive, unnest(alive.languages) l order by l),
+    array(select distinct coalesce(alive.isolation ->> 'kind', 'unknown') k from alive order by k),
+    coalesce(bool_or((a.isolation ->> 'degraded')::boolean), false)
+  from alive a
+$$;

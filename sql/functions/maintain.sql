@@ -1,0 +1,98 @@
+-- What web's processes do beside their work. Each may be called by any number of processes at once: one does it.
+
+-- Ends what no worker could take for longer than max_age. Answers how many.
+create or replace function runledger.expire_pending(max_age interval, most integer default 500) returns integer
+language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
+as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock();
+  oldest_allowed uuid := uuid_floor(now_at - max_age);
+  old uuid[];
+  jobs bigint[];
+begin
+  if not pg_try_advisory_xact_lock(x'524c4558'::bigint) then
+    return 0;
+  end if;
+  -- what waits has a job or is held; both are as few as the queue's bound
+  select array_agg(id) into old from (
+    select submission_id as id from held where submission_id < oldest_allowed
+    union
+    select (j.payload ->> 'id')::uuid from graphile_worker._private_jobs j
+    join graphile_worker._private_tasks t on t.id = j.task_id
+    where t.identifier like 'execute\_%' and (j.payload ->> 'id')::uuid < oldest_allowed
+    limit most
+  ) x;
+  if old is null then
+    return 0;
+  end if;
+  -- the order of locks: queue_state, keys, accounts, submissions
+  perform from queue_state for update;
+  perform from key_usage u where u.key_id in (select s.key_id from submissions s where s.id = any (old))
+  order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
+  perform from account_usage a where a.account_id in (select s.account_id from submissions s where s.id = any (old))
+  order by a.account_id for update;
+  select array_agg(x.id) into old from (
+    select s.id from submissions s where s.id = any (old) and s.status = 'pending' order by s.id for update
+  ) x;
+  if old is null then
+    return 0;
+  end if;
+  perform end_submissions(old, now_at, array_agg(null::bytea), array_agg(null::bytea), array_agg('submission.failed'::text),
+    array_agg(jsonb_build_object('verdict', 'IE', 'attempt', s.attempts, 'evidence', jsonb_build_object(
+      'failed_for', 'age', 'max_age_s', extract(epoch from max_age), 'language', s.language)) order by o))
+  from unnest(old) with ordinality x(id, o) join submissions s using (id);
+  select array_agg(j.id) into jobs from graphile_worker._private_jobs j where (j.payload ->> 'id')::uuid = any (old) and j.locked_at is null;
+  perform graphile_worker.complete_jobs(jobs);
+  perform pg_notify('runledger_done', array_to_string(old[:200], ','));
+  return cardinality(old);
+end
+$$;
+
+-- A repeated Idempotency-Key is answered for at least 24 hours.
+create or replace function runledger.forget_idempotency(most integer default 10000) returns integer
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  with gone as (
+    delete from idempotency i where (i.account_id, i.key) in (
+      select account_id, key from idempotency where created_at < clock() - interval '25 hours' limit most for update skip locked)
+    returning 1
+  )
+  select count(*)::integer from gone
+$$;
+
+-- A job's priority is its round, counted from a base, in 16 bits. Before they run out the base moves up and every
+-- waiting job's priority moves down with it. A batch that was under way meanwhile counted from the old base, so its
+-- jobs seem to be far ahead: the next look, one sweep later, sets them right. Answers by how much the base moved.
+create or replace function runledger.rebase_rounds(after bigint default 16000) returns bigint
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  -- no key's rounds run ahead of the one last started by more than its places
+  ahead constant integer := 8000;
+  progress record;
+  moved bigint := 0;
+  current integer;
+  j record;
+begin
+  select * into progress from queue_progress();
+  if progress.round - progress.round_base > after then
+    perform from queue_state for update;
+    select * into progress from queue_progress();
+    moved := progress.round - progress.round_base;
+    update queue_state set round_base = round_base + moved;
+    for j in
+      select priority, array_agg(id) as ids from graphile_worker.jobs
+      where task_identifier like 'execute\_%' and locked_at is null group by priority
+    loop
+      perform graphile_worker.reschedule_jobs(j.ids, priority => greatest(j.priority - moved, -32768)::integer);
+    end loop;
+  elsif progress.round_base > 0 then
+    current := progress.round - progress.round_base;
+    perform graphile_worker.reschedule_jobs(array_agg(id), priority => current)
+    from graphile_worker.jobs where task_identifier like 'execute\_%' and priority > current + ahead and locked_at is null
+    having count(*) > 0;
+  end if;
+  return moved;
+end
+$$;

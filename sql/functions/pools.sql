@@ -1,0 +1,50 @@
+-- A pool is one process that takes jobs: a worker with its slots, or a web process with its deliveries.
+--
+-- It proves that it lives in two ways, both on one connection of its own: a session advisory lock, which the server
+-- lets go the moment that the process dies, and a heartbeat each second, which stops when it hangs or is cut off.
+-- Called on that connection; each heartbeat takes the lock again where a broken connection lost it.
+create or replace function runledger.register_pool(
+  pool uuid, kind text, host text, slots integer, languages text[], isolation jsonb, lock_key bigint
+) returns void
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  insert into pools (id, kind, host, slots, languages, isolation, lock_key, postmaster_start, started_at, heartbeat_at, locked)
+  values (pool, register_pool.kind, register_pool.host, register_pool.slots, register_pool.languages, register_pool.isolation,
+    register_pool.lock_key, pg_postmaster_start_time(), clock(), clock(), pg_try_advisory_lock(register_pool.lock_key));
+  insert into pool_progress (pool_id) values (pool);
+end
+$$;
+
+-- False: the pool was declared dead. What it ran is another's now, and it may register anew.
+create or replace function runledger.heartbeat(pool uuid) returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  update pools p set heartbeat_at = clock(), postmaster_start = pg_postmaster_start_time(),
+    locked = pg_try_advisory_lock(p.lock_key), lock_free_since = null
+  where p.id = pool and p.ended_at is null;
+  return found;
+end
+$$;
+
+-- Ends a pool: it starts and completes nothing any more. What it ran is released by the caller. Its counts move to
+-- queue_state in the same transaction, so that nobody counts them twice or not at all.
+create or replace function runledger.end_pool(pool uuid, reason text) returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  progress pool_progress;
+begin
+  -- for update, and not the update's own weaker lock: it waits for what the pool starts at this moment (require_pool)
+  perform from pools p where p.id = pool and p.ended_at is null for update;
+  if not found then
+    return false;
+  end if;
+  update pools set ended_at = clock(), end_reason = reason where id = pool;
+  perform from queue_state for update;
+  delete from pool_progress where pool_id = pool returning * into progress;
+  update queue_state set started = started + progress.started, round = greatest(round, progress.round);
+  return true;
+end
+$$;

@@ -1,0 +1,26 @@
+-- What metrics tell of the queue and the log as a whole. Nothing in it belongs to one account.
+create or replace function runledger.queue_facts(
+  out waiting bigint, out held bigint, out running bigint, out oldest_wait_s double precision,
+  out deliveries_waiting bigint, out unsealed bigint, out unsealed_s double precision
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  with last_seal as (select generation, to_xid from seals order by number desc limit 1),
+  behind as (
+    select e.at from events e left join last_seal s on true
+    where s.generation is null or (e.generation, e.xid) >= (s.generation, s.to_xid)
+    limit 100000
+  )
+  select (select q.accepted - p.started from queue_state q, queue_progress() p),
+    (select count(*) from held),
+    (select count(*) from leases),
+    -- the first bytes of an id are its time
+    coalesce((select extract(epoch from clock()) - ('x' || substr(replace(min(id)::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0 from (
+      (select submission_id::text as id from held order by submission_id limit 1)
+      union all
+      (select j.payload ->> 'id' from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
+       where w.task_identifier like 'execute\_%' and w.locked_at is null)) x), 0)::double precision,
+    (select count(*) from graphile_worker.jobs w where w.task_identifier = 'deliver_webhook'),
+    (select count(*) from behind),
+    coalesce((select extract(epoch from clock() - min(at)) from behind), 0)::double precision
+$$;

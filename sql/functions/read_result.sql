@@ -1,0 +1,103 @@
+-- Finds the key of a request and spends its rate: what every request under /api/ does that submits nothing.
+create or replace function runledger.spend(
+  digest bytea, out outcome text, out account_id uuid, out key_id uuid,
+  out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint
+)
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  k record;
+  usage key_usage;
+  rate record;
+  now_at timestamptz;
+begin
+  select * into k from find_key(digest, clock());
+  if not found then
+    outcome := 'unauthorized';
+    return;
+  end if;
+  account_id := k.account_id; key_id := k.key_id; rate_limit := k.per_minute;
+  -- A crash of the server may forget the last requests spent by readers: nobody was promised more, and a poll does
+  -- not wait for the disk.
+  perform set_config('synchronous_commit', 'off', true);
+  if k.per_minute = 0 then
+    -- nothing to count; the last use is recorded to the minute, so that polls do not write
+    rate_remaining := 0; rate_reset_us := 0; outcome := 'spent';
+    now_at := clock();
+    update key_usage u set last_used_at = now_at
+    where u.key_id = k.key_id and (u.last_used_at is null or u.last_used_at < now_at - interval '1 minute');
+    return;
+  end if;
+  select u.* into usage from key_usage u where u.key_id = k.key_id for update;
+  now_at := clock();
+  select * into rate from spend_rate(usage.hits_us, usage.buckets, k.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
+  rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
+  outcome := case when rate.allowed then 'spent' else 'rate_limited' end;
+  if rate.allowed then
+    update key_usage u set hits_us = rate.hits_us, buckets = rate.buckets, last_used_at = now_at where u.key_id = k.key_id;
+  end if;
+end
+$$;
+
+-- A submission's record as its account may see it, with the rate spent, in one call. A submission of another account
+-- and one that is not there take the same statements and give the same answer.
+create or replace function runledger.read_result(digest bytea, id uuid)
+returns table (
+  outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
+  record jsonb, stdout bytea, stderr bytea
+)
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  who record;
+begin
+  select * into who from spend(digest);
+  outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
+  rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
+  if who.outcome = 'spent' then
+    outcome := 'not_found';
+    select 'found', to_jsonb(s),
+      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout'),
+      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr')
+    into outcome, record, stdout, stderr
+    from submissions s where s.id = read_result.id and s.account_id = who.account_id;
+    outcome := coalesce(outcome, 'not_found');
+  end if;
+  return next;
+end
+$$;
+
+-- The given submissions in whatever state: for callers that were known when they asked, and may see them.
+create or replace function runledger.records_of(ids uuid[])
+returns table (record jsonb, stdout bytea, stderr bytea)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select to_jsonb(s),
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout'),
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr')
+  from submissions s where s.id = any (ids)
+$$;
+
+-- Those of the given submissions that have ended: for waiters, whose caller was known when they began.
+create or replace function runledger.results_of(ids uuid[])
+returns table (record jsonb, stdout bytea, stderr bytea)
+language plpgsql stable security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+as $$
+declare
+  bounds record := uuid_bounds(ids);
+  from_id uuid := bounds.first_id;
+  to_id uuid := bounds.last_id;
+begin
+  return query
+  select to_jsonb(s),
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout' and p.stream >= from_id and p.stream <= to_id),
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id)
+  from submissions s
+  where s.id = any (ids) and s.id >= from_id and s.id <= to_id and s.status in ('completed', 'error');
+end
+$$;

@@ -1,0 +1,47 @@
+-- Counts anew what is counted beside the log: places of keys, of accounts and of the queue, and which submissions may
+-- be held. Takes every lock of those counters, in the one order, so that nothing moves meanwhile. Answers how many rows
+-- were wrong.
+create or replace function runledger.recount() returns integer
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  wrong integer := 0;
+  n integer;
+  waiting bigint;
+begin
+  perform from queue_state for update;
+  perform from key_usage u join keys k on k.id = u.key_id order by k.account_id, u.key_id for update of u;
+  perform from account_usage a order by a.account_id for update;
+
+  insert into key_usage (key_id) select k.id from keys k on conflict do nothing;
+  get diagnostics n = row_count; wrong := wrong + n;
+  insert into account_usage (account_id) select a.id from accounts a on conflict do nothing;
+  get diagnostics n = row_count; wrong := wrong + n;
+  delete from held h where not exists (
+    select from submissions s where s.id = h.submission_id and s.key_id = h.key_id and s.status = 'pending');
+  get diagnostics n = row_count; wrong := wrong + n;
+
+  update key_usage u set dispatched = c.dispatched, held = c.held
+  from (
+    select k.id, (count(s.id) filter (where h.submission_id is null))::integer as dispatched, count(h.submission_id)::integer as held
+    from keys k
+    left join submissions s on s.key_id = k.id and s.status in ('pending', 'running')
+    left join held h on h.key_id = s.key_id and h.submission_id = s.id
+    group by k.id
+  ) c where u.key_id = c.id and (u.dispatched, u.held) is distinct from (c.dispatched, c.held);
+  get diagnostics n = row_count; wrong := wrong + n;
+
+  update account_usage a set pending = c.pending
+  from (
+    select x.id, count(s.id)::integer as pending from accounts x
+    left join submissions s on s.account_id = x.id and s.status = 'pending' and s.attempts = 0 group by x.id
+  ) c where a.account_id = c.id and a.pending <> c.pending;
+  get diagnostics n = row_count; wrong := wrong + n;
+
+  select count(*) into waiting from submissions s where s.status = 'pending' and s.attempts = 0;
+  update queue_state q set accepted = p.started + waiting from queue_progress() p where q.accepted <> p.started + waiting;
+  get diagnostics n = row_count; wrong := wrong + n;
+  return wrong;
+end
+$$;

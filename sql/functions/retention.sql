@@ -1,0 +1,124 @@
+-- What retention takes away, and the events that say so. The operator's commands; no role but the owner may call them.
+
+-- The one stream of retention's events.
+create or replace function runledger.retention_stream() returns uuid
+language sql immutable
+as $$ select 'f0000000-0000-4000-8000-000000000001'::uuid $$;
+
+create or replace function runledger.append_retention(type text, facts jsonb) returns void
+language plpgsql set search_path = runledger, pg_temp
+as $$
+begin
+  perform pg_advisory_xact_lock(hashtext('runledger retention'));
+  perform append_events(retention_stream(), (select coalesce(max(version), 0) from events where stream = retention_stream()),
+    array[append_retention.type], array[append_retention.facts]);
+end
+$$;
+
+-- Takes away what users sent and got, of up to `most` submissions that ended before the time and whose delivery has
+-- ended too: payloads with their salts, sealed webhook secrets, idempotency rows. The event is in the same transaction.
+-- Answers how many submissions it purged; 0 when there is nothing left.
+create or replace function runledger.purge_payloads(ended_before timestamptz, most integer default 5000) returns integer
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  ids uuid[];
+  counted record;
+begin
+  select array_agg(x.id) into ids from (
+    select s.id from submissions s
+    where s.completed_at < ended_before
+      -- ids are in the order of their making, but for those of a clock that ran ahead
+      and (s.id < uuid_floor(ended_before) or s.tableoid = 'submissions_default'::regclass)
+      and exists (select from payloads p where p.stream = s.id)
+      and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting')
+    order by s.id limit most
+  ) x;
+  if ids is null then
+    return 0;
+  end if;
+  with gone as (
+    delete from payloads p where p.stream = any (ids) returning length(p.bytes) as size
+  )
+  select count(*) as payloads, sum(size) as bytes into counted from gone;
+  delete from webhook_secrets w where w.submission_id = any (ids);
+  delete from idempotency i where i.submission_id = any (ids) and i.created_at < clock() - interval '24 hours';
+  perform append_retention('payloads.purged', jsonb_build_object('ended_before', ended_before, 'submissions', cardinality(ids),
+    'payloads', counted.payloads, 'size_bytes', counted.bytes));
+  return cardinality(ids);
+end
+$$;
+
+-- Why a month may not be detached yet; null when it may.
+create or replace function runledger.why_not_detach(month text) returns text
+language plpgsql stable set search_path = runledger, pg_temp set timezone = 'UTC'
+as $$
+declare
+  first_day timestamptz := to_timestamp(month, 'YYYY_MM');
+  low uuid := uuid_floor(first_day);
+  high uuid := uuid_floor(first_day + interval '1 month');
+  n bigint;
+begin
+  if to_regclass('events_' || month) is null or not exists (
+    select from pg_inherits where inhrelid = to_regclass('events_' || month)) then
+    return 'the log has no partition of that month';
+  end if;
+  if first_day + interval '1 month' > clock() - interval '1 day' then
+    return 'that month is not over for a day yet';
+  end if;
+  select count(*) into n from submissions s where s.id >= low and s.id < high and s.status in ('pending', 'running');
+  if n > 0 then
+    return n || ' of its submissions have not ended';
+  end if;
+  select count(*) into n from deliveries d where d.id >= low and d.id < high and d.status = 'waiting';
+  if n > 0 then
+    return n || ' of its deliveries have not ended';
+  end if;
+  select count(*) into n from events e
+  where e.stream >= low and e.stream < high and not exists (
+    select from seals s where s.generation = e.generation and e.xid >= s.from_xid and e.xid < s.to_xid);
+  if n > 0 then
+    return n || ' of its events are not sealed yet';
+  end if;
+  return null;
+end
+$$;
+
+-- Takes a month out of the log: its partitions move to the schema runledger_detached, whole, to be dumped or dropped.
+-- events and sketch are what the caller counted; they go into the event, so that verify can still tell what is missing.
+create or replace function runledger.detach_month(month text, events bigint, sketch text) returns void
+language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
+-- less than deadlock_timeout: it is this that gives up and never a submission; the caller tries again
+set lock_timeout = '500ms'
+as $$
+declare
+  parent text;
+  name text;
+  reason text;
+  counted bigint;
+  low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
+  high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
+begin
+  -- nobody appends while it is looked at
+  lock table submissions, deliveries, events, payloads in access exclusive mode;
+  reason := why_not_detach(month);
+  execute format('select count(*) from %I', 'events_' || month) into counted;
+  if reason is null and counted <> detach_month.events then
+    reason := 'it got events meanwhile';
+  end if;
+  if reason is not null then
+    raise exception '% cannot be detached: %', month, reason using errcode = 'RL409';
+  end if;
+  perform append_retention('log.detached', jsonb_build_object('partition', 'events_' || month, 'events', counted, 'sketch', sketch));
+  delete from idempotency i where i.submission_id >= low and i.submission_id < high;
+  delete from webhook_secrets w where w.submission_id >= low and w.submission_id < high;
+  execute 'create schema if not exists runledger_detached';
+  foreach parent in array array['events', 'payloads', 'submissions', 'deliveries'] loop
+    name := parent || '_' || month;
+    if to_regclass(name) is not null then
+      execute format('alter table %I detach partition %I', parent, name);
+      execute format('alter table %I set schema runledger_detached', name);
+    end if;
+  end loop;
+end
+$$;

@@ -1,0 +1,7 @@
+-- The webhook of each submission that asked for one, and how it stands. The address is something that the user sent: it
+-- is not shown.
+create or replace view runledger.audit_deliveries as
+select d.id as submission_id, s.account_id, a.name as account, d.status, d.attempts, d.failures, d.created_at, d.next_at, d.ended_at
+from runledger.deliveries d
+join runledger.submissions s on s.id = d.id
+join runledger.accounts a on a.id = s.account_id;

@@ -1,0 +1,12 @@
+-- Every execution that ended without a report, and why. counts: the submission may be at fault, because its worker died.
+-- next_started_at: when the submission ran again.
+create or replace view runledger.audit_lost_executions as
+select l.stream as submission_id, s.account_id, (l.facts ->> 'attempt')::integer as attempt, (l.facts ->> 'pool')::uuid as pool_id,
+  l.facts -> 'evidence' ->> 'host' as host, l.facts ->> 'reason' as reason, coalesce((l.facts ->> 'counts')::boolean, false) as counts,
+  (select max(b.at) from runledger.events b
+    where b.stream = l.stream and b.version < l.version and b.type = 'execution.started') as started_at,
+  l.at as lost_at,
+  (select min(n.at) from runledger.events n
+    where n.stream = l.stream and n.version > l.version and n.type = 'execution.started') as next_started_at
+from runledger.log l join runledger.submissions s on s.id = l.stream
+where l.type = 'execution.lost';

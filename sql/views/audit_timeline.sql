@@ -1,0 +1,11 @@
+-- All that ever happened to each submission, in order. Facts without what names or digests a user's bytes; their sizes
+-- are apart.
+create or replace view runledger.audit_timeline as
+select l.stream as submission_id, l.version, l.at, l.type,
+  (l.facts ->> 'attempt')::integer as attempt,
+  (l.facts ->> 'pool')::uuid as pool_id,
+  l.facts - '{bytes,attempt,pool,idempotency_key,traceparent}'::text[] as facts,
+  (select jsonb_object_agg(b.key, b.value -> 'size')
+    from jsonb_each(case jsonb_typeof(l.facts -> 'bytes') when 'object' then l.facts -> 'bytes' else '{}' end) b) as sizes
+from runledger.log l
+where l.stream < 'f0000000-0000-0000-0000-000000000000';

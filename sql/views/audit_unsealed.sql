@@ -1,0 +1,5 @@
+-- How much no seal covers yet: one row.
+create or replace view runledger.audit_unsealed as
+select count(e.stream) as events, min(e.at) as oldest_at
+from (select generation, to_xid from runledger.seals union all select 0::smallint, '0'::xid8 order by 1 desc, 2 desc limit 1) s
+join runledger.events e on e.generation > s.generation or (e.generation = s.generation and e.xid >= s.to_xid);

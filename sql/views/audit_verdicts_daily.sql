@@ -1,0 +1,6 @@
+-- Verdicts by the day (UTC) on which the submission ended, and by language.
+create or replace view runledger.audit_verdicts_daily as
+select (s.completed_at at time zone 'UTC')::date as day, s.language, s.verdict, count(*) as submissions
+from runledger.submissions s
+where s.completed_at is not null
+group by 1, 2, 3;

@@ -1,0 +1,201 @@
+/**
+ * The API for programs in TypeScript or JavaScript.
+ *
+ *   const runledger = createClient({ server: 'https://…', api_key: process.env.RUNLEDGER_API_KEY! });
+ *   const result = await runledger.run({ language: 'python', code: 'print(6 * 7)' });
+ *
+ * What must stay true: nothing runs twice because of a retry. Every submission has an
+ * Idempotency-Key from its first try on, so a call whose answer was lost is simply made again.
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { ResultRecord } from '../domain/record.ts';
+
+export type { ResultRecord } from '../domain/record.ts';
+
+export type SubmissionRequest = {
+  language: 'python' | 'py' | 'cpp' | 'c++' | 'cxx' | 'java';
+  code: string;
+  stdin?: string;
+  /** instead of stdin: its exact bytes */
+  stdin_base64?: string;
+  args?: string[];
+  expected_output?: string;
+  compare?: 'lenient' | 'exact';
+  /** seconds and bytes */
+  limits?: Partial<Record<'cpu_time' | 'wall_time' | 'memory' | 'output' | 'processes', number>>;
+  webhook_url?: string;
+  webhook_secret?: string;
+};
+
+export type ClientOptions = {
+  server: string;
+  api_key: string;
+  /** tries of one call, the first included */
+  attempts?: number;
+  fetch?: typeof fetch;
+  /** between tries; a test puts its own here */
+  pause?: (ms: number, signal?: AbortSignal) => Promise<unknown>;
+};
+
+export type CallOptions = { signal?: AbortSignal };
+export type SubmitOptions = CallOptions & { idempotency_key?: string };
+export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
+
+export type Client = {
+  /** Answers when the submission is stored. */
+  submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
+  /** The record as it is now. */
+  result(id: string, options?: ResultOptions): Promise<ResultRecord>;
+  /** The record when the submission has ended, however long that takes. */
+  wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
+  /** submit and wait, in one call where the result is there in time. */
+  run(request: SubmissionRequest, options?: SubmitOptions): Promise<ResultRecord>;
+};
+
+/** What the service refused, with its own words. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly error: string;
+  readonly fields: readonly { path: string; message: string }[];
+  readonly request_id: string | null;
+
+  constructor(status: number, body: ProblemBody, request_id: string | null) {
+    const fields = body.fields ?? [];
+    const named = fields.map(({ path, message }) => `${path || 'the body'} ${message}`);
+    super([body.message ?? `the service answered ${status}`, ...named].join('\n  '));
+    this.name = 'ApiError';
+    this.status = status;
+    this.error = body.error ?? 'unknown';
+    this.fields = fields;
+    this.request_id = request_id;
+  }
+}
+
+type ProblemBody = {
+  error?: string;
+  message?: string;
+  fields?: { path: string; message: string }[];
+  id?: string;
+};
+type Sent = { status: number; body: ProblemBody & Partial<ResultRecord> };
+
+const ATTEMPTS = 6;
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 60_000;
+/** Longer than the service holds a call, so that it is the service that ends the wait. */
+const CALL_TIMEOUT_MS = 45_000;
+/** Answers after which the same call may succeed. */
+const PASSING = new Set([429, 500, 502, 503, 504]);
+
+export function createClient(options: ClientOptions): Client {
+  const send = (path: string, init: RequestInit, given: CallOptions) =>
+    sendWithRetries(options, path, init, given);
+
+  async function post(path: string, request: SubmissionRequest, given: SubmitOptions) {
+    const headers = {
+      'content-type': 'application/json',
+      'idempotency-key': given.idempotency_key ?? randomUUID(),
+    };
+    return send(path, { method: 'POST', headers, body: JSON.stringify(request) }, given);
+  }
+
+  async function read(id: string, given: ResultOptions, query: string[]): Promise<ResultRecord> {
+    if (given.encoding === 'base64') query.push('encoding=base64');
+    const suffix = query.length > 0 ? `?${query.join('&')}` : '';
+    const { body } = await send(`/api/result/${encodeURIComponent(id)}${suffix}`, {}, given);
+    return body as ResultRecord;
+  }
+
+  const client: Client = {
+    async submit(request, given = {}) {
+      const { body } = await post('/api/submit', request, given);
+      return { id: body.id! };
+    },
+    result: (id, given = {}) => read(id, given, []),
+    async wait(id, given = {}) {
+      for (;;) {
+        const record = await read(id, given, ['wait=true']);
+        if (hasEnded(record)) return record;
+      }
+    },
+    async run(request, given = {}) {
+      const { body } = await post('/api/submit?wait=true', request, given);
+      return hasEnded(body) ? (body as ResultRecord) : client.wait(body.id!, given);
+    },
+  };
+  return client;
+}
+
+function hasEnded(record: Partial<ResultRecord>): boolean {
+  return record.status === 'completed' || record.status === 'error';
+}
+
+async function sendWithRetries(
+  options: ClientOptions,
+  path: string,
+  init: RequestInit,
+  { signal }: CallOptions,
+): Promise<Sent> {
+  const attempts = options.attempts ?? ATTEMPTS;
+  const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
+  for (let attempt = 1; ; attempt += 1) {
+    const outcome = await sendOnce(options, path, init, signal);
+    if ('sent' in outcome) return outcome.sent;
+    signal?.throwIfAborted();
+    if (!outcome.passing || attempt >= attempts) throw outcome.error;
+    await pause(outcome.pause_ms ?? backoff(attempt), signal);
+  }
+}
+
+type Outcome = { sent: Sent } | { error: Error; passing: boolean; pause_ms?: number };
+
+async function sendOnce(
+  { server, api_key, fetch: send = fetch }: ClientOptions,
+  path: string,
+  init: RequestInit,
+  signal: AbortSignal | undefined,
+): Promise<Outcome> {
+  const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS);
+  try {
+    const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
+      ...init,
+      headers: { ...init.headers, 'x-api-key': api_key },
+      // A redirect would carry the key to wherever it leads.
+      redirect: 'error',
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+    const body = parse(await response.text());
+    // 408: it runs, and the id says how to ask for it.
+    const taken = response.ok || (response.status === 408 && body.id !== undefined);
+    if (taken) return { sent: { status: response.status, body } };
+    const pause_ms = retryAfterMs(response.headers.get('retry-after'));
+    return {
+      error: new ApiError(response.status, body, response.headers.get('x-request-id')),
+      passing: PASSING.has(response.status),
+      ...(pause_ms !== null && { pause_ms }),
+    };
+  } catch (error) {
+    const reason = ((error as Error).cause ?? error) as Error;
+    return { error: new Error(`cannot reach ${server}: ${reason.message}`), passing: true };
+  }
+}
+
+function parse(text: string): Sent['body'] {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+function retryAfterMs(header: string | null): number | null {
+  if (header === null || !/^\d{1,6}$/.test(header)) return null;
+  return Math.min(Number(header) * 1000, LONGEST_PAUSE_MS);
+}
+
+/** Doubling, and spread, so that callers that failed together do not return together. */
+function backoff(attempt: number): number {
+  const full = Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS);
+  return full * (0.5 + Math.random() / 2);
+}

@@ -1,0 +1,129 @@
+/** Environment -> one frozen, validated object. The variables themselves are in config/variables.ts. */
+import * as v from 'valibot';
+import type { Variable } from './config/variable.ts';
+import { variables } from './config/variables.ts';
+
+type Variables = typeof variables;
+type ValueOf<V> = V extends Variable<infer T> ? T : never;
+
+export type Config = { readonly [K in keyof Variables]: ValueOf<Variables[K]> };
+export type Role = 'owner' | 'web' | 'worker' | 'auditor';
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The environment is at fault: one line for each problem, each naming its variable. */
+export class ConfigError extends Error {
+  readonly problems: readonly string[];
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'ConfigError';
+    this.problems = problems;
+  }
+}
+
+export function loadConfig(env: Environment = process.env): Config {
+  const problems = unknownNames(env);
+  const values: Record<string, unknown> = {};
+  for (const [field, variable] of Object.entries(variables)) {
+    const parsed = parseOne(variable, env[variable.name]);
+    if ('problem' in parsed) problems.push(parsed.problem);
+    else values[field] = parsed.value;
+  }
+  const config = values as Config;
+  if (problems.length === 0) problems.push(...contradictions(config));
+  if (problems.length > 0) throw new ConfigError(problems);
+  return Object.freeze(config);
+}
+
+/** A misspelt variable would silently leave its default in force. */
+function unknownNames(env: Environment): string[] {
+  const known = new Set(Object.values(variables).map((variable) => variable.name));
+  return Object.keys(env)
+    .filter((name) => name.startsWith('RUNLEDGER_') && !name.startsWith('RUNLEDGER_TEST_'))
+    .filter((name) => !known.has(name))
+    .map((name) => `${name}: no such variable (\`runledger config\` prints them all)`);
+}
+
+type Parsed = { value: unknown } | { problem: string };
+
+function parseOne(variable: Variable<unknown>, given: string | undefined): Parsed {
+  // Empty counts as not set: compose files and CI systems hand empty values on.
+  const word = given?.trim() || variable.default;
+  if (word === null) return { value: null };
+  const result = v.safeParse(variable.parse, word);
+  if (result.success) return { value: deepFreeze(result.output) };
+  const shown = variable.secret ? '' : `, not "${word}"`;
+  return { problem: `${variable.name}: ${result.issues[0].message}${shown}` };
+}
+
+function deepFreeze(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    for (const item of value) deepFreeze(item);
+    return Object.freeze(value);
+  }
+  // Typed arrays cannot be frozen.
+  const plain = typeof value === 'object' && value !== null && !ArrayBuffer.isView(value);
+  return plain ? Object.freeze(value) : value;
+}
+
+const LOOPBACK = new Set(['localhost', '::1', '[::1]']);
+export const isLoopback = (host: string) => LOOPBACK.has(host) || /^127(\.\d{1,3}){3}$/.test(host);
+
+/** What each variable alone cannot tell. */
+function contradictions(config: Config): string[] {
+  const found: string[] = [];
+  if (config.tls === 'off' && !isLoopback(listenHost(config))) {
+    found.push(
+      `HOST: ${config.host} can be reached from outside, and RUNLEDGER_TLS=off would send keys in clear text; set RUNLEDGER_TLS=native or proxy`,
+    );
+  }
+  if (config.tls === 'native' && !config.tls_cert_file) {
+    found.push('RUNLEDGER_TLS_CERT_FILE: must be set with RUNLEDGER_TLS=native');
+  }
+  if (config.tls === 'native' && !config.tls_key_file) {
+    found.push('RUNLEDGER_TLS_KEY_FILE: must be set with RUNLEDGER_TLS=native');
+  }
+  const bounds = [
+    ['RUNLEDGER_LIMITS_CPU', config.limits_cpu_ms, config.limits_cpu_max_ms],
+    ['RUNLEDGER_LIMITS_WALL', config.limits_wall_ms, config.limits_wall_max_ms],
+    ['RUNLEDGER_LIMITS_MEMORY', config.limits_memory_bytes, config.limits_memory_max_bytes],
+    ['RUNLEDGER_LIMITS_STDOUT', config.limits_stdout_bytes, config.limits_stdout_max_bytes],
+    ['RUNLEDGER_LIMITS_PROCESSES', config.limits_processes, config.limits_processes_max],
+  ] as const;
+  for (const [name, value, most] of bounds) {
+    if (value > most) found.push(`${name}: must not be over ${name}_MAX`);
+  }
+  return found;
+}
+
+export function listenHost(config: Config): string {
+  return config.host ?? (config.tls === 'off' ? '127.0.0.1' : '::');
+}
+
+/** The role's own address where there is one, else the one for all. */
+export function databaseUrl(config: Config, role: Role): string | null {
+  const own = {
+    owner: null,
+    web: config.web_database_url,
+    worker: config.worker_database_url,
+    auditor: config.auditor_database_url,
+  }[role];
+  return own ?? config.database_url;
+}
+
+export type DescribedVariable = {
+  name: string;
+  value: string | null;
+  default: string | null;
+  unit: string;
+  reason: string;
+};
+
+/** Every variable as `runledger config` shows it; secrets as "(set)". */
+export function describeConfig(env: Environment = process.env): DescribedVariable[] {
+  return Object.values(variables).map((variable) => {
+    const given = env[variable.name]?.trim() || null;
+    const value = given !== null && variable.secret ? '(set)' : (given ?? variable.default);
+    const { name, unit, reason } = variable;
+    return { name, value, default: variable.default, unit, reason };
+  });
+}

@@ -1,0 +1,99 @@
+/**
+ * A sketch of a set of events, of a fixed size however large the set: an invertible Bloom lookup table (Goodrich and
+ * Mitzenmacher, 2011). Two sketches subtracted leave a sketch of what is in one set and not in the other, and up to
+ * about 200 such differences can be read out of it, each with its stream, version and digest.
+ *
+ * So a head that was kept elsewhere names the very events that were changed, removed or put in, though nothing in the
+ * database can be trusted any more. It proves nothing by itself: that is what the chain of hashes is for.
+ *
+ * Each event goes into three cells, one of each third, chosen by its check value. A cell holds a count and the XOR of
+ * its events' bytes. A cell with exactly one event (count ±1, and the bytes match their own check value) gives it away;
+ * it is taken out of its other cells, which makes others readable.
+ */
+import { hash } from 'node:crypto';
+
+const THIRD = 128;
+const CELLS = 3 * THIRD;
+/** What is kept of an event: stream, version, leaf, as SQL's seal_leaves gives them. */
+export const ITEM_BYTES = 16 + 4 + 32;
+const CHECK_BYTES = 8;
+const XOR_BYTES = ITEM_BYTES + CHECK_BYTES;
+const CELL_BYTES = 4 + XOR_BYTES;
+export const SKETCH_BYTES = CELLS * CELL_BYTES;
+
+export type Item = { stream: string; version: number; leaf: string };
+
+export const emptySketch = (): Buffer => Buffer.alloc(SKETCH_BYTES);
+
+/** Puts events in, 52 bytes each; a sign of -1 takes them out. */
+export function addItems(sketch: Buffer, items: Uint8Array, sign: 1 | -1 = 1): void {
+  for (let at = 0; at < items.length; at += ITEM_BYTES) {
+    toggle(sketch, items.subarray(at, at + ITEM_BYTES), sign);
+  }
+}
+
+/** Adds (or subtracts) all that is in another sketch. */
+export function addSketch(sketch: Buffer, other: Uint8Array, sign: 1 | -1 = 1): void {
+  const from = Buffer.from(other.buffer, other.byteOffset, other.byteLength);
+  for (let cell = 0; cell < SKETCH_BYTES; cell += CELL_BYTES) {
+    count(sketch, cell, sign * from.readInt32BE(cell));
+    xor(sketch, cell + 4, from.subarray(cell + 4, cell + CELL_BYTES));
+  }
+}
+
+export type Differences = {
+  /** In the first set alone, and in the second alone. */
+  readonly removed: Item[];
+  readonly inserted: Item[];
+  /** False: there are more than could be read. */
+  readonly complete: boolean;
+};
+
+/** Reads the differences out of (first minus second); the sketch is used up. */
+export function readDifferences(difference: Buffer): Differences {
+  const removed: Item[] = [];
+  const inserted: Item[] = [];
+  const queue = Array.from({ length: CELLS }, (_, n) => n * CELL_BYTES);
+  // Each turn takes one event out for good. A sketch that was tampered with could go round for ever.
+  for (let turns = 0; queue.length > 0 && turns < 100 * CELLS; turns++) {
+    const cell = queue.pop()!;
+    const sign = difference.readInt32BE(cell);
+    if (sign !== 1 && sign !== -1) continue;
+    const bytes = Buffer.from(difference.subarray(cell + 4, cell + 4 + ITEM_BYTES));
+    const check = checkOf(bytes);
+    if (!check.equals(difference.subarray(cell + 4 + ITEM_BYTES, cell + CELL_BYTES))) continue;
+    (sign === 1 ? removed : inserted).push(itemOf(bytes));
+    toggle(difference, bytes, sign === 1 ? -1 : 1);
+    queue.push(...cellsOf(check));
+  }
+  return { removed, inserted, complete: difference.every((byte) => byte === 0) };
+}
+
+function toggle(sketch: Buffer, item: Uint8Array, sign: number): void {
+  const check = checkOf(item);
+  for (const cell of cellsOf(check)) {
+    count(sketch, cell, sign);
+    xor(sketch, cell + 4, item);
+    xor(sketch, cell + 4 + ITEM_BYTES, check);
+  }
+}
+
+const checkOf = (item: Uint8Array): Buffer =>
+  hash('sha256', item, 'buffer').subarray(0, CHECK_BYTES);
+
+const cellsOf = (check: Buffer): number[] =>
+  [0, 1, 2].map((third) => (third * THIRD + (check[third]! % THIRD)) * CELL_BYTES);
+
+function count(sketch: Buffer, cell: number, change: number): void {
+  sketch.writeInt32BE((sketch.readInt32BE(cell) + change) | 0, cell);
+}
+
+function xor(target: Buffer, at: number, bytes: Uint8Array): void {
+  for (let n = 0; n < bytes.length; n++) target[at + n]! ^= bytes[n]!;
+}
+
+function itemOf(bytes: Buffer): Item {
+  const hex = bytes.toString('hex');
+  const stream = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+  return { stream, version: bytes.readInt32BE(16), leaf: hex.slice(40) };
+}

@@ -1,0 +1,177 @@
+/**
+ * The judgement: from the launcher's reports, the limits in force and the order, nothing else. The
+ * rows below are tried in order and the first that holds wins; each reads evidence that the program
+ * does not write (kernel counters, the wait status, the timer that fired), but for two: the expected
+ * output, and a runtime's own word that memory ran out. A program can forge the latter, and gains
+ * nothing: it was going to fail either way.
+ */
+
+import type { RunLimits } from './limits.ts';
+import type { BoxReport, Compare, Verdict } from './result.ts';
+
+export type { BoxReport, ExecutionOrder, ExecutionOutcome, Verdict } from './result.ts';
+
+/** How a compiler ended. */
+export type CompileEnd = Pick<BoxReport, 'exit_code' | 'signal' | 'killed_for'>;
+
+export type Case = {
+  /** null for an interpreted language, and for a build that was answered from the cache */
+  compile: CompileEnd | null;
+  /** null when there was nothing to run */
+  run: BoxReport | null;
+  limits: RunLimits;
+  expected_output: Uint8Array | null;
+  compare: Compare;
+  /** how this language's runtime says that memory ran out, matched in what it left on stderr */
+  out_of_memory_words: readonly string[];
+};
+
+export type Judgement = { verdict: Verdict; exit_code: number | null; signal: string | null };
+
+type Row = { verdict: Verdict; holds: (run: BoxReport, subject: Case) => boolean };
+
+const RUN_ROWS: readonly Row[] = [
+  { verdict: 'TLE', holds: ranOutOfTime },
+  { verdict: 'MLE', holds: ranOutOfMemory },
+  { verdict: 'OLE', holds: (run, { limits }) => run.stdout_seen_bytes > limits.stdout_bytes },
+  { verdict: 'SIG', holds: (run) => run.signal !== null },
+  { verdict: 'RE', holds: (run) => run.exit_code !== 0 },
+  { verdict: 'WA', holds: differsFromExpected },
+  { verdict: 'AC', holds: () => true },
+];
+
+const SIGKILL = 9;
+const FAULT: Judgement = { verdict: 'IE', exit_code: null, signal: null };
+
+export function judge(subject: Case): Judgement {
+  const { compile, run } = subject;
+  if (compile !== null && interrupted(compile)) return FAULT;
+  if (compile !== null && refused(compile)) return { verdict: 'CE', exit_code: null, signal: null };
+  if (run === null || interrupted(run)) return FAULT;
+  const row = RUN_ROWS.find((candidate) => candidate.holds(run, subject));
+  if (row === undefined) return FAULT;
+  const { exit_code, signal } = endOf(run, row.verdict);
+  return { verdict: row.verdict, exit_code, signal };
+}
+
+/** The service ended it, or cannot say how it ended: that judges nobody. */
+export function interrupted(report: CompileEnd): boolean {
+  if (report.killed_for === 'cancelled' || report.killed_for === 'deadline') return true;
+  return report.exit_code === null && report.signal === null && report.killed_for === null;
+}
+
+export function refused(compile: CompileEnd): boolean {
+  return compile.killed_for !== null || compile.signal !== null || compile.exit_code !== 0;
+}
+
+/**
+ * A program may end on its own between its last instant within the limit and our signal, so the
+ * counters decide as the timers do: what used more than it had is late whoever ended it.
+ */
+function ranOutOfTime(run: BoxReport, { limits }: Case): boolean {
+  if (run.killed_for === 'cpu' || run.killed_for === 'wall') return true;
+  return run.cpu_us > limits.cpu_ms * 1_000 || run.wall_us > limits.wall_ms * 1_000;
+}
+
+function ranOutOfMemory(run: BoxReport, { out_of_memory_words }: Case): boolean {
+  if (run.oom_kills > 0) return true;
+  if (run.killed_for !== null || run.exit_code === 0) return false;
+  const said = new TextDecoder('latin1').decode(run.stderr);
+  return out_of_memory_words.some((words) => said.includes(words));
+}
+
+function differsFromExpected(run: BoxReport, { expected_output, compare }: Case): boolean {
+  if (expected_output === null) return false;
+  return compare === 'exact'
+    ? !sameBytes(run.stdout, expected_output)
+    : !sameText(run.stdout, expected_output);
+}
+
+/** What we ended ends as our SIGKILL does, even where the program raced it to its own exit. */
+function endOf(run: BoxReport, verdict: Verdict): { exit_code: number; signal: string | null } {
+  const ours = verdict === 'TLE' || verdict === 'OLE' || run.killed_for !== null;
+  const signal = ours ? SIGKILL : run.signal;
+  if (signal !== null) return exitOfSignal(signal);
+  return { exit_code: run.exit_code ?? 0, signal: null };
+}
+
+function exitOfSignal(signal: number): { exit_code: number; signal: string } {
+  return { exit_code: 128 + signal, signal: signalName(signal) };
+}
+
+/** The code a shell would show for how a program ended; null when it cannot be told. */
+export function exitCodeOf(report: CompileEnd): number | null {
+  if (report.killed_for !== null) return 128 + SIGKILL;
+  return report.signal === null ? report.exit_code : 128 + report.signal;
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && Buffer.compare(a, b) === 0;
+}
+
+const LINE_FEED = 0x0a;
+// tab, line feed, vertical tab, form feed, carriage return, space
+const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+
+/**
+ * Equal but for white space at the ends of lines and of the text. Walks both at once, and stops at
+ * the first difference: a megabyte of output costs what its likeness to the expected text costs.
+ */
+export function sameText(a: Uint8Array, b: Uint8Array): boolean {
+  let i = 0;
+  let j = 0;
+  for (;;) {
+    const gapA = gapAt(a, i);
+    const gapB = gapAt(b, j);
+    const endsA = gapA.end === a.length;
+    if (endsA || gapB.end === b.length) return endsA && gapB.end === b.length;
+    if (!sameGap(a, gapA, b, gapB)) return false;
+    i = gapA.end;
+    j = gapB.end;
+    while (i < a.length && j < b.length && a[i] === b[j] && !isSpace(a[i] as number)) {
+      i++;
+      j++;
+    }
+    // Both go on, and not alike: in every other case the next gap tells.
+    if (i < a.length && j < b.length && a[i] !== b[j] && !isSpace(a[i] as number)) return false;
+  }
+}
+
+/** A stretch of white space: how many lines it ends, and where what is left of it begins. */
+type Gap = { lines: number; indent: number; end: number };
+
+function gapAt(text: Uint8Array, from: number): Gap {
+  let end = from;
+  let lines = 0;
+  let indent = from;
+  while (end < text.length && isSpace(text[end] as number)) {
+    if (text[end] === LINE_FEED) {
+      lines++;
+      indent = end + 1;
+    }
+    end++;
+  }
+  return { lines, indent, end };
+}
+
+function sameGap(a: Uint8Array, gapA: Gap, b: Uint8Array, gapB: Gap): boolean {
+  if (gapA.lines !== gapB.lines) return false;
+  return sameBytes(a.subarray(gapA.indent, gapA.end), b.subarray(gapB.indent, gapB.end));
+}
+
+/** Linux's numbers on every architecture that the launcher runs on (x86-64, arm64). */
+const SIGNALS =
+  'HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS'.split(
+    ' ',
+  );
+const FIRST_REALTIME = 34;
+const LAST_REALTIME = 64;
+
+export function signalName(signal: number): string {
+  const name = SIGNALS[signal - 1];
+  if (name !== undefined) return `SIG${name}`;
+  if (signal === FIRST_REALTIME) return 'SIGRTMIN';
+  if (signal > FIRST_REALTIME && signal <= LAST_REALTIME)
+    return `SIGRTMIN+${signal - FIRST_REALTIME}`;
+  return `SIG${signal}`;
+}

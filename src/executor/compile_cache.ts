@@ -1,0 +1,275 @@
+/**
+ * What compiled programs are kept, and for whom.
+ *
+ * On disk: `<folder>/artefacts/<id>/` is one compiled program, put there whole by a rename (the
+ * launcher's, or ours); `<folder>/index/<key>` says which artefact a source became, put there by a
+ * rename after the artefact. The id is random and new for each compile, so two writers of one source
+ * never meet: the later index entry wins, and the loser's artefact is removed. A crash between the
+ * two leaves an artefact that no entry names; it is removed at a later start.
+ *
+ * What must stay true:
+ * - A key is an HMAC, with a secret of this folder, over account, recipe (compiler, version, flags)
+ *   and source: an account can only ever hit what it compiled itself, so timing tells it nothing of
+ *   others; and a name on disk tells nobody anything.
+ * - What is in use is never removed: `Held` counts.
+ * - Entries of an earlier boot are not trusted: nothing is synced to disk, so a power cut may have
+ *   kept a name and lost its bytes. A crash of the process alone loses nothing.
+ * - A failure here is a miss, never a verdict.
+ */
+import { createHmac, randomBytes } from 'node:crypto';
+import {
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
+import { join } from 'node:path';
+
+export type CacheSource = { account_id: string; recipe: string; code: Uint8Array };
+export type Compiled = { artefact: string; entry: string; bytes: number };
+/** A compiled program that stays where it is until it is released. */
+export type Held = Compiled & { release(): void };
+
+type Entry = Compiled & { account: string; used_at_ms: number; holders: number; doomed: boolean };
+type Stored = Compiled & { account: string; boot: string };
+
+export type CompileCacheOptions = {
+  folder: string;
+  /** 0 keeps nothing beyond the run that it was compiled for */
+  max_bytes: number;
+  now?: () => number;
+};
+
+/** Artefacts of nobody's source, made for all (prepare.ts); the boot they were made in follows. */
+export const PREPARED_PREFIX = 'prepared-';
+/** An artefact that no entry names may be on its way to one; after this long it is a crash's. */
+const ORPHAN_AGE_MS = 60 * 60 * 1000;
+/** What nobody has run for this long goes, so that retention has an end however large the disk. */
+const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
+/** Evict below the bound, so that not every further compile has to. */
+const EVICT_TO = 0.9;
+
+export async function openCompileCache(options: CompileCacheOptions): Promise<CompileCache> {
+  const { folder, max_bytes, now = Date.now } = options;
+  const artefacts = join(folder, 'artefacts');
+  const index = join(folder, 'index');
+  // A box sees one artefact bound into it, and none of the folders above.
+  await mkdir(artefacts, { recursive: true, mode: 0o711 });
+  await mkdir(index, { recursive: true, mode: 0o700 });
+  const secret = await folderSecret(folder);
+  const cache = new CompileCache({ folder, artefacts, index, secret, max_bytes, now });
+  await cache.load();
+  return cache;
+}
+
+type Place = {
+  folder: string;
+  artefacts: string;
+  index: string;
+  secret: Buffer;
+  max_bytes: number;
+  now: () => number;
+};
+
+export class CompileCache {
+  readonly #at: Place;
+  // Insertion order is order of use: the first is the least recently used.
+  readonly #entries = new Map<string, Entry>();
+  readonly #background = new Set<Promise<unknown>>();
+  #total_bytes = 0;
+
+  constructor(place: Place) {
+    this.#at = place;
+  }
+
+  /** where the launcher puts what it saves, and finds what it loads */
+  get artefacts_folder(): string {
+    return this.#at.artefacts;
+  }
+
+  get size(): { entries: number; bytes: number } {
+    return { entries: this.#entries.size, bytes: this.#total_bytes };
+  }
+
+  keyOf({ account_id, recipe, code }: CacheSource): string {
+    return this.#digest('source', account_id, recipe, code);
+  }
+
+  newArtefact(): string {
+    return randomBytes(16).toString('hex');
+  }
+
+  find(key: string): Held | null {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return null;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    entry.used_at_ms = this.#at.now();
+    const at_s = entry.used_at_ms / 1000;
+    this.#later(utimes(join(this.#at.index, key), at_s, at_s));
+    return this.#hold(entry);
+  }
+
+  /** Takes charge of an artefact that is complete in its folder. */
+  keep(key: string, account_id: string, compiled: Compiled): Held {
+    const account = this.#digest('account', account_id);
+    const used_at_ms = this.#at.now();
+    const entry: Entry = { ...compiled, account, used_at_ms, holders: 0, doomed: false };
+    const held = this.#hold(entry);
+    this.forget(key);
+    this.#entries.set(key, entry);
+    this.#total_bytes += entry.bytes;
+    this.#evict();
+    if (!entry.doomed) this.#later(this.#writeEntry(key, entry));
+    return held;
+  }
+
+  /** An artefact that is replaced, or turned out to be unusable (removed from outside). */
+  forget(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) this.#drop(key, entry);
+  }
+
+  /** Of one source, or without it of the whole account: what is purged elsewhere has no copy here. */
+  purge(account_id: string, source?: Omit<CacheSource, 'account_id'>): number {
+    const key = source && this.keyOf({ account_id, ...source });
+    const account = this.#digest('account', account_id);
+    const doomed = [...this.#entries].filter(([other, entry]) =>
+      key === undefined ? entry.account === account : other === key,
+    );
+    for (const [other, entry] of doomed) this.#drop(other, entry);
+    return doomed.length;
+  }
+
+  /** When what was begun in the background is done. */
+  async settled(): Promise<void> {
+    while (this.#background.size > 0) await Promise.all(this.#background);
+  }
+
+  async load(): Promise<void> {
+    const { index, now } = this.#at;
+    const boot = await bootId();
+    const read = await Promise.all((await readdir(index)).map((key) => this.#readEntry(key, boot)));
+    const named = new Set<string>();
+    for (const { key, entry } of read.sort((a, b) => usedAt(a.entry) - usedAt(b.entry))) {
+      if (entry === null || now() - entry.used_at_ms > UNUSED_AGE_MS) {
+        await rm(join(index, key), { force: true });
+        continue;
+      }
+      named.add(entry.artefact);
+      this.#entries.set(key, entry);
+      this.#total_bytes += entry.bytes;
+    }
+    await this.#removeOrphans(named, boot);
+    this.#evict();
+  }
+
+  async #readEntry(key: string, boot: string): Promise<{ key: string; entry: Entry | null }> {
+    const file = join(this.#at.index, key);
+    try {
+      const stored = JSON.parse(await readFile(file, 'utf8')) as Stored;
+      if (stored.boot !== boot) return { key, entry: null };
+      await stat(join(this.#at.artefacts, stored.artefact));
+      const used_at_ms = (await stat(file)).mtimeMs;
+      const { artefact, entry, bytes, account } = stored;
+      const state = { used_at_ms, holders: 0, doomed: false };
+      return { key, entry: { artefact, entry, bytes, account, ...state } };
+    } catch {
+      return { key, entry: null };
+    }
+  }
+
+  async #removeOrphans(named: Set<string>, boot: string): Promise<void> {
+    const { artefacts, now } = this.#at;
+    for (const artefact of await readdir(artefacts)) {
+      if (named.has(artefact) || artefact.startsWith(`${PREPARED_PREFIX}${boot}`)) continue;
+      const found = await stat(join(artefacts, artefact)).catch(() => null);
+      if (found !== null && now() - found.ctimeMs > ORPHAN_AGE_MS) await this.#remove(artefact);
+    }
+  }
+
+  async #remove(artefact: string): Promise<void> {
+    await rm(join(this.#at.artefacts, artefact), { recursive: true, force: true });
+  }
+
+  /** Not waited for by any run; failing to tidy up must not fail one. */
+  #later(work: Promise<unknown>): void {
+    const settled = work.catch(() => {}).finally(() => this.#background.delete(settled));
+    this.#background.add(settled);
+  }
+
+  #hold(entry: Entry): Held {
+    entry.holders++;
+    let held = true;
+    const release = () => {
+      if (!held) return;
+      held = false;
+      entry.holders--;
+      if (entry.doomed && entry.holders === 0) this.#later(this.#remove(entry.artefact));
+    };
+    return { artefact: entry.artefact, entry: entry.entry, bytes: entry.bytes, release };
+  }
+
+  /** Gone for every later run at once; its files when the last that runs it is done. */
+  #drop(key: string, entry: Entry): void {
+    this.#entries.delete(key);
+    this.#total_bytes -= entry.bytes;
+    entry.doomed = true;
+    this.#later(rm(join(this.#at.index, key), { force: true }));
+    if (entry.holders === 0) this.#later(this.#remove(entry.artefact));
+  }
+
+  #evict(): void {
+    const { max_bytes } = this.#at;
+    if (this.#total_bytes <= max_bytes) return;
+    for (const [key, entry] of this.#entries) {
+      if (this.#total_bytes <= max_bytes * EVICT_TO) return;
+      this.#drop(key, entry);
+    }
+  }
+
+  async #writeEntry(key: string, entry: Entry): Promise<void> {
+    const { artefact, entry: main, bytes, account } = entry;
+    const stored: Stored = { artefact, entry: main, bytes, account, boot: await bootId() };
+    const half = join(this.#at.folder, `${artefact}.half`);
+    await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
+    // Dropped or replaced while it was written: its name may be another's by now.
+    if (this.#entries.get(key) === entry) await rename(half, join(this.#at.index, key));
+    else await rm(half, { force: true });
+  }
+
+  #digest(...parts: (string | Uint8Array)[]): string {
+    const hmac = createHmac('sha256', this.#at.secret);
+    for (const part of parts) {
+      // Each part behind its length, so that no two lists of parts are the same bytes.
+      const bytes = Buffer.from(part as string);
+      hmac.update(`${bytes.length}:`).update(bytes);
+    }
+    return hmac.digest('hex');
+  }
+}
+
+const usedAt = (entry: Entry | null) => entry?.used_at_ms ?? 0;
+
+/** Made once; of two processes that start together one makes it and both read it. */
+async function folderSecret(folder: string): Promise<Buffer> {
+  const file = join(folder, 'secret');
+  const half = join(folder, `secret.${randomBytes(8).toString('hex')}`);
+  const existing = await readFile(file).catch(() => null);
+  if (existing !== null && existing.length === 32) return existing;
+  await writeFile(half, randomBytes(32), { mode: 0o600 });
+  const handle = await open(half);
+  await handle.sync();
+  await handle.close();
+  await rename(half, file);
+  return readFile(file);
+}
+
+export async function bootId(): Promise<string> {
+  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
+}

@@ -1,0 +1,210 @@
+/**
+ * The worker's half of the language in `sandbox/wire.h`: frames of length, type, request id and
+ * payload, little endian.
+ */
+
+import type { RunLimits } from '../domain/limits.ts';
+import type { BoxReport, KilledFor } from '../domain/result.ts';
+
+export type BoxRequest = {
+  /** the first is an absolute path inside the box */
+  argv: readonly string[];
+  env: Readonly<Record<string, string>>;
+  /** where it starts; /box, the work directory, if not said */
+  cwd?: string;
+  /** written into the work directory before the start */
+  files: readonly { path: string; bytes: Uint8Array; mode?: number }[];
+  stdin: Uint8Array;
+  limits: RunLimits;
+  /** one of the roots that the launcher was started with */
+  profile: string;
+  /** artefacts of the store, mounted read-only below /box, at /load or at /load2 */
+  load?: readonly { key: string; at: string }[];
+  /** what to keep, of the work directory, when the program ends with 0 */
+  save?: { key: string; paths: readonly string[]; max_bytes: number; max_files: number };
+  /** whose warm interpreter may run it */
+  zygote?: { account: string };
+};
+
+export type RunReport = BoxReport & {
+  saved?: { bytes: number; files: number };
+  /** why nothing was saved though the program ended well: a matter of what it left, not a fault */
+  save_refused?: string;
+};
+
+export type Usage = { cpu_us: number; memory_bytes: number; memory_peak_bytes: number };
+
+export const FRAME = {
+  run: 1,
+  cancel: 2,
+  input: 3,
+  deadline: 4,
+  meter: 5,
+  hello: 16,
+  report: 17,
+  fault: 18,
+  output: 19,
+  metered: 20,
+  opened: 21,
+} as const;
+
+const FIELD = {
+  argument: 1,
+  environment: 2,
+  directory: 3,
+  file: 4,
+  stdin: 5,
+  limits: 6,
+  profile: 7,
+  load: 8,
+  save: 9,
+  save_path: 10,
+  stream: 11,
+  zygote: 12,
+} as const;
+
+const HEAD = 9;
+export const FRAME_MAX = 16 * 1024 * 1024;
+const REPORT_HEAD = 104;
+const NEVER = 0xffff_ffff_ffff_ffffn;
+const KILLED_FOR: readonly (KilledFor | null)[] = [
+  null,
+  'cpu',
+  'wall',
+  'output',
+  'cancelled',
+  'deadline',
+];
+const NOTHING = Buffer.alloc(0);
+
+export function frame(type: number, id: number, parts: readonly Uint8Array[] = []): Buffer {
+  const head = Buffer.allocUnsafe(HEAD);
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  head.writeUInt32LE(length + HEAD - 4, 0);
+  head.writeUInt8(type, 4);
+  head.writeUInt32LE(id, 5);
+  return Buffer.concat([head, ...parts]);
+}
+
+/** Throws a RangeError where a text holds a NUL, or the whole is too large to send. */
+export function encodeRequest(request: BoxRequest, stream: boolean): Uint8Array[] {
+  const parts: Uint8Array[] = [];
+  const field = (tag: number, ...values: Uint8Array[]) => {
+    const head = Buffer.allocUnsafe(5);
+    head.writeUInt8(tag, 0);
+    head.writeUInt32LE(
+      values.reduce((sum, value) => sum + value.length, 0),
+      1,
+    );
+    parts.push(head, ...values);
+  };
+  for (const argument of request.argv) field(FIELD.argument, text(argument));
+  for (const [name, value] of Object.entries(request.env)) {
+    field(FIELD.environment, text(`${name}=${value}`));
+  }
+  if (request.cwd !== undefined) field(FIELD.directory, text(request.cwd));
+  for (const file of request.files) {
+    field(FIELD.file, number32(file.mode ?? 0o644), text(file.path), file.bytes);
+  }
+  if (request.stdin.length > 0) field(FIELD.stdin, request.stdin);
+  field(FIELD.limits, encodeLimits(request.limits));
+  field(FIELD.profile, text(request.profile));
+  for (const { key, at } of request.load ?? []) field(FIELD.load, text(key), text(at));
+  if (request.save !== undefined) {
+    const { key, paths, max_bytes, max_files } = request.save;
+    field(FIELD.save, number64(max_bytes), number32(max_files), text(key));
+    for (const path of paths) field(FIELD.save_path, text(path));
+  }
+  if (stream) field(FIELD.stream);
+  if (request.zygote !== undefined) field(FIELD.zygote, text(request.zygote.account));
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  if (length > FRAME_MAX - HEAD) throw new RangeError(`a request of ${length} bytes is too large`);
+  return parts;
+}
+
+function encodeLimits(limits: RunLimits): Buffer {
+  const { cpu_ms, wall_ms, memory_bytes, processes, stdout_bytes, stderr_bytes } = limits;
+  const { disk_bytes, inodes, files } = limits;
+  const numbers = [cpu_ms, wall_ms, memory_bytes, processes, stdout_bytes, stderr_bytes];
+  return Buffer.concat([...numbers, disk_bytes, inodes, files].map(number64));
+}
+
+function text(value: string): Buffer {
+  if (value.includes('\0')) throw new RangeError('a text for the sandbox holds a NUL');
+  return Buffer.from(`${value}\0`);
+}
+
+function number32(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeUInt32LE(value, 0);
+  return bytes;
+}
+
+export function number64(value: number): Buffer {
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeBigUInt64LE(BigInt(Math.trunc(value)), 0);
+  return bytes;
+}
+
+export function decodeReport(payload: Buffer): RunReport {
+  const number = (index: number) => Number(payload.readBigUInt64LE(16 + 8 * index));
+  const how = payload.readUInt8(0);
+  const killed_for = KILLED_FOR[payload.readUInt8(1)] ?? null;
+  const saved = payload.readUInt8(2);
+  const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(96);
+  const stderrEnd = stdoutEnd + payload.readUInt32LE(100);
+  return {
+    exit_code: how === 1 ? payload.readInt32LE(4) : null,
+    // Ended by us before init could see how: that was our SIGKILL.
+    signal: how === 2 ? payload.readInt32LE(8) : how === 0 && killed_for !== null ? 9 : null,
+    killed_for,
+    limit_at_us: killed_for === null ? null : number(0),
+    cpu_us: number(1),
+    wall_us: number(2),
+    memory_peak_bytes: number(3),
+    oom_kills: number(4),
+    processes_peak: payload.readBigUInt64LE(16 + 8 * 5) === NEVER ? null : number(5),
+    pids_limit_hits: number(6),
+    stdout_seen_bytes: number(7),
+    stderr_seen_bytes: number(8),
+    stdout: payload.subarray(REPORT_HEAD, stdoutEnd),
+    stderr: payload.subarray(stdoutEnd, stderrEnd),
+    ...(saved === 1 && { saved: { bytes: number(9), files: payload.readUInt32LE(12) } }),
+    ...(saved === 2 && { save_refused: payload.toString('utf8', stderrEnd) }),
+  };
+}
+
+export function decodeUsage(payload: Buffer): Usage {
+  const [cpu_us, memory_bytes, memory_peak_bytes] = [0, 8, 16].map((at) =>
+    Number(payload.readBigUInt64LE(at)),
+  ) as [number, number, number];
+  return { cpu_us, memory_bytes, memory_peak_bytes };
+}
+
+/** Whole frames out of a byte stream, without joining the same bytes twice. */
+export class FrameReader {
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #needed = HEAD;
+  readonly #take: (type: number, id: number, payload: Buffer) => void;
+
+  constructor(take: (type: number, id: number, payload: Buffer) => void) {
+    this.#take = take;
+  }
+
+  push(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes < this.#needed) return;
+    let rest = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#bytes);
+    for (;;) {
+      const whole = rest.length < HEAD ? HEAD : rest.readUInt32LE(0) + 4;
+      this.#needed = whole;
+      if (rest.length < whole) break;
+      this.#take(rest.readUInt8(4), rest.readUInt32LE(5), rest.subarray(HEAD, whole));
+      rest = rest.length === whole ? NOTHING : rest.subarray(whole);
+    }
+    this.#chunks = rest.length > 0 ? [rest] : [];
+    this.#bytes = rest.length;
+  }
+}

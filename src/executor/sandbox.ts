@@ -1,0 +1,339 @@
+/**
+ * The sandbox as the executor sees it: requests in, reports out.
+ *
+ * One launcher process at a time, spoken to over an inherited socket (`sandbox/main.c` tells what it
+ * does). At most two requests per slot are with the launcher, one running and one behind it, so that
+ * a slot never waits for this process; the others wait here. A launcher that dies is replaced: what
+ * was with it rejects with SandboxFault, as soon as the next one has ended all that the dead one left
+ * (who is told may start the same program elsewhere); what waited here goes to the next one. A report is evidence
+ * about a program; a fault is about us, and never about the program.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BoxStream } from './box_stream.ts';
+import {
+  type BoxRequest,
+  decodeReport,
+  decodeUsage,
+  encodeRequest,
+  FRAME,
+  FrameReader,
+  frame,
+  number64,
+  type RunReport,
+  type Usage,
+} from './launcher_wire.ts';
+import { type Isolation, launcherArguments, type SandboxOptions } from './sandbox_options.ts';
+
+export { BoxStream } from './box_stream.ts';
+export type { BoxRequest, RunReport, Usage } from './launcher_wire.ts';
+export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
+
+export type FaultKind = 'launcher_lost' | 'refused' | 'cancelled' | 'deadline' | 'closed';
+
+/** The sandbox could not do what it was asked: says nothing about the program. */
+export class SandboxFault extends Error {
+  readonly kind: FaultKind;
+
+  constructor(kind: FaultKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'SandboxFault';
+    this.kind = kind;
+  }
+}
+
+type Job = {
+  id: number;
+  frame: Buffer;
+  stream: BoxStream | null;
+  resolve: (value: RunReport) => void;
+  reject: (error: Error) => void;
+};
+
+const PER_SLOT = 2;
+const RESTART_FIRST_MS = 10;
+const RESTART_MOST_MS = 5_000;
+/** Long enough for a launcher that found its isolation to have shown that it can work. */
+const LIVED_MS = 1_000;
+/** What a dead launcher ran dies with it, within milliseconds; this is for a next one that does not come. */
+const GONE_MS = 3_000;
+
+export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const sandbox = new Sandbox(options);
+  try {
+    await sandbox.start();
+  } catch (error) {
+    await sandbox.close();
+    throw error;
+  }
+  return sandbox;
+}
+
+export class Sandbox {
+  readonly #options: SandboxOptions;
+  #isolation: Isolation | null = null;
+  #child: ChildProcess | null = null;
+  #socket: Socket | null = null;
+  #nextId = 1;
+  #waiting: Job[] = [];
+  readonly #sent = new Map<number, Job>();
+  readonly #meters = new Map<number, ((usage: Usage | null) => void)[]>();
+  #streamsSent = 0;
+  #deadlineUs = 0;
+  #closed = false;
+  readonly #closing = new AbortController();
+  #restarting: Promise<void> | null = null;
+
+  constructor(options: SandboxOptions) {
+    this.#options = options;
+  }
+
+  /** What was found at start. */
+  get isolation(): Isolation {
+    if (this.#isolation === null)
+      throw new SandboxFault('launcher_lost', 'the launcher never started');
+    return this.#isolation;
+  }
+
+  /** Requests that have no slot yet. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** Runs a program; waits for a slot if all are busy. Rejects with SandboxFault, or never for the program's sake. */
+  run(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<RunReport> {
+    return this.#submit(request, null, signal);
+  }
+
+  /** A box that stays: its program's standard input and output as one stream. */
+  async open(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<BoxStream> {
+    const stream = new BoxStream({
+      input: (bytes) => this.#write(frame(FRAME.input, stream.id, [bytes])),
+      kill: () => this.#cancel(stream.id),
+      usage: () => this.#meter(stream.id),
+    });
+    const report = this.#submit(request, stream, signal);
+    report.then(
+      (end) => stream.finish(end),
+      (error: Error) => stream.fail(error),
+    );
+    await stream.opened;
+    return stream;
+  }
+
+  /**
+   * Every run ends when this much time has passed without another call; 0: there is no deadline.
+   * The time is counted inside the launcher, so it holds when this process is stopped.
+   */
+  extendDeadline(ms: number): void {
+    this.#deadlineUs =
+      ms === 0 ? 0 : Number(process.hrtime.bigint() / 1000n) + Math.trunc(ms * 1000);
+    this.#sendDeadline();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#closing.abort();
+    const child = this.#child;
+    for (const job of [...this.#leave(), ...this.#waiting.splice(0)])
+      job.reject(new SandboxFault('closed', 'the sandbox was closed'));
+    if (child !== null && child.exitCode === null && child.signalCode === null) {
+      await new Promise((resolve) => child.once('exit', resolve));
+    }
+    await this.#restarting;
+  }
+
+  #submit(request: BoxRequest, stream: BoxStream | null, signal?: AbortSignal): Promise<RunReport> {
+    return new Promise<RunReport>((resolve, reject) => {
+      if (this.#closed) throw new SandboxFault('closed', 'the sandbox was closed');
+      if (signal?.aborted) throw cancelled(signal);
+      const id = this.#nextId;
+      this.#nextId = id === 0xffff_fffe ? 1 : id + 1;
+      if (stream !== null) stream.id = id;
+      const onAbort = () => this.#cancel(id, signal);
+      const settle = () => signal?.removeEventListener('abort', onAbort);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#waiting.push({
+        id,
+        frame: frame(FRAME.run, id, encodeRequest(request, stream !== null)),
+        stream,
+        resolve: (report) => {
+          settle();
+          resolve(report);
+        },
+        reject: (error) => {
+          settle();
+          reject(error);
+        },
+      });
+      this.#dispatch();
+    });
+  }
+
+  #dispatch(): void {
+    if (this.#socket === null || this.#isolation === null) return;
+    const { slots, stream_slots } = this.#isolation;
+    for (let at = 0; at < this.#waiting.length; ) {
+      const job = this.#waiting[at]!;
+      const streams = job.stream !== null;
+      const full = streams
+        ? this.#streamsSent >= Math.max(stream_slots, 1)
+        : this.#sent.size - this.#streamsSent >= slots * PER_SLOT;
+      if (full) {
+        at++;
+        continue;
+      }
+      this.#waiting.splice(at, 1);
+      this.#sent.set(job.id, job);
+      if (streams) this.#streamsSent++;
+      this.#write(job.frame);
+    }
+  }
+
+  #cancel(id: number, signal?: AbortSignal): void {
+    const at = this.#waiting.findIndex((job) => job.id === id);
+    if (at >= 0) {
+      const [job] = this.#waiting.splice(at, 1);
+      job?.reject(cancelled(signal));
+    } else if (this.#sent.has(id)) {
+      this.#write(frame(FRAME.cancel, id));
+    }
+  }
+
+  #meter(id: number): Promise<Usage | null> {
+    if (!this.#sent.has(id)) return Promise.resolve(null);
+    return new Promise((resolve) => {
+      const waiters = this.#meters.get(id) ?? [];
+      waiters.push(resolve);
+      this.#meters.set(id, waiters);
+      this.#write(frame(FRAME.meter, id));
+    });
+  }
+
+  #write(bytes: Buffer): void {
+    this.#socket?.write(bytes);
+  }
+
+  #sendDeadline(): void {
+    this.#write(frame(FRAME.deadline, 0, [number64(this.#deadlineUs)]));
+  }
+
+  #take(type: number, id: number, payload: Buffer): void {
+    const job = this.#sent.get(id);
+    if (type === FRAME.report) this.#settle(job, payload);
+    else if (type === FRAME.fault) this.#finish(job)?.reject(faultOf(payload.toString('utf8')));
+    else if (type === FRAME.output) job?.stream?.receive(payload[0] ?? 0, payload.subarray(1));
+    else if (type === FRAME.opened) job?.stream?.open();
+    else if (type === FRAME.metered) this.#meters.get(id)?.shift()?.(decodeUsage(payload));
+  }
+
+  #settle(job: Job | undefined, payload: Buffer): void {
+    const report = decodeReport(payload);
+    this.#finish(job);
+    if (report.killed_for === 'deadline') job?.reject(faultOf('the deadline has passed'));
+    else if (report.killed_for === 'cancelled' && job?.stream === null) job.reject(cancelled());
+    else job?.resolve(report);
+  }
+
+  #finish(job: Job | undefined): Job | undefined {
+    if (job === undefined || !this.#sent.delete(job.id)) return undefined;
+    if (job.stream !== null) this.#streamsSent--;
+    for (const resolve of this.#meters.get(job.id) ?? []) resolve(null);
+    this.#meters.delete(job.id);
+    this.#dispatch();
+    return job;
+  }
+
+  /** The launcher is gone, or shall be: what was with it is nobody's verdict. */
+  #leave(): Job[] {
+    this.#socket?.destroy();
+    this.#socket = null;
+    this.#child = null;
+    return [...this.#sent.values()].filter((job) => this.#finish(job));
+  }
+
+  /** Settles when the launcher has said what it found; rejects with what it said instead. */
+  start(): Promise<void> {
+    const { launcher, log } = this.#options;
+    const child = spawn(launcher, launcherArguments(this.#options), {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    });
+    const socket = child.stdio[3] as Socket;
+    const startedAt = Date.now();
+    let said = '';
+    this.#child = child;
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      said = (said + text).slice(-4_000);
+      for (const line of text.trimEnd().split('\n')) log?.(line);
+    });
+    return new Promise((resolve, reject) => {
+      const reader = new FrameReader((type, id, payload) => {
+        if (type !== FRAME.hello) return this.#take(type, id, payload);
+        this.#isolation = JSON.parse(payload.toString('utf8')) as Isolation;
+        this.#socket = socket;
+        if (this.#deadlineUs !== 0) this.#sendDeadline();
+        this.#dispatch();
+        resolve();
+      });
+      socket.on('data', (chunk: Buffer) => reader.push(chunk));
+      socket.on('error', () => child.kill('SIGKILL'));
+      child.once('error', (error) =>
+        reject(new SandboxFault('launcher_lost', `${launcher}: ${error.message}`)),
+      );
+      child.once('close', (code, signal) => {
+        const how = said.trim() || `the launcher ended with ${signal ?? code}`;
+        reject(new SandboxFault('launcher_lost', how));
+        if (this.#child === child) this.#replace(how, Date.now() - startedAt >= LIVED_MS);
+      });
+    });
+  }
+
+  #replace(how: string, lived: boolean): void {
+    const started = this.#socket !== null;
+    const lost = this.#leave();
+    const fault = new SandboxFault('launcher_lost', `the launcher was lost: ${how}`);
+    const tell = () => {
+      for (const job of lost) job.reject(fault);
+    };
+    if (this.#closed || !started) {
+      tell();
+      return;
+    }
+    this.#restarting ??= this.#restart(lived ? 0 : RESTART_FIRST_MS).finally(() => {
+      this.#restarting = null;
+    });
+    const { signal } = this.#closing;
+    void Promise.race([this.#restarting, sleep(GONE_MS, null, { signal, ref: false })])
+      .catch(() => {})
+      .then(tell);
+  }
+
+  async #restart(firstWaitMs: number): Promise<void> {
+    for (
+      let wait = firstWaitMs;
+      !this.#closed;
+      wait = Math.min(Math.max(wait, RESTART_FIRST_MS) * 2, RESTART_MOST_MS)
+    ) {
+      await sleep(wait, undefined, { signal: this.#closing.signal }).catch(() => {});
+      if (this.#closed) return;
+      try {
+        return await this.start();
+      } catch (error) {
+        this.#options.log?.(`the launcher cannot be started: ${(error as Error).message}`);
+      }
+    }
+  }
+}
+
+function cancelled(signal?: AbortSignal): SandboxFault {
+  return new SandboxFault('cancelled', 'the run was cancelled', { cause: signal?.reason });
+}
+
+function faultOf(text: string): SandboxFault {
+  if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
+  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('refused', text);
+}

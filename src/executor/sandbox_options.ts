@@ -1,0 +1,64 @@
+/** What a sandbox is told when it is opened, as its launcher takes it, and what it found. */
+
+import { existsSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+
+/** A read-only root: what of the machine a box sees, and where. */
+export type Profile = {
+  mounts: readonly { from: string; to: string }[];
+  /** small files, copied when the launcher starts: a mount for each would cost every run */
+  copies?: readonly { from: string; to: string }[];
+  links?: readonly { target: string; at: string }[];
+};
+
+export type IsolationKind = 'v1' | 'v2' | 'v2-user' | 'rlimits';
+
+export type SandboxOptions = {
+  /** path of the launcher's binary */
+  launcher: string;
+  /** programs at one time */
+  slots: number;
+  /** boxes kept open at one time; they have slots of their own */
+  stream_slots?: number;
+  profiles: Readonly<Record<string, Profile>>;
+  /** where artefacts are kept; without it nothing is saved or loaded */
+  store_dir?: string;
+  /**
+   * Shared object that makes a Python interpreter fork its runs, of requests that say so: the one
+   * that is built with the launcher, beside it, where not said; null: none
+   */
+  zygote?: string | null;
+  isolation?: 'auto' | IsolationKind;
+  /** first of the user ids that programs run as */
+  uid_base?: number;
+  /** what the launcher has to say, line by line */
+  log?: (line: string) => void;
+};
+
+export type Isolation = {
+  kind: IsolationKind;
+  degraded: boolean;
+  slots: number;
+  stream_slots: number;
+  /** where the control groups are */
+  groups: string;
+  pid: number;
+};
+
+export function launcherArguments(options: SandboxOptions): string[] {
+  const list = ['--socket', '3', '--slots', `${options.slots}`];
+  if (options.stream_slots) list.push('--stream-slots', `${options.stream_slots}`);
+  if (options.isolation) list.push('--isolation', options.isolation);
+  if (options.uid_base) list.push('--uid-base', `${options.uid_base}`);
+  const beside = join(dirname(resolve(options.launcher)), 'zygote.so');
+  const zygote = options.zygote === undefined && existsSync(beside) ? beside : options.zygote;
+  if (zygote) list.push('--zygote', zygote);
+  if (options.store_dir) list.push('--store', options.store_dir);
+  for (const [name, { mounts, copies, links }] of Object.entries(options.profiles)) {
+    list.push('--profile', name);
+    for (const { from, to } of mounts) list.push('--bind', from, to);
+    for (const { from, to } of copies ?? []) list.push('--copy', from, to);
+    for (const { target, at } of links ?? []) list.push('--link', target, at);
+  }
+  return list;
+}

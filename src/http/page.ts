@@ -1,0 +1,114 @@
+/** The page for people at `/`: what the API is, with calls that can be copied as they stand. */
+import { createHash } from 'node:crypto';
+import type { Answer } from './problem.ts';
+import { STATUS } from './problem.ts';
+
+const STYLE = `
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
+h1 { margin: 0; font-size: 1.8rem; } h1 + p { margin-top: .2rem; opacity: .8; }
+h2 { margin-top: 2.2rem; font-size: 1.15rem; }
+pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
+  overflow-x: auto; user-select: all; font-size: .85rem; line-height: 1.45; }
+code { font-family: ui-monospace, monospace; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; }
+td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
+nav a { margin-right: 1.2rem; }
+`;
+
+// No script, no font, no image, no frame: the page needs none, so none may run.
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const ENDPOINTS = [
+  ['POST /api/submit', 'run code; <code>?wait=true</code> holds until the result is there'],
+  ['GET /api/result/{id}', 'the result record, in every state'],
+  ['GET /api/languages', 'what can run now'],
+  ['GET /api/health', 'queue, workers, isolation'],
+] as const;
+
+const VERDICTS = [
+  ['AC', 'ended well, with the expected output where one was given'],
+  ['WA', 'ended well, with another output than the expected one'],
+  ['RE', 'exit code not 0'],
+  ['SIG', 'ended by a signal'],
+  ['TLE', 'over its CPU or wall time'],
+  ['MLE', 'over its memory'],
+  ['OLE', 'over its output'],
+  ['CE', 'did not compile'],
+  ['IE', 'the service failed, not the program'],
+] as const;
+
+export function page(origin: string): Answer {
+  return {
+    status: STATUS.ok,
+    type: 'text/html; charset=utf-8',
+    headers: { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' },
+    body: Buffer.from(html(origin)),
+  };
+}
+
+/** Where the caller sees this service. What is no plain host name is not repeated to anybody. */
+export function originOf(host: string | undefined, secure: boolean): string {
+  const plain = /^[A-Za-z0-9.-]{1,253}(:\d{1,5})?$|^\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?$/;
+  const shown = host !== undefined && plain.test(host) ? host : 'localhost';
+  return `${secure ? 'https' : 'http'}://${shown}`;
+}
+
+function html(origin: string): string {
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Runledger</title>
+<style>${STYLE}</style>
+<h1>Runledger</h1>
+<p>Send source code in Python, C++ or Java; get a verdict, the output and what it used.</p>
+<nav><a href="/openapi.json">OpenAPI document</a><a href="/livez">live</a><a href="/readyz">ready</a></nav>
+
+<h2>Run something</h2>
+<p>Every call under <code>/api/</code> needs your key. Keep it on your own servers.</p>
+<pre><code>export RUNLEDGER_API_KEY=...</code></pre>
+<pre><code>${curl(origin, '/api/submit?wait=true', '{"language": "python", "code": "print(6 * 7)"}')}</code></pre>
+
+<h2>Do not wait</h2>
+<p>Without <code>wait</code> the answer is <code>202</code> with an id, at once. With an
+<code>Idempotency-Key</code> a call can be repeated safely: it never runs twice.</p>
+<pre><code>${curl(origin, '/api/submit', '{"language": "cpp", "code": "int main() { return 3; }"}', 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
+<pre><code>curl ${origin}/api/result/ID?wait=true -H "X-API-Key: $RUNLEDGER_API_KEY"</code></pre>
+
+<h2>Endpoints</h2>
+<table>${rows(ENDPOINTS)}</table>
+
+<h2>Verdicts</h2>
+<table>${rows(VERDICTS)}</table>
+
+<h2>When it says no</h2>
+<p>Every error is JSON: a stable word in <code>error</code>, a sentence in <code>message</code>, and for a
+<code>400</code> each field at fault in <code>fields</code>. Every answer has an <code>X-Request-Id</code>:
+give it to us when you ask about one. <code>429</code> and <code>503</code> say in
+<code>Retry-After</code> how many seconds to wait.</p>
+</html>
+`;
+}
+
+function curl(origin: string, path: string, body: string, header?: string): string {
+  return [
+    `curl '${origin}${path}' \\`,
+    '  -H "X-API-Key: $RUNLEDGER_API_KEY" \\',
+    ...(header === undefined ? [] : [`  -H '${header}' \\`]),
+    "  -H 'Content-Type: application/json' \\",
+    `  -d '${body}'`,
+  ].join('\n');
+}
+
+function rows(items: readonly (readonly [string, string])[]): string {
+  return items
+    .map(([name, what]) => `<tr><td><code>${name}</code></td><td>${what}</td></tr>`)
+    .join('');
+}

@@ -1,0 +1,53 @@
+/** The four logins, and a database that the owner owns. What each may do is in sql/privileges.sql. */
+
+import type { Role } from '../config.ts';
+import { connect, type Db } from '../db.ts';
+
+export const ROLES: readonly Role[] = ['owner', 'web', 'worker', 'auditor'];
+export const roleName = (role: Role) => `runledger_${role}`;
+
+export type RolePasswords = Readonly<Record<Role, string>>;
+export type RoleUrls = Readonly<Record<Role, string>>;
+
+export async function createRoles(superuser_url: string, passwords: RolePasswords): Promise<void> {
+  await asSuperuser(superuser_url, async (db) => {
+    for (const role of ROLES) {
+      const name = roleName(role);
+      const [found] = await db`select from pg_roles where rolname = ${name}`;
+      // Passwords are hex: neither statement takes parameters.
+      const verb = found ? 'alter' : 'create';
+      await db.unsafe(`${verb} role ${name} login password '${passwords[role]}'`);
+    }
+  });
+}
+
+export async function createDatabase(superuser_url: string, name: string): Promise<void> {
+  await asSuperuser(superuser_url, async (db) => {
+    const [found] = await db`select from pg_database where datname = ${name}`;
+    if (!found) await db.unsafe(`create database ${name} owner ${roleName('owner')}`);
+    // Without this every login of the cluster may connect.
+    await db.unsafe(`revoke all on database ${name} from public`);
+    const names = ROLES.map(roleName).join(', ');
+    await db.unsafe(`grant connect on database ${name} to ${names}`);
+  });
+}
+
+/** The same server and database through each role's own login. */
+export function roleUrls(url: string, passwords: RolePasswords): RoleUrls {
+  const own = (role: Role) => {
+    const parsed = new URL(url);
+    parsed.username = roleName(role);
+    parsed.password = passwords[role];
+    return parsed.href;
+  };
+  return { owner: own('owner'), web: own('web'), worker: own('worker'), auditor: own('auditor') };
+}
+
+async function asSuperuser(url: string, work: (db: Db) => Promise<void>): Promise<void> {
+  const db = connect(url, { name: 'runledger roles', max: 1 });
+  try {
+    await work(db);
+  } finally {
+    await db.end();
+  }
+}

@@ -1,0 +1,54 @@
+/** What an own installation has to keep secret, made once and kept for the owner of the folder alone. */
+import { randomBytes } from 'node:crypto';
+import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Role } from '../config.ts';
+import { ROLES } from './roles.ts';
+
+export type LocalSecrets = {
+  postgres_password: string;
+  role_passwords: Record<Role, string>;
+  /** Values of the variables of these names, for a start that does not set them. */
+  RUNLEDGER_WEBHOOK_KEYS: string;
+  RUNLEDGER_DIGEST_KEY: string;
+  RUNLEDGER_SEAL_KEY: string;
+};
+
+export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
+  await mkdir(state_dir, { recursive: true, mode: 0o700 });
+  const path = join(state_dir, 'secrets.json');
+  const found = await read(path);
+  if (found) return found;
+  const made = `${path}.${process.pid}`;
+  await writeFile(made, `${JSON.stringify(make(), null, 2)}\n`, { mode: 0o600, flag: 'wx' });
+  // Of two that start at once the first one's are kept: link, unlike rename, never replaces.
+  await link(made, path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  await rm(made);
+  return (await read(path))!;
+}
+
+async function read(path: string): Promise<LocalSecrets | null> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw new Error(`${path} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function make(): LocalSecrets {
+  const password = () => randomBytes(16).toString('hex');
+  const key = () => randomBytes(32).toString('base64');
+  return {
+    postgres_password: password(),
+    role_passwords: Object.fromEntries(ROLES.map((role) => [role, password()])) as Record<
+      Role,
+      string
+    >,
+    RUNLEDGER_WEBHOOK_KEYS: `k1:${key()}`,
+    RUNLEDGER_DIGEST_KEY: key(),
+    RUNLEDGER_SEAL_KEY: key(),
+  };
+}

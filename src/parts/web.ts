@@ -1,0 +1,49 @@
+/** Web: answers requests, delivers webhooks, keeps house. No code of a stranger runs here. */
+import type { Config } from '../config.ts';
+import { connect } from '../db.ts';
+import { createSigner } from '../domain/seal.ts';
+import { startWeb } from '../http/server.ts';
+import type { WebhookPort } from '../http/web.ts';
+import { createDelivering } from '../queue/deliveries.ts';
+import { startWebJobs } from '../queue/web_jobs.ts';
+import { seal } from '../store/seal.ts';
+import { parseWebhookUrl } from '../webhooks/guard.ts';
+import { sealSecret } from '../webhooks/seal.ts';
+import { addressOf, type Given, openMetrics, type Running } from './part.ts';
+
+export async function startWebPart({ config, log }: Given): Promise<Running> {
+  const address = addressOf(config, 'web');
+  const { metrics, close } = await openMetrics(config);
+  const db = connect(address, { name: 'runledger web', max: config.database_pool });
+  const signer = config.seal_key && createSigner(config.seal_key);
+  const jobs = await startWebJobs({
+    config,
+    log,
+    // Without a key to open their secrets with nothing can be signed.
+    deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
+    seal: (db) => seal(db, signer),
+    metrics,
+  });
+  const web = await startWeb({ config, log, db, webhooks: webhookPort(config), metrics });
+  const stop = async () => {
+    // Both at once: their graces do not add up.
+    await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
+    await close();
+    await db.end({ timeout: 1 });
+  };
+  return { address: web.origin, stop };
+}
+
+/** How submissions' webhooks are checked and sealed; null where there is no key to seal with. */
+function webhookPort(config: Config): WebhookPort {
+  const keys = config.webhook_keys;
+  if (!keys) return null;
+  const options = { allow_loopback: config.webhook_allow_loopback };
+  return {
+    refuseUrl: (url) => {
+      const parsed = parseWebhookUrl(url, options);
+      return parsed.kind === 'refused' ? parsed.message : null;
+    },
+    seal: (submission_id, secret) => sealSecret(keys, submission_id, secret),
+  };
+}

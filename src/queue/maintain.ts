@@ -1,0 +1,83 @@
+/**
+ * What has to be done now and then, in web's processes: any number of them may do it at once, SQL sees to it that one
+ * does. A round that fails is logged and the next one comes; a database that is away is told of elsewhere.
+ */
+import { type Db, isAway } from '../db.ts';
+import type { Log } from '../log.ts';
+
+export type Chore = {
+  readonly name: string;
+  readonly every_ms: number;
+  readonly run: (db: Db) => Promise<unknown>;
+};
+
+export type Maintenance = { stop(): Promise<void> };
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+export function choresOf(options: {
+  pending_max_age_ms: number;
+  seal: ((db: Db) => Promise<unknown>) | null;
+}): Chore[] {
+  const { pending_max_age_ms, seal } = options;
+  const max_age_s = pending_max_age_ms / SECOND;
+  const chores: Chore[] = [
+    { name: 'rebase', every_ms: SECOND, run: (db) => db`select runledger.rebase_rounds()` },
+    {
+      name: 'orphans',
+      every_ms: 5 * SECOND,
+      run: (db) => db`select runledger.free_orphaned_jobs()`,
+    },
+    {
+      name: 'expire',
+      every_ms: Math.min(MINUTE, Math.max(pending_max_age_ms / 10, SECOND)),
+      run: (db) =>
+        db`select runledger.expire_pending(make_interval(secs => ${max_age_s}::double precision))`,
+    },
+    {
+      name: 'idempotency',
+      every_ms: 10 * MINUTE,
+      run: (db) => db`select runledger.forget_idempotency()`,
+    },
+    {
+      name: 'partitions',
+      every_ms: 60 * MINUTE,
+      run: (db) => db`select runledger.ensure_partitions()`,
+    },
+  ];
+  if (seal) chores.push({ name: 'seal', every_ms: 10 * SECOND, run: seal });
+  return chores;
+}
+
+export function startMaintenance(db: Db, chores: readonly Chore[], log: Log): Maintenance {
+  const stopping = new AbortController();
+  const all = chores.map((chore) => keepDoing(db, chore, stopping.signal, log));
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(all);
+    },
+  };
+}
+
+async function keepDoing(db: Db, chore: Chore, stopping: AbortSignal, log: Log): Promise<void> {
+  for (;;) {
+    // Spread over the processes.
+    await pause(chore.every_ms * (0.75 + Math.random() / 2), stopping);
+    if (stopping.aborted) return;
+    try {
+      await chore.run(db);
+    } catch (error) {
+      if (!isAway(error)) log.error({ err: error, chore: chore.name }, 'maintenance failed');
+    }
+  }
+}
+
+function pause(ms: number, stopping: AbortSignal): Promise<void> {
+  if (stopping.aborted) return Promise.resolve();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  stopping.addEventListener('abort', () => resolve(), { once: true });
+  return promise.finally(() => clearTimeout(timer));
+}

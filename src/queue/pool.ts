@@ -1,0 +1,271 @@
+/**
+ * A process's membership in the queue: it registers a pool, proves each second that the pool lives, looks for pools
+ * that do not, and keeps a runner going through every outage.
+ *
+ * What must stay true:
+ *   * Every acknowledged heartbeat allows the launcher to run on until 4 s after the heartbeat was *sent*; nobody else
+ *     starts what we run before 5 s have passed since it was *written*. So a process that is stopped or cut off, and
+ *     can notice nothing, has its runs killed before they begin elsewhere.
+ *   * The connection that holds the lock is asked again the moment that it closes: a lock that stays free for 200 ms
+ *     is taken for our death.
+ *   * A pool that was declared dead never comes back: its leases are others'. What still runs is cut, and the process
+ *     registers another.
+ *   * While we are not sure to be alive no job is taken.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { DatabaseAddress } from '../config/database_tls.ts';
+import { connect, type Db, isAway } from '../db.ts';
+import type { Log } from '../log.ts';
+import { heartbeat, leavePool, registerPool, type Swept, sweep } from '../store/pools.ts';
+import type { Membership } from './execute.ts';
+import { type Links, openLinks } from './links.ts';
+import type { Task } from './runner.ts';
+
+export const LEASE_MS = 4000;
+const BEAT_MS = 1000;
+const SWEEP_MS = 500;
+/** After a look that found suspects: a moment longer than sweep() wants a lock to be free. */
+const SUSPECT_MS = 250;
+const ANSWER_MS = 2000;
+/** Most jobs are executions, and not for web: a webhook may wait so long for the news of it. */
+const WEB_HEEDS_MS = 30;
+const AGAIN_MS = 100;
+
+export type PoolOptions = {
+  readonly address: DatabaseAddress | string;
+  readonly kind: 'worker' | 'web';
+  readonly slots: number;
+  /** Tasks under way at once, where one may have left its slot before it has ended; as many as slots if not given. */
+  readonly tasks_at_once?: number;
+  readonly languages: readonly string[];
+  readonly isolation: object;
+  readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, Task>>;
+  /** How many jobs may be fetched now. */
+  readonly free: () => number;
+  /** We are alive for so long from now. */
+  readonly onAlive?: (for_ms: number) => void;
+  /** Our leases are another's: what runs must end now. */
+  readonly onLost?: () => void;
+  readonly onSwept?: (swept: Swept) => void;
+  readonly log: Log;
+};
+
+export type QueuePool = {
+  /** Places have become free. */
+  wake(): void;
+  /** Takes no more jobs; settles when the tasks under way have ended. */
+  drain(): Promise<void>;
+  /** Gives back what is left and closes. */
+  leave(given_back: readonly string[]): Promise<void>;
+  readonly membership: () => Membership | null;
+};
+
+type Member = {
+  readonly pool_id: string;
+  readonly lost: AbortController;
+  links: Links;
+  number: number;
+};
+
+export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
+  const { log } = options;
+  let member: Member | null = null;
+  let acknowledged = 0;
+  let swept_at = 0;
+  let suspects = false;
+  let renew = false;
+  let draining = false;
+  let closing = false;
+  let nudge: () => void = () => {};
+  let connection = open();
+
+  const membership = (): Membership | null => {
+    const now = member;
+    if (now === null) return null;
+    const { pool_id, lost } = now;
+    return { pool_id, lost: lost.signal, executions: () => now.links.executions };
+  };
+  const tasks = options.tasks(membership);
+  const sure = () => performance.now() - acknowledged < LEASE_MS;
+  const free = () => (draining || member === null || !sure() ? 0 : options.free());
+
+  function open(): Db {
+    // Each name once, so that a look at pg_stat_activity tells whose lock it is.
+    return connect(options.address, {
+      name: `runledger ${options.kind} heartbeat`,
+      max: 1,
+      on_close: () => nudge(),
+    });
+  }
+
+  function link(pool_id: string, number: number): Links {
+    const onFailed = () => {
+      if (draining || member?.number !== number || member.pool_id !== pool_id) return;
+      renew = true;
+      nudge();
+    };
+    const concurrency = options.tasks_at_once ?? options.slots;
+    const { address } = options;
+    const heed_ms = options.kind === 'web' ? WEB_HEEDS_MS : 0;
+    return openLinks({
+      address,
+      pool_id,
+      number,
+      tasks,
+      concurrency,
+      heed_ms,
+      free,
+      onFailed,
+      log,
+    });
+  }
+
+  async function register(): Promise<void> {
+    const pool_id = randomUUID();
+    const { kind, slots, languages, isolation } = options;
+    const lock_key = randomBytes(8).readBigUInt64BE() >> 2n;
+    const sent = performance.now();
+    await answered(
+      registerPool(connection, {
+        id: pool_id,
+        host: hostname(),
+        kind,
+        slots,
+        languages,
+        isolation,
+        lock_key,
+      }),
+    );
+    alive(sent);
+    member = { pool_id, lost: new AbortController(), number: 1, links: link(pool_id, 1) };
+    renew = false;
+    log.info({ pool: pool_id, slots }, 'joined the queue');
+  }
+
+  function alive(sent: number): void {
+    acknowledged = sent;
+    options.onAlive?.(LEASE_MS - (performance.now() - sent));
+  }
+
+  async function beat(current: Member): Promise<void> {
+    const sent = performance.now();
+    if (!(await answered(heartbeat(connection, current.pool_id)))) return lose(current);
+    const wasSure = sure();
+    alive(sent);
+    if (renew) relink(current);
+    else if (!wasSure) current.links.runner.wake();
+  }
+
+  function lose(current: Member): void {
+    log.warn({ pool: current.pool_id }, 'this pool was declared dead; what it ran is cut');
+    member = null;
+    options.onLost?.();
+    current.lost.abort();
+    current.links.leave();
+    nudge();
+  }
+
+  function relink(current: Member): void {
+    renew = false;
+    // Another number first: what ends with these links is no news of the next ones.
+    current.number += 1;
+    current.links.leave();
+    current.links = link(current.pool_id, current.number);
+    log.info({ pool: current.pool_id }, 'the database is back');
+  }
+
+  async function look(): Promise<void> {
+    suspects = false;
+    for (;;) {
+      const swept = await answered(sweep(connection));
+      suspects ||= swept.suspects > 0;
+      if (swept.pool === null) return;
+      log.warn({ ...swept }, 'a pool was found dead; what it ran waits again');
+      options.onSwept?.(swept);
+    }
+  }
+
+  /** A statement that is not answered in time has a peer that is gone: the connection is left. */
+  async function answered<T>(statement: Promise<T>): Promise<T> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      reject(Object.assign(new Error('the database did not answer'), { code: 'ETIMEDOUT' }));
+    }, ANSWER_MS);
+    statement.catch(() => {});
+    try {
+      return await Promise.race([statement, late]);
+    } catch (error) {
+      if ((error as { code?: string }).code === 'ETIMEDOUT') {
+        void connection.end({ timeout: 0 }).catch(() => {});
+        connection = open();
+      }
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  let failing = false;
+  async function turn(): Promise<number> {
+    const now = performance.now();
+    try {
+      if (member === null) await register();
+      else if (now - acknowledged >= BEAT_MS - 10 || failing) await beat(member);
+      if (performance.now() - swept_at >= (suspects ? SUSPECT_MS : SWEEP_MS) - 10) {
+        swept_at = performance.now();
+        await look().catch((error) => {
+          if (isAway(error)) throw error;
+          log.warn({ err: error }, 'looking for dead pools failed');
+        });
+      }
+      failing = false;
+      return suspects ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
+    } catch (error) {
+      if (!failing)
+        log.warn({ err: error }, isAway(error) ? 'the database is away' : 'no heartbeat');
+      failing = true;
+      renew = true;
+      return AGAIN_MS * (0.5 + Math.random());
+    }
+  }
+
+  async function live(first: () => void): Promise<void> {
+    while (!closing) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      nudge = resolve;
+      const pause = await turn();
+      if (member !== null) first();
+      const timer = setTimeout(resolve, pause);
+      await promise;
+      clearTimeout(timer);
+    }
+  }
+
+  const joined = Promise.withResolvers<void>();
+  const living = live(joined.resolve);
+  living.catch(joined.reject);
+  await joined.promise;
+
+  return {
+    wake: () => member?.links.runner.wake(),
+    membership,
+    async drain() {
+      draining = true;
+      await member?.links.runner.stop();
+    },
+    async leave(given_back) {
+      closing = true;
+      nudge();
+      await living;
+      const current = member;
+      if (current !== null) {
+        await answered(leavePool(connection, current.pool_id, given_back)).catch((error) =>
+          log.warn({ err: error }, 'left the queue without saying so'),
+        );
+        await current.links.close();
+      }
+      await connection.end({ timeout: 1 }).catch(() => {});
+    },
+  };
+}

@@ -1,0 +1,206 @@
+/**
+ * The only file that knows graphile-worker: takes jobs from the queue and hands them to tasks.
+ *
+ * graphile-worker 0.18 is set up for this load, and bent in a few places (its version is pinned; `bend` throws at start
+ * where its inside is not as we know it):
+ *
+ *   * `completeJobBatchDelay: 0`: without it completing a job is not awaited, and a stop leaves finished jobs locked.
+ *   * Its local queue fetches for all idle workers at once, which is what makes it fast, but also fetches ahead of
+ *     need, and a job that waits in one process is out of every other's reach. So it is made to ask for as many jobs
+ *     as can begin now, and not at all while none can.
+ *   * News of new jobs is told for all kinds together; a runner of few of them heeds it at its own pace.
+ *   * The id by which it locks jobs is ours, so that a locked job tells whose it is.
+ *
+ * What must stay true: a job is fetched only when a place for it is free; a task that returns has its job deleted, and
+ * a task that throws has it unlocked, and only if the lock is still ours. Any fault of the database shuts a pool of
+ * graphile-worker down: `ended` tells, and whoever supervises starts another.
+ */
+import { EventEmitter } from 'node:events';
+import { Logger, runTaskList, type TaskList, type WorkerPool } from 'graphile-worker';
+import pg from 'pg';
+import type { DatabaseAddress } from '../config/database_tls.ts';
+import { isAway } from '../db.ts';
+import type { Log } from '../log.ts';
+
+export type Job = { readonly id: string; readonly priority: number };
+export type Task = (payload: { id: string; alone?: boolean }, job: Job) => Promise<void>;
+
+export type Runner = {
+  /** Places have become free. */
+  wake(): void;
+  /** Takes no more jobs, and waits for the tasks that are under way. */
+  stop(): Promise<void>;
+  /** Settles when no task is under way any more, whether it was told to stop or the database failed it. */
+  readonly ended: Promise<void>;
+};
+
+export type RunnerOptions = {
+  readonly pool: pg.Pool;
+  /** What its jobs are locked by. */
+  readonly locked_by: string;
+  readonly tasks: Readonly<Record<string, Task>>;
+  readonly concurrency: number;
+  /** News of jobs is heeded so much later: for a runner whose own jobs are few among those that are told of. */
+  readonly heed_ms: number;
+  /** How many jobs may be fetched now. */
+  readonly free: () => number;
+  /** It stops taking jobs, asked or not. */
+  readonly onShutdown: () => void;
+  readonly log: Log;
+};
+
+// A job whose NOTIFY was lost waits this long at most.
+const POLL_MS = 1000;
+
+export function startRunner(options: RunnerOptions): Runner {
+  const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
+  let queue: BentQueue | null = null;
+  events.on('pool:create', ({ workerPool }) => {
+    workerPool.id = options.locked_by;
+  });
+  events.on('localQueue:init', ({ localQueue }) => {
+    queue = bend(localQueue as unknown as LocalQueueInside, options);
+  });
+  events.on('pool:gracefulShutdown', () => options.onShutdown());
+  const workers: WorkerPool = runTaskList(
+    {
+      events,
+      concurrency: options.concurrency,
+      pollInterval: POLL_MS,
+      noHandleSignals: true,
+      logger: loggerTo(options.log),
+      preset: {
+        worker: {
+          localQueue: { size: options.concurrency },
+          completeJobBatchDelay: 0,
+          failJobBatchDelay: 0,
+        },
+      },
+    },
+    taskListOf(options.tasks),
+    options.pool,
+  );
+  if (queue === null) throw new Error('graphile-worker told of no local queue');
+  // How it ended is in the log already; that it ended is what counts here.
+  const ended = workers.promise.catch(() => {});
+  let stopping: Promise<void> | null = null;
+  return {
+    wake: () => queue!.wake(),
+    stop() {
+      if (stopping === null) {
+        if (!workers._shuttingDown) Promise.resolve(workers.gracefulShutdown()).catch(() => {});
+        stopping = ended;
+      }
+      return stopping;
+    },
+    ended,
+  };
+}
+
+function taskListOf(tasks: RunnerOptions['tasks']): TaskList {
+  return Object.fromEntries(
+    Object.entries(tasks).map(([name, task]) => [
+      name,
+      (payload, { job }) => task(payload as Parameters<Task>[0], job),
+    ]),
+  ) as TaskList;
+}
+
+/** What of graphile-worker's LocalQueue is touched here. */
+type LocalQueueInside = {
+  getJobBatchSize: number;
+  workerQueue: unknown[];
+  mode: string;
+  fetch: () => void;
+  pulse: (count: number) => void;
+  getJob: (workerId: string, flagsToSkip: string[] | null) => unknown;
+};
+
+type BentQueue = { wake(): void };
+
+function bend(
+  queue: LocalQueueInside,
+  { free, heed_ms }: Pick<RunnerOptions, 'free' | 'heed_ms'>,
+): BentQueue {
+  const { fetch, getJob } = queue;
+  if (
+    typeof fetch !== 'function' ||
+    typeof queue.pulse !== 'function' ||
+    typeof getJob !== 'function' ||
+    typeof queue.getJobBatchSize !== 'number' ||
+    !Array.isArray(queue.workerQueue)
+  ) {
+    throw new Error("graphile-worker's local queue is not as runner.ts knows it");
+  }
+  // True while the queue wanted to fetch and nothing could have begun: then no timer of its own runs either.
+  let parked = false;
+  queue.fetch = () => {
+    const wanted = Math.min(queue.workerQueue.length, free());
+    parked = wanted <= 0;
+    if (parked) return;
+    queue.getJobBatchSize = wanted;
+    fetch();
+  };
+  const wake = () => {
+    if (parked && queue.mode === 'POLLING') queue.fetch();
+  };
+  queue.getJob = (workerId, flagsToSkip) => {
+    const job = getJob(workerId, flagsToSkip);
+    // Later in this turn: workers that became idle together fetch together.
+    if (parked) queueMicrotask(wake);
+    return job;
+  };
+  if (heed_ms > 0) queue.pulse = gathered(heed_ms, queue.pulse.bind(queue));
+  return { wake };
+}
+
+/** What comes within the time is told together at its end. */
+function gathered(ms: number, pulse: (count: number) => void): (count: number) => void {
+  let news = 0;
+  const tell = () => {
+    const count = news;
+    news = 0;
+    pulse(count);
+  };
+  return (count) => {
+    if (news === 0) setTimeout(tell, ms).unref();
+    news += count;
+  };
+}
+
+/** Its messages are about its own inside: what matters of them is said by us, or shows as an error. */
+function loggerTo(log: Log): Logger {
+  return new Logger((scope) => (level, message, meta) => {
+    const err = meta?.['error'];
+    // That the database is away is said once, by pool.ts.
+    if (level === 'error' && !isAway(err)) log.warn({ scope, err }, message);
+    else if (level === 'warning') log.warn({ scope }, message);
+    else log.trace({ scope }, message);
+  });
+}
+
+/** Connections for a runner: one that listens, the rest fetch and finish jobs. */
+export function connectRunner(address: DatabaseAddress | string, name: string, log: Log): pg.Pool {
+  const { url, tls } =
+    typeof address === 'string' ? { url: address, tls: false as const } : address;
+  const pool = new pg.Pool({
+    connectionString: url,
+    ssl: tls,
+    max: 3,
+    // A crash may undo that a job was taken or deleted, and nothing else: whoever takes it anew finds what was
+    // appended since, which is durable only together with all that was written before.
+    options: '-c synchronous_commit=off',
+    application_name: name,
+    connectionTimeoutMillis: 5000,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  });
+  // Without a listener an idle connection's death would end the process.
+  pool.on('error', (error) => log.debug({ err: error }, 'an idle connection of the queue ended'));
+  pool.on('connect', (client) => {
+    client.on('error', (error) =>
+      log.debug({ err: error }, 'a busy connection of the queue ended'),
+    );
+  });
+  return pool;
+}

@@ -1,0 +1,81 @@
+/** What a web process does beside answering: delivers webhooks, looks for dead pools, keeps house. */
+import { databaseAddress } from '../config/database_tls.ts';
+import { type Config, databaseUrl } from '../config.ts';
+import { connect, type Db } from '../db.ts';
+import type { Log } from '../log.ts';
+import { createMetrics, type Metrics } from '../metrics.ts';
+import { choresOf, startMaintenance } from './maintain.ts';
+import { observeQueue, sweepObserver } from './metrics.ts';
+import { joinQueue } from './pool.ts';
+import type { Task } from './runner.ts';
+import { createSlots } from './slots.ts';
+
+export type WebJobs = {
+  /** Takes no more jobs at once; what is under way may finish within the grace. */
+  stop(grace_ms: number): Promise<void>;
+};
+
+export type DeliverTask = (signals: { stopping: AbortSignal; cut: AbortSignal }) => Task;
+
+export type WebJobsOptions = {
+  config: Config;
+  log: Log;
+  /** Null: this deployment takes no webhooks. */
+  deliver: DeliverTask | null;
+  /** Lays the next seal. */
+  seal: ((db: Db) => Promise<unknown>) | null;
+  metrics?: Metrics;
+};
+
+/**
+ * Attempts under way in one process: most of their time is waiting for the other side. One slow receiver holds at most
+ * six of these (host_gate.ts), so it takes seventeen of them to delay the others.
+ */
+const DELIVERIES_AT_ONCE = 100;
+
+export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
+  const { config, log, deliver, seal, metrics = createMetrics() } = options;
+  const url = databaseUrl(config, 'web');
+  if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WEB_DATABASE_URL must be set');
+  const address = databaseAddress(config, url);
+  const stopping = new AbortController();
+  const cut = new AbortController();
+  const slots = createSlots(DELIVERIES_AT_ONCE, () => pool.wake());
+  const task = deliver?.({ stopping: stopping.signal, cut: cut.signal });
+  const pool = await joinQueue({
+    address,
+    kind: 'web',
+    slots: DELIVERIES_AT_ONCE,
+    languages: [],
+    isolation: {},
+    free: slots.free,
+    tasks: () => (task ? { deliver_webhook: inSlot(slots, task) } : {}),
+    onSwept: sweepObserver(metrics),
+    log,
+  });
+  const db = connect(address, { name: 'runledger maintenance', max: 1 });
+  observeQueue(metrics, db);
+  const { pending_max_age_ms } = config;
+  const maintenance = startMaintenance(db, choresOf({ pending_max_age_ms, seal }), log);
+  return {
+    async stop(grace_ms) {
+      stopping.abort();
+      const grace = setTimeout(() => cut.abort(), grace_ms);
+      await Promise.all([pool.drain(), maintenance.stop()]);
+      clearTimeout(grace);
+      await pool.leave([]);
+      await db.end({ timeout: 1 }).catch(() => {});
+    },
+  };
+}
+
+function inSlot(slots: ReturnType<typeof createSlots>, task: Task): Task {
+  return async (payload, job) => {
+    const leave = await slots.take(false);
+    try {
+      await task(payload, job);
+    } finally {
+      leave();
+    }
+  };
+}

@@ -1,0 +1,244 @@
+/*
+ * A box, from within: the first process of a fresh pid namespace puts fresh file systems over the
+ * read-only root, starts the program as a user without any rights, waits for it, and says how it
+ * ended. When this process dies, everything in the namespace dies with it, whatever it is doing.
+ *
+ * The order matters where a comment says so; each step dies with its name.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/mount.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+static void mount_fresh(const struct box *box);
+static void attach_artefacts(const struct box *box);
+static void write_files(const struct box *box);
+static void hand_out_directory(const struct box *box);
+static pid_t start_program(struct box *box);
+static void execute(struct box *box);
+static void renounce(void);
+
+void box_init(struct box *box) {
+  box_die_with_parent(box);
+  box_furnish(box);
+  if (box->request->save_key) hand_out_directory(box);
+  seccomp_confine();
+  pid_t program = start_program(box);
+  box_await(box, program);
+}
+
+void box_furnish(const struct box *box) {
+  mount_fresh(box);
+  attach_artefacts(box);
+  write_files(box);
+}
+
+/* A parent that died before the next line could not have been noticed by it: hence the look after. */
+void box_die_with_parent(const struct box *box) {
+  must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
+  struct pollfd parent = {.fd = box->parent, .events = POLLIN};
+  if (poll(&parent, 1, 0) != 0) _exit(EXIT_BROKEN);
+  /* Init's memory is nobody's to read, and in a box whose user is ours it hides /proc/1 as well. */
+  must(prctl(PR_SET_DUMPABLE, 0), "hide init");
+}
+
+/*
+ * One tmpfs bounds work directory, /tmp and /dev/shm together. It is mounted once, not executable,
+ * and its three directories are bound to their places; the last bind covers the first mount.
+ * /proc shows processes only, and of those only the program's own: no host facts, no init.
+ */
+static void mount_fresh(const struct box *box) {
+  const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  const struct limits *limits = &box->request->limits;
+  char options[128];
+  /* The three directories and their root are the box's, not the program's. */
+  snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)limits->disk_bytes,
+           (unsigned long long)limits->inodes + 4);
+  umask(0);
+  must(mount("proc", "/proc", "proc", flags, "hidepid=invisible,subset=pid"), "mount /proc");
+  must(mount("tmpfs", "/tmp", "tmpfs", flags, options), "mount the work directory");
+  must(mkdir("/tmp/box", 0755), "make the work directory");
+  must(mkdir("/tmp/shm", 01777), "make /dev/shm");
+  must(mkdir("/tmp/tmp", 01777), "make /tmp");
+  must(chown("/tmp/box", box->identity.uid, box->identity.gid), "give away the work directory");
+  must(mount("/tmp/box", "/box", NULL, MS_BIND, NULL), "bind the work directory");
+  must(mount("/tmp/shm", "/dev/shm", NULL, MS_BIND, NULL), "bind /dev/shm");
+  must(mount("/tmp/tmp", "/tmp", NULL, MS_BIND, NULL), "bind /tmp");
+  umask(022);
+}
+
+static void make_parents(const char *path, const struct identity *identity) {
+  char part[MAX_PATH];
+  for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+    if (mkdir(part, 0755)) {
+      if (errno == EEXIST) continue;
+      fail("make the directory %s", part);
+    }
+    must(chown(part, identity->uid, identity->gid), "give away a directory");
+  }
+}
+
+static void attach_artefacts(const struct box *box) {
+  for (unsigned i = 0; i < box->request->load_count; i++) {
+    const char *at = box->request->loads[i].at;
+    if (!strncmp(at, "/box/", 5)) {
+      must(chdir("/box"), "enter the work directory");
+      make_parents(at + 5, &box->identity);
+      if (mkdir(at, 0755)) fail("make %s", at);
+    }
+    if (syscall(SYS_move_mount, box->loads[i], "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH)) fail("load an artefact at %s", at);
+    close(box->loads[i]);
+  }
+}
+
+static void write_files(const struct box *box) {
+  must(chdir("/box"), "enter the work directory");
+  for (unsigned i = 0; i < box->request->file_count; i++) {
+    const struct wire_file *file = &box->request->files[i];
+    make_parents(file->path, &box->identity);
+    int descriptor = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file->mode);
+    if (descriptor < 0) fail("make the file %s", file->path);
+    for (uint32_t at = 0; at < file->length;) {
+      ssize_t count = write(descriptor, file->bytes + at, file->length - at);
+      if (count <= 0) fail("write the file %s", file->path);
+      at += (uint32_t)count;
+    }
+    must(fchown(descriptor, box->identity.uid, box->identity.gid), "give away a file");
+    close(descriptor);
+  }
+}
+
+/* The launcher reads from it what is to be saved, when nothing of this box runs any more. */
+static void hand_out_directory(const struct box *box) {
+  int directory = (int)must(open("/box", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
+  must(send_message(box->control, MESSAGE_BOX, &directory, 1), "hand out the work directory");
+  close(directory);
+}
+
+static pid_t start_program(struct box *box) {
+  /* What the program's process costs from here on is the program's. */
+  box->shared->memory_start_bytes = read_counter(box->group->memory, NULL);
+  pid_t program = (pid_t)must(fork(), "fork the program");
+  if (program == 0) execute(box);
+  /* Else a program that closes its output, and whoever reads it, would wait for init. */
+  for (int i = 0; i < 3; i++) close(box->files[i]);
+  return program;
+}
+
+/* Init needs no right any more: it waits and exits. */
+static void renounce(void) {
+  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct none[2] = {0};
+  must(syscall(SYS_capset, &head, none), "drop init's capabilities");
+  must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
+}
+
+/* Reaps orphans until the program itself ends; init's own end is the end of all that is left. */
+void box_await(struct box *box, pid_t program) {
+  int status;
+  pid_t ended;
+  renounce();
+  do {
+    ended = waitpid(-1, &status, 0);
+    if (ended < 0 && errno != EINTR) fail("wait for the program");
+  } while (ended != program);
+  if (box->started && !*box->started) _exit(0);
+  struct shared *shared = box->shared;
+  shared->end_us = clock_us();
+  shared->orphans = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
+  shared->cpu_end_us = group_cpu_us(box->group);
+  shared->wait_status = status;
+  shared->ended = true;
+  send_message(box->control, MESSAGE_DONE, NULL, 0);
+  _exit(0);
+}
+
+static void limit_resources(const struct request *request) {
+  const struct limits *limits = &request->limits;
+  const struct {
+    int resource;
+    rlim_t most;
+  } TABLE[] = {
+      {RLIMIT_NOFILE, limits->files},
+      {RLIMIT_FSIZE, limits->disk_bytes},
+      /* deep recursion is honest; the group's memory limit ends the endless kind */
+      {RLIMIT_STACK, 64 << 20},
+      {RLIMIT_MEMLOCK, 64 << 10},
+      {RLIMIT_RTPRIO, 0},
+      {RLIMIT_NICE, 0},
+      {RLIMIT_MSGQUEUE, 64 << 10},
+      {RLIMIT_SIGPENDING, 1024}, /* POSIX timers count here */
+      /* The second line under the group's own counter, should its watcher ever be late. */
+      {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
+  };
+  for (unsigned i = 0; i < COUNT(TABLE); i++) {
+    struct rlimit limit = {TABLE[i].most, TABLE[i].most};
+    must(setrlimit(TABLE[i].resource, &limit), "set a resource limit");
+  }
+}
+
+/* The kernel ends the program, and never slot or init, when the group's memory is used up. */
+static void offer_to_oom_killer(void) {
+  /* Hidden as init is, a process of a user namespace could not write about itself. */
+  must(prctl(PR_SET_DUMPABLE, 1), "show the program's process");
+  must(write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000") ? 0 : -1, "set oom_score_adj");
+}
+
+/* From root of the slot to nobody in particular, with three descriptors. */
+void box_become_program(const struct box *box) {
+  const struct request *request = box->request;
+  for (int i = 0; i < 3; i++) must(dup2(box->files[i], i), "place standard input, output, error");
+  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close the rest");
+  must(setsid(), "begin a session");
+  offer_to_oom_killer();
+  limit_resources(request);
+  if (!box->identity.shares_uid) {
+    struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
+    must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
+  }
+  must(setresgid(box->identity.gid, box->identity.gid, box->identity.gid), "become the box's group");
+  must(setresuid(box->identity.uid, box->identity.uid, box->identity.uid), "become the box's user");
+  renounce();
+  must(chdir(request->directory), "enter the working directory");
+}
+
+void box_start_clock(const struct box *box) {
+  group_reset_peak(box->group);
+  /* A process that asks for its own CPU time has the kernel count it up to this instant. */
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  box->shared->cpu_start_us = group_cpu_us(box->group);
+  box->shared->start_us = clock_us();
+}
+
+static void execute(struct box *box) {
+  const struct request *request = box->request;
+  box_become_program(box);
+  box_start_clock(box);
+  execve(request->arguments[0], (char *const *)request->arguments, (char *const *)request->variables);
+  box->shared->exec_error = errno;
+  _exit(127);
+}
+
+struct limits zygote_limits(const struct request *request, const struct shared *view) {
+  struct limits limits = request->limits;
+  uint64_t half = limits.memory_bytes / 2;
+  limits.memory_bytes -= view->inherited_bytes < half ? view->inherited_bytes : half;
+  return limits;
+}

@@ -1,0 +1,250 @@
+#define _GNU_SOURCE
+#include "cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util.h"
+
+static struct layout layout;
+static int instance_directories[HIERARCHIES] = {-1, -1, -1, -1};
+static unsigned instance;
+
+static bool hand_down(char *why, size_t size);
+static bool sweep_directory(int directory);
+static bool empty_group(int directory);
+static bool lock_instance(unsigned number, bool make, int *directories);
+static bool lock_directory(int directory, const char *path);
+
+bool groups_find(enum isolation wanted, char *why, size_t size) {
+  bool try_v1 = wanted == ISOLATION_AUTO || wanted == ISOLATION_V1;
+  bool try_v2 = wanted == ISOLATION_AUTO || wanted == ISOLATION_V2 || wanted == ISOLATION_V2_USER;
+  char without_v1[512] = "", without_v2[512] = "";
+  if (wanted == ISOLATION_RLIMITS) {
+    /* No group at all; the places to work in are claimed, locked and swept in the same way. */
+    layout = (struct layout){.kind = ISOLATION_RLIMITS, .hierarchies = 1, .bases = {"/tmp"}};
+    return true;
+  }
+  bool found = (try_v2 && v2_find(&layout, without_v2, sizeof without_v2)) ||
+               (try_v1 && v1_find(&layout, without_v1, sizeof without_v1));
+  if (!found)
+    snprintf(why, size, "%s%s%s", without_v2, *without_v1 && *without_v2 ? "; " : "", without_v1);
+  return found;
+}
+
+void groups_adopt(enum isolation kind) { layout.kind = kind; }
+
+enum isolation groups_kind(void) { return layout.kind; }
+const char *groups_base(void) { return layout.bases[0]; }
+unsigned groups_instance(void) { return instance; }
+
+/* v2, of whoever: one tree, leaves, delegation. */
+static bool has_tree(void) { return layout.kind == ISOLATION_V2 || layout.kind == ISOLATION_V2_USER; }
+
+bool groups_claim(char *why, size_t size) {
+  bool claimed = false;
+  if (has_tree() && !hand_down(why, size)) return false;
+  for (unsigned number = 0; number < MAX_INSTANCES; number++) {
+    int directories[HIERARCHIES] = {-1, -1, -1, -1};
+    if (!lock_instance(number, !claimed, directories)) continue;
+    for (unsigned h = 0; h < layout.hierarchies; h++) sweep_directory(directories[h]);
+    if (claimed) {
+      char path[600];
+      for (unsigned h = 0; h < layout.hierarchies; h++) {
+        snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
+        rmdir(path);
+      }
+      close_all(directories, HIERARCHIES);
+      continue;
+    }
+    memcpy(instance_directories, directories, sizeof directories);
+    instance = number;
+    claimed = true;
+  }
+  if (!claimed) {
+    snprintf(why, size, "no control group can be made below %s: %s", layout.bases[0], strerror(errno));
+    return false;
+  }
+  return !has_tree() || v2_delegate(instance_directories[0]);
+}
+
+static bool hand_down(char *why, size_t size) {
+  int base = open(layout.bases[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool done = base >= 0 && v2_settle(layout.bases[0]) && v2_delegate(base);
+  if (!done)
+    snprintf(why, size, "the memory and pids controllers cannot be handed down in %s: %s", layout.bases[0], strerror(errno));
+  if (base >= 0) close(base);
+  return done;
+}
+
+/* All hierarchies of one instance, or none of them: what was made for nothing is removed again. */
+static bool lock_instance(unsigned number, bool make, int *directories) {
+  bool made[HIERARCHIES] = {false}, locked = true;
+  char path[600];
+  for (unsigned h = 0; locked && h < layout.hierarchies; h++) {
+    snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
+    made[h] = make && !mkdir(path, 0755);
+    directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* A sweep may find an instance in some of the hierarchies only. */
+    locked = directories[h] < 0 ? !make : lock_directory(directories[h], path);
+  }
+  if (locked) return directories[0] >= 0 || directories[1] >= 0 || directories[2] >= 0;
+  for (unsigned h = 0; h < layout.hierarchies; h++) {
+    snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
+    if (made[h]) rmdir(path);
+  }
+  close_all(directories, HIERARCHIES);
+  return false;
+}
+
+/* Ours, and still the one that has the name: its last holder may have removed it meanwhile. */
+static bool lock_directory(int directory, const char *path) {
+  struct stat held, named;
+  return !flock(directory, LOCK_EX | LOCK_NB) && !fstat(directory, &held) && !stat(path, &named) &&
+         held.st_ino == named.st_ino && held.st_uid == geteuid();
+}
+
+/* Removes every group below a directory, after killing what runs in it. */
+static bool sweep_directory(int directory) {
+  if (directory < 0) return true;
+  int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *list = copy < 0 ? NULL : fdopendir(copy);
+  if (!list) return false;
+  bool clean = true;
+  for (struct dirent *entry; (entry = readdir(list));) {
+    if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
+    int child = openat(directory, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (child < 0) continue;
+    sweep_directory(child);
+    if (layout.kind == ISOLATION_RLIMITS) remove_tree(directory, entry->d_name);
+    for (int tries = 0; tries < 500 && !empty_group(child); tries++) usleep(2000);
+    close(child);
+    if (unlinkat(directory, entry->d_name, AT_REMOVEDIR)) clean = false;
+  }
+  closedir(list);
+  return clean;
+}
+
+/* One blow at whatever is in a group; true when there is nothing. */
+static bool empty_group(int directory) {
+  char list[8192];
+  if (read_text(directory, "cgroup.procs", list, sizeof list) <= 0) return true;
+  /* v2 does it in one step, and for processes with ids that are not ours to signal. */
+  if (write_text(directory, "cgroup.kill", "1")) return false;
+  for (char *line = list; *line;) {
+    char *end;
+    long pid = strtol(line, &end, 10);
+    if (pid > 1 && pid != getpid()) kill((pid_t)pid, SIGKILL);
+    line = *end ? end + 1 : end;
+  }
+  return false;
+}
+
+bool group_make(struct group *group, unsigned slot) {
+  *group = (struct group){.leaf = -1};
+  snprintf(group->name, sizeof group->name, "s%u", slot);
+  memset(group->directories, -1, sizeof group->directories);
+  for (unsigned h = 0; h < layout.hierarchies; h++) {
+    if (mkdirat(instance_directories[h], group->name, 0755) && errno != EEXIST) return false;
+    group->directories[h] = openat(instance_directories[h], group->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (group->directories[h] < 0) return false;
+  }
+  memset(group->files, -1, sizeof group->files);
+  if (layout.kind == ISOLATION_RLIMITS) return true;
+  if (has_tree())
+    return v2_delegate(group->directories[0]) && (!mkdirat(group->directories[0], "slot", 0755) || errno == EEXIST);
+  /* Without this a program could trade its memory limit for the machine's swap. */
+  write_text(group->directories[0], "memory.swappiness", "0");
+  group_follow(group, 0);
+  return group->cpu >= 0 && group->memory_limit >= 0 && group->process_limit >= 0;
+}
+
+void group_enter(struct group *group) {
+  if (has_tree()) {
+    must(write_text(group->directories[0], "slot/cgroup.procs", "0") ? 0 : -1, "enter the slot's control group");
+    return;
+  }
+  for (unsigned h = 0; h < layout.hierarchies; h++)
+    must(write_text(group->directories[h], "cgroup.procs", "0") ? 0 : -1, "enter the slot's control group");
+}
+
+void group_prepare(struct group *group, uint32_t run) {
+  if (layout.kind == ISOLATION_V1) return;
+  group_add_leaf(group, run);
+  group_follow(group, run);
+  if (group->leaf < 0 || group->cpu < 0 || group->peak < 0 || group->memory_limit < 0 || group->process_limit < 0)
+    fail("open the next run's control group");
+}
+
+void group_add_leaf(struct group *group, uint32_t run) {
+  char name[48];
+  snprintf(name, sizeof name, "r%u", run);
+  if (mkdirat(group->directories[0], name, 0755) && errno != EEXIST) fail("make the next run's control group");
+  /* A run that would swap is a run that is over its limit. A kernel without swap has no such file. */
+  snprintf(name, sizeof name, "r%u/memory.swap.max", run);
+  write_text(group->directories[0], name, "0");
+}
+
+void group_retire(struct group *group, uint32_t run) {
+  if (layout.kind == ISOLATION_V1) return;
+  char name[24];
+  snprintf(name, sizeof name, "r%u", run);
+  unlinkat(group->directories[0], name, AT_REMOVEDIR);
+}
+
+/* After a sweep. A new directory is a new group: it owes nothing for what the old one still holds. */
+void group_unmake(struct group *group) {
+  close_all(group->files, GROUP_FILES);
+  if (group->leaf >= 0) close(group->leaf);
+  for (unsigned h = 0; h < layout.hierarchies; h++) {
+    sweep_directory(group->directories[h]);
+    unlinkat(instance_directories[h], group->name, AT_REMOVEDIR);
+  }
+  close_all(group->directories, HIERARCHIES);
+}
+
+bool group_sweep(struct group *group) {
+  if (layout.kind == ISOLATION_V1) {
+    bool empty = true;
+    for (unsigned h = 0; h < layout.hierarchies; h++) empty = empty_group(group->directories[h]) && empty;
+    return empty;
+  }
+  int copy = openat(group->directories[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *list = copy < 0 ? NULL : fdopendir(copy);
+  bool empty = true;
+  for (struct dirent *entry; list && (entry = readdir(list));) {
+    if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
+    int child = openat(group->directories[0], entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    empty = empty_group(child) && empty;
+    close(child);
+    if (entry->d_name[0] == 'r') unlinkat(group->directories[0], entry->d_name, AT_REMOVEDIR);
+  }
+  if (list) closedir(list);
+  return empty;
+}
+
+void groups_remove(void) {
+  for (unsigned h = 0; h < layout.hierarchies; h++) {
+    char path[600];
+    sweep_directory(instance_directories[h]);
+    snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], instance);
+    rmdir(path);
+  }
+}
+
+unsigned group_descriptors(const struct group *group, int *descriptors) {
+  unsigned count = 0;
+  for (unsigned h = 0; h < HIERARCHIES; h++)
+    if (group->directories[h] >= 0) descriptors[count++] = group->directories[h];
+  for (unsigned i = 0; i < GROUP_FILES; i++)
+    if (group->files[i] >= 0) descriptors[count++] = group->files[i];
+  return count;
+}

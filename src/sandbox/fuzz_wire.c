@@ -1,0 +1,111 @@
+/*
+ * Throws bytes at the request parser: well-formed requests, damaged in every way that comes to mind,
+ * in a block of exactly their size so that one byte read too many is a crash under AddressSanitizer.
+ * What is accepted is walked through as a slot would. Usage: fuzz_wire SEED ROUNDS. With clang's
+ * libFuzzer the same target is LLVMFuzzerTestOneInput.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+static volatile size_t sink;
+
+static void walk(const struct request *request) {
+  for (uint32_t i = 0; i < request->argument_count; i++) sink += strlen(request->arguments[i]);
+  for (uint32_t i = 0; i < request->variable_count; i++) sink += strlen(request->variables[i]);
+  for (uint32_t i = 0; i < request->save_path_count; i++) sink += strlen(request->save_paths[i]);
+  for (uint32_t i = 0; i < request->load_count; i++)
+    sink += strlen(request->loads[i].key) + strlen(request->loads[i].at);
+  for (uint32_t i = 0; i < request->file_count; i++) {
+    const struct wire_file *file = &request->files[i];
+    if (!wire_is_inner_path(file->path) || strstr(file->path, "..//")) abort();
+    for (uint32_t at = 0; at < file->length; at++) sink += file->bytes[at];
+  }
+  for (uint32_t at = 0; at < request->input_length; at++) sink += request->input[at];
+  if (request->arguments[request->argument_count] || request->variables[request->variable_count]) abort();
+  if (!request->profile || request->arguments[0][0] != '/' || request->limits.files < 3) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
+  static struct request request;
+  if (!wire_parse(bytes, length, &request)) walk(&request);
+  return 0;
+}
+
+#ifndef LIBFUZZER
+static uint64_t state;
+
+static uint32_t chance(uint32_t below) { /* xorshift: the same seed, the same rounds */
+  state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+  return (uint32_t)((state >> 11) % below);
+}
+
+static size_t add_field(uint8_t *at, unsigned tag, const void *value, size_t length) {
+  at[0] = (uint8_t)tag;
+  put_u32(at + 1, (uint32_t)length);
+  memcpy(at + 5, value, length);
+  return 5 + length;
+}
+
+/* A request that passes, of random fields in random order. */
+static size_t make_request(uint8_t *at) {
+  static const char *const TEXTS[] = {"/bin/true", "A=b", "x", "/box", "python", "dir/file.txt", "", "..", "a//b"};
+  static const char *const FITTING[14] = {"", "-x", "A=b", "/box", "dir/file.txt", "", "", "base", "key.1", "key", "out/bin", "", "acc-1", ""};
+  uint8_t limits[72], value[400];
+  size_t length = 0;
+  for (int i = 0; i < 9; i++) put_u64(limits + 8 * i, chance(8) ? 10 + chance(4000) : ((uint64_t)1 << chance(64)));
+  length += add_field(at + length, FIELD_ARGUMENT, "/bin/true", 10);
+  length += add_field(at + length, FIELD_PROFILE, "base", 5);
+  length += add_field(at + length, FIELD_LIMITS, limits, 72);
+  for (uint32_t fields = chance(12); fields; fields--) {
+    unsigned tag = 1 + chance(13);
+    const char *text = chance(5) ? FITTING[tag < 14 ? tag : 0] : TEXTS[chance(9)];
+    size_t used = tag == FIELD_FILE ? 4 : tag == FIELD_SAVE ? 12 : 0;
+    memset(value, (int)chance(256), sizeof value);
+    memcpy(value + used, text, strlen(text) + 1);
+    used += strlen(text) + 1;
+    if (tag == FIELD_LOAD) memcpy(value + used, "/load", 6), used += 6;
+    if (tag == FIELD_FILE || tag == FIELD_STDIN) used += chance(100);
+    if (tag == FIELD_STREAM && chance(2)) used = 0;
+    length += add_field(at + length, tag, value, used);
+  }
+  return length;
+}
+
+static size_t damage(uint8_t *bytes, size_t length) {
+  for (uint32_t blows = chance(6); blows && length; blows--) {
+    size_t at = chance((uint32_t)length);
+    switch (chance(6)) {
+      case 0: bytes[at] ^= (uint8_t)(1 << chance(8)); break;
+      case 1: bytes[at] = (uint8_t)chance(256); break;
+      case 2: length = at; break;
+      case 3: if (length - at >= 4) put_u32(bytes + at, (uint32_t)0 - chance(64)); break;
+      case 4: if (length - at >= 4) put_u32(bytes + at, chance((uint32_t)length * 2)); break;
+      case 5: memmove(bytes, bytes + at, length - at), length -= at; break;
+    }
+  }
+  return length;
+}
+
+int main(int count, char **arguments) {
+  static uint8_t bytes[16384];
+  unsigned long seed = count > 1 ? strtoul(arguments[1], NULL, 10) : 1;
+  unsigned long rounds = count > 2 ? strtoul(arguments[2], NULL, 10) : 200000, accepted = 0;
+  static struct request request;
+  state = 0x9e3779b97f4a7c15u ^ seed;
+  for (unsigned long i = 0; i < rounds; i++) {
+    size_t length = damage(bytes, make_request(bytes));
+    uint8_t *exact = malloc(length ? length : 1);
+    memcpy(exact, bytes, length);
+    LLVMFuzzerTestOneInput(exact, length);
+    accepted += !wire_parse(exact, length, &request);
+    free(exact);
+  }
+  printf("fuzz_wire: seed %lu, %lu requests, %lu accepted, no fault\n", seed, rounds, accepted);
+  return accepted ? 0 : 1; /* a fuzzer that never gets in tests nothing */
+}
+#endif

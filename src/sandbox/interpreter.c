@@ -1,0 +1,319 @@
+/*
+ * A warm Python interpreter that forks its runs.
+ *
+ * Theory of operation. This object is preloaded into the real interpreter, started just as a run would be
+ * (`python3 -I /box/main.py`). It stands in for one libc call: the fopen64 by which the interpreter opens its script,
+ * after it has initialised itself wholly and before it has seen a byte of the program. There we import the common
+ * modules, freeze the collector's view of all that exists, and call zygote_serve(), which returns only in a forked
+ * child whose box is ready. The child runs the script as the interpreter itself would have, from C, so that no frame
+ * of ours is under the program's: tracebacks, sys.argv, __main__ and exit codes are those of a plain start.
+ *
+ * Leaving. A plain interpreter takes itself apart at exit: every module, type and string. In a fork each of these
+ * writes copies a page, which costs five times as much as the program. What a program can notice of it are its own
+ * finalizers alone. So after threads are joined and atexit callbacks have run, we look through the objects made
+ * since the fork (the frozen ones are not in the list): if none of them has a finalizer, is a weak reference, or
+ * runs in another thread, the streams are flushed and the process ends. Else it is taken apart as usual.
+ *
+ * What must stay true:
+ *   * No byte of a program is read before the fork; one zygote serves one account.
+ *   * Any doubt takes the usual way out: the fast one changes nothing that the program could have observed.
+ *
+ * Only the interpreter's exported C API is used, found by name: no header and no version is compiled in.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpreter.h"
+
+#define SCRIPT "/box/main.py"
+#define MARKER "RUNLEDGER_ZYGOTE="
+
+typedef void object;
+
+/* The interpreter's functions that we call. */
+static struct {
+    int (*PyGILState_Ensure)(void);
+    int (*PyRun_SimpleString)(const char *);
+    object *(*PyRun_FileExFlags)(FILE *, const char *, int, object *, object *, int, void *);
+    object *(*PyImport_AddModule)(const char *);
+    object *(*PyImport_ImportModule)(const char *);
+    object *(*PyModule_GetDict)(object *);
+    object *(*PyDict_GetItemString)(object *, const char *);
+    int (*PyDict_SetItemString)(object *, const char *, object *);
+    int (*PyDict_DelItemString)(object *, const char *);
+    object *(*PySys_GetObject)(const char *);
+    object *(*PyObject_CallMethod)(object *, const char *, const char *, ...);
+    object *(*PyObject_GetAttrString)(object *, const char *);
+    object *(*PyUnicode_FromString)(const char *);
+    object *(*PyList_GetItem)(object *, ssize_t);
+    ssize_t (*PyList_Size)(object *);
+    object *(*PyObject_Type)(object *);
+    void *(*PyType_GetSlot)(object *, int);
+    int (*PyType_IsSubtype)(object *, object *);
+    int (*PyErr_ExceptionMatches)(object *);
+    void (*PyErr_Fetch)(object **, object **, object **);
+    void (*PyErr_Restore)(object *, object *, object *);
+    void (*PyErr_NormalizeException)(object **, object **, object **);
+    void (*PyErr_Print)(void);
+    void (*PyErr_Clear)(void);
+    void (*PyErr_WriteUnraisable)(object *);
+    long (*PyLong_AsLong)(object *);
+    void (*Py_DecRef)(object *);
+    void (*PyOS_BeforeFork)(void);
+    void (*PyOS_AfterFork_Parent)(void);
+    void (*PyOS_AfterFork_Child)(void);
+    int (*Py_FinalizeEx)(void);
+    object *(*PyInterpreterState_Main)(void);
+    object *(*PyInterpreterState_ThreadHead)(object *);
+    object *(*PyThreadState_Next)(object *);
+    object **PyExc_SystemExit;
+    object **PyExc_KeyboardInterrupt;
+    object *_PyWeakref_RefType;
+    object *_Py_NoneStruct;
+    object *PyLong_Type;
+} py;
+
+static int armed;               /* the next fopen64 of SCRIPT is ours */
+
+enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, SCAN_MOST = 200000 };
+
+/* Modules that many programs import, and whose import a program could not tell from one of its own. */
+static const char WARM[] =
+    "def _warm():\n"
+    "    import math, collections, itertools, functools, re, heapq, bisect, random, string, json, typing, time\n"
+    "    import operator, copy, datetime, array, dataclasses, decimal, fractions, os, io, gc, atexit\n"
+    "    gc.collect()\n"
+    "    gc.freeze()\n"
+    "_warm()\n"
+    "del _warm\n";
+
+static void find(void *into, const char *name)
+{
+    void *found = dlsym(RTLD_DEFAULT, name);
+    if (!found) {
+        fprintf(stderr, "zygote: this interpreter does not export %s\n", name);
+        _exit(125);
+    }
+    memcpy(into, &found, sizeof found);
+}
+
+#define FIND(name) find(&py.name, #name)
+
+static void find_all(void)
+{
+    FIND(PyGILState_Ensure); FIND(PyRun_SimpleString); FIND(PyRun_FileExFlags); FIND(PyImport_AddModule);
+    FIND(PyImport_ImportModule); FIND(PyModule_GetDict); FIND(PyDict_GetItemString); FIND(PyDict_SetItemString);
+    FIND(PyDict_DelItemString); FIND(PySys_GetObject); FIND(PyObject_CallMethod); FIND(PyObject_GetAttrString);
+    FIND(PyUnicode_FromString); FIND(PyList_GetItem); FIND(PyList_Size); FIND(PyObject_Type); FIND(PyType_GetSlot);
+    FIND(PyType_IsSubtype); FIND(PyErr_ExceptionMatches); FIND(PyErr_Fetch); FIND(PyErr_Restore);
+    FIND(PyErr_NormalizeException); FIND(PyErr_Print); FIND(PyErr_Clear); FIND(PyErr_WriteUnraisable);
+    FIND(PyLong_AsLong); FIND(Py_DecRef); FIND(PyOS_BeforeFork); FIND(PyOS_AfterFork_Parent);
+    FIND(PyOS_AfterFork_Child); FIND(Py_FinalizeEx); FIND(PyInterpreterState_Main);
+    FIND(PyInterpreterState_ThreadHead); FIND(PyThreadState_Next); FIND(PyExc_SystemExit);
+    FIND(PyExc_KeyboardInterrupt); FIND(_PyWeakref_RefType); FIND(_Py_NoneStruct); FIND(PyLong_Type);
+}
+
+/* The marker is taken out of the environment before the interpreter copies it, and wiped where /proc would show it. */
+__attribute__((constructor)) static void arm(void)
+{
+    extern char **environ;
+    if (!getenv("RUNLEDGER_ZYGOTE")) return;
+    armed = 1;
+    char **kept = environ;
+    for (char **each = environ; *each; each++) {
+        if (!strncmp(*each, MARKER, strlen(MARKER)) || !strncmp(*each, "LD_PRELOAD=", 11))
+            memset(*each, 0, strlen(*each));
+        else
+            *kept++ = *each;
+    }
+    *kept = NULL;
+}
+
+static FILE *real_fopen(const char *path, const char *mode)
+{
+    static FILE *(*real)(const char *, const char *);
+    if (!real) {
+        void *found = dlsym(RTLD_NEXT, "fopen64");
+        memcpy(&real, &found, sizeof real);
+    }
+    return real(path, mode);
+}
+
+static void run_script(void);
+
+FILE *fopen64(const char *path, const char *mode)
+{
+    if (!armed || strcmp(path, SCRIPT) != 0) return real_fopen(path, mode);
+    armed = 0;
+    find_all();
+    py.PyGILState_Ensure();   /* the interpreter opens files without its lock */
+    zygote_initialised();
+    if (py.PyRun_SimpleString(WARM) != 0) _exit(125);
+    const struct fork_hooks hooks = { py.PyOS_BeforeFork, py.PyOS_AfterFork_Parent, py.PyOS_AfterFork_Child };
+    zygote_serve(&hooks);
+    run_script();
+    _exit(125);               /* not reached */
+}
+
+static void flush_both(void);
+static void unfreeze(void);
+static void leave(int code);
+static void leave_slowly(int code);
+static int system_exit_code(int *code);
+
+/* What the interpreter does with a script, from the outside: the names it sets, and how each ending becomes a code. */
+static void run_script(void)
+{
+    object *names = py.PyModule_GetDict(py.PyImport_AddModule("__main__"));
+    FILE *file = real_fopen(SCRIPT, "rb");
+    if (!file) {
+        fprintf(stderr, "zygote: %s: %s\n", SCRIPT, strerror(errno));
+        _exit(125);
+    }
+    object *path = py.PyUnicode_FromString(SCRIPT);
+    object *machinery = py.PyImport_ImportModule("_frozen_importlib_external");
+    object *loader = py.PyObject_CallMethod(machinery, "SourceFileLoader", "ss", "__main__", SCRIPT);
+    py.PyDict_SetItemString(names, "__file__", path);
+    py.PyDict_SetItemString(names, "__cached__", py._Py_NoneStruct);
+    py.PyDict_SetItemString(names, "__loader__", loader);
+    py.Py_DecRef(path);
+    py.Py_DecRef(loader);
+    py.Py_DecRef(machinery);
+
+    int code = 0;
+    struct { int flags, feature_version; } flags = { 0, 0 };
+    object *result = py.PyRun_FileExFlags(file, SCRIPT, PY_FILE_INPUT, names, names, 1, &flags);
+    flush_both();
+    if (result) {
+        py.Py_DecRef(result);
+    } else {
+        if (py.PyErr_ExceptionMatches(*py.PyExc_KeyboardInterrupt)) code = 128 + SIGINT;
+        else if (py.PyErr_ExceptionMatches(*py.PyExc_SystemExit)) {
+            if (system_exit_code(&code)) leave(code);
+            unfreeze();
+            py.PyErr_Print();    /* a SystemExit with something to print: prints it and exits */
+        } else {
+            code = 1;
+        }
+        py.PyErr_Print();
+    }
+    py.PyDict_DelItemString(names, "__file__");
+    py.PyDict_DelItemString(names, "__cached__");
+    py.PyErr_Clear();
+    if (code > 128) leave_slowly(code);
+    leave(code);
+}
+
+/* As the interpreter does between a script's end and the printing of its exception. */
+static void flush_both(void)
+{
+    object *type, *value, *trace;
+    py.PyErr_Fetch(&type, &value, &trace);
+    static const char *const streams[] = { "stderr", "stdout" };
+    for (int n = 0; n < 2; n++) {
+        object *stream = py.PySys_GetObject(streams[n]);
+        if (stream && !py.PyObject_CallMethod(stream, "flush", NULL)) py.PyErr_Clear();
+    }
+    py.PyErr_Restore(type, value, trace);
+}
+
+/*
+ * sys.exit(), sys.exit(None) and sys.exit(n) have nothing to print: takes their code off the error indicator. The
+ * exception must go too: its traceback holds the program's frame, and so all of its globals.
+ */
+static int system_exit_code(int *code)
+{
+    object *type, *value, *trace;
+    py.PyErr_Fetch(&type, &value, &trace);
+    py.PyErr_NormalizeException(&type, &value, &trace);
+    object *said = py.PyObject_GetAttrString(value, "code");
+    int none = said && said == py._Py_NoneStruct, number = said && py.PyObject_Type(said) == py.PyLong_Type;
+    if (!none && !number) {
+        py.PyErr_Restore(type, value, trace);
+        return 0;
+    }
+    *code = none ? 0 : (int)py.PyLong_AsLong(said);
+    py.Py_DecRef(said);
+    py.Py_DecRef(type);
+    py.Py_DecRef(value);
+    py.Py_DecRef(trace);
+    return 1;
+}
+
+static int nothing_to_finalize(void);
+static int flush(const char *name);
+
+static void leave(int code)
+{
+    object *modules = py.PySys_GetObject("modules");
+    object *threading = py.PyDict_GetItemString(modules, "threading");
+    if (threading && !py.PyObject_CallMethod(threading, "_shutdown", NULL)) py.PyErr_WriteUnraisable(threading);
+    object *atexit = py.PyImport_ImportModule("atexit");
+    if (!atexit || !py.PyObject_CallMethod(atexit, "_run_exitfuncs", NULL)) leave_slowly(code);
+    if (!nothing_to_finalize() || !flush("stdout") || !flush("stderr")) leave_slowly(code);
+    _exit(code & 0xff);
+}
+
+static void leave_slowly(int code)
+{
+    py.PyErr_Clear();
+    unfreeze();
+    if (py.Py_FinalizeEx() < 0) code = 120;
+    if (code == 128 + SIGINT) {
+        signal(SIGINT, SIG_DFL);
+        kill(getpid(), SIGINT);
+    }
+    exit(code);
+}
+
+/* A cycle through __main__, which is frozen too, is only taken apart by a collector that sees all of it. */
+static void unfreeze(void)
+{
+    object *type, *value, *trace;
+    py.PyErr_Fetch(&type, &value, &trace);
+    object *gc = py.PyImport_ImportModule("gc");
+    if (gc) py.PyObject_CallMethod(gc, "unfreeze", NULL);
+    py.PyErr_Restore(type, value, trace);
+}
+
+/* Flushes a stream that is still the one the interpreter made. */
+static int flush(const char *name)
+{
+    char original[16];
+    snprintf(original, sizeof original, "__%s__", name);
+    object *stream = py.PySys_GetObject(name);
+    return stream && stream == py.PySys_GetObject(original) && py.PyObject_CallMethod(stream, "flush", NULL) != NULL;
+}
+
+static int has_finalizer(object *it)
+{
+    object *type = py.PyObject_Type(it);
+    int found = py.PyType_GetSlot(type, PY_TP_FINALIZE) || py.PyType_GetSlot(type, PY_TP_DEL);
+    if (!found && py.PyType_IsSubtype(type, py._PyWeakref_RefType)) {
+        object *callback = py.PyObject_GetAttrString(it, "__callback__");
+        found = callback != py._Py_NoneStruct;
+    }
+    py.Py_DecRef(type);
+    return found;
+}
+
+/* Objects from before the fork are frozen and not in the list: what they would do at the end, they would do unseen. */
+static int nothing_to_finalize(void)
+{
+    object *head = py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main());
+    if (py.PyThreadState_Next(head)) return 0;
+    object *gc = py.PyImport_ImportModule("gc");
+    object *made = gc ? py.PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    ssize_t count = made ? py.PyList_Size(made) : -1;
+    int none = count >= 0 && count <= SCAN_MOST;
+    for (ssize_t n = 0; none && n < count; n++)
+        none = !has_finalizer(py.PyList_GetItem(made, n));
+    if (made) py.Py_DecRef(made);    /* it holds all of them: nothing would be finalized while it is there */
+    return none;
+}

@@ -1,0 +1,46 @@
+/* One-byte messages with descriptors, over a socket that keeps them apart. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+enum { MOST = 4 };
+
+int send_message(int socket, char message, const int *descriptors, unsigned count) {
+  struct iovec part = {&message, 1};
+  union {
+    struct cmsghdr head;
+    char space[CMSG_SPACE(MOST * sizeof(int))];
+  } control = {0};
+  struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
+  if (count) {
+    packet.msg_control = control.space;
+    packet.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    control.head.cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(&control.head), descriptors, count * sizeof(int));
+  }
+  return sendmsg(socket, &packet, MSG_NOSIGNAL) == 1 ? 0 : -1;
+}
+
+/* 1: a message, 0: the other side is gone, -1: none now, or an error. */
+ssize_t receive_message(int socket, char *message, int *descriptors, unsigned *count, bool wait) {
+  struct iovec part = {message, 1};
+  union {
+    struct cmsghdr head;
+    char space[CMSG_SPACE(MOST * sizeof(int))];
+  } control;
+  struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space,
+                          .msg_controllen = sizeof control.space};
+  ssize_t got = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+  *count = 0;
+  if (got <= 0) return got;
+  struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
+  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+    *count = (unsigned)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    memcpy(descriptors, CMSG_DATA(head), *count * sizeof(int));
+  }
+  return got;
+}

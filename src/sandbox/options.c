@@ -1,0 +1,141 @@
+#define _GNU_SOURCE
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util.h"
+#include "wire.h"
+
+static const char USAGE[] =
+    "launcher [option value]...\n"
+    "  --socket FD            where the worker speaks (3)\n"
+    "  --slots N              runs at one time (1)\n"
+    "  --stream-slots N       boxes kept open at one time (0)\n"
+    "  --isolation KIND       auto, v1, v2, v2-user, rlimits (auto; rlimits is never chosen by itself)\n"
+    "  --uid-base N           first of the user ids that boxes run as (720000)\n"
+    "  --store DIR            where artefacts are kept\n"
+    "  --zygote FILE          what makes a Python interpreter fork its runs\n"
+    "  --profile NAME         begins a root file system; these belong to the last one named:\n"
+    "  --bind FROM TO         mount FROM read-only at TO\n"
+    "  --copy FROM TO         a copy of a small file\n"
+    "  --link TARGET AT       a symbolic link\n"
+    "  --probe                print the isolation found as JSON, and exit\n";
+
+typedef void setter(struct options *options, char **values);
+static setter set_socket, set_slots, set_stream_slots, set_isolation, set_uid_base, set_store, set_zygote;
+static setter begin_profile, add_bind, add_copy, add_link, set_probe;
+
+static const struct {
+  const char *name;
+  int values;
+  setter *set;
+} TABLE[] = {
+    {"--socket", 1, set_socket},       {"--slots", 1, set_slots},
+    {"--isolation", 1, set_isolation}, {"--stream-slots", 1, set_stream_slots},
+    {"--uid-base", 1, set_uid_base},   {"--store", 1, set_store},
+    {"--profile", 1, begin_profile},   {"--bind", 2, add_bind},
+    {"--copy", 2, add_copy},           {"--link", 2, add_link},
+    {"--zygote", 1, set_zygote},       {"--probe", 0, set_probe},
+};
+
+__attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...) {
+  va_list rest;
+  va_start(rest, format);
+  fputs("launcher: ", stderr);
+  vfprintf(stderr, format, rest);
+  fprintf(stderr, "\n%s", USAGE);
+  va_end(rest);
+  exit(EXIT_USAGE);
+}
+
+void options_parse(int count, char **arguments, struct options *options) {
+  *options = (struct options){.slots = 1, .uid_base = 720000, .socket = 3};
+  for (int i = 1; i < count;) {
+    unsigned row = 0;
+    while (row < COUNT(TABLE) && strcmp(TABLE[row].name, arguments[i])) row++;
+    if (row == COUNT(TABLE)) refuse("unknown option %s", arguments[i]);
+    if (i + TABLE[row].values >= count) refuse("%s lacks a value", arguments[i]);
+    TABLE[row].set(options, arguments + i + 1);
+    i += 1 + TABLE[row].values;
+  }
+  if (options->slots + options->stream_slots > MAX_SLOTS) refuse("more than %d slots", MAX_SLOTS);
+}
+
+static unsigned number(const char *text, unsigned least, unsigned most, const char *what) {
+  char *end;
+  errno = 0;
+  unsigned long value = strtoul(text, &end, 10);
+  if (errno || *end || end == text || value < least || value > most)
+    refuse("%s must be a number from %u to %u, not \"%s\"", what, least, most, text);
+  return (unsigned)value;
+}
+
+static void set_socket(struct options *options, char **values) {
+  options->socket = (int)number(values[0], 0, 1023, "--socket");
+}
+
+static void set_slots(struct options *options, char **values) {
+  options->slots = number(values[0], 1, MAX_SLOTS, "--slots");
+}
+
+static void set_stream_slots(struct options *options, char **values) {
+  options->stream_slots = number(values[0], 0, MAX_SLOTS, "--stream-slots");
+}
+
+static void set_uid_base(struct options *options, char **values) {
+  options->uid_base = number(values[0], 1000, 2000000000, "--uid-base");
+}
+
+static void set_isolation(struct options *options, char **values) {
+  static const char *const NAMES[] = {"auto", "v1", "v2", "v2-user", "rlimits"};
+  for (unsigned i = 0; i < COUNT(NAMES); i++) {
+    if (strcmp(NAMES[i], values[0])) continue;
+    options->isolation = (enum isolation)i;
+    return;
+  }
+  refuse("--isolation is auto, v1, v2, v2-user or rlimits, not \"%s\"", values[0]);
+}
+
+static void set_store(struct options *options, char **values) {
+  if (values[0][0] != '/') refuse("--store must be an absolute path");
+  options->store = values[0];
+}
+
+static void set_zygote(struct options *options, char **values) {
+  if (values[0][0] != '/') refuse("--zygote must be an absolute path");
+  options->zygote = values[0];
+}
+
+static void set_probe(struct options *options, char **values) {
+  (void)values;
+  options->probe = true;
+}
+
+static void begin_profile(struct options *options, char **values) {
+  if (options->profile_count == MAX_PROFILES) refuse("more than %d profiles", MAX_PROFILES);
+  if (!wire_is_name(values[0])) refuse("--profile: \"%s\" is not a name", values[0]);
+  if (profile_index(options, values[0]) >= 0) refuse("--profile %s is given twice", values[0]);
+  options->profiles[options->profile_count++].name = values[0];
+}
+
+static void add_entry(struct options *options, enum entry_kind kind, char **values) {
+  if (!options->profile_count) refuse("a mount before the first --profile");
+  struct profile *profile = &options->profiles[options->profile_count - 1];
+  if (profile->entry_count == MAX_ENTRIES) refuse("more than %d entries in profile %s", MAX_ENTRIES, profile->name);
+  if (kind != ENTRY_LINK && values[0][0] != '/') refuse("%s is not absolute", values[0]);
+  if (values[1][0] != '/' || !wire_is_inner_path(values[1] + 1)) refuse("%s is not a plain absolute path", values[1]);
+  profile->entries[profile->entry_count++] = (struct entry){kind, values[0], values[1]};
+}
+
+static void add_bind(struct options *options, char **values) { add_entry(options, ENTRY_BIND, values); }
+static void add_copy(struct options *options, char **values) { add_entry(options, ENTRY_COPY, values); }
+static void add_link(struct options *options, char **values) { add_entry(options, ENTRY_LINK, values); }
+
+int profile_index(const struct options *options, const char *name) {
+  for (unsigned i = 0; i < options->profile_count; i++)
+    if (!strcmp(options->profiles[i].name, name)) return (int)i;
+  return -1;
+}

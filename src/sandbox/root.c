@@ -1,0 +1,175 @@
+/*
+ * Read-only roots. Each profile gets a mount namespace of its own, made once when the slot starts,
+ * in which nothing is mounted but that root; a run's fresh mount namespace copies those few mounts
+ * and not the machine's. The store has one too, so that no box ever sees its path.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+/* Where a new root is put together, over a directory that no profile can ask for. */
+static const char NEW[] = "/sys";
+
+static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity);
+static int build_store(const char *store, const struct identity *identity);
+static void begin_root(void);
+static int finish_root(void);
+static void add_skeleton(const struct identity *identity);
+static void add_devices(const struct identity *identity);
+static void add_entry(const struct entry *entry);
+static void bind_read_only(const char *from, const char *to);
+static void copy_file(const char *from, const char *to);
+static void write_file(const char *path, const char *text);
+static void make_parents(const char *path);
+
+void roots_build(const struct options *options, const struct identity *identity, struct roots *roots) {
+  must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make the mounts private");
+  int base = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open the mount namespace");
+  umask(0);
+  for (unsigned i = 0; i < options->profile_count; i++) {
+    roots->profiles[i] = build_profile(options, &options->profiles[i], identity);
+    must(setns(base, CLONE_NEWNS), "return to the first mount namespace");
+  }
+  roots->store = options->store ? build_store(options->store, identity) : -1;
+  /* The slot stays where it now is, away from the machine's files, and forgets the way back. */
+  if (roots->store < 0 && options->profile_count)
+    must(setns(roots->profiles[0], CLONE_NEWNS), "leave the machine's mounts");
+  close(base);
+  umask(022);
+}
+
+static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity) {
+  begin_root();
+  add_skeleton(identity);
+  add_devices(identity);
+  for (unsigned i = 0; i < profile->entry_count; i++) add_entry(&profile->entries[i]);
+  if (options->zygote) copy_file(options->zygote, "/zygote.so");
+  return finish_root();
+}
+
+static int build_store(const char *store, const struct identity *identity) {
+  (void)identity;
+  begin_root();
+  bind_read_only(store, "/store");
+  return finish_root();
+}
+
+static void begin_root(void) {
+  must(unshare(CLONE_NEWNS), "make a mount namespace");
+  must(mount("tmpfs", NEW, "tmpfs", MS_NOSUID | MS_NODEV, "size=8m,nr_inodes=4096,mode=0755"), "mount a root");
+}
+
+/* The mount namespace as a descriptor; the caller is inside it, at its root. */
+static int finish_root(void) {
+  int namespace = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open a mount namespace");
+  must(mount(NULL, NEW, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL), "make a root read-only");
+  must(chdir(NEW), "enter a root");
+  must(syscall(SYS_pivot_root, ".", "."), "pivot_root");
+  must(umount2(".", MNT_DETACH), "leave the old root");
+  must(chdir("/"), "enter a root");
+  return namespace;
+}
+
+static const char *inside(const char *path) {
+  static char full[MAX_PATH + 8];
+  if (snprintf(full, sizeof full, "%s%s", NEW, path) >= (int)sizeof full) fail("a path is too long: %s", path);
+  return full;
+}
+
+static void add_skeleton(const struct identity *identity) {
+  static const char *const EMPTY[] = {"/box", "/tmp", "/proc", "/dev", "/etc", "/load", "/load2"};
+  char text[256];
+  for (unsigned i = 0; i < COUNT(EMPTY); i++) must(mkdir(inside(EMPTY[i]), 0755), "make a directory");
+  snprintf(text, sizeof text, "root:x:0:0:root:/:/bin/false\nrunner:x:%u:%u:runner:/box:/bin/sh\n", identity->uid, identity->gid);
+  write_file("/etc/passwd", text);
+  snprintf(text, sizeof text, "root:x:0:\nrunner:x:%u:\n", identity->gid);
+  write_file("/etc/group", text);
+  write_file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n");
+  write_file("/etc/hosts", "127.0.0.1 localhost\n");
+  /* A process of a user namespace may mount a fresh /proc only where it sees a whole one. */
+  if (identity->own_namespace)
+    must(mount("/proc", inside("/proc"), NULL, MS_BIND | MS_REC, NULL), "keep /proc in sight");
+}
+
+static void add_devices(const struct identity *identity) {
+  static const struct {
+    const char *path;
+    unsigned minor;
+  } DEVICES[] = {{"/dev/null", 3}, {"/dev/zero", 5}, {"/dev/full", 7}, {"/dev/random", 8}, {"/dev/urandom", 9}};
+  static const char *const LINKS[][2] = {{"/proc/self/fd", "/dev/fd"}, {"/proc/self/fd/0", "/dev/stdin"},
+                                         {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"}};
+  must(mount("tmpfs", inside("/dev"), "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,nr_inodes=32,mode=0755"), "mount /dev");
+  for (unsigned i = 0; i < COUNT(DEVICES); i++) {
+    if (!identity->own_namespace) {
+      must(mknod(inside(DEVICES[i].path), S_IFCHR | 0666, makedev(1, DEVICES[i].minor)), "make a device");
+      continue;
+    }
+    write_file(DEVICES[i].path, "");
+    must(mount(DEVICES[i].path, inside(DEVICES[i].path), NULL, MS_BIND, NULL), "bind a device");
+  }
+  for (unsigned i = 0; i < COUNT(LINKS); i++) must(symlink(LINKS[i][0], inside(LINKS[i][1])), "link a device");
+  must(mkdir(inside("/dev/shm"), 0755), "make /dev/shm");
+  must(mount(NULL, inside("/dev"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL), "make /dev read-only");
+}
+
+static void add_entry(const struct entry *entry) {
+  make_parents(entry->to);
+  switch (entry->kind) {
+    case ENTRY_BIND: bind_read_only(entry->from, entry->to); break;
+    case ENTRY_COPY: copy_file(entry->from, entry->to); break;
+    case ENTRY_LINK:
+      if (symlink(entry->from, inside(entry->to)) && errno != EEXIST) fail("link %s", entry->to);
+      break;
+  }
+}
+
+static void bind_read_only(const char *from, const char *to) {
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+  struct stat state;
+  if (stat(from, &state)) fail("mount %s", from);
+  if (S_ISDIR(state.st_mode)) {
+    if (mkdir(inside(to), 0755) && errno != EEXIST) fail("make %s", to);
+  } else {
+    write_file(to, "");
+  }
+  if (mount(from, inside(to), NULL, MS_BIND | MS_REC, NULL)) fail("mount %s at %s", from, to);
+  if (syscall(SYS_mount_setattr, AT_FDCWD, inside(to), AT_RECURSIVE, &attributes, sizeof attributes))
+    fail("make %s read-only", to);
+}
+
+static void copy_file(const char *from, const char *to) {
+  char bytes[65536];
+  int source = open(from, O_RDONLY | O_CLOEXEC);
+  if (source < 0) fail("copy %s", from);
+  int target = (int)must(open(inside(to), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), "make a copy");
+  for (ssize_t count; (count = must(read(source, bytes, sizeof bytes), "read a file to copy")) > 0;)
+    if (write(target, bytes, (size_t)count) != count) fail("copy %s", from);
+  close(source);
+  close(target);
+}
+
+static void write_file(const char *path, const char *text) {
+  int file = open(inside(path), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  size_t length = strlen(text);
+  if (file < 0 || write(file, text, length) != (ssize_t)length) fail("write %s", path);
+  close(file);
+}
+
+static void make_parents(const char *path) {
+  char part[MAX_PATH];
+  for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+    if (mkdir(inside(part), 0755) && errno != EEXIST) fail("make %s", part);
+  }
+}

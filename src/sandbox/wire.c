@@ -1,0 +1,209 @@
+#include "wire.h"
+
+#include <string.h>
+
+/* Every limit has a ceiling of the launcher's own: arithmetic on them must not overflow. */
+static const uint64_t LIMIT_CEILINGS[9] = {
+    86400000,                                /* a day of CPU, in milliseconds */
+    86400000,                                /* a day of waiting */
+    (uint64_t)1 << 40,   4096, 64 << 20, 64 << 20, /* memory, processes, outputs */
+    (uint64_t)1 << 40,   1 << 24, 1 << 16,   /* disk, inodes, descriptors */
+};
+
+typedef const char *parser(const uint8_t *value, uint32_t length, struct request *request);
+static parser parse_argument, parse_variable, parse_directory, parse_file, parse_input, parse_limits;
+static parser parse_profile, parse_load, parse_save, parse_save_path, parse_stream, parse_zygote;
+static const char *check_whole(const struct request *request);
+
+static parser *const PARSERS[] = {
+    [FIELD_ARGUMENT] = parse_argument, [FIELD_ENVIRONMENT] = parse_variable,
+    [FIELD_DIRECTORY] = parse_directory, [FIELD_FILE] = parse_file,
+    [FIELD_STDIN] = parse_input,       [FIELD_LIMITS] = parse_limits,
+    [FIELD_PROFILE] = parse_profile,   [FIELD_LOAD] = parse_load,
+    [FIELD_SAVE] = parse_save,         [FIELD_SAVE_PATH] = parse_save_path,
+    [FIELD_STREAM] = parse_stream,     [FIELD_ZYGOTE] = parse_zygote,
+};
+
+const char *wire_parse(const uint8_t *payload, size_t length, struct request *request) {
+  memset(request, 0, sizeof *request);
+  request->directory = "/box";
+  for (size_t at = 0; at < length;) {
+    if (length - at < 5) return "a field is cut short";
+    uint8_t tag = payload[at];
+    uint32_t size = get_u32(payload + at + 1);
+    at += 5;
+    if (size > length - at) return "a field is longer than its frame";
+    if (tag >= sizeof PARSERS / sizeof PARSERS[0] || !PARSERS[tag]) return "a field is unknown";
+    const char *wrong = PARSERS[tag](payload + at, size, request);
+    if (wrong) return wrong;
+    at += size;
+  }
+  return check_whole(request);
+}
+
+static const char *check_whole(const struct request *request) {
+  if (!request->argument_count) return "no arguments: nothing to run";
+  if (request->arguments[0][0] != '/') return "the program's path is not absolute";
+  if (!request->profile) return "no profile";
+  if (!request->has_limits) return "no limits";
+  if (request->save_path_count && !request->save_key) return "paths to save, but no key";
+  if (request->save_key && !request->save_path_count) return "a key to save, but no paths";
+  if (request->save_key && request->stream) return "an open box saves nothing";
+  return NULL;
+}
+
+/* A text is NUL-terminated inside its value, and that NUL is the only one. */
+static const char *text_of(const uint8_t *value, uint32_t length) {
+  if (length == 0 || value[length - 1] != 0) return NULL;
+  return memchr(value, 0, length) == value + length - 1 ? (const char *)value : NULL;
+}
+
+/* The text at the start of a value that goes on after it. */
+static const char *leading_text(const uint8_t *value, uint32_t length, uint32_t *taken) {
+  const uint8_t *end = length ? memchr(value, 0, length) : NULL;
+  if (!end) return NULL;
+  *taken = (uint32_t)(end - value) + 1;
+  return (const char *)value;
+}
+
+static const char *parse_argument(const uint8_t *value, uint32_t length, struct request *request) {
+  if (request->argument_count == MAX_ARGUMENTS) return "too many arguments";
+  const char *text = text_of(value, length);
+  if (!text) return "an argument is no text";
+  request->arguments[request->argument_count++] = text;
+  return NULL;
+}
+
+static const char *parse_variable(const uint8_t *value, uint32_t length, struct request *request) {
+  if (request->variable_count == MAX_VARIABLES) return "too many variables";
+  const char *text = text_of(value, length);
+  if (!text || text[0] == '=' || !strchr(text, '=')) return "a variable is not NAME=value";
+  request->variables[request->variable_count++] = text;
+  return NULL;
+}
+
+static const char *parse_directory(const uint8_t *value, uint32_t length, struct request *request) {
+  const char *text = text_of(value, length);
+  if (!text || text[0] != '/' || strlen(text) >= MAX_PATH) return "the working directory is not absolute";
+  request->directory = text;
+  return NULL;
+}
+
+static const char *parse_file(const uint8_t *value, uint32_t length, struct request *request) {
+  uint32_t taken = 0;
+  if (request->file_count == MAX_FILES) return "too many files";
+  if (length < 5) return "a file is cut short";
+  const char *path = leading_text(value + 4, length - 4, &taken);
+  if (!path || !wire_is_inner_path(path)) return "a file's path is not one inside the work directory";
+  struct wire_file *file = &request->files[request->file_count++];
+  file->path = path;
+  file->mode = get_u32(value) & 0777;
+  file->bytes = value + 4 + taken;
+  file->length = length - 4 - taken;
+  return NULL;
+}
+
+static const char *parse_input(const uint8_t *value, uint32_t length, struct request *request) {
+  request->input = value;
+  request->input_length = length;
+  return NULL;
+}
+
+static const char *parse_limits(const uint8_t *value, uint32_t length, struct request *request) {
+  uint64_t *limits = (uint64_t *)&request->limits;
+  if (length != sizeof request->limits) return "the limits are not nine numbers";
+  for (unsigned i = 0; i < 9; i++) {
+    limits[i] = get_u64(value + 8 * (size_t)i);
+    if (limits[i] > LIMIT_CEILINGS[i]) return "a limit is above the launcher's own ceiling";
+  }
+  if (!limits[0] || !limits[1] || !limits[2] || !limits[3] || !limits[6] || !limits[7] || limits[8] < 3)
+    return "a limit is zero, or leaves no room for standard input, output and error";
+  request->has_limits = true;
+  return NULL;
+}
+
+static const char *parse_profile(const uint8_t *value, uint32_t length, struct request *request) {
+  request->profile = text_of(value, length);
+  return request->profile && wire_is_name(request->profile) ? NULL : "the profile is not a name";
+}
+
+/* Below the work directory, where it is made, or one of the root's own empty directories. */
+static bool is_load_target(const char *at) {
+  if (!strncmp(at, "/box/", 5)) return wire_is_inner_path(at + 5);
+  return !strcmp(at, "/load") || !strcmp(at, "/load2");
+}
+
+static const char *parse_load(const uint8_t *value, uint32_t length, struct request *request) {
+  uint32_t taken = 0;
+  if (request->load_count == MAX_LOADS) return "too many artefacts to load";
+  const char *key = leading_text(value, length, &taken);
+  if (!key || !wire_is_name(key)) return "an artefact's key is not a name";
+  const char *at = text_of(value + taken, length - taken);
+  if (!at || !is_load_target(at)) return "an artefact can be loaded below /box, at /load or at /load2";
+  request->loads[request->load_count++] = (struct wire_load){key, at};
+  return NULL;
+}
+
+static const char *parse_save(const uint8_t *value, uint32_t length, struct request *request) {
+  if (length < 13) return "what to save is cut short";
+  request->save_max_bytes = get_u64(value);
+  request->save_max_files = get_u32(value + 8);
+  request->save_key = text_of(value + 12, length - 12);
+  return request->save_key && wire_is_name(request->save_key) ? NULL : "the key to save under is not a name";
+}
+
+static const char *parse_save_path(const uint8_t *value, uint32_t length, struct request *request) {
+  const char *path = text_of(value, length);
+  if (request->save_path_count == MAX_SAVE_PATHS) return "too many paths to save";
+  if (!path || !wire_is_inner_path(path)) return "a path to save is not one inside the work directory";
+  request->save_paths[request->save_path_count++] = path;
+  return NULL;
+}
+
+static const char *parse_stream(const uint8_t *value, uint32_t length, struct request *request) {
+  (void)value;
+  request->stream = true;
+  return length ? "an open box has no value" : NULL;
+}
+
+static const char *parse_zygote(const uint8_t *value, uint32_t length, struct request *request) {
+  request->zygote = text_of(value, length);
+  return request->zygote && wire_is_name(request->zygote) ? NULL : "the account is not a name";
+}
+
+bool wire_is_inner_path(const char *path) {
+  if (strlen(path) >= MAX_PATH) return false;
+  for (const char *part = path;; part++) {
+    size_t width = strcspn(part, "/");
+    if (width == 0 || width > 255) return false;
+    if (part[0] == '.' && (width == 1 || (width == 2 && part[1] == '.'))) return false;
+    part += width;
+    if (!*part) return true;
+  }
+}
+
+bool wire_is_name(const char *name) {
+  size_t width = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+  return width > 0 && width <= MAX_NAME && name[width] == 0 && name[0] != '.';
+}
+
+uint32_t get_u32(const uint8_t *at) {
+  return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+uint64_t get_u64(const uint8_t *at) { return get_u32(at) | (uint64_t)get_u32(at + 4) << 32; }
+
+void put_u32(uint8_t *at, uint32_t number) {
+  for (int i = 0; i < 4; i++) at[i] = (uint8_t)(number >> (8 * i));
+}
+
+void put_u64(uint8_t *at, uint64_t number) {
+  put_u32(at, (uint32_t)number);
+  put_u32(at + 4, (uint32_t)(number >> 32));
+}
+
+void put_head(uint8_t *at, uint32_t payload, enum frame_type type, uint32_t id) {
+  put_u32(at, payload + FRAME_HEAD - 4);
+  at[4] = (uint8_t)type;
+  put_u32(at + 5, id);
+}

@@ -1,0 +1,98 @@
+/*
+ * The language between a worker and its launcher, over one stream socket.
+ *
+ * A frame is: length (u32, of what follows it), type (u8), request id (u32), payload. All numbers
+ * are little endian. The worker chooses ids; an answer carries the id of what it answers.
+ *
+ * FRAME_RUN's payload is a list of fields: tag (u8), length (u32), value. Texts end in a NUL that the
+ * length counts and have no other, so that the parser can point into the frame and copy nothing.
+ * The parser trusts nothing: the worker is ours, but a broken worker must be refused, not obeyed.
+ */
+#ifndef RUNLEDGER_WIRE_H
+#define RUNLEDGER_WIRE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  FRAME_HEAD = 9,              /* length, type, id */
+  FRAME_MAX = 16 * 1024 * 1024 /* a request holds source, input and class files, never artefacts */
+};
+
+enum frame_type {
+  FRAME_RUN = 1,
+  FRAME_CANCEL = 2,
+  FRAME_INPUT = 3,    /* to an open box: bytes; none: end of input */
+  FRAME_DEADLINE = 4, /* u64: CLOCK_MONOTONIC in microseconds; 0: none */
+  FRAME_METER = 5,    /* of an open box */
+  FRAME_HELLO = 16,   /* JSON: isolation found, slots */
+  FRAME_REPORT = 17,
+  FRAME_FAULT = 18,   /* text: why the launcher could not do it; nobody's verdict */
+  FRAME_OUTPUT = 19,  /* from an open box: 1 or 2, then bytes */
+  FRAME_METERED = 20, /* u64 cpu_us, u64 memory_bytes, u64 memory_peak_bytes */
+  FRAME_OPENED = 21,
+};
+
+enum field_tag {
+  FIELD_ARGUMENT = 1,
+  FIELD_ENVIRONMENT = 2, /* NAME=value */
+  FIELD_DIRECTORY = 3,   /* working directory, absolute */
+  FIELD_FILE = 4,        /* u32 mode, path, NUL, bytes */
+  FIELD_STDIN = 5,
+  FIELD_LIMITS = 6, /* nine u64, in the order of struct limits */
+  FIELD_PROFILE = 7,
+  FIELD_LOAD = 8, /* key, NUL, where, NUL */
+  FIELD_SAVE = 9, /* u64 bytes, u32 files, key, NUL */
+  FIELD_SAVE_PATH = 10,
+  FIELD_STREAM = 11, /* no value: a box that stays open */
+  FIELD_ZYGOTE = 12, /* whose interpreter may be reused */
+};
+
+enum { MAX_ARGUMENTS = 128, MAX_VARIABLES = 64, MAX_FILES = 256, MAX_LOADS = 4, MAX_SAVE_PATHS = 16 };
+enum { MAX_NAME = 128, MAX_PATH = 1024 };
+
+struct limits {
+  uint64_t cpu_ms, wall_ms, memory_bytes, processes, stdout_bytes, stderr_bytes;
+  uint64_t disk_bytes, inodes, files;
+};
+
+struct wire_file {
+  const char *path;
+  const uint8_t *bytes;
+  uint32_t mode, length;
+};
+
+struct wire_load {
+  const char *key, *at;
+};
+
+struct request {
+  const char *arguments[MAX_ARGUMENTS + 1];
+  const char *variables[MAX_VARIABLES + 1];
+  struct wire_file files[MAX_FILES];
+  struct wire_load loads[MAX_LOADS];
+  const char *save_paths[MAX_SAVE_PATHS];
+  uint32_t argument_count, variable_count, file_count, load_count, save_path_count;
+  const char *directory, *profile, *save_key, *zygote;
+  uint64_t save_max_bytes;
+  uint32_t save_max_files;
+  const uint8_t *input;
+  uint32_t input_length;
+  struct limits limits;
+  bool has_limits, stream;
+};
+
+/* NULL when the payload is a request that can be obeyed, else what is wrong with it. */
+const char *wire_parse(const uint8_t *payload, size_t length, struct request *request);
+
+/* A path below a directory: no leading slash, no empty part, no "." and no "..". */
+bool wire_is_inner_path(const char *path);
+/* A name of an artefact or a profile: letters, digits, dot, dash, underscore; no leading dot. */
+bool wire_is_name(const char *name);
+
+uint32_t get_u32(const uint8_t *at);
+uint64_t get_u64(const uint8_t *at);
+void put_u32(uint8_t *at, uint32_t number);
+void put_u64(uint8_t *at, uint64_t number);
+void put_head(uint8_t *at, uint32_t payload, enum frame_type type, uint32_t id);
+#endif

@@ -1,0 +1,302 @@
+/*
+ * The slot's side of a warm interpreter. A slot has up to two: one that serves an account, and a
+ * spare that serves nobody yet. What it forks shares its hash seed and its address layout, so it
+ * serves one account only, for at most 200 runs or 30 s; then the spare takes its place.
+ *
+ * A zygote lives in the slot's group, since nobody can join a group at request time. In v1 its start
+ * would be counted as some run's CPU: so it starts while the slot has nothing to do, and is stopped
+ * while a run is there. Under a load without pauses it would never be done: then, after some runs
+ * that went without, it is waited for.
+ *
+ * Any request that is not exactly of the kind that is warm goes the plain way, and is as right.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+enum {
+  RUNS_MOST = 200,
+  SECONDS_MOST = 30,
+  START_MS = 10000, /* an interpreter that takes longer is not coming */
+  MISSES_MOST = 8, /* plain runs before a start is waited for */
+  RECIPE_BYTES = 4096,
+  PAUSE_MS = 3,
+  FAILURES_MOST = 3, /* starts that came to nothing, before no more are made */
+};
+
+struct zygote {
+  pid_t pid; /* 0: none */
+  int orders;
+  bool ready;  /* warm */
+  bool forked; /* a child waits for orders */
+  uint64_t started_us;
+  char account[MAX_NAME + 1]; /* empty: nobody's yet */
+  unsigned runs;
+  uint64_t first_us;
+  uint64_t interpreter_bytes; /* what the interpreter itself holds, before the warm modules */
+};
+
+/* What kind of request is warm: learnt from the first that asks. */
+static struct {
+  char bytes[RECIPE_BYTES];
+  const char *program, *variables[MAX_VARIABLES + 3];
+  unsigned variable_count;
+  int profile; /* -1: not known yet */
+} recipe = {.profile = -1};
+
+static const struct slot_setup *setup;
+static const struct roots *roots;
+static struct zygote current, spare;
+static unsigned misses, misses_most = MISSES_MOST, failures;
+static uint32_t next_leaf = 1000000000; /* far from the plain runs' */
+
+static void start(struct zygote *zygote);
+static void finish_start(struct zygote *zygote, int patience_ms);
+static bool await_message(struct zygote *zygote, int patience_ms);
+static void become_zygote(int orders);
+static void retire(struct zygote *zygote);
+static void fork_child(struct zygote *zygote);
+static bool is_warm_kind(const struct request *request);
+
+void zygotes_open(const struct slot_setup *slot_setup, const struct roots *slot_roots) {
+  setup = slot_setup;
+  roots = slot_roots;
+  setup->shared->zygote.kind = groups_kind();
+  setup->shared->zygote.group = *setup->group;
+  setup->shared->zygote.identity = setup->identity;
+  setup->shared->zygote.control = setup->control;
+  setup->shared->zygote.slot = getpid();
+}
+
+static unsigned tasks_of(const struct zygote *zygote) {
+  if (!zygote->pid) return 0;
+  return groups_kind() == ISOLATION_V1 ? 1 + (zygote->forked ? 2 : 0) : 0;
+}
+
+unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
+
+static bool could_fork(const struct request *request) {
+  return setup->options->zygote && request->zygote && !request->load_count && !request->save_key && !request->stream &&
+         request->argument_count == 3 && !strcmp(request->arguments[1], "-I") &&
+         !strcmp(request->arguments[2], "/box/main.py") && !strcmp(request->directory, "/box");
+}
+
+static bool is_warm_kind(const struct request *request) {
+  if (!could_fork(request) || recipe.profile != profile_index(setup->options, request->profile)) return false;
+  if (strcmp(recipe.program, request->arguments[0]) || recipe.variable_count != request->variable_count) return false;
+  for (unsigned i = 0; i < recipe.variable_count; i++)
+    if (strcmp(recipe.variables[i], request->variables[i])) return false;
+  return true;
+}
+
+/* The zygote that this request may be given to, or NULL. */
+struct zygote *zygotes_choose(const struct request *request) {
+  if (!is_warm_kind(request)) return NULL;
+  bool others = *current.account && strcmp(current.account, request->zygote);
+  bool old = current.runs >= RUNS_MOST || (current.runs && clock_us() - current.first_us > SECONDS_MOST * 1000000ull);
+  if (current.pid && (others || old)) {
+    /* One that was given up early was not worth waiting for. */
+    misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
+    retire(&current);
+  }
+  if (!current.pid) {
+    current = spare;
+    spare = (struct zygote){0};
+    if (current.ready) fork_child(&current);
+  }
+  /* It says nothing until it had orders; if it does, its child died of something else. */
+  struct pollfd orders = {.fd = current.orders, .events = POLLIN};
+  if (current.forked && poll(&orders, 1, 0) != 0) retire(&current);
+  if (!current.forked) {
+    misses++;
+    return NULL;
+  }
+  misses = 0;
+  if (!current.runs++) {
+    current.first_us = clock_us();
+    snprintf(current.account, sizeof current.account, "%s", request->zygote);
+  }
+  return &current;
+}
+
+/* False: it was lost on the way, and what the run did is not known. */
+bool zygote_run(struct zygote *zygote, const struct box *box) {
+  struct shared *shared = setup->shared;
+  char message;
+  unsigned count;
+  shared->inherited_bytes = zygote->interpreter_bytes;
+  struct limits limits = zygote_limits(box->request, shared);
+  unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of its child's two, one is the program */
+  if (groups_kind() == ISOLATION_V1) group_limit(setup->group, &limits, others);
+  shared->leaf = shared->zygote.leaf;
+  shared->init_pid = shared->zygote.init_pid;
+  bool done = !send_message(zygote->orders, MESSAGE_RUN, box->files, 3) &&
+              receive_message(zygote->orders, &message, NULL, &count, true) == 1 && message == MESSAGE_FORK;
+  zygote->forked = false;
+  if (!done) retire(zygote);
+  return done;
+}
+
+void zygotes_learn(const struct request *request) {
+  if (!could_fork(request) || is_warm_kind(request)) return;
+  char *at = recipe.bytes, *end = recipe.bytes + sizeof recipe.bytes;
+  retire(&current);
+  retire(&spare);
+  recipe.profile = -1;
+  recipe.variable_count = 0;
+  recipe.program = at;
+  at = stpncpy(at, request->arguments[0], MAX_PATH) + 1;
+  for (unsigned i = 0; i < request->variable_count; i++) {
+    size_t length = strlen(request->variables[i]) + 1;
+    if (at + length > end) return;
+    memcpy(at, request->variables[i], length);
+    recipe.variables[recipe.variable_count++] = at;
+    at += length;
+  }
+  recipe.profile = profile_index(setup->options, request->profile);
+  failures = 0;
+}
+
+static struct zygote *starting(void) {
+  if (current.pid && !current.ready) return &current;
+  return spare.pid && !spare.ready ? &spare : NULL;
+}
+
+static struct zygote *wanted(void) {
+  if (recipe.profile < 0 || failures >= FAILURES_MOST || starting()) return NULL;
+  return !current.pid ? &current : !spare.pid ? &spare : NULL;
+}
+
+/* What else the slot waits for than a request, and how long before it uses the pause; -1: for ever. */
+int zygotes_patience_ms(int *descriptor) {
+  struct zygote *one = starting();
+  *descriptor = one ? one->orders : -1;
+  return one ? START_MS : wanted() ? PAUSE_MS : -1;
+}
+
+/* In a pause: a warm one may be there, or one may be begun. */
+void zygotes_tend(void) {
+  struct zygote *one = starting();
+  if (one) finish_start(one, clock_us() - one->started_us > START_MS * 1000 ? 0 : -1);
+  else if ((one = wanted())) start(one);
+}
+
+/* Around a run, in v1: what is still starting must not be counted as the run's. */
+void zygotes_hold(bool hold) {
+  struct zygote *one = starting();
+  if (!one || groups_kind() != ISOLATION_V1) return;
+  kill(one->pid, hold ? SIGSTOP : SIGCONT);
+  if (hold) group_note_idle(setup->group); /* what it has by now is not the run's to give back */
+}
+
+/* After a run, before the slot takes another. */
+void zygotes_renew(void) {
+  if (current.ready && !current.forked) fork_child(&current);
+  if (current.pid ? current.ready : false) return;
+  if (misses < misses_most) return;
+  misses = 0;
+  if (!current.pid && wanted() == &current) start(&current);
+  if (starting() == &current) finish_start(&current, START_MS);
+}
+
+static void start(struct zygote *zygote) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return;
+  setup->shared->zygote.group = *setup->group;
+  pid_t pid = fork();
+  if (pid == 0) become_zygote(ends[1]);
+  close(ends[1]);
+  *zygote = (struct zygote){.pid = pid, .orders = ends[0], .started_us = clock_us()};
+  if (pid < 0) retire(zygote);
+}
+
+/* Patience in milliseconds; -1: it has something to say already. */
+static void finish_start(struct zygote *zygote, int patience_ms) {
+  zygote->ready = await_message(zygote, patience_ms);
+  zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
+  if (!zygote->ready) {
+    failures++;
+    retire(zygote);
+    return;
+  }
+  failures = 0;
+  if (zygote == &current) fork_child(zygote);
+  group_note_idle(setup->group);
+}
+
+static bool await_message(struct zygote *zygote, int patience_ms) {
+  struct pollfd orders = {.fd = zygote->orders, .events = POLLIN};
+  char message;
+  unsigned count;
+  if (patience_ms >= 0 && poll(&orders, 1, patience_ms) <= 0) return false;
+  return receive_message(zygote->orders, &message, NULL, &count, false) == 1 && message == MESSAGE_READY;
+}
+
+static void keep(int descriptor) { must(fcntl(descriptor, F_SETFD, 0), "hand a descriptor to a zygote"); }
+
+/* Its standard streams are pipes, as a run's will be: the interpreter looks at them when it starts. */
+static void become_zygote(int orders) {
+  int kept[2 * HIERARCHIES + 16], pipes[2];
+  char marker[64];
+  int statm = openat(setup->proc, "self/statm", O_RDONLY);
+  const struct rlimit stack = {64 << 20, 64 << 20};
+  fault_sink = NULL;
+  unsigned count = group_descriptors(setup->group, kept);
+  for (unsigned i = 0; i < count; i++) keep(kept[i]);
+  keep(orders);
+  keep(setup->memory);
+  keep(setup->control);
+  must(setns(roots->profiles[recipe.profile], CLONE_NEWNS), "enter the profile's root");
+  must(chdir("/box"), "enter the work directory");
+  must(setrlimit(RLIMIT_STACK, &stack), "set the stack's limit");
+  must(pipe(pipes), "make a zygote's streams");
+  must(dup2(pipes[0], 0), "make a zygote's streams");
+  must(dup2(pipes[1], 1), "make a zygote's streams");
+  must(dup2(pipes[1], 2), "make a zygote's streams");
+  close(pipes[0]);
+  close(pipes[1]);
+  snprintf(marker, sizeof marker, "RUNLEDGER_ZYGOTE=%d:%d:%d", orders, setup->memory, statm);
+  const char *arguments[] = {recipe.program, "-I", "/box/main.py", NULL};
+  recipe.variables[recipe.variable_count] = "LD_PRELOAD=/zygote.so";
+  recipe.variables[recipe.variable_count + 1] = marker;
+  recipe.variables[recipe.variable_count + 2] = NULL;
+  /* Who is not root, even of a namespace of its own, keeps rights over execve only so. */
+  for (int capability = 0; getuid() && capability < 64; capability++)
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
+  execve(recipe.program, (char *const *)arguments, (char *const *)recipe.variables);
+  _exit(127);
+}
+
+/* Its children die with it. */
+static void retire(struct zygote *zygote) {
+  if (zygote->pid > 0) {
+    kill(zygote->pid, SIGKILL);
+    waitpid(zygote->pid, NULL, 0);
+    close(zygote->orders);
+  }
+  *zygote = (struct zygote){0};
+}
+
+static void fork_child(struct zygote *zygote) {
+  struct shared *shared = setup->shared;
+  if (groups_kind() != ISOLATION_V1) {
+    group_retire(setup->group, shared->zygote.leaf - 1);
+    shared->zygote.leaf = next_leaf++;
+    group_add_leaf(setup->group, shared->zygote.leaf);
+  }
+  zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, START_MS);
+  if (!zygote->forked) retire(zygote);
+}

@@ -1,0 +1,66 @@
+/**
+ * Many callers, one statement. While a batch is on its way to the database, what arrives is gathered; when it is
+ * back, the next one leaves with all of it. So a lone caller waits for nobody, and a crowd shares one round trip,
+ * one commit and one NOTIFY.
+ *
+ * What must stay true:
+ *   * At most one batch is in flight, and each item is in exactly one batch.
+ *   * A batch that the database refuses is tried again item by item, so that one caller's bytes cannot fail the
+ *     others'. A batch that failed because the database is away is not: its items fail, and their callers decide.
+ */
+export type Batcher<T, R> = { add(item: T): Promise<R> };
+
+type Waiting<T, R> = { item: T; resolve(result: R): void; reject(error: unknown): void };
+
+export function createBatcher<T, R>(options: {
+  readonly max_items: number;
+  /** Bytes of an item, and how many a batch may hold: what is over it leaves with the next. */
+  readonly bytes?: (item: T) => number;
+  readonly max_bytes?: number;
+  /** One result for each item, in their order. */
+  readonly run: (items: readonly T[]) => Promise<R[]>;
+  readonly isAway: (error: unknown) => boolean;
+}): Batcher<T, R> {
+  const queue: Waiting<T, R>[] = [];
+  let inFlight = false;
+
+  async function drain(): Promise<void> {
+    inFlight = true;
+    // Who arrives in this turn of the loop leaves together: a burst would else send its first one alone.
+    await new Promise((gathered) => setImmediate(gathered));
+    while (queue.length > 0) await send(take());
+    inFlight = false;
+  }
+
+  function take(): Waiting<T, R>[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { item } of queue.slice(0, options.max_items)) {
+      bytes += options.bytes?.(item) ?? 0;
+      if (count > 0 && bytes > (options.max_bytes ?? Infinity)) break;
+      count += 1;
+    }
+    return queue.splice(0, count);
+  }
+
+  async function send(batch: Waiting<T, R>[]): Promise<void> {
+    try {
+      const results = await options.run(batch.map(({ item }) => item));
+      batch.forEach(({ resolve }, n) => {
+        resolve(results[n] as R);
+      });
+    } catch (error) {
+      if (batch.length === 1 || options.isAway(error))
+        for (const { reject } of batch) reject(error);
+      else for (const one of batch) await send([one]);
+    }
+  }
+
+  return {
+    add: (item) =>
+      new Promise((resolve, reject) => {
+        queue.push({ item, resolve, reject });
+        if (!inFlight) void drain();
+      }),
+  };
+}

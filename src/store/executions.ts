@@ -1,0 +1,153 @@
+/** What a worker says to the ledger: that it starts, that it ended, that it gives back. Batched like submitting. */
+import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
+import { createBatcher } from './batch.ts';
+import { DONE_CHANNEL } from './waiters.ts';
+
+export type StartCommand = { submission_id: string; job_id: string; priority: number };
+
+/** What there is to run; deaths counts the workers that died while they ran it. */
+export type Started = {
+  order: ExecutionOrder;
+  deaths: number;
+  traceparent: string | null;
+  created_at: Date;
+  started_at: Date;
+};
+
+export type CompleteCommand = {
+  submission_id: string;
+  attempt: number;
+  outcome: ExecutionOutcome;
+};
+
+export type Completed = 'ended' | 'refused';
+
+export type Executions = {
+  /** Null: the submission is not pending any more, its job is stale. */
+  start(command: StartCommand): Promise<Started | null>;
+  /** 'refused': the lease was lost meanwhile; the report is on record and changed nothing. */
+  complete(command: CompleteCommand): Promise<Completed>;
+  /** Gives executions back to the queue; answers which of them this pool still held. */
+  release(
+    submission_ids: readonly string[],
+    reason: string,
+    evidence?: object,
+    /** Whether the loss counts against the submissions. */
+    counts?: boolean,
+  ): Promise<string[]>;
+};
+
+const BATCH_ITEMS = 64;
+
+/** `ending` is one connection: what is told of a commit goes out right behind it, and waits for no answer. */
+export function createExecutions(db: Db, ending: Db, pool_id: string): Executions {
+  const starts = createBatcher<StartCommand, Started | null>({
+    max_items: BATCH_ITEMS,
+    run: (commands) => startMany(db, pool_id, commands),
+    isAway,
+  });
+  const completions = createBatcher<CompleteCommand, Completed>({
+    max_items: BATCH_ITEMS,
+    max_bytes: 8 * 1024 * 1024,
+    bytes: ({ outcome }) => outcome.stdout.length + outcome.stderr.length,
+    run: (commands) => completeMany(ending, pool_id, commands),
+    isAway,
+  });
+  return {
+    start: (command) => starts.add(command),
+    complete: (command) => completions.add(command),
+    async release(submission_ids, reason, evidence = {}, counts = false) {
+      const [row] = await db<{ released: string[] }[]>`
+        select runledger.release_many(${pool_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
+          ${reason}, ${jsonText(evidence)}::text::jsonb, ${counts}) as released`;
+      return row!.released;
+    },
+  };
+}
+
+type StartedRow = {
+  id: string;
+  attempt: number;
+  deaths: number;
+  account_id: string;
+  language: ExecutionOrder['language'];
+  code: Uint8Array;
+  stdin: Uint8Array | null;
+  args: string[] | null;
+  expected_output: Uint8Array | null;
+  compare: ExecutionOrder['compare'];
+  limits: ExecutionOrder['limits'] | null;
+  traceparent: string | null;
+  created_at: Date;
+  started_at: Date;
+};
+
+async function startMany(
+  db: Db,
+  pool_id: string,
+  commands: readonly StartCommand[],
+): Promise<(Started | null)[]> {
+  const list = (pick: (c: StartCommand) => string | number) => `{${commands.map(pick).join(',')}}`;
+  const rows = await db<StartedRow[]>`
+    select * from runledger.start_many(${pool_id},
+      ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.job_id)}::text::bigint[],
+      ${list((c) => c.priority)}::text::smallint[])`;
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return commands.map(({ submission_id }) => {
+    const row = byId.get(submission_id);
+    // Two jobs of one submission in one batch: the first has it.
+    byId.delete(submission_id);
+    return row ? startedOf(row) : null;
+  });
+}
+
+function startedOf(row: StartedRow): Started {
+  const order: ExecutionOrder = {
+    submission_id: row.id,
+    attempt: row.attempt,
+    account_id: row.account_id,
+    language: row.language,
+    code: row.code,
+    stdin: row.stdin ?? new Uint8Array(),
+    args: row.args ?? [],
+    expected_output: row.expected_output,
+    compare: row.compare,
+    limits: row.limits ?? {},
+  };
+  const { deaths, traceparent, created_at, started_at } = row;
+  return { order, deaths, traceparent, created_at, started_at };
+}
+
+async function completeMany(
+  ending: Db,
+  pool_id: string,
+  commands: readonly CompleteCommand[],
+): Promise<Completed[]> {
+  const completing = ending<{ n: number; outcome: Completed }[]>`
+    select * from runledger.complete_many(${pool_id},
+      ${jsonText(commands.map(resultRowOf))}::text::jsonb,
+      ${byteaArray(commands.map(({ outcome }) => outcome.stdout))}::text::bytea[],
+      ${byteaArray(commands.map(({ outcome }) => outcome.stderr))}::text::bytea[])`;
+  // Sent now and in this order: a query of postgres.js would else wait until its answer is asked for.
+  completing.execute();
+  tellDone(ending, commands);
+  const rows = await completing;
+  const outcomes = new Array<Completed>(commands.length);
+  for (const row of rows) outcomes[row.n - 1] = row.outcome;
+  return outcomes;
+}
+
+function resultRowOf({ submission_id, attempt, outcome }: CompleteCommand) {
+  const { status, stdout, stderr, ...facts } = outcome;
+  return { id: submission_id, attempt, status, facts };
+}
+
+/**
+ * A hint to waiters, in a transaction of its own behind the commit. One that is lost is made good by their poll, and one
+ * that tells of what was refused does no harm.
+ */
+function tellDone(ending: Db, commands: readonly CompleteCommand[]): void {
+  const ids = commands.map(({ submission_id }) => submission_id).join(',');
+  ending`select pg_notify(${DONE_CHANNEL}, ${ids})`.catch(() => {});
+}

@@ -1,0 +1,31 @@
+/** The state of the service as a whole, for health answers; nothing of one account is in it. */
+import type { Db } from '../db.ts';
+
+export type ServiceHealth = {
+  /** Submissions that no worker has started. */
+  pending: number;
+  running: number;
+  workers: number;
+  slots: number;
+  /** What the workers that are alive can run. */
+  languages: string[];
+  isolation: string[];
+  /** A worker runs without the isolation that production has. */
+  degraded: boolean;
+};
+
+export type Health = { read(): Promise<ServiceHealth>; ping(): Promise<void> };
+
+type Row = Omit<ServiceHealth, 'pending' | 'running'> & { pending: string; running: string };
+
+export function createHealth(db: Db): Health {
+  return {
+    async read() {
+      const [row] = await db<Row[]>`select * from runledger.service_health()`;
+      return { ...row!, pending: Number(row!.pending), running: Number(row!.running) };
+    },
+    async ping() {
+      await db`select 1`;
+    },
+  };
+}

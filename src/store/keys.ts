@@ -1,0 +1,63 @@
+/** Accounts, tiers and keys: the commands that operators give. */
+import type { Db } from '../db.ts';
+
+export type KeyRow = {
+  id: string;
+  account: string;
+  tier: string;
+  prefix: string;
+  created_at: Date;
+  revoked_at: Date | null;
+  last_used_at: Date | null;
+  /** How many of its secrets are valid now; more than one while it is rotated. */
+  secrets: number;
+};
+
+export type TierRow = { name: string; per_minute: number; concurrent: number; changed_at: Date };
+
+export async function createKey(
+  db: Db,
+  key: { account: string; tier: string; prefix: string; secret_digest: Uint8Array },
+): Promise<string> {
+  const [row] = await db<{ id: string }[]>`
+    select runledger.create_key(${key.account}, ${key.tier}, ${key.prefix}, ${key.secret_digest}) as id`;
+  return row!.id;
+}
+
+/** Answers when the older secrets end. */
+export async function rotateKey(
+  db: Db,
+  key: { id: string; secret_digest: Uint8Array; grace_ms: number },
+): Promise<Date> {
+  const [row] = await db<{ ends: Date }[]>`
+    select runledger.rotate_key(${key.id}, ${key.secret_digest},
+      make_interval(secs => ${key.grace_ms / 1000}::double precision)) as ends`;
+  return row!.ends;
+}
+
+export async function revokeKey(db: Db, id: string): Promise<void> {
+  await db`select runledger.revoke_key(${id})`;
+}
+
+export async function listKeys(db: Db): Promise<KeyRow[]> {
+  return db<KeyRow[]>`
+    select k.id, a.name as account, k.tier, k.prefix, k.created_at, k.revoked_at, u.last_used_at,
+      (select count(*)::integer from runledger.key_secrets s
+        where s.key_id = k.id and (s.expires_at is null or s.expires_at > runledger.clock())) as secrets
+    from runledger.keys k
+    join runledger.accounts a on a.id = k.account_id
+    left join runledger.key_usage u on u.key_id = k.id
+    order by k.created_at, k.id`;
+}
+
+export async function setTier(
+  db: Db,
+  tier: { name: string; per_minute: number; concurrent: number },
+): Promise<void> {
+  await db`select runledger.set_tier(${tier.name}, ${tier.per_minute}, ${tier.concurrent})`;
+}
+
+export async function listTiers(db: Db): Promise<TierRow[]> {
+  return db<TierRow[]>`
+    select name, per_minute, concurrent, changed_at from runledger.tiers order by name`;
+}

@@ -1,0 +1,148 @@
+/**
+ * Brings a database to this version. Forward only, and safe when ten processes start at once: one session advisory
+ * lock covers all of it, and whoever waited for the lock finds nothing left to do.
+ *
+ * Tables come from sql/migrations, each file once. Functions, views and privileges have one current definition each;
+ * when any of them changed, or a role that they speak of has appeared, all are dropped and laid anew in one transaction,
+ * so that nothing of an older version stays callable. Trigger functions are part of their tables, and so of the migrations.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { runMigrations } from 'graphile-worker';
+import type postgres from 'postgres';
+import type { DatabaseAddress } from '../config/database_tls.ts';
+import { connect } from '../db.ts';
+
+const SQL_DIR = new URL('../../sql/', import.meta.url);
+// Any constant, ours alone: "runledger" as a number.
+const LOCK = 0x52_4c_44_47;
+const OLDEST_SERVER = 150_000;
+
+export type Migrated = { applied: string[]; definitions: 'unchanged' | 'laid anew' };
+
+export async function migrate(address: DatabaseAddress | string): Promise<Migrated> {
+  const db = connect(address, { name: 'runledger migrate', max: 1 });
+  try {
+    await refuseOldServer(db);
+    await db`select pg_advisory_lock(${LOCK})`;
+    await db.unsafe(BOOKKEEPING).simple();
+    await migrateQueue(address);
+    const applied = await applyMigrations(db);
+    const definitions = await layDefinitions(db);
+    await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
+    await db.unsafe(SEED_TIER).simple();
+    return { applied, definitions };
+  } finally {
+    await db.end({ timeout: 5 });
+  }
+}
+
+const BOOKKEEPING = `
+  create schema if not exists runledger;
+  create table if not exists runledger.migrations (
+    name text primary key, sha256 text not null, applied_at timestamptz not null default now());
+`;
+
+const SEED_TIER = `
+  do $$ begin
+    if not exists (select from runledger.tiers where name = 'beta') then
+      perform runledger.set_tier('beta', 60, 10);
+    end if;
+  end $$`;
+
+async function refuseOldServer(db: postgres.Sql): Promise<void> {
+  const [row] = await db<{ version: number; shown: string }[]>`
+    select current_setting('server_version_num')::integer as version, current_setting('server_version') as shown`;
+  if (row!.version < OLDEST_SERVER) {
+    throw new Error(`PostgreSQL ${row!.shown} is too old: Runledger needs 15 or newer`);
+  }
+}
+
+/** graphile-worker's tables are its own affair; our functions name its types, so they come first. */
+async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
+  const { default: pg } = await import('pg');
+  const { url, tls } =
+    typeof address === 'string' ? { url: address, tls: false as const } : address;
+  const pool = new pg.Pool({ connectionString: url, ssl: tls, max: 1 });
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  try {
+    await runMigrations({ pgPool: pool });
+  } finally {
+    await pool.end();
+  }
+}
+
+async function applyMigrations(db: postgres.Sql): Promise<string[]> {
+  const done = new Map(
+    (
+      await db<{ name: string; sha256: string }[]>`select name, sha256 from runledger.migrations
+      where name not like 'definitions%'`
+    ).map((row) => [row.name, row.sha256]),
+  );
+  const applied: string[] = [];
+  for (const { name, text } of await sqlFiles('migrations')) {
+    const sha256 = digestOf(text);
+    const known = done.get(name);
+    if (known !== undefined && known !== sha256) {
+      throw new Error(`${name} was changed after it was applied; put it back and add a new file`);
+    }
+    if (known !== undefined) continue;
+    await db.begin(async (tx) => {
+      await tx.unsafe(`set local search_path = runledger, pg_temp; ${text}`).simple();
+      await tx`insert into runledger.migrations (name, sha256) values (${name}, ${sha256})`;
+    });
+    applied.push(name);
+  }
+  return applied;
+}
+
+async function layDefinitions(db: postgres.Sql): Promise<Migrated['definitions']> {
+  const files = [
+    ...(await sqlFiles('functions')),
+    ...(await sqlFiles('views')),
+    ...(await sqlFiles('.')),
+  ];
+  await db.unsafe(await readFile(new URL('roles.sql', SQL_DIR), 'utf8')).simple();
+  const [roles] = await db<{ names: string | null }[]>`
+    select string_agg(rolname, ',' order by rolname) as names from pg_roles
+    where rolname in ('runledger_web', 'runledger_worker', 'runledger_auditor')`;
+  const texts = files.map(({ name, text }) => `${name}\n${text}`);
+  const sha256 = digestOf([...texts, roles!.names ?? ''].join('\n'));
+  const [known] =
+    await db`select from runledger.migrations where name = 'definitions' and sha256 = ${sha256}`;
+  if (known) return 'unchanged';
+  await db.begin(async (tx) => {
+    // Functions and views name each other; bodies are checked by the tests instead.
+    await tx.unsafe(`set local check_function_bodies = off; ${DROP_DEFINITIONS}`).simple();
+    for (const { text } of files) await tx.unsafe(text).simple();
+    await tx`insert into runledger.migrations (name, sha256) values ('definitions', ${sha256})
+      on conflict (name) do update set sha256 = excluded.sha256, applied_at = now()`;
+  });
+  return 'laid anew';
+}
+
+// All commands are written down before the first runs: dropping one view takes those upon it along.
+const DROP_DEFINITIONS = `
+  do $$
+  declare commands text;
+  begin
+    select string_agg(command, '; ') into commands from (
+      select format('drop view if exists %s cascade', c.oid::regclass) as command
+      from pg_class c where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'v'
+      union all
+      select format('drop %s if exists %s cascade', case p.prokind when 'a' then 'aggregate' else 'function' end, p.oid::regprocedure)
+      from pg_proc p where p.pronamespace = 'runledger'::regnamespace and p.prorettype <> 'trigger'::regtype
+    ) x;
+    execute coalesce(commands, 'select');
+  end $$;`;
+
+async function sqlFiles(folder: string): Promise<{ name: string; text: string }[]> {
+  const directory = new URL(`${folder}/`, SQL_DIR);
+  const names = (await readdir(directory)).filter((name) => name.endsWith('.sql')).sort();
+  return Promise.all(
+    names.map(async (name) => ({ name, text: await readFile(new URL(name, directory), 'utf8') })),
+  );
+}
+
+const digestOf = (text: string) => createHash('sha256').update(text).digest('hex');

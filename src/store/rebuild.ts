@@ -1,0 +1,243 @@
+/**
+ * Builds the projections anew from the log, beside the live ones, and puts them in their place while the service runs.
+ *
+ * 1. Tables of the same shape are made in a schema of their own and filled from the views that also serve live writes.
+ * 2. Streams that got events since the fill began are folded again, until few are left.
+ * 3. The swap, one short transaction: it waits for the writers of the projections and keeps others waiting, folds the
+ *    last streams, and exchanges the partitions. The parent tables stay what they are, so nothing that names them
+ *    breaks. Whoever appended but had not projected yet does so afterwards, into the new ones: each fold is of a whole
+ *    stream, so it makes no difference which of the two is last.
+ * 4. The counters beside the log (places of keys, accounts and the queue) are counted anew.
+ *
+ * The swap asks for its locks with a time limit and tries again: it never makes the service wait for long.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import type postgres from 'postgres';
+import type { Db } from '../db.ts';
+
+export type Rebuilt = {
+  events: number;
+  rows: number;
+  /** Streams that were folded again because they got events meanwhile, and those of them in the swap. */
+  caught_up: number;
+  swapped_late: number;
+  /** Counters that had to be put right. */
+  recounted: number;
+  fill_ms: number;
+  /** How long the swap kept others waiting. */
+  locked_ms: number;
+  total_ms: number;
+};
+
+const NEW = 'runledger_rebuild';
+const OLD = 'runledger_replaced';
+/** The large ones, which are exchanged by partitions; the others are put right row by row. */
+const EXCHANGED = ['submissions', 'deliveries'];
+const SMALL = ['accounts', 'tiers', 'keys', 'key_secrets'];
+const LOCK = 0x52_4c_52_42;
+const FEW_STREAMS = 200;
+const MAX_PASSES = 20;
+const MAX_SWAPS = 60;
+const SWAP_LOCK_MS = 500;
+
+export async function rebuild(db: Db, say: (line: string) => void = () => {}): Promise<Rebuilt> {
+  const alone = await db.reserve();
+  try {
+    const [lock] = await alone<{ free: boolean }[]>`select pg_try_advisory_lock(${LOCK}) as free`;
+    if (!lock!.free) throw new Error('another rebuild is at work');
+    return await rebuildAlone(alone, say);
+  } finally {
+    await alone`select pg_advisory_unlock(${LOCK})`.catch(() => {});
+    alone.release();
+  }
+}
+
+async function rebuildAlone(
+  db: postgres.ReservedSql,
+  say: (line: string) => void,
+): Promise<Rebuilt> {
+  const began = performance.now();
+  await makeTables(db);
+  let seen = await snapshot(db);
+  const { events, rows } = await fill(db);
+  const fill_ms = performance.now() - began;
+  say(`${events} events folded into ${rows} rows in ${Math.round(fill_ms)} ms`);
+  let caught_up = 0;
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
+    const next = await snapshot(db);
+    const streams = await foldSince(db, seen);
+    seen = next;
+    caught_up += streams;
+    if (streams < FEW_STREAMS) break;
+  }
+  const { late, locked_ms } = await swapPatiently(db, seen, say);
+  await db.unsafe(`drop schema ${NEW} cascade; drop schema ${OLD} cascade`).simple();
+  const [row] = await db<{ recounted: number }[]>`select runledger.recount() as recounted`;
+  return {
+    events,
+    rows,
+    caught_up: caught_up + late,
+    swapped_late: late,
+    recounted: row!.recounted,
+    fill_ms,
+    locked_ms,
+    total_ms: performance.now() - began,
+  };
+}
+
+type Partition = {
+  parent: string;
+  name: string;
+  bounds: string;
+  check: string | null;
+  is_default: boolean;
+};
+
+const partitionsOf = (db: postgres.ReservedSql): Promise<Partition[]> =>
+  db<Partition[]>`
+    select p.relname as parent, c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds,
+      pg_get_partition_constraintdef(c.oid) as check, pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT' as is_default
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
+    where p.relnamespace = 'runledger'::regnamespace and p.relname in ${db(EXCHANGED)}
+    order by is_default, c.relname`;
+
+async function makeTables(db: postgres.ReservedSql): Promise<void> {
+  const parts = await partitionsOf(db);
+  const statements = [
+    `drop schema if exists ${NEW} cascade; drop schema if exists ${OLD} cascade; create schema ${NEW}; create schema ${OLD}`,
+    ...EXCHANGED.map(
+      (table) =>
+        `create table ${NEW}.${table} (like runledger.${table} including all) partition by range (id)`,
+    ),
+    ...parts.map(
+      ({ parent, name, bounds }) =>
+        `create table ${NEW}.${name} partition of ${NEW}.${parent} ${bounds} with (fillfactor = 60)`,
+    ),
+  ];
+  await db.unsafe(statements.join(';\n')).simple();
+}
+
+async function snapshot(db: postgres.ReservedSql): Promise<string> {
+  const [row] = await db<{ snapshot: string }[]>`select pg_current_snapshot()::text as snapshot`;
+  return row!.snapshot;
+}
+
+async function fill(db: postgres.ReservedSql): Promise<{ events: number; rows: number }> {
+  let rows = 0;
+  await db`set work_mem = '256MB'`;
+  for (const table of EXCHANGED) {
+    const filled = await db.unsafe(
+      `insert into ${NEW}.${table} select * from runledger.${table}_from_log`,
+    );
+    rows += filled.count;
+  }
+  await db`reset work_mem`;
+  for (const table of EXCHANGED) await db.unsafe(`analyze ${NEW}.${table}`);
+  const [row] = await db<{ events: number }[]>`
+    select count(*)::integer as events from runledger.events`;
+  return { events: row!.events, rows };
+}
+
+/** Folds the streams that got events which the snapshot did not see. */
+async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number> {
+  const [changed] = await db<{ ids: string; count: number }[]>`
+    select coalesce(array_agg(distinct stream), '{}')::text as ids, count(distinct stream)::integer as count
+    from runledger.events
+    where generation = runledger.generation()
+      and xid >= pg_snapshot_xmin(${seen}::text::pg_snapshot)
+      and not pg_visible_in_snapshot(xid, ${seen}::text::pg_snapshot)
+      and stream < 'f0000000-0000-0000-0000-000000000000'`;
+  if (changed!.count === 0) return 0;
+  for (const table of EXCHANGED) {
+    await db.unsafe(`delete from ${NEW}.${table} where id = any ($1::text::uuid[])`, [
+      changed!.ids,
+    ]);
+    await db.unsafe(
+      `insert into ${NEW}.${table} select * from runledger.${table}_from_log where id = any ($1::text::uuid[])`,
+      [changed!.ids],
+    );
+  }
+  return changed!.count;
+}
+
+async function swapPatiently(
+  db: postgres.ReservedSql,
+  seen: string,
+  say: (line: string) => void,
+): Promise<{ late: number; locked_ms: number }> {
+  for (let attempt = 1; ; attempt++) {
+    await db`begin`;
+    try {
+      const swapped = await swap(db, seen);
+      await db`commit`;
+      return { late: swapped.late, locked_ms: performance.now() - swapped.locked_at };
+    } catch (error) {
+      await db`rollback`;
+      const { code } = error as { code?: string };
+      // lock_not_available, deadlock_detected: somebody has a longer business there
+      if ((code !== '55P03' && code !== '40P01') || attempt === MAX_SWAPS) throw error;
+      if (attempt === 1) say('waiting for a moment to swap');
+      await wait(SWAP_LOCK_MS * (0.5 + Math.random()));
+    }
+  }
+}
+
+async function swap(
+  db: postgres.ReservedSql,
+  seen: string,
+): Promise<{ late: number; locked_at: number }> {
+  // What can be done before the locks: constraints that spare the exchange a look at every row.
+  const parts = await partitionsOf(db);
+  const made = new Set(
+    (await db`select relname from pg_class where relnamespace = ${NEW}::regnamespace`).map(
+      (row) => row['relname'],
+    ),
+  );
+  if (parts.some(({ name }) => !made.has(name)))
+    throw new Error('a partition was made meanwhile: run the rebuild again');
+  const bounded = parts.filter(({ check }) => check);
+  await db
+    .unsafe(
+      bounded
+        .map(
+          ({ name, check }) => `alter table ${NEW}.${name} add constraint bounds check (${check})`,
+        )
+        .join(';\n'),
+    )
+    .simple();
+  await db.unsafe(`set local lock_timeout = ${SWAP_LOCK_MS}`);
+  const locked_at = performance.now();
+  for (const table of EXCHANGED)
+    await db.unsafe(`lock table runledger.${table} in access exclusive mode`);
+  for (const table of SMALL)
+    await db.unsafe(`lock table runledger.${table} in share row exclusive mode`);
+  const late = await foldSince(db, seen);
+  await db.unsafe(exchange(parts).join(';\n')).simple();
+  for (const table of SMALL) await putRight(db, table);
+  return { late, locked_at };
+}
+
+/** The default partition is out while the others come in: they need not look whether it holds rows of theirs. */
+function exchange(parts: readonly Partition[]): string[] {
+  return [
+    ...parts.flatMap(({ parent, name }) => [
+      `alter table runledger.${parent} detach partition runledger.${name}`,
+      `alter table runledger.${name} set schema ${OLD}`,
+      `alter table ${NEW}.${parent} detach partition ${NEW}.${name}`,
+      `alter table ${NEW}.${name} set schema runledger`,
+    ]),
+    ...parts.flatMap(({ parent, name, bounds, check }) => [
+      `alter table runledger.${parent} attach partition runledger.${name} ${bounds}`,
+      ...(check ? [`alter table runledger.${name} drop constraint bounds`] : []),
+    ]),
+  ];
+}
+
+/** Few rows, read at every request: those that differ are laid anew, and readers see the old ones until the commit. */
+async function putRight(db: postgres.ReservedSql, table: string): Promise<void> {
+  await db.unsafe(`
+    delete from runledger.${table} t
+    where not exists (select from runledger.${table}_from_log l where l is not distinct from t)`);
+  await db.unsafe(`
+    insert into runledger.${table} select * from runledger.${table}_from_log on conflict do nothing`);
+}

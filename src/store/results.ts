@@ -1,0 +1,86 @@
+/** Reading results: the projection of the log, as its account may see it. */
+import type { Db } from '../db.ts';
+import type { ResultRow } from '../domain/record.ts';
+import { type Caller, type CallerRow, callerOf, type Refused, refusalOf } from './caller.ts';
+
+export type ResultOutcome =
+  | Refused
+  | { kind: 'not_found'; caller: Caller }
+  | { kind: 'found'; caller: Caller; record: ResultRow };
+
+export type Results = {
+  /** Spends one request of the key's rate and reads: one round trip. */
+  read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
+  /** Spends one request of the key's rate. */
+  spend(secret_digest: Uint8Array): Promise<Refused | { kind: 'spent'; caller: Caller }>;
+  /** Those of the ids that have ended. For those whose caller is known already. */
+  ended(ids: readonly string[]): Promise<ResultRow[]>;
+  /** One in whatever state, for a caller that is known to own it; null when retention has taken it. */
+  record(id: string): Promise<ResultRow | null>;
+};
+
+type ReadRow = CallerRow & { outcome: string } & BytesRow;
+export type BytesRow = { record: RecordRow; stdout: Uint8Array | null; stderr: Uint8Array | null };
+type RecordRow = Omit<
+  ResultRow,
+  'stdout' | 'stderr' | 'created_at' | 'started_at' | 'completed_at'
+> & { created_at: string; started_at: string | null; completed_at: string | null };
+
+export function createResults(db: Db): Results {
+  return {
+    async read(secret_digest, id) {
+      const [row] = await db<
+        ReadRow[]
+      >`select * from runledger.read_result(${secret_digest}, ${id})`;
+      const refused = refusalOf(row!);
+      if (refused) return refused;
+      const caller = callerOf(row!);
+      if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
+      return { kind: 'found', caller, record: resultRow(row!) };
+    },
+    async spend(secret_digest) {
+      const [row] = await db<(CallerRow & { outcome: string })[]>`
+        select * from runledger.spend(${secret_digest})`;
+      return refusalOf(row!) ?? { kind: 'spent', caller: callerOf(row!) };
+    },
+    async ended(ids) {
+      const rows = await db<BytesRow[]>`
+        select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[])`;
+      return rows.map(resultRow);
+    },
+    async record(id) {
+      const [row] = await db<BytesRow[]>`
+        select * from runledger.records_of(${`{${id}}`}::text::uuid[])`;
+      return row === undefined ? null : resultRow(row);
+    },
+  };
+}
+
+export function resultRow({ record, stdout, stderr }: BytesRow): ResultRow {
+  const { id, account_id, status, language, verdict, exit_code, signal } = record;
+  const ended = status === 'completed' || status === 'error';
+  const none = ended ? new Uint8Array() : null;
+  return {
+    id,
+    account_id,
+    status,
+    language,
+    verdict,
+    exit_code,
+    signal,
+    stdout: stdout ?? none,
+    stderr: stderr ?? none,
+    stdout_truncated: record.stdout_truncated,
+    stderr_truncated: record.stderr_truncated,
+    cpu_time_us: record.cpu_time_us,
+    wall_time_us: record.wall_time_us,
+    memory_peak_bytes: record.memory_peak_bytes,
+    compile: record.compile,
+    created_at: new Date(record.created_at),
+    started_at: dateOf(record.started_at),
+    completed_at: dateOf(record.completed_at),
+    attempts: record.attempts,
+  };
+}
+
+const dateOf = (text: string | null) => (text === null ? null : new Date(text));

@@ -1,0 +1,120 @@
+/** Taking submissions: one round trip, shared by whatever arrives while one is in flight. */
+import { byteaArray, type Db, hex, isAway } from '../db.ts';
+import type { ExecutionOrder } from '../domain/result.ts';
+import { createBatcher } from './batch.ts';
+import { type Caller, type CallerRow, callerOf, type Refused, refusalOf } from './caller.ts';
+
+export type SealedSecret = { key_id: string; nonce: Uint8Array; ciphertext: Uint8Array };
+
+export type NewSubmission = {
+  id: string;
+  language: string;
+  code: Uint8Array;
+  stdin: Uint8Array;
+  args: readonly string[];
+  expected_output: Uint8Array | null;
+  compare: ExecutionOrder['compare'];
+  limits: ExecutionOrder['limits'];
+  webhook: null | { url: string; sealed_secret: SealedSecret };
+  idempotency_key: string | null;
+  request_digest: Uint8Array;
+  traceparent: string | null;
+};
+
+export type SubmitCommand = {
+  /** SHA-256 of the key as it was presented. */
+  secret_digest: Uint8Array;
+  /** Null spends the rate and nothing else: the request was no valid submission. */
+  submission: NewSubmission | null;
+};
+
+export type SubmitOutcome =
+  | Refused
+  | { kind: 'spent' | 'queue_full'; caller: Caller }
+  | { kind: 'accepted'; caller: Caller; id: string }
+  | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
+
+export type Submissions = { submit(command: SubmitCommand): Promise<SubmitOutcome> };
+
+// At 64 the commit is shared widely enough; more only makes the first of them wait longer.
+const BATCH_ITEMS = 64;
+const BATCH_BYTES = 4 * 1024 * 1024;
+
+export function createSubmissions(db: Db, options: { queue_capacity: number }): Submissions {
+  const batcher = createBatcher<SubmitCommand, SubmitOutcome>({
+    max_items: BATCH_ITEMS,
+    max_bytes: BATCH_BYTES,
+    bytes: ({ submission }) =>
+      submission === null ? 0 : submission.code.length + submission.stdin.length,
+    run: (commands) => submitMany(db, commands, options.queue_capacity),
+    isAway,
+  });
+  return { submit: (command) => batcher.add(command) };
+}
+
+type OutcomeRow = CallerRow & {
+  n: number;
+  outcome: string;
+  submission_id: string;
+  mismatch: boolean;
+};
+
+async function submitMany(
+  db: Db,
+  commands: readonly SubmitCommand[],
+  capacity: number,
+): Promise<SubmitOutcome[]> {
+  const bytesOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
+    byteaArray(commands.map(({ submission }) => (submission ? pick(submission) : null)));
+  const rows = await db<OutcomeRow[]>`
+    select * from runledger.submit_many(
+      ${JSON.stringify(commands.map(batchRow))}::text::jsonb,
+      ${bytesOf((s) => s.code)}::text::bytea[],
+      ${bytesOf((s) => s.stdin)}::text::bytea[],
+      ${bytesOf((s) => s.expected_output)}::text::bytea[],
+      ${capacity})`;
+  const outcomes = new Array<SubmitOutcome>(commands.length);
+  for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
+  return outcomes;
+}
+
+function batchRow({ secret_digest, submission: s }: SubmitCommand) {
+  const digest = hex(secret_digest);
+  if (s === null) return { digest };
+  const sealed = s.webhook?.sealed_secret;
+  return {
+    digest,
+    id: s.id,
+    language: s.language,
+    args: s.args,
+    compare: s.compare,
+    limits: s.limits,
+    webhook_url: s.webhook?.url,
+    webhook: sealed && {
+      key_id: sealed.key_id,
+      nonce: hex(sealed.nonce),
+      ciphertext: hex(sealed.ciphertext),
+    },
+    idempotency_key: s.idempotency_key,
+    request_digest: hex(s.request_digest),
+    traceparent: s.traceparent,
+  };
+}
+
+function outcomeOf(row: OutcomeRow): SubmitOutcome {
+  const refused = refusalOf(row);
+  if (refused) return refused;
+  const caller = callerOf(row);
+  const id = row.submission_id;
+  switch (row.outcome) {
+    case 'accepted':
+      return { kind: 'accepted', caller, id };
+    case 'replayed':
+      return { kind: 'replayed', caller, id, mismatch: row.mismatch };
+    case 'spent':
+    case 'queue_full':
+      return { kind: row.outcome, caller };
+    default:
+      throw new Error(`submit_many answered an outcome that is not known: ${row.outcome}`);
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * Proves that what stands is what the log tells: every projection against its one definition (sql/views/000_…), both
+ * ways, and every counter against a recount. Run in one snapshot, so the service may go on meanwhile.
+ */
+import type { Db } from '../db.ts';
+
+export type Difference = {
+  /** Which row, as its key's text. */
+  row: string;
+  /** What it should be and what it is, by column; null where there is no row. */
+  expected: Record<string, unknown> | null;
+  found: Record<string, unknown> | null;
+};
+
+export type Comparison = {
+  name: string;
+  rows: number;
+  differences: number;
+  first: Difference | null;
+};
+
+type Question = { name: string; key: string; expected: string; found: string };
+
+const projections: readonly Question[] = [
+  ['submissions', 'id'],
+  ['deliveries', 'id'],
+  ['accounts', 'id'],
+  ['tiers', 'id'],
+  ['keys', 'id'],
+  ['key_secrets', 'key_id, digest'],
+].map(([table, key]) => ({
+  name: table!,
+  key: key!,
+  expected: `select * from runledger.${table}_from_log`,
+  found: `select * from runledger.${table}`,
+}));
+
+const WAITING = `s.status = 'pending' and s.attempts = 0`;
+
+/** What is counted or held beside the log, and what it must be by the projections, which are compared first. */
+const counters: readonly Question[] = [
+  {
+    name: 'places of keys',
+    key: 'key_id',
+    expected: `
+      select k.id as key_id, coalesce(c.dispatched, 0) as dispatched, coalesce(c.held, 0) as held
+      from runledger.keys k left join (
+        select s.key_id, (count(*) filter (where h.submission_id is null))::integer as dispatched,
+          count(h.submission_id)::integer as held
+        from runledger.submissions s
+        left join runledger.held h on h.key_id = s.key_id and h.submission_id = s.id
+        where s.status in ('pending', 'running') group by s.key_id) c on c.key_id = k.id`,
+    found: 'select key_id, dispatched, held from runledger.key_usage',
+  },
+  {
+    name: 'places of accounts',
+    key: 'account_id',
+    expected: `
+      select a.id as account_id, coalesce(c.pending, 0) as pending
+      from runledger.accounts a left join (
+        select s.account_id, count(*)::integer as pending
+        from runledger.submissions s where ${WAITING} group by s.account_id) c on c.account_id = a.id`,
+    found: 'select account_id, pending from runledger.account_usage',
+  },
+  {
+    name: 'places of the queue',
+    key: 'queue',
+    expected: `select 'one' as queue, count(*) as waiting from runledger.submissions s where ${WAITING}`,
+    found: `select 'one' as queue, (q.accepted - p.started) as waiting
+      from runledger.queue_state q, runledger.queue_progress() p`,
+  },
+  {
+    name: 'held submissions',
+    key: 'submission_id',
+    // Whether a submission is held is not in the log: that those which are may be.
+    expected: `
+      select s.id as submission_id, s.key_id from runledger.held h
+      join runledger.submissions s on s.id = h.submission_id where s.status = 'pending'`,
+    found: 'select submission_id, key_id from runledger.held',
+  },
+  {
+    name: 'leases',
+    key: 'submission_id',
+    expected: `select s.id as submission_id, s.attempts as attempt from runledger.submissions s where s.status = 'running'`,
+    found: 'select submission_id, attempt from runledger.leases',
+  },
+  {
+    name: 'jobs of the queue',
+    key: 'submission_id',
+    expected: `
+      select s.id as submission_id from runledger.submissions s
+      where s.status = 'pending' and not exists (
+        select from runledger.held h where h.key_id = s.key_id and h.submission_id = s.id)`,
+    // A job may outlive its submission's wait; a submission that waits must have one.
+    found: `
+      select distinct s.id as submission_id from graphile_worker._private_jobs j
+      join runledger.submissions s on s.id = (j.payload ->> 'id')::uuid
+      where s.status = 'pending' and not exists (
+        select from runledger.held h where h.key_id = s.key_id and h.submission_id = s.id)`,
+  },
+  {
+    name: 'jobs of deliveries',
+    key: 'submission_id',
+    expected: `select d.id as submission_id from runledger.deliveries d where d.status = 'waiting'`,
+    // Here too a job may be left over.
+    found: `
+      select distinct d.id as submission_id from graphile_worker._private_jobs j
+      join graphile_worker._private_tasks t on t.id = j.task_id and t.identifier = 'deliver_webhook'
+      join runledger.deliveries d on d.id = (j.payload ->> 'id')::uuid
+      where d.status = 'waiting'`,
+  },
+  {
+    name: 'secrets of webhooks',
+    key: 'submission_id',
+    // Kept for as long as something is to be signed, and no longer.
+    expected: `
+      select s.id as submission_id from runledger.submissions s
+      left join runledger.deliveries d on d.id = s.id
+      where s.has_webhook and coalesce(d.status = 'waiting', s.completed_at is null)`,
+    found: 'select submission_id from runledger.webhook_secrets',
+  },
+];
+
+/** Bytes beside the log: each is the one its event named, and none is missing that was not purged. */
+const payloads: Question = {
+  name: 'payloads',
+  key: 'stream, kind',
+  expected: `
+    select e.stream, b.key as kind, (b.value ->> 'size')::integer as size, b.value ->> 'sha256' as sha256
+    from runledger.events e
+    cross join lateral jsonb_each(e.facts -> 'bytes') b
+    cross join (
+      select max((facts ->> 'ended_before')::timestamptz) as ended_before from runledger.events
+      where stream >= 'f0000000-0000-0000-0000-000000000000' and type = 'payloads.purged') purge
+    left join runledger.submissions s on s.id = e.stream and s.completed_at < purge.ended_before
+    where e.stream < 'f0000000-0000-0000-0000-000000000000' and e.facts ? 'bytes' and (s.id is null or exists (
+      select from runledger.payloads p where p.stream = e.stream and p.kind = b.key))`,
+  found: `
+    select p.stream, p.kind, length(p.bytes) as size, encode(sha256(p.salt || p.bytes), 'hex') as sha256
+    from runledger.payloads p`,
+};
+
+export async function compareAll(db: Db): Promise<Comparison[]> {
+  const comparisons: Comparison[] = [];
+  for (const question of [...projections, ...counters, payloads])
+    comparisons.push(await compare(db, question));
+  return comparisons;
+}
+
+async function compare(db: Db, { name, key, expected, found }: Question): Promise<Comparison> {
+  const [row] = await db.unsafe<
+    {
+      rows: number;
+      differences: number;
+      expected: Difference['found'];
+      found: Difference['found'];
+    }[]
+  >(`
+    with both_ways as (
+      select ${key}, e, f, e is distinct from f as differs
+      from (${expected}) e full join (${found}) f using (${key})
+    ), first as (
+      select to_jsonb(e) as expected, to_jsonb(f) as found from both_ways where differs order by ${key} limit 1
+    )
+    select (select count(*) from both_ways)::integer as rows,
+      (select count(*) from both_ways where differs)::integer as differences,
+      (select expected from first) as expected, (select found from first) as found`);
+  const { rows, differences } = row!;
+  const first = differences > 0 ? differenceOf(key, row!.expected, row!.found) : null;
+  return { name, rows, differences, first };
+}
+
+/** Only the columns that differ, where both are there. */
+function differenceOf(
+  key: string,
+  expected: Difference['expected'],
+  found: Difference['found'],
+): Difference {
+  const one = expected ?? found ?? {};
+  const row = key
+    .split(', ')
+    .map((column) => String(one[column]))
+    .join(' ');
+  if (!expected || !found) return { row, expected, found };
+  const differing = Object.keys(expected).filter(
+    (column) => JSON.stringify(expected[column]) !== JSON.stringify(found[column]),
+  );
+  const pick = (from: Record<string, unknown>) =>
+    Object.fromEntries(differing.map((column) => [column, from[column]]));
+  return { row, expected: pick(expected), found: pick(found) };
+}

@@ -1,0 +1,36 @@
+/**
+ * The three headers of Standard Webhooks 1.0.0 (https://www.standardwebhooks.com).
+ *
+ * The signature is over the very bytes that are sent. A secret is used as the caller wrote it
+ * (its UTF-8 bytes); one of the form `whsec_<base64>` is signed a second time with the decoded
+ * key, because that is what the public libraries verify with. A receiver takes either.
+ */
+import { createHmac } from 'node:crypto';
+
+export type SignatureHeaders = {
+  'webhook-id': string;
+  'webhook-timestamp': string;
+  'webhook-signature': string;
+};
+
+export type Signable = { id: string; at: Date; body: Uint8Array; secret: string };
+
+export function signatureHeaders({ id, at, body, secret }: Signable): SignatureHeaders {
+  const timestamp = String(Math.floor(at.getTime() / 1000));
+  const signatures = signingKeys(secret).map((key) => {
+    const mac = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body);
+    return `v1,${mac.digest('base64')}`;
+  });
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': signatures.join(' '),
+  };
+}
+
+function signingKeys(secret: string): Buffer[] {
+  const written = Buffer.from(secret, 'utf8');
+  const [, encoded] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret) ?? [];
+  const decoded = Buffer.from(encoded ?? '', 'base64');
+  return decoded.length === 0 ? [written] : [written, decoded];
+}

@@ -1,0 +1,182 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { commands } from '../../src/cli/commands.ts';
+import { connect } from '../../src/db.ts';
+import { freshDatabase } from '../support/database.ts';
+import { runledger } from './command_line.ts';
+
+const KEY = /^rl_live_[0-9A-Za-z]{36}\n$/;
+
+t.test('every command has help, and the overview names them all', async (t) => {
+  const { status, stdout, stderr } = await runledger(['--help']);
+  t.equal(status, 0);
+  t.equal(stderr, '');
+  for (const [name, load] of Object.entries(commands)) {
+    const { usage, summary } = await load();
+    t.ok(stdout.includes(`runledger ${name} ${usage}`.trimEnd()), name);
+    t.ok(summary.length > 0, name);
+  }
+});
+
+t.test('a mistake of the caller is told on stderr with status 2', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [[], /runledger serve/],
+    [['nonsense'], /no such command: nonsense/],
+    [['keys'], /no such command: keys/],
+    [['keys', 'create'], /--account is missing/],
+    [['keys', 'create', '--acount', 'me'], /Unknown option '--acount'/],
+    [['keys', 'revoke'], /usage: runledger keys revoke ID/],
+    [['keys', 'revoke', 'x'], /not the id of a key: x/],
+    [
+      ['keys', 'rotate', '018f0000-0000-7000-8000-000000000000', '--grace', 'soon'],
+      /--grace must be a time/,
+    ],
+    [['tiers', 'set', 'gold', '--per-minute', 'many', '--concurrent', '1'], /--per-minute must be/],
+    [['migrate', 'now'], /usage: runledger migrate/],
+  ];
+  for (const [args, expected] of cases) {
+    const { status, stdout, stderr } = await runledger(args);
+    t.equal(status, 2, args.join(' '));
+    t.equal(stdout, '');
+    t.match(stderr, expected);
+    t.notMatch(stderr, /\n\s+at /, 'no stack');
+  }
+});
+
+t.test('a faulty environment stops every command, one line for each fault', async (t) => {
+  const env = {
+    RUNLEDGER_QUEUE_CAPACTIY: '5',
+    PORT: 'http',
+    DATABASE_URL: 'postgres://localhost/none',
+  };
+  for (const args of [['keys', 'list'], ['serve'], ['web'], ['worker']]) {
+    const { status, stderr } = await runledger(args, env);
+    t.equal(status, 2, args.join(' '));
+    t.match(
+      stderr,
+      /^RUNLEDGER_QUEUE_CAPACTIY: no such variable.*\nPORT: must be a whole number.*\n$/,
+    );
+  }
+});
+
+t.test('config prints every variable, and exits 1 where one is at fault', async (t) => {
+  const well = await runledger(['config', '--json'], { RUNLEDGER_QUEUE_CAPACITY: '7' });
+  t.equal(well.status, 0);
+  const printed = JSON.parse(well.stdout) as { name: string; value: string; default: string }[];
+  const capacity = printed.find(({ name }) => name === 'RUNLEDGER_QUEUE_CAPACITY');
+  t.match(capacity, { value: '7', default: '10000', unit: 'submissions' });
+  const ill = await runledger(['config'], { RUNLEDGER_QUEUE_CAPACITY: 'lots' });
+  t.equal(ill.status, 1);
+  t.match(ill.stdout, /RUNLEDGER_QUEUE_CAPACITY\s+lots\s+10000/);
+  t.match(ill.stderr, /^RUNLEDGER_QUEUE_CAPACITY: must be a whole number/);
+});
+
+t.test('a key is printed alone and once; only its digest is kept', async (t) => {
+  const { url } = await freshDatabase(t);
+  const env = { DATABASE_URL: url };
+  const created = await runledger(['keys', 'create', '--account', 'someone'], env);
+  t.equal(created.status, 0, created.stderr);
+  t.match(created.stdout, KEY);
+  const listed = await runledger(['keys', 'list', '--json'], env);
+  t.notMatch(listed.stdout, created.stdout.trim());
+  t.match(JSON.parse(listed.stdout), [
+    { account: 'someone', tier: 'beta', revoked_at: null, secrets: 1 },
+  ]);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  const digest = createHash('sha256').update(created.stdout.trim()).digest('hex');
+  const [row] =
+    await db`select count(*)::int as n from runledger.key_secrets where encode(digest, 'hex') = ${digest}`;
+  t.equal(row?.['n'], 1);
+});
+
+t.test('a key is rotated to a second secret, and revoked', async (t) => {
+  const env = { DATABASE_URL: (await freshDatabase(t)).url };
+  const created = JSON.parse(
+    (await runledger(['keys', 'create', '--account', 'a', '--json'], env)).stdout,
+  );
+  const rotated = await runledger(['keys', 'rotate', created.id, '--grace', '30min'], env);
+  t.match(rotated.stdout, KEY);
+  t.not(rotated.stdout.trim(), created.key);
+  t.match(rotated.stderr, /older secrets .* end at 20/);
+  const of = async () => JSON.parse((await runledger(['keys', 'list', '--json'], env)).stdout)[0];
+  t.match(await of(), { id: created.id, secrets: 2, revoked_at: null });
+  t.equal((await runledger(['keys', 'revoke', created.id], env)).status, 0);
+  t.match(await of(), { revoked_at: String });
+});
+
+t.test('what the database refuses is one line with status 1', async (t) => {
+  const env = { DATABASE_URL: (await freshDatabase(t)).url };
+  const cases = [
+    ['keys', 'revoke', '018f0000-0000-7000-8000-000000000000'],
+    ['keys', 'create', '--account', 'a', '--tier', 'nowhere'],
+  ];
+  for (const args of cases) {
+    const { status, stdout, stderr } = await runledger(args, env);
+    t.equal(status, 1, args.join(' '));
+    t.equal(stdout, '');
+    t.match(stderr, /^[^\n]+\n$/);
+  }
+});
+
+t.test('a database that is away is one line with status 1', async (t) => {
+  const { status, stderr } = await runledger(['keys', 'list'], {
+    DATABASE_URL: 'postgres://someone:secret@127.0.0.1:1/none',
+  });
+  t.equal(status, 1);
+  t.match(stderr, /ECONNREFUSED/);
+  t.notMatch(stderr, /secret|\n\s+at /);
+});
+
+t.test('tiers are set and listed', async (t) => {
+  const env = { DATABASE_URL: (await freshDatabase(t)).url };
+  const set = await runledger(
+    ['tiers', 'set', 'gold', '--per-minute', '0', '--concurrent', '50'],
+    env,
+  );
+  t.equal(set.status, 0, set.stderr);
+  const { stdout } = await runledger(['tiers', 'list', '--json'], env);
+  t.match(JSON.parse(stdout), [
+    { name: 'beta', per_minute: 60, concurrent: 10 },
+    { name: 'gold', per_minute: 0, concurrent: 50 },
+  ]);
+});
+
+t.test('migrate says what it did, and does nothing the second time', async (t) => {
+  const env = { DATABASE_URL: (await freshDatabase(t)).url };
+  const { status, stdout } = await runledger(['migrate', '--json'], env);
+  t.equal(status, 0);
+  t.strictSame(JSON.parse(stdout), { applied: [], definitions: 'unchanged' });
+});
+
+t.test('doctor answers for a database, and says what a shared login means', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const shared = await runledger(['doctor', '--json'], { DATABASE_URL: urls.owner });
+  const found = JSON.parse(shared.stdout) as { check: string; state: string; remedy: string }[];
+  t.match(
+    found.find(({ check }) => check === 'database'),
+    { state: 'ok' },
+  );
+  t.match(
+    found.find(({ check }) => check === 'roles'),
+    { state: 'warn', remedy: /RUNLEDGER_WEB_DATABASE_URL/ },
+  );
+  const own = await runledger(['doctor', '--json'], {
+    DATABASE_URL: urls.owner,
+    RUNLEDGER_WEB_DATABASE_URL: urls.web,
+    RUNLEDGER_WORKER_DATABASE_URL: urls.worker,
+  });
+  const again = JSON.parse(own.stdout) as typeof found;
+  t.match(
+    again.find(({ check }) => check === 'roles'),
+    { state: 'ok' },
+  );
+});
+
+t.test('doctor exits 1 where something is not well', async (t) => {
+  const { status, stdout } = await runledger(['doctor'], {
+    DATABASE_URL: 'postgres://x@127.0.0.1:1/none',
+  });
+  t.equal(status, 1);
+  t.match(stdout, /^fail {2}database /m);
+});

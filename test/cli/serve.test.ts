@@ -1,0 +1,179 @@
+/** `runledger serve`, as `make run` starts it, on a state directory of its own. */
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { emptyDatabase } from '../support/database.ts';
+import { descendants, survivors } from '../support/processes.ts';
+import { CLI, runledger } from './command_line.ts';
+
+type Serving = {
+  process: ChildProcess;
+  lines: string[];
+  /** Settles with the three lines that a newcomer reads. */
+  introduced: Promise<{ address: string; key: string; curl: string }>;
+};
+
+async function stateDir(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-serve-'));
+  await chmod(folder, 0o700);
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  return join(folder, 'state');
+}
+
+const environment = (state_dir: string, more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => ({
+  ...more,
+  PATH: process.env['PATH'],
+  PORT: '0',
+  RUNLEDGER_STATE_DIR: state_dir,
+});
+
+function serve(t: Test, state_dir: string, more: NodeJS.ProcessEnv = {}): Serving {
+  const child = spawn(process.execPath, [CLI, 'serve'], {
+    env: environment(state_dir, more),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own, as a terminal would give it.
+    detached: true,
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const lines: string[] = [];
+  const introduced = new Promise<{ address: string; key: string; curl: string }>(
+    (resolve, reject) => {
+      child.once('exit', () => reject(new Error(lines.join('\n'))));
+      createInterface({ input: child.stderr }).on('line', (line) => lines.push(line));
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        lines.push(line);
+        const value = (name: string) => lines.find((said) => said.startsWith(name))?.slice(9);
+        const [address, key, curl] = ['address', 'key', 'try'].map(value);
+        if (address && key && curl) resolve({ address, key, curl });
+      });
+    },
+  );
+  introduced.catch(() => {});
+  return { process: child, lines, introduced };
+}
+
+async function stop(serving: Serving, signal: NodeJS.Signals): Promise<number | null> {
+  serving.process.kill(signal);
+  const [code] = await once(serving.process, 'exit');
+  return code as number | null;
+}
+
+/** Why the curl line cannot be tried on this machine. */
+function cannotTry(serving: Serving): string | false {
+  const refused = serving.lines.findIndex((line) => line.startsWith('worker: '));
+  if (refused !== -1) return `no worker on this machine: ${serving.lines[refused]!.slice(8)}`;
+  return spawnSync('curl', ['--version']).error ? 'no curl on this machine' : false;
+}
+
+t.test('from nothing: address, key and a curl line that works; then all of it goes', async (t) => {
+  const state_dir = await stateDir(t);
+  const serving = serve(t, state_dir);
+  const { address, key, curl } = await serving.introduced;
+  t.match(address, /^http:\/\/127\.0\.0\.1:\d+$/);
+  t.match(key, /^rl_live_[0-9A-Za-z]{36}$/);
+  t.ok(curl.includes(key) && curl.includes(`'${address}/api/submit?wait=true'`));
+  await t.test('the curl line, as printed', { skip: cannotTry(serving) }, async (t) => {
+    const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
+    t.match(JSON.parse(stdout), { status: 'completed', verdict: 'AC', stdout: '42\n' });
+  });
+  const ready = await fetch(`${address}/readyz`);
+  t.equal(ready.status, 200);
+  const started = descendants(serving.process.pid!);
+  t.ok(started.length >= 3, 'PostgreSQL, its own processes, web');
+  t.equal(await stop(serving, 'SIGTERM'), 0);
+  t.strictSame(await survivors(started), []);
+});
+
+t.test('started again it knows its key, and shows it no more', async (t) => {
+  const state_dir = await stateDir(t);
+  const first = serve(t, state_dir);
+  const { key } = await first.introduced;
+  await stop(first, 'SIGINT');
+  const second = serve(t, state_dir);
+  const { address, key: said } = await second.introduced;
+  t.match(said, /shown at the first start/);
+  const ask = (given: string) =>
+    fetch(`${address}/api/languages`, { headers: { 'X-API-Key': given } });
+  t.equal((await ask(key)).status, 200);
+  t.equal((await ask(`${key.slice(0, -1)}x`)).status, 401);
+  await stop(second, 'SIGTERM');
+});
+
+t.test('with DATABASE_URL it brings no PostgreSQL, and still all else', async (t) => {
+  const state_dir = await stateDir(t);
+  const { url } = await emptyDatabase(t);
+  const serving = serve(t, state_dir, { DATABASE_URL: url });
+  const { address, key } = await serving.introduced;
+  t.notOk(existsSync(join(state_dir, 'postgres')));
+  const answer = await fetch(`${address}/api/languages`, { headers: { 'X-API-Key': key } });
+  t.equal(answer.status, 200);
+  const started = descendants(serving.process.pid!);
+  await stop(serving, 'SIGTERM');
+  t.strictSame(await survivors(started), []);
+});
+
+t.test(
+  'a second one on the same data says so and stops; commands use the one that runs',
+  async (t) => {
+    const state_dir = await stateDir(t);
+    const first = serve(t, state_dir);
+    const { address } = await first.introduced;
+    const second = await runledger(['serve'], environment(state_dir));
+    t.equal(second.status, 1);
+    t.match(second.stderr, `already runs on ${state_dir}`);
+    t.match(second.stderr, 'stop that one first');
+    const keys = await runledger(['keys', 'list', '--json'], environment(state_dir));
+    t.match(JSON.parse(keys.stdout), [{ account: 'first' }]);
+    t.equal((await fetch(`${address}/readyz`)).status, 200, 'the first one goes on');
+    await stop(first, 'SIGTERM');
+  },
+);
+
+t.test('a command starts the database for its call when nothing runs, and stops it', async (t) => {
+  const env = environment(await stateDir(t));
+  const created = await runledger(['keys', 'create', '--account', 'early'], env);
+  t.equal(created.status, 0, created.stderr);
+  const listed = await runledger(['keys', 'list', '--json'], env);
+  t.match(JSON.parse(listed.stdout), [{ account: 'early' }]);
+});
+
+t.test('killed, it leaves nothing running', async (t) => {
+  const serving = serve(t, await stateDir(t));
+  await serving.introduced;
+  const started = descendants(serving.process.pid!);
+  await stop(serving, 'SIGKILL');
+  t.strictSame(await survivors(started), []);
+});
+
+t.test('told to stop while it starts, it leaves nothing running', async (t) => {
+  const serving = serve(t, await stateDir(t));
+  while (!serving.lines.some((line) => line.startsWith('PostgreSQL'))) await wait(5);
+  const started = descendants(serving.process.pid!);
+  await stop(serving, 'SIGTERM');
+  t.strictSame(await survivors(started), []);
+});
+
+t.test('a database that dies is started again, on its data', async (t) => {
+  const state_dir = await stateDir(t);
+  const serving = serve(t, state_dir);
+  const { address, key } = await serving.introduced;
+  const pid = () =>
+    Number.parseInt(readFileSync(join(state_dir, 'postgres/postmaster.pid'), 'utf8'), 10);
+  process.kill(pid(), 'SIGKILL');
+  const answers = async () => {
+    const answer = await fetch(`${address}/api/languages`, { headers: { 'X-API-Key': key } });
+    return answer.status;
+  };
+  while (!serving.lines.some((line) => /ended unasked/.test(line))) await wait(20);
+  const deadline = performance.now() + 30_000;
+  while ((await answers()) !== 200 && performance.now() < deadline) await wait(100);
+  t.equal(await answers(), 200);
+  await stop(serving, 'SIGTERM');
+});

@@ -1,0 +1,115 @@
+/** The typed client against the real service. */
+import t from 'tap';
+import { ApiError, createClient } from '../../src/client/client.ts';
+import { setTier } from '../../src/store/keys.ts';
+import { freePort } from '../http/support/call.ts';
+import { flaky } from '../http/support/flaky.ts';
+import { HELLO, startService } from '../http/support/service.ts';
+
+t.setTimeout(120_000);
+const hello = { ...HELLO, language: 'python' as const };
+
+t.test('submit, result, wait, run', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const client = createClient({
+    server: `${service.webs[0]!.origin}/`,
+    api_key: await service.key(),
+  });
+  const { id } = await client.submit(hello);
+  t.equal((await client.result(id)).status, 'pending');
+  const waited = client.wait(id);
+  await service.worker.finish(id);
+  t.equal((await waited).stdout, '42\n');
+  t.equal((await client.result(id, { encoding: 'base64' })).stdout, 'NDIK');
+  const ran = client.run(hello);
+  await service.worker.finish(await firstPending(service));
+  t.equal((await ran).verdict, 'AC');
+});
+
+t.test('run goes on waiting after the service could not hold any longer', async (t) => {
+  const service = await startService(t, { webs: 1, env: { RUNLEDGER_WAIT_CAP: '1s' } });
+  const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
+  const ran = client.run(hello);
+  const id = await firstPending(service);
+  const timedOut = (line: string) => line.includes('"status":408');
+  while (!service.webs[0]!.written.some(timedOut)) await new Promise(setImmediate);
+  await service.worker.finish(id);
+  t.equal((await ran).id, id);
+});
+
+t.test('an answer that is lost is asked for again, and nothing runs twice', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const way = await flaky(t, service.webs[0]!.origin, 2);
+  const client = createClient({
+    server: way.origin,
+    api_key: await service.key(),
+    pause: async () => {},
+  });
+  const { id } = await client.submit(hello);
+  t.equal(way.seen.length, 3);
+  t.equal(new Set(way.seen.map((call) => call.idempotency)).size, 1, 'under one Idempotency-Key');
+  const [row] = await service.db`select count(*)::integer as n from runledger.submissions`;
+  t.equal(row!['n'], 1);
+  t.equal((await client.result(id)).status, 'pending');
+});
+
+t.test('429 is waited for as long as it says', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });
+  const pauses: number[] = [];
+  const client = createClient({
+    server: service.webs[0]!.origin,
+    api_key: await service.key({ tier: 'once' }),
+    attempts: 3,
+    pause: async (ms) => pauses.push(ms),
+  });
+  await client.submit(hello);
+  const error = await client.submit(hello).catch((thrown) => thrown);
+  t.type(error, ApiError);
+  t.match(error, { status: 429, error: 'rate_limited' });
+  t.equal(pauses.length, 2);
+  t.ok(
+    pauses.every((ms) => ms >= 50_000 && ms <= 60_000),
+    pauses.join(),
+  );
+});
+
+t.test('what is refused for good is not tried again, and says why', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const way = await flaky(t, service.webs[0]!.origin, 0);
+  const client = createClient({ server: way.origin, api_key: await service.key() });
+  const error = await client.submit({ ...hello, limits: { memory: 1 } }).catch((thrown) => thrown);
+  t.match(error, { status: 400, error: 'invalid_request', fields: [{ path: 'limits.memory' }] });
+  t.match(error.message, /limits\.memory must be at least/);
+  t.match(error.request_id, /^[0-9a-f-]{36}$/);
+  t.equal(way.seen.length, 1);
+});
+
+t.test('a service that is not there is said to be so', async (t) => {
+  const server = `http://127.0.0.1:${await freePort()}`;
+  const client = createClient({
+    server,
+    api_key: 'x',
+    attempts: 2,
+    pause: async () => {},
+  });
+  await t.rejects(client.submit(hello), /cannot reach http:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED/);
+});
+
+t.test('a caller that gives up is let go', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
+  const { id } = await client.submit(hello);
+  const gone = new AbortController();
+  const waited = client.wait(id, { signal: gone.signal });
+  gone.abort();
+  await t.rejects(waited, { name: 'AbortError' });
+});
+
+async function firstPending({ db }: Awaited<ReturnType<typeof startService>>): Promise<string> {
+  for (;;) {
+    const [row] = await db<{ id: string }[]>`
+      select id from runledger.submissions where status = 'pending'`;
+    if (row !== undefined) return row.id;
+  }
+}

@@ -1,0 +1,172 @@
+/** `runledger run` as a process, against the real service. */
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import { type Service, startService } from '../http/support/service.ts';
+
+t.setTimeout(180_000);
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const MAIN = join(ROOT, 'src/cli/main.ts');
+
+const folder = mkdtempSync(join(tmpdir(), 'runledger-run-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const file = (name: string, content: string | Uint8Array) => {
+  writeFileSync(join(folder, name), content);
+  return join(folder, name);
+};
+
+type Ended = { code: number | null; stdout: Buffer; stderr: string };
+
+function runledger(args: string[], env: Record<string, string>): Promise<Ended> {
+  return ended(started(process.execPath, args, env));
+}
+
+function started(command: string, args: string[], env: Record<string, string>) {
+  return spawn(command, args, {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+async function ended(child: ReturnType<typeof started>): Promise<Ended> {
+  const [stdout, stderr]: Buffer[][] = [[], []];
+  child.stdout.on('data', (chunk) => stdout!.push(chunk));
+  child.stderr.on('data', (chunk) => stderr!.push(chunk));
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  return { code, stdout: Buffer.concat(stdout!), stderr: Buffer.concat(stderr!).toString() };
+}
+
+/** Ends what is submitted next, and tells what it was. */
+async function endNext({ db, worker }: Service, outcome: Partial<ExecutionOutcome>, held_ms = 0) {
+  for (;;) {
+    const [row] = await db<{ id: string; language: string; code: Buffer; stdin: Buffer | null }[]>`
+      select s.id, s.language,
+        (select bytes from runledger.payloads where stream = s.id and kind = 'code') as code,
+        (select bytes from runledger.payloads where stream = s.id and kind = 'stdin') as stdin
+      from runledger.submissions s where s.status = 'pending'`;
+    if (row === undefined) continue;
+    await setTimeout(held_ms);
+    await worker.finish(row.id, outcome);
+    return row;
+  }
+}
+
+t.test('output on stdout, verdict on stderr, and the exit code of the program', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER: service.webs[0]!.origin };
+  const hello = file('hello.py', 'print(6 * 7)\n');
+  const run = async (args: string[], outcome: Partial<ExecutionOutcome>, held_ms = 0) => {
+    const running = runledger([MAIN, 'run', ...args], env);
+    const seen = await endNext(service, outcome, held_ms);
+    return { ...(await running), seen };
+  };
+
+  // Long enough for a spinner to turn, were there one: of what does not come nothing tells.
+  const good = await run([hello], {}, 600);
+  t.equal(good.code, 0);
+  t.equal(good.stdout.toString(), '42\n', 'the output, and nothing else');
+  t.match(
+    good.stderr,
+    /^AC {2}exit 0 {2}cpu 0\.009 s {2}wall 0\.012 s {2}memory 7\.0 MiB {2}[0-9a-f-]{36}\n$/,
+    'no spinner in a pipe',
+  );
+  t.equal(good.seen.code.toString(), 'print(6 * 7)\n');
+
+  const failed = await run([hello], {
+    verdict: 'RE',
+    exit_code: 3,
+    stdout: Buffer.from('half'),
+    stderr: Buffer.from('Traceback\n'),
+  });
+  t.equal(failed.code, 3);
+  t.equal(failed.stdout.toString(), 'half');
+  t.match(failed.stderr, /^Traceback\nRE {2}exit 3 /);
+
+  const killed = await run([hello], { verdict: 'SIG', exit_code: 139, signal: 'SIGSEGV' });
+  t.equal(killed.code, 139);
+  t.match(killed.stderr, /SIG {2}SIGSEGV {2}exit 139/);
+
+  const refused = await run([file('a.cpp', 'int main( {')], {
+    verdict: 'CE',
+    exit_code: null,
+    cpu_time_us: null,
+    wall_time_us: null,
+    memory_peak_bytes: null,
+    stdout: new Uint8Array(),
+    stderr: Buffer.from('error: expected\n'),
+  });
+  t.equal(refused.code, 1);
+  t.equal(refused.seen.language, 'cpp', 'by the ending of the file');
+  t.match(refused.stderr, /^error: expected\nCE /);
+
+  const ours = await run([hello], { verdict: 'IE', status: 'error', exit_code: null });
+  t.equal(ours.code, 125);
+
+  const bytes = Buffer.from([0, 255, 254, 10]);
+  const exact = await run([hello], { stdout: bytes });
+  t.same(exact.stdout, bytes, 'bytes that are no text arrive as they are');
+
+  const input = file('input.bin', bytes);
+  const fed = await run([file('program', 'x'), '--stdin', input, '--language', 'py'], {});
+  t.same(fed.seen.stdin, bytes, 'stdin too');
+  t.equal(fed.seen.language, 'python');
+});
+
+t.test('what cannot be run says why', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const RUNLEDGER_SERVER = service.webs[0]!.origin;
+  const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER };
+  const hello = file('hello.py', 'print(6 * 7)\n');
+  const cases: [string[], Record<string, string>, number, RegExp][] = [
+    [[], env, 2, /usage: runledger run FILE/],
+    [[hello], { RUNLEDGER_SERVER }, 2, /RUNLEDGER_API_KEY is not set/],
+    [[hello], { ...env, RUNLEDGER_API_KEY: 'nonsense' }, 125, /key is missing or invalid.*request/],
+    [['nothing.py'], env, 1, /nothing\.py: cannot be read \(ENOENT\)/],
+    [[file('a.txt', 'x')], env, 2, /name the language with --language/],
+    [[file('b.py', Buffer.from([0xff]))], env, 1, /is not UTF-8/],
+    [[file('c.py', 'x'.repeat(65_537))], env, 125, /code is 65537 bytes/],
+    [[hello, '--server', 'nowhere'], env, 2, /is no address/],
+  ];
+  for (const [args, given, code, says] of cases) {
+    const run = await runledger([MAIN, 'run', ...args], given);
+    t.equal(run.code, code, says.source);
+    t.match(run.stderr, says);
+    t.equal(run.stdout.length, 0);
+  }
+});
+
+t.test('on a terminal it shows that it works, and wipes it away', async (t) => {
+  if (spawnSync('script', ['--version']).status !== 0) {
+    t.pass('script', { skip: 'no `script` here to make a terminal' });
+    return;
+  }
+  const service = await startService(t, { webs: 1 });
+  const env = {
+    RUNLEDGER_API_KEY: await service.key(),
+    RUNLEDGER_SERVER: service.webs[0]!.origin,
+    TERM: 'xterm',
+  };
+  const command = `${process.execPath} ${MAIN} run ${file('hello.py', 'print(6 * 7)\n')}`;
+  const child = started('script', ['-qec', command, '/dev/null'], env);
+  const turning = new Promise<void>((resolve) => {
+    let text = '';
+    child.stdout.on('data', (chunk) => {
+      text += chunk;
+      if (text.includes('running,')) resolve();
+    });
+  });
+  const done = ended(child);
+  await turning;
+  await endNext(service, {});
+  const { stdout, code } = await done;
+  const text = stdout.toString();
+  t.equal(code, 0);
+  t.match(text, /⠋ running, 0\.\d s/);
+  t.ok(text.includes('\r\x1b[K42\r\n'), 'gone before the output');
+});

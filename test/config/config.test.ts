@@ -1,0 +1,129 @@
+import t from 'tap';
+import { variables } from '../../src/config/variables.ts';
+import { ConfigError, describeConfig, listenHost, loadConfig } from '../../src/config.ts';
+
+const problems = (env: Record<string, string>): readonly string[] => {
+  try {
+    loadConfig(env);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+};
+
+t.test('an empty environment is a valid one, and its config is frozen to the bottom', async (t) => {
+  const config = loadConfig({});
+  t.equal(config.port, 8080);
+  t.equal(config.queue_capacity, 10_000);
+  t.equal(config.pending_max_age_ms, 24 * 60 * 60 * 1000);
+  t.ok(Object.isFrozen(config));
+  t.ok(Object.isFrozen(config.languages));
+  t.ok(Object.isFrozen(config.webhook_schedule_ms));
+});
+
+t.test(
+  'every variable has a name of its own, a unit and a reason, and a default that it accepts',
+  async (t) => {
+    const all = Object.values(variables);
+    t.equal(new Set(all.map((variable) => variable.name)).size, all.length);
+    for (const variable of all) {
+      t.ok(variable.unit.length > 0 && variable.reason.length > 10, variable.name);
+      if (variable.default !== null)
+        t.strictSame(problems({ [variable.name]: variable.default }), []);
+    }
+  },
+);
+
+t.test('a variable that does not exist stops the start, by name', async (t) => {
+  const found = problems({ RUNLEDGER_QUEUE_CAPACTIY: '5', RUNLEDGER_WIAT_CAP: '5s', PATH: '/bin' });
+  t.equal(found.length, 2);
+  t.match(found[0], /^RUNLEDGER_QUEUE_CAPACTIY: no such variable/);
+  t.match(found[1], /^RUNLEDGER_WIAT_CAP: no such variable/);
+});
+
+t.test('every fault is one line that begins with its variable', async (t) => {
+  const faults = {
+    PORT: '65536',
+    DATABASE_URL: 'mysql://somewhere/db',
+    RUNLEDGER_TLS: 'yes',
+    RUNLEDGER_KEY_PREFIX: 'Rl',
+    RUNLEDGER_QUEUE_CAPACITY: '-1',
+    RUNLEDGER_PENDING_MAX_AGE: '24',
+    RUNLEDGER_WAIT_CAP: '31s',
+    RUNLEDGER_WEBHOOK_KEYS: 'k1:short',
+    RUNLEDGER_WEBHOOK_SCHEDULE: '5s,soon',
+    RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'maybe',
+    RUNLEDGER_LANGUAGES: 'python,cobol',
+    RUNLEDGER_LIMITS_MEMORY: '256MB',
+    RUNLEDGER_SEAL_KEY: 'x',
+  };
+  const found = problems(faults);
+  t.strictSame(found.map((line) => line.split(':')[0]).sort(), Object.keys(faults).sort());
+  for (const line of found) t.notMatch(line, /\n/);
+});
+
+t.test('a secret is never shown, not even a malformed one', async (t) => {
+  const secret = 'hunter2hunter2';
+  for (const name of ['RUNLEDGER_SEAL_KEY', 'RUNLEDGER_WEBHOOK_KEYS', 'DATABASE_URL']) {
+    t.notMatch(problems({ [name]: secret }).join(), secret, name);
+    const shown = describeConfig({ [name]: secret }).find((variable) => variable.name === name);
+    t.equal(shown?.value, '(set)', name);
+  }
+});
+
+t.test('values are read in the units that people write', async (t) => {
+  const config = loadConfig({
+    RUNLEDGER_LIMITS_MEMORY: '128MiB',
+    RUNLEDGER_WAIT_CAP: '25s',
+    RUNLEDGER_SHUTDOWN_GRACE: '750ms',
+    RUNLEDGER_WEBHOOK_SCHEDULE: '5s, 2min,1h',
+    RUNLEDGER_PYTHON_ZYGOTE: 'off',
+    RUNLEDGER_SLOTS: '',
+  });
+  t.equal(config.limits_memory_bytes, 128 * 2 ** 20);
+  t.equal(config.wait_cap_ms, 25_000);
+  t.equal(config.shutdown_grace_ms, 750);
+  t.strictSame(config.webhook_schedule_ms, [5_000, 120_000, 3_600_000]);
+  t.equal(config.python_zygote, false);
+  t.equal(config.slots, null, 'empty counts as not set');
+});
+
+t.test('keys are taken in the forms that platforms generate', async (t) => {
+  const bytes = Buffer.alloc(32, 7);
+  for (const form of [bytes.toString('hex'), bytes.toString('base64')]) {
+    t.same(loadConfig({ RUNLEDGER_SEAL_KEY: form }).seal_key, bytes);
+    const [first] = loadConfig({ RUNLEDGER_WEBHOOK_KEYS: form }).webhook_keys!;
+    t.same(first!.bytes, bytes);
+    t.match(first!.id, /^[0-9a-f]{8}$/, 'without an id one comes from the key');
+  }
+  const [one, two] = loadConfig({
+    RUNLEDGER_WEBHOOK_KEYS: `new:${bytes.toString('base64')},old:${Buffer.alloc(32, 8).toString('base64')}`,
+  }).webhook_keys!;
+  t.strictSame([one!.id, two!.id], ['new', 'old']);
+});
+
+t.test('one id cannot name two keys', async (t) => {
+  const key = Buffer.alloc(32, 7).toString('base64');
+  t.match(problems({ RUNLEDGER_WEBHOOK_KEYS: `a:${key},a:${key}` }), [/one id for two keys/]);
+});
+
+t.test('without TLS it listens on this machine only, and refuses any other address', async (t) => {
+  t.equal(listenHost(loadConfig({})), '127.0.0.1');
+  t.match(problems({ HOST: '0.0.0.0' }), [/^HOST: .*clear text/]);
+  t.match(problems({ HOST: '::' }), [/^HOST: /]);
+  t.strictSame(problems({ HOST: '127.0.0.2' }), []);
+  t.strictSame(problems({ HOST: '0.0.0.0', RUNLEDGER_TLS: 'proxy' }), []);
+  t.equal(listenHost(loadConfig({ RUNLEDGER_TLS: 'proxy' })), '::');
+});
+
+t.test('TLS of its own needs both files', async (t) => {
+  t.match(problems({ RUNLEDGER_TLS: 'native' }), [
+    /^RUNLEDGER_TLS_CERT_FILE/,
+    /^RUNLEDGER_TLS_KEY_FILE/,
+  ]);
+});
+
+t.test('a default limit is never over its bound', async (t) => {
+  t.match(problems({ RUNLEDGER_LIMITS_CPU: '20s' }), [/^RUNLEDGER_LIMITS_CPU: must not be over/]);
+});

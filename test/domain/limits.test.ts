@@ -1,0 +1,102 @@
+import t from 'tap';
+import { DEFAULT_BOUNDS, DEFAULT_POLICY, limitsFor, policyFrom } from '../../src/domain/limits.ts';
+
+const MiB = 1024 * 1024;
+
+t.test('without overrides a language has its defaults', async (t) => {
+  t.strictSame(limitsFor('python'), DEFAULT_POLICY.run);
+  t.strictSame(limitsFor('cpp'), DEFAULT_POLICY.run);
+  t.match(DEFAULT_POLICY.run, { cpu_ms: 5_000, wall_ms: 10_000, memory_bytes: 256 * MiB });
+});
+
+t.test("what Java's own start takes comes on top", async (t) => {
+  t.strictSame(limitsFor('java'), {
+    ...DEFAULT_POLICY.run,
+    wall_ms: 20_000,
+    processes: 96,
+    files: 128,
+  });
+});
+
+t.test("an operator's settings are the policy", async (t) => {
+  const policy = policyFrom({
+    limits_cpu_ms: 1,
+    limits_cpu_max_ms: 2,
+    limits_wall_ms: 3,
+    limits_wall_max_ms: 400,
+    limits_memory_bytes: 5 * MiB,
+    limits_memory_max_bytes: 600 * MiB,
+    limits_stdout_bytes: 7,
+    limits_stdout_max_bytes: 8,
+    limits_stderr_bytes: 9,
+    limits_processes: 10,
+    limits_processes_max: 11,
+    limits_disk_bytes: 12,
+    limits_inodes: 13,
+    limits_files: 14,
+    limits_compile_cpu_ms: 15,
+    limits_compile_wall_ms: 16,
+    limits_compile_memory_bytes: 17,
+    limits_compile_output_bytes: 18,
+  });
+  t.strictSame(limitsFor('cpp', {}, policy), {
+    cpu_ms: 1,
+    wall_ms: 3,
+    memory_bytes: 5 * MiB,
+    processes: 10,
+    stdout_bytes: 7,
+    stderr_bytes: 9,
+    disk_bytes: 12,
+    inodes: 13,
+    files: 14,
+  });
+  t.match(policy.compile, { cpu_ms: 15, wall_ms: 16, memory_bytes: 17, stderr_bytes: 18 });
+  t.strictSame(policy.bounds, {
+    cpu_time_ms: { min: 2, max: 2 },
+    wall_time_ms: { min: 10, max: 400 },
+    memory_bytes: { min: 16 * MiB, max: 600 * MiB },
+    output_bytes: { min: 0, max: 8 },
+    processes: { min: 1, max: 11 },
+  });
+});
+
+t.test('an override is taken within its bound', async (t) => {
+  const limits = limitsFor('cpp', {
+    cpu_time_ms: 1_500,
+    wall_time_ms: 4_000,
+    memory_bytes: 64 * MiB,
+    output_bytes: 10,
+    processes: 3,
+  });
+  t.match(limits, {
+    cpu_ms: 1_500,
+    wall_ms: 4_000,
+    memory_bytes: 64 * MiB,
+    stdout_bytes: 10,
+    processes: 3,
+  });
+  t.equal(limits.stderr_bytes, DEFAULT_POLICY.run.stderr_bytes, 'and nothing else changes');
+});
+
+t.test('bounds that were narrowed later clamp what was accepted', async (t) => {
+  const policy = {
+    ...DEFAULT_POLICY,
+    bounds: { ...DEFAULT_BOUNDS, cpu_time_ms: { min: 100, max: 2_000 } },
+  };
+  t.equal(limitsFor('cpp', { cpu_time_ms: 9_000 }, policy).cpu_ms, 2_000);
+  t.equal(limitsFor('cpp', { cpu_time_ms: 1 }, policy).cpu_ms, 100);
+  t.equal(limitsFor('cpp', { cpu_time_ms: Number.NaN }, policy).cpu_ms, 5_000);
+});
+
+t.test('more CPU time brings the wall time to use it', async (t) => {
+  t.equal(limitsFor('cpp', { cpu_time_ms: 10_000 }).wall_ms, 20_000);
+  t.equal(limitsFor('cpp', { cpu_time_ms: 10_000, wall_time_ms: 11_000 }).wall_ms, 11_000);
+  t.equal(limitsFor('cpp', { cpu_time_ms: 1_000 }).wall_ms, 10_000);
+});
+
+t.test('a runtime is never given less than it starts with', async (t) => {
+  const tight = limitsFor('java', { memory_bytes: 16 * MiB, processes: 1 });
+  t.equal(tight.memory_bytes, 96 * MiB);
+  t.equal(tight.processes, 40);
+  t.equal(limitsFor('cpp', { memory_bytes: 16 * MiB, processes: 1 }).processes, 1);
+});

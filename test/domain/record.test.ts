@@ -1,0 +1,184 @@
+import t from 'tap';
+import { type ResultRow, renderResult } from '../../src/domain/record.ts';
+
+const completed: ResultRow = {
+  id: '01970000-0000-7000-8000-00000000000a',
+  account_id: '01970000-0000-7000-8000-0000000000ac',
+  status: 'completed',
+  language: 'cpp',
+  verdict: 'SIG',
+  exit_code: 139,
+  signal: 'SIGSEGV',
+  stdout: Buffer.from('ü€😀\n'),
+  stderr: Buffer.from(''),
+  stdout_truncated: false,
+  stderr_truncated: true,
+  cpu_time_us: 12_345,
+  wall_time_us: 1_000_001,
+  memory_peak_bytes: 1_234_567,
+  compile: {
+    cpu_time_us: 300_000,
+    wall_time_us: 400_001,
+    memory_peak_bytes: 99,
+    exit_code: 0,
+    cached: true,
+  },
+  created_at: new Date('2026-01-02T03:04:05.006Z'),
+  started_at: new Date('2026-01-02T03:04:06.007Z'),
+  completed_at: new Date('2026-01-02T03:04:07.008Z'),
+  attempts: 2,
+};
+const FIELDS = [
+  'id',
+  'status',
+  'verdict',
+  'exit_code',
+  'signal',
+  'stdout',
+  'stderr',
+  'stdout_truncated',
+  'stderr_truncated',
+  'cpu_time',
+  'wall_time',
+  'memory_peak',
+  'compile',
+  'language',
+  'created_at',
+  'started_at',
+  'completed_at',
+  'attempts',
+];
+
+t.test('a completed submission: every field, in the units of the API', async (t) => {
+  t.same(renderResult(completed), {
+    id: completed.id,
+    status: 'completed',
+    verdict: 'SIG',
+    exit_code: 139,
+    signal: 'SIGSEGV',
+    stdout: 'ü€😀\n',
+    stderr: '',
+    stdout_truncated: false,
+    stderr_truncated: true,
+    cpu_time: 0.012345,
+    wall_time: 1.000001,
+    memory_peak: 1_234_567,
+    compile: { cpu_time: 0.3, wall_time: 0.400001, memory_peak: 99, exit_code: 0, cached: true },
+    language: 'cpp',
+    created_at: '2026-01-02T03:04:05.006Z',
+    started_at: '2026-01-02T03:04:06.007Z',
+    completed_at: '2026-01-02T03:04:07.008Z',
+    attempts: 2,
+  });
+});
+
+t.test(
+  'until it has ended: the same fields, and nothing of an attempt that was lost',
+  async (t) => {
+    for (const status of ['pending', 'running'] as const) {
+      const record = renderResult({ ...completed, status });
+      t.same(Object.keys(record), FIELDS, status);
+      const { id, language, created_at, started_at, attempts, ...rest } = record;
+      t.same(
+        { id, language, created_at, started_at, attempts },
+        {
+          id: completed.id,
+          language: 'cpp',
+          created_at: '2026-01-02T03:04:05.006Z',
+          started_at: '2026-01-02T03:04:06.007Z',
+          attempts: 2,
+        },
+      );
+      t.same(new Set(Object.values(rest)), new Set([status, null]));
+    }
+    t.equal(renderResult({ ...completed, status: 'pending', started_at: null }).started_at, null);
+  },
+);
+
+t.test('an error of the service: a verdict and nulls', async (t) => {
+  const nothing = {
+    exit_code: null,
+    signal: null,
+    stdout: null,
+    stderr: null,
+    cpu_time_us: null,
+    wall_time_us: null,
+    memory_peak_bytes: null,
+    compile: null,
+  };
+  const record = renderResult({ ...completed, status: 'error', verdict: 'IE', ...nothing });
+  t.match(record, {
+    status: 'error',
+    verdict: 'IE',
+    exit_code: null,
+    stdout: null,
+    cpu_time: null,
+    memory_peak: null,
+    compile: null,
+    completed_at: '2026-01-02T03:04:07.008Z',
+  });
+  t.same(Object.keys(record), FIELDS);
+});
+
+t.test('a compile whose costs cannot be told has nulls inside', async (t) => {
+  const compile = {
+    cpu_time_us: null,
+    wall_time_us: null,
+    memory_peak_bytes: null,
+    exit_code: null,
+    cached: false,
+  };
+  t.same(renderResult({ ...completed, compile }).compile, {
+    cpu_time: null,
+    wall_time: null,
+    memory_peak: null,
+    exit_code: null,
+    cached: false,
+  });
+});
+
+t.test('seconds keep each microsecond, in plain decimals', async (t) => {
+  const shown = (us: number) =>
+    JSON.stringify(renderResult({ ...completed, cpu_time_us: us }).cpu_time);
+  const cases: [number, string][] = [
+    [0, '0'],
+    [1, '0.000001'],
+    [10, '0.00001'],
+    [999_999, '0.999999'],
+    [1_000_000, '1'],
+    [10_000_001, '10.000001'],
+    [86_400_123_457, '86400.123457'],
+  ];
+  for (const [us, text] of cases) t.equal(shown(us), text);
+});
+
+t.test(
+  'what is not UTF-8 becomes U+FFFD, each maximal sequence one; NUL and a byte order mark stay',
+  async (t) => {
+    const shown = (bytes: number[]) =>
+      renderResult({ ...completed, stdout: Uint8Array.from(bytes) }).stdout;
+    const cases: [number[], string][] = [
+      [[0x61, 0xff, 0x62], 'a\ufffdb'],
+      [[0x80, 0x80], '\ufffd\ufffd'],
+      [[0xe2, 0x82], '\ufffd'],
+      [[0xf0, 0x9f, 0x98], '\ufffd'],
+      [[0xf0, 0x9f, 0x98, 0x80], '😀'],
+      [[0xed, 0xa0, 0x80], '\ufffd\ufffd\ufffd'],
+      [[0xc0, 0x80], '\ufffd\ufffd'],
+      [[0xf4, 0x90, 0x80, 0x80], '\ufffd\ufffd\ufffd\ufffd'],
+      [[0x00], '\u0000'],
+      [[0xef, 0xbb, 0xbf, 0x61], '\ufeffa'],
+      [[], ''],
+    ];
+    for (const [bytes, text] of cases)
+      t.equal(shown(bytes), text, Buffer.from(bytes).toString('hex'));
+  },
+);
+
+t.test('base64 is of the exact bytes, also of a view into a larger buffer', async (t) => {
+  const stdout = Uint8Array.from([9, 0x00, 0xff, 0x80, 9]).subarray(1, 4);
+  const record = renderResult({ ...completed, stdout, stderr: Buffer.from('') }, 'base64');
+  t.equal(record.stdout, 'AP+A');
+  t.equal(record.stderr, '');
+  t.equal(renderResult({ ...completed, status: 'error', stdout: null }, 'base64').stdout, null);
+});

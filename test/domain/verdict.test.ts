@@ -1,0 +1,241 @@
+import t from 'tap';
+import { limitsFor } from '../../src/domain/limits.ts';
+import type { BoxReport } from '../../src/domain/result.ts';
+import { type Case, exitCodeOf, judge, sameText, signalName } from '../../src/domain/verdict.ts';
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const limits = limitsFor('python');
+
+const report = (over: Partial<BoxReport> = {}): BoxReport => ({
+  exit_code: 0,
+  signal: null,
+  killed_for: null,
+  limit_at_us: null,
+  cpu_us: 1_000,
+  wall_us: 2_000,
+  memory_peak_bytes: 1_000_000,
+  oom_kills: 0,
+  processes_peak: 1,
+  pids_limit_hits: 0,
+  stdout: bytes('42\n'),
+  stderr: bytes(''),
+  stdout_seen_bytes: 3,
+  stderr_seen_bytes: 0,
+  ...over,
+});
+
+const subject = (run: Partial<BoxReport> | null, over: Partial<Case> = {}): Case => ({
+  compile: null,
+  run: run === null ? null : report(run),
+  limits,
+  expected_output: null,
+  compare: 'lenient',
+  out_of_memory_words: ['\nMemoryError'],
+  ...over,
+});
+
+const killed = { exit_code: null, signal: 9 };
+const cpu = limits.cpu_ms * 1_000;
+const wall = limits.wall_ms * 1_000;
+const room = limits.stdout_bytes;
+
+const rows: [string, Case, [string, number | null, string | null]][] = [
+  ['exits 0', subject({}), ['AC', 0, null]],
+  ['the right output', subject({}, { expected_output: bytes('42') }), ['AC', 0, null]],
+  ['another output', subject({}, { expected_output: bytes('43') }), ['WA', 0, null]],
+  ['no output expected', subject({}, { expected_output: bytes('') }), ['WA', 0, null]],
+  [
+    'the right output but for its end, exactly',
+    subject({}, { expected_output: bytes('42'), compare: 'exact' }),
+    ['WA', 0, null],
+  ],
+  [
+    'the right output, exactly',
+    subject({}, { expected_output: bytes('42\n'), compare: 'exact' }),
+    ['AC', 0, null],
+  ],
+  ['exits 3', subject({ exit_code: 3 }), ['RE', 3, null]],
+  ['exits 137 by itself', subject({ exit_code: 137 }), ['RE', 137, null]],
+  [
+    'wrong and failing',
+    subject({ exit_code: 1 }, { expected_output: bytes('43') }),
+    ['RE', 1, null],
+  ],
+  ['at the process limit', subject({ exit_code: 1, pids_limit_hits: 9 }), ['RE', 1, null]],
+  ['a segfault', subject({ exit_code: null, signal: 11 }), ['SIG', 139, 'SIGSEGV']],
+  ['seccomp', subject({ exit_code: null, signal: 31 }), ['SIG', 159, 'SIGSYS']],
+  ['kills itself', subject(killed), ['SIG', 137, 'SIGKILL']],
+  [
+    'output to the byte',
+    subject({ stdout: new Uint8Array(room), stdout_seen_bytes: room }),
+    ['AC', 0, null],
+  ],
+  ['output one byte over', subject({ stdout_seen_bytes: room + 1 }), ['OLE', 137, 'SIGKILL']],
+  [
+    'killed for output',
+    subject({ ...killed, killed_for: 'output', stdout_seen_bytes: room + 1 }),
+    ['OLE', 137, 'SIGKILL'],
+  ],
+  ['stderr over its limit', subject({ stderr_seen_bytes: 10_000_000 }), ['AC', 0, null]],
+  ['the kernel killed for memory', subject({ ...killed, oom_kills: 1 }), ['MLE', 137, 'SIGKILL']],
+  ['a child killed for memory', subject({ exit_code: 0, oom_kills: 1 }), ['MLE', 0, null]],
+  [
+    'the runtime says so',
+    subject({ exit_code: 1, stderr: bytes('  x = 1\nMemoryError\n') }),
+    ['MLE', 1, null],
+  ],
+  [
+    'the runtime says so and aborts',
+    subject({ exit_code: null, signal: 6, stderr: bytes('\nMemoryError') }),
+    ['MLE', 134, 'SIGABRT'],
+  ],
+  ['says so and ends well', subject({ stderr: bytes('\nMemoryError') }), ['AC', 0, null]],
+  [
+    'memory and output at once',
+    subject({ ...killed, oom_kills: 1, stdout_seen_bytes: room + 1 }),
+    ['MLE', 137, 'SIGKILL'],
+  ],
+  ['CPU timer', subject({ ...killed, killed_for: 'cpu' }), ['TLE', 137, 'SIGKILL']],
+  ['wall timer', subject({ ...killed, killed_for: 'wall' }), ['TLE', 137, 'SIGKILL']],
+  ['exits as the timer fires', subject({ killed_for: 'wall' }), ['TLE', 137, 'SIGKILL']],
+  ['CPU to the microsecond', subject({ cpu_us: cpu }), ['AC', 0, null]],
+  ['CPU one microsecond over', subject({ cpu_us: cpu + 1 }), ['TLE', 137, 'SIGKILL']],
+  ['wall to the microsecond', subject({ wall_us: wall }), ['AC', 0, null]],
+  ['wall one microsecond over', subject({ wall_us: wall + 1 }), ['TLE', 137, 'SIGKILL']],
+  [
+    'time and memory at once',
+    subject({ ...killed, killed_for: 'cpu', oom_kills: 2 }),
+    ['TLE', 137, 'SIGKILL'],
+  ],
+  ['cancelled', subject({ ...killed, killed_for: 'cancelled' }), ['IE', null, null]],
+  ['the deadline passed', subject({ ...killed, killed_for: 'deadline' }), ['IE', null, null]],
+  ['no end known', subject({ exit_code: null }), ['IE', null, null]],
+  ['nothing ran', subject(null), ['IE', null, null]],
+  ['compiles and runs', subject({ exit_code: 2 }, { compile: report() }), ['RE', 2, null]],
+  ['refused', subject(null, { compile: report({ exit_code: 1 }) }), ['CE', null, null]],
+  [
+    'the compiler out of time',
+    subject(null, { compile: report({ ...killed, killed_for: 'cpu' }) }),
+    ['CE', null, null],
+  ],
+  [
+    'the compiler ends as its timer fires',
+    subject(null, { compile: report({ killed_for: 'wall' }) }),
+    ['CE', null, null],
+  ],
+  [
+    'the compiler out of memory',
+    subject(null, { compile: report({ ...killed, oom_kills: 1 }) }),
+    ['CE', null, null],
+  ],
+  [
+    'the compiler crashes',
+    subject(null, { compile: report({ exit_code: null, signal: 11 }) }),
+    ['CE', null, null],
+  ],
+  [
+    'the compile was cancelled',
+    subject(null, { compile: report({ ...killed, killed_for: 'cancelled' }) }),
+    ['IE', null, null],
+  ],
+];
+
+t.test('the first row that holds is the verdict', async (t) => {
+  for (const [name, given, [verdict, exit_code, signal]] of rows) {
+    t.strictSame(judge(given), { verdict, exit_code, signal }, name);
+  }
+});
+
+t.test('white space at the ends of lines and of the text is nothing', async (t) => {
+  const same: [string, string][] = [
+    ['', ''],
+    ['', '\n \t\n'],
+    ['a', 'a\n'],
+    ['a\nb', 'a  \nb\t\r\n\n\n'],
+    ['a\r\nb\r\n', 'a\nb'],
+    ['  a', '  a '],
+    ['a\n\nb', 'a \n \nb'],
+    ['a\n  b', 'a\t\n  b'],
+    ['\n\na', ' \n\t\na'],
+    ['a\0b', 'a\0b\v\f'],
+  ];
+  for (const [a, b] of same) {
+    t.ok(sameText(bytes(a), bytes(b)), JSON.stringify([a, b]));
+    t.ok(sameText(bytes(b), bytes(a)), JSON.stringify([b, a]));
+  }
+});
+
+t.test('all else is something', async (t) => {
+  const different: [string, string][] = [
+    ['', 'a'],
+    ['a', ' a'],
+    ['a b', 'a  b'],
+    ['a b', 'a\tb'],
+    ['a b', 'ab'],
+    ['a\nb', 'a\n\nb'],
+    ['a\nb', 'a\n b'],
+    ['a\nb', 'a b'],
+    ['a', '\na'],
+    ['a', 'a\0'],
+    ['aa', 'a'],
+    ['a\nb', 'a\nbc'],
+    ['é', 'e'],
+  ];
+  for (const [a, b] of different) {
+    t.notOk(sameText(bytes(a), bytes(b)), JSON.stringify([a, b]));
+    t.notOk(sameText(bytes(b), bytes(a)), JSON.stringify([b, a]));
+  }
+});
+
+t.test('bytes are compared, not characters', async (t) => {
+  t.notOk(sameText(Uint8Array.of(0xff), Uint8Array.of(0xfe)));
+  t.ok(sameText(Uint8Array.of(0xff, 0x20), Uint8Array.of(0xff)));
+});
+
+t.test('sameText agrees with its definition on 20,000 small texts', async (t) => {
+  const plain = (text: string) =>
+    text
+      .split('\n')
+      .map((line) => line.replace(/[ \t\v\f\r]+$/, ''))
+      .join('\n')
+      .replace(/\n+$/, '');
+  // A linear congruential generator: the same texts at every run.
+  let state = 42;
+  const next = (n: number) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return (state >>> 8) % n;
+  };
+  const text = () => Array.from({ length: next(7) }, () => 'ab \n\t\r'[next(6)]).join('');
+  let equal = 0;
+  for (let i = 0; i < 20_000; i++) {
+    const a = text();
+    const b = text();
+    const expected = plain(a) === plain(b);
+    if (expected) equal++;
+    if (sameText(bytes(a), bytes(b)) !== expected) t.fail(JSON.stringify([a, b]));
+  }
+  t.ok(equal > 500, `${equal} were equal`);
+});
+
+t.test('signals have names', async (t) => {
+  const names = {
+    1: 'SIGHUP',
+    6: 'SIGABRT',
+    9: 'SIGKILL',
+    11: 'SIGSEGV',
+    24: 'SIGXCPU',
+    31: 'SIGSYS',
+  };
+  for (const [n, name] of Object.entries(names)) t.equal(signalName(Number(n)), name);
+  t.equal(signalName(32), 'SIG32');
+  t.equal(signalName(34), 'SIGRTMIN');
+  t.equal(signalName(40), 'SIGRTMIN+6');
+  t.equal(signalName(64), 'SIGRTMIN+30');
+});
+
+t.test('the code of an end is what a shell would show', async (t) => {
+  t.equal(exitCodeOf(report({ exit_code: 7 })), 7);
+  t.equal(exitCodeOf(report({ exit_code: null, signal: 11 })), 139);
+  t.equal(exitCodeOf(report({ exit_code: null, signal: null, killed_for: 'wall' })), 137);
+  t.equal(exitCodeOf(report({ exit_code: null })), null);
+});

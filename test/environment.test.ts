@@ -1,0 +1,69 @@
+import t from 'tap';
+import { variables } from '../src/config/variables.ts';
+import { loadConfig } from '../src/config.ts';
+import { environmentFor, holdsForeign } from '../src/environment.ts';
+
+const everything = {
+  PATH: '/bin',
+  HOME: '/root',
+  AWS_SECRET_ACCESS_KEY: 'of somebody else',
+  DATABASE_URL: 'postgres://owner@h/db',
+  RUNLEDGER_WEB_DATABASE_URL: 'postgres://web@h/db',
+  RUNLEDGER_WORKER_DATABASE_URL: 'postgres://worker@h/db',
+  RUNLEDGER_AUDITOR_DATABASE_URL: 'postgres://auditor@h/db',
+  RUNLEDGER_WEBHOOK_KEYS: 'k',
+  RUNLEDGER_SEAL_KEY: 's',
+  RUNLEDGER_DIGEST_KEY: 'd',
+  RUNLEDGER_API_KEY: 'a',
+  RUNLEDGER_QUEUE_CAPACITY: '5',
+};
+
+t.test('a worker is given no key of ours, and no login but its own', async (t) => {
+  t.strictSame(environmentFor('worker', everything), {
+    PATH: '/bin',
+    HOME: '/root',
+    DATABASE_URL: 'postgres://worker@h/db',
+    RUNLEDGER_WORKER_DATABASE_URL: 'postgres://worker@h/db',
+    RUNLEDGER_QUEUE_CAPACITY: '5',
+  });
+});
+
+t.test('a secret that nobody listed is for neither part', async (t) => {
+  const listed =
+    /^(DATABASE_URL|RUNLEDGER_(WEB|WORKER)_DATABASE_URL|RUNLEDGER_(WEBHOOK_KEYS|DIGEST_KEY|SEAL_KEY))$/;
+  for (const { name, secret } of Object.values(variables)) {
+    if (!secret || listed.test(name)) continue;
+    t.notOk(environmentFor('web', { [name]: 'x' })[name], name);
+    t.notOk(environmentFor('worker', { [name]: 'x' })[name], name);
+  }
+});
+
+t.test('a worker of a deployment with TLS of its own has a valid environment', async (t) => {
+  const env = environmentFor('worker', {
+    DATABASE_URL: 'postgres://one@h/db',
+    RUNLEDGER_TLS: 'native',
+    RUNLEDGER_TLS_CERT_FILE: '/cert',
+    RUNLEDGER_TLS_KEY_FILE: '/key',
+  });
+  t.equal(loadConfig(env).tls, 'native');
+});
+
+t.test('web is given its keys, and no login but its own', async (t) => {
+  const web = environmentFor('web', everything);
+  t.match(web, { RUNLEDGER_WEBHOOK_KEYS: 'k', RUNLEDGER_SEAL_KEY: 's', RUNLEDGER_DIGEST_KEY: 'd' });
+  t.equal(web['DATABASE_URL'], 'postgres://web@h/db');
+  t.notOk(Object.values(web).some((value) => /worker@|auditor@|owner@|somebody/.test(value ?? '')));
+});
+
+t.test('where there is one login for all, it is kept', async (t) => {
+  const env = { DATABASE_URL: 'postgres://one@h/db' };
+  t.strictSame(environmentFor('worker', env), env);
+  t.equal(holdsForeign('worker', env), false);
+});
+
+t.test('what an environment holds too much of is seen', async (t) => {
+  t.equal(holdsForeign('worker', everything), true);
+  t.equal(holdsForeign('worker', environmentFor('worker', everything)), false);
+  t.equal(holdsForeign('web', environmentFor('web', everything)), false);
+  t.equal(holdsForeign('worker', { RUNLEDGER_SEAL_KEY: 's' }), true);
+});

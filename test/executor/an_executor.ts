@@ -1,0 +1,98 @@
+/** A real executor over a real launcher, for tests of what programs see and how they are judged. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { DEFAULT_POLICY, type Language } from '../../src/domain/limits.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../../src/domain/result.ts';
+import { openCompileCache } from '../../src/executor/compile_cache.ts';
+import { createExecutor, type ExecutorOptions } from '../../src/executor/execute.ts';
+import { profilesFor } from '../../src/executor/profiles.ts';
+import { openSandbox } from '../../src/executor/sandbox.ts';
+import { findToolchains } from '../../src/executor/toolchains.ts';
+
+const BUILD = join(import.meta.dirname, '../../build');
+
+type Options = Partial<Omit<ExecutorOptions, 'sandbox' | 'cache'>> & {
+  cache_bytes?: number;
+  /** kept, where it is given */
+  folder?: string;
+  slots?: number;
+};
+
+export type Run = Partial<Omit<ExecutionOrder, 'code' | 'stdin' | 'expected_output'>> & {
+  stdin?: string | Uint8Array;
+  expected_output?: string;
+  signal?: AbortSignal;
+};
+
+/** An outcome with its bytes as text, which is how a test wants to read them. */
+export type Outcome = Omit<ExecutionOutcome, 'stdout' | 'stderr'> & {
+  stdout: string;
+  stderr: string;
+  stdout_bytes: Uint8Array;
+};
+
+export async function anExecutor(t: Test, options: Options = {}) {
+  const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'runledger-executor-')));
+  const toolchains = options.toolchains ?? (await findToolchains());
+  const cache = await openCompileCache({ folder, max_bytes: options.cache_bytes ?? 2 ** 30 });
+  const sandbox = await openSandbox({
+    launcher: join(BUILD, 'launcher'),
+    ...(options.speed?.python_zygote && { zygote: join(BUILD, 'zygote.so') }),
+    slots: options.slots ?? 2,
+    stream_slots: 3,
+    profiles: await profilesFor(toolchains),
+    store_dir: cache.artefacts_folder,
+  });
+  const faults: string[] = [];
+  const executor = await createExecutor({
+    policy: DEFAULT_POLICY,
+    log: (message, error) => faults.push(`${message}: ${error.message}`),
+    ...options,
+    sandbox,
+    toolchains,
+    cache,
+  });
+  t.teardown(async () => {
+    await executor.close();
+    await sandbox.close();
+    if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
+  });
+  const run = async (language: Language, code: string | Uint8Array, more: Run = {}) => {
+    const { signal = new AbortController().signal, stdin, expected_output, ...order } = more;
+    const outcome = await executor.execute(
+      {
+        submission_id: 'test',
+        attempt: 1,
+        account_id: 'alice',
+        language,
+        code: Buffer.from(code as string),
+        stdin: Buffer.from((stdin ?? '') as string),
+        args: [],
+        expected_output: expected_output === undefined ? null : Buffer.from(expected_output),
+        compare: 'lenient',
+        limits: {},
+        ...order,
+      },
+      signal,
+    );
+    const { stdout, stderr } = outcome;
+    return {
+      ...outcome,
+      stdout: text(stdout),
+      stderr: text(stderr),
+      stdout_bytes: stdout,
+    } satisfies Outcome;
+  };
+  return { executor, sandbox, cache, toolchains, faults, run };
+}
+
+export const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+
+/** Everything that is made to go faster, off. */
+export const PLAIN = {
+  precompiled_headers: false,
+  resident_java_compilers: 0,
+  python_zygote: false,
+};

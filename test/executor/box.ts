@@ -1,0 +1,92 @@
+/** A sandbox on this machine, and requests for it; the launcher is the built one. */
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type BoxRequest,
+  openSandbox,
+  type Profile,
+  type RunReport,
+  type Sandbox,
+  type SandboxOptions,
+} from '../../src/executor/sandbox.ts';
+
+export const LAUNCHER =
+  process.env['RUNLEDGER_TEST_LAUNCHER'] ?? join(import.meta.dirname, '../../build/launcher');
+export const MiB = 1024 * 1024;
+
+const merged = (name: string) => existsSync(`/usr/${name}`);
+
+export const ROOT: Profile = {
+  mounts: [{ from: '/usr', to: '/usr' }],
+  copies: existsSync('/etc/ld.so.cache')
+    ? [{ from: '/etc/ld.so.cache', to: '/etc/ld.so.cache' }]
+    : [],
+  links: ['bin', 'lib', 'lib64', 'sbin']
+    .filter(merged)
+    .map((name) => ({ target: `usr/${name}`, at: `/${name}` })),
+};
+
+/** Under an emulator everything takes ten times as long, and more. */
+const SLOWNESS = process.env['RUNLEDGER_GUEST'] ? 10 : 1;
+
+export const LIMITS = {
+  cpu_ms: 5_000 * SLOWNESS,
+  wall_ms: 10_000 * SLOWNESS,
+  memory_bytes: 256 * MiB,
+  processes: 64,
+  stdout_bytes: MiB,
+  stderr_bytes: 64 * 1024,
+  disk_bytes: 64 * MiB,
+  inodes: 4_096,
+  files: 64,
+};
+
+type Parts = Partial<Omit<BoxRequest, 'limits' | 'stdin'>> & {
+  limits?: Partial<BoxRequest['limits']>;
+  stdin?: string | Uint8Array;
+};
+
+export function request(argv: string[], parts: Parts = {}): BoxRequest {
+  const { limits, stdin, ...rest } = parts;
+  return {
+    argv,
+    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' },
+    files: [],
+    profile: 'base',
+    ...rest,
+    stdin: Buffer.from(stdin ?? ''),
+    limits: { ...LIMITS, ...limits },
+  };
+}
+
+export const shell = (script: string, parts?: Parts) => request(['/bin/sh', '-c', script], parts);
+
+export function python(source: string, parts: Parts = {}): BoxRequest {
+  const files = [{ path: 'main.py', bytes: Buffer.from(source) }, ...(parts.files ?? [])];
+  return request(['/usr/bin/python3', '-I', '/box/main.py'], { ...parts, files });
+}
+
+export const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('utf8');
+export const said = (report: RunReport) => text(report.stdout).trim();
+
+/** A sandbox with a store of its own; both are gone when `close` has settled. */
+export async function withSandbox(
+  options: Partial<SandboxOptions> = {},
+): Promise<{ sandbox: Sandbox; store: string; close: () => Promise<void> }> {
+  const store = await mkdtemp(join(tmpdir(), 'runledger-store-'));
+  const sandbox = await openSandbox({
+    launcher: LAUNCHER,
+    slots: 2,
+    stream_slots: 1,
+    profiles: { base: ROOT },
+    store_dir: store,
+    ...options,
+  });
+  const close = async () => {
+    await sandbox.close();
+    await rm(store, { recursive: true, force: true });
+  };
+  return { sandbox, store, close };
+}

@@ -1,0 +1,252 @@
+import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import {
+  type CompileCache,
+  type CompileCacheOptions,
+  openCompileCache,
+} from '../../src/executor/compile_cache.ts';
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const source = (code: string, account_id = 'alice') => ({
+  account_id,
+  recipe: 'g++ 12 -O2',
+  code: bytes(code),
+});
+
+async function write(cache: CompileCache, artefact: string, size = 10): Promise<void> {
+  await mkdir(join(cache.artefacts_folder, artefact));
+  await writeFile(join(cache.artefacts_folder, artefact, 'main'), Buffer.alloc(size, 'x'));
+}
+
+async function compile(cache: CompileCache, code: string, account_id = 'alice', size = 10) {
+  const artefact = cache.newArtefact();
+  await write(cache, artefact, size);
+  const key = cache.keyOf(source(code, account_id));
+  return { key, held: cache.keep(key, account_id, { artefact, entry: 'Main', bytes: size }) };
+}
+
+/** What a cache still writes in the background is written before its folder goes. */
+const opened: CompileCache[] = [];
+
+async function open(options: CompileCacheOptions): Promise<CompileCache> {
+  const cache = await openCompileCache(options);
+  opened.push(cache);
+  return cache;
+}
+
+const test = (name: string, body: (t: Test) => Promise<void>) =>
+  t.test(name, async (t) => {
+    await body(t);
+    for (const cache of opened.splice(0)) await cache.settled();
+  });
+
+const artefactsOf = (cache: CompileCache) => readdir(cache.artefacts_folder);
+
+test('what was kept is found, and by nobody else', async (t) => {
+  const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
+  const { key, held } = await compile(cache, 'int main(){}');
+  t.match(cache.find(key), { artefact: held.artefact, entry: 'Main', bytes: 10 });
+  t.equal(cache.find(cache.keyOf(source('int main(){ }'))), null, 'another source');
+  t.equal(cache.find(cache.keyOf(source('int main(){}', 'bob'))), null, 'another account');
+  const otherRecipe = { ...source('int main(){}'), recipe: 'g++ 13 -O2' };
+  t.equal(cache.find(cache.keyOf(otherRecipe)), null, 'another compiler');
+});
+
+test('keys keep their parts apart', async (t) => {
+  const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
+  const a = cache.keyOf({ account_id: 'a', recipe: 'bc', code: bytes('d') });
+  const b = cache.keyOf({ account_id: 'ab', recipe: 'c', code: bytes('d') });
+  t.not(a, b);
+});
+
+test('names on disk tell nothing: no two folders name one source alike', async (t) => {
+  const one = await open({ folder: t.testdir({ a: {} }), max_bytes: 1000 });
+  const two = await open({ folder: join(t.testdirName, 'a'), max_bytes: 1000 });
+  t.not(one.keyOf(source('x')), two.keyOf(source('x')));
+  t.match(one.keyOf(source('x')), /^[0-9a-f]{64}$/);
+});
+
+test('it outlives its process', async (t) => {
+  const folder = t.testdir();
+  const first = await open({ folder, max_bytes: 1000 });
+  const { key, held } = await compile(first, 'x');
+  await first.settled();
+  const second = await open({ folder, max_bytes: 1000 });
+  t.match(second.find(key), { artefact: held.artefact, entry: 'Main', bytes: 10 });
+  t.strictSame(second.size, { entries: 1, bytes: 10 });
+});
+
+test('the least recently used goes first, and the bound holds', async (t) => {
+  const cache = await open({ folder: t.testdir(), max_bytes: 30 });
+  const a = await compile(cache, 'a');
+  const b = await compile(cache, 'b');
+  const c = await compile(cache, 'c');
+  for (const { held } of [a, b, c]) held.release();
+  cache.find(a.key)?.release();
+  const d = await compile(cache, 'd');
+  t.ok(cache.find(a.key), 'was used after b and c');
+  t.equal(cache.find(b.key), null);
+  t.ok(cache.find(d.key));
+  t.ok(cache.size.bytes <= 30);
+  await cache.settled();
+  t.equal((await artefactsOf(cache)).length, cache.size.entries);
+});
+
+test('the order of use outlives the process too', async (t) => {
+  const folder = t.testdir();
+  let now = Date.now();
+  const first = await open({ folder, max_bytes: 1000, now: () => now });
+  const a = await compile(first, 'a');
+  await first.settled();
+  now += 1_000;
+  const b = await compile(first, 'b');
+  await first.settled();
+  now += 1_000;
+  first.find(a.key);
+  await first.settled();
+  await utimes(join(folder, 'index', b.key), now / 1000 - 1, now / 1000 - 1);
+  const second = await open({ folder, max_bytes: 12, now: () => now });
+  t.equal(second.find(b.key), null);
+  t.ok(second.find(a.key), 'the one that was used last');
+});
+
+test('what is in use stays until it is released', async (t) => {
+  const cache = await open({ folder: t.testdir(), max_bytes: 15 });
+  const a = await compile(cache, 'a');
+  const again = cache.find(a.key);
+  await compile(cache, 'b');
+  await cache.settled();
+  t.equal(cache.find(a.key), null, 'no later run finds it');
+  t.ok((await artefactsOf(cache)).includes(a.held.artefact), 'but its files are there');
+  a.held.release();
+  a.held.release();
+  await cache.settled();
+  t.ok((await artefactsOf(cache)).includes(a.held.artefact), 'for the second holder');
+  again?.release();
+  await cache.settled();
+  t.notOk((await artefactsOf(cache)).includes(a.held.artefact));
+});
+
+test('a bound of nothing keeps nothing beyond the run', async (t) => {
+  const folder = t.testdir();
+  const cache = await open({ folder, max_bytes: 0 });
+  const { key, held } = await compile(cache, 'a');
+  t.equal(cache.find(key), null);
+  await cache.settled();
+  t.strictSame(await artefactsOf(cache), [held.artefact]);
+  held.release();
+  await cache.settled();
+  t.strictSame(await artefactsOf(cache), []);
+  t.strictSame(await readdir(join(folder, 'index')), []);
+});
+
+test('two that compile one source at once do not meet', async (t) => {
+  const folder = t.testdir();
+  const cache = await open({ folder, max_bytes: 1000 });
+  const [a, b] = await Promise.all([compile(cache, 'x'), compile(cache, 'x')]);
+  t.not(a.held.artefact, b.held.artefact);
+  t.strictSame(cache.size, { entries: 1, bytes: 10 });
+  await cache.settled();
+  t.equal((await artefactsOf(cache)).length, 2, 'both still run');
+  a.held.release();
+  b.held.release();
+  await cache.settled();
+  const kept = cache.find(a.key);
+  t.strictSame(await artefactsOf(cache), [kept?.artefact]);
+  const reopened = await open({ folder, max_bytes: 1000 });
+  t.equal(reopened.find(a.key)?.artefact, kept?.artefact, 'and on disk it is the same one');
+});
+
+test('two processes over one folder never break each other', async (t) => {
+  const folder = t.testdir();
+  const one = await open({ folder, max_bytes: 1000 });
+  const two = await open({ folder, max_bytes: 1000 });
+  t.equal(one.keyOf(source('x')), two.keyOf(source('x')), 'they name alike');
+  const a = await compile(one, 'x');
+  const b = await compile(two, 'x');
+  await Promise.all([one.settled(), two.settled()]);
+  const artefacts = await artefactsOf(one);
+  t.ok(artefacts.includes(a.held.artefact) && artefacts.includes(b.held.artefact));
+  const third = await open({ folder, max_bytes: 1000 });
+  t.ok(third.find(a.key));
+});
+
+test('a crash half-way leaves nothing that is believed, and nothing for long', async (t) => {
+  const folder = t.testdir();
+  const first = await open({ folder, max_bytes: 1000 });
+  const whole = await compile(first, 'whole');
+  const lost = await compile(first, 'lost');
+  await first.settled();
+  const index = join(folder, 'index');
+  // Its artefact is gone, an entry is half written, and an artefact has no entry.
+  const { rm } = await import('node:fs/promises');
+  await rm(join(first.artefacts_folder, lost.held.artefact), { recursive: true });
+  await writeFile(join(index, 'f'.repeat(64)), '{"artefact":"ab');
+  await write(first, 'orphan');
+
+  const soon = await open({ folder, max_bytes: 1000 });
+  t.ok(soon.find(whole.key));
+  t.equal(soon.find(lost.key), null);
+  t.strictSame(await readdir(index), [whole.key]);
+  t.ok((await artefactsOf(soon)).includes('orphan'), 'it may be on its way to an entry');
+
+  const inTwoHours = () => Date.now() + 2 * 60 * 60 * 1000;
+  const later = await open({ folder, max_bytes: 1000, now: inTwoHours });
+  t.strictSame(await artefactsOf(later), [whole.held.artefact]);
+});
+
+test('what was written before the machine last started is not trusted', async (t) => {
+  const folder = t.testdir();
+  const first = await open({ folder, max_bytes: 1000 });
+  const { key } = await compile(first, 'x');
+  await first.settled();
+  const file = join(folder, 'index', key);
+  const stored = JSON.parse(await readFile(file, 'utf8'));
+  await writeFile(file, JSON.stringify({ ...stored, boot: 'another' }));
+  const second = await open({ folder, max_bytes: 1000 });
+  t.equal(second.find(key), null);
+});
+
+test('what nobody ran for a week is gone', async (t) => {
+  const folder = t.testdir();
+  const first = await open({ folder, max_bytes: 1000 });
+  const { key } = await compile(first, 'x');
+  await first.settled();
+  const day = 24 * 60 * 60 * 1000;
+  const sixth = await open({
+    folder,
+    max_bytes: 1000,
+    now: () => Date.now() + 6 * day,
+  });
+  t.ok(sixth.find(key));
+  await sixth.settled();
+  const later = () => Date.now() + 14 * day;
+  const last = await open({ folder, max_bytes: 1000, now: later });
+  t.equal(last.find(key), null);
+});
+
+test('a purge leaves no copy: of one source, or of an account', async (t) => {
+  const folder = t.testdir();
+  const cache = await open({ folder, max_bytes: 1000 });
+  const a = await compile(cache, 'a');
+  const b = await compile(cache, 'b');
+  const other = await compile(cache, 'a', 'bob');
+  for (const { held } of [a, b, other]) held.release();
+  t.equal(cache.purge('alice', source('a')), 1);
+  t.equal(cache.find(a.key), null);
+  t.ok(cache.find(b.key));
+  t.equal(cache.purge('alice'), 1);
+  cache.find(b.key);
+  t.equal(cache.find(b.key), null);
+  t.ok(cache.find(other.key), 'of nobody else');
+  await cache.settled();
+  t.strictSame(await readdir(join(folder, 'index')), [other.key]);
+});
+
+test('an artefact that cannot be used is forgotten', async (t) => {
+  const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
+  const { key } = await compile(cache, 'x');
+  cache.forget(key);
+  t.equal(cache.find(key), null);
+});

@@ -1,0 +1,30 @@
+/** What runs on this machine, as the tests of the launcher need to see it. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const read = (path: string) => {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+};
+
+export const pids = () =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+export const commandOf = (pid: number) => read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim();
+export const running = (command: string) => pids().filter((pid) => commandOf(pid) === command);
+export const isAlive = (pid: number) =>
+  !/^(|Z)$/.test(read(`/proc/${pid}/stat`).split(') ')[1]?.[0] ?? '');
+
+export function childrenOf(pid: number): number[] {
+  return read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
+}
+
+/** Looks again and again, since nobody is told when a process of others ends; false: not within `ms`. */
+export async function within(ms: number, holds: () => boolean): Promise<boolean> {
+  for (const end = Date.now() + ms; Date.now() < end; await sleep(5)) if (holds()) return true;
+  return holds();
+}

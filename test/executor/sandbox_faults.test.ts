@@ -1,0 +1,147 @@
+/** Whatever dies or stops, at whatever step: nothing is left running, and the next run is right. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import t from 'tap';
+import { type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
+import { shell, withSandbox } from './box.ts';
+import { childrenOf, isAlive, running, within } from './processes.ts';
+
+let last = 0;
+/** A duration that nobody else sleeps for: it finds the program among the machine's processes. */
+const mark = () => `7${process.pid}.${++last}`;
+
+async function runMarked(sandbox: Sandbox): Promise<{ word: string; end: Promise<unknown> }> {
+  const word = mark();
+  const end = sandbox
+    .run(shell(`sleep ${word} & setsid sleep ${word} & sleep ${word}`))
+    .catch((error: unknown) => error);
+  if (!(await within(5_000, () => running(`sleep ${word}`).length === 3)))
+    throw new Error('the program did not start');
+  return { word, end };
+}
+
+/** A run that meets a launcher on its way out is a fault, and is tried again, as the queue does. */
+async function runAgain(sandbox: Sandbox, script: string): Promise<unknown> {
+  for (let tries = 0; tries < 10; tries++) {
+    const how = await sandbox.run(shell(script)).catch((error: unknown) => error);
+    if (!(how instanceof SandboxFault)) return how;
+  }
+  return null;
+}
+
+const initsOf = (launcher: number) => childrenOf(launcher).flatMap(childrenOf);
+const victims: [string, (launcher: number) => number[]][] = [
+  ['the launcher', (launcher) => [launcher]],
+  ['every slot', (launcher) => childrenOf(launcher)],
+  ['every init', initsOf],
+  ['launcher and slots', (launcher) => [...childrenOf(launcher), launcher]],
+  [
+    'launcher, slots and inits',
+    (launcher) => [...initsOf(launcher), ...childrenOf(launcher), launcher],
+  ],
+];
+
+for (const [name, find] of victims) {
+  t.test(`kill -9 of ${name}`, async (t) => {
+    const { sandbox, close } = await withSandbox();
+    t.teardown(close);
+    const { word, end } = await runMarked(sandbox);
+    for (const pid of find(sandbox.isolation.pid)) process.kill(pid, 'SIGKILL');
+    t.ok(
+      await within(1_000, () => running(`sleep ${word}`).length === 0),
+      'no orphan after a second',
+    );
+    const how = await end;
+    t.match(how, SandboxFault, 'a fault, and no verdict');
+    for (let i = 0; i < 4; i++) t.match(await runAgain(sandbox, 'exit 9'), { exit_code: 9 });
+  });
+}
+
+t.test(
+  'kill -9 of a slot or the launcher at any moment of a run',
+  { timeout: 90_000 },
+  async (t) => {
+    const { sandbox, close } = await withSandbox();
+    t.teardown(close);
+    let faults = 0;
+    for (let i = 0; i < 40; i++) {
+      await runAgain(sandbox, 'true');
+      const word = mark();
+      const end = sandbox
+        .run(shell(`sleep ${word}`, { limits: { wall_ms: 100 } }))
+        .catch((error: unknown) => error);
+      // Spread over the first three milliseconds, in which all steps of a run lie.
+      for (const until = performance.now() + (i % 20) / 7; performance.now() < until; )
+        await new Promise(setImmediate);
+      const launcher = sandbox.isolation.pid;
+      const victim = i % 4 === 3 ? launcher : childrenOf(launcher)[i % 4];
+      if (victim !== undefined) process.kill(victim, 'SIGKILL');
+      const how = await end;
+      if (how instanceof SandboxFault) faults++;
+      else t.match(how, { killed_for: 'wall' });
+      if (!(await within(1_000, () => running(`sleep ${word}`).length === 0)))
+        t.fail(`an orphan after kill ${i}`);
+    }
+    t.ok(faults >= 10, `${faults} of 40 runs were hit`);
+    t.match(await runAgain(sandbox, 'exit 9'), { exit_code: 9 });
+  },
+);
+
+async function startWorker(
+  script: string,
+  deadline_ms: number,
+): Promise<{ worker: ChildProcess; launcher: number; line: () => Promise<string> }> {
+  const worker = spawn(
+    process.execPath,
+    [`${import.meta.dirname}/one_run_worker.ts`, script, `${deadline_ms}`],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  const lines = createInterface({ input: worker.stdout! })[Symbol.asyncIterator]();
+  const line = async () => (await lines.next()).value as string;
+  return { worker, launcher: Number(await line()), line };
+}
+
+t.test('kill -9 of the worker takes everything along', async (t) => {
+  const word = mark();
+  const { worker, launcher } = await startWorker(`sleep ${word} & sleep ${word}`, 0);
+  t.ok(await within(5_000, () => running(`sleep ${word}`).length === 2));
+  worker.kill('SIGKILL');
+  t.ok(
+    await within(1_000, () => running(`sleep ${word}`).length === 0 && !isAlive(launcher)),
+    'within a second',
+  );
+});
+
+t.test('a worker that is stopped cannot move its deadline: its runs end', async (t) => {
+  const word = mark();
+  const { worker, line } = await startWorker(`sleep ${word}`, 1_500);
+  t.ok(await within(5_000, () => running(`sleep ${word}`).length === 1));
+  worker.kill('SIGSTOP');
+  t.ok(await within(3_000, () => running(`sleep ${word}`).length === 0), 'while it is stopped');
+  worker.kill('SIGCONT');
+  t.equal(await line(), 'the deadline has passed');
+  await once(worker, 'exit');
+});
+
+t.test('what a dead launcher left is swept by the next', async (t) => {
+  const first = await withSandbox();
+  t.teardown(first.close);
+  const { word, end } = await runMarked(first.sandbox);
+  const { pid, groups } = first.sandbox.isolation;
+  process.kill(pid, 'SIGKILL');
+  t.match(await end, { kind: 'launcher_lost' });
+  t.match(await first.sandbox.run(shell('exit 8')), { exit_code: 8 });
+  t.equal(first.sandbox.isolation.groups, groups, 'it took over the groups, which were free');
+  t.equal(running(`sleep ${word}`).length, 0);
+});
+
+t.test('a launcher that cannot start says why', async (t) => {
+  const failure = (options: Parameters<typeof withSandbox>[0]) =>
+    withSandbox(options).catch((error: unknown) => error);
+  t.match(await failure({ launcher: '/no/such/launcher' }), { kind: 'launcher_lost' });
+  const profiles = { base: { mounts: [{ from: '/no/such/directory', to: '/usr' }] } };
+  t.match(await failure({ profiles }), { message: /mount \/no\/such\/directory: No such file/ });
+});

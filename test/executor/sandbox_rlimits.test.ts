@@ -1,0 +1,90 @@
+/** Runs without control groups and namespaces: less is held, it is said so, and the worker stays out of reach. */
+import { existsSync } from 'node:fs';
+import t from 'tap';
+import { MiB, python, request, said, shell, text, withSandbox } from './box.ts';
+import { running } from './processes.ts';
+
+const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
+t.teardown(close);
+
+t.test('it is never what was not asked for, and is marked', async (t) => {
+  t.match(sandbox.isolation, { kind: 'rlimits', degraded: true });
+});
+
+t.test('honest programs run', async (t) => {
+  const report = await sandbox.run(
+    python(
+      'import sys\nopen("made", "w").write("x")\nprint(input(), sys.argv[0].endswith("/box/main.py"))\nsys.exit(3)',
+      {
+        stdin: 'hello\n',
+      },
+    ),
+  );
+  t.equal(said(report), 'hello True');
+  t.match(report, { exit_code: 3, signal: null, killed_for: null });
+  const save = { key: 'made', paths: ['prog'], max_bytes: MiB, max_files: 2 };
+  const made = await sandbox.run(
+    shell('printf "#!/bin/sh\\necho ran\\n" > prog; chmod 755 prog', { save }),
+  );
+  t.match(made, { saved: { files: 1 } });
+  const ran = await sandbox.run(request(['/load/prog'], { load: [{ key: 'made', at: '/load' }] }));
+  t.equal(said(ran), 'ran');
+});
+
+t.test('the worker cannot be read or ended, nor the host', async (t) => {
+  const secret = 'RUNLEDGER_TEST_SECRET';
+  process.env[secret] = secret;
+  const tries = [
+    `/proc/${process.pid}/environ`,
+    `/proc/${process.ppid}/environ`,
+    '/etc/shadow',
+    '/etc/passwd',
+    import.meta.filename,
+  ];
+  const source = `
+import os, signal, socket
+for path in ${JSON.stringify(tries)}:
+    try: print(open(path, "rb").read())
+    except OSError as error: print("DENIED")
+for kind in (socket.AF_INET, socket.AF_UNIX):
+    try: print(socket.socket(kind))
+    except OSError as error: print("DENIED")
+try: os.kill(${process.pid}, signal.SIGKILL)
+except OSError: print("DENIED")`;
+  const report = await sandbox.run(python(source));
+  t.equal(text(report.stderr), '');
+  t.same(said(report).split('\n'), Array(tries.length + 3).fill('DENIED'));
+});
+
+t.test('limits of a process, and of the wall clock', async (t) => {
+  const run = (source: string, limits: object) => sandbox.run(python(source, { limits }));
+  const spin = await run('while True: pass', { cpu_ms: 500 });
+  t.match(spin, { signal: 9 });
+  t.ok(spin.cpu_us >= 500_000, `${spin.cpu_us}`);
+  t.match(await run('import time; time.sleep(60)', { wall_ms: 200 }), {
+    killed_for: 'wall',
+    signal: 9,
+  });
+  const eater = await run('x = bytearray(400 << 20)', { memory_bytes: 64 * MiB });
+  t.match(text(eater.stderr), /MemoryError/);
+  t.match(await run('open("f", "wb").write(b"x" * 9000000)', { disk_bytes: 4 * MiB }), {
+    exit_code: 1,
+  });
+});
+
+t.test('nothing of a run is left for the next', async (t) => {
+  const word = `79${process.pid}`;
+  await sandbox.run(
+    shell(`sleep ${word} & setsid sleep ${word} & echo x > mine; mkdir -p a/b; chmod 0 a`),
+  );
+  t.equal(running(`sleep ${word}`).length, 0);
+  t.equal(said(await sandbox.run(shell('ls -A'))), '');
+});
+
+t.test('its places go with it', async (t) => {
+  const other = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
+  const { groups } = other.sandbox.isolation;
+  await other.sandbox.run(shell('echo x > mine'));
+  await other.close();
+  t.notOk(existsSync(groups));
+});

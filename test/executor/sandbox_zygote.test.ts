@@ -1,0 +1,147 @@
+/** Runs that are forked from a warm interpreter: as confined, as limited and as measured as the plain ones. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { type RunReport, type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
+import { MiB, python, said, shell, text, withSandbox } from './box.ts';
+import { childrenOf, commandOf, running, within } from './processes.ts';
+
+const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
+t.teardown(close);
+
+type Parts = Parameters<typeof python>[1];
+const forked = (source: string, parts: Parts = {}, account = 'one') =>
+  python(source, { ...parts, zygote: { account } });
+
+const IS_WARM = 'import sys; print("decimal" in sys.modules)';
+
+/** Runs until a run was forked: the slot warms its interpreters in its pauses. */
+async function warm(box: Sandbox, account = 'one'): Promise<boolean> {
+  for (let tries = 0; tries < 200; tries++) {
+    if (said(await box.run(forked(IS_WARM, {}, account))) === 'True') return true;
+    await sleep(10);
+  }
+  return false;
+}
+
+t.test('a run is forked once an interpreter is warm, and shows nothing of it', async (t) => {
+  t.ok(await warm(sandbox));
+  const source = `
+import os, sys
+print(sys.argv, __name__, __file__, os.getpid(), os.getppid(), os.getcwd(), sorted(os.environ))
+print([line for line in open("/proc/self/status") if line.startswith(("Cap", "NoNewPrivs", "Seccomp:", "Groups", "Uid"))])
+print(open("/proc/self/cmdline").read(), open("/proc/self/environ").read().rstrip(chr(0)))
+print(sorted(os.listdir("/")), sorted(os.listdir("/proc/self/fd")), oct(os.umask(0)), input())
+print(open("/proc/self/oom_score_adj").read(), os.getsid(0), os.getpgid(0), os.getgroups())
+import resource
+print([resource.getrlimit(n) for n in range(16)])
+1 / 0`;
+  const [warmly, plain] = [
+    await sandbox.run(forked(source, { stdin: 'in\n' })),
+    await sandbox.run(python(source, { stdin: 'in\n' })),
+  ];
+  t.equal(text(warmly.stdout), text(plain.stdout));
+  t.equal(text(warmly.stderr), text(plain.stderr));
+  t.equal(warmly.exit_code, plain.exit_code);
+});
+
+t.test('the interpreter is in the memory of a forked run as of a plain one', async (t) => {
+  await warm(sandbox);
+  for (const source of ['print(1)', 'x = bytearray(20 << 20)']) {
+    const warmly = await sandbox.run(
+      forked(`${source}\nimport sys; print("decimal" in sys.modules)`),
+    );
+    const plain = await sandbox.run(python(source));
+    t.match(text(warmly.stdout), 'True', 'it was forked');
+    const apart = warmly.memory_peak_bytes - plain.memory_peak_bytes;
+    t.ok(Math.abs(apart) < 2 * MiB, `${warmly.memory_peak_bytes} and ${plain.memory_peak_bytes}`);
+    await warm(sandbox);
+  }
+});
+
+t.test('the limits hold', async (t) => {
+  await warm(sandbox);
+  const run = (source: string, limits: NonNullable<Parts>['limits'] = {}) =>
+    sandbox.run(forked(source, { limits }));
+  t.match(await run('while True: pass', { cpu_ms: 100 }), { killed_for: 'cpu' });
+  await warm(sandbox);
+  t.match(await run('import time; time.sleep(60)', { wall_ms: 100 }), { killed_for: 'wall' });
+  await warm(sandbox);
+  t.match(await run('print("x" * 100000)', { stdout_bytes: 1000 }), { killed_for: 'output' });
+  await warm(sandbox);
+  const eater = await run('x = bytearray(400 << 20)', { memory_bytes: 64 * MiB });
+  t.match(eater, { signal: 9, killed_for: null });
+  t.ok(eater.oom_kills >= 1);
+  t.ok(Math.abs(eater.memory_peak_bytes - 64 * MiB) < 4 * MiB, `${eater.memory_peak_bytes}`);
+  await warm(sandbox);
+  const forks = await run(
+    'import os\nn = 0\ntry:\n  while True:\n    if os.fork() == 0: os.read(0, 1) or os._exit(0)\n    n += 1\nexcept OSError as e: print(n, e.errno)',
+    { processes: 10 },
+  );
+  t.equal(said(forks), '9 11');
+  await warm(sandbox);
+  t.match(await run('open("f", "wb").write(b"x" * 9000000)', { disk_bytes: 4 * MiB }), {
+    exit_code: 1,
+  });
+});
+
+t.test('an account never gets the interpreter of another', async (t) => {
+  const seed = 'import sys; print(hash("x"), "decimal" in sys.modules)';
+  const seeds = new Map<string, string>();
+  for (const account of ['one', 'two', 'one', 'three']) {
+    t.ok(await warm(sandbox, account));
+    const [hash = '', warmth] = said(await sandbox.run(forked(seed, {}, account))).split(' ');
+    t.equal(warmth, 'True');
+    t.notOk(
+      [...seeds].some(([other, used]) => other !== account && used === hash),
+      'a seed of its own',
+    );
+    seeds.set(account, hash);
+  }
+});
+
+t.test('random numbers, files and processes of the run before are not there', async (t) => {
+  await warm(sandbox);
+  const source = `
+import os, random, subprocess
+open("/box/mine", "w"); open("/tmp/mine", "w"); open("/dev/shm/mine", "w")
+if os.fork() == 0:
+    os.setsid(); os.execv("/usr/bin/sleep", ["sleep", "4242"])
+print(random.random(), os.listdir("/box"), os.listdir("/tmp"), len([p for p in os.listdir("/proc") if p.isdigit()]))`;
+  const runs = [];
+  for (let i = 0; i < 3; i++) runs.push(said(await sandbox.run(forked(source))));
+  t.equal(new Set(runs.map((run) => run.split(' ')[0])).size, 3);
+  t.equal(new Set(runs.map((run) => run.split(' ').slice(1, 5).join(' '))).size, 1, `${runs[0]}`);
+  t.ok(await within(1_000, () => running('sleep 4242').length === 0));
+});
+
+t.test('whatever dies, the next run is right', async (t) => {
+  const zygotes = () =>
+    childrenOf(childrenOf(sandbox.isolation.pid)[0] ?? 0).filter((pid) =>
+      /python3/.test(commandOf(pid)),
+    );
+  t.ok(await warm(sandbox));
+  for (const pid of zygotes()) process.kill(pid, 'SIGKILL');
+  // It may have had the orders before it died: then that is a fault.
+  const how = await sandbox.run(forked('exit(5)')).catch((error: unknown) => error);
+  t.ok(how instanceof SandboxFault || (how as RunReport).exit_code === 5);
+  t.ok(await warm(sandbox), 'a new one is warmed');
+  const word = `77${process.pid}`;
+  const end = sandbox
+    .run(forked(`import os; os.execv("/usr/bin/sleep", ["sleep", "${word}"])`))
+    .catch((error: unknown) => error);
+  t.ok(await within(5_000, () => running(`sleep ${word}`).length === 1));
+  for (const pid of zygotes()) process.kill(pid, 'SIGKILL');
+  t.match(await end, SandboxFault, 'a fault, and no verdict');
+  t.ok(await within(1_000, () => running(`sleep ${word}`).length === 0));
+  t.match(await sandbox.run(forked('exit(6)')), { exit_code: 6 });
+});
+
+t.test('without an interpreter that can be warmed, runs are plain', async (t) => {
+  const other = await withSandbox({ slots: 1, stream_slots: 0, zygote: '/bin/true' });
+  t.teardown(other.close);
+  for (let i = 0; i < 5; i++) {
+    t.equal(said(await other.sandbox.run(forked(IS_WARM))), 'False');
+    await sleep(20);
+  }
+  t.match(await other.sandbox.run(shell('exit 3')), { exit_code: 3 });
+});

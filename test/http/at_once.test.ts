@@ -1,0 +1,81 @@
+/** What must be exact when many come at once, over two web processes on one database. */
+
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { setClockOf } from './contract/stage.ts';
+import { seeded, seedOfRun } from './support/random.ts';
+import { HELLO, startService, tellAccessChanged } from './support/service.ts';
+
+t.test('200 equal requests with one Idempotency-Key make one submission', async (t) => {
+  const service = await startService(t);
+  const key = await service.key();
+  const idempotency = randomUUID();
+  const headers = { 'idempotency-key': idempotency };
+  const replies = await Promise.all(
+    Array.from({ length: 200 }, () => service.submit(key, HELLO, { headers })),
+  );
+  t.same([...new Set(replies.map((reply) => reply.status))], [202]);
+  t.equal(new Set(replies.map((reply) => reply.json.id)).size, 1, 'all ids are equal');
+  const first = replies.filter((reply) => reply.headers['idempotency-replayed'] === undefined);
+  t.equal(first.length, 1, 'one of them was the first');
+  const [row] = await service.db`select
+    (select count(*)::integer from runledger.submissions) as submissions,
+    (select count(*)::integer from runledger.events where type = 'submission.accepted') as events,
+    (select count(*)::integer from runledger.idempotency) as keys`;
+  t.equal(row!['submissions'], 1);
+  t.equal(row!['keys'], 1);
+});
+
+t.test('of requests spread in any way exactly 60 pass in any 60 s', async (t) => {
+  const seed = seedOfRun();
+  t.comment(`SEED=${seed}`);
+  const { next: random } = seeded(seed);
+  const service = await startService(t);
+  const key = await service.key({ tier: 'beta' });
+  const passed: number[] = [];
+  let now = 0;
+  let refusedWithRoom = 0;
+  for (let burst = 0; burst < 60; burst += 1) {
+    // long and short pauses, so that windows begin and end in the middle of bursts
+    now += random() < 0.3 ? random() * 40 : random() * 3;
+    now = Math.round(now * 1000) / 1000;
+    await setClockOf(service.db, now);
+    // the clock jumped: what the processes remember of real seconds is of another time
+    await tellAccessChanged(service);
+    const size = 1 + Math.floor(random() * 12);
+    const replies = await Promise.all(
+      Array.from({ length: size }, () => service.call({ path: '/api/languages', key })),
+    );
+    const room = 60 - passed.filter((at) => at > now - 60).length;
+    const through = replies.filter((reply) => reply.status === 200).length;
+    for (let n = 0; n < through; n += 1) passed.push(now);
+    if (through !== Math.min(room, size)) refusedWithRoom += 1;
+  }
+  t.equal(refusedWithRoom, 0, 'every burst passed as far as there was room, and no further');
+  const most = Math.max(
+    ...passed.map((from) => passed.filter((at) => at >= from && at < from + 60).length),
+  );
+  t.ok(most <= 60, `at most ${most} passed in any 60 s`);
+  t.ok(passed.length > 200, `${passed.length} passed in ${now} s`);
+});
+
+t.test('500 submitters against a queue of 100: exactly 100 are accepted', async (t) => {
+  const service = await startService(t, { env: { RUNLEDGER_QUEUE_CAPACITY: '100' } });
+  const keys = await Promise.all(Array.from({ length: 5 }, () => service.key()));
+  const replies = await Promise.all(
+    Array.from({ length: 500 }, (_, n) => service.submit(keys[n % keys.length]!)),
+  );
+  const accepted = replies.filter((reply) => reply.status === 202);
+  const refused = replies.filter((reply) => reply.status === 503);
+  t.equal(accepted.length, 100);
+  t.equal(refused.length, 400);
+  t.ok(refused.every((reply) => reply.json.error === 'queue_full'));
+  t.ok(refused.every((reply) => /^[1-9]\d*$/.test(reply.headers['retry-after'] ?? '')));
+  await Promise.all(accepted.map((reply) => service.worker.finish(reply.json.id)));
+  const again = await Promise.all(keys.map((key) => service.submit(key)));
+  t.same(
+    again.map((reply) => reply.status),
+    [202, 202, 202, 202, 202],
+    'accepted again',
+  );
+});

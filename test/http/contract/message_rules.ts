@@ -1,0 +1,220 @@
+/** Rules of HTTP itself: addresses, methods, types, sizes, errors, and shapes that no client sends. */
+import { equal, match, ok } from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import { type Reply, wire } from '../support/call.ts';
+import { HELLO, type Service } from '../support/service.ts';
+import { keyOf, post, raw, statusesIn } from './asking.ts';
+import { chapter, type Rule } from './rule.ts';
+
+const { contract } = chapter('HTTP messages');
+const MIB = 1024 * 1024;
+
+async function sendTyped(service: Service, type: string | undefined, more = {}): Promise<Reply> {
+  const headers = { 'content-type': type, ...more };
+  return service.submit(await keyOf(service), HELLO, { headers });
+}
+
+export const messageRules: Rule[] = [
+  contract('a body over 2 MiB is a 413', async (s) => {
+    const service = await s.plain();
+    const body = JSON.stringify(HELLO);
+    const fits = body.padEnd(2 * MIB, ' ');
+    equal((await service.submit(await keyOf(service), fits as unknown as object)).status, 202);
+    const key = await keyOf(service);
+    const answer = await raw(s, post(key, `Content-Length: ${2 * MIB + 1}\r\n`));
+    match(answer, /^HTTP\/1\.1 413 [\s\S]*Connection: close[\s\S]*"payload_too_large"/);
+  }),
+  contract('a body over the cap is read no further, with a length or in chunks', async (s) => {
+    const service = await s.plain();
+    const key = await keyOf(service);
+    for (const how of ['Content-Length: 104857600', 'Transfer-Encoding: chunked']) {
+      const line = wire(service.webs[0]!.port);
+      line.send(post(key, `${how}\r\n`));
+      const part = Buffer.alloc(MIB, 'x');
+      const chunk = how.startsWith('T') ? Buffer.concat([SIZE_OF_MIB, part, END_OF_CHUNK]) : part;
+      let taken = 0;
+      while (taken < 100 && (await wasTaken(line.socket, chunk))) taken += 1;
+      match(await line.ended(), /HTTP\/1\.1 413[\s\S]*payload_too_large/);
+      // The kernels' buffers of both ends take some of it, too.
+      ok(taken < 30, `${taken} MiB were taken`);
+    }
+  }),
+  contract('headers that are too large are a 431', async (s) => {
+    const big = `GET /livez HTTP/1.1\r\nHost: x\r\nX-Big: ${'x'.repeat(20_000)}\r\n\r\n`;
+    const many = `GET /livez HTTP/1.1\r\nHost: x\r\n${'Aa: bb\r\n'.repeat(5000)}\r\n`;
+    for (const text of [big, many]) {
+      const answer = await raw(s, text);
+      match(
+        answer,
+        /^HTTP\/1\.1 431 [\s\S]*X-Request-Id: [0-9a-f-]{36}[\s\S]*"error":"header_too_large"/,
+      );
+    }
+  }),
+  contract('an address that is too long is a 431', async (s) => {
+    match(
+      await raw(s, `GET /${'x'.repeat(5000)} HTTP/1.1\r\nHost: x\r\n\r\n`),
+      /^HTTP\/1\.1 431 [\s\S]*header_too_large/,
+    );
+    match(
+      await raw(s, `GET /${'x'.repeat(50_000)} HTTP/1.1\r\nHost: x\r\n\r\n`),
+      /^HTTP\/1\.1 431 [\s\S]*header_too_large/,
+    );
+  }),
+  contract('HTTP/1.1 needs one Host', async (s) => {
+    match(await raw(s, 'GET /livez HTTP/1.1\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*"path":"host"/);
+    match(
+      await raw(s, 'GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'),
+      /^HTTP\/1\.1 400 [\s\S]*"path":"host"/,
+    );
+    match(await raw(s, 'GET /livez HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200/);
+  }),
+  contract('the absolute form of an address is taken', async (s) => {
+    match(
+      await raw(s, 'GET http://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
+      /^HTTP\/1\.1 200/,
+    );
+    match(
+      await raw(s, 'GET http://x/api/languages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
+      /^HTTP\/1\.1 401/,
+    );
+  }),
+  contract('what is no HTTP is a 400 in JSON, and the connection ends', async (s) => {
+    const shapes = [
+      'hello\r\n\r\n',
+      'GET\r\n\r\n',
+      'GET / HTTP/9.9\r\nHost: x\r\n\r\n',
+      'FOO / HTTP/1.1\r\nHost: x\r\n\r\n',
+      'GET / HTTP/1.1\r\nHost x\r\n\r\n',
+      'GET / HTTP/1.1\r\nHost: x\r\nA\x01: b\r\n\r\n',
+    ];
+    for (const shape of shapes)
+      match(await raw(s, shape), /^HTTP\/1\.1 400 [\s\S]*X-Request-Id: [\s\S]*"invalid_request"/);
+    match(await raw(s, Buffer.from('16030100a5010000a1', 'hex')), /^HTTP\/1\.1 400|^$/);
+  }),
+  contract(
+    'shapes that two servers read differently are refused, and nothing behind them is',
+    async (s) => {
+      const key = await keyOf(await s.plain());
+      const hidden = `GET /livez HTTP/1.1\r\nHost: x\r\n\r\n`;
+      const shapes = [
+        post(key, 'Content-Length: 5\r\nTransfer-Encoding: chunked\r\n', `0\r\n\r\n${hidden}`),
+        post(key, 'Content-Length: 5\r\nContent-Length: 6\r\n', `{"a":${hidden}`),
+        post(key, 'Content-Length: +5\r\n', `{"a":${hidden}`),
+        post(key, 'Content-Length: 5, 5\r\n', `{"a":${hidden}`),
+        post(key, 'Transfer-Encoding: chunked, identity\r\n', `0\r\n\r\n${hidden}`),
+        post(key, 'Transfer-Encoding: xchunked\r\n', `0\r\n\r\n${hidden}`),
+        post(key, 'Transfer-Encoding: chunked\r\n', `zz\r\n${hidden}`),
+        post(key, 'Transfer-Encoding : chunked\r\n', `0\r\n\r\n${hidden}`),
+        post(key, 'A: b\r\n Transfer-Encoding: chunked\r\n', `0\r\n\r\n${hidden}`),
+        post(key, 'Transfer-Encoding: chunked\r\n', `5;a="\r\n\x01`),
+      ];
+      for (const shape of shapes) {
+        const answer = await raw(s, shape);
+        const statuses = statusesIn(answer);
+        ok(statuses.length <= 1, `${JSON.stringify(shape)}: ${answer}`);
+        ok(
+          statuses.every((status) => status![0] === '4'),
+          answer,
+        );
+      }
+    },
+  ),
+  contract('pipelined requests are answered in order', async (s) => {
+    const key = await keyOf(await s.plain());
+    const body = JSON.stringify(HELLO);
+    const answer = await raw(
+      s,
+      [
+        `GET /api/languages HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\n`,
+        post(key, `Content-Length: ${body.length}\r\n`, body),
+        'GET /nope HTTP/1.1\r\nHost: x\r\n\r\n',
+        'GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+      ].join(''),
+    );
+    equal(statusesIn(answer).join(), '200,202,404,200');
+  }),
+  contract(
+    'rubbish behind a request that is held does not take the place of its answer',
+    async (s) => {
+      const service = await s.plain();
+      const key = await keyOf(service);
+      const { json } = await service.submit(key);
+      const line = wire(service.webs[0]!.port);
+      line.send(
+        `GET /api/result/${json.id}?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\nrubbish\r\n\r\n`,
+      );
+      await service.worker.finish(json.id);
+      const answer = await line.ended();
+      line.socket.destroy();
+      equal(statusesIn(answer).join(), '200');
+      match(answer, new RegExp(json.id));
+    },
+  ),
+  contract('a repeated Content-Type is a 400 that names it', async (s) => {
+    const service = await s.plain();
+    const reply = await sendTyped(service, 'application/json', {
+      'Content-Type ': undefined,
+    }).catch(() => null);
+    ok(reply === null || reply.status === 202);
+    const body = JSON.stringify(HELLO);
+    const key = await keyOf(service);
+    const twice = `Content-Type: text/plain\r\nConnection: close\r\nContent-Length: ${body.length}\r\n`;
+    match(await raw(s, post(key, twice, body)), /^HTTP\/1\.1 400 [\s\S]*"path":"content-type"/);
+  }),
+  contract(
+    'Expect: 100-continue is answered when the body is wanted, and not when it is refused',
+    async (s) => {
+      const service = await s.plain();
+      const key = await keyOf(service);
+      const body = JSON.stringify(HELLO);
+      const line = wire(service.webs[0]!.port);
+      line.send(
+        post(
+          key,
+          `Expect: 100-continue\r\nConnection: close\r\nContent-Length: ${body.length}\r\n`,
+        ),
+      );
+      await line.until(/^HTTP\/1\.1 100 Continue\r\n\r\n/);
+      line.send(body);
+      match(await line.ended(), /HTTP\/1\.1 202/);
+      const refused = await raw(
+        s,
+        post('nonsense', `Expect: 100-continue\r\nContent-Length: 10\r\n`),
+      );
+      equal(statusesIn(refused).join(), '401');
+      equal(
+        statusesIn(
+          await raw(
+            s,
+            'GET /livez HTTP/1.1\r\nHost: x\r\nExpect: wonders\r\nConnection: close\r\n\r\n',
+          ),
+        ).join(),
+        '200',
+      );
+    },
+  ),
+  contract('CONNECT and upgrades lead nowhere', async (s) => {
+    match(
+      await raw(s, 'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n'),
+      /^HTTP\/1\.1 405/,
+    );
+    match(
+      await raw(
+        s,
+        'GET /livez HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: websocket\r\n\r\n',
+      ),
+      /^HTTP\/1\.1 200/,
+    );
+  }),
+];
+
+const SIZE_OF_MIB = Buffer.from('100000\r\n');
+const END_OF_CHUNK = Buffer.from('\r\n');
+
+/** Did all of it go out before the other side had enough? */
+function wasTaken(socket: Socket, bytes: Buffer): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.once('close', () => resolve(false));
+    socket.write(bytes, (error) => resolve(error == null));
+  });
+}

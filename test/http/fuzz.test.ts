@@ -1,0 +1,293 @@
+/**
+ * 10,000 requests made from the OpenAPI document by a seed: valid ones, ones with a few changes, and
+ * bytes. Nothing but 4xx and 2xx comes back, each in a shape that the document says; what its schema
+ * refuses the server refuses too; and afterwards the process is as it was.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import t from 'tap';
+import { wire } from './support/call.ts';
+import { type Document, readDocument } from './support/document.ts';
+import { type Chance, seeded, seedOfRun } from './support/random.ts';
+import { type Service, startService } from './support/service.ts';
+
+const REQUESTS = 10_000;
+const AT_ONCE = 16;
+const RSS_GROWTH_MIB = 120;
+
+t.setTimeout(300_000);
+t.test('fuzzing from the OpenAPI document', { timeout: 300_000 }, async (t) => {
+  const seed = seedOfRun();
+  t.comment(`SEED=${seed}`);
+  const service = await startService(t, { env: { RUNLEDGER_QUEUE_CAPACITY: '100000' } });
+  const document = await readDocument(service.webs[0]!.origin);
+  const key = await service.key();
+  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
+  t.teardown(() => agent.destroy());
+  const fuzzer: Fuzzer = { service, document, key, agent, chance: seeded(seed) };
+
+  await many(fuzzer, 1_000);
+  const before = service.webs.map(({ process }) => holdings(process.pid!));
+  const tally = await many(fuzzer, REQUESTS);
+  agent.destroy();
+  t.comment(JSON.stringify(Object.fromEntries([...tally.statuses].sort())));
+
+  t.same(tally.odd.slice(0, 5), [], 'every answer is a 2xx or a 4xx of a shape that is said');
+  t.same(tally.loose.slice(0, 5), [], 'what the schema refuses is refused');
+  t.ok((tally.statuses.get('202') ?? 0) > 500, 'valid requests were among them');
+  t.ok((tally.statuses.get('400') ?? 0) > 500, 'and invalid ones');
+  for (const [n, web] of service.webs.entries()) {
+    t.equal(web.process.exitCode, null, 'the process lives');
+    const faults = web.written.filter((line) =>
+      /"level":"(error|fatal|warn)"|Unhandled|\bat \//.test(line),
+    );
+    t.same(faults.slice(0, 5), [], 'and has nothing to complain of');
+    await emptied(web.process.pid!, before[n]!.fds);
+    const after = holdings(web.process.pid!);
+    t.ok(after.fds <= before[n]!.fds, `descriptors: ${before[n]!.fds} before, ${after.fds} after`);
+    const grown = after.rss_mib - before[n]!.rss_mib;
+    t.ok(grown < RSS_GROWTH_MIB, `memory: ${grown.toFixed(0)} MiB more`);
+  }
+});
+
+type Fuzzer = { service: Service; document: Document; key: string; agent: Agent; chance: Chance };
+type Sent = { method: string; path: string; headers: Record<string, string>; body?: Buffer };
+type Tally = { statuses: Map<string, number>; odd: string[]; loose: string[] };
+
+function holdings(pid: number): { fds: number; rss_mib: number } {
+  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+  return { fds: readdirSync(`/proc/${pid}/fd`).length, rss_mib: (pages * 4096) / 2 ** 20 };
+}
+
+/** Connections end a moment after their last answer. */
+async function emptied(pid: number, fds: number): Promise<void> {
+  const until = performance.now() + 10_000;
+  while (holdings(pid).fds > fds && performance.now() < until) await new Promise(setImmediate);
+}
+
+async function many(fuzzer: Fuzzer, count: number): Promise<Tally> {
+  const tally: Tally = { statuses: new Map(), odd: [], loose: [] };
+  let left = count;
+  const lane = async () => {
+    while (left > 0) {
+      left -= 1;
+      // Made one after the other whatever the lanes do: a seed gives the same requests.
+      await tryOne(fuzzer, tally);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return tally;
+}
+
+async function tryOne(fuzzer: Fuzzer, tally: Tally): Promise<void> {
+  const { chance, service, document } = fuzzer;
+  if (chance.next() < 0.05) return rawBytes(fuzzer, tally);
+  const { sent, value } = makeRequest(fuzzer);
+  const web = chance.one(service.webs);
+  const reply = await send(web.port, fuzzer.agent, sent);
+  count(tally, String(reply.status));
+  const shown = `${sent.method} ${sent.path} ${sent.body?.toString('latin1').slice(0, 200)} -> ${reply.status} ${reply.text.slice(0, 200)}`;
+  const refused =
+    reply.status >= 400 && reply.status < 500 && document.check('Problem', parsed(reply.text));
+  if (!refused && !(reply.status >= 200 && reply.status < 300)) tally.odd.push(shown);
+  if (value !== undefined && reply.status === 202 && !document.check('SubmissionRequest', value)) {
+    tally.loose.push(shown);
+  }
+}
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+const count = ({ statuses }: Tally, status: string) =>
+  statuses.set(status, (statuses.get(status) ?? 0) + 1);
+
+function makeRequest({ chance, document, key }: Fuzzer): { sent: Sent; value?: unknown } {
+  const headers: Record<string, string> = { 'x-api-key': key };
+  if (chance.next() < 0.3) return { sent: { ...otherAddress(chance), headers } };
+  headers['content-type'] = 'application/json';
+  if (chance.next() < 0.1) Object.assign(headers, oddHeader(chance));
+  const examples = Object.values(
+    document.operation('post', '/api/submit').requestBody!.content['application/json'].examples,
+  );
+  const value = structuredClone(chance.one(examples).value) as Record<string, unknown>;
+  const changes = chance.below(4);
+  for (let n = 0; n < changes; n += 1) change(value, chance);
+  let body: Buffer = Buffer.from(JSON.stringify(value) ?? '');
+  const broken = chance.next() < 0.15;
+  if (broken) body = damage(body, chance);
+  const path = chance.next() < 0.9 ? '/api/submit' : `/api/submit?${oddQuery(chance)}`;
+  return {
+    sent: { method: 'POST', path, headers, body },
+    ...(!broken && { value: JSON.parse(body.toString()) }),
+  };
+}
+
+const ODD_VALUES = [
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  1e308,
+  2 ** 53,
+  '',
+  'x',
+  'é😀',
+  '\0',
+  '\ud800',
+  'x'.repeat(65_537),
+  [],
+  {},
+  [null],
+  { a: 1 },
+  'python',
+  'cpp',
+  'https://a.example/',
+  'https://127.0.0.1/',
+  ['a', 'b'],
+] as const;
+const NAMES = [
+  'language',
+  'code',
+  'stdin',
+  'stdin_base64',
+  'args',
+  'expected_output',
+  'compare',
+  'limits',
+  'webhook_url',
+  'webhook_secret',
+  '__proto__',
+  'constructor',
+  'x',
+];
+
+function change(value: Record<string, unknown>, chance: Chance): void {
+  const name = chance.one(NAMES);
+  if (chance.next() < 0.25) delete value[name];
+  else if (chance.next() < 0.2) {
+    value['limits'] = {
+      [chance.one(['cpu_time', 'memory', 'output', 'x'])]: chance.one(ODD_VALUES),
+    };
+  } else {
+    const odd = chance.one(ODD_VALUES);
+    Object.defineProperty(value, name, {
+      value: odd,
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    });
+  }
+}
+
+function damage(body: Buffer, chance: Chance): Buffer {
+  const at = chance.below(body.length + 1);
+  return chance.one([
+    () => body.subarray(0, at),
+    () =>
+      Buffer.concat([body.subarray(0, at), chance.bytes(1 + chance.below(8)), body.subarray(at)]),
+    () => Buffer.concat([body, body]),
+    () => chance.bytes(chance.below(200)),
+    () => Buffer.from('['.repeat(1 + chance.below(2000))),
+    () => Buffer.from(`{${'"code":"1",'.repeat(chance.below(50))}"language":"py"}`),
+  ])();
+}
+
+function otherAddress(chance: Chance): { method: string; path: string } {
+  const method = chance.one([
+    'GET',
+    'GET',
+    'GET',
+    'HEAD',
+    'POST',
+    'PUT',
+    'DELETE',
+    'OPTIONS',
+    'PATCH',
+  ]);
+  const odd = () => encodeURIComponent(chance.bytes(chance.below(20)).toString('latin1'));
+  const id = () => chance.one([crypto.randomUUID(), odd(), 'x', '%', '%zz', '..']);
+  const path = chance.one([
+    () => `/api/result/${id()}`,
+    () => `/api/result/${id()}?${oddQuery(chance)}`,
+    () => `/api/${odd()}`,
+    () => `/${odd()}`,
+    () => chance.one(['/', '/livez', '/readyz', '/openapi.json', '/api/languages', '/api/health']),
+  ])();
+  return { method, path };
+}
+
+function oddQuery(chance: Chance): string {
+  const name = chance.one(['wait', 'encoding', 'x', '', '%', 'wait%00', '__proto__']);
+  const value = chance.one(['false', '', 'base64', '%zz', '%00', 'a=b', '1']);
+  return chance.one([`${name}=${value}`, name, `${name}=${value}&${name}=${value}`, '&&', '=']);
+}
+
+function oddHeader(chance: Chance): Record<string, string> {
+  const printable = () =>
+    chance
+      .bytes(chance.below(40))
+      .toString('latin1')
+      .replace(/[^\x20-\x7e]/g, '');
+  return chance.one<() => Record<string, string>>([
+    () => ({ 'content-type': printable() }),
+    () => ({ 'idempotency-key': chance.one([crypto.randomUUID(), printable(), '""']) }),
+    () => ({ prefer: chance.one([printable(), 'wait=0', 'wait=-1']) }),
+    () => ({ traceparent: printable() }),
+    () => ({ 'content-encoding': printable() }),
+    () => ({ 'x-api-key': printable() }),
+    () => ({ 'x-request-id': printable() }),
+    () => ({ expect: printable() }),
+  ])();
+}
+
+function send(port: number, agent: Agent, { method, path, headers, body }: Sent) {
+  return new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const length = body === undefined ? {} : { 'content-length': body.length };
+    const options = {
+      host: '127.0.0.1',
+      port,
+      agent,
+      method,
+      path,
+      headers: { ...headers, ...length },
+    };
+    const req = request(options, (res) => {
+      const chunks: Buffer[] = [];
+      res.on('data', (chunk) => chunks.push(chunk));
+      res.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        // An answer without a body says by its status what one with a body would.
+        const bare = method === 'HEAD' && text === '';
+        resolve({ status: bare ? 200 : res.statusCode!, text });
+      });
+    });
+    req.on('error', (error: NodeJS.ErrnoException) => {
+      // Refused before all of the body was sent: the answer is lost with the connection, as with any server.
+      if (error.code === 'EPIPE' || error.code === 'ECONNRESET') resolve({ status: 200, text: '' });
+      else reject(error);
+    });
+    req.end(body);
+  });
+}
+
+/** No HTTP, or nearly: the connection ends, with a 400 or without. */
+async function rawBytes({ chance, service, key }: Fuzzer, tally: Tally): Promise<void> {
+  const line = wire(chance.one(service.webs).port);
+  const head = `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"a":1}   `;
+  const bytes =
+    chance.next() < 0.5 ? chance.bytes(1 + chance.below(400)) : damage(Buffer.from(head), chance);
+  line.socket.end(bytes);
+  const text = await line.ended();
+  line.socket.destroy();
+  const statuses = [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map((found) => found[1]!);
+  count(tally, `raw ${statuses[0] ?? 'closed'}`);
+  if (statuses.some((status) => status >= '500'))
+    tally.odd.push(`${bytes.toString('latin1')} -> ${text}`);
+}

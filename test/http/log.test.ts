@@ -1,0 +1,125 @@
+/** The log has one line for each request, and no secret in any form. */
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { call, wire } from './support/call.ts';
+import { cuttable } from './support/cuttable.ts';
+import { startService } from './support/service.ts';
+import { webProcess } from './support/web_process.ts';
+
+t.setTimeout(120_000);
+
+t.test('nothing that was sent as a secret, as code or as data is in the log', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const way = await cuttable(t, service.database.urls.web);
+  const web = await webProcess(t, service.database, {
+    RUNLEDGER_LOG_LEVEL: 'trace',
+    DATABASE_URL: way.url,
+  });
+  const secret = () => `zq${randomBytes(12).toString('hex')}`;
+  const used = {
+    key: await service.key(),
+    unknown_key: newSecret('rl'),
+    malformed_key: `rl_live_${secret()}`,
+    code: secret(),
+    stdin: secret(),
+    stdin_base64: secret(),
+    arg: secret(),
+    expected: secret(),
+    webhook_secret: secret(),
+    webhook_url: secret(),
+    stdout: secret(),
+    stderr: secret(),
+    in_path: secret(),
+    in_query: secret(),
+    in_header: secret(),
+    unknown_field: secret(),
+    broken_json: secret(),
+  };
+  const body = {
+    language: 'python',
+    code: `print("${used.code}")`,
+    stdin: used.stdin,
+    args: [used.arg],
+    expected_output: used.expected,
+    webhook_url: `https://hooks.example.com/${used.webhook_url}`,
+    webhook_secret: used.webhook_secret,
+  };
+  const base64 = Buffer.from(used.stdin_base64).toString('base64');
+  const { key } = used;
+  const ask = (asked: Parameters<typeof call>[1]) => call(web.origin, { key, ...asked });
+
+  const { json } = await ask({ path: '/api/submit', body });
+  await service.worker.finish(json.id, {
+    stdout: Buffer.from(used.stdout),
+    stderr: Buffer.from(used.stderr),
+  });
+  t.match((await ask({ path: `/api/result/${json.id}` })).json.stdout, used.stdout);
+  const { stdin: _, ...noStdin } = body;
+  t.equal(
+    (await ask({ path: '/api/submit', body: { ...noStdin, stdin_base64: base64 } })).status,
+    202,
+  );
+  await ask({ path: '/api/submit', body: { ...body, [used.unknown_field]: 1 } });
+  await ask({ path: '/api/submit', body: `{"code":"${used.broken_json}"` });
+  await ask({ path: '/api/submit', body, key: used.unknown_key });
+  await ask({ path: '/api/submit', body, key: used.malformed_key });
+  await ask({ path: `/${used.in_path}?key=${used.in_query}` });
+  await ask({ path: `/api/result/${used.in_path}?key=${used.in_query}` });
+  await ask({
+    path: '/api/submit',
+    body,
+    headers: { 'idempotency-key': used.in_header, traceparent: used.in_header },
+  });
+  const line = wire(web.port);
+  line.send(
+    `GET /${used.in_path}?k=${used.in_query} HTTP/1.1\r\nHost x\r\nX-API-Key: ${key}\r\n\r\n`,
+  );
+  await line.ended();
+  // our own fault, with what was sent in hand
+  await service.db.unsafe('alter function runledger.spend(bytea) rename to spend_away');
+  t.equal((await ask({ path: '/api/languages' })).status, 500);
+  await service.db.unsafe('alter function runledger.spend_away(bytea) rename to spend');
+  await way.cut();
+  t.equal((await ask({ path: '/api/submit', body })).status, 503);
+  await web.stop();
+
+  const log = web.written.join('\n');
+  t.ok(web.written.length > 12, `${web.written.length} lines`);
+  for (const [name, value] of Object.entries({ ...used, stdin_as_sent: base64 })) {
+    for (const form of [
+      value,
+      Buffer.from(value).toString('hex'),
+      Buffer.from(value).toString('base64'),
+    ]) {
+      t.notOk(log.includes(form), `${name} is not in the log`);
+    }
+  }
+  t.notOk(log.includes(Buffer.from(secretDigest(key)).toString('hex')), "nor the key's digest");
+});
+
+t.test('a line for each request: who, what, how long, how it ended', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const key = await service.key();
+  const web = service.webs[0]!;
+  const reply = await service.submit(key);
+  await service.call({ path: '/nope' });
+  await web.stop();
+  const lines = web.written
+    .map((text) => JSON.parse(text))
+    .filter((line) => line.msg === 'request');
+  t.equal(lines.length, 2, 'one line each');
+  const [submit, nope] = lines;
+  t.match(submit, {
+    level: 'info',
+    request_id: reply.headers['x-request-id'],
+    method: 'POST',
+    route: '/api/submit',
+    status: 202,
+    account_id: /^f[0-9a-f-]{35}$/,
+    key_id: /^f[0-9a-f-]{35}$/,
+    submission_id: reply.json.id,
+  });
+  t.type(submit.duration_ms, 'number');
+  t.match(nope, { status: 404, route: '(none)' });
+});

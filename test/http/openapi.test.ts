@@ -1,0 +1,119 @@
+/** The OpenAPI document is valid, has every address, and its examples are true. */
+import { Validator } from '@seriousme/openapi-schema-validator';
+import t from 'tap';
+import { routeTable } from '../../src/http/routes.ts';
+import { call, type Reply } from './support/call.ts';
+import { type Document, readDocument } from './support/document.ts';
+import { HELLO, startService } from './support/service.ts';
+
+t.test('the document', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const document = await readDocument(service.webs[0]!.origin);
+  const found = await new Validator().validate(structuredClone(document.json));
+  t.equal(found.valid, true, JSON.stringify(found.errors));
+  t.equal(document.json.openapi, '3.1.0');
+
+  const said = Object.entries(document.json.paths).flatMap(([path, operations]) =>
+    Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  const served = routeTable().map(({ method, path }) => `${method} ${path}`);
+  t.same(said.sort(), served.sort(), 'it has the addresses that are served, and no others');
+});
+
+t.test('its examples', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const { origin } = service.webs[0]!;
+  const document = await readDocument(origin);
+  const key = await service.key();
+  const submit = document.operation('post', '/api/submit');
+
+  t.test('of requests are answered as they say', async (t) => {
+    const examples = Object.entries(submit.requestBody!.content['application/json'].examples);
+    t.ok(examples.length >= 6);
+    for (const [name, example] of examples) {
+      const reply = await service.submit(key, example.value);
+      t.equal(String(reply.status), example['x-answer'], `${name}: ${reply.text}`);
+      agrees(t, document, submit, reply, name);
+      const valid = document.check('SubmissionRequest', example.value);
+      if (reply.status === 202) t.ok(valid, `${name} is valid`);
+    }
+  });
+
+  t.test('of parameters are taken', async (t) => {
+    const headers: Record<string, string> = {};
+    for (const parameter of submit.parameters ?? []) {
+      if (parameter.in === 'header') headers[parameter.name] = String(parameter.example);
+    }
+    const query = new URLSearchParams();
+    for (const parameter of submit.parameters ?? []) {
+      if (parameter.in === 'query') query.set(parameter.name, String(parameter.example));
+    }
+    const path = `/api/submit?${query}`;
+    const first = await service.submit(key, HELLO, { path, headers });
+    t.equal(first.status, 202);
+    const again = await service.submit(key, HELLO, { path, headers });
+    t.equal(again.headers['idempotency-replayed'], 'true');
+    agrees(t, document, submit, again, 'replayed');
+  });
+
+  t.test('of answers have the shape that they stand under', async (t) => {
+    for (const [path, operations] of Object.entries(document.json.paths)) {
+      for (const operation of Object.values(operations)) {
+        for (const [status, response] of Object.entries(operation.responses)) {
+          for (const [type, { schema, examples }] of Object.entries(response.content ?? {})) {
+            if (type !== 'application/json') continue;
+            for (const [name, { value }] of Object.entries(examples ?? {})) {
+              t.ok(document.checkSchema(schema, value), `${path} ${status} ${name}`);
+            }
+          }
+        }
+      }
+    }
+  });
+
+  t.test('every address answers in a shape that is said', async (t) => {
+    const { json } = await service.submit(key);
+    await service.worker.finish(json.id);
+    for (const { method, path } of routeTable()) {
+      if (method !== 'GET') continue;
+      const operation = document.operation('get', path);
+      const url = path.replace('{id}', json.id);
+      const asked = path.startsWith('/api/') ? { path: url, key } : { path: url };
+      await service.worker.beat();
+      const reply = await call(origin, asked);
+      t.equal(reply.status, 200, path);
+      agrees(t, document, operation, reply, path);
+      if (path.startsWith('/api/')) {
+        agrees(t, document, operation, await call(origin, { path: url }), `${path} without a key`);
+      }
+    }
+  });
+});
+
+type Operation = ReturnType<Document['operation']>;
+
+/** The status is said, the body has its shape, and each header that is there is said too. */
+function agrees(
+  t: Tap.Test,
+  document: Document,
+  operation: Operation,
+  reply: Reply,
+  what: string,
+): void {
+  const response = operation.responses[String(reply.status)];
+  if (response === undefined) {
+    t.fail(`${what}: ${reply.status} is not said`);
+    return;
+  }
+  const said = Object.keys(response.headers ?? {}).map((name) => name.toLowerCase());
+  const own = ['location', 'retry-after', 'accept', 'allow', 'x-request-id', 'ratelimit'];
+  for (const name of Object.keys(reply.headers).filter((name) => own.includes(name))) {
+    t.ok(said.includes(name), `${what}: ${name} is said`);
+  }
+  const json = response.content?.['application/json'];
+  if (json) t.ok(document.checkSchema(json.schema, reply.json), `${what}: ${reply.text}`);
+}
+
+declare namespace Tap {
+  type Test = { ok(value: unknown, message: string): void; fail(message: string): void };
+}

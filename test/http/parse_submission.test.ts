@@ -1,0 +1,90 @@
+import t from 'tap';
+import { requestDigest, submissionParser } from '../../src/http/parse_submission.ts';
+import type { SubmissionRules } from '../../src/http/schemas.ts';
+
+const RULES: SubmissionRules = {
+  languages: ['python', 'cpp'],
+  bounds: {
+    cpu_time: { min: 0.01, max: 10 },
+    wall_time: { min: 0.01, max: 20 },
+    memory: { min: 1, max: 2 ** 30 },
+    output: { min: 0, max: 2 ** 20 },
+    processes: { min: 1, max: 64 },
+  },
+  forbidden: [],
+  refuseWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must begin with https://'),
+};
+const parse = submissionParser(RULES);
+const parseText = (text: string) => parse(Buffer.from(text));
+const parsed = (body: object) => parseText(JSON.stringify(body)).submission!;
+const KEY = Buffer.alloc(32, 1);
+const digest = (body: object, key = KEY) =>
+  Buffer.from(requestDigest(key, parsed(body))).toString('hex');
+
+t.test(
+  'a submission as it is handed on: canonical, bytes as bytes, times in milliseconds',
+  async (t) => {
+    t.same(parsed({ language: 'c++', code: 'é', limits: { cpu_time: 1.5, memory: 7 } }), {
+      language: 'cpp',
+      code: Buffer.from('é'),
+      stdin: Buffer.alloc(0),
+      args: [],
+      expected_output: null,
+      compare: 'lenient',
+      limits: { cpu_time_ms: 1500, memory_bytes: 7 },
+      webhook: null,
+    });
+    const full = {
+      language: 'py',
+      code: '',
+      stdin_base64: 'AP8=',
+      expected_output: '',
+      compare: 'exact',
+    };
+    t.match(parsed(full), {
+      stdin: Buffer.from([0, 255]),
+      expected_output: Buffer.alloc(0),
+      compare: 'exact',
+    });
+  },
+);
+
+t.test('the digest is of what was asked, not of how it was written', async (t) => {
+  const base = { language: 'python', code: 'x', stdin: 'a' };
+  t.equal(digest(base), digest({ stdin: 'a', code: 'x', language: 'py' }));
+  t.equal(digest(base), digest({ language: 'py', code: 'x', stdin_base64: 'YQ==' }));
+  t.equal(digest(base), digest({ ...base, args: [], compare: 'lenient', limits: {} }));
+  const others = [
+    { ...base, language: 'cpp' },
+    { ...base, code: 'y' },
+    { ...base, stdin: 'b' },
+    { language: 'py', code: 'xa' },
+    { language: 'py', code: '', stdin: 'xa' },
+    { ...base, args: ['a'] },
+    { ...base, args: ['', 'a'] },
+    { ...base, expected_output: '' },
+    { ...base, compare: 'exact' },
+    { ...base, limits: { cpu_time: 1 } },
+    { ...base, limits: { wall_time: 1 } },
+    { ...base, webhook_url: 'https://a.example', webhook_secret: 's' },
+    { ...base, webhook_url: 'https://a.example', webhook_secret: 't' },
+  ];
+  t.equal(new Set([base, ...others].map((body) => digest(body))).size, others.length + 1);
+  t.not(digest(base), digest(base, Buffer.alloc(32, 2)), 'and it is keyed');
+  const limits = { cpu_time: 1, memory: 5 };
+  t.equal(digest({ ...base, limits }), digest({ ...base, limits: { memory: 5, cpu_time: 1 } }));
+});
+
+t.test('faults: once a field, and no more than a hundred', async (t) => {
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`x${n}`, 1]));
+  const { faults } = parseText(JSON.stringify({ ...many, language: 'py', code: '' }));
+  t.equal(faults!.length, 100);
+  t.ok(JSON.stringify(faults).length < 50_000);
+});
+
+t.test('what a deployment forbids is named, as a whole', async (t) => {
+  const narrow = submissionParser({ ...RULES, forbidden: ['args', 'limits'] });
+  const body = { language: 'py', code: '', args: ['a'], limits: { cpu_time: 99 } };
+  const { faults } = narrow(Buffer.from(JSON.stringify(body)));
+  t.same(faults!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
+});

@@ -1,0 +1,155 @@
+/** Requests over real sockets: in the usual way, and byte by byte. */
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import { request as tlsRequest } from 'node:https';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+export type Call = {
+  method?: string;
+  path: string;
+  key?: string | undefined;
+  headers?: OutgoingHttpHeaders;
+  /** an object is sent as JSON */
+  body?: object | string | Uint8Array;
+  /** gives the call up */
+  signal?: AbortSignal;
+};
+
+export type Reply = {
+  status: number;
+  headers: IncomingHttpHeaders;
+  rawHeaders: string[];
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: what it is, is what the tests ask
+  json: any;
+};
+
+export function call(origin: string, asked: Call): Promise<Reply> {
+  const { body } = asked;
+  const bytes =
+    body === undefined || typeof body === 'string' || body instanceof Uint8Array
+      ? body
+      : JSON.stringify(body);
+  const headers: OutgoingHttpHeaders = {
+    ...(bytes !== undefined && { 'content-type': 'application/json' }),
+    ...(bytes !== undefined && { 'content-length': Buffer.byteLength(bytes) }),
+    ...(asked.key !== undefined && { 'x-api-key': asked.key }),
+    ...asked.headers,
+  };
+  const method = asked.method ?? (body === undefined ? 'GET' : 'POST');
+  const { signal } = asked;
+  return new Promise((resolve, reject) => {
+    const send = origin.startsWith('https:') ? tlsRequest : request;
+    const url = new URL(origin);
+    const req = send(
+      {
+        hostname: url.hostname,
+        port: url.port,
+        path: asked.path,
+        method,
+        headers,
+        agent: false,
+        rejectUnauthorized: false,
+        ...(signal && { signal }),
+      },
+      (res) => {
+        const chunks: Buffer[] = [];
+        res.on('data', (chunk: Buffer) => chunks.push(chunk));
+        res.on('error', reject);
+        res.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          resolve({
+            status: res.statusCode!,
+            headers: res.headers,
+            rawHeaders: res.rawHeaders,
+            text,
+            json: parsed(text),
+          });
+        });
+      },
+    );
+    req.on('error', reject);
+    req.end(bytes);
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export type Wire = {
+  readonly socket: Socket;
+  send(text: string | Uint8Array): void;
+  /** all that was received, when it matches */
+  until(pattern: RegExp): Promise<string>;
+  /** all that was received, when the other side has ended */
+  ended(): Promise<string>;
+};
+
+/** So long a test waits for bytes before it fails. */
+const PATIENCE_MS = 20_000;
+
+/** A connection on which the test writes what it likes. */
+export function wire(port: number): Wire {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  let received = '';
+  let over = false;
+  const watchers = new Set<() => void>();
+  const look = () => {
+    for (const watcher of watchers) watcher();
+  };
+  socket.on('data', (chunk) => {
+    received += chunk.toString('latin1');
+    look();
+  });
+  socket.on('error', () => {});
+  for (const end of ['end', 'close'] as const) {
+    socket.on(end, () => {
+      over = true;
+      look();
+    });
+  }
+  const when = (ready: () => boolean, failed: () => boolean) =>
+    new Promise<string>((resolve, reject) => {
+      const impatient = setTimeout(() => fail('nothing more came after'), PATIENCE_MS);
+      const watcher = () => {
+        if (ready()) settle(() => resolve(received));
+        else if (failed()) fail('ended after');
+      };
+      const fail = (what: string) => settle(() => reject(new Error(`${what}: ${received}`)));
+      const settle = (how: () => void) => {
+        clearTimeout(impatient);
+        watchers.delete(watcher);
+        how();
+      };
+      watchers.add(watcher);
+      watcher();
+    });
+  return {
+    socket,
+    send: (text) => void socket.write(text),
+    until: (pattern) =>
+      when(
+        () => pattern.test(received),
+        () => over,
+      ),
+    ended: () =>
+      when(
+        () => over,
+        () => false,
+      ),
+  };
+}
+
+/** One on which nobody listens, just now. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,54 @@
+/** A way to the database that the test can cut and mend: a forwarder on a port of its own. */
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import type { Test } from './web_process.ts';
+
+export type Cuttable = {
+  readonly url: string;
+  /** New connections are refused, those that there are end. */
+  cut(): Promise<void>;
+  mend(): Promise<void>;
+};
+
+export async function cuttable(t: Test, url: string): Promise<Cuttable> {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  let server = await listen(0);
+  const { port } = server.address() as AddressInfo;
+  const here = new URL(url);
+  here.hostname = '127.0.0.1';
+  here.port = String(port);
+
+  function listen(at: number): Promise<Server> {
+    return new Promise((resolve) => {
+      const made = createServer((near) => {
+        const far = connect(Number(target.port), target.hostname);
+        for (const [one, other] of [
+          [near, far],
+          [far, near],
+        ] as const) {
+          sockets.add(one);
+          one.pipe(other);
+          one.on('error', () => {});
+          one.on('close', () => {
+            sockets.delete(one);
+            other.destroy();
+          });
+        }
+      });
+      made.listen(at, '127.0.0.1', () => resolve(made));
+    });
+  }
+  const cut = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      for (const socket of sockets) socket.destroy();
+    });
+  t.teardown(cut);
+  return {
+    url: here.href,
+    cut,
+    async mend() {
+      server = await listen(port);
+    },
+  };
+}

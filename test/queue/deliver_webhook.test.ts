@@ -1,0 +1,201 @@
+import t from 'tap';
+import { createDeliveries, replayDelivery } from '../../src/store/deliveries.ts';
+import { sealSecret } from '../../src/webhooks/seal.ts';
+import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
+import {
+  answers,
+  delivery,
+  jobsAre,
+  judgeTables,
+  openBench,
+  SECRET,
+  sealingKey,
+  until,
+  urlTo,
+  verify,
+} from './delivery_bench.ts';
+
+t.test('a result is told once, signed, with the trace, and the secret is gone', async (t) => {
+  const bench = await openBench(t);
+  await using receiver = await openReceiver();
+  const id = await bench.ended(urlTo(receiver.port));
+  t.match(await delivery(bench, id), { status: 'waiting', attempts: 0, has_secret: true });
+  const part = await bench.start();
+  const [got] = await receiver.received(1);
+  await jobsAre(bench, { due: 0, taken: 0 });
+  await part.stop();
+  t.match(verify(got!), {
+    type: 'submission.completed',
+    data: { id, status: 'completed', verdict: 'AC', stdout_truncated: true },
+  });
+  const { stdout } = verify(got!).data;
+  t.equal(stdout, `${'ü€😀'.repeat(7281)}ü€`, 'cut at 64 KiB, between two characters');
+  t.match(got!.headers, {
+    'webhook-id': id,
+    'content-type': 'application/json',
+    traceparent: /^00-0af7651916cd43dd8448eb211c80319c-/,
+  });
+  t.match(await delivery(bench, id), {
+    status: 'delivered',
+    attempts: 1,
+    failures: 1,
+    next_at: null,
+    has_secret: false,
+  });
+  const told = await bench.facts(id);
+  t.same(
+    told.map(({ type }) => type),
+    ['delivery.requested', 'delivery.attempted', 'delivery.ended'],
+  );
+  t.match(told[1]!.facts, {
+    attempt: 1,
+    outcome: 'delivered',
+    status: 204,
+    address: '127.0.0.1',
+    counts: true,
+    duration_ms: Number,
+  });
+  t.notMatch(
+    JSON.stringify(told),
+    new RegExp(`${SECRET}|${RECEIVER_NAME}`),
+    'no secret and no URL in the log',
+  );
+  t.equal(receiver.got.length, 1);
+  await judgeTables(t, bench);
+});
+
+t.test('what fails is tried again: the same id and bytes, a fresh signature', async (t) => {
+  const bench = await openBench(t);
+  await using receiver = await openReceiver(answers(500, 302));
+  const id = await bench.ended(urlTo(receiver.port));
+  const part = await bench.start();
+  const got = await receiver.received(3);
+  await part.stop();
+  t.equal(new Set(got.map(({ headers }) => headers['webhook-id'])).size, 1);
+  t.equal(new Set(got.map(({ body }) => body.toString('hex'))).size, 1);
+  for (const one of got) t.match(verify(one), { data: { id } });
+  t.match(await delivery(bench, id), {
+    status: 'delivered',
+    attempts: 3,
+    failures: 3,
+    has_secret: false,
+  });
+  const told = await bench.facts(id);
+  t.same(
+    told.filter(({ type }) => type === 'delivery.attempted').map(({ facts }) => facts['outcome']),
+    ['refused_status', 'redirect', 'delivered'],
+  );
+  await judgeTables(t, bench);
+});
+
+t.test('410 ends it at once; the end of the schedule ends it too', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '10ms' });
+  await using gone = await openReceiver(answers(410));
+  await using failing = await openReceiver(answers(500, 500, 500));
+  const ids = [
+    await bench.ended(urlTo(gone.port)),
+    await bench.ended(urlTo(failing.port)),
+  ] as const;
+  const part = await bench.start();
+  await Promise.all([gone.received(1), failing.received(2)]);
+  await part.stop();
+  t.match(await delivery(bench, ids[0]), { status: 'gone', attempts: 1, has_secret: false });
+  t.match(await delivery(bench, ids[1]), {
+    status: 'exhausted',
+    attempts: 2,
+    failures: 2,
+    has_secret: false,
+  });
+  t.match((await bench.facts(ids[1])).at(-1), {
+    type: 'delivery.ended',
+    facts: { outcome: 'exhausted' },
+  });
+  await judgeTables(t, bench);
+});
+
+t.test('a key that was taken out too early can be put back', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
+  await using receiver = await openReceiver();
+  const id = await bench.ended(urlTo(receiver.port));
+  const config = { ...bench.config, webhook_keys: [{ ...sealingKey, id: 'k2' }] };
+  const without = await bench.start({ config });
+  await until(bench, id, ({ attempts }) => attempts === 1);
+  await without.stop();
+  t.match((await bench.facts(id))[1], {
+    facts: { outcome: 'secret_unreadable', detail: 'key_missing k1', counts: true },
+  });
+  t.equal(receiver.connections(), 0);
+  t.equal(await replayDelivery(bench.db, id, null), 'replayed');
+  const part = await bench.start();
+  const [got] = await receiver.received(1);
+  await part.stop();
+  t.match(verify(got!), { data: { id } });
+  t.match(await delivery(bench, id), { status: 'delivered', attempts: 2 });
+});
+
+t.test('of two that made the same attempt one is told of', async (t) => {
+  const bench = await openBench(t);
+  const id = await bench.ended(urlTo(443));
+  const deliveries = createDeliveries(bench.db);
+  const facts = { outcome: 'timeout', status: null, detail: null, address: null };
+  const rest = { retry_after_ms: null, answer_bytes: 0, answer_cut: false, duration_ms: 1 };
+  const next = { retry_in_ms: 0, counts: true };
+  const told = { id, after_attempts: 0, facts: { ...facts, ...rest }, next, body: null };
+  t.equal(await deliveries.attempted(told), true);
+  t.equal(await deliveries.attempted(told), false);
+  t.equal(await deliveries.attempted({ ...told, after_attempts: 1, next: { end: 'gone' } }), true);
+  t.equal(await deliveries.attempted({ ...told, after_attempts: 2 }), false, 'it has ended');
+  t.match(await delivery(bench, id), { status: 'gone', attempts: 2 });
+});
+
+t.test('what has to be sent again is kept, whatever a later version would render', async (t) => {
+  const bench = await openBench(t);
+  await using receiver = await openReceiver(answers(500, 500));
+  const id = await bench.ended(urlTo(receiver.port));
+  const deliveries = createDeliveries(bench.db);
+  const opened = await deliveries.open(id);
+  t.equal(opened?.body, null);
+  const body = Buffer.from('{"type":"submission.completed","data":{"of":"another version"}}');
+  const facts = { outcome: 'timeout', status: null, detail: null, address: null };
+  const rest = { retry_after_ms: null, answer_bytes: 0, answer_cut: false, duration_ms: 1 };
+  const next = { retry_in_ms: 0, counts: true };
+  await deliveries.attempted({ id, after_attempts: 0, facts: { ...facts, ...rest }, next, body });
+  const part = await bench.start();
+  for (const got of await receiver.received(3)) t.same(got.body, body);
+  await part.stop();
+  const kept = (await bench.facts(id)).map((event) => event.facts['bytes']).filter(Boolean);
+  t.match(kept, [{ webhook_body: { size: body.length, sha256: /^[0-9a-f]{64}$/ } }], 'told once');
+  await judgeTables(t, bench);
+});
+
+t.test('a replay is due at once and begins the schedule anew', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
+  await using receiver = await openReceiver(answers(500, 500, 204));
+  const id = await bench.ended(urlTo(receiver.port));
+  const part = await bench.start();
+  await receiver.received(1);
+  await until(bench, id, (row) => row['attempts'] === 1);
+  t.equal(await replayDelivery(bench.db, id, null), 'replayed');
+  await receiver.received(2);
+  await until(bench, id, (row) => row['attempts'] === 2);
+  t.match(await delivery(bench, id), { status: 'waiting', failures: 1 });
+  t.equal(await replayDelivery(bench.db, id, null), 'replayed');
+  await until(bench, id, (row) => row['status'] === 'delivered');
+  t.equal(await replayDelivery(bench.db, id, null), 'secret_needed');
+  t.equal(
+    await replayDelivery(bench.db, id, sealSecret([sealingKey], id, 'another secret')),
+    'replayed',
+  );
+  const got = await receiver.received(4);
+  await part.stop();
+  t.match(verify(got[3]!, 'another secret'), { data: { id } });
+  t.same(got[3]!.body, got[0]!.body);
+  t.match(await delivery(bench, id), {
+    status: 'delivered',
+    attempts: 4,
+    failures: 1,
+    has_secret: false,
+  });
+  t.equal(await replayDelivery(bench.db, '01970000-0000-7000-8000-000000000000', null), 'unknown');
+  await judgeTables(t, bench);
+});

@@ -1,0 +1,18 @@
+/** Delivers webhooks as a process of its own, for tests that kill it. */
+import { loadConfig } from '../../src/config.ts';
+import { connect } from '../../src/db.ts';
+import { createLog } from '../../src/log.ts';
+import { createDelivering } from '../../src/queue/deliveries.ts';
+import { startWebJobs } from '../../src/queue/web_jobs.ts';
+
+const config = loadConfig();
+const log = createLog({ level: 'warn', part: 'web', to: 'stderr' });
+const db = connect(config.web_database_url!, { name: 'test web', max: 4 });
+const deliver = createDelivering({
+  config,
+  log,
+  db,
+  resolve: async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] }),
+  ca: JSON.parse(process.argv[2]!) as string[],
+});
+await startWebJobs({ config, log, deliver, seal: null });

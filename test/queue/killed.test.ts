@@ -1,0 +1,62 @@
+/** Worker processes that are killed, or that their submissions kill. */
+import t from 'tap';
+import { freshDatabase } from '../support/database.ts';
+import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
+
+t.setTimeout(120_000);
+
+t.test('what a killed worker ran, runs elsewhere', async (t) => {
+  const { urls, url } = await freshDatabase(t);
+  const fleet = await startFleet(t, { url, worker_url: urls.worker });
+  const first = await fleet.worker();
+  const id = await fleet.submit('sleep 4000');
+  await fleet.begun(id);
+  await fleet.worker();
+  await fleet.acquainted();
+  first.signal('SIGKILL');
+  const record = await fleet.ended(id);
+  t.match(record, { status: 'completed', verdict: 'AC', attempts: 2 });
+  t.match(await fleet.events(id), [
+    { type: 'submission.accepted' },
+    { type: 'execution.started' },
+    { type: 'execution.lost', facts: { reason: 'worker_died', counts: true } },
+    { type: 'execution.started' },
+    { type: 'submission.completed' },
+  ]);
+  t.same(overlaps(fleet.runs()), []);
+  await nothingIsLeft(t, fleet);
+});
+
+t.test('a submission that takes workers down three times ends in error', async (t) => {
+  const { url, urls } = await freshDatabase(t);
+  const fleet = await startFleet(t, { url, worker_url: urls.worker });
+  for (let n = 0; n < 4; n += 1) await fleet.worker();
+  await fleet.acquainted();
+  const id = await fleet.submit('die');
+  const record = await fleet.ended(id);
+  t.match(record, { status: 'error', verdict: 'IE', attempts: 3 });
+  const failed = (await fleet.events(id)).at(-1)?.facts;
+  t.match(failed, { evidence: { failed_for: 'deaths' } });
+  await nothingIsLeft(t, fleet);
+});
+
+t.test('after its first death a submission runs without neighbours', async (t) => {
+  const { url, urls } = await freshDatabase(t);
+  const fleet = await startFleet(t, { url, worker_url: urls.worker });
+  const first = await fleet.worker({ slots: 4 });
+  const suspects = [await fleet.submit('sleep 4000'), await fleet.submit('sleep 4000')];
+  for (const id of suspects) await fleet.begun(id);
+  await fleet.worker({ slots: 4 });
+  await fleet.acquainted();
+  first.signal('SIGKILL');
+  const others = [await fleet.submit('sleep 300'), await fleet.submit('sleep 300')];
+  for (const id of [...suspects, ...others]) t.equal((await fleet.ended(id)).verdict, 'AC');
+  const second = fleet.runs().filter((run) => suspects.includes(run.id) && run.attempt === 2);
+  for (const run of second.filter(({ event }) => event === 'begin')) {
+    const end = second.find(({ id, event }) => id === run.id && event === 'end');
+    const within = fleet
+      .runs()
+      .filter(({ id, at_ms }) => id !== run.id && at_ms > run.at_ms && at_ms < end!.at_ms);
+    t.same(within, [], 'no other run began or ended meanwhile');
+  }
+});

@@ -1,0 +1,319 @@
+/**
+ * How a dead pool is told from a live one, and what becomes of what it ran. Time is the SQL clock's, set by the test;
+ * death is a real one: the connection that holds the lock is ended.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import t from 'tap';
+import { secretDigest } from '../../src/access/secret.ts';
+import { connect, type Db } from '../../src/db.ts';
+import { uuidv7 } from '../../src/domain/ids.ts';
+import { createExecutions, type Executions } from '../../src/store/executions.ts';
+import { createKey } from '../../src/store/keys.ts';
+import { heartbeat, registerPool, sweep } from '../../src/store/pools.ts';
+import { createSubmissions } from '../../src/store/submissions.ts';
+import { freshDatabase } from '../support/database.ts';
+import { outcome, submission } from './given.ts';
+
+t.setTimeout(120_000);
+
+type World = {
+  url: string;
+  db: Db;
+  /** Sweeps on a connection of its own, as another process does. */
+  look: () => ReturnType<typeof sweep>;
+  at: (seconds: number) => Promise<unknown>;
+  submit: () => Promise<string>;
+  events: (id: string) => Promise<{ type: string; facts: Record<string, unknown> }[]>;
+  pool: () => Promise<Pool>;
+  job: (id: string) => Promise<{ id: string; locked_by: string | null; payload: object } | null>;
+};
+
+type Pool = {
+  id: string;
+  connection: Db;
+  executions: Executions;
+  start: (submission_id: string) => ReturnType<Executions['start']>;
+  die: () => Promise<void>;
+};
+
+async function world(t: { teardown(work: () => unknown): void }): Promise<World> {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 4 });
+  const sweeper = connect(url, { name: 'sweeper', max: 1 });
+  const open: Db[] = [db, sweeper];
+  t.teardown(() => Promise.all(open.map((one) => one.end({ timeout: 1 }))));
+  // The time that everything goes by: what is set, from a moment on that is now.
+  await db.unsafe(`
+    create table runledger.test_clock (at timestamptz not null);
+    insert into runledger.test_clock values (now());
+    create or replace function runledger.clock() returns timestamptz
+    language sql volatile as $$ select at from runledger.test_clock $$`);
+  const [{ began } = { began: new Date() }] = await db<{ began: Date }[]>`select now() as began`;
+  const at = (seconds: number) =>
+    db`update runledger.test_clock set at = ${began}::timestamptz + make_interval(secs => ${seconds}::double precision)`;
+  await at(0);
+  const digest = secretDigest(`rl_live_${randomUUID()}`);
+  await createKey(db, { account: 'a', tier: 'beta', prefix: 'rl', secret_digest: digest });
+  const submissions = createSubmissions(db, { queue_capacity: 100 });
+  const look = () => sweep(sweeper);
+  // The first look of a connection only begins to be a witness.
+  await look();
+
+  return {
+    url,
+    db,
+    look,
+    at,
+    async submit() {
+      const id = uuidv7(Date.now(), randomBytes(10));
+      const taken = await submissions.submit({
+        secret_digest: digest,
+        submission: submission(id),
+      });
+      if (taken.kind !== 'accepted') throw new Error(taken.kind);
+      return id;
+    },
+    events: (id) =>
+      db<{ type: string; facts: Record<string, unknown> }[]>`
+        select type, facts from runledger.events where stream = ${id} order by version`,
+    async job(id) {
+      const [job] = await db<{ id: string; locked_by: string | null; payload: object }[]>`
+        select id, locked_by, payload from graphile_worker._private_jobs where payload ->> 'id' = ${id}`;
+      return job ?? null;
+    },
+    async pool() {
+      const id = randomUUID();
+      const connection = connect(url, { name: 'pool', max: 1 });
+      open.push(connection);
+      await registerPool(connection, {
+        id,
+        kind: 'worker',
+        host: 'test',
+        slots: 2,
+        languages: ['python'],
+        isolation: {},
+        lock_key: randomBytes(8).readBigUInt64BE() >> 2n,
+      });
+      const executions = createExecutions(db, db, id);
+      return {
+        id,
+        connection,
+        executions,
+        async start(submission_id) {
+          const [job] = await db<{ id: string }[]>`
+            update graphile_worker._private_jobs set locked_by = ${`${id}/1`}, locked_at = now()
+            where payload ->> 'id' = ${submission_id} and locked_by is null returning id`;
+          return executions.start({ submission_id, job_id: job?.id ?? '0', priority: 0 });
+        },
+        async die() {
+          const [{ pid } = { pid: 0 }] = await connection<{ pid: number }[]>`
+            select pg_backend_pid() as pid`;
+          await connection.end({ timeout: 0 });
+          await gone(db, pid);
+        },
+      };
+    },
+  };
+}
+
+/** The server has let a session go, and with it its locks. */
+async function gone(db: Db, pid: number): Promise<void> {
+  for (;;) {
+    const rows = await db`select from pg_stat_activity where pid = ${pid}`;
+    if (rows.length === 0) return;
+  }
+}
+
+const types = (events: { type: string }[]) => events.map(({ type }) => type);
+
+t.test('a pool whose lock is free at two looks has died', async (t) => {
+  const { look, at, pool, submit, events, job } = await world(t);
+  const dead = await pool();
+  const id = await submit();
+  await at(0.1);
+  await heartbeat(dead.connection, dead.id);
+  t.equal((await dead.start(id))?.order.attempt, 1);
+  t.same(await look(), { pool: null, reason: null, executions: null, suspects: 0 }, 'it lives');
+
+  await dead.die();
+  t.same(await look(), { pool: null, reason: null, executions: null, suspects: 1 }, 'one look');
+  await at(0.2);
+  t.equal((await look()).suspects, 1, 'a second one too soon');
+  await at(0.35);
+  t.same(await look(), { pool: dead.id, reason: 'worker_died', executions: 1, suspects: 0 });
+  t.same(types(await events(id)), ['submission.accepted', 'execution.started', 'execution.lost']);
+  const lost = (await events(id))[2]?.facts;
+  t.match(lost, { reason: 'worker_died', counts: true, attempt: 1, pool: dead.id });
+  t.match(await job(id), { locked_by: null, payload: { id, alone: true } }, 'one job, run alone');
+  t.equal((await look()).pool, null, 'it is found once');
+});
+
+t.test('a heartbeat takes a lock back that its connection lost', async (t) => {
+  const { look, at, pool } = await world(t);
+  const alive = await pool();
+  await at(0.1);
+  await heartbeat(alive.connection, alive.id);
+  await alive.connection`select pg_advisory_unlock_all()`;
+  t.equal((await look()).suspects, 1);
+  await at(0.3);
+  t.equal(await heartbeat(alive.connection, alive.id), true);
+  await at(0.9);
+  t.same(await look(), { pool: null, reason: null, executions: null, suspects: 0 });
+});
+
+t.test('a pool that is silent for more than 5 s is retired, and it does not count', async (t) => {
+  const { look, at, pool, submit, events } = await world(t);
+  const silent = await pool();
+  const id = await submit();
+  await silent.start(id);
+  await at(5);
+  t.equal((await look()).pool, null, 'at 5 s it may still come back');
+  await at(5.01);
+  t.match(await look(), { pool: silent.id, reason: 'worker_silent', executions: 1 });
+  t.match((await events(id))[2], {
+    type: 'execution.lost',
+    facts: { reason: 'worker_silent', counts: false, evidence: { lock_held: true } },
+  });
+  t.equal(await heartbeat(silent.connection, silent.id), false, 'it hears that it was retired');
+});
+
+t.test('who looks for the first time has seen nothing yet', async (t) => {
+  const { at, pool, url } = await world(t);
+  const dead = await pool();
+  await heartbeat(dead.connection, dead.id);
+  await dead.die();
+  await at(60);
+  const late = connect(url, { name: 'late', max: 1 });
+  t.teardown(() => late.end({ timeout: 1 }));
+  const nothing = { pool: null, reason: null, executions: null, suspects: 0 };
+  t.same(await sweep(late), nothing, 'its first look');
+  await at(64);
+  t.same(await sweep(late), nothing, 'the server may have been away as long as it has been here');
+  await at(65.1);
+  t.match(await sweep(late), { pool: dead.id, reason: 'worker_silent' });
+});
+
+t.test('three deaths end a submission, with the evidence', async (t) => {
+  const { look, at, pool, submit, events, job, db } = await world(t);
+  const id = await submit();
+  const pools: string[] = [];
+  for (const n of [1, 2, 3]) {
+    await at(n * 10);
+    const dead = await pool();
+    pools.push(dead.id);
+    await at(n * 10 + 0.1);
+    await heartbeat(dead.connection, dead.id);
+    const started = await dead.start(id);
+    t.equal(started?.deaths, n - 1);
+    await dead.die();
+    await look();
+    await at(n * 10 + 1);
+    t.equal((await look()).reason, 'worker_died');
+  }
+  const log = await events(id);
+  t.same(types(log), [
+    'submission.accepted',
+    ...[1, 2, 3].flatMap(() => ['execution.started', 'execution.lost']),
+    'submission.failed',
+  ]);
+  const failed = log.at(-1)?.facts as { evidence: { failed_for: string; losses: object[] } };
+  t.equal(failed.evidence.failed_for, 'deaths');
+  t.match(
+    failed.evidence.losses,
+    pools.map((one, n) => ({ pool: one, attempt: n + 1, reason: 'worker_died' })),
+  );
+  t.equal(await job(id), null, 'no job is left');
+  const [row] =
+    await db`select status, verdict, deaths from runledger.submissions where id = ${id}`;
+  t.same(row, { status: 'error', verdict: 'IE', deaths: 3 });
+  const [usage] = await db`select dispatched, held from runledger.key_usage`;
+  t.same(usage, { dispatched: 0, held: 0 }, 'its place is free');
+});
+
+t.test('stops never end a submission, twenty silent workers do', async (t) => {
+  const { pool, submit, events } = await world(t);
+  const id = await submit();
+  const worker = await pool();
+  for (let n = 1; n <= 25; n += 1) {
+    await worker.start(id);
+    t.same(await worker.executions.release([id], 'shutdown'), [id]);
+  }
+  for (let n = 1; n <= 20; n += 1) {
+    t.equal((await worker.start(id))?.order.attempt, 25 + n);
+    await worker.executions.release([id], 'worker_silent');
+  }
+  t.match((await events(id)).at(-1), {
+    type: 'submission.failed',
+    facts: { evidence: { failed_for: 'silence' } },
+  });
+});
+
+t.test('a report that comes after the lease was lost is refused, on record', async (t) => {
+  const { look, at, pool, submit, events } = await world(t);
+  const late = await pool();
+  const id = await submit();
+  await late.start(id);
+  await at(6);
+  t.equal((await look()).pool, late.id);
+  const report = { submission_id: id, attempt: 1, outcome };
+  t.equal(await late.executions.complete(report), 'refused');
+
+  const second = await pool();
+  t.equal((await second.start(id))?.order.attempt, 2);
+  t.equal(await late.executions.complete(report), 'refused', 'while it runs elsewhere');
+  t.equal(await second.executions.complete({ ...report, attempt: 2 }), 'ended');
+  t.equal(await late.executions.complete(report), 'refused', 'after its end');
+  t.same(types(await events(id)), [
+    'submission.accepted',
+    'execution.started',
+    'execution.lost',
+    'execution.refused',
+    'execution.started',
+    'execution.refused',
+    'submission.completed',
+    'execution.refused',
+  ]);
+  await t.rejects(late.start(id), { code: 'RL410' }, 'and it starts nothing any more');
+});
+
+t.test('asked again because the answer was lost, start and complete answer the same', async (t) => {
+  const { pool, submit, events } = await world(t);
+  const worker = await pool();
+  const id = await submit();
+  const first = await worker.start(id);
+  const [{ job_id } = { job_id: '' }] = await worker.connection<{ job_id: string }[]>`
+    select job_id from runledger.leases where submission_id = ${id}`;
+  const again = await worker.executions.start({ submission_id: id, job_id, priority: 0 });
+  t.same(again, first);
+  const report = { submission_id: id, attempt: 1, outcome };
+  t.equal(await worker.executions.complete(report), 'ended');
+  t.equal(await worker.executions.complete(report), 'ended');
+  t.same(types(await events(id)), [
+    'submission.accepted',
+    'execution.started',
+    'submission.completed',
+  ]);
+});
+
+t.test('jobs that a pool took and did not start are free when it is retired', async (t) => {
+  const { look, at, pool, submit, job, db } = await world(t);
+  const silent = await pool();
+  const id = await submit();
+  const lock = () => db`
+    update graphile_worker._private_jobs set locked_by = ${`${silent.id}/2`}, locked_at = now()
+    where payload ->> 'id' = ${id}`;
+  await lock();
+  const before = await job(id);
+  await at(6);
+  t.match(await look(), { pool: silent.id, executions: 0 });
+  t.same(await job(id), { ...before, locked_by: null }, 'the same job, unlocked');
+
+  await lock();
+  await db`select runledger.free_orphaned_jobs()`;
+  t.same(await job(id), { ...before, locked_by: null }, 'also when it takes one after that');
+
+  await db`
+    update graphile_worker._private_jobs set attempts = max_attempts where payload ->> 'id' = ${id}`;
+  await db`select runledger.free_orphaned_jobs()`;
+  t.equal(await job(id), null, 'one that can never run again is gone');
+});

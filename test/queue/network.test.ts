@@ -1,0 +1,54 @@
+/** Workers on machines of their own: one is cut off, one is killed. */
+import t from 'tap';
+import { ownServer } from '../support/database.ts';
+import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
+import { admit, makeNetwork, noNetworks, ON_THE_NETWORK, urlFrom } from './network.ts';
+
+t.setTimeout(120_000);
+const skip = noNetworks() ?? false;
+
+t.test(
+  'a machine that is cut off loses what it runs before it begins elsewhere',
+  { skip },
+  async (t) => {
+    const server = await ownServer(t, ON_THE_NETWORK);
+    await admit(server);
+    const network = makeNetwork(t);
+    const url = urlFrom(network, server.urls.worker);
+    const fleet = await startFleet(t, { url: server.url });
+    const [a, b, c] = [network.machine(), network.machine(), network.machine()];
+
+    const cut_off = await fleet.worker({ within: a.within, url });
+    const ids = [await fleet.submit('sleep 8000'), await fleet.submit('sleep 8000')];
+    for (const id of ids) await fleet.begun(id);
+    const killed = await fleet.worker({ within: b.within, url });
+    await fleet.worker({ within: c.within, url });
+    await fleet.acquainted();
+
+    a.cut();
+    for (const id of ids) await fleet.begun(id, 2);
+    for (const id of ids) {
+      const end = fleet
+        .runs()
+        .find((run) => run.id === id && run.attempt === 1 && run.event !== 'begin');
+      t.equal(end?.event, 'killed', 'by the launcher: the worker heard of nothing');
+      t.match((await fleet.events(id))[2], { facts: { reason: 'worker_silent', counts: false } });
+    }
+    killed.signal('SIGKILL');
+    a.heal();
+    const more = await Promise.all(Array.from({ length: 20 }, () => fleet.submit('sleep 50')));
+    for (const id of [...ids, ...more]) t.equal((await fleet.ended(id)).verdict, 'AC');
+    t.same(overlaps(fleet.runs()), [], 'nothing ran twice at once');
+
+    // It is heard again, as another pool, and takes its share.
+    const [before] = await fleet.db`
+    select id from runledger.pools where end_reason = 'worker_silent'`;
+    t.ok(before);
+    cut_off.signal('SIGTERM');
+    t.same(await cut_off.exited, { code: 0, signal: null });
+    const [after] = await fleet.db`
+    select id from runledger.pools where end_reason = 'shutdown'`;
+    t.ok(after, 'it had registered anew');
+    await nothingIsLeft(t, fleet);
+  },
+);

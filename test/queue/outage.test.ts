@@ -1,0 +1,60 @@
+/** The database goes away under workers that run. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { connect } from '../../src/db.ts';
+import { ownServer } from '../support/database.ts';
+import { nothingIsLeft, startFleet } from './fleet.ts';
+
+const types = (events: { type: string }[]) => events.map(({ type }) => type);
+
+t.setTimeout(120_000);
+
+t.test('results outlast a restart of the database', async (t) => {
+  const server = await ownServer(t);
+  const fleet = await startFleet(t, { url: server.url, worker_url: server.urls.worker });
+  await fleet.worker();
+  await fleet.worker();
+  const ids: string[] = [];
+  for (const ms of [200, 400, 800, 1600]) ids.push(await fleet.submit(`sleep ${ms}`));
+  for (const id of ids) await fleet.begun(id);
+  await server.kill();
+  await wait(700); // runs end while there is nobody to tell
+  await server.start();
+  for (const id of ids) {
+    t.match(await fleet.ended(id), { verdict: 'AC', attempts: 1 });
+    t.same(types(await fleet.events(id)), [
+      'submission.accepted',
+      'execution.started',
+      'submission.completed',
+    ]);
+  }
+  const after = await fleet.submit('sleep 1');
+  t.match(await fleet.ended(after), { verdict: 'AC', attempts: 1 });
+  await nothingIsLeft(t, fleet);
+});
+
+t.test('connections are made anew once, and not for ever', async (t) => {
+  const server = await ownServer(t);
+  const fleet = await startFleet(t, { url: server.url, worker_url: server.urls.worker });
+  await fleet.worker();
+  const root = connect(server.superuser_url, { name: 'test', max: 1 });
+  t.teardown(() => root.end({ timeout: 1 }));
+  const since = async () => {
+    const [row] = await root<{ youngest_ms: number }[]>`
+      select min(extract(epoch from clock_timestamp() - backend_start) * 1000)::integer as youngest_ms
+      from pg_stat_activity where application_name like 'runledger pool %'`;
+    return row!.youngest_ms;
+  };
+  // The links themselves are well: only who proves that the pool lives has lost the database.
+  const [beating] = await root<{ pid: number }[]>`
+    select pid from pg_stat_activity where application_name like '% heartbeat'`;
+  process.kill(beating!.pid, 'SIGSTOP');
+  await wait(3300); // it gives up after two seconds, and is back on another connection
+  process.kill(beating!.pid, 'SIGCONT');
+  for (let n = 0; (await since()) > 3000 && n < 100; n += 1) await wait(50);
+  for (let n = 0; (await since()) < 5000 && n < 200; n += 1) await wait(50);
+  t.ok((await since()) >= 5000, 'none is younger than five seconds');
+  const id = await fleet.submit('sleep 1');
+  t.match(await fleet.ended(id), { verdict: 'AC', attempts: 1 });
+  await nothingIsLeft(t, fleet);
+});

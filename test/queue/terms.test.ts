@@ -1,0 +1,65 @@
+/** A busy worker is told to end fifty times, each time another: no job stays locked, and nothing runs again that was answered. */
+import t from 'tap';
+import { freshDatabase } from '../support/database.ts';
+import { type Fleet, nothingIsLeft, overlaps, startFleet, type WorkerProcess } from './fleet.ts';
+
+t.setTimeout(300_000);
+const STOPS = 50;
+
+t.test('fifty stops of a busy worker', async (t) => {
+  const { url, urls } = await freshDatabase(t);
+  const fleet = await startFleet(t, { url, worker_url: urls.worker });
+  const env = { RUNLEDGER_SHUTDOWN_GRACE: '150ms' };
+  const ids: string[] = [];
+  let feeding = true;
+  // Always so many under way: as fast as this machine is, and no backlog.
+  const feed = Promise.all(
+    Array.from({ length: 8 }, async (_, lane) => {
+      for (let n = lane; feeding; n += 1) {
+        // Some end within the grace, some do not.
+        const id = await fleet.submit(`sleep ${n % 10 === 0 ? 400 : 20 + (n % 7) * 10}`);
+        ids.push(id);
+        if ((await fleet.ended(id)).verdict !== 'AC') t.fail(`${id} was lost`);
+      }
+    }),
+  );
+  const left = { locked: 0, leases: 0, codes: 0 };
+  let next = fleet.worker({ env });
+  for (let n = 0; n < STOPS; n += 1) {
+    const worker = await next;
+    next = fleet.worker({ env });
+    while (!(await isBusy(fleet, worker))) await new Promise((wake) => setTimeout(wake, 5));
+    worker.signal('SIGTERM');
+    const { code } = await worker.exited;
+    const [row] = await fleet.db<{ locked: number; leases: number }[]>`
+      select (select count(*)::integer from graphile_worker.jobs where locked_by like ${`${worker.pool_id}/%`}) as locked,
+        (select count(*)::integer from runledger.leases where pool_id = ${worker.pool_id}) as leases`;
+    left.locked += row!.locked;
+    left.leases += row!.leases;
+    left.codes += code ?? 1;
+  }
+  t.same(left, { locked: 0, leases: 0, codes: 0 }, 'no job stayed locked, no lease, no complaint');
+  feeding = false;
+  await next;
+  await feed;
+  const [again] = await fleet.db`
+    select count(*)::integer as count from runledger.events e
+    where type = 'execution.started' and exists (select from runledger.events c
+      where c.stream = e.stream and c.type = 'submission.completed' and c.version < e.version)`;
+  t.equal(again?.['count'], 0, 'nothing ran again that was answered');
+  const reasons = await fleet.db`
+    select distinct facts ->> 'reason' as reason from runledger.events where type = 'execution.lost'`;
+  t.same(
+    [...reasons],
+    [{ reason: 'shutdown' }],
+    'what was lost was given back, and counts for nobody',
+  );
+  t.same(overlaps(fleet.runs()), []);
+  await nothingIsLeft(t, fleet);
+  t.comment(`${ids.length} submissions over ${STOPS} stops`);
+});
+
+async function isBusy({ db }: Fleet, { pool_id }: WorkerProcess): Promise<boolean> {
+  const rows = await db`select from runledger.leases where pool_id = ${pool_id} limit 1`;
+  return rows.length > 0;
+}

@@ -1,0 +1,72 @@
+/**
+ * A worker as a process of its own, for tests that kill, stop and cut it off. Its executor runs nothing: what a
+ * submission's code says is what it does, and every begin and end of a run goes to a file, with the machine's one
+ * monotonic clock, by a process beside it that stands for the launcher: it keeps the deadline, and dies with the worker.
+ *
+ *   sleep MS     runs so long
+ *   die          takes its worker down
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { loadConfig } from '../../src/config.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../../src/domain/result.ts';
+import { createLog } from '../../src/log.ts';
+import { startWorker } from '../../src/queue/worker.ts';
+import { outcome } from './given.ts';
+
+const [runs_file = '', slots = '4', deadline_kept = 'kept'] = process.argv.slice(2);
+const config = loadConfig();
+const log = createLog({ level: config.log_level, part: 'worker', to: 'stderr' });
+
+const stand_in = fileURLToPath(new URL('launcher_stand_in.ts', import.meta.url));
+const launcher = spawn(process.execPath, [stand_in, runs_file, deadline_kept], {
+  stdio: ['pipe', 'pipe', 'inherit'],
+});
+const say = (message: object) => launcher.stdin.write(`${JSON.stringify(message)}\n`);
+const ends = new Map<string, (ended: { killed: boolean }) => void>();
+createInterface({ input: launcher.stdout }).on('line', (line) => {
+  const { run, killed } = JSON.parse(line) as { run: string; killed: boolean };
+  ends.get(run)?.({ killed });
+  ends.delete(run);
+});
+
+async function execute(order: ExecutionOrder, signal: AbortSignal): Promise<ExecutionOutcome> {
+  const [what, ms] = Buffer.from(order.code).toString().split(' ');
+  if (what === 'die') process.kill(process.pid, 'SIGKILL');
+  const run = `${order.submission_id}#${order.attempt}`;
+  const { promise, resolve } = Promise.withResolvers<{ killed: boolean }>();
+  ends.set(run, resolve);
+  say({ run, ms: Number(ms ?? 0) });
+  signal.addEventListener('abort', () => say({ kill: run }), { once: true });
+  const { killed } = await promise;
+  if (killed) throw new Error('the run was killed');
+  return outcome;
+}
+
+const worker = await startWorker({
+  config,
+  log,
+  executor: {
+    languages: () => config.languages,
+    slots: Number(slots),
+    isolation: { kind: 'none', pid: process.pid },
+    execute,
+    extendDeadline: (ms) => say({ deadline_ms: ms }),
+    async close() {
+      launcher.stdin.end();
+      await once(launcher, 'exit');
+    },
+  },
+});
+process.send?.(worker.pool_id());
+process.on('SIGTERM', async () => {
+  await worker.stop();
+  process.exitCode = 0;
+  process.disconnect?.();
+});
+// Whoever watched is gone.
+process.on('disconnect', () => {
+  if (process.exitCode === undefined) process.exit(1);
+});

@@ -1,0 +1,116 @@
+/**
+ * What a case of the hostile suite is: data. A claim of the form "X cannot Y because Z", a program
+ * that tries, and an honest twin that does the permitted neighbour of the same deed: a box that
+ * refuses everything fails the twin, one that allows everything fails the case.
+ */
+import type { Language, RunLimits } from '../../src/domain/limits.ts';
+import type { BoxReport, Verdict } from '../../src/domain/result.ts';
+
+export type Topic = 'bombs' | 'endings' | 'files' | 'kernel' | 'network' | 'output';
+
+/** What a program may try to learn or reach, made anew for each suite by host.ts. */
+export type Host = {
+  /** files that every user of the host may read; their content is `secret` */
+  secret_files: string[];
+  secret: string;
+  hostname: string;
+  tcp: string[];
+  unix_sockets: string[];
+  /** words that would tell where on the host a box's files are */
+  host_words: string[];
+};
+
+export type Seen = {
+  report: BoxReport;
+  verdict: Verdict;
+  signal: string | null;
+  exit_code: number | null;
+  stdout: string;
+  stderr: string;
+  limits: RunLimits;
+};
+
+export type Expected = {
+  verdict: Verdict | readonly Verdict[];
+  /** what stdout and stderr together must match */
+  says?: RegExp;
+  exit_code?: number;
+  signal?: string;
+  killed_for?: BoxReport['killed_for'];
+  /** further evidence: what is wrong, or null */
+  evidence?: (seen: Seen) => string | null;
+};
+
+export type Side = {
+  program: string;
+  args?: readonly string[] | ((host: Host) => readonly string[]);
+  stdin?: Uint8Array;
+  limits?: Partial<RunLimits>;
+  expected: Expected;
+};
+
+export type Case = {
+  name: string;
+  topic: Topic;
+  claim: string;
+  because: string;
+  languages: readonly Language[];
+  /** runs in the same slot just before */
+  before?: Side;
+  /** runs in another slot at the same time, from before the hostile one begins */
+  beside?: Side;
+  hostile: Side;
+  honest: Side;
+  /** cannot hold, or cannot be asked, where there are neither namespaces nor groups (rlimits) */
+  needs_box?: boolean;
+};
+
+export const CPP: readonly Language[] = ['cpp'];
+export const BOTH: readonly Language[] = ['cpp', 'python'];
+export const ALL: readonly Language[] = ['cpp', 'python', 'java'];
+export const PYTHON: readonly Language[] = ['python'];
+export const JAVA: readonly Language[] = ['java'];
+
+type Options = Omit<Side, 'program' | 'expected'>;
+
+/** The program ends well and says that it was refused. */
+export function refused(program: string, options: Options = {}): Side {
+  return { program, ...options, expected: { verdict: 'AC', says: /^DENIED/m } };
+}
+
+/** The program ends well and says that the honest deed worked. */
+export function works(program: string, options: Options = {}): Side {
+  return { program, ...options, expected: { verdict: 'AC', says: /^OK/m } };
+}
+
+export function ends(
+  program: string,
+  verdict: Expected['verdict'],
+  options: Options & Omit<Expected, 'verdict'> = {},
+): Side {
+  const { says, exit_code, signal, killed_for, evidence, ...side } = options;
+  const expected: Expected = { verdict };
+  if (says !== undefined) expected.says = says;
+  if (exit_code !== undefined) expected.exit_code = exit_code;
+  if (signal !== undefined) expected.signal = signal;
+  if (killed_for !== undefined) expected.killed_for = killed_for;
+  if (evidence !== undefined) expected.evidence = evidence;
+  return { program, ...side, expected };
+}
+
+/** null where all that is expected was seen, else the first thing that was not. */
+export function fault(expected: Expected, seen: Seen): string | null {
+  const verdicts = Array.isArray(expected.verdict) ? expected.verdict : [expected.verdict];
+  const said = seen.stdout + seen.stderr;
+  const bad = said.match(/^(ESCAPED|FAILED).*$/m);
+  if (bad) return `the program says: ${bad[0]}`;
+  if (!verdicts.includes(seen.verdict)) return `verdict ${seen.verdict}, not ${verdicts.join('/')}`;
+  if (expected.says && !expected.says.test(said)) return `nothing says ${expected.says}`;
+  if (expected.exit_code !== undefined && expected.exit_code !== seen.exit_code)
+    return `exit code ${seen.exit_code}, not ${expected.exit_code}`;
+  if (expected.signal !== undefined && expected.signal !== seen.signal)
+    return `signal ${seen.signal}, not ${expected.signal}`;
+  if (expected.killed_for !== undefined && expected.killed_for !== seen.report.killed_for)
+    return `killed for ${seen.report.killed_for}, not ${expected.killed_for}`;
+  return expected.evidence?.(seen) ?? null;
+}

@@ -1,0 +1,152 @@
+/** Runs compile-time cases the whole way: executor, compiler's box, program's box, verdict. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_POLICY, type Language } from '../../src/domain/limits.ts';
+import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import { openCompileCache } from '../../src/executor/compile_cache.ts';
+import { createExecutor, type Executor } from '../../src/executor/execute.ts';
+import { profilesFor } from '../../src/executor/profiles.ts';
+import { openSandbox } from '../../src/executor/sandbox.ts';
+import { findToolchains } from '../../src/executor/toolchains.ts';
+import type { Host } from './case.ts';
+import type { CompileCase, CompileSide } from './cases/compile.ts';
+import { openHost } from './host.ts';
+import { LAUNCHER, SLOWNESS } from './suite.ts';
+
+export type CompileResult = {
+  test: CompileCase;
+  side: 'hostile' | 'honest';
+  fault: string | null;
+  outcome: ExecutionOutcome | null;
+  took_ms: number;
+};
+
+/** What makes compiling and starting faster; each can be left out. */
+export const SPEED_UPS = ['precompiled_headers', 'java_compiler', 'compile_cache', 'python_zygote'];
+
+type Bench = { executor: Executor; host: Host; languages: Language[]; close: () => Promise<void> };
+
+export async function openCompileBench(without: readonly string[] = []): Promise<Bench> {
+  const folder = await mkdtemp(join(tmpdir(), 'hostile-compile-'));
+  const toolchains = await findToolchains();
+  const cache = await openCompileCache({
+    folder,
+    max_bytes: without.includes('compile_cache') ? 0 : 2 ** 30,
+  });
+  const { host, close } = await openHost();
+  const sandbox = await openSandbox({
+    launcher: LAUNCHER,
+    slots: 2,
+    stream_slots: 2,
+    profiles: await profilesFor(toolchains),
+    store_dir: cache.artefacts_folder,
+  });
+  const { compile } = DEFAULT_POLICY;
+  const slow = {
+    ...compile,
+    cpu_ms: compile.cpu_ms * SLOWNESS,
+    wall_ms: compile.wall_ms * SLOWNESS,
+  };
+  const executor = await createExecutor({
+    sandbox,
+    toolchains,
+    cache,
+    policy: { ...DEFAULT_POLICY, compile: slow },
+    speed: {
+      precompiled_headers: !without.includes('precompiled_headers'),
+      python_zygote: !without.includes('python_zygote'),
+      ...(without.includes('java_compiler') && { resident_java_compilers: 0 }),
+    },
+  });
+  // From the first case on with everything that is made ahead.
+  await executor.prepared();
+  return {
+    executor,
+    host,
+    languages: executor.languages(),
+    close: async () => {
+      await executor.close();
+      await Promise.all([sandbox.close(), close()]);
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function runCompileCases(
+  cases: readonly CompileCase[],
+  each: (result: CompileResult) => void,
+  without: readonly string[] = [],
+): Promise<void> {
+  const bench = await openCompileBench(without);
+  const waiting = cases.filter(({ language }) => bench.languages.includes(language));
+  const worker = async () => {
+    for (let test = waiting.shift(); test; test = waiting.shift()) {
+      each(await runSide(bench, test, 'hostile'));
+      each(await runSide(bench, test, 'honest'));
+    }
+  };
+  try {
+    await Promise.all([worker(), worker()]);
+  } finally {
+    await bench.close();
+  }
+}
+
+async function runSide(
+  bench: Bench,
+  test: CompileCase,
+  name: 'hostile' | 'honest',
+): Promise<CompileResult> {
+  const side = test[name];
+  const begun = performance.now();
+  const code = typeof side.code === 'function' ? side.code(bench.host) : side.code;
+  try {
+    const outcome = await bench.executor.execute(
+      {
+        submission_id: 'hostile',
+        attempt: 1,
+        // Each an account of its own: what one compiler went through is not the next one's trouble.
+        account_id: `${test.name} ${name}`,
+        language: test.language,
+        code: Buffer.from(code),
+        stdin: new Uint8Array(),
+        args: [],
+        expected_output: null,
+        compare: 'lenient',
+        limits: SLOWNESS > 1 ? { cpu_time_ms: 15_000, wall_time_ms: 30_000 } : {},
+      },
+      new AbortController().signal,
+    );
+    return {
+      test,
+      side: name,
+      fault: faultOf(side, outcome, bench.host),
+      outcome,
+      took_ms: performance.now() - begun,
+    };
+  } catch (error) {
+    return {
+      test,
+      side: name,
+      fault: `no outcome: ${error}`,
+      outcome: null,
+      took_ms: performance.now() - begun,
+    };
+  }
+}
+
+function faultOf(side: CompileSide, outcome: ExecutionOutcome, host: Host): string | null {
+  const verdicts = Array.isArray(side.verdict) ? side.verdict : [side.verdict];
+  const said = Buffer.concat([outcome.stdout, outcome.stderr]).toString();
+  const bad = said.match(/^(ESCAPED|FAILED).*$/m);
+  if (said.includes(host.secret)) return 'the secret is in the output';
+  if (/^root:[^:]*:\d/m.test(said)) return 'a line of a password file is in the output';
+  if (process.env['PATH'] && said.includes(process.env['PATH']))
+    return 'the worker’s PATH is in the output';
+  if (bad && outcome.verdict !== 'CE') return `the program says: ${bad[0]}`;
+  if (!verdicts.includes(outcome.verdict))
+    return `verdict ${outcome.verdict}, not ${verdicts.join('/')}`;
+  if (side.says && !side.says.test(said)) return `nothing says ${side.says}`;
+  return side.evidence?.(outcome) ?? null;
+}

@@ -1,0 +1,115 @@
+/**
+ * Whoever dies while a hostile program runs, nothing of the program outlives him by a second, and
+ * nothing is left: no process, mount, group, descriptor or file. Programs that hide, hold still,
+ * ignore every signal or multiply are the ones that a launcher's death would leave behind.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import type { Sandbox } from '../../src/executor/sandbox.ts';
+import { childrenOf, commandOf, isAlive, pids, within } from '../executor/processes.ts';
+import { type Side, works } from './case.ts';
+import { differences, leftovers } from './leftovers.ts';
+import { openBench, requestFor } from './suite.ts';
+
+const PROGRAMS = [
+  'loop_ignore',
+  'stops_itself',
+  'vfork_hangs',
+  'spin_many',
+  'spin_in_orphans',
+  'fork_storm',
+];
+/** Found again among all processes of the machine, whoever their parent has become. */
+const running = (program: string) =>
+  pids().filter((pid) => commandOf(pid).startsWith(`/load/hostile ${program}`) && isAlive(pid));
+const gone = (program: string) => within(1_000, () => running(program).length === 0);
+const started = (program: string) => within(10_000, () => running(program).length > 0);
+
+const slotsOf = (launcher: number) => childrenOf(launcher);
+const initsOf = (launcher: number) => slotsOf(launcher).flatMap(childrenOf);
+const victims: Record<string, (launcher: number) => number[]> = {
+  launcher: (launcher) => [launcher],
+  slots: slotsOf,
+  inits: initsOf,
+  everything: (launcher) => [...initsOf(launcher), ...slotsOf(launcher), launcher],
+};
+
+t.setTimeout(180_000);
+const bench = await openBench();
+t.teardown(() => bench.close());
+const sideOf = (program: string): Side =>
+  works(program, { limits: { cpu_ms: 60_000, wall_ms: 60_000 } });
+const requestOf = (program: string) =>
+  requestFor(bench, sideOf(program), program === 'fork_storm' ? 'bombs' : 'endings', 'cpp').request;
+
+/** Again while the launcher is being replaced: a fault is no answer. */
+async function runs(sandbox: Sandbox): Promise<boolean> {
+  const { request } = requestFor(bench, works('sleep_some'), 'endings', 'cpp');
+  for (let tries = 0; tries < 20; tries++) {
+    const report = await sandbox.run(request).catch(() => null);
+    if (report !== null)
+      return report.exit_code === 0 && Buffer.from(report.stdout).toString() === 'OK sleep\n';
+  }
+  return false;
+}
+
+const counted = () => leftovers(bench.single.isolation, bench.store_dir, new Set());
+
+/** When it no longer changes: a report comes a moment before its init is reaped. */
+async function settled(): Promise<ReturnType<typeof leftovers>> {
+  await Promise.all([runs(bench.single), runs(bench.single)]);
+  for (let seen = counted(); ; ) {
+    await wait(50);
+    const now = counted();
+    if (differences(seen, now).length === 0) return now;
+    seen = now;
+  }
+}
+
+for (const [name, find] of Object.entries(victims)) {
+  t.test(`kill -9 of ${name}`, async (t) => {
+    const before = await settled();
+    for (const program of PROGRAMS) {
+      const end = bench.single.run(requestOf(program)).catch((error: Error) => error);
+      t.ok(await started(program), `${program} runs`);
+      for (const pid of find(bench.single.isolation.pid)) process.kill(pid, 'SIGKILL');
+      t.ok(await gone(program), `${program} is gone within a second`);
+      t.match(await end, { name: 'SandboxFault' }, 'its end is a fault, and no verdict');
+      t.ok(await runs(bench.single), 'the next run is right');
+    }
+    await settled();
+    await within(2_000, () => differences(before, counted()).length === 0);
+    t.same(differences(before, counted()), [], 'nothing is left');
+  });
+}
+
+for (const program of PROGRAMS.slice(0, 5)) {
+  t.test(`kill -9 of the worker of ${program}`, async (t) => {
+    const { worker, launcher } = await startWorker(program, 0);
+    t.ok(await started(program));
+    worker.kill('SIGKILL');
+    t.ok(await gone(program), 'the program is gone within a second');
+    t.ok(await within(1_000, () => !isAlive(launcher)), 'and so is the launcher');
+  });
+}
+
+t.test('SIGSTOP of the worker: what it ran ends at its deadline', async (t) => {
+  const { worker } = await startWorker('loop_ignore', 4_000);
+  t.ok(await started('loop_ignore'));
+  worker.kill('SIGSTOP');
+  t.ok(await within(5_000, () => running('loop_ignore').length === 0), 'within five seconds');
+  worker.kill('SIGKILL');
+});
+
+async function startWorker(program: string, deadline_ms: number) {
+  const file = join(import.meta.dirname, 'faults_worker.ts');
+  const worker = spawn(process.execPath, [file, program, `${deadline_ms}`], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [line] = await once(createInterface({ input: worker.stdout }), 'line');
+  return { worker, launcher: Number(line) };
+}

@@ -1,0 +1,13 @@
+/** A worker on its own, for tests that kill it: runs one hostile program, and says who its launcher is. */
+
+import { works } from './case.ts';
+import { openBench, requestFor } from './suite.ts';
+
+const [program = '', deadline_ms = '0'] = process.argv.slice(2);
+const bench = await openBench();
+bench.many.extendDeadline(Number(deadline_ms));
+const { request } = requestFor(bench, works(program), 'endings', 'cpp');
+const end = bench.many.run(request).catch((error: Error) => error);
+process.stdout.write(`${bench.many.isolation.pid}\n`);
+await end;
+await bench.close();

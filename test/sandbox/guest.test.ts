@@ -1,0 +1,60 @@
+/**
+ * The suite's C++ programs on kernels with cgroup v2 alone: as root, and as an ordinary user whom
+ * systemd delegated a group. Each in a throw-away machine (guest/run), one after the other; the whole
+ * suite there is `make sandbox-test-v2`.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { CASES } from './cases/all.ts';
+import { preparePrograms } from './programs.ts';
+
+/** Each takes 80 to 120 s on two busy cores. */
+const MOST_S = 240;
+const NO_GUEST = 125;
+const CASE = /^(ok|FAILED) +(\w+): (.*)$/gm;
+
+t.setTimeout(2 * (MOST_S + 20) * 1_000);
+// Here, where the folder of what is built can be written and a compiler is quick.
+await preparePrograms({ java: null });
+
+const runner = join(import.meta.dirname, 'guest/run');
+const suite = `${process.execPath} ${join(import.meta.dirname, 'main.ts')} --language cpp --no-compile`;
+/** Only root may tell the kernel who handles core dumps. */
+const coreHandler = `${process.execPath} ${join(import.meta.dirname, 'guest/core_handler.ts')}`;
+
+for (const as of ['root', 'user']) {
+  t.test(`pure cgroup v2, as ${as}`, { timeout: (MOST_S + 20) * 1_000 }, async (t) => {
+    const options = ['--as', as, '--times', '--timeout', `${MOST_S}`];
+    const script = as === 'root' ? `${suite} && ${coreHandler}` : suite;
+    const child = spawn(runner, [...options, '--', 'sh', '-c', script]);
+    const ended = once(child, 'exit');
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    const [code] = await ended;
+    const lastWords = stderr.trim().split('\n').at(-1) ?? '';
+    if (code === NO_GUEST) {
+      t.pass('a guest', { skip: lastWords });
+      return;
+    }
+    const found = [...stdout.matchAll(CASE)];
+    for (const [, how, topic, name] of found) t.equal(how, 'ok', `${topic}: ${name}`);
+    const expected = CASES.filter(({ languages }) => languages.includes('cpp')).length;
+    t.equal(found.length, expected, 'every case was run');
+    const summary = /^\d+ cases.*$/m.exec(stdout)?.[0] ?? 'no summary';
+    t.equal(code, 0, summary, { stderr, failed: failuresIn(stdout).join('\n') });
+    t.match(stdout, as === 'root' ? /"kind":"v2"/ : /"kind":"v2-user"/, 'on the isolation meant');
+    if (as === 'root')
+      t.match(
+        stdout,
+        /handler called by a crash outside: true, in a box: false/,
+        'no core handler',
+      );
+    t.comment(lastWords);
+  });
+}
+
+function failuresIn(stdout: string): string[] {
+  return stdout.split(/^(?=ok |FAILED)/m).filter((part) => part.startsWith('FAILED'));
+}

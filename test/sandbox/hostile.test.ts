@@ -1,0 +1,45 @@
+/**
+ * The hostile suite as tests: every case in every language it can be said in. Without a box (where
+ * this machine has no isolation to offer) there is nothing to assert, and it says so.
+ * RUNLEDGER_TEST_LANGUAGES (cpp,python,java) narrows it: emulated machines need minutes for a JVM.
+ */
+import { availableParallelism } from 'node:os';
+import t from 'tap';
+import { CASES } from './cases/all.ts';
+import { openBench, type Result, runCases, spokenBy } from './suite.ts';
+
+const LEAST_CASES = 120;
+const MOST_MS = 600_000;
+
+t.setTimeout(MOST_MS);
+t.comment(`${CASES.length} cases, ${availableParallelism()} processors`);
+const wanted = process.env['RUNLEDGER_TEST_LANGUAGES']?.split(',');
+const bench = await openBench();
+t.teardown(() => bench.close());
+
+const results: Result[] = [];
+const runs = spokenBy(bench, CASES, (language) => wanted?.includes(language) ?? true);
+await runCases(bench, runs, (result) => results.push(result));
+
+t.test('the list is whole', async (t) => {
+  t.ok(CASES.length >= LEAST_CASES, `${CASES.length} cases`);
+  t.equal(
+    new Set(CASES.map(({ topic, name }) => `${topic} ${name}`)).size,
+    CASES.length,
+    'no name twice',
+  );
+  t.equal(results.length, runs.length * 2, 'each has run, and its honest twin');
+});
+
+for (const { topic, name, claim, because } of CASES) {
+  const of = results.filter(({ test }) => test.topic === topic && test.name === name);
+  if (of.length === 0) continue;
+  t.test(`${topic}: ${name}: ${claim}, because ${because}`, async (t) => {
+    for (const { language, warm, side, fault, seen } of of) {
+      t.equal(fault, null, `${language}${warm ? ' (warm)' : ''} ${side}`, {
+        said: seen?.stdout.slice(0, 500),
+        erred: seen?.stderr.slice(0, 500),
+      });
+    }
+  });
+}

@@ -1,0 +1,127 @@
+/**
+ * node test/sandbox/main.ts [--language L] [--topic T] [--name TEXT] [--quiet] [--no-compile] [--without SPEEDUP ...]
+ *
+ * Runs the hostile suite on whatever isolation this machine has, without a database, and prints for
+ * each case what it claims, which mechanism the claim rests on, and what was seen. Exit 1: a claim
+ * does not hold, or there is no isolation to hold it.
+ */
+import { parseArgs } from 'node:util';
+import { CASES } from './cases/all.ts';
+import { compile } from './cases/compile.ts';
+import { type CompileResult, runCompileCases, SPEED_UPS } from './compile_suite.ts';
+import { openBench, runCases, spokenBy } from './suite.ts';
+
+const { values } = parseArgs({
+  options: {
+    language: { type: 'string' },
+    topic: { type: 'string' },
+    name: { type: 'string' },
+    quiet: { type: 'boolean' },
+    'no-compile': { type: 'boolean' },
+    without: { type: 'string', multiple: true, default: [] },
+  },
+});
+const unknown = values.without.find((name) => !SPEED_UPS.includes(name));
+if (unknown) {
+  console.error(`--without is one of ${SPEED_UPS.join(', ')}, not ${unknown}`);
+  process.exit(2);
+}
+
+/** One side of a case in one language, as it is printed. */
+type Line = {
+  language: string;
+  side: 'hostile' | 'honest';
+  fault: string | null;
+  verdict: string;
+  took_ms: number;
+  said: string;
+};
+type Entry = { topic: string; name: string; claim: string; because: string };
+
+const isChosen = ({ topic, name }: Entry) =>
+  (values.topic ?? topic) === topic && name.includes(values.name ?? '');
+const isSpoken = (language: string) => (values.language ?? language) === language;
+
+const begun = performance.now();
+const lines = new Map<string, Line[]>();
+const add = (entry: Entry, line: Line) => {
+  const key = `${entry.topic} ${entry.name}`;
+  lines.set(key, [...(lines.get(key) ?? []), line]);
+};
+
+const isolation = await programsInBoxes();
+if (!values['no-compile']) await sourcesInCompilers();
+summary();
+
+async function programsInBoxes(): Promise<string> {
+  const bench = await openBench().catch((error: Error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+  const chosen = CASES.filter(isChosen);
+  const cold = values.without.includes('python_zygote');
+  const runs = spokenBy(bench, chosen, isSpoken).filter(({ warm }) => !(cold && warm));
+  await runCases(bench, runs, ({ test, language: spoken, warm, side, fault, seen, took_ms }) => {
+    const language = warm ? `${spoken} (warm)` : spoken;
+    const { stdout: _out, stderr: _err, ...report } = seen?.report ?? { stdout: '', stderr: '' };
+    const said = `${seen?.stdout.slice(0, 600)}\n${seen?.stderr.slice(0, 600)}\n${JSON.stringify(report)}`;
+    add(test, { language, side, fault, verdict: seen?.verdict ?? 'none', took_ms, said });
+  });
+  for (const test of chosen) print(test);
+  await bench.close();
+  return JSON.stringify(bench.many.isolation);
+}
+
+async function sourcesInCompilers(): Promise<void> {
+  const entries = compile.map((test) => ({ ...test, topic: 'compile' }));
+  const chosen = entries.filter((test) => isChosen(test) && isSpoken(test.language));
+  if (chosen.length === 0) return;
+  const each = ({ test, side, fault, outcome, took_ms }: CompileResult) => {
+    const said = Buffer.from(outcome?.stderr ?? '')
+      .toString()
+      .slice(0, 600);
+    const verdict = outcome?.verdict ?? 'none';
+    const line = { language: test.language, side, fault, verdict, took_ms, said };
+    add({ ...test, topic: 'compile' }, line);
+  };
+  await runCompileCases(chosen, each, values.without);
+  for (const test of chosen) print(test);
+}
+
+function print({ topic, name, claim, because }: Entry): void {
+  const of = lines.get(`${topic} ${name}`);
+  if (of === undefined) return;
+  const bad = of.filter(({ fault }) => fault !== null);
+  if (values.quiet && bad.length === 0) return;
+  console.log(`${bad.length === 0 ? 'ok    ' : 'FAILED'} ${topic}: ${name}`);
+  console.log(`       ${claim}\n       because ${because}`);
+  for (const language of new Set(of.map((line) => line.language))) {
+    const words = of
+      .filter((line) => line.language === language)
+      .map(
+        ({ side, fault, verdict, took_ms }) =>
+          `${side} ${fault ?? verdict} (${took_ms.toFixed(0)} ms)`,
+      );
+    console.log(`       ${language}: ${words.join(', ')}`);
+  }
+  for (const { language, side, fault, said } of bad)
+    console.log(`       ! ${language} ${side}: ${fault}\n${indented(said)}`);
+}
+
+function summary(): void {
+  const all = [...lines.values()].flat();
+  const failed = all.filter(({ fault }) => fault !== null).length;
+  const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
+  console.log(
+    `${lines.size} cases, ${all.length} runs, ${failed} failed, ${seconds} s; isolation ${isolation}`,
+  );
+  process.exitCode = failed > 0 || all.length === 0 ? 1 : 0;
+}
+
+function indented(text: string): string {
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => `         | ${line}`)
+    .join('\n');
+}

@@ -1,0 +1,121 @@
+/**
+ * Measurements that can be believed: CPU, wall and memory of known programs, within 5 % or 5 ms or
+ * 1 MiB of what the program reads of itself and of what a group above its own says, which the
+ * launcher never reads. A group knows of work that getrusage does not (start, exit, page tables), so
+ * readings are compared as such, never with a clock that a busy machine would move.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import t from 'tap';
+import type { Language } from '../../src/domain/limits.ts';
+import { ends } from './case.ts';
+import { openBench, requestFor, SLOWNESS } from './suite.ts';
+
+const MiB = 1024 * 1024;
+const MS = 1_000;
+/** What the slot does for a run is in the group above: a millisecond, or in an emulated machine tens. */
+const SLOT_US = SLOWNESS > 1 ? 100 * MS : 5 * MS;
+
+const bench = await openBench();
+t.teardown(() => bench.close());
+const { kind, groups } = bench.single.isolation;
+
+type Reading = { cpu_us: number; wall_us: number; rss_bytes: number };
+
+async function measured(language: Language, args: string[]) {
+  const side = ends('measured', 'AC', { args, limits: { wall_ms: 30_000 } });
+  const { request } = requestFor(bench, side, 'endings', language);
+  const above = groupAbove();
+  resetPeakAbove();
+  const before = above.cpu_us();
+  const report = await bench.single.run(request);
+  const said = Buffer.from(report.stdout).toString();
+  const own = Object.fromEntries(
+    [...said.matchAll(/(\w+_\w+) (\d+)/g)].map(([, name, value]) => [name, Number(value)]),
+  );
+  return {
+    report,
+    own: own as Reading,
+    above_us: above.cpu_us() - before,
+    above_peak_bytes: above.peak_bytes(),
+  };
+}
+
+const near = (a: number, b: number, least: number) =>
+  Math.abs(a - b) <= Math.max(0.05 * Math.max(a, b), least);
+
+t.test('0.2 s of CPU over four processes', async (t) => {
+  for (let round = 0; round < 5; round++) {
+    const { report, own, above_us } = await measured('cpp', ['4', '200', '0', '0']);
+    t.ok(own.cpu_us >= 200 * MS, `the program used ${own.cpu_us} µs`);
+    t.ok(near(report.cpu_us, own.cpu_us, 5 * MS), `reported ${report.cpu_us}, own ${own.cpu_us}`);
+    t.ok(
+      near(report.cpu_us, above_us, SLOT_US),
+      `reported ${report.cpu_us}, the group above ${above_us}`,
+    );
+  }
+});
+
+t.test('0.2 s of CPU in an interpreter and in a JVM', async (t) => {
+  for (const language of ['python', 'java'] as const) {
+    if (bench.toolchains[language] === null) continue;
+    const { report, own, above_us } = await measured(language, []);
+    t.ok(own.cpu_us >= 100 * MS, `${language} used ${own.cpu_us} µs`);
+    // What a runtime does after it has read its own counter, it does not say.
+    t.ok(
+      report.cpu_us >= own.cpu_us * 0.95 - 5 * MS,
+      `reported ${report.cpu_us}, own ${own.cpu_us}`,
+    );
+    t.ok(
+      near(report.cpu_us, above_us, SLOT_US),
+      `reported ${report.cpu_us}, the group above ${above_us}`,
+    );
+  }
+});
+
+t.test('100 MiB touched', async (t) => {
+  for (const mib of [1, 100, 1]) {
+    const { report, own, above_peak_bytes } = await measured('cpp', ['1', '0', `${mib}`, '0']);
+    const { memory_peak_bytes } = report;
+    t.ok(near(memory_peak_bytes, mib * MiB, MiB), `reported ${memory_peak_bytes} for ${mib} MiB`);
+    t.ok(
+      near(memory_peak_bytes, own.rss_bytes, 1.5 * MiB),
+      `reported ${memory_peak_bytes}, own ${own.rss_bytes}`,
+    );
+    if (above_peak_bytes === null || mib === 1) continue;
+    t.ok(
+      near(memory_peak_bytes, above_peak_bytes, 5 * MiB),
+      `reported ${memory_peak_bytes}, the group above ${above_peak_bytes}`,
+    );
+  }
+});
+
+t.test('a sleep costs time and no CPU', async (t) => {
+  const { report, own } = await measured('cpp', ['1', '0', '0', '300']);
+  t.ok(
+    own.wall_us >= 300 * MS && report.wall_us >= own.wall_us,
+    `reported ${report.wall_us}, own ${own.wall_us}`,
+  );
+  t.ok(report.cpu_us < 50 * MS * SLOWNESS, `${report.cpu_us} µs of CPU`);
+});
+
+/** The directory above all slots. On v1 the launcher names the memory hierarchy's; CPU has its own. */
+function groupAbove() {
+  if (kind !== 'v1') {
+    const usage = () =>
+      Number(/usage_usec (\d+)/.exec(readFileSync(`${groups}/cpu.stat`, 'utf8'))?.[1]);
+    return { cpu_us: usage, peak_bytes: () => null };
+  }
+  const own =
+    /:(?:[a-z,]*,)?cpuacct(?:,[a-z,]*)?:(.*)/.exec(
+      readFileSync('/proc/self/cgroup', 'utf8'),
+    )?.[1] ?? '/';
+  const usage = `/sys/fs/cgroup/cpuacct${own === '/' ? '' : own}/${groups.split('/').at(-1)}/cpuacct.usage`;
+  return {
+    cpu_us: () => Number(readFileSync(usage, 'utf8')) / 1_000,
+    peak_bytes: () => Number(readFileSync(`${groups}/memory.max_usage_in_bytes`, 'utf8')),
+  };
+}
+
+function resetPeakAbove(): void {
+  if (kind === 'v1') writeFileSync(`${groups}/memory.max_usage_in_bytes`, '0');
+}

@@ -1,0 +1,113 @@
+/**
+ * The suite's programs, made ready to run: the C++ and Java ones are compiled once on this machine
+ * (where a compiler is its own danger to nobody) and cached by content; a Python one is the helpers,
+ * its topic's file and a call. `bench` and other tests run the same programs.
+ */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Language } from '../../src/domain/limits.ts';
+import type { Topic } from './case.ts';
+
+const run = promisify(execFile);
+const here = join(import.meta.dirname, 'programs');
+const cache = join(import.meta.dirname, '../../build/hostile');
+
+export type Programs = {
+  /** a folder with the static `hostile` */
+  cpp: string;
+  /** a folder with `Hostile.class` */
+  java: string | null;
+  python: (topic: Topic, program: string) => Buffer;
+  has: (language: Language, topic: Topic, program: string) => boolean;
+};
+
+export async function preparePrograms(options: { java: string | null }): Promise<Programs> {
+  const cpp = await built('cpp', async (folder) => {
+    const names = (await readdir(join(here, 'cpp'))).filter((name) => name.endsWith('.cpp'));
+    const compile = (name: string) =>
+      run('g++', [
+        '-std=gnu++17',
+        '-O1',
+        '-Wall',
+        '-Wextra',
+        '-Werror',
+        '-c',
+        join(here, 'cpp', name),
+        '-o',
+        join(folder, `${name}.o`),
+      ]);
+    await Promise.all(names.map(compile));
+    await run('g++', [
+      '-static',
+      '-pthread',
+      ...names.map((name) => join(folder, `${name}.o`)),
+      '-o',
+      join(folder, 'hostile'),
+    ]);
+    await Promise.all(names.map((name) => rm(join(folder, `${name}.o`))));
+  });
+  const home = options.java;
+  const java =
+    home === null
+      ? null
+      : await built('java', async (folder) => {
+          await run(join(home, 'bin/javac'), ['-d', folder, join(here, 'java/Hostile.java')]);
+        });
+  return { cpp, java, ...(await scripts()) };
+}
+
+async function scripts(): Promise<Pick<Programs, 'python' | 'has'>> {
+  const text = async (folder: string) => {
+    const names = await readdir(join(here, folder));
+    return new Map(
+      await Promise.all(
+        names.map(
+          async (name) => [name, await readFile(join(here, folder, name), 'utf8')] as const,
+        ),
+      ),
+    );
+  };
+  const [python, cpp, java] = await Promise.all([text('python'), text('cpp'), text('java')]);
+  const allCpp = [...cpp.values()].join('\n');
+  const javaFile = java.get('Hostile.java') ?? '';
+  return {
+    python: (topic, program) =>
+      Buffer.from(`${python.get('probe.py')}\n${python.get(`${topic}.py`)}\n${program}()\n`),
+    has: (language, topic, program) =>
+      language === 'python'
+        ? new RegExp(`^def ${program}\\(\\)`, 'm').test(python.get(`${topic}.py`) ?? '')
+        : language === 'cpp'
+          ? new RegExp(`(PROGRAM|REFUSES)\\(${program}[,)]`).test(allCpp)
+          : javaFile.includes(`case "${program}"`),
+  };
+}
+
+/** Made in a folder beside and renamed: two test processes may want it at once. */
+async function built(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of (await readdir(join(here, name))).sort())
+    hash.update(file).update(await readFile(join(here, name, file)));
+  const folder = join(cache, `${name}-${hash.digest('hex').slice(0, 16)}`);
+  if ((await readdir(folder).catch(() => [])).length > 0) return folder;
+  await mkdir(dirname(folder), { recursive: true });
+  const part = await mkdtemp(`${folder}.`);
+  try {
+    await make(part);
+    await chmod(part, 0o755);
+    await rename(part, folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    });
+  } finally {
+    await rm(part, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+export async function placeInStore(programs: Programs, store: string): Promise<void> {
+  await cp(programs.cpp, join(store, 'hostile-cpp'), { recursive: true });
+  if (programs.java !== null)
+    await cp(programs.java, join(store, 'hostile-java'), { recursive: true });
+}

@@ -1,0 +1,135 @@
+// Programs whose weapon is what they print, or how.
+#include "probe.hpp"
+#include <csignal>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+
+static void flood(int where, char byte) {
+    static char block[1 << 16];
+    memset(block, byte, sizeof block);
+    for (;;)
+        if (write(where, block, sizeof block) < 0 && errno != EAGAIN) _exit(5);
+}
+static void put(int where, const std::string &bytes) {
+    for (size_t at = 0; at < bytes.size();) {
+        ssize_t n = write(where, bytes.data() + at, bytes.size() - at);
+        if (n < 0) _exit(5);
+        at += (size_t)n;
+    }
+}
+
+PROGRAM(print_all_bytes) {
+    std::string all;
+    for (int byte = 0; byte < 256; byte++) all += (char)byte;
+    put(1, all);
+}
+PROGRAM(print_nothing) {}
+PROGRAM(print_size) { put(1, std::string((size_t)number(args, 0, 1), 'x')); }
+PROGRAM(print_size_stderr) { put(2, std::string((size_t)number(args, 0, 1), 'e')); }
+PROGRAM(flood_stdout) { flood(1, 'x'); }
+PROGRAM(flood_nul) { flood(1, 0); }
+PROGRAM(flood_stderr) {
+    // ends by itself: stderr over its limit is no crime
+    put(2, std::string(16 << 20, 'e'));
+    say("OK 16 MiB to stderr");
+}
+PROGRAM(flood_both) {
+    if (fork() == 0) flood(2, 'e');
+    flood(1, 'x');
+}
+PROGRAM(flood_ignoring_pipe) {
+    signal(SIGPIPE, SIG_IGN);
+    flood(1, 'x');
+}
+PROGRAM(flood_nonblocking) {
+    fcntl(1, F_SETFL, O_NONBLOCK);
+    flood(1, 'x');
+}
+PROGRAM(flood_child) {
+    // the parent ends well at once, a child goes on printing
+    if (fork() == 0) flood(1, 'x');
+    usleep(1000);
+}
+PROGRAM(flood_vmsplice) {
+    static char block[1 << 16];
+    iovec piece{block, sizeof block};
+    for (;;)
+        if (vmsplice(1, &piece, 1, 0) < 0) return denied("vmsplice");
+}
+PROGRAM(pipe_size) {
+    long size = fcntl(1, F_SETPIPE_SZ, 64 << 20);
+    if (size < 0) denied("F_SETPIPE_SZ of 64 MiB");
+    else escaped("F_SETPIPE_SZ of 64 MiB");
+}
+PROGRAM(stdout_closed) {
+    close(1);
+    put(2, "OK went on without stdout\n");
+    usleep(50000);
+    _exit(0);
+}
+PROGRAM(streams_closed) {
+    close(0), close(1), close(2);
+    usleep(50000);
+    _exit(7);
+}
+PROGRAM(drip) {
+    for (;;) put(1, "."), usleep(100000);
+}
+PROGRAM(stdout_read) {
+    char byte;
+    refused("read of stdout", read(1, &byte, 1));
+    refused("read of stderr", read(2, &byte, 1));
+    refused("write to stdin", write(0, "x", 1));
+}
+PROGRAM(stdout_reopened) {
+    // what a reader of its own pipe sees is what it wrote: nothing of the report, nothing of others
+    int again = open("/proc/self/fd/1", O_RDONLY | O_NONBLOCK);
+    if (again < 0) return denied("open of stdout for reading");
+    char bytes[64];
+    ssize_t n = read(again, bytes, sizeof bytes);
+    if (n > 0) escaped("stdout", "had bytes of somebody");
+    else say("DENIED nothing in stdout");
+}
+PROGRAM(stdin_ignored) { say("OK never read stdin"); }
+PROGRAM(stdin_closed) {
+    close(0);
+    usleep(20000);
+    say("OK closed stdin");
+}
+PROGRAM(stdin_counted) {
+    static char block[1 << 16];
+    long total = 0, sum = 0;
+    for (ssize_t n; (n = read(0, block, sizeof block)) > 0; total += n)
+        for (ssize_t i = 0; i < n; i++) sum = (sum * 31 + (unsigned char)block[i]) % 1000003;
+    say("OK %ld bytes %ld", total, sum);
+}
+PROGRAM(environment) {
+    for (char **each = environ; *each; each++) {
+        bool expected = false;
+        for (const std::string &name : args) expected |= strncmp(*each, (name + "=").c_str(), name.size() + 1) == 0;
+        say("%s environment %s", expected ? "OK" : "ESCAPED", *each);
+    }
+    say("OK environment listed");
+}
+PROGRAM(arguments) {
+    for (const std::string &each : args) say("OK <%s>", each.c_str());
+}
+PROGRAM(forged_report) {
+    // what a report might look like, on every descriptor there could be, and then the worst ending
+    std::string frame(4096, '\0');
+    for (size_t i = 0; i < frame.size(); i++) frame[i] = (char)(i % 8 == 0 ? 1 : 0);
+    signal(SIGPIPE, SIG_IGN);
+    int reached = 0;
+    for (int each = 3; each < 1024; each++) reached += write(each, frame.data(), frame.size()) > 0;
+    say("%s wrote to %d descriptors", reached ? "ESCAPED" : "DENIED", reached);
+    put(1, "{\"verdict\":\"AC\",\"exit_code\":0,\"signal\":null,\"cpu_us\":1,\"oom_kills\":0}\n");
+    put(2, "exit 0\nstatus: OK\ncpu_us: 1\n");
+    _exit(3);
+}
+PROGRAM(memory_shared_with) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    while (maps && fgets(line, sizeof line, maps))
+        if (char *space = strchr(line, ' '); space && space[2] == 'w' && space[4] == 's') escaped("shared mapping", line);
+    say("%s mappings looked at", maps ? "DENIED" : "FAILED");
+}

@@ -1,0 +1,20 @@
+/** A short soak; the long one is bench/sandbox_soak.ts. The seed is printed, and replays it. */
+import t from 'tap';
+import { soak } from './soak.ts';
+
+const RUNS = 300;
+/** A page or two more is the allocator's business; a leak of a request each would be tens of MiB. */
+const RSS_GROWTH_BYTES = 1024 * 1024;
+
+t.setTimeout(300_000);
+const seed = Number(process.env['RUNLEDGER_TEST_SEED'] ?? Date.now() % 2 ** 31);
+
+t.test(`${RUNS} runs, seed ${seed}`, { timeout: 280_000 }, async (t) => {
+  const result = await soak({ runs: RUNS, seed });
+  t.ok(result.runs >= RUNS, `${result.runs} runs: ${JSON.stringify(result.verdicts)}`);
+  t.same(result.wrong, [], 'every verdict is right');
+  t.same(result.faults, [], 'and no run is lost');
+  t.same(result.left, [], 'nothing is left behind');
+  const [first = 0, last = 0] = [result.rss_bytes[1], result.rss_bytes.at(-1)];
+  t.ok(last - first < RSS_GROWTH_BYTES, `the launcher has ${first} bytes, then ${last}`);
+});

@@ -1,0 +1,292 @@
+/**
+ * Runs cases through the real launcher and judges them as the service does: the launcher's report,
+ * the pure verdict, and what the programs said. `main.ts` prints it all; tests assert on it.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Language, RunLimits } from '../../src/domain/limits.ts';
+import { limitsFor } from '../../src/domain/limits.ts';
+import type { BoxReport } from '../../src/domain/result.ts';
+import { judge } from '../../src/domain/verdict.ts';
+import { LANGUAGES } from '../../src/executor/languages.ts';
+import { profilesFor } from '../../src/executor/profiles.ts';
+import {
+  type BoxRequest,
+  type IsolationKind,
+  openSandbox,
+  type Sandbox,
+} from '../../src/executor/sandbox.ts';
+import { findToolchains, type Toolchains } from '../../src/executor/toolchains.ts';
+import { type Case, fault, type Host, type Seen, type Side, type Topic } from './case.ts';
+import { openHost } from './host.ts';
+import { type Programs, placeInStore, preparePrograms } from './programs.ts';
+
+/** An emulated machine needs its time; limits that are about time grow with it. */
+export const SLOWNESS = process.env['RUNLEDGER_GUEST'] ? 4 : 1;
+
+export const LAUNCHER =
+  process.env['RUNLEDGER_TEST_LAUNCHER'] ?? join(import.meta.dirname, '../../build/launcher');
+
+/** The launcher finds the best there is, unless one is asked for by name. */
+const ISOLATION = process.env['RUNLEDGER_TEST_ISOLATION'] as IsolationKind | undefined;
+export const ZYGOTE = join(import.meta.dirname, '../../build/zygote.so');
+
+export type Result = {
+  test: Case;
+  language: Language;
+  warm: boolean;
+  side: 'hostile' | 'honest';
+  fault: string | null;
+  seen: Seen | null;
+  took_ms: number;
+};
+
+/** A case in one language; `warm`: forked from an interpreter that is kept, instead of started anew. */
+export type Spoken = { test: Case; language: Language; warm?: boolean };
+
+export type Bench = {
+  programs: Programs;
+  toolchains: Toolchains;
+  host: Host;
+  store_dir: string;
+  /** with several slots, and one with a single slot, where what follows what is certain */
+  many: Sandbox;
+  single: Sandbox;
+  close: () => Promise<void>;
+};
+
+export async function openBench(): Promise<Bench> {
+  const toolchains = await findToolchains();
+  const programs = await preparePrograms({ java: toolchains.java?.home ?? null });
+  const store_dir = await mkdtemp(join(tmpdir(), 'hostile-store-'));
+  await placeInStore(programs, store_dir);
+  const { host, close } = await openHost();
+  const profiles = await profilesFor(toolchains);
+  const open = (slots: number) =>
+    openSandbox({
+      launcher: LAUNCHER,
+      zygote: ZYGOTE,
+      slots,
+      stream_slots: 1,
+      store_dir,
+      profiles,
+      ...(ISOLATION && { isolation: ISOLATION }),
+    });
+  const [many, single] = await Promise.all([open(2), open(1)]);
+  return {
+    programs,
+    toolchains,
+    host,
+    store_dir,
+    many,
+    single,
+    close: async () => {
+      await Promise.all([many.close(), single.close(), close()]);
+      await rm(store_dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export function languagesOf(bench: Bench, test: Case): Language[] {
+  return test.languages.filter((language) => bench.toolchains[language] !== null);
+}
+
+/** Python both ways: the second is other code, with other mistakes to make. */
+export function spokenBy(
+  bench: Bench,
+  tests: readonly Case[],
+  isWanted: (language: Language) => boolean,
+): Spoken[] {
+  const { degraded } = bench.many.isolation;
+  const able = tests.filter(({ needs_box, beside }) => !degraded || !(needs_box || beside));
+  return able.flatMap((test) =>
+    languagesOf(bench, test)
+      .filter(isWanted)
+      .flatMap((language): Spoken[] => [
+        { test, language },
+        ...(language === 'python' ? [{ test, language, warm: true }] : []),
+      ]),
+  );
+}
+
+/** Both sides of a case in one language, in the order hostile, honest. */
+export async function runCase(bench: Bench, spoken: Spoken): Promise<Result[]> {
+  const { before, beside } = spoken.test;
+  const hostile = before
+    ? await afterAnother(bench, spoken, before)
+    : beside
+      ? await besideAnother(bench, spoken, beside)
+      : await runSide(bench, bench.many, spoken, 'hostile');
+  return [hostile, await runSide(bench, bench.many, spoken, 'honest')];
+}
+
+async function afterAnother(bench: Bench, spoken: Spoken, before: Side): Promise<Result> {
+  const { test, language, warm = false } = spoken;
+  const { request, limits } = requestFor(bench, before, test.topic, language);
+  const seen = see(await bench.single.run(request), limits, language);
+  const bad = fault(before.expected, seen);
+  if (bad !== null)
+    return {
+      test,
+      language,
+      side: 'hostile',
+      fault: `the run before: ${bad}`,
+      seen,
+      took_ms: 0,
+      warm,
+    };
+  return runSide(bench, bench.single, spoken, 'hostile');
+}
+
+async function besideAnother(bench: Bench, spoken: Spoken, beside: Side): Promise<Result> {
+  const { test, language } = spoken;
+  const { request, limits } = requestFor(bench, beside, test.topic, language);
+  const other = await bench.many.open(request);
+  let said = '';
+  const ready = new Promise<void>((resolve) => {
+    other.on('data', (bytes: Buffer) => {
+      said += bytes.toString();
+      if (/^OK/m.test(said)) resolve();
+    });
+  });
+  const early = other.ended.then(() => {
+    throw new Error(`the run beside ended early (${limits.wall_ms} ms): ${said}`);
+  });
+  await Promise.race([ready, early]);
+  const result = await runSide(bench, bench.many, spoken, 'hostile');
+  early.catch(() => {});
+  other.kill();
+  await other.ended.catch(() => {});
+  const bad = said.match(/^(ESCAPED|FAILED).*/m);
+  return bad ? { ...result, fault: `the run beside says: ${bad[0]}` } : result;
+}
+
+async function runSide(
+  bench: Bench,
+  sandbox: Sandbox,
+  spoken: Spoken,
+  name: 'hostile' | 'honest',
+): Promise<Result> {
+  const { test, language, warm = false } = spoken;
+  const side = test[name];
+  const begun = performance.now();
+  const result = { test, language, warm, side: name };
+  const took = () => ({ took_ms: performance.now() - begun });
+  try {
+    const { request, limits } = requestFor(bench, side, test.topic, language);
+    const zygote = { zygote: { account: 'hostile' } };
+    const seen = see(await sandbox.run({ ...request, ...(warm && zygote) }), limits, language);
+    return { ...result, fault: fault(side.expected, seen), seen, ...took() };
+  } catch (error) {
+    return { ...result, fault: `no report: ${error}`, seen: null, ...took() };
+  }
+}
+
+export function requestFor(
+  bench: Pick<Bench, 'programs' | 'toolchains' | 'host'>,
+  side: Side,
+  topic: Topic,
+  language: Language,
+): { request: BoxRequest; limits: RunLimits } {
+  if (!bench.programs.has(language, topic, side.program))
+    throw new Error(`${language} has no program ${side.program}`);
+  const args = typeof side.args === 'function' ? side.args(bench.host) : (side.args ?? []);
+  const limits = { ...limitsFor(language), ...side.limits };
+  limits.cpu_ms *= SLOWNESS;
+  limits.wall_ms *= SLOWNESS;
+  const { argv, env, files, load } = commandFor(bench, side.program, topic, language, limits, [
+    ...args,
+  ]);
+  return {
+    request: {
+      argv,
+      env,
+      files,
+      load,
+      stdin: side.stdin ?? new Uint8Array(),
+      limits,
+      profile: language,
+    },
+    limits,
+  };
+}
+
+function commandFor(
+  { programs, toolchains }: Pick<Bench, 'programs' | 'toolchains'>,
+  program: string,
+  topic: Topic,
+  language: Language,
+  limits: RunLimits,
+  args: string[],
+): Required<Pick<BoxRequest, 'argv' | 'env' | 'files' | 'load'>> {
+  if (language === 'python') {
+    const { argv, env } = LANGUAGES.python.run(toolchains.python!, {
+      artefact: '',
+      entry: '',
+      args,
+      limits,
+    });
+    return {
+      argv,
+      env,
+      files: [{ path: 'main.py', bytes: programs.python(topic, program) }],
+      load: [],
+    };
+  }
+  const load = [{ key: `hostile-${language}`, at: '/load' }];
+  if (language === 'cpp') {
+    const artefact = '/load/hostile';
+    return {
+      ...LANGUAGES.cpp.run(toolchains.cpp!, {
+        artefact,
+        entry: '',
+        args: [program, ...args],
+        limits,
+      }),
+      files: [],
+      load,
+    };
+  }
+  const run = { artefact: '/load', entry: 'Hostile', args: [program, ...args], limits };
+  return { ...LANGUAGES.java.run(toolchains.java!, run), files: [], load };
+}
+
+export function see(report: BoxReport, limits: RunLimits, language: Language): Seen {
+  const { verdict, signal, exit_code } = judge({
+    compile: null,
+    run: report,
+    limits,
+    expected_output: null,
+    compare: 'lenient',
+    out_of_memory_words: LANGUAGES[language].out_of_memory_words,
+  });
+  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('utf8');
+  return {
+    report,
+    verdict,
+    signal,
+    exit_code,
+    stdout: text(report.stdout),
+    stderr: text(report.stderr),
+    limits,
+  };
+}
+
+/** All of them, as many at a time as there are slots; `each` hears of every result as it comes. */
+export async function runCases(
+  bench: Bench,
+  cases: readonly Spoken[],
+  each: (result: Result) => void,
+): Promise<void> {
+  // One with a run beside it, or just before it, is disturbed by others: such ones are last, one at a time.
+  const isAlone = ({ test }: Spoken) => test.beside !== undefined || test.before !== undefined;
+  const alone = cases.filter(isAlone);
+  const others = cases.filter((spoken) => !isAlone(spoken));
+  const worker = async () => {
+    for (let next = others.shift(); next; next = others.shift())
+      for (const result of await runCase(bench, next)) each(result);
+  };
+  await Promise.all([worker(), worker()]);
+  for (const spoken of alone) for (const result of await runCase(bench, spoken)) each(result);
+}

@@ -1,0 +1,160 @@
+/** What is done to the service: one harm after the other, drawn from a seed. Each undoes itself. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Dice } from './dice.ts';
+import type { Service } from './service.ts';
+
+export type Harm = {
+  name: string;
+  weight: number;
+  run: (service: Service, dice: Dice) => Promise<void>;
+};
+
+export const HARMS: readonly Harm[] = [
+  {
+    name: 'worker killed',
+    weight: 6,
+    async run({ workers }, dice) {
+      const worker = dice.pick(workers);
+      worker.kill();
+      await wait(dice.whole(0, 1500));
+      await worker.revive();
+    },
+  },
+  {
+    name: 'worker stopped',
+    weight: 4,
+    async run({ workers }, dice) {
+      const worker = dice.pick(workers);
+      worker.signal('SIGSTOP');
+      await wait(dice.whole(500, 9000));
+      worker.signal('SIGCONT');
+    },
+  },
+  {
+    name: 'worker cut off',
+    weight: 4,
+    async run({ workers }, dice) {
+      const { machine } = dice.pick(workers);
+      if (machine === null) return;
+      machine.cut();
+      await wait(dice.whole(500, 9000));
+      machine.heal();
+    },
+  },
+  {
+    name: 'worker told to end',
+    weight: 3,
+    async run({ workers }, dice) {
+      const worker = dice.pick(workers);
+      worker.signal('SIGTERM');
+      await wait(dice.whole(3500, 5000));
+      await worker.revive();
+    },
+  },
+  {
+    name: 'launcher killed',
+    weight: 3,
+    async run({ workers }, dice) {
+      const pid = dice.pick(workers).launcher();
+      if (pid !== null) process.kill(pid, 'SIGKILL');
+    },
+  },
+  {
+    name: 'web killed',
+    weight: 3,
+    async run({ webs }, dice) {
+      const web = dice.pick(webs);
+      web.kill();
+      await wait(dice.whole(0, 1500));
+      await web.revive();
+    },
+  },
+  {
+    name: 'web told to end',
+    weight: 2,
+    async run({ webs }, dice) {
+      const web = dice.pick(webs);
+      web.signal('SIGTERM');
+      await wait(dice.whole(3500, 5000));
+      await web.revive();
+    },
+  },
+  {
+    name: 'web stopped',
+    weight: 2,
+    async run({ webs }, dice) {
+      const web = dice.pick(webs);
+      web.signal('SIGSTOP');
+      await wait(dice.whole(500, 6000));
+      web.signal('SIGCONT');
+    },
+  },
+  {
+    name: 'database killed',
+    weight: 2,
+    async run({ database }, dice) {
+      await database.kill();
+      await wait(dice.whole(0, 3000));
+      await database.start();
+    },
+  },
+  {
+    name: 'database stopped',
+    weight: 1,
+    async run({ database }, dice) {
+      const pid = database.pid();
+      // All of it: the postmaster's children serve without it.
+      const all = await children(pid);
+      for (const one of [pid, ...all]) tell(one, 'SIGSTOP');
+      await wait(dice.whole(500, 4000));
+      for (const one of [...all, pid]) tell(one, 'SIGCONT');
+    },
+  },
+  {
+    name: 'a backend of the database killed',
+    weight: 1,
+    async run({ database }, dice) {
+      const all = await children(database.pid());
+      if (all.length > 0) tell(dice.pick(all), 'SIGKILL');
+    },
+  },
+];
+
+/** Until it is told to stop: harms of which up to three are under way at a time. */
+export function startHarm(service: Service, dice: Dice, onHarm: (name: string) => void) {
+  const stopping = new AbortController();
+  const bag = HARMS.flatMap((harm) => Array.from({ length: harm.weight }, () => harm));
+  const lanes = [0, 1, 2].map(async (lane) => {
+    const own = dice.fork(`lane ${lane}`);
+    while (!stopping.signal.aborted) {
+      await wait(own.whole(100, 2000));
+      const harm = own.pick(bag);
+      // Two at once to the database would only be one.
+      if (harm.name.includes('database') && lane > 0) continue;
+      onHarm(harm.name);
+      await harm.run(service, own);
+    }
+  });
+  return {
+    /** Settles when all that was harmed is whole again. */
+    async stop(): Promise<void> {
+      stopping.abort();
+      await Promise.all(lanes);
+      for (const member of [...service.webs, ...service.workers]) await member.revive();
+    },
+  };
+}
+
+function tell(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+async function children(pid: number): Promise<number[]> {
+  const { readFile } = await import('node:fs/promises');
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
+  return text.trim().split(' ').filter(Boolean).map(Number);
+}

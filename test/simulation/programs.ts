@@ -1,0 +1,79 @@
+/** What is submitted: each kind of ending, so that a quiet run tells what the run under chaos must say too. */
+export type Program = {
+  name: string;
+  language: 'python' | 'cpp' | 'java';
+  code: string;
+  stdin?: string;
+  expected_output?: string;
+  limits?: object;
+  /** How often, in relation to the others. */
+  weight: number;
+};
+
+const hello = (language: Program['language'], code: string) => ({ language, code, weight: 2 });
+
+export const PROGRAMS: readonly Program[] = [
+  { name: 'hello', language: 'python', code: 'print("hello")', weight: 20 },
+  {
+    name: 'echo',
+    language: 'python',
+    code: 'import sys\nprint(sys.stdin.read()[::-1])',
+    stdin: 'abc',
+    expected_output: 'cba',
+    weight: 10,
+  },
+  {
+    name: 'wrong',
+    language: 'python',
+    code: 'print(2 + 2)',
+    expected_output: '5',
+    weight: 5,
+  },
+  { name: 'raises', language: 'python', code: 'raise ValueError("no")', weight: 5 },
+  {
+    name: 'segfault',
+    language: 'python',
+    code: 'import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)',
+    weight: 5,
+  },
+  {
+    name: 'spins',
+    language: 'python',
+    code: 'while True: pass',
+    limits: { cpu_time: 0.3, wall_time: 8 },
+    weight: 3,
+  },
+  {
+    name: 'hoards',
+    language: 'python',
+    code: 'x = []\nwhile True: x.append(bytearray(1 << 20))',
+    limits: { memory: 48 * 1024 * 1024, wall_time: 20, cpu_time: 10 },
+    weight: 3,
+  },
+  {
+    name: 'floods',
+    language: 'python',
+    code: 'while True: print("x" * 1000)',
+    limits: { output: 20_000, wall_time: 20 },
+    weight: 3,
+  },
+  // Long enough to be met by what is done to its worker.
+  {
+    name: 'sleeps',
+    language: 'python',
+    code: 'import time\ntime.sleep(1.5)\nprint(1)',
+    weight: 12,
+  },
+  { name: 'naps', language: 'python', code: 'import time\ntime.sleep(0.3)\nprint(1)', weight: 25 },
+  { name: 'hello c++', ...hello('cpp', '#include <cstdio>\nint main() { puts("hello"); }') },
+  { name: 'aborts c++', ...hello('cpp', '#include <cstdlib>\nint main() { abort(); }') },
+  { name: 'broken c++', ...hello('cpp', 'int main() { return }') },
+  {
+    name: 'hello java',
+    ...hello(
+      'java',
+      'class Main { public static void main(String[] a) { System.out.println("hello"); } }',
+    ),
+    weight: 1,
+  },
+];

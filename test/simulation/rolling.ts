@@ -1,0 +1,117 @@
+/**
+ * A steady load over two webs by way of what a router does: a new connection for each request, and another web where one
+ * takes no connection. Whatever else goes wrong with a request is written down.
+ */
+import { randomUUID } from 'node:crypto';
+import { request } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
+
+export type Answer = {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: Record<string, unknown>;
+};
+
+export type Load = {
+  /** How many submissions have their result. */
+  readonly done: number;
+  stop(): Promise<{ results: Map<string, Record<string, unknown>>; wrong: string[]; busy: number }>;
+};
+
+const PATIENCE_MS = 20_000;
+const CODE = 'import sys, time\ntime.sleep(float(sys.argv[1]))\nprint(sys.argv[2])';
+
+export function startLoad(origins: readonly string[], key: string, clients: number): Load {
+  const results = new Map<string, Record<string, unknown>>();
+  const wrong: string[] = [];
+  let running = true;
+  let turn = 0;
+  let busy = 0;
+
+  /** Asks until somebody answers with something else than 503; each of those has to say when to come back. */
+  async function ask(method: string, path: string, headers: Record<string, string>, body = '') {
+    for (let refused = 0; ; ) {
+      const origin = origins[turn++ % origins.length]!;
+      try {
+        const answer = await exchange(
+          method,
+          `${origin}${path}`,
+          { 'x-api-key': key, ...headers },
+          body,
+        );
+        if (answer.status !== 503) return answer;
+        busy += 1;
+        if (!answer.headers['retry-after'])
+          wrong.push(`${method} ${path}: 503 without Retry-After`);
+        await wait(50);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error;
+        refused += 1;
+        if (refused % origins.length === 0) await wait(20);
+        if (refused > 500) throw new Error('no web takes connections');
+      }
+    }
+  }
+
+  async function submission(n: number): Promise<void> {
+    const word = randomUUID();
+    const waits = n % 2 === 0;
+    const headers = { 'content-type': 'application/json', 'idempotency-key': randomUUID() };
+    const args = [`${(n % 5) * 0.05}`, word];
+    const body = JSON.stringify({ language: 'python', code: CODE, args });
+    let answer = await ask('POST', `/api/submit${waits ? '?wait=true' : ''}`, headers, body);
+    const id = `${answer.body['id']}`;
+    while (answer.status === 202 || answer.status === 408) {
+      answer = await ask('GET', `/api/result/${id}?wait=true`, {});
+    }
+    const { body: record } = answer;
+    if (answer.status !== 200) wrong.push(`${id}: ${answer.status} ${JSON.stringify(record)}`);
+    else if (record['stdout'] !== `${word}\n`) wrong.push(`${id}: ${JSON.stringify(record)}`);
+    results.set(id, record);
+  }
+
+  const lanes = Array.from({ length: clients }, async (_, lane) => {
+    for (let n = lane; running; n += 1) {
+      await submission(n).catch(
+        (error) => void wrong.push(`a request failed: ${error.code ?? ''} ${error.message}`),
+      );
+    }
+  });
+  return {
+    get done() {
+      return results.size;
+    },
+    async stop() {
+      running = false;
+      await Promise.all(lanes);
+      return { results, wrong, busy };
+    },
+  };
+}
+
+function exchange(
+  method: string,
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const req = request(url, {
+      method,
+      headers: { ...headers, connection: 'close' },
+      agent: false,
+    });
+    req.setTimeout(PATIENCE_MS, () => req.destroy(new Error('no answer')));
+    req.on('error', reject);
+    req.on('response', (res) => {
+      const parts: Buffer[] = [];
+      res.on('error', reject);
+      res.on('data', (part) => parts.push(part));
+      res.on('end', () => {
+        const text = Buffer.concat(parts).toString();
+        resolve({ status: res.statusCode!, headers: res.headers, body: JSON.parse(text || '{}') });
+      });
+    });
+    req.end(body);
+  });
+}

@@ -1,0 +1,203 @@
+/**
+ * The whole service in processes of its own: PostgreSQL, webs, and workers on machines of their own (network namespaces
+ * where this machine may make them), each of which can be harmed and comes back.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  admit,
+  type Machine,
+  makeNetwork,
+  noNetworks,
+  ON_THE_NETWORK,
+  urlFrom,
+} from '../queue/network.ts';
+import { type OwnServer, ownServer } from '../support/database.ts';
+
+type Test = { teardown(work: () => unknown): void };
+
+export type Member = {
+  readonly name: string;
+  pid(): number | null;
+  kill(): void;
+  signal(signal: NodeJS.Signals): void;
+  /** Starts it again where it has ended; whoever runs the service would do so too. */
+  revive(): Promise<void>;
+};
+
+export type Web = Member & { readonly origin: string };
+export type Worker = Member & { readonly machine: Machine | null; launcher(): number | null };
+
+export type Service = {
+  readonly database: OwnServer;
+  readonly webs: readonly Web[];
+  readonly workers: readonly Worker[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Where logs are. */
+  readonly folder: string;
+};
+
+export type ServiceOptions = {
+  folder: string;
+  webs: number;
+  workers: number;
+  ca_file: string;
+  env?: Record<string, string>;
+};
+
+/** This machine cannot run what is to be harmed. */
+export class CannotIsolate extends Error {}
+
+const LAUNCHER = fileURLToPath(new URL('../../build/launcher', import.meta.url));
+const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+
+export async function startService(t: Test, options: ServiceOptions): Promise<Service> {
+  const { folder } = options;
+  if (!existsSync(LAUNCHER)) throw new CannotIsolate('the launcher is not built');
+  const apart = noNetworks() === null;
+  const database = await ownServer(t, apart ? ON_THE_NETWORK : {});
+  const network = apart ? makeNetwork(t) : null;
+  if (network) await admit(database);
+  const secret = () => randomBytes(32).toString('base64');
+  const shared = {
+    PATH: process.env['PATH'] ?? '',
+    RUNLEDGER_DATABASE_TLS: 'disable',
+    RUNLEDGER_SHUTDOWN_GRACE: '3s',
+    RUNLEDGER_SLOTS: '4',
+    // Each would keep what a worker of few slots has no use for.
+    RUNLEDGER_JAVA_COMPILER: 'off',
+    RUNLEDGER_PRECOMPILED_HEADERS: 'off',
+    ...options.env,
+  };
+  const env = {
+    ...shared,
+    DATABASE_URL: database.urls.owner,
+    RUNLEDGER_DIGEST_KEY: secret(),
+    RUNLEDGER_SEAL_KEY: secret(),
+    RUNLEDGER_WEBHOOK_KEYS: `k1:${secret()}`,
+    RUNLEDGER_WEBHOOK_SCHEDULE: '100ms,200ms,500ms,1s,2s,2s,2s,2s,2s',
+    RUNLEDGER_WEBHOOK_TIMEOUT: '2s',
+    RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'on',
+    NODE_EXTRA_CA_CERTS: options.ca_file,
+  };
+  const members: Member[] = [];
+  const webs: Web[] = [];
+  for (let n = 0; n < options.webs; n += 1) {
+    const port = await freePort();
+    const origin = `http://127.0.0.1:${port}`;
+    const web = await startMember(folder, {
+      name: `web${n}`,
+      within: [],
+      env: { ...env, DATABASE_URL: database.urls.web, PORT: `${port}` },
+      ready: async () => (await fetch(`${origin}/livez`)).ok,
+    });
+    webs.push({ ...web, origin });
+    members.push(web);
+  }
+  const workers: Worker[] = [];
+  for (let n = 0; n < options.workers; n += 1) {
+    const machine = network?.machine() ?? null;
+    const url = database.urls.worker;
+    const state = join(folder, `state${n}`);
+    const log = join(folder, `worker${n}.log`);
+    const worker = await startMember(folder, {
+      name: `worker${n}`,
+      within: machine?.within ?? [],
+      env: {
+        ...shared,
+        DATABASE_URL: network ? urlFrom(network, url) : url,
+        RUNLEDGER_STATE_DIR: state,
+      },
+      ready: async (child) => {
+        const lines = readFileSync(log, 'utf8').split('\n');
+        return lines.some((l) => l.includes('"started"') && l.includes(`"pid":${child.pid},`));
+      },
+    });
+    workers.push({ ...worker, machine, launcher: () => childNamed(worker.pid(), 'launcher') });
+    members.push(worker);
+  }
+  // Before the server and the network, which were made first and go last.
+  t.teardown(() =>
+    Promise.all(
+      members.map(async (member) => {
+        member.signal('SIGCONT');
+        member.kill();
+      }),
+    ),
+  );
+  return { database, webs, workers, env, folder };
+}
+
+type MemberOptions = {
+  name: string;
+  within: readonly string[];
+  env: Record<string, string>;
+  ready: (child: ChildProcess) => Promise<boolean>;
+};
+
+async function startMember(folder: string, options: MemberOptions): Promise<Member> {
+  const { name } = options;
+  mkdirSync(folder, { recursive: true });
+  const log = openSync(join(folder, `${name}.log`), 'a');
+  const [part] = /^[a-z]+/.exec(name) ?? [];
+  let child: ChildProcess;
+  let alive = false;
+  let first = true;
+  const revive = async () => {
+    if (alive) return;
+    const [command = '', ...args] = [...options.within, process.execPath, CLI, part ?? ''];
+    child = spawn(command, args, { stdio: ['ignore', log, log], env: options.env, cwd: '/' });
+    alive = true;
+    void once(child, 'exit').then(([code, signal]) => {
+      alive = false;
+      writeFileSync(log, `{"msg":"ended","code":${code},"signal":"${signal}"}\n`);
+    });
+    for (let n = 0; n < 1200 && alive; n += 1) {
+      if (await options.ready(child).catch(() => false)) return;
+      await new Promise((wake) => setTimeout(wake, 50));
+    }
+    const said = readFileSync(join(folder, `${name}.log`), 'utf8');
+    const [, why] = /"type":"CannotRun","message":"([^"]*)"/.exec(said) ?? [];
+    if (first && why) throw new CannotIsolate(why);
+    if (alive || first) throw new Error(`${name} was not ready in a minute, see ${folder}`);
+  };
+  await revive();
+  first = false;
+  const signal = (which: NodeJS.Signals) => void (alive && child.kill(which));
+  return {
+    name,
+    pid: () => (alive ? (child.pid ?? null) : null),
+    kill: () => signal('SIGKILL'),
+    signal,
+    revive,
+  };
+}
+
+function childNamed(parent: number | null, name: string): number | null {
+  if (parent === null) return null;
+  for (const entry of readdirSync('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    try {
+      const stat = readFileSync(`/proc/${entry}/stat`, 'utf8');
+      const [, comm = '', rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat) ?? [];
+      if (comm === name && Number(rest.split(' ')[1]) === parent) return Number(entry);
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return null;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,139 @@
+/** The ten questions of AUDIT.md, asked as the page asks them, by the auditor. */
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { seal } from '../../src/store/seal.ts';
+import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+
+aloneOnItsServer();
+
+const PAGE = readFileSync(new URL('../../AUDIT.md', import.meta.url), 'utf8');
+
+/** Each heading with the queries below it. */
+const questions = PAGE.split(/^### /m)
+  .slice(1)
+  .map((section) => ({
+    title: section.slice(0, section.indexOf('\n')),
+    queries: [...section.matchAll(/```sql\n([\s\S]*?)```/g)].map((match) => match[1]!),
+  }));
+
+t.test('ten questions and their answers', async (t) => {
+  const w = await world(t);
+  const at = new Date('2026-11-20T12:00:00Z');
+  await w.clock.set(at);
+  await w.tier('free', 7, 5);
+  const key = await w.key({ tier: 'free', account: 'acme' });
+  const { submit } = w.submissions();
+  const submitOne = async (change = {}) =>
+    idOf(await submit({ secret_digest: key.digest, submission: submission(change) }));
+  const pool = await w.pool();
+  const other = await w.pool();
+  const id = await submitOne({ webhook: webhook() });
+  await w.clock.advance(2000);
+  await start(pool.executions, id);
+  await w.clock.advance(1000);
+  await pool.executions.release([id], 'worker_died', { host: 'host-7' }, true);
+  await w.clock.advance(1000);
+  await start(other.executions, id, 2);
+  await w.clock.advance(500);
+  await other.executions.complete({ submission_id: id, attempt: 2, outcome: outcome() });
+  const waiting = await submitOne();
+  await seal(w.web, null);
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  const variables: Record<string, string> = {
+    submission: id,
+    account: 'acme',
+    from: '2026-11-20T00:00:00Z',
+    to: '2026-11-21T00:00:00Z',
+    at: '2026-11-20T12:00:02.500Z',
+  };
+  const ask = (query: string) =>
+    auditor.unsafe(
+      query
+        .replaceAll(/:'([a-z]+)'/g, (_, name: string) => `'${variables[name]}'`)
+        .replace(/;\s*$/, ''),
+    );
+  const answers: Record<string, unknown>[][] = [];
+  for (const { title, queries } of questions)
+    for (const query of queries) {
+      const rows = await ask(query);
+      answers.push([...rows]);
+      t.ok(rows.length > 0 || title.startsWith('10'), title);
+    }
+  t.equal(questions.length, 10);
+  const [timeline, submitted, keys, verdicts, waits, delivered, state, lost, limits, seals] =
+    answers;
+  t.match(timeline, [
+    { type: 'submission.accepted', sizes: { code: 8 } },
+    { type: 'execution.started', attempt: 1, pool_id: pool.id },
+    { type: 'execution.lost', attempt: 1, pool_id: pool.id },
+    { type: 'execution.started', attempt: 2, pool_id: other.id },
+    { type: 'submission.completed', sizes: { stdout: 2 } },
+    { type: 'delivery.requested' },
+  ]);
+  t.match(submitted, [
+    { submission_id: id, verdict: 'AC', attempts: 2 },
+    { submission_id: waiting, status: 'pending' },
+  ]);
+  t.match(keys, [{ account: 'acme', key_id: key.id, secret: '1', valid_until: null }]);
+  t.match(verdicts, [{ language: 'python', verdict: 'AC', submissions: '1' }]);
+  t.match(waits, [{ language: 'python', submissions: '1', wait_p50_s: 2, run_p99_s: 0.5 }]);
+  t.match(delivered, [{ status: 'waiting', attempt: null }]);
+  t.match(state, [{ status: 'running', submissions: '1' }]);
+  t.match(lost, [
+    {
+      submission_id: id,
+      attempt: 1,
+      host: 'host-7',
+      reason: 'worker_died',
+      counts: true,
+      status: 'completed',
+    },
+  ]);
+  t.equal(
+    (lost![0]!['next_started_at'] as Date).getTime() - (lost![0]!['lost_at'] as Date).getTime(),
+    1000,
+  );
+  t.match(limits, [{ key_id: key.id, tier: 'free', per_minute: 7, concurrent: 5 }]);
+  t.match(seals, [{ number: '1', not_sealed_yet: '0' }]);
+});
+
+t.test('the state at any time is what it was then', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { executions } = await w.pool();
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  let now = new Date('2026-11-20T12:00:00Z').getTime();
+  const seen: { at: Date; rows: string }[] = [];
+  const ids: string[] = [];
+  const step = async (work: () => Promise<unknown>) => {
+    now += 1000;
+    await w.clock.set(new Date(now));
+    await work();
+    const rows = await w.db`
+      select id as submission_id, status, verdict, attempts, completed_at from runledger.submissions order by id`;
+    seen.push({ at: new Date(now + 500), rows: JSON.stringify(rows) });
+  };
+  const submitOne = async () =>
+    ids.push(idOf(await submit({ secret_digest: digest, submission: submission() })));
+  for (let n = 0; n < 4; n++) await step(submitOne);
+  for (const id of ids) await step(() => start(executions, id));
+  await step(() => executions.release([ids[1]!], 'stopped'));
+  await step(() => executions.complete({ submission_id: ids[0]!, attempt: 1, outcome: outcome() }));
+  for (const { at, rows } of seen) {
+    const then = await auditor`
+      select submission_id, status, verdict, attempts, completed_at from runledger.audit_state_at(${at}) order by 1`;
+    t.equal(JSON.stringify(then), rows, at.toISOString());
+  }
+});
+
+t.test('the table of views names every view', async (t) => {
+  const w = await world(t);
+  const views = (
+    await w.db`select relname from pg_class where relnamespace = 'runledger'::regnamespace and relname like 'audit\\_%' and relkind = 'v' order by 1`
+  ).map((row) => row['relname']);
+  const named = [...PAGE.matchAll(/^\| `(audit_[a-z_]+)` \|/gm)].map((match) => match[1]).sort();
+  t.same(named, views);
+});

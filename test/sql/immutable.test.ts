@@ -1,0 +1,62 @@
+import t from 'tap';
+import { seal } from '../../src/store/seal.ts';
+import { idOf, submission, world } from '../store/world.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+
+aloneOnItsServer();
+
+t.test('nobody changes the log or a seal, the owner included, on any partition', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const id = idOf(
+    await w.submissions().submit({ secret_digest: digest, submission: submission() }),
+  );
+  await seal(w.web, null);
+  // partitions that are made later are guarded, too
+  await w.db`select runledger.ensure_partitions(5)`;
+  // so that the row triggers of each have something to refuse
+  await w.db`insert into runledger.events (stream, version, type, at, generation, facts)
+    select x::uuid, 1, 'account.created', now(), 1, '{"name": "x"}'
+    from (values ('00000000-0000-7000-8000-000000000000'), (runledger.uuid_floor(now() + interval '5 months')::text)) v(x)`;
+  const tables = (
+    await w.db`select relid::regclass::text as name from pg_partition_tree('runledger.events') union all select 'runledger.seals'`
+  ).map((row) => String(row['name']));
+  t.ok(tables.length >= 9);
+  const refused = { code: 'RL403' };
+  for (const table of tables) {
+    await t.rejects(w.db.unsafe(`truncate ${table}`), refused, `truncate ${table}`);
+    const [row] = await w.db.unsafe(`select count(*)::integer as n from ${table}`);
+    if (row!['n'] === 0) continue;
+    const column = table === 'runledger.seals' ? 'number' : 'version';
+    await t.rejects(
+      w.db.unsafe(`update ${table} set ${column} = ${column}`),
+      refused,
+      `update ${table}`,
+    );
+    await t.rejects(w.db.unsafe(`delete from ${table}`), refused, `delete from ${table}`);
+  }
+  await t.rejects(
+    w.db`insert into runledger.events select * from runledger.events where stream = ${id}
+    on conflict (stream, version) do update set facts = '{}'`,
+    refused,
+    'nor by way of an insert',
+  );
+  for (const db of [w.web, w.worker]) {
+    for (const statement of [
+      'update runledger.events set version = 1',
+      'delete from runledger.events',
+      'truncate runledger.events',
+      'delete from runledger.seals',
+    ])
+      await t.rejects(db.unsafe(statement), { code: '42501' }, statement);
+  }
+});
+
+t.test('a session that calls itself a replica is refused as well', async (t) => {
+  const w = await world(t);
+  await w.key();
+  const root = w.connect(w.database.superuser_url, 1);
+  await root`set session_replication_role = replica`;
+  await t.rejects(root`delete from runledger.events`, { code: 'RL403' });
+  await t.rejects(root`truncate runledger.events`, { code: 'RL403' });
+});

@@ -1,0 +1,194 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import type { Db } from '../../src/db.ts';
+import { seal } from '../../src/store/seal.ts';
+import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  const key = await w.key();
+  const { submit } = w.submissions();
+  const id = idOf(
+    await submit({ secret_digest: key.digest, submission: submission({ webhook: webhook() }) }),
+  );
+  const pool = await w.pool();
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  return { w, key, id, pool, auditor };
+}
+
+const TABLES = `
+  select c.oid::regclass::text as name from pg_class c
+  where c.relnamespace = 'runledger'::regnamespace and c.relkind in ('r', 'p', 'v', 'S') order by 1`;
+
+t.test('no role may touch a table of the ledger', async (t) => {
+  const { w, auditor } = await scene(t);
+  const tables = (await w.db.unsafe(TABLES)).map((row) => String(row['name']));
+  t.ok(tables.length > 30);
+  const may: string[] = [];
+  for (const role of ['web', 'worker', 'auditor'])
+    for (const table of tables)
+      for (const right of table.endsWith('_seq')
+        ? ['usage', 'select', 'update']
+        : ['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger']) {
+        const kind = table.endsWith('_seq') ? 'sequence' : 'table';
+        const [row] = await w.db.unsafe(
+          `select has_${kind}_privilege('runledger_${role}', '${table}', '${right}') as may`,
+        );
+        if (row!['may']) may.push(`${role} ${right} ${table}`);
+      }
+  t.same(
+    may,
+    tables
+      .filter((table) => /^runledger\.audit_/.test(table))
+      .map((table) => `auditor select ${table}`),
+    'but the auditor, who reads the audit views',
+  );
+  for (const [role, db] of Object.entries({ web: w.web, worker: w.worker, auditor }))
+    await t.rejects(
+      db`insert into runledger.events select * from runledger.events`,
+      { code: '42501' },
+      role,
+    );
+});
+
+t.test('each role calls its own functions and no others', async (t) => {
+  const { w, auditor } = await scene(t);
+  const callable = async (db: Db) =>
+    (
+      await db`
+      select distinct proname as name from pg_proc
+      where pronamespace = 'runledger'::regnamespace and has_function_privilege(oid, 'execute') order by 1`
+    ).map((row) => String(row['name']));
+  t.same(await callable(auditor), ['audit_state_at', 'current_schema_of', 'upgrade_facts']);
+  const web = await callable(w.web);
+  const worker = await callable(w.worker);
+  for (const name of ['submit_many', 'spend', 'read_result', 'results_of', 'put_seal']) {
+    t.ok(web.includes(name), `web: ${name}`);
+    t.notOk(worker.includes(name), `not worker: ${name}`);
+  }
+  for (const name of ['start_many', 'complete_many', 'release_many']) {
+    t.ok(worker.includes(name), `worker: ${name}`);
+    t.notOk(web.includes(name), `not web: ${name}`);
+  }
+  const owners = [
+    'append_events',
+    'create_key',
+    'rotate_key',
+    'revoke_key',
+    'set_tier',
+    'end_submissions',
+    'enqueue_executions',
+    'purge_payloads',
+    'detach_month',
+    'recount',
+    'project_submissions',
+  ];
+  for (const name of owners)
+    t.notOk(web.includes(name) || worker.includes(name), `nobody's: ${name}`);
+  const named = [
+    ...readFileSync(new URL('../../sql/privileges.sql', import.meta.url), 'utf8').matchAll(
+      /'\{([a-z_,\s]+)\}'/g,
+    ),
+  ].flatMap((match) => match[1]!.split(',').map((name) => name.trim()));
+  const known = new Set(
+    (await w.db`select proname from pg_proc where pronamespace = 'runledger'::regnamespace`).map(
+      (row) => row['proname'],
+    ),
+  );
+  t.same(
+    named.filter((name) => !known.has(name)),
+    [],
+    'privileges.sql names no function that is not there',
+  );
+});
+
+t.test('every function that runs as the owner has a fixed search_path, pg_temp last', async (t) => {
+  const { w } = await scene(t);
+  const loose = await w.db`
+    select proname from pg_proc where pronamespace = 'runledger'::regnamespace and prosecdef
+      and not exists (select from unnest(proconfig) c where c ~ '^search_path=(runledger|pg_catalog), pg_temp$')`;
+  t.same([...loose], []);
+});
+
+t.test('the worker sees jobs that execute and no others; web the others', async (t) => {
+  const { w, id, pool } = await scene(t);
+  const tasks = async (db: Db) =>
+    (
+      await db`select distinct t.identifier from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id`
+    ).map((row) => row['identifier']);
+  await start(pool.executions, id);
+  await pool.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  t.same((await tasks(w.db)).sort(), ['deliver_webhook', 'execute_python']);
+  t.same(await tasks(w.worker), ['execute_python']);
+  t.same(await tasks(w.web), ['deliver_webhook']);
+  const [delivery] = await w.db`select j.id, j.task_id from graphile_worker._private_jobs j
+    join graphile_worker._private_tasks t on t.id = j.task_id where t.identifier = 'deliver_webhook'`;
+  t.equal(
+    (await w.worker`delete from graphile_worker._private_jobs where id = ${delivery!['id']}`).count,
+    0,
+  );
+  await t.rejects(
+    w.worker`update graphile_worker._private_jobs set task_id = ${delivery!['task_id']}`,
+    { code: '42501' },
+    'it cannot make a job of another kind of one of its own',
+  );
+  await t.rejects(
+    w.worker`insert into graphile_worker._private_tasks (identifier) values ('deliver_x')`,
+    { code: '42501' },
+  );
+  for (const db of [w.web, w.worker]) {
+    await t.rejects(db`insert into graphile_worker._private_jobs (task_id) values (1)`, {
+      code: '42501',
+    });
+    await t.rejects(db`select graphile_worker.add_job('execute_python', '{}')`, { code: '42501' });
+  }
+});
+
+t.test(
+  'the auditor reads every audit view, and none shows a secret, a digest or what a user sent',
+  async (t) => {
+    const { w, auditor, id, key, pool } = await scene(t);
+    await start(pool.executions, id);
+    const stdout = Buffer.from('the output of a program');
+    await pool.executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
+    await w.db`select runledger.rotate_key(${key.id}, ${Buffer.alloc(32, 5)}, '1 hour')`;
+    await seal(w.web, null);
+    const views = (await w.db.unsafe(TABLES))
+      .map((row) => String(row['name']))
+      .filter((name) => name.includes('.audit_'));
+    const shown: string[] = [];
+    for (const view of views) {
+      const rows = await auditor.unsafe(`select * from ${view}`);
+      t.ok(rows.length > 0 || /lost|refused|retention|attempts/.test(view), `${view} has rows`);
+      shown.push(JSON.stringify(rows));
+    }
+    shown.push(JSON.stringify(await auditor`select * from runledger.audit_state_at(now())`));
+    const secrets = await w.db`
+    select encode(digest, 'hex') as text from runledger.key_secrets
+    union all select facts #>> '{bytes,code,sha256}' from runledger.events where stream = ${id} and version = 1
+    union all select 'print(1)' union all select 'receiver.test' union all select 'the output of a program'`;
+    for (const { text } of secrets)
+      t.notOk(shown.join('\n').includes(String(text)), `not ${String(text).slice(0, 12)}…`);
+    for (const table of [
+      'events',
+      'payloads',
+      'keys',
+      'key_secrets',
+      'webhook_secrets',
+      'idempotency',
+    ])
+      await t.rejects(auditor.unsafe(`select * from runledger.${table}`), { code: '42501' });
+    t.ok(await auditor`select 1 from runledger.audit_keys`, 'and its login can do what it is for');
+  },
+);
+
+t.test('a worker cannot use a pool or an execution that is not there', async (t) => {
+  const { w, id }: { w: World; id: string } = await scene(t);
+  await t.rejects(
+    w.worker`select * from runledger.start_many(gen_random_uuid(), array[${id}]::uuid[], '{1}', '{0}')`,
+    { code: 'RL410' },
+  );
+  const [row] =
+    await w.worker`select runledger.release_many(gen_random_uuid(), array[${id}]::uuid[], 'x') as released`;
+  t.same(row!['released'], []);
+});

@@ -1,0 +1,102 @@
+import t from 'tap';
+import { createBatcher } from '../../src/store/batch.ts';
+
+/** A database whose answers the test gives by hand. */
+function stage(options: { max_items?: number; max_bytes?: number } = {}) {
+  const batches: { items: number[]; resolve(r: string[]): void; reject(e: unknown): void }[] = [];
+  const batcher = createBatcher<number, string>({
+    max_items: options.max_items ?? 64,
+    ...(options.max_bytes ? { max_bytes: options.max_bytes, bytes: (item: number) => item } : {}),
+    run: (items) => {
+      const { promise, resolve, reject } = Promise.withResolvers<string[]>();
+      batches.push({ items: [...items], resolve, reject });
+      return promise;
+    },
+    isAway: (error) => error === 'away',
+  });
+  const turn = () => new Promise((wake) => setImmediate(wake));
+  return { batches, add: batcher.add, turn };
+}
+
+const answered = (items: number[]) => items.map((item) => `answer ${item}`);
+
+t.test(
+  'what arrives in one turn leaves together; what comes meanwhile, with the next',
+  async (t) => {
+    const { batches, add, turn } = stage();
+    const first = [1, 2].map(add);
+    await turn();
+    const rest = [3, 4, 5].map(add);
+    await turn();
+    t.same(
+      batches.map(({ items }) => items),
+      [[1, 2]],
+      'one batch in flight',
+    );
+    batches[0]!.resolve(answered([1, 2]));
+    t.same(await Promise.all(first), answered([1, 2]));
+    await turn();
+    t.same(batches[1]!.items, [3, 4, 5]);
+    batches[1]!.resolve(answered([3, 4, 5]));
+    t.same(await Promise.all(rest), answered([3, 4, 5]));
+  },
+);
+
+t.test('a batch has at most so many items, and so many bytes', async (t) => {
+  const { batches, add, turn } = stage({ max_items: 3, max_bytes: 100 });
+  const all = [10, 20, 30, 60, 50, 500, 1].map(add);
+  await turn();
+  for (let n = 0; n < 6; n++) {
+    const batch = batches[n];
+    if (!batch) break;
+    batch.resolve(answered(batch.items));
+    await turn();
+  }
+  await Promise.all(all);
+  t.same(
+    batches.map(({ items }) => items),
+    [[10, 20, 30], [60], [50], [500], [1]],
+  );
+});
+
+t.test('a batch that is refused is tried item by item', async (t) => {
+  const { batches, add, turn } = stage();
+  const first = add(0);
+  await turn();
+  const rest = [1, 2, 3].map(add);
+  batches[0]!.resolve(answered([0]));
+  await first;
+  await turn();
+  batches[1]!.reject('refused');
+  await turn();
+  const settled = Promise.allSettled(rest);
+  for (const n of [1, 2, 3]) {
+    const batch = batches[n + 1]!;
+    t.same(batch.items, [n]);
+    if (n === 2) batch.reject('its own fault');
+    else batch.resolve(answered([n]));
+    await turn();
+  }
+  t.match(await settled, [
+    { value: 'answer 1' },
+    { reason: 'its own fault' },
+    { value: 'answer 3' },
+  ]);
+});
+
+t.test('a batch that found no database fails whole: its callers decide', async (t) => {
+  const { batches, add, turn } = stage();
+  const first = add(0);
+  await turn();
+  const rest = Promise.allSettled([1, 2].map(add));
+  batches[0]!.resolve(answered([0]));
+  await first;
+  await turn();
+  batches[1]!.reject('away');
+  t.match(await rest, [{ reason: 'away' }, { reason: 'away' }]);
+  t.equal(batches.length, 2);
+  const later = add(3);
+  await turn();
+  batches[2]!.resolve(answered([3]));
+  t.equal(await later, 'answer 3', 'and the next goes out as ever');
+});

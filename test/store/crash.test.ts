@@ -1,0 +1,100 @@
+/** PostgreSQL is killed in the middle of everything: what was answered is there afterwards, and all of it matches. */
+import t from 'tap';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { connect, isAway } from '../../src/db.ts';
+import { createSigner } from '../../src/domain/seal.ts';
+import { createExecutions } from '../../src/store/executions.ts';
+import { createKey, setTier } from '../../src/store/keys.ts';
+import { headFile, seal } from '../../src/store/seal.ts';
+import { createSubmissions } from '../../src/store/submissions.ts';
+import { verify } from '../../src/store/verify.ts';
+import { ownServer } from '../support/database.ts';
+import { outcome, start, submission } from './world.ts';
+
+const signer = createSigner(Buffer.alloc(32, 7));
+
+t.setTimeout(115_000);
+
+t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
+  t.setTimeout(110_000);
+  const server = await ownServer(t);
+  // anew for each life of the server: connections of the one before may not have noticed yet
+  const open = () => {
+    const opened = connect(server.url, { name: 'test', max: 8 });
+    t.teardown(() => opened.end({ timeout: 1 }));
+    return opened;
+  };
+  let db = open();
+  const digest = secretDigest(newSecret('rl'));
+  await setTier(db, { name: 'free', per_minute: 0, concurrent: 1000 });
+  await createKey(db, { account: 'acme', tier: 'free', prefix: 'rl', secret_digest: digest });
+
+  const answered = { accepted: new Set<string>(), ended: new Set<string>() };
+  let head: Awaited<ReturnType<typeof headFile>> = null;
+  for (let round = 0; round < 3; round++) {
+    const { submit } = createSubmissions(db, { queue_capacity: 1_000_000 });
+    const pool = crypto.randomUUID();
+    await db`select runledger.register_pool(${pool}, 'worker', 'host', 2, '{python}', '{}', ${1000 + round})`;
+    const executions = createExecutions(db, db, pool);
+    let stop = false;
+    const enough = Promise.withResolvers<void>();
+    let count = 0;
+    const working = Array.from({ length: 16 }, async () => {
+      while (!stop) {
+        const one = submission();
+        try {
+          const answer = await submit({ secret_digest: digest, submission: one });
+          if (answer.kind !== 'accepted') throw new Error(answer.kind);
+          answered.accepted.add(one.id);
+          await start(executions, one.id, ++count);
+          await executions.complete({ submission_id: one.id, attempt: 1, outcome: outcome() });
+          answered.ended.add(one.id);
+          if (answered.ended.size >= 150 * (round + 1)) enough.resolve();
+        } catch (error) {
+          if (!isAway(error)) throw error;
+          return;
+        }
+      }
+    });
+    await enough.promise;
+    await seal(db, signer);
+    head = await headFile(db);
+    await server.kill();
+    stop = true;
+    await Promise.all(working);
+    await startAgain(server);
+    db = open();
+    const found = async (status: string[]) =>
+      new Set(
+        (await db`select id from runledger.submissions where status = any (${status})`).map(
+          (row) => row['id'],
+        ),
+      );
+    const all = await found(['pending', 'running', 'completed']);
+    const completed = await found(['completed']);
+    t.same(
+      [...answered.accepted].filter((id) => !all.has(id)),
+      [],
+      'what was accepted is there',
+    );
+    t.same(
+      [...answered.ended].filter((id) => !completed.has(id)),
+      [],
+      'what was said to have ended has',
+    );
+    t.same((await verify(db, { head, signers: [signer.name] })).problems, []);
+  }
+  t.comment(`${answered.accepted.size} accepted, ${answered.ended.size} ended`);
+});
+
+/** The killed server's own processes hold its data for a moment: until they are gone a start is refused. */
+async function startAgain(server: { start(): Promise<void> }): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await server.start();
+    } catch (error) {
+      if (attempt === 50) throw error;
+      await new Promise((wake) => setTimeout(wake, 100));
+    }
+  }
+}

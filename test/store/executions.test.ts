@@ -1,0 +1,185 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
+
+type Scene = Awaited<ReturnType<typeof scene>>;
+
+/** One submission that waits, and two pools. */
+async function scene(t: { teardown(work: () => unknown): void }, change = {}) {
+  const w = await world(t);
+  const key = await w.key();
+  const { submit } = w.submissions();
+  const one = submission(change);
+  const id = idOf(await submit({ secret_digest: key.digest, submission: one }));
+  return { w, key, id, submit, mine: await w.pool(), others: await w.pool() };
+}
+
+const eventsOf = async ({ w, id }: { w: World; id: string }) =>
+  (await w.db`select type from runledger.events where stream = ${id} order by version`).map(
+    (row) => row['type'],
+  );
+
+const rowOf = async ({ w, id }: { w: World; id: string }) => {
+  const [row] = await w.db`select * from runledger.submissions where id = ${id}`;
+  return row!;
+};
+
+const placesOf = async ({ w, key }: Scene) => {
+  const [row] =
+    await w.db`select dispatched, held from runledger.key_usage where key_id = ${key.id}`;
+  return { ...row };
+};
+
+t.test('start hands out what there is to run, once', async (t) => {
+  const s = await scene(t, { stdin: Buffer.from('in'), limits: { cpu_time_ms: 500 } });
+  t.match(await start(s.mine.executions, s.id), {
+    deaths: 0,
+    order: {
+      submission_id: s.id,
+      attempt: 1,
+      language: 'python',
+      compare: 'lenient',
+      limits: { cpu_time_ms: 500 },
+    },
+  });
+  t.equal(await start(s.others.executions, s.id, 2), null, 'not to another');
+  t.match(await rowOf(s), { status: 'running', attempts: 1, version: 2 });
+});
+
+t.test('of two pools that start the same submission at once one has it', async (t) => {
+  const s = await scene(t);
+  const answers = await Promise.all([
+    start(s.mine.executions, s.id),
+    start(s.others.executions, s.id, 2),
+  ]);
+  t.equal(answers.filter((answer) => answer !== null).length, 1);
+  t.same(await eventsOf(s), ['submission.accepted', 'execution.started']);
+});
+
+t.test('complete ends it, keeps the bytes, frees the place', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  t.same(await placesOf(s), { dispatched: 1, held: 0 });
+  const stdout = Buffer.from([0, 255, 10]);
+  t.equal(
+    await s.mine.executions.complete({
+      submission_id: s.id,
+      attempt: 1,
+      outcome: outcome({ stdout }),
+    }),
+    'ended',
+  );
+  t.match(await rowOf(s), {
+    status: 'completed',
+    verdict: 'AC',
+    exit_code: 0,
+    stdout_truncated: false,
+  });
+  t.same(await placesOf(s), { dispatched: 0, held: 0 });
+  const [kept] = await s.w
+    .db`select bytes from runledger.payloads where stream = ${s.id} and kind = 'stdout'`;
+  t.same(kept!['bytes'], stdout);
+});
+
+t.test(
+  'a report of whoever does not hold the execution is recorded and changes nothing',
+  async (t) => {
+    const s = await scene(t);
+    await start(s.mine.executions, s.id);
+    const late = { submission_id: s.id, attempt: 1, outcome: outcome({ verdict: 'WA' }) };
+    t.equal(await s.others.executions.complete(late), 'refused', 'not by another pool');
+    t.equal(
+      await s.mine.executions.complete({ ...late, attempt: 2 }),
+      'refused',
+      'not for another attempt',
+    );
+    t.match(await rowOf(s), { status: 'running', version: 4 });
+
+    t.same(await s.mine.executions.release([s.id], 'stopped'), [s.id]);
+    t.equal(await s.mine.executions.complete(late), 'refused', 'not after it was given back');
+    t.match(await start(s.others.executions, s.id, 2), { order: { attempt: 2 } });
+    t.equal(await s.mine.executions.complete(late), 'refused', 'not while another runs it');
+    const good = { submission_id: s.id, attempt: 2, outcome: outcome() };
+    t.equal(await s.others.executions.complete(good), 'ended');
+    t.equal(await s.mine.executions.complete(late), 'refused', 'not after it has ended');
+    t.match(await rowOf(s), { status: 'completed', verdict: 'AC', attempts: 2 });
+    t.equal((await eventsOf(s)).filter((type) => type === 'execution.refused').length, 5);
+  },
+);
+
+t.test('an answer that was lost with the connection is given again', async (t) => {
+  const s = await scene(t);
+  const first = await start(s.mine.executions, s.id, 7);
+  t.match(await start(s.mine.executions, s.id, 7), { order: { attempt: first!.order.attempt } });
+  const report = { submission_id: s.id, attempt: 1, outcome: outcome() };
+  t.equal(await s.mine.executions.complete(report), 'ended');
+  t.equal(await s.mine.executions.complete(report), 'ended');
+  t.same(await eventsOf(s), ['submission.accepted', 'execution.started', 'submission.completed']);
+});
+
+t.test('what is given back waits again with its place and a job of its own', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  t.same(await s.others.executions.release([s.id], 'stopped'), [], 'only by the pool that has it');
+  t.same(await s.mine.executions.release([s.id, randomUUID()], 'stopped'), [s.id]);
+  t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
+  t.same(await placesOf(s), { dispatched: 1, held: 0 });
+  const [jobs] = await s.w.db`select count(*)::integer as n from graphile_worker._private_jobs`;
+  t.equal(jobs!['n'], 2, 'the job that was started is the runner’s to delete');
+});
+
+t.test('a pool that was declared dead starts nothing', async (t) => {
+  const s = await scene(t);
+  await s.w.db`select runledger.end_pool(${s.mine.id}, 'test')`;
+  await t.rejects(start(s.mine.executions, s.id), { code: 'RL410' });
+  t.match(await rowOf(s), { status: 'pending' });
+});
+
+t.test('declaring a pool dead waits for what it starts at this moment', async (t) => {
+  const s = await scene(t);
+  const endPool = () =>
+    s.w.db.begin(async (other) => {
+      await other`set local lock_timeout = '50ms'`;
+      await other`select runledger.end_pool(${s.mine.id}, 'test')`;
+    });
+  await s.w.db.begin(async (tx) => {
+    // the first thing that a start does
+    await tx`select runledger.require_pool(${s.mine.id})`;
+    await t.rejects(endPool(), { code: '55P03' });
+  });
+  await start(s.mine.executions, s.id);
+  await endPool();
+  const [counted] = await s.w
+    .db`select accepted - p.started as waiting from runledger.queue_state, runledger.queue_progress() p`;
+  t.equal(Number(counted!['waiting']), 0, 'its count of starts is kept');
+});
+
+t.test('a webhook is asked for with the result, in one transaction', async (t) => {
+  const s = await scene(t, { webhook: webhook() });
+  await start(s.mine.executions, s.id);
+  await s.mine.executions.complete({ submission_id: s.id, attempt: 1, outcome: outcome() });
+  t.same((await eventsOf(s)).slice(2), ['submission.completed', 'delivery.requested']);
+  const [delivery] = await s.w
+    .db`select status, attempts from runledger.deliveries where id = ${s.id}`;
+  t.match(delivery, { status: 'waiting', attempts: 0 });
+  const [job] = await s.w.db`
+    select count(*)::integer as n from graphile_worker.jobs where task_identifier = 'deliver_webhook'`;
+  t.equal(job!['n'], 1);
+});
+
+t.test('evidence with what jsonb cannot hold does not lose the result', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  const evidence = { comm: 'a\u0000b\ud800', deep: [{ 'k\u0000': '\u0000' }] };
+  t.equal(
+    await s.mine.executions.complete({
+      submission_id: s.id,
+      attempt: 1,
+      outcome: outcome({ evidence }),
+    }),
+    'ended',
+  );
+  const [event] = await s.w
+    .db`select facts from runledger.events where stream = ${s.id} and version = 3`;
+  t.same(event!['facts'].evidence, { comm: 'a\ufffdb\ufffd', deep: [{ 'k\ufffd': '\ufffd' }] });
+});

@@ -1,0 +1,313 @@
+/**
+ * 10,000 random commands on a ledger as its roles use it: afterwards everything equals what the log tells, a rebuild
+ * changes nothing, and every submission is where the pure decider says it is.
+ */
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { faultOf } from '../../src/domain/events.ts';
+import {
+  type Command,
+  decide,
+  type Event,
+  evolve,
+  NEW,
+  type State,
+} from '../../src/domain/state.ts';
+import type { Executions } from '../../src/store/executions.ts';
+import { rebuild } from '../../src/store/rebuild.ts';
+import { seal } from '../../src/store/seal.ts';
+import { verify } from '../../src/store/verify.ts';
+import {
+  failed,
+  type Key,
+  outcome,
+  seeded,
+  seedOfRun,
+  submission,
+  type World,
+  webhook,
+  world,
+} from './world.ts';
+
+const COMMANDS = Number(process.env['RUNLEDGER_TEST_COMMANDS'] ?? 10_000);
+const SUBMISSIONS_FROM_LOG = `select * from runledger.submissions order by id`;
+
+t.setTimeout(110_000);
+
+t.test('projections after a random history equal a rebuild', async (t) => {
+  t.setTimeout(100_000);
+  const w = await world(t);
+  const seed = seedOfRun();
+  t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
+  const history = await play(w, seed);
+  t.comment(JSON.stringify(history.outcomes));
+  for (const kind of [
+    'accepted',
+    'replayed',
+    'rate_limited',
+    'queue_full',
+    'unauthorized',
+    'ended',
+    'refused',
+    'released',
+  ])
+    t.ok(history.outcomes[kind], `the history has something that is ${kind}`);
+  const old = await oldShapes(w);
+
+  const before = await verify(w.db, { head: null, signers: [] });
+  t.same(before.problems, []);
+  const live = await w.db.unsafe(SUBMISSIONS_FROM_LOG);
+  const done = await rebuild(w.db);
+  t.equal(done.recounted, 0);
+  t.same(await w.db.unsafe(SUBMISSIONS_FROM_LOG), live);
+  await seal(w.web, null);
+  t.same((await verify(w.db, { head: null, signers: [] })).problems, []);
+
+  t.test('every event is of a known type and shape', async (t) => {
+    const events = await w.db<{ type: string; schema: number; facts: unknown }[]>`
+      select type, schema, facts from runledger.events`;
+    const faults = new Set(
+      events.map((event) => faultOf(event) && `${event.type}: ${faultOf(event)}`),
+    );
+    faults.delete(null as never);
+    t.same([...faults], []);
+  });
+
+  t.test('the decider and SQL made the same of it', async (t) => {
+    const folded = await foldedStates(w);
+    for (const row of live.filter((row) => !old.has(row['id']))) {
+      const expected = history.states.get(row['id'])!;
+      const found = folded.get(row['id'])!;
+      t.same(found, expected, row['id']);
+      t.match(row, {
+        status: expected.status,
+        version: expected.version,
+        attempts: expected.attempts,
+        deaths: expected.deaths,
+        verdict: expected.verdict,
+        has_webhook: expected.webhook,
+      });
+    }
+  });
+});
+
+type History = { outcomes: Record<string, number>; states: Map<string, State> };
+
+/** Commands as they come; what the decider would append is folded beside. */
+async function play(w: World, seed: number): Promise<History> {
+  const random = seeded(seed);
+  const { submit } = w.submissions(60);
+  await w.tier('few', 40, 3);
+  await w.tier('wide', 5000, 0);
+  const accounts = ['one', 'two', 'three'];
+  const keys: Key[] = [];
+  for (const account of accounts)
+    for (const tier of ['few', 'wide']) keys.push(await w.key({ account, tier }));
+  const pools: { id: string; executions: Executions }[] = [];
+  for (let n = 0; n < 3; n++) pools.push(await w.pool());
+  const states = new Map<string, State>();
+  const outcomes: Record<string, number> = {};
+  const seen = (kind: string) => {
+    outcomes[kind] = (outcomes[kind] ?? 0) + 1;
+  };
+  const apply = (id: string, command: Command) => {
+    const state = states.get(id) ?? NEW;
+    const events = decide(state, command);
+    states.set(id, events.reduce(evolve, state));
+    return events;
+  };
+  const live: string[] = [];
+  const replayable: string[] = [];
+  let job = 0;
+
+  const steps: Record<string, () => Promise<void>> = {
+    async submit() {
+      const burst = Array.from({ length: 1 + random.below(30) }, () => {
+        const idempotency_key =
+          random.next() < 0.1 && replayable.length > 0
+            ? random.pick(replayable)
+            : random.next() < 0.3
+              ? randomUUID()
+              : null;
+        if (idempotency_key) replayable.push(idempotency_key);
+        const one = submission({
+          idempotency_key,
+          webhook: random.next() < 0.3 ? webhook() : null,
+          stdin: Buffer.from(random.next() < 0.5 ? '' : 'in\u0000put'),
+        });
+        const digest = random.next() < 0.03 ? new Uint8Array(32) : random.pick(keys).digest;
+        return { one, digest };
+      });
+      const answers = await Promise.all(
+        burst.map(({ one, digest }) => submit({ secret_digest: digest, submission: one })),
+      );
+      answers.forEach((answer, n) => {
+        seen(answer.kind);
+        if (answer.kind !== 'accepted') return;
+        apply(answer.id, { kind: 'submit', webhook: burst[n]!.one.webhook !== null });
+        live.push(answer.id);
+      });
+    },
+    async start() {
+      const pool = random.pick(pools);
+      // what is held has no job, so nobody can come to start it
+      const held = new Set(
+        (await w.db`select submission_id from runledger.held`).map((row) => row['submission_id']),
+      );
+      const ids = [
+        ...new Set(Array.from({ length: 1 + random.below(30) }, () => random.pick(live))),
+      ].filter((id) => !held.has(id));
+      await Promise.all(
+        ids.map(async (id) => {
+          const started = await pool.executions.start({
+            submission_id: id,
+            job_id: String(++job),
+            priority: 0,
+          });
+          const events = apply(id, { kind: 'start', pool: pool.id });
+          seen(started ? 'started' : 'stale');
+          if ((started === null) !== (events.length === 0))
+            throw new Error(`start of ${id} differs`);
+        }),
+      );
+    },
+    async complete() {
+      const ids = [
+        ...new Set(Array.from({ length: 1 + random.below(30) }, () => random.pick(live))),
+      ];
+      await Promise.all(
+        ids.map(async (id) => {
+          const state = states.get(id)!;
+          const pool =
+            (random.next() < 0.9 && pools.find((one) => one.id === state.pool)) ||
+            random.pick(pools);
+          const attempt =
+            random.next() < 0.9 ? state.attempts : state.attempts + 1 + random.below(2);
+          const result =
+            random.next() < 0.1 ? failed() : outcome({ verdict: random.pick(['AC', 'WA', 'TLE']) });
+          const { status, verdict } = result;
+          const answer = await pool.executions.complete({
+            submission_id: id,
+            attempt,
+            outcome: result,
+          });
+          seen(answer);
+          const events = apply(id, { kind: 'complete', pool: pool.id, attempt, status, verdict });
+          if ((events[0]?.type === 'execution.refused') !== (answer === 'refused'))
+            throw new Error(`complete of ${id} differs`);
+        }),
+      );
+    },
+    async release() {
+      const pool = random.pick(pools);
+      const counts = random.next() < 0.7;
+      const ids = [...states]
+        .filter(([, state]) => state.pool === pool.id && state.status === 'running')
+        .map(([id]) => id);
+      const some = ids.filter(() => random.next() < 0.4);
+      if (some.length === 0) return;
+      const released = await pool.executions.release(some, 'worker_died', {}, counts);
+      for (const id of released) {
+        seen('released');
+        apply(id, { kind: 'release', pool: pool.id, counts });
+      }
+    },
+    async tiers() {
+      await w.tier('few', 20 + random.below(60), 1 + random.below(6));
+    },
+    async expire() {
+      const [row] = await w.db<{ held: string[] }[]>`
+        select coalesce(array_agg(id), '{}') as held from (
+          select submission_id as id from runledger.held order by random() limit 2) x`;
+      if (row!.held.length === 0) return;
+      // what waited too long, without waiting: as expire_pending ends it
+      await w.db.begin(async (tx) => {
+        const ids = `{${row!.held.toSorted()}}`;
+        await tx`select from runledger.queue_state for update`;
+        await tx`select runledger.end_submissions(${ids}::text::uuid[], clock_timestamp(), array_fill(null::bytea, array[${row!.held.length}::int]),
+          array_fill(null::bytea, array[${row!.held.length}::int]), array_fill('submission.failed'::text, array[${row!.held.length}::int]),
+          (select array_agg('{"verdict": "IE", "attempt": 0, "evidence": {"failed_for": "age"}}'::jsonb) from unnest(${ids}::text::uuid[])))`;
+      });
+      for (const id of row!.held) {
+        seen('expired');
+        apply(id, { kind: 'expire' });
+      }
+    },
+  };
+  const mix = [
+    'submit',
+    'submit',
+    'start',
+    'start',
+    'start',
+    'complete',
+    'complete',
+    'release',
+    'tiers',
+    'expire',
+  ];
+  await steps['submit']!();
+  const total = () => Object.values(outcomes).reduce((sum, n) => sum + n, 0);
+  while (total() < COMMANDS) {
+    const name = random.pick(mix);
+    if (name === 'tiers' && random.next() < 0.9) continue;
+    await steps[name]!();
+    // the next batches take from what is not long over
+    while (live.length > 200) live.shift();
+  }
+  return { outcomes, states };
+}
+
+/** Events as an earlier version appended them, and their projection now. */
+async function oldShapes(w: World): Promise<Set<string>> {
+  const ids = new Set<string>();
+  const [key] = await w.db`select id, account_id from runledger.keys limit 1`;
+  for (let n = 0; n < 20; n++) {
+    const one = submission();
+    ids.add(one.id);
+    const accepted = {
+      account_id: key!['account_id'],
+      key_id: key!['id'],
+      language: 'python',
+      bytes: {},
+      compare: 'lenient',
+      limits: {},
+    };
+    const completed = {
+      attempt: 1,
+      verdict: 'AC',
+      exit_code: 0,
+      signal: null,
+      memory_peak_bytes: 1000,
+      cpu_ms: n,
+      wall_ms: 2 * n,
+      truncated: n % 2 === 0,
+      compile: null,
+      evidence: {},
+      bytes: {},
+    };
+    const started = { attempt: 1, pool: randomUUID() };
+    await w.db`select runledger.append_events(${one.id}, 0, '{submission.accepted,execution.started,submission.completed}',
+      ${[accepted, started, completed].map((facts) => JSON.stringify(facts))}::text[]::jsonb[], '{1,1,1}')`;
+    await w.db`select runledger.project_submissions(array[${one.id}]::uuid[])`;
+    const [row] = await w.db`select * from runledger.submissions where id = ${one.id}`;
+    t.match(row, {
+      status: 'completed',
+      cpu_time_us: String(n * 1000),
+      wall_time_us: String(n * 2000),
+      stdout_truncated: n % 2 === 0,
+      stderr_truncated: n % 2 === 0,
+    });
+  }
+  return ids;
+}
+
+/** The log, folded by the pure evolve. */
+async function foldedStates(w: World): Promise<Map<string, State>> {
+  const events = await w.db<(Event & { stream: string })[]>`
+    select stream, type, facts from runledger.log where stream < 'f0000000-0000-0000-0000-000000000000' order by stream, version`;
+  const states = new Map<string, State>();
+  for (const event of events)
+    states.set(event.stream, evolve(states.get(event.stream) ?? NEW, event));
+  return states;
+}

@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { createKey, listKeys, listTiers, revokeKey, rotateKey } from '../../src/store/keys.ts';
+import { createResults } from '../../src/store/results.ts';
+import { idOf, outcome, start, submission, world } from './world.ts';
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 2);
+  await w.clock.set(new Date('2026-11-20T12:00:00Z'));
+  const results = createResults(w.web);
+  const works = async (digest: Uint8Array) => (await results.spend(digest)).kind === 'spent';
+  return { w, works };
+}
+
+t.test('a key belongs to an account, which is made with its first', async (t) => {
+  const { w, works } = await scene(t);
+  const first = await w.key({ account: 'acme', tier: 'free' });
+  await w.clock.set(new Date('2026-11-20T12:00:01Z'));
+  const second = await w.key({ account: 'acme', tier: 'free' });
+  t.ok((await works(first.digest)) && (await works(second.digest)));
+  const rows = await w.db`select count(*)::integer as accounts from runledger.accounts`;
+  t.equal(rows[0]!['accounts'], 1);
+  t.match(await listKeys(w.db), [
+    { id: first.id, account: 'acme', tier: 'free', secrets: 1, revoked_at: null },
+    { id: second.id },
+  ]);
+  const key = { account: 'acme', prefix: 'rl', secret_digest: new Uint8Array(32) };
+  await t.rejects(createKey(w.db, { ...key, tier: 'nosuch' }), {
+    code: 'RL404',
+    message: /there is no tier nosuch/,
+  });
+  for (const account of ['', ' acme', 'acme ', 'x'.repeat(201)])
+    await t.rejects(createKey(w.db, { ...key, account, tier: 'free' }), { code: 'RL400' });
+});
+
+t.test('ten keys of a new account made at once make one account', async (t) => {
+  const { w } = await scene(t);
+  await Promise.all(Array.from({ length: 10 }, () => w.key({ account: 'rush', tier: 'free' })));
+  const rows =
+    await w.db`select count(*)::integer as n from runledger.accounts where name = 'rush'`;
+  t.equal(rows[0]!['n'], 1);
+});
+
+t.test('a rotation gives a second secret; the first ends after the grace', async (t) => {
+  const { w, works } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const next = secretDigest(newSecret('rl'));
+  const ends = await rotateKey(w.db, { id: key.id, secret_digest: next, grace_ms: 60_000 });
+  t.same(ends, new Date('2026-11-20T12:01:00Z'));
+  t.ok((await works(key.digest)) && (await works(next)), 'both, for the grace');
+  await w.clock.advance(59_999);
+  t.ok(await works(key.digest));
+  await w.clock.advance(1);
+  t.notOk(await works(key.digest));
+  t.ok(await works(next));
+});
+
+t.test('a key never has more than two secrets', async (t) => {
+  const { w, works } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const [second, third] = [secretDigest(newSecret('rl')), secretDigest(newSecret('rl'))];
+  await rotateKey(w.db, { id: key.id, secret_digest: second, grace_ms: 3_600_000 });
+  await w.clock.advance(1000);
+  await rotateKey(w.db, { id: key.id, secret_digest: third, grace_ms: 3_600_000 });
+  t.same(await Promise.all([key.digest, second, third].map(works)), [false, true, true]);
+  t.match(
+    (await listKeys(w.db)).find(({ id }) => id === key.id),
+    { secrets: 2 },
+  );
+});
+
+t.test('rotations at once follow one another', async (t) => {
+  const { w, works } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const digests = Array.from({ length: 5 }, () => secretDigest(newSecret('rl')));
+  await Promise.all(
+    digests.map((secret_digest) => rotateKey(w.db, { id: key.id, secret_digest, grace_ms: 0 })),
+  );
+  const working = (await Promise.all(digests.map(works))).filter(Boolean);
+  t.equal(working.length, 1);
+});
+
+t.test('limits are the key’s, whichever of its secrets is used', async (t) => {
+  const { w, works } = await scene(t);
+  await w.tier('three', 3, 1);
+  const key = await w.key({ tier: 'three' });
+  const next = secretDigest(newSecret('rl'));
+  await rotateKey(w.db, { id: key.id, secret_digest: next, grace_ms: 60_000 });
+  const all = [
+    await works(key.digest),
+    await works(next),
+    await works(key.digest),
+    await works(next),
+  ];
+  t.same(all, [true, true, true, false]);
+});
+
+t.test('a revoked key is refused, and its accepted work finishes', async (t) => {
+  const { w, works } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const ids: string[] = [];
+  for (let n = 0; n < 4; n++)
+    ids.push(idOf(await submit({ secret_digest: key.digest, submission: submission() })));
+  await revokeKey(w.db, key.id);
+  await revokeKey(w.db, key.id);
+  t.notOk(await works(key.digest));
+  const { executions } = await w.pool();
+  for (const id of ids) {
+    t.ok(await start(executions, id), 'held ones are promoted as before');
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  }
+  const events =
+    await w.db`select count(*)::integer as n from runledger.events where type = 'key.revoked'`;
+  t.equal(events[0]!['n'], 1, 'revoked twice is revoked once');
+  const grace = { id: key.id, secret_digest: new Uint8Array(32), grace_ms: 0 };
+  await t.rejects(rotateKey(w.db, grace), { code: 'RL404' });
+  await t.rejects(rotateKey(w.db, { ...grace, id: randomUUID() }), { code: 'RL404' });
+  await t.rejects(revokeKey(w.db, randomUUID()), { code: 'RL404' });
+});
+
+t.test('tiers are set and listed; nonsense is refused', async (t) => {
+  const { w } = await scene(t);
+  await w.tier('beta', 61, 11);
+  t.match(await listTiers(w.db), [
+    { name: 'beta', per_minute: 61, concurrent: 11 },
+    { name: 'free', per_minute: 0, concurrent: 2 },
+  ]);
+  await t.rejects(w.tier('Not A Name', 1, 1), { code: 'RL400' });
+  await t.rejects(w.tier('x', -1, 1), { code: 'RL400' });
+});
+
+t.test('a digest that shares its first twelve bytes with a key’s is another key', async (t) => {
+  const { w, works } = await scene(t);
+  const key = await w.key({ tier: 'free' });
+  const near = Buffer.from(key.digest);
+  near[31]! ^= 1;
+  t.notOk(await works(near));
+  t.ok(await works(key.digest));
+});

@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { connect } from '../../src/db.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { freshDatabase } from '../support/database.ts';
+
+/** A database with nothing in it. */
+async function empty(t: { teardown(work: () => unknown): void }) {
+  const database = await freshDatabase(t);
+  const name = `runledger_empty_${randomBytes(6).toString('hex')}`;
+  const root = connect(database.superuser_url, { name: 'test', max: 1 });
+  await root.unsafe(`create database ${name} owner runledger_owner`);
+  t.teardown(async () => {
+    await root.unsafe(`drop database ${name} with (force)`);
+    await root.end();
+  });
+  const url = new URL(database.url);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+const inProcess = async (url: string) => {
+  const script = `import { migrate } from '${fileURLToPath(new URL('../../src/store/migrate.ts', import.meta.url))}';
+    console.log(JSON.stringify(await migrate(process.env.MIGRATE_URL)));`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    env: { ...process.env, MIGRATE_URL: url, NODE_OPTIONS: '' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let out = '';
+  let err = '';
+  child.stdout.on('data', (chunk) => (out += chunk));
+  child.stderr.on('data', (chunk) => (err += chunk));
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new Error(err);
+  return JSON.parse(out) as Awaited<ReturnType<typeof migrate>>;
+};
+
+t.test('ten processes at once: one migrates, all find it done', async (t) => {
+  t.setTimeout(100_000);
+  const url = await empty(t);
+  const done = await Promise.all(Array.from({ length: 10 }, () => inProcess(url)));
+  t.equal(done.filter(({ applied }) => applied.length > 0).length, 1);
+  t.equal(done.filter(({ definitions }) => definitions === 'laid anew').length, 1);
+  t.same(await migrate(url), { applied: [], definitions: 'unchanged' }, 'and again: nothing');
+  const db = connect(url, { name: 'test', max: 1 });
+  const [row] =
+    await db`select count(*)::integer as tiers, (select count(*)::integer from runledger.generations) as generations from runledger.tiers`;
+  t.same({ ...row }, { tiers: 1, generations: 1 });
+  await db.end();
+});
+
+t.test('a migration that was changed after it was applied is refused', async (t) => {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  await db`update runledger.migrations set sha256 = 'other' where name = '000001_ledger.sql'`;
+  await t.rejects(migrate(url), /000001_ledger.sql was changed after it was applied/);
+});
+
+t.test(
+  'definitions that changed are laid anew, with nothing of the older ones left, and the log untouched',
+  async (t) => {
+    const { url } = await freshDatabase(t);
+    const db = connect(url, { name: 'test', max: 1 });
+    t.teardown(() => db.end());
+    await db.unsafe(`
+    create function runledger.of_an_older_version() returns integer language sql as 'select 1';
+    create view runledger.audit_of_an_older_version as select runledger.of_an_older_version() as x;
+    create view runledger.audit_upon_it as select * from runledger.audit_of_an_older_version`);
+    const [before] = await db`select count(*)::integer as n from runledger.events`;
+    await db`update runledger.migrations set sha256 = 'other' where name = 'definitions'`;
+    t.same(await migrate(url), { applied: [], definitions: 'laid anew' });
+    const [after] = await db`
+    select (select count(*)::integer from runledger.events) as n,
+      (select count(*)::integer from pg_proc where proname = 'of_an_older_version') as functions,
+      (select count(*)::integer from pg_trigger where tgrelid = 'runledger.events'::regclass) as triggers`;
+    t.same({ ...after }, { n: before!['n'], functions: 0, triggers: 2 });
+  },
+);
+
+t.test('another cluster begins another generation', async (t) => {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  await db`update runledger.generations set system_identifier = 42`;
+  await migrate(url);
+  await migrate(url);
+  const rows = await db`select generation from runledger.generations order by generation`;
+  t.same(
+    rows.map((row) => row['generation']),
+    [1, 2],
+  );
+});

@@ -1,0 +1,159 @@
+import t from 'tap';
+import { rebuild } from '../../src/store/rebuild.ts';
+import { verify } from '../../src/store/verify.ts';
+import { idOf, outcome, start, submission, webhook, world } from './world.ts';
+
+const well = async (db: Parameters<typeof verify>[0]) =>
+  (await verify(db, { head: null, signers: [] })).problems;
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 4);
+  const key = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { executions } = await w.pool();
+  const submitOne = async (change = {}) =>
+    idOf(await submit({ secret_digest: key.digest, submission: submission(change) }));
+  const runOne = async () => {
+    const id = await submitOne({ webhook: webhook() });
+    const [held] = await w.db`select from runledger.held where submission_id = ${id}`;
+    if (held) return id;
+    await start(executions, id, 1);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    return id;
+  };
+  return { w, key, submitOne, runOne, executions };
+}
+
+t.test('verify names what does not match the log, and a rebuild puts it right', async (t) => {
+  const s = await scene(t);
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n++) ids.push(await s.runOne());
+  for (let n = 0; n < 6; n++) await s.submitOne();
+  t.same(await well(s.w.db), []);
+  const [first, second, third] = ids;
+  await s.w.db`update runledger.submissions set verdict = 'WA', exit_code = 1 where id = ${first!}`;
+  await s.w.db`delete from runledger.submissions where id = ${second!}`;
+  await s.w.db`update runledger.deliveries set status = 'delivered' where id = ${third!}`;
+  await s.w.db`update runledger.keys set revoked_at = now() where id = ${s.key.id}`;
+  await s.w.db`insert into runledger.tiers values (gen_random_uuid(), 'forged', 1000, 1000, now())`;
+  await s.w
+    .db`update runledger.key_usage set dispatched = dispatched + 3, held = held - 1 where key_id = ${s.key.id}`;
+  await s.w.db`update runledger.account_usage set pending = 77`;
+  await s.w.db`update runledger.queue_state set accepted = accepted + 5`;
+
+  const problems = await well(s.w.db);
+  const of = (name: string) => problems.find((problem) => problem.startsWith(`${name}: `));
+  t.equal(
+    problems[0],
+    `submissions: ${first} is {"verdict":"WA","exit_code":1} and should be {"verdict":"AC","exit_code":0}, and 1 more`,
+  );
+  t.match(of('deliveries'), `${third} is {"status":"delivered"}`);
+  t.match(of('keys'), `${s.key.id} is {"revoked_at":`);
+  t.match(of('tiers'), 'should not be there');
+  t.match(of('places of keys'), `${s.key.id} is {"held":`);
+  t.match(of('places of accounts'), '{"pending":77}');
+  t.match(of('places of the queue'), 'is {"waiting":11} and should be {"waiting":6}');
+
+  const done = await rebuild(s.w.db);
+  t.match(done, { rows: 16, recounted: 3 });
+  t.same(await well(s.w.db), []);
+});
+
+t.test('bytes that are not those of the event are found, and bytes that are gone', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne({ stdin: Buffer.from('secret') });
+  await s.w
+    .db`update runledger.payloads set bytes = 'other' where stream = ${id} and kind = 'code'`;
+  t.match((await well(s.w.db))[0], `payloads: ${id} code is {"size":5,`);
+  await s.w.db`delete from runledger.payloads where stream = ${id} and kind = 'code'`;
+  t.match((await well(s.w.db))[0], `payloads: ${id} code is missing`);
+});
+
+t.test('a missing job, a missing lease and a missing guard are found', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne();
+  const running = await s.submitOne();
+  await start(s.executions, running);
+  await s.w.db`delete from graphile_worker._private_jobs`;
+  await s.w.db`delete from runledger.leases`;
+  await s.w.db.unsafe('drop trigger refuse_truncate on runledger.events_default');
+  await s.w.db.unsafe('alter table runledger.seals disable trigger refuse_change');
+  t.same(await well(s.w.db), [
+    'runledger.events_default is not guarded: its trigger refuse_truncate is missing or off',
+    'runledger.seals is not guarded: its trigger refuse_change is missing or off',
+    `leases: ${running} is missing`,
+    `jobs of the queue: ${id} is missing`,
+  ]);
+});
+
+t.test('events of a type or shape that is not known are told', async (t) => {
+  const s = await scene(t);
+  await s.w.db`select runledger.append_events(runledger.permanent_id(), 0, '{moon.landed,tier.set}',
+    array['{}', '{"name": "x", "per_minute": 1, "concurrent": 1}']::jsonb[], '{1,9}')`;
+  const problems = await well(s.w.db);
+  t.same(problems.slice(0, 2), [
+    '1 events are of a type that is not known: moon.landed, schema 1',
+    '1 events are of a type that is not known: tier.set, schema 9',
+  ]);
+});
+
+t.test('the service goes on while a rebuild swaps, and nothing of it is lost', async (t) => {
+  t.setTimeout(60_000);
+  const s = await scene(t);
+  await s.w.tier('free', 0, 0);
+  for (let n = 0; n < 30; n++) await s.runOne();
+  let stop = false;
+  const ids: string[] = [];
+  const working = Array.from({ length: 8 }, async () => {
+    while (!stop) ids.push(await s.runOne());
+  });
+  const swaps: number[] = [];
+  let caught_up = 0;
+  for (let n = 0; n < 5; n++) {
+    const done = await rebuild(s.w.db);
+    swaps.push(done.locked_ms);
+    caught_up += done.caught_up;
+    t.equal(done.recounted, 0);
+  }
+  stop = true;
+  await Promise.all(working);
+  t.ok(caught_up > 0, `${caught_up} submissions were appended to while rebuilds ran`);
+  t.comment(`others waited ${swaps.map(Math.round)} ms`);
+  t.same(await well(s.w.db), []);
+  const [row] = await s.w.db`
+    select count(*)::integer as n from runledger.submissions where id = any (${`{${ids}}`}::text::uuid[]) and status = 'completed'`;
+  t.equal(row!['n'], ids.length);
+});
+
+t.test('a rebuild leaves the tables as a migration makes them', async (t) => {
+  const s = await scene(t);
+  await s.runOne();
+  const shape = () => s.w.db`
+    select c.relname, c.relkind, c.reloptions, c.relispartition, pg_get_expr(c.relpartbound, c.oid) as bounds,
+      (select array_agg(pg_get_constraintdef(o.oid) || o.conname order by o.conname) from pg_constraint o where o.conrelid = c.oid) as constraints
+    from pg_class c where c.relnamespace = 'runledger'::regnamespace order by c.relname`;
+  const before = await shape();
+  await rebuild(s.w.db);
+  t.same(await shape(), before);
+});
+
+t.test(
+  'it waits for whoever holds a projection, and does not keep others waiting meanwhile',
+  async (t) => {
+    const s = await scene(t);
+    await s.runOne();
+    const reader = s.w.connect(s.w.database.url, 1);
+    await reader`begin`;
+    await reader`select count(*) from runledger.submissions`;
+    const said = Promise.withResolvers<string>();
+    const rebuilding = rebuild(s.w.db, (line) => {
+      if (line.startsWith('waiting')) said.resolve(line);
+    });
+    await said.promise;
+    await s.runOne();
+    await reader`commit`;
+    t.match(await rebuilding, { recounted: 0 });
+    t.same(await well(s.w.db), []);
+  },
+);

@@ -1,0 +1,169 @@
+import t from 'tap';
+import { createSigner } from '../../src/domain/seal.ts';
+import { rebuild } from '../../src/store/rebuild.ts';
+import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
+import { headFile, seal } from '../../src/store/seal.ts';
+import { verify } from '../../src/store/verify.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
+
+aloneOnItsServer();
+
+const signer = createSigner(Buffer.alloc(32, 7));
+const DAY_MS = 86_400_000;
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { executions } = await w.pool();
+  const submitOne = async (change = {}) =>
+    idOf(await submit({ secret_digest: digest, submission: submission(change) }));
+  const runOne = async (change = {}) => {
+    const id = await submitOne(change);
+    await start(executions, id);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    return id;
+  };
+  const problems = async (head: Awaited<ReturnType<typeof headFile>> = null) =>
+    (await verify(w.db, { head, signers: [signer.name] })).problems;
+  const count = async (table: string, id: string, column = 'stream') => {
+    const [row] = await w.db.unsafe(
+      `select count(*)::integer as n from runledger.${table} where ${column} = '${id}'`,
+    );
+    return row!['n'];
+  };
+  return { w, executions, submitOne, runOne, problems, count };
+}
+
+t.test('a purge takes the bytes of what ended before, and the log stays whole', async (t) => {
+  const s = await scene(t);
+  const noon = new Date('2026-11-20T12:00:00Z');
+  await s.w.clock.set(noon);
+  const old = await s.runOne({
+    stdin: Buffer.from('user data'),
+    idempotency_key: '018f0000-0000-4000-8000-000000000001',
+  });
+  const open = await s.runOne({ webhook: webhook() });
+  const waiting = await s.submitOne();
+  await s.w.clock.advance(30 * DAY_MS);
+  const young = await s.runOne();
+  const skewed = await s.runOne({ id: newId(Date.now() + 5000 * DAY_MS) });
+  await seal(s.w.web, signer);
+  const head = await headFile(s.w.web);
+
+  t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
+  t.equal(await s.count('payloads', old), 0, 'with their salts');
+  t.equal(await s.count('idempotency', old, 'submission_id'), 0);
+  t.equal(await s.count('payloads', open), 3, 'a delivery that is under way keeps its bytes');
+  t.equal(await s.count('webhook_secrets', open, 'submission_id'), 1);
+  t.equal(await s.count('payloads', waiting), 1);
+  t.equal(await s.count('payloads', young), 2);
+  t.same(await s.problems(head), []);
+  t.match(
+    [...(await s.w.db`select * from runledger.audit_retention`)],
+    [{ type: 'payloads.purged', payloads: '3' }],
+  );
+
+  await s.w.db`delete from runledger.payloads where stream = ${young} and kind = 'stdout'`;
+  t.match(
+    (await s.problems(head))[0],
+    `payloads: ${young} stdout is missing`,
+    'what no purge took is missed',
+  );
+  await s.w.clock.advance(30 * DAY_MS);
+  t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + 40 * DAY_MS)), 2);
+  t.equal(await s.count('payloads', skewed), 0, 'also where the id is of a clock that ran ahead');
+  t.same(await s.problems(head), []);
+  await rebuild(s.w.db);
+  t.same(await s.problems(head), []);
+});
+
+t.test(
+  'a month is detached when all in it has ended and is sealed, and the seals still hold',
+  async (t) => {
+    const s = await scene(t);
+    const month = new Date().toISOString().slice(0, 7).replace('-', '_');
+    const ids = [await s.runOne(), await s.runOne()];
+    const webhooked = await s.runOne({ webhook: webhook() });
+    const pending = await s.submitOne();
+    t.match(await whyNotDetach(s.w.db, month), /not over/);
+    t.match(await whyNotDetach(s.w.db, '2001_01'), /no partition/);
+    await s.w.clock.set(new Date(Date.now() + 70 * DAY_MS));
+    t.equal(await whyNotDetach(s.w.db, month), '1 of its submissions have not ended');
+    await start(s.executions, pending);
+    await s.executions.complete({ submission_id: pending, attempt: 1, outcome: outcome() });
+    t.equal(await whyNotDetach(s.w.db, month), '1 of its deliveries have not ended');
+    await s.w
+      .db`select runledger.append_events(${webhooked}, 4, '{delivery.ended}', array['{"outcome": "delivered"}'::jsonb])`;
+    await s.w
+      .db`select runledger.project_submissions(array[${webhooked}]::uuid[]), runledger.project_deliveries(array[${webhooked}]::uuid[])`;
+    await s.w.db`delete from runledger.webhook_secrets`;
+    t.match(await whyNotDetach(s.w.db, month), /events are not sealed yet/);
+    await seal(s.w.web, signer);
+    const before = await headFile(s.w.web);
+    t.equal(await whyNotDetach(s.w.db, month), null);
+
+    await s.w.db`select runledger.ensure_partitions()`;
+    const survivor = await s.runOne({ id: newId(Date.now() + 70 * DAY_MS) });
+    const events = await detachMonth(s.w.db, month);
+    t.equal(events, 4 * 3 + 2);
+    t.equal(await s.count('submissions', ids[0]!, 'id'), 0);
+    t.equal(await s.count('submissions', survivor, 'id'), 1);
+    t.same(await s.problems(before), [], 'against a head from before');
+    await seal(s.w.web, signer);
+    const after = await headFile(s.w.web);
+    t.same(await s.problems(after), [], 'and one from after');
+    await rebuild(s.w.db);
+    await s.w.db.unsafe('drop schema runledger_detached cascade');
+    t.same(await s.problems(after), [], 'though its tables are gone');
+
+    t.test('and what is changed in the rest is still named', async (t) => {
+      const root = s.w.connect(s.w.database.superuser_url, 1);
+      await root.unsafe(
+        'alter table runledger.events disable trigger all; alter table runledger.events_default disable trigger all',
+      );
+      for (const {
+        name,
+      } of await root`select relid::regclass::text as name from pg_partition_tree('runledger.events') where isleaf`)
+        await root.unsafe(`alter table ${name} disable trigger all`);
+      await root`update runledger.events set at = at + interval '1 s' where stream = ${survivor} and version = 2`;
+      t.match((await s.problems(after))[0], `changed event: ${survivor} version 2`);
+    });
+  },
+);
+
+t.test('a partition that went without an event that says so is missed', async (t) => {
+  const s = await scene(t);
+  await s.runOne();
+  await seal(s.w.web, signer);
+  const [part] = await s.w
+    .db`select tableoid::regclass::text as name from runledger.events where stream < 'f0000000-0000-0000-0000-000000000000' limit 1`;
+  await s.w.db.unsafe(`alter table runledger.events detach partition ${part!['name']}`);
+  const problems = await s.problems();
+  t.ok(
+    problems.some((problem) =>
+      /seal 1 .*: events_\d{4}_\d\d had 3 events, and has 0/.test(problem),
+    ),
+  );
+  t.match(problems[0], /^removed event: /);
+});
+
+t.test(
+  'ids from a clock that runs ahead stay in the default partition, and months go on being made',
+  async (t) => {
+    const s = await scene(t);
+    const ahead = newId(Date.now() + 100 * DAY_MS);
+    await s.runOne({ id: ahead });
+    const [row] = await s.w
+      .db`select tableoid::regclass::text as name from runledger.events where stream = ${ahead} limit 1`;
+    t.equal(row!['name'], 'runledger.events_default');
+    await s.w.db`select runledger.ensure_partitions(6)`;
+    await s.w.db`select runledger.ensure_partitions(6)`;
+    t.same(await s.problems(), []);
+    const months = await s.w
+      .db`select count(*)::integer as n from pg_inherits where inhparent = 'runledger.events'::regclass`;
+    t.ok(months[0]!['n'] >= 8);
+  },
+);

@@ -1,0 +1,360 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import type { SubmitOutcome } from '../../src/store/submissions.ts';
+import { idOf, outcome, start, submission, tally, webhook, world } from './world.ts';
+
+const NOON = new Date('2026-11-20T12:00:00Z');
+
+t.test(
+  'at most N requests in any 60 s: the next one passes when the first is 60 s old',
+  async (t) => {
+    const w = await world(t);
+    await w.clock.set(NOON);
+    const { digest } = await w.key();
+    const { submit } = w.submissions();
+    const one = () => submit({ secret_digest: digest, submission: null });
+
+    for (let n = 0; n < 60; n++) {
+      const answer = await one();
+      t.match(answer, { kind: 'spent', caller: { rate: { limit: 60, remaining: 59 - n } } });
+      await w.clock.advance(100);
+    }
+    t.match(await one(), { kind: 'rate_limited', retry_after_s: 54 });
+    await w.clock.set(new Date(NOON.getTime() + 59_999));
+    t.match(await one(), { kind: 'rate_limited', retry_after_s: 1 }, 'the 61st fails at 59.999 s');
+    await w.clock.set(new Date(NOON.getTime() + 60_000));
+    t.match(await one(), { kind: 'spent' }, 'and passes at 60 s');
+    t.match(await one(), { kind: 'rate_limited', retry_after_s: 1 }, 'one left, so one passed');
+    await w.clock.set(new Date(NOON.getTime() + 60_100));
+    t.match(await one(), { kind: 'spent' });
+  },
+);
+
+t.test('exactly N of many that come at once, over several processes', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const processes = [w.submissions(), w.submissions(), w.submissions()];
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, (_, n) =>
+      processes[n % 3]!.submit({ secret_digest: digest, submission: null }),
+    ),
+  );
+  t.same(tally(answers), { spent: 60, rate_limited: 240 });
+});
+
+t.test(
+  'above 600 a minute seconds are counted, and the limit still holds in any 60 s',
+  async (t) => {
+    const w = await world(t);
+    await w.tier('wide', 1000, 0);
+    await w.clock.set(new Date(NOON.getTime() + 500));
+    const { digest } = await w.key({ tier: 'wide' });
+    const { submit } = w.submissions();
+    const burst = (length: number) =>
+      Promise.all(
+        Array.from({ length }, () => submit({ secret_digest: digest, submission: null })),
+      );
+
+    t.same(tally(await burst(700)), { spent: 700 });
+    await w.clock.advance(30_000);
+    t.same(tally(await burst(400)), { spent: 300, rate_limited: 100 });
+    await w.clock.set(new Date(NOON.getTime() + 60_499));
+    t.same(tally(await burst(10)), { rate_limited: 10 }, 'the first burst is not 60 s old');
+    await w.clock.set(new Date(NOON.getTime() + 61_000));
+    t.same(tally(await burst(800)), { spent: 700, rate_limited: 100 });
+  },
+);
+
+t.test('a change of limit across 600 forgets no request', async (t) => {
+  const w = await world(t);
+  await w.clock.set(NOON);
+  await w.tier('moving', 50, 0);
+  const { digest } = await w.key({ tier: 'moving' });
+  const { submit } = w.submissions();
+  const burst = (length: number) =>
+    Promise.all(Array.from({ length }, () => submit({ secret_digest: digest, submission: null })));
+  t.same(tally(await burst(50)), { spent: 50 });
+  await w.tier('moving', 700, 0);
+  t.same(tally(await burst(700)), { spent: 650, rate_limited: 50 });
+  await w.tier('moving', 100, 0);
+  t.match((await burst(1))[0], { kind: 'rate_limited', caller: { rate: { remaining: 0 } } });
+});
+
+t.test('a tier of 0 a minute is unlimited', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => submit({ secret_digest: digest, submission: null })),
+  );
+  t.same(tally(answers), { spent: 200 });
+});
+
+t.test('an unknown key spends nothing and fails nobody beside it', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const answers = await Promise.all([
+    submit({ secret_digest: new Uint8Array(32), submission: submission() }),
+    submit({ secret_digest: digest, submission: submission() }),
+  ]);
+  t.match(answers, [{ kind: 'unauthorized' }, { kind: 'accepted' }]);
+});
+
+t.test('an Idempotency-Key makes one submission', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const key = await w.key({ tier: 'free' });
+  const other = await w.key({ tier: 'free' });
+  const sibling = await w.key({ tier: 'free', account: key.account });
+  const processes = [w.submissions(), w.submissions()];
+  const idempotency_key = randomUUID();
+  const send = (process: number, digest = key.digest, change: object = {}) =>
+    processes[process]!.submit({
+      secret_digest: digest,
+      submission: submission({ idempotency_key, ...change }),
+    });
+
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => send(n % 2)));
+  t.same(tally(answers), { accepted: 1, replayed: 99 }, '100 equal requests at the same moment');
+  const id = idOf(answers.find(({ kind }) => kind === 'accepted')!);
+  t.ok(answers.every((answer) => 'id' in answer && answer.id === id));
+  t.match(await send(0), { kind: 'replayed', id, mismatch: false }, 'later, too');
+  t.match(
+    await send(1, key.digest, { request_digest: Buffer.from('another request') }),
+    { kind: 'replayed', id, mismatch: true },
+    'another request under the same key still answers with the first, and says so',
+  );
+  t.match(
+    await send(0, sibling.digest),
+    { kind: 'replayed', id },
+    "it is the account's, not the key's",
+  );
+  t.match(await send(0, other.digest), { kind: 'accepted' }, "another account's is its own");
+  const [row] = await w.db`select count(*)::integer as n from runledger.submissions`;
+  t.equal(row!.n, 2);
+});
+
+t.test('the bound of the queue is exact, and one account has half of it', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 3);
+  const keys = [
+    await w.key({ tier: 'free' }),
+    await w.key({ tier: 'free' }),
+    await w.key({ tier: 'free' }),
+  ];
+  const processes = [w.submissions(100), w.submissions(100), w.submissions(100)];
+  const flood = (key: number, length: number) =>
+    Promise.all(
+      Array.from({ length }, (_, n) =>
+        processes[n % 3]!.submit({ secret_digest: keys[key]!.digest, submission: submission() }),
+      ),
+    );
+  const first = await flood(0, 120);
+  t.same(tally(first), { accepted: 50, queue_full: 70 }, 'half, though the other half is free');
+  const [second, third] = await Promise.all([flood(1, 60), flood(2, 60)]);
+  const both = tally([...second, ...third]);
+  t.same(both, { accepted: 50, queue_full: 70 }, 'and exactly 100 in all');
+
+  const { executions } = await w.pool();
+  const ids = first.filter(({ kind }) => kind === 'accepted').map(idOf);
+  await start(executions, ids[0]!);
+  t.same(tally(await flood(0, 3)), { accepted: 1, queue_full: 2 }, 'a start frees its place');
+  await executions.release([ids[0]!], 'stopped');
+  const [waiting] =
+    await w.db`select count(*)::integer as n from runledger.submissions where status = 'pending'`;
+  t.equal(waiting!.n, 101, 'what is queued again after a loss is exempt');
+  await start(executions, ids[0]!, 2);
+  t.same(tally(await flood(0, 3)), { queue_full: 3 }, 'and its second start frees nothing');
+});
+
+t.test('a replay is answered when the queue is full', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions(2);
+  const idempotency_key = randomUUID();
+  const kept = submission({ idempotency_key });
+  t.match(await submit({ secret_digest: digest, submission: kept }), { kind: 'accepted' });
+  t.match(await submit({ secret_digest: digest, submission: submission() }), {
+    kind: 'queue_full',
+  });
+  t.match(await submit({ secret_digest: digest, submission: submission({ idempotency_key }) }), {
+    kind: 'replayed',
+    id: kept.id,
+  });
+});
+
+t.test('what is refused stores nothing', async (t) => {
+  const w = await world(t);
+  await w.tier('one', 1, 1);
+  const { digest } = await w.key({ tier: 'one' });
+  const full = await w.key();
+  const count = async () => {
+    const [row] = await w.db`
+      select (select count(*) from runledger.events where stream < 'f0000000-0000-0000-0000-000000000000')::integer as events,
+        (select count(*) from runledger.payloads)::integer as payloads,
+        (select count(*) from runledger.idempotency)::integer as idempotency,
+        (select count(*) from runledger.webhook_secrets)::integer as secrets,
+        (select count(*) from graphile_worker.jobs)::integer as jobs`;
+    return row;
+  };
+  const { submit } = w.submissions();
+  const whole = () => submission({ idempotency_key: randomUUID(), webhook: webhook() });
+  await submit({ secret_digest: digest, submission: null });
+  const before = await count();
+  t.match(await submit({ secret_digest: digest, submission: whole() }), { kind: 'rate_limited' });
+  t.match(await submit({ secret_digest: new Uint8Array(32), submission: whole() }), {
+    kind: 'unauthorized',
+  });
+  const tight = w.submissions(0);
+  t.match(await tight.submit({ secret_digest: full.digest, submission: whole() }), {
+    kind: 'queue_full',
+  });
+  t.same(await count(), before);
+});
+
+t.test('a row that the database cannot take fails alone', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const taken = submission();
+  t.match(await submit({ secret_digest: digest, submission: taken }), { kind: 'accepted' });
+  // the first leaves at once; the others make one batch, of which one repeats an id that is taken
+  const answers = await Promise.allSettled(
+    [submission(), submission(), taken, submission()].map((one) =>
+      submit({ secret_digest: digest, submission: one }),
+    ),
+  );
+  t.match(answers, [
+    { status: 'fulfilled', value: { kind: 'accepted' } },
+    { status: 'fulfilled', value: { kind: 'accepted' } },
+    { status: 'rejected', reason: { code: '23505' } },
+    { status: 'fulfilled', value: { kind: 'accepted' } },
+  ]);
+});
+
+t.test('over its places a key is held, and its oldest goes on when one is free', async (t) => {
+  const w = await world(t);
+  await w.tier('two', 0, 2);
+  const key = await w.key({ tier: 'two' });
+  const { submit } = w.submissions();
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n++)
+    ids.push(idOf(await submit({ secret_digest: key.digest, submission: submission() })));
+  const usage = async () => {
+    const [row] = await w.db`
+      select dispatched, held, (select array_agg(submission_id order by submission_id) from runledger.held) as waiting,
+        (select array_agg(distinct (payload ->> 'id')::uuid) from graphile_worker._private_jobs) as jobs
+      from runledger.key_usage where key_id = ${key.id}`;
+    return row!;
+  };
+  t.match(await usage(), {
+    dispatched: 2,
+    held: 3,
+    waiting: ids.slice(2),
+    jobs: ids.slice(0, 2).sort(),
+  });
+
+  const { executions } = await w.pool();
+  await start(executions, ids[1]!);
+  t.match(await usage(), { dispatched: 2, held: 3 }, 'a start keeps its place with the key');
+  await executions.complete({ submission_id: ids[1]!, attempt: 1, outcome: outcome() });
+  const promoted = await usage();
+  t.match(promoted, { dispatched: 2, held: 2, waiting: ids.slice(3) });
+  t.ok((promoted['jobs'] as string[]).includes(ids[2]!), 'the oldest has a job');
+
+  await w.tier('two', 0, 4);
+  t.match(await usage(), { dispatched: 4, held: 0 }, 'a raised tier takes effect at once');
+});
+
+t.test("a newcomer's job is next, not behind what another key has waiting", async (t) => {
+  const w = await world(t);
+  await w.tier('five', 0, 5);
+  const busy = await w.key({ tier: 'five' });
+  const calm = await w.key({ tier: 'five' });
+  const { submit } = w.submissions();
+  const jobs = async () =>
+    (
+      await w.db<{ id: string; priority: number }[]>`
+      select payload ->> 'id' as id, priority from graphile_worker._private_jobs order by priority, id`
+    ).map(({ id, priority }) => ({ id, priority }));
+  const ids: string[] = [];
+  for (let n = 0; n < 8; n++)
+    ids.push(idOf(await submit({ secret_digest: busy.digest, submission: submission() })));
+  t.same(
+    (await jobs()).map(({ priority }) => priority),
+    [1, 2, 3, 4, 5],
+    "a key's jobs are rounds apart",
+  );
+  const first = idOf(await submit({ secret_digest: calm.digest, submission: submission() }));
+  t.same((await jobs()).find(({ id }) => id === first)?.priority, 1, 'level with the first');
+
+  const { executions } = await w.pool();
+  const rounds = await jobs();
+  for (const { id, priority } of rounds.slice(0, 3))
+    await executions.start({ submission_id: id, job_id: '1', priority });
+  const late = await w.key({ tier: 'five' });
+  const newest = idOf(await submit({ secret_digest: late.digest, submission: submission() }));
+  const reached = Math.max(...rounds.slice(0, 3).map(({ priority }) => priority));
+  t.equal(
+    (await jobs()).find(({ id }) => id === newest)?.priority,
+    reached,
+    'at the round that is being started',
+  );
+  for (const { id } of rounds.slice(0, 3).filter(({ id }) => ids.includes(id)))
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  const promoted = (await jobs()).filter(({ id }) => ids.slice(5).includes(id));
+  t.same(
+    promoted.map(({ priority }) => priority),
+    [6, 7],
+    'promotion goes on where the key was',
+  );
+});
+
+t.test(
+  'several that are promoted at once are rounds apart, from the one that is being started',
+  async (t) => {
+    const w = await world(t);
+    await w.tier('one', 0, 1);
+    await w.tier('many', 0, 40);
+    const key = await w.key({ tier: 'one' });
+    const busy = await w.key({ tier: 'many' });
+    const { submit } = w.submissions();
+    const submitOne = async (one: typeof key) =>
+      idOf(await submit({ secret_digest: one.digest, submission: submission() }));
+    const held: string[] = [];
+    for (let n = 0; n < 4; n++) held.push(await submitOne(key));
+    let last = '';
+    for (let n = 0; n < 30; n++) last = await submitOne(busy);
+    const { executions } = await w.pool();
+    await executions.start({ submission_id: last, job_id: '1', priority: 30 });
+    await w.tier('one', 0, 4);
+    const jobs = await w.db`
+    select priority from graphile_worker._private_jobs
+    where payload ->> 'id' = any (${held.slice(1)}) order by priority`;
+    t.same(
+      jobs.map((row) => row['priority']),
+      [30, 31, 32],
+    );
+  },
+);
+
+t.test('every Unicode scalar and every byte comes back as it went in', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const code = Buffer.from('print("\u0000\u{1f600}\ufeff")\n');
+  const stdin = Buffer.from(Array.from({ length: 256 }, (_, n) => n));
+  const args = ['a b', '{"x": "\\u0000"}', '\\', '"'];
+  const answer: SubmitOutcome = await submit({
+    secret_digest: digest,
+    submission: submission({ code, stdin, args, expected_output: Buffer.from([0, 10]) }),
+  });
+  const { executions } = await w.pool();
+  const started = await start(executions, idOf(answer));
+  t.same(Buffer.from(started!.order.code), code);
+  t.same(Buffer.from(started!.order.stdin), stdin);
+  t.same(started!.order.args, args);
+  t.same(Buffer.from(started!.order.expected_output!), Buffer.from([0, 10]));
+});

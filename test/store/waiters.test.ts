@@ -1,0 +1,167 @@
+import t from 'tap';
+import type { ResultRow } from '../../src/domain/record.ts';
+import { createResults } from '../../src/store/results.ts';
+import { createWaiters, DONE_CHANNEL } from '../../src/store/waiters.ts';
+import { idOf, newId, outcome, start, submission, world } from './world.ts';
+
+const LONG = 30_000;
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { executions } = await w.pool();
+  const results = createResults(w.web);
+  const faults: unknown[] = [];
+  const asked: string[][] = [];
+  const watched = {
+    ended: (ids: readonly string[]) => {
+      asked.push([...ids]);
+      return results.ended(ids);
+    },
+  };
+  const waiters = await createWaiters(w.web, watched, (error) => faults.push(error));
+  t.teardown(() => waiters.close());
+  const submitOne = async () =>
+    idOf(await submit({ secret_digest: digest, submission: submission() }));
+  const end = async (id: string) => {
+    await start(executions, id);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  };
+  return { w, digest, results, waiters, submitOne, end, faults, asked };
+}
+
+t.test('the record comes when the submission ends', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne();
+  const waiting = s.waiters.wait(id, { timeout_ms: LONG });
+  await s.end(id);
+  t.match(await waiting, { id, status: 'completed', verdict: 'AC', stdout: Buffer.from('1\n') });
+  t.equal(s.waiters.count, 0);
+});
+
+t.test('what ended before is answered at once, to everyone who waits for it', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne();
+  await s.end(id);
+  const both = await Promise.all([1, 2].map(() => s.waiters.wait(id, { timeout_ms: LONG })));
+  t.match(both, [{ id }, { id }]);
+});
+
+t.test('time up, or given up: null, and nothing is left behind', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne();
+  t.equal(await s.waiters.wait(id, { timeout_ms: 1 }), null);
+  const leaving = new AbortController();
+  const waiting = s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal });
+  t.equal(s.waiters.count, 1);
+  leaving.abort();
+  t.equal(await waiting, null);
+  t.equal(
+    await s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal }),
+    null,
+    'left already',
+  );
+  t.equal(s.waiters.count, 0);
+});
+
+t.test('a hint that is lost is made good by asking', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne();
+  const waiting = s.waiters.wait(id, { timeout_ms: LONG });
+  await s.w.web`select 1`;
+  // ended without a word on the channel
+  await start((await s.w.pool()).executions, id);
+  await s.w
+    .db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(), array[null]::bytea[], array[null]::bytea[],
+    array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
+  t.match(await waiting, { id, status: 'error', verdict: 'IE' });
+});
+
+t.test(
+  'a lost LISTEN connection is made anew, also when that takes several attempts',
+  async (t) => {
+    const s = await scene(t);
+    const db = s.w.connect(s.w.database.superuser_url, 1);
+    const listening = async () =>
+      (
+        await db`select pid from pg_stat_activity where datname = ${s.w.database.name} and query = ${`listen "${DONE_CHANNEL}"`}`
+      ).map((row) => Number(row['pid']));
+    const until = async (done: () => Promise<boolean>) => {
+      while (!(await done())) await new Promise((wake) => setTimeout(wake, 20));
+    };
+    await until(async () => (await listening()).length === 1);
+    const [first] = await listening();
+    // nobody may come in while the connection is broken: the first attempts fail
+    await db.unsafe(`alter role runledger_web connection limit 0`);
+    await db`select pg_terminate_backend(${first!})`;
+    await until(async () => {
+      const [row] =
+        await db`select count(*)::integer as n from pg_stat_activity where pid = ${first!}`;
+      return row!['n'] === 0;
+    });
+    await new Promise((wake) => setTimeout(wake, 600));
+    await db.unsafe(`alter role runledger_web connection limit -1`);
+    await until(async () => (await listening()).length === 1);
+    t.not((await listening())[0], first);
+    const id = await s.submitOne();
+    const waiting = s.waiters.wait(id, { timeout_ms: LONG });
+    const began = performance.now();
+    await s.end(id);
+    t.match(await waiting, { id });
+    t.ok(performance.now() - began < 900, 'by the hint and not by the next poll');
+  },
+);
+
+t.test('10,000 waiters cost one timer and few questions', async (t) => {
+  const s = await scene(t);
+  const timers = () =>
+    process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name === 'Immediate')
+      .length;
+  const before = timers();
+  const ids = Array.from({ length: 10_000 }, () => newId());
+  const gone = new AbortController();
+  const all: Promise<ResultRow | null>[] = ids.map((id) =>
+    s.waiters.wait(id, { timeout_ms: LONG, signal: gone.signal }),
+  );
+  t.equal(s.waiters.count, 10_000);
+  t.ok(timers() <= before + 2, 'no timer each');
+  const real = await s.submitOne();
+  const waiting = s.waiters.wait(real, { timeout_ms: LONG });
+  await s.end(real);
+  t.match(await waiting, { id: real });
+  t.ok(
+    s.asked.every((batch) => batch.length <= 500),
+    'no query is asked of too many',
+  );
+  gone.abort();
+  t.ok((await Promise.all(all)).every((row) => row === null));
+  t.equal(s.waiters.count, 0);
+  t.same(s.faults, []);
+});
+
+t.test('closing answers all who wait', async (t) => {
+  const s = await scene(t);
+  const waiting = s.waiters.wait(await s.submitOne(), { timeout_ms: LONG });
+  await s.waiters.close();
+  t.equal(await waiting, null);
+  t.equal(await s.waiters.wait(newId(), { timeout_ms: LONG }), null);
+});
+
+t.test('a result is its account’s alone; another’s and none are the same', async (t) => {
+  const s = await scene(t);
+  const id = await s.submitOne();
+  const other = await s.w.key();
+  const sibling = await s.w.key();
+  t.match(await s.results.read(s.digest, id), {
+    kind: 'found',
+    record: { id, status: 'pending', stdout: null },
+  });
+  const foreign = await s.results.read(other.digest, id);
+  const none = await s.results.read(sibling.digest, newId());
+  t.match(foreign, { kind: 'not_found' });
+  t.same({ ...foreign, caller: null }, { ...none, caller: null });
+  t.same(await s.results.read(new Uint8Array(32), id), { kind: 'unauthorized' });
+  t.match(foreign, { caller: { rate: { remaining: 59 } } }, 'reading spends');
+});

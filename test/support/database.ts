@@ -1,0 +1,186 @@
+/**
+ * Real PostgreSQL for tests: one server per test run, a migrated template, a clone for each caller.
+ *
+ *   const database = await freshDatabase(t);
+ *   const db = connect(database.urls.web, ...);
+ *
+ * The server is the embedded one, or the one that RUNLEDGER_TEST_DATABASE_URL (a superuser's address)
+ * names. A test that kills PostgreSQL takes one of its own: `ownServer(t)`.
+ */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Role } from '../../src/config.ts';
+import { connect, type Db } from '../../src/db.ts';
+import { type Server, startServer } from '../../src/local/postgres.ts';
+import {
+  createDatabase,
+  createRoles,
+  ROLES,
+  type RolePasswords,
+  roleUrls,
+} from '../../src/local/roles.ts';
+import type { Kept } from './keeper.ts';
+
+/** What of tap's `t` is needed here. */
+type Test = { teardown(work: () => unknown): void };
+
+export type TestDatabase = {
+  readonly name: string;
+  /** The owner's. */
+  readonly url: string;
+  readonly urls: Readonly<Record<Role, string>>;
+  /** For what only a superuser can do to the same database. */
+  readonly superuser_url: string;
+};
+
+const PATIENCE_MS = 90_000;
+
+/** A migrated database of its own, dropped when `t` ends. */
+export const freshDatabase = (t: Test): Promise<TestDatabase> => makeDatabase(t, 'migrated');
+
+/** One that nobody has migrated yet. */
+export const emptyDatabase = (t: Test): Promise<TestDatabase> => makeDatabase(t, 'empty');
+
+async function makeDatabase(t: Test, state: 'migrated' | 'empty'): Promise<TestDatabase> {
+  const kept = await server();
+  const template = state === 'migrated' ? kept.template : 'template0';
+  const name = `runledger_test_${runner()}_${randomBytes(6).toString('hex')}`;
+  await withDb(kept.superuser_url, async (db) => {
+    // A file copy: one checkpoint instead of every page through the log. With fsync off it is free.
+    await db.unsafe(
+      `create database ${name} template ${template} owner runledger_owner strategy file_copy`,
+    );
+    await db.unsafe(`revoke all on database ${name} from public`);
+    await db.unsafe(
+      `grant connect on database ${name} to ${ROLES.map((role) => `runledger_${role}`).join(', ')}`,
+    );
+  });
+  t.teardown(() =>
+    withDb(kept.superuser_url, (db) => db.unsafe(`drop database if exists ${name} with (force)`)),
+  );
+  return describe(kept.superuser_url, name, kept.passwords);
+}
+
+function describe(superuser_url: string, name: string, passwords: RolePasswords): TestDatabase {
+  const url = new URL(superuser_url);
+  url.pathname = `/${name}`;
+  const urls = roleUrls(url.href, passwords);
+  return { name, url: urls.owner, urls, superuser_url: url.href };
+}
+
+async function withDb(url: string, work: (db: Db) => Promise<unknown>): Promise<void> {
+  const db = connect(url, { name: 'runledger tests', max: 1 });
+  try {
+    await work(db);
+  } finally {
+    await db.end();
+  }
+}
+
+/** The run that this file belongs to: tap's runner, or this process when a file is run alone. */
+let runner = () => (process.env['TAP_CHILD_ID'] ? process.ppid : process.pid);
+
+/**
+ * For a file that no other may disturb: what it asks for is on a server of its own. Sealing, say, goes
+ * up to the oldest transaction that runs anywhere on the server, in other files' databases too.
+ */
+export function aloneOnItsServer(): void {
+  // On a server that is not ours there is no help; then such a file is best run alone.
+  runner = () => process.pid;
+}
+
+let shared: Promise<Kept> | undefined;
+const server = () => {
+  shared ??= findOrStart(join(tmpdir(), `runledger-tests-${process.getuid!()}-${runner()}`));
+  return shared;
+};
+
+async function findOrStart(folder: string): Promise<Kept> {
+  // Making the folder is the lock: of several files that start at once one starts the keeper.
+  if (makeFolder(folder)) {
+    const keeper = fileURLToPath(new URL('keeper.ts', import.meta.url));
+    spawn(process.execPath, [keeper, String(runner()), folder], {
+      detached: true,
+      stdio: 'ignore',
+      cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    }).unref();
+  }
+  const deadline = performance.now() + PATIENCE_MS;
+  while (performance.now() < deadline) {
+    if (existsSync(join(folder, 'ready.json'))) {
+      return JSON.parse(readFileSync(join(folder, 'ready.json'), 'utf8'));
+    }
+    if (existsSync(join(folder, 'failed'))) {
+      throw new Error(`no PostgreSQL for tests: ${readFileSync(join(folder, 'failed'), 'utf8')}`);
+    }
+    await wait(20);
+  }
+  throw new Error(`no PostgreSQL for tests within ${PATIENCE_MS} ms, see ${folder}`);
+}
+
+function makeFolder(folder: string): boolean {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+export type OwnServer = TestDatabase & {
+  readonly data_dir: string;
+  readonly pid: () => number;
+  /** Ends it as `kill -9` does. */
+  kill(): Promise<void>;
+  /** On the same data and the same port. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** A durable server (fsync on) of this test alone, with the migrated database `runledger`. */
+export async function ownServer(
+  t: Test,
+  settings: Record<string, string> = {},
+): Promise<OwnServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-own-'));
+  const make = () => randomBytes(16).toString('hex');
+  const password = make();
+  const passwords = Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords;
+  let port: number | null = null;
+  let running: Server;
+  const start = async () => {
+    const options = { data_dir: join(folder, 'data'), password, uid: null, durable: true };
+    running = await startServer({ ...options, port, settings });
+    port = running.port;
+  };
+  t.teardown(async () => {
+    await running?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+  await start();
+  const superuser_url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  await createRoles(superuser_url, passwords);
+  await createDatabase(superuser_url, 'runledger');
+  const database = describe(superuser_url, 'runledger', passwords);
+  const { migrate } = await import('../../src/store/migrate.ts');
+  await migrate(database.urls.owner);
+  const kill = async () => {
+    process.kill(running.pid, 'SIGKILL');
+    await running.exited;
+  };
+  return {
+    ...database,
+    data_dir: join(folder, 'data'),
+    pid: () => running.pid,
+    kill,
+    start,
+    stop: () => running.stop(),
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * Keeps the one PostgreSQL of a test run: started by the first test file that wants a database, it
+ * makes the template that every test database is cloned from, and ends with the run.
+ *
+ *   node keeper.ts RUNNER_PID FOLDER
+ *
+ * It says what it has in FOLDER/ready.json (or why it has nothing, in FOLDER/failed). Its end: when
+ * the runner is gone, however it went, it stops the server and removes FOLDER. Should the keeper
+ * itself be killed, the kernel stops the server (src/local/postgres.ts).
+ */
+
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { connect } from '../../src/db.ts';
+import { startServer } from '../../src/local/postgres.ts';
+import { createDatabase, createRoles, ROLES, type RolePasswords } from '../../src/local/roles.ts';
+
+export type Kept = {
+  /** The superuser's address of the server, database `postgres`. */
+  superuser_url: string;
+  passwords: RolePasswords;
+  template: string;
+};
+
+const MIGRATE = new URL('../../src/store/migrate.ts', import.meta.url);
+
+async function keep(runner: number, folder: string): Promise<void> {
+  const born = startTime(runner);
+  const passwords = newPasswords();
+  const given = process.env['RUNLEDGER_TEST_DATABASE_URL'];
+  const server = given ? null : await ownServer(join(folder, 'data'));
+  const superuser_url = given ?? server!.url;
+  const template = `runledger_template_${runner}`;
+  await createRoles(superuser_url, passwords);
+  await createDatabase(superuser_url, template);
+  await migrateTemplate(superuser_url, template, passwords.owner);
+  const kept: Kept = { superuser_url, passwords, template };
+  await writeFile(join(folder, 'ready.tmp'), JSON.stringify(kept), { mode: 0o600 });
+  await rename(join(folder, 'ready.tmp'), join(folder, 'ready.json'));
+  // No signal tells of the end of a process that is not our child, so its entry is looked at.
+  while (born !== null && startTime(runner) === born) await wait(200);
+  if (given) await dropAll(given, runner);
+  await server?.stop();
+  await rm(folder, { recursive: true, force: true });
+}
+
+function newPasswords(): RolePasswords {
+  // On a server that is not ours roles are shared by all runs, so their passwords must be the same.
+  const make = () =>
+    process.env['RUNLEDGER_TEST_DATABASE_URL'] ? 'test' : randomBytes(16).toString('hex');
+  return Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords;
+}
+
+async function ownServer(data_dir: string) {
+  const password = randomBytes(16).toString('hex');
+  const server = await startServer({
+    data_dir,
+    password,
+    port: null,
+    uid: null,
+    durable: false,
+    settings: { max_connections: '300', max_wal_size: '4GB' },
+  });
+  const url = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
+  return { url, stop: server.stop };
+}
+
+async function migrateTemplate(superuser_url: string, name: string, password: string) {
+  if (!existsSync(MIGRATE)) return;
+  const url = new URL(superuser_url);
+  url.pathname = `/${name}`;
+  url.username = 'runledger_owner';
+  url.password = password;
+  const { migrate } = await import(MIGRATE.href);
+  await migrate(url.href);
+}
+
+/** The 22nd field of /proc/PID/stat: together with the number it names one process for ever. */
+function startTime(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? null : fields[19]!;
+  } catch {
+    return null;
+  }
+}
+
+async function dropAll(url: string, runner: number): Promise<void> {
+  const db = connect(url, { name: 'runledger tests', max: 1 });
+  const ours = await db`
+    select datname from pg_database where datname like ${`runledger\\_%\\_${runner}%`}`;
+  for (const { datname } of ours) await db.unsafe(`drop database ${datname} with (force)`);
+  await db.end();
+}
+
+if (import.meta.main) {
+  // The runner's Ctrl-C is for the runner: its end is ours too, in order.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+  const [runner, folder] = process.argv.slice(2);
+  keep(Number(runner), folder!).catch(async (error: Error) => {
+    await writeFile(join(folder!, 'failed'), String(error.stack)).catch(() => {});
+    await wait(2_000);
+    await rm(folder!, { recursive: true, force: true });
+    process.exit(1);
+  });
+}

@@ -1,0 +1,145 @@
+/** The receivers on the page, run as they stand there, and sent real deliveries. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import type { ResultRow } from '../../src/domain/record.ts';
+import { webhookBody } from '../../src/webhooks/payload.ts';
+import { sendWebhook } from '../../src/webhooks/send.ts';
+import { signatureHeaders } from '../../src/webhooks/sign.ts';
+
+type Delivery = { id?: string; secret?: string; at?: Date; tamper?: (body: Buffer) => unknown };
+
+const page = readFileSync(new URL('../../WEBHOOKS.md', import.meta.url), 'utf8');
+const recipes = Object.fromEntries(
+  [...page.matchAll(/<!-- recipe: (\S+) -->\n```\w+\n(.*?)```/gs)].map(([, name, code]) => [
+    name,
+    code!,
+  ]),
+);
+const ID = '01970000-0000-7000-8000-00000000000a';
+const SECRET = 'a secret with ü, € and 😀';
+const WHSEC = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
+const MINUTE_MS = 60_000;
+
+const row: ResultRow = {
+  id: ID,
+  account_id: '01970000-0000-7000-8000-0000000000ac',
+  status: 'completed',
+  language: 'python',
+  verdict: 'AC',
+  exit_code: 0,
+  signal: null,
+  stdout: Buffer.from('ü€😀\u0000\n'),
+  stderr: Buffer.from([0xff]),
+  stdout_truncated: false,
+  stderr_truncated: false,
+  cpu_time_us: 12_345,
+  wall_time_us: 23_456,
+  memory_peak_bytes: 9_000_000,
+  compile: null,
+  created_at: new Date(),
+  started_at: new Date(),
+  completed_at: new Date(),
+  attempts: 1,
+};
+
+/** What one attempt came to. The receiver knows one secret; `secret` is what the sender signs with. */
+async function deliver(
+  port: number,
+  known: string,
+  delivery: Delivery = {},
+): Promise<number | null> {
+  const { id = ID, secret = known, at = new Date(), tamper } = delivery;
+  const body = Buffer.from(webhookBody({ ...row, id }));
+  const headers = {
+    'content-type': 'application/json',
+    ...signatureHeaders({ id, at, body, secret }),
+  };
+  tamper?.(body);
+  const { status } = await sendWebhook(
+    { url: `http://127.0.0.1:${port}/`, headers, body, at },
+    {
+      allow_loopback: true,
+      signal: new AbortController().signal,
+      resolve: async () => ({ kind: 'dns_failed', code: 'NOT_ASKED' }),
+    },
+  );
+  return status;
+}
+
+async function openRecipe(t: Test, command: string, args: string[], secret: string) {
+  const env = { ...process.env, PORT: '0', WEBHOOK_SECRET: secret };
+  const receiver = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  t.teardown(() => stop(receiver));
+  const lines = createInterface({ input: receiver.stdout })[Symbol.asyncIterator]();
+  const first = await lines.next();
+  const port = Number(/^listening (\d+)$/.exec(first.value ?? '')?.[1]);
+  t.ok(port > 0, `listens: ${first.value}`);
+  return { port, next: async () => (await lines.next()).value as string };
+}
+
+async function stop(receiver: ChildProcess): Promise<void> {
+  if (receiver.exitCode !== null || receiver.signalCode !== null) return;
+  receiver.kill('SIGKILL');
+  await once(receiver, 'exit');
+}
+
+async function judgeRecipe(t: Test, command: string, args: string[]): Promise<void> {
+  for (const secret of [SECRET, WHSEC]) {
+    const receiver = await openRecipe(t, command, args, secret);
+    const attempt = (delivery?: Delivery) => deliver(receiver.port, secret, delivery);
+    t.equal(await attempt({ secret: 'another secret' }), 400, 'signed with another secret');
+    t.equal(
+      await attempt({ tamper: (body) => body.fill(' ', body.length - 2, body.length - 1) }),
+      400,
+      'another body',
+    );
+    t.equal(await attempt({ at: new Date(Date.now() - 6 * MINUTE_MS) }), 400, 'too old');
+    t.equal(await attempt({ at: new Date(Date.now() + 6 * MINUTE_MS) }), 400, 'too far ahead');
+    t.equal(await attempt({ at: new Date(Date.now() - 4 * MINUTE_MS) }), 204, 'a little late');
+    t.equal(await receiver.next(), `result ${ID} AC`);
+    t.equal(await attempt(), 204, 'a second time');
+    const other = ID.replace(/a$/, 'b');
+    t.equal(await attempt({ id: other }), 204, 'another');
+    t.equal(await receiver.next(), `result ${other} AC`, 'the second time did nothing');
+  }
+}
+
+/** The recipe as a file of its own, inside this project so that it finds the packages. */
+const write = (t: Test, name: string) => join(t.testdir({ [name]: recipes[name]! }), name);
+const missing = (command: string, argument: string) =>
+  spawnSync(command, [argument]).status === 0 ? false : `no ${command} on this machine`;
+
+t.test('JavaScript, with the public library', async (t) => {
+  await judgeRecipe(t, process.execPath, [write(t, 'receiver.mjs')]);
+});
+
+t.test('Python', { skip: missing('python3', '--version') }, async (t) => {
+  await judgeRecipe(t, 'python3', [write(t, 'receiver.py')]);
+});
+
+t.test('Go', { skip: missing('go', 'version') }, async (t) => {
+  const program = join(t.testdir({}), 'receiver');
+  const env = { ...process.env, CGO_ENABLED: '0', GO111MODULE: 'off', GOTOOLCHAIN: 'local' };
+  const built = spawnSync('go', ['build', '-o', program, write(t, 'receiver.go')], {
+    env,
+    encoding: 'utf8',
+  });
+  t.equal(built.status, 0, built.stderr);
+  await judgeRecipe(t, program, []);
+});
+
+t.test('the page has no recipe that is not run', async (t) => {
+  t.same(Object.keys(recipes).toSorted(), ['receiver.go', 'receiver.mjs', 'receiver.py']);
+  t.equal(page.match(/```(js|python|go)\n/g)?.length, 3);
+});
+
+t.test('the body that the page shows has the fields of a real one', async (t) => {
+  const shown = JSON.parse(/```json\n(.*?)```/s.exec(page)?.[1] ?? '');
+  const real = JSON.parse(Buffer.from(webhookBody(row)).toString());
+  t.same(Object.keys(shown), Object.keys(real));
+  t.same(Object.keys(shown.data), Object.keys(real.data));
+});
