@@ -22,7 +22,8 @@ static bool hand_down(char *why, size_t size);
 static bool sweep_directory(int directory);
 static bool empty_group(int directory);
 static bool lock_instance(unsigned number, bool make, int *directories);
-static bool lock_directory(int directory, const char *path);
+static bool lock_directory(int *directory, const char *path);
+static void leave_instance(unsigned number, int *directories);
 
 bool groups_find(enum isolation wanted, char *why, size_t size) {
   bool try_v1 = wanted == ISOLATION_AUTO || wanted == ISOLATION_V1;
@@ -57,12 +58,7 @@ bool groups_claim(char *why, size_t size) {
     if (!lock_instance(number, !claimed, directories)) continue;
     for (unsigned h = 0; h < layout.hierarchies; h++) sweep_directory(directories[h]);
     if (claimed) {
-      char path[600];
-      for (unsigned h = 0; h < layout.hierarchies; h++) {
-        snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
-        rmdir(path);
-      }
-      close_all(directories, HIERARCHIES);
+      leave_instance(number, directories);
       continue;
     }
     memcpy(instance_directories, directories, sizeof directories);
@@ -85,31 +81,45 @@ static bool hand_down(char *why, size_t size) {
   return done;
 }
 
-/* All hierarchies of one instance, or none of them: what was made for nothing is removed again. */
+/* All hierarchies of one instance, or none of them. */
 static bool lock_instance(unsigned number, bool make, int *directories) {
-  bool made[HIERARCHIES] = {false}, locked = true;
+  bool locked = true, found = false;
   char path[600];
   for (unsigned h = 0; locked && h < layout.hierarchies; h++) {
     snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
-    made[h] = make && !mkdir(path, 0755);
+    if (make) mkdir(path, 0755);
     directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* A sweep may find an instance in some of the hierarchies only. */
-    locked = directories[h] < 0 ? !make : lock_directory(directories[h], path);
+    locked = directories[h] < 0 ? !make : lock_directory(&directories[h], path);
+    found = found || directories[h] >= 0;
   }
-  if (locked) return directories[0] >= 0 || directories[1] >= 0 || directories[2] >= 0;
-  for (unsigned h = 0; h < layout.hierarchies; h++) {
-    snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
-    if (made[h]) rmdir(path);
-  }
-  close_all(directories, HIERARCHIES);
+  if (locked && found) return true;
+  leave_instance(number, directories);
   return false;
 }
 
+/*
+ * A directory is removed by the holder of its lock alone. What others are about to lock they then
+ * find gone, and what others have locked stays: an instance that is in use keeps its directories.
+ */
+static void leave_instance(unsigned number, int *directories) {
+  char path[600];
+  for (unsigned h = 0; h < layout.hierarchies; h++) {
+    snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
+    if (directories[h] >= 0) rmdir(path);
+  }
+  close_all(directories, HIERARCHIES);
+}
+
 /* Ours, and still the one that has the name: its last holder may have removed it meanwhile. */
-static bool lock_directory(int directory, const char *path) {
+static bool lock_directory(int *directory, const char *path) {
   struct stat held, named;
-  return !flock(directory, LOCK_EX | LOCK_NB) && !fstat(directory, &held) && !stat(path, &named) &&
-         held.st_ino == named.st_ino && held.st_uid == geteuid();
+  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &held) && !stat(path, &named) &&
+      held.st_ino == named.st_ino && held.st_uid == geteuid())
+    return true;
+  close(*directory);
+  *directory = -1;
+  return false;
 }
 
 /* Removes every group below a directory, after killing what runs in it. */
@@ -232,12 +242,8 @@ bool group_sweep(struct group *group) {
 }
 
 void groups_remove(void) {
-  for (unsigned h = 0; h < layout.hierarchies; h++) {
-    char path[600];
-    sweep_directory(instance_directories[h]);
-    snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], instance);
-    rmdir(path);
-  }
+  for (unsigned h = 0; h < layout.hierarchies; h++) sweep_directory(instance_directories[h]);
+  leave_instance(instance, instance_directories);
 }
 
 unsigned group_descriptors(const struct group *group, int *descriptors) {
