@@ -1,10 +1,16 @@
 /** Connections that are slow, many, long, or end: what the process does with them. */
 import t from 'tap';
 import { storedFor } from './contract/submit_rules.ts';
-import { call, wire } from './support/call.ts';
+import { call, freePort, wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 
 t.setTimeout(120_000);
+
+async function soon(is: () => Promise<boolean>, within_ms = 10_000): Promise<boolean> {
+  const until = performance.now() + within_ms;
+  while (!(await is())) if (performance.now() > until) return false;
+  return true;
+}
 
 t.test(
   'a client that is too slow with its request has its socket closed, without an answer',
@@ -99,6 +105,35 @@ t.test('thousands of held requests, and each is answered when its submission end
   t.ok(replies.every((reply, n) => reply.status === 200 && reply.json.id === ids[n]));
   t.ok(replies.every((reply) => reply.json.status === 'completed'));
   t.comment(`${HELD} ended and answered in ${Math.round(performance.now() - began)} ms`);
+});
+
+t.test('a client that hangs up is waited for no longer, whatever it asked', async (t) => {
+  const metrics = await freePort();
+  const env = { RUNLEDGER_METRICS_PORT: String(metrics) };
+  const service = await startService(t, { webs: 1, env });
+  const key = await service.key();
+  const held = async () => {
+    const { text } = await call(`http://127.0.0.1:${metrics}`, { path: '/metrics' });
+    return Number(/^runledger_http_held_requests (\d+)$/m.exec(text)?.[1]);
+  };
+  const headers = { 'idempotency-key': crypto.randomUUID() };
+  const { json } = await service.submit(key, HELLO, { headers });
+  const path = '/api/submit?wait=true';
+  const asks: Record<string, (signal: AbortSignal) => Promise<unknown>> = {
+    'a new submission': (signal) => service.submit(key, HELLO, { path, signal }),
+    'a repeated one': (signal) => service.submit(key, HELLO, { path, headers, signal }),
+    'a result': (signal) => service.call({ path: `/api/result/${json.id}?wait=true`, key, signal }),
+  };
+  for (const [what, ask] of Object.entries(asks)) {
+    const hangUp = new AbortController();
+    const asked = ask(hangUp.signal).catch((error: Error) => error.name);
+    t.ok(await soon(async () => (await held()) === 1), `${what}: is held`);
+    // As long as a first hold of it may take to be followed by a second.
+    await soon(async () => (await held()) !== 1, 200);
+    hangUp.abort();
+    t.equal(await asked, 'AbortError');
+    t.ok(await soon(async () => (await held()) === 0), `${what}: is let go`);
+  }
 });
 
 t.test('told to stop, it takes no more, answers what it holds, and ends', async (t) => {
