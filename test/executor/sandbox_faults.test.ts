@@ -47,13 +47,17 @@ for (const [name, find] of victims) {
     const { sandbox, close } = await withSandbox();
     t.teardown(close);
     const { word, end } = await runMarked(sandbox);
-    for (const pid of find(sandbox.isolation.pid)) process.kill(pid, 'SIGKILL');
+    const launcher = sandbox.isolation.pid;
+    for (const pid of find(launcher)) process.kill(pid, 'SIGKILL');
     t.ok(
       await within(1_000, () => running(`sleep ${word}`).length === 0),
       'no orphan after a second',
     );
     const how = await end;
     t.match(how, SandboxFault, 'a fault, and no verdict');
+    // Else it could be run again elsewhere while what the dead one left still runs here.
+    if (name === 'the launcher')
+      t.not(sandbox.isolation.pid, launcher, 'told when the next launcher has swept');
     for (let i = 0; i < 4; i++) t.match(await runAgain(sandbox, 'exit 9'), { exit_code: 9 });
   });
 }
