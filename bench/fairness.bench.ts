@@ -14,8 +14,8 @@ import { createKey, setTier } from '../src/store/keys.ts';
 import { createResults } from '../src/store/results.ts';
 import { createSubmissions } from '../src/store/submissions.ts';
 import { createWaiters } from '../src/store/waiters.ts';
+import { submission } from '../test/queue/given.ts';
 import { ownServer } from '../test/support/database.ts';
-import { hello } from './support/hello.ts';
 import { type Measure, publish } from './support/report.ts';
 import { median, quantile } from './support/stats.ts';
 
@@ -41,8 +41,8 @@ try {
   const submissions = createSubmissions(db, { queue_capacity: 100_000 });
   const waiters = await createWaiters(db, createResults(db), () => {});
   const submit = async (secret_digest: Uint8Array, code: string) => {
-    const submission = { ...hello(uuidv7(Date.now(), randomBytes(10))), code: Buffer.from(code) };
-    const taken = await submissions.submit({ secret_digest, submission });
+    const sent = submission(uuidv7(Date.now(), randomBytes(10)), { code: Buffer.from(code) });
+    const taken = await submissions.submit({ secret_digest, submission: sent });
     if (taken.kind !== 'accepted') throw new Error(taken.kind);
     return taken.id;
   };

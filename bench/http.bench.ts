@@ -13,8 +13,9 @@ import { newSecret, secretDigest } from '../src/access/secret.ts';
 import { connect, type Db } from '../src/db.ts';
 import { uuidv7 } from '../src/domain/ids.ts';
 import { createKey, revokeKey, rotateKey, setTier } from '../src/store/keys.ts';
-import { createSubmissions, type NewSubmission } from '../src/store/submissions.ts';
+import { createSubmissions } from '../src/store/submissions.ts';
 import { webProcess } from '../test/http/support/web_process.ts';
+import { submission } from '../test/queue/given.ts';
 import { ownServer } from '../test/support/database.ts';
 import { getRequest, type LeanClient, leanClient, submitRequest } from './support/lean_client.ts';
 import { against, type Measure, publish } from './support/report.ts';
@@ -264,30 +265,15 @@ async function submitOne(
   submit: ReturnType<typeof createSubmissions>['submit'],
   secret_digest: Uint8Array,
 ): Promise<void> {
-  const { kind } = await submit({ secret_digest, submission: newSubmission() });
+  const { kind } = await submit({ secret_digest, submission: submission(newId()) });
   if (kind !== 'accepted') throw new Error(kind);
 }
 
-function newSubmission(): NewSubmission {
-  return {
-    id: uuidv7(Date.now(), randomBytes(10)),
-    language: 'python',
-    code: Buffer.from('print(6 * 7)'),
-    stdin: Buffer.from('1 2\n'),
-    args: [],
-    expected_output: null,
-    compare: 'lenient',
-    limits: {},
-    webhook: null,
-    idempotency_key: null,
-    request_digest: Buffer.alloc(32),
-    traceparent: null,
-  };
-}
+const newId = () => uuidv7(Date.now(), randomBytes(10));
 
 /** The row that submit appends, and nothing else: no key, rate, bound, payload, projection or job. */
 async function insertEvent(db: Db, like: string): Promise<void> {
-  const id = uuidv7(Date.now(), randomBytes(10));
+  const id = newId();
   await db`insert into runledger.events (stream, version, type, at, generation, facts)
     select ${id}, 1, e.type, runledger.clock(), e.generation, e.facts
     from (select type, generation, facts from runledger.events where stream = ${like} and version = 1) e`;

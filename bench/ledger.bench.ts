@@ -18,9 +18,9 @@ import { rebuild } from '../src/store/rebuild.ts';
 import { seal } from '../src/store/seal.ts';
 import { createSubmissions, type Submissions } from '../src/store/submissions.ts';
 import { verify } from '../src/store/verify.ts';
+import { submission } from '../test/queue/given.ts';
 import { ownServer } from '../test/support/database.ts';
 import { cpuBetween, cpuNow } from './support/cpu.ts';
-import { hello } from './support/hello.ts';
 import { against, type Measure, publish } from './support/report.ts';
 
 const CALLERS = 32;
@@ -61,7 +61,7 @@ async function newKey(): Promise<Uint8Array> {
 type Submit = Submissions['submit'];
 
 async function submitOne(submit: Submit, secret_digest: Uint8Array): Promise<void> {
-  const { kind } = await submit({ secret_digest, submission: hello(newId()) });
+  const { kind } = await submit({ secret_digest, submission: submission(newId()) });
   if (kind !== 'accepted') throw new Error(kind);
 }
 

@@ -15,8 +15,8 @@ import { createKey, setTier } from '../src/store/keys.ts';
 import { createResults } from '../src/store/results.ts';
 import { createSubmissions } from '../src/store/submissions.ts';
 import { createWaiters } from '../src/store/waiters.ts';
+import { submission } from '../test/queue/given.ts';
 import { ownServer } from '../test/support/database.ts';
-import { hello } from './support/hello.ts';
 import { startPlain } from './support/plain.ts';
 import { against, type Measure, publish } from './support/report.ts';
 import { median, quantile } from './support/stats.ts';
@@ -155,7 +155,7 @@ async function startOurs() {
       const id = uuidv7(Date.now(), randomBytes(10));
       const taken = await submissions.submit({
         secret_digest: keys[turn % keys.length]!,
-        submission: hello(id),
+        submission: submission(id),
       });
       if (taken.kind !== 'accepted') throw new Error(taken.kind);
       const row = await waiters.wait(id, { timeout_ms: 30_000 });
