@@ -105,7 +105,10 @@ void slot_died(struct slot *slot) {
     slots_stop();
     exit(EXIT_BROKEN);
   }
-  if (slot->state == SLOT_BUSY) run_fault(slot, why);
+  if (slot->state == SLOT_BUSY && !slot->answered) {
+    memcpy(slot->lost, why, sizeof why);
+    run_close(slot);
+  }
   poll_remove(slot->control);
   poll_remove(slot->pidfd);
   close(slot->control);
@@ -116,9 +119,11 @@ void slot_died(struct slot *slot) {
   slot_revive(slot);
 }
 
-/* Its boxes die with it, but not at once; nothing new starts among them. */
+/* Its boxes die with it, but not at once; until then nothing new starts among them, and what was lost may not run again elsewhere. */
 void slot_revive(struct slot *slot) {
   if (launcher.closing || !group_sweep(&slot->group)) return;
+  if (*slot->lost) worker_fault(slot->id, "%s", slot->lost);
+  *slot->lost = 0;
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};

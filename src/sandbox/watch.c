@@ -33,7 +33,6 @@ static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now
 
 static void make_pipes(struct slot *slot, int *box_side);
 static void close_descriptor(int *descriptor);
-static void close_run(struct slot *slot);
 static void read_stream(struct slot *slot, int which);
 static bool read_kept(struct slot *slot, int which);
 static void signal_init(struct slot *slot);
@@ -251,7 +250,7 @@ void run_settle(struct slot *slot) {
   struct buffer refusal = {(uint8_t *)saved.refusal, strlen(saved.refusal), 0};
   struct buffer parts[] = {slot->kept[0], slot->kept[1], refusal};
   worker_answer(FRAME_REPORT, slot->id, report, sizeof report, parts, 3);
-  close_run(slot);
+  run_close(slot);
 }
 
 static void drain(struct slot *slot) {
@@ -271,10 +270,10 @@ static void drain(struct slot *slot) {
 void run_fault(struct slot *slot, const char *why) {
   if (slot->answered) return;
   worker_fault(slot->id, "%s", why);
-  close_run(slot);
+  run_close(slot);
 }
 
-static void close_run(struct slot *slot) {
+void run_close(struct slot *slot) {
   slot->answered = true;
   close_descriptor(&slot->input);
   close_descriptor(&slot->outputs[0]);

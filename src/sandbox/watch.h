@@ -46,6 +46,7 @@ struct slot {
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before;
+  char lost[200]; /* why a run was lost with its slot; told when nothing of it is left */
 };
 
 enum event { EVENT_WORKER, EVENT_SIGNAL, EVENT_CONTROL, EVENT_DEATH, EVENT_INPUT, EVENT_STDOUT, EVENT_STDERR };
@@ -82,6 +83,7 @@ void run_pause(struct slot *slot, bool pause);
 void run_end(struct slot *slot, enum ending why);
 void run_settle(struct slot *slot);
 void run_fault(struct slot *slot, const char *why);
+void run_close(struct slot *slot);
 void run_meter(struct slot *slot);
 /* Looks at the run's limits; says when to look again. */
 uint64_t run_check(struct slot *slot, uint64_t now);
