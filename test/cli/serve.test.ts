@@ -102,7 +102,8 @@ t.test('started again it knows its key, and shows it no more', async (t) => {
   const ask = (given: string) =>
     fetch(`${address}/api/languages`, { headers: { 'X-API-Key': given } });
   t.equal((await ask(key)).status, 200);
-  t.equal((await ask(`${key.slice(0, -1)}x`)).status, 401);
+  const other = key.slice(0, -1) + (key.endsWith('x') ? 'y' : 'x');
+  t.equal((await ask(other)).status, 401);
   await stop(second, 'SIGTERM');
 });
 
