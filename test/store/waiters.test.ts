@@ -94,7 +94,7 @@ t.test(
     await until(async () => (await listening()).length === 1);
     const [first] = await listening();
     // nobody may come in while the connection is broken: the first attempts fail
-    await db.unsafe(`alter role runledger_web connection limit 0`);
+    await db.unsafe(`alter database ${s.w.database.name} connection limit 0`);
     await db`select pg_terminate_backend(${first!})`;
     await until(async () => {
       const [row] =
@@ -102,7 +102,7 @@ t.test(
       return row!['n'] === 0;
     });
     await new Promise((wake) => setTimeout(wake, 600));
-    await db.unsafe(`alter role runledger_web connection limit -1`);
+    await db.unsafe(`alter database ${s.w.database.name} connection limit -1`);
     await until(async () => (await listening()).length === 1);
     t.not((await listening())[0], first);
     const id = await s.submitOne();
