@@ -5,7 +5,7 @@ create or replace function runledger.append_submissions(
   ns integer[], ids uuid[], accounts uuid[], keys uuid[], ats timestamptz[]
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   this_generation smallint := generation();

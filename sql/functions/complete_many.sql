@@ -7,7 +7,7 @@
 create or replace function runledger.complete_many(pool uuid, results jsonb, stdouts bytea[], stderrs bytea[])
 returns table (n integer, outcome text)
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -15,14 +15,14 @@ declare
   ended uuid[];
   ns integer[];
   told integer[];
-  bounds record := uuid_bounds(array(select (r ->> 'id')::uuid from jsonb_array_elements(results) r));
+  ids uuid[] := array(select (r ->> 'id')::uuid from jsonb_array_elements(results) r);
+  bounds record := uuid_bounds(ids);
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
   -- the keys first, in the one order, then the submissions
   perform from key_usage u where u.key_id in (
-    select s.key_id from submissions s
-    where s.id in (select (r ->> 'id')::uuid from jsonb_array_elements(results) r) and s.id >= first_id and s.id <= last_id)
+    select s.key_id from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id)
   order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
 
   select array_agg(x.id), array_agg(x.n) into ended, ns from (
@@ -79,16 +79,22 @@ create or replace function runledger.end_submissions(
   ids uuid[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
   this_generation smallint := generation();
+  versions integer[]; keys uuid[]; accounts uuid[]; attempted integer[]; asked uuid[];
   -- they let a batch, which is of one month as a rule, pass over the other partitions
   bounds record := uuid_bounds(ids);
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
+  select array_agg(s.version order by x.n), array_agg(s.key_id order by x.n), array_agg(s.account_id order by x.n),
+    array_agg(s.attempts order by x.n), array_agg(s.id) filter (where s.has_webhook)
+  into versions, keys, accounts, attempted, asked
+  from unnest(ids) with ordinality x(id, n) join submissions s on s.id = x.id and s.id >= first_id and s.id <= last_id;
+
   with parts as materialized (
     select x.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
     from unnest(ids, stdouts, stderrs) x(id, stdout, stderr)
@@ -101,24 +107,24 @@ begin
     from parts group by id
   )
   insert into events (stream, version, type, schema, at, generation, facts)
-  select s.id, s.version + step.n, step.type, current_schema_of(step.type), end_submissions.at, this_generation, step.facts
-  from unnest(ids, types, facts) x(id, type, facts)
-  join submissions s on s.id = x.id and s.id >= first_id and s.id <= last_id
+  select x.id, x.version + step.n, step.type, current_schema_of(step.type), end_submissions.at, this_generation, step.facts
+  from unnest(ids, versions, types, facts) x(id, version, type, facts)
   left join digests d on d.id = x.id
   cross join lateral (
     values (1, x.type, x.facts || jsonb_build_object('bytes', coalesce(d.bytes, '{}'))),
       (2, 'delivery.requested', jsonb_build_object('next_at', end_submissions.at))
   ) step(n, type, facts)
-  where step.n = 1 or s.has_webhook;
+  where step.n = 1 or x.id = any (asked);
 
   perform project_submissions(ids);
-  perform project_deliveries(array_agg(s.id)), enqueue_deliveries(array_agg(s.id))
-  from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.has_webhook having count(*) > 0;
+  if asked is not null then
+    perform project_deliveries(asked), enqueue_deliveries(asked);
+  end if;
 
   delete from leases l where l.submission_id = any (ids);
   -- a submission that ended while it was held has no place to give back
   with ended as materialized (
-    select s.id, s.key_id from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id
+    select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
   ), gone as (
     delete from held h using ended e where h.key_id = e.key_id and h.submission_id = e.id returning h.key_id
   ), change as (
@@ -126,12 +132,13 @@ begin
     from ended e left join (select key_id, count(*) as n from gone group by 1) g using (key_id) group by e.key_id
   )
   update key_usage u set dispatched = u.dispatched - c.places, held = u.held - c.waits from change c where u.key_id = c.key_id;
-  if exists (select from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.attempts = 0) then
+  if 0 = any (attempted) then
     update account_usage a set pending = a.pending - f.n
-    from (select s.account_id, count(*)::integer as n from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.attempts = 0 group by 1) f
+    from (select x.account_id, count(*)::integer as n from unnest(accounts, attempted) x(account_id, attempts)
+      where x.attempts = 0 group by 1) f
     where a.account_id = f.account_id;
-    update queue_state q set started = q.started + (select count(*) from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.attempts = 0);
+    update queue_state q set started = q.started + (select count(*) from unnest(attempted) n where n = 0);
   end if;
-  perform promote(array_agg(distinct s.key_id)) from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id;
+  perform promote(keys);
 end
 $$;

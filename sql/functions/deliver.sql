@@ -41,7 +41,7 @@ create or replace function runledger.append_delivery_attempt(
   id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
 ) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_variable
 declare

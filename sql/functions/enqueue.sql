@@ -8,7 +8,7 @@ create or replace function runledger.enqueue_executions(
   ids uuid[], languages text[], priorities smallint[], alone boolean[] default null
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 begin
   if cardinality(ids) > 0 then
@@ -25,7 +25,7 @@ $$;
 -- By its key a delivery has one job at most that nobody runs yet: a new one takes the place of that.
 create or replace function runledger.enqueue_deliveries(ids uuid[], run_at timestamptz default null) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 begin
   if cardinality(ids) > 0 then

@@ -3,7 +3,7 @@
 -- month as a rule, pass over the other partitions.
 create or replace function runledger.project_submissions(ids uuid[]) returns void
 language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   first_id uuid;
@@ -36,7 +36,7 @@ $$;
 
 create or replace function runledger.project_deliveries(ids uuid[]) returns void
 language sql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
   insert into deliveries as d
   select l.* from deliveries_from_log l where l.id = any (ids)

@@ -2,7 +2,7 @@
 -- keys is (account, key), as everywhere.
 create or replace function runledger.promote(key_ids uuid[]) returns integer
 language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -86,7 +86,7 @@ $$;
 create or replace function runledger.results_of(ids uuid[])
 returns table (record jsonb, stdout bytea, stderr bytea)
 language plpgsql stable security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
   bounds record := uuid_bounds(ids);

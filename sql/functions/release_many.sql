@@ -9,7 +9,7 @@ create or replace function runledger.release_many(
   pool uuid, ids uuid[], reason text, evidence jsonb default '{}', counts boolean default false
 ) returns uuid[]
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -48,7 +48,7 @@ $$;
 -- Ends those that have no attempts left; answers the others. The caller holds the keys' and the submissions' rows.
 create or replace function runledger.fail_hopeless(ids uuid[], at timestamptz) returns uuid[]
 language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -9,12 +9,12 @@ returns table (
   compare text, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz
 )
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
   now_at timestamptz;
-  taken uuid[];
+  taken uuid[]; versions integer[]; attempted integer[]; accounts uuid[];
   resumed uuid[];
   this_generation smallint := generation();
   -- they let a batch, which is of one month as a rule, pass over the other partitions
@@ -29,8 +29,10 @@ begin
   perform from account_usage a where a.account_id in (
     select s.account_id from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' and s.attempts = 0)
   order by a.account_id for update;
-  select array_agg(x.id) into taken from (
-    select s.id from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' order by s.id for update
+  select array_agg(x.id), array_agg(x.version), array_agg(x.attempts), array_agg(x.account_id)
+  into taken, versions, attempted, accounts from (
+    select s.id, s.version, s.attempts, s.account_id from submissions s
+    where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' order by s.id for update
   ) x;
   if taken is null and resumed = '{}' then
     return;
@@ -39,19 +41,18 @@ begin
   now_at := clock();
 
   insert into leases (submission_id, pool_id, attempt, job_id, started_at)
-  select s.id, pool, s.attempts + 1, j.job_id, now_at
-  from submissions s left join unnest(ids, job_ids) j(id, job_id) on j.id = s.id
-  where s.id = any (taken) and s.id >= first_id and s.id <= last_id;
+  select x.id, pool, x.attempts + 1, j.job_id, now_at
+  from unnest(taken, attempted) x(id, attempts) left join unnest(ids, job_ids) j(id, job_id) on j.id = x.id;
 
   insert into events (stream, version, type, at, generation, facts)
-  select s.id, s.version + 1, 'execution.started', now_at, this_generation,
-    jsonb_build_object('attempt', s.attempts + 1, 'pool', pool)
-  from submissions s where s.id = any (taken) and s.id >= first_id and s.id <= last_id;
+  select x.id, x.version + 1, 'execution.started', now_at, this_generation,
+    jsonb_build_object('attempt', x.attempts + 1, 'pool', pool)
+  from unnest(taken, versions, attempted) x(id, version, attempts);
 
   -- a first start frees a place of the bound; what runs again after a loss had none
   with first_starts as (
-    select s.account_id, count(*)::integer as n from submissions s
-    where s.id = any (taken) and s.id >= first_id and s.id <= last_id and s.attempts = 0 group by 1
+    select x.account_id, count(*)::integer as n from unnest(accounts, attempted) x(account_id, attempts)
+    where x.attempts = 0 group by 1
   ), freed as (
     update account_usage a set pending = a.pending - f.n from first_starts f where a.account_id = f.account_id
   )

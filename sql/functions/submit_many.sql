@@ -15,7 +15,7 @@ create or replace function runledger.submit_many(
   rate_limit integer, rate_remaining integer, rate_reset_us bigint, mismatch boolean
 )
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
