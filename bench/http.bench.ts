@@ -269,7 +269,9 @@ async function submitOne(
   if (kind !== 'accepted') throw new Error(kind);
 }
 
-const newId = () => uuidv7(Date.now(), randomBytes(10));
+function newId(): string {
+  return uuidv7(Date.now(), randomBytes(10));
+}
 
 /** The row that submit appends, and nothing else: no key, rate, bound, payload, projection or job. */
 async function insertEvent(db: Db, like: string): Promise<void> {

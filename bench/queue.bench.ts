@@ -153,12 +153,14 @@ async function startOurs() {
     async once() {
       turn += 1;
       const id = uuidv7(Date.now(), randomBytes(10));
+      // As a held request does: it waits from before there is anything to wait for.
+      const waiting = waiters.wait(id, { timeout_ms: 30_000, unborn: true });
       const taken = await submissions.submit({
         secret_digest: keys[turn % keys.length]!,
         submission: submission(id),
       });
       if (taken.kind !== 'accepted') throw new Error(taken.kind);
-      const row = await waiters.wait(id, { timeout_ms: 30_000 });
+      const row = await waiting;
       const told_ms = performance.timeOrigin + performance.now();
       if (row?.verdict !== 'AC') throw new Error('no result');
       seen.push({ id, began_ms: Number(Buffer.from(row.stdout!)), told_ms });
@@ -209,9 +211,13 @@ async function startWorkerProcess(): Promise<ChildProcess> {
 
 async function commitTimes(owner: Db, ids: string[]) {
   const rows = await owner<{ id: string; accepted_ms: number; completed_ms: number }[]>`
-    select stream as id,
-      (max(extract(epoch from pg_xact_commit_timestamp(xid::xid)) * 1000) filter (where type = 'submission.accepted'))::double precision as accepted_ms,
-      (max(extract(epoch from pg_xact_commit_timestamp(xid::xid)) * 1000) filter (where type = 'submission.completed'))::double precision as completed_ms
-    from runledger.events where stream = any (${`{${ids.join(',')}}`}::text::uuid[]) group by 1`;
+    select id,
+      (max(at_ms) filter (where type = 'submission.accepted'))::double precision as accepted_ms,
+      (max(at_ms) filter (where type = 'submission.completed'))::double precision as completed_ms
+    from unnest(${`{${ids.join(',')}}`}::text::uuid[]) id
+    cross join lateral (
+      select type, extract(epoch from pg_xact_commit_timestamp(xid::xid)) * 1000 as at_ms
+      from runledger.events where stream = id) committed
+    group by 1`;
   return new Map(rows.map((row) => [row.id, row]));
 }
