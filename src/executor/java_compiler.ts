@@ -182,10 +182,8 @@ export class JavaCompilers {
       });
       const resident = new Resident(stream);
       if (await resident.warm) return resident;
-      log(
-        'a Java compiler ended while it was warmed',
-        new Error(Buffer.from(stream.stderr).toString()),
-      );
+      const said = new Error(Buffer.from(stream.stderr).toString());
+      if (!this.#closing.signal.aborted) log('a Java compiler ended while it was warmed', said);
     } catch (error) {
       if (!this.#closing.signal.aborted)
         log('a Java compiler could not be started', error as Error);

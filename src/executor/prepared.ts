@@ -1,6 +1,7 @@
 /** Which of the things made ahead are ready; making them is begun at start and waited for by nobody who can do without. */
 import type { Preparation } from './prepare.ts';
 import { prepareHeaders, prepareJavaArchive, prepareJavaFront } from './prepare.ts';
+import { SandboxFault } from './sandbox.ts';
 import type { Toolchains } from './toolchains.ts';
 
 export type PreparedOptions = {
@@ -67,8 +68,11 @@ export class Prepared {
     this.#headers.set(set, await prepareHeaders(preparation, toolchains.cpp, set));
   }
 
-  /** What cannot be made is done without. */
+  /** What cannot be made is done without; a worker that stops wants none of it any more. */
   async #attempt(what: string, make: () => Promise<void>): Promise<void> {
-    await make().catch((error: Error) => this.#options.log(`${what} could not be prepared`, error));
+    await make().catch((error: Error) => {
+      const stops = error instanceof SandboxFault && error.kind === 'closed';
+      if (!stops) this.#options.log(`${what} could not be prepared`, error);
+    });
   }
 }

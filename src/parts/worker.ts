@@ -66,8 +66,8 @@ async function openExecutor(config: Config, log: Log): Promise<Executor> {
     execute: (order, signal) => executor.execute(order, signal),
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
     async close() {
-      await executor.close();
-      await sandbox.close();
+      // Together: what the executor still prepares ends with the sandbox, and not when it is done.
+      await Promise.all([executor.close(), sandbox.close()]);
     },
   };
 }

@@ -89,6 +89,8 @@ t.test('from nothing: address, key and a curl line that works; then all of it go
   t.ok(started.length >= 3, 'PostgreSQL, its own processes, web');
   t.equal(await stop(serving, 'SIGTERM'), 0);
   t.strictSame(await survivors(started), []);
+  const warnings = serving.lines.filter((line) => line.includes('"level":"warn"'));
+  t.strictSame(warnings, [], 'to be told to stop while it still prepares is no fault');
 });
 
 t.test('started again it knows its key, and shows it no more', async (t) => {
