@@ -23,8 +23,16 @@ export function childrenOf(pid: number): number[] {
   return read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
 }
 
-/** Looks again and again, since nobody is told when a process of others ends; false: not within `ms`. */
+/** What looks cost at most, waits between them included, on a machine that is not overloaded. */
+const LOOK_MS = 20;
+
+/**
+ * Looks again and again, since nobody is told when a process of others ends; false: not within `ms`. Where looking
+ * itself is slow, the machine is, and the time is that of as many looks.
+ */
 export async function within(ms: number, holds: () => boolean): Promise<boolean> {
-  for (const end = Date.now() + ms; Date.now() < end; await sleep(5)) if (holds()) return true;
+  const end = Date.now() + ms;
+  for (let looks = 0; Date.now() < end || looks < ms / LOOK_MS; looks += 1, await sleep(5))
+    if (holds()) return true;
   return holds();
 }
