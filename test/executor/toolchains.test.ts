@@ -1,3 +1,4 @@
+// needs: python, cpp, java
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t from 'tap';
