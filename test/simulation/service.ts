@@ -86,6 +86,15 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     NODE_EXTRA_CA_CERTS: options.ca_file,
   };
   const members: Member[] = [];
+  // Before the server and the network, which were made first and go last; also where not all could be started.
+  t.teardown(() =>
+    Promise.all(
+      members.map(async (member) => {
+        member.signal('SIGCONT');
+        member.kill();
+      }),
+    ),
+  );
   const webs: Web[] = [];
   for (let n = 0; n < options.webs; n += 1) {
     const port = await freePort();
@@ -121,15 +130,6 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     workers.push({ ...worker, machine, launcher: () => childNamed(worker.pid(), 'launcher') });
     members.push(worker);
   }
-  // Before the server and the network, which were made first and go last.
-  t.teardown(() =>
-    Promise.all(
-      members.map(async (member) => {
-        member.signal('SIGCONT');
-        member.kill();
-      }),
-    ),
-  );
   return { database, webs, workers, env, folder };
 }
 
