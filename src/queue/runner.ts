@@ -10,12 +10,15 @@
  *     as can begin now, and not at all while none can.
  *   * News of new jobs is told for all kinds together; a runner of few of them heeds it at its own pace.
  *   * The id by which it locks jobs is ours, so that a locked job tells whose it is.
+ *   * When two of its statements that finish jobs have failed, it miscounts what is pending, and its end never comes:
+ *     so a runner that stops has ended, too, when no task has been under way for a while.
  *
  * What must stay true: a job is fetched only when a place for it is free; a task that returns has its job deleted, and
  * a task that throws has it unlocked, and only if the lock is still ours. Any fault of the database shuts a pool of
  * graphile-worker down: `ended` tells, and whoever supervises starts another.
  */
 import { EventEmitter } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Logger, runTaskList, type TaskList, type WorkerPool } from 'graphile-worker';
 import pg from 'pg';
 import type { DatabaseAddress } from '../config/database_tls.ts';
@@ -51,6 +54,9 @@ export type RunnerOptions = {
 
 // A job whose NOTIFY was lost waits this long at most.
 const POLL_MS = 1000;
+/** Longer than a statement takes that finishes jobs, if it is answered at all. */
+const QUIET_MS = 5000;
+const QUIET_LOOKS = 10;
 
 export function startRunner(options: RunnerOptions): Runner {
   const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
@@ -61,7 +67,12 @@ export function startRunner(options: RunnerOptions): Runner {
   events.on('localQueue:init', ({ localQueue }) => {
     queue = bend(localQueue as unknown as LocalQueueInside, options);
   });
-  events.on('pool:gracefulShutdown', () => options.onShutdown());
+  const stops = Promise.withResolvers<void>();
+  events.on('pool:gracefulShutdown', () => {
+    stops.resolve();
+    options.onShutdown();
+  });
+  const counted = countTasks(options.tasks);
   const workers: WorkerPool = runTaskList(
     {
       events,
@@ -77,12 +88,15 @@ export function startRunner(options: RunnerOptions): Runner {
         },
       },
     },
-    taskListOf(options.tasks),
+    counted.list,
     options.pool,
   );
   if (queue === null) throw new Error('graphile-worker told of no local queue');
   // How it ended is in the log already; that it ended is what counts here.
-  const ended = workers.promise.catch(() => {});
+  const ended = Promise.race([
+    workers.promise.catch(() => {}),
+    stops.promise.then(() => counted.quiet(QUIET_MS)),
+  ]);
   let stopping: Promise<void> | null = null;
   return {
     wake: () => queue!.wake(),
@@ -97,13 +111,28 @@ export function startRunner(options: RunnerOptions): Runner {
   };
 }
 
-function taskListOf(tasks: RunnerOptions['tasks']): TaskList {
-  return Object.fromEntries(
+/** The tasks as graphile-worker wants them, and a look at how many are under way. */
+function countTasks(tasks: RunnerOptions['tasks']) {
+  let count = 0;
+  const list = Object.fromEntries(
     Object.entries(tasks).map(([name, task]) => [
       name,
-      (payload, { job }) => task(payload as Parameters<Task>[0], job),
+      async (payload, { job }) => {
+        count += 1;
+        try {
+          await task(payload as Parameters<Task>[0], job);
+        } finally {
+          count -= 1;
+        }
+      },
     ]),
   ) as TaskList;
+  /** Settles when for so long none was seen. */
+  const quiet = async (ms: number) => {
+    for (let looks = 0; looks < QUIET_LOOKS; looks = count === 0 ? looks + 1 : 0)
+      await wait(ms / QUIET_LOOKS, null, { ref: false });
+  };
+  return { list, quiet };
 }
 
 /** What of graphile-worker's LocalQueue is touched here. */

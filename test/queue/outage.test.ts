@@ -9,17 +9,29 @@ const types = (events: { type: string }[]) => events.map(({ type }) => type);
 
 t.setTimeout(120_000);
 
+/** Well within a lease, the time to be connected again included. */
+const SHORT_MS = 2_500;
+
 t.test('results outlast a restart of the database', async (t) => {
   const server = await ownServer(t);
   const fleet = await startFleet(t, { url: server.url, worker_url: server.urls.worker });
   await fleet.worker();
   await fleet.worker();
-  const ids: string[] = [];
-  for (const ms of [200, 400, 800, 1600]) ids.push(await fleet.submit(`sleep ${ms}`));
-  for (const id of ids) await fleet.begun(id);
-  await server.kill();
-  await wait(700); // runs end while there is nobody to tell
-  await server.start();
+  let ids: string[] = [];
+  const outage = async () => {
+    ids = [];
+    for (const ms of [200, 400, 800, 1600]) ids.push(await fleet.submit(`sleep ${ms}`));
+    for (const id of ids) await fleet.begun(id);
+    const began = performance.now();
+    await server.kill();
+    await wait(700); // runs end while there is nobody to tell
+    await server.start();
+    return performance.now() - began;
+  };
+  // On a busy machine the database may be away for longer than a lease lasts: then other workers run it again.
+  for (let tries = 1; (await outage()) > SHORT_MS && tries < 5; tries += 1) {
+    for (const id of ids) await fleet.ended(id);
+  }
   for (const id of ids) {
     t.match(await fleet.ended(id), { verdict: 'AC', attempts: 1 });
     t.same(types(await fleet.events(id)), [

@@ -1,0 +1,56 @@
+/** A runner whose database fails it ends, whatever was under way: else the jobs that it has locked stay so. */
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { connect } from '../../src/db.ts';
+import { createLog } from '../../src/log.ts';
+import { connectRunner, startRunner } from '../../src/queue/runner.ts';
+import { ownServer } from '../support/database.ts';
+
+const PATIENCE_MS = 30_000;
+
+t.test('jobs that are finished one after the other while the database is away', async (t) => {
+  const server = await ownServer(t);
+  const db = connect(server.url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+  const pool = connectRunner(server.url, 'test', log);
+  t.teardown(() => pool.end());
+  const ids = ['1', '2', '3'];
+  const steps = new EventTarget();
+  let begun = 0;
+  let failed = false;
+  const runner = startRunner({
+    pool,
+    locked_by: 'test/1',
+    concurrency: 3,
+    heed_ms: 0,
+    free: () => 3,
+    onShutdown: () => {
+      failed = true;
+    },
+    log,
+    tasks: {
+      async held({ id }) {
+        begun += 1;
+        await once(steps, id);
+        // Finished in another way: graphile-worker's count of the others is final when this one ends.
+        if (id === ids.at(-1)) throw new Error('its lease was lost');
+      },
+    },
+  });
+  await db`select graphile_worker.add_job('held', json_build_object('id', id)) from unnest(${ids}::text[]) id`;
+  while (begun < ids.length) await wait(10);
+  await server.kill();
+  for (const id of ids) {
+    steps.dispatchEvent(new Event(id));
+    await wait(200);
+  }
+  while (!failed) await wait(10);
+  const over = new AbortController();
+  const late = wait(PATIENCE_MS, 'hangs', { signal: over.signal }).catch(() => '');
+  const outcome = await Promise.race([runner.ended.then(() => 'ended'), late]);
+  over.abort();
+  t.equal(outcome, 'ended');
+  await server.start();
+});
