@@ -56,7 +56,8 @@ export function openLinks(options: LinkOptions): Links {
       void endQuietly(ending.end({ timeout: 0 }));
       // What its last jobs left locked is free as soon as no task of it is under way.
       void runner.stop().then(async () => {
-        await endQuietly(pool.end());
+        // A connection whose peer is gone without a word may not end for minutes.
+        await Promise.race([endQuietly(pool.end()), wait(END_MS, null, { ref: false })]);
         await freeUntilDone(address, { name, locked_by, log });
       });
     },
@@ -71,6 +72,7 @@ export function openLinks(options: LinkOptions): Links {
 }
 
 const AGAIN_MS = 500;
+const END_MS = 5000;
 
 /** Its pool lives on, so nobody else would: they are locked for as long as the database is away, and no longer. */
 async function freeUntilDone(
