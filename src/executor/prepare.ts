@@ -14,10 +14,11 @@ import { type BoxRequest, type RunReport, type Sandbox, SandboxFault } from './s
 
 const MiB = 1024 * 1024;
 
+/** What is compiled here is ours: a slow machine may take its time over it. */
 const LIMITS: RunLimits = {
   ...COMPILE_DEFAULTS,
-  cpu_ms: 60_000,
-  wall_ms: 120_000,
+  cpu_ms: 300_000,
+  wall_ms: 600_000,
   disk_bytes: 512 * MiB,
 };
 
