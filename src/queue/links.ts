@@ -48,6 +48,9 @@ export function openLinks(options: LinkOptions): Links {
       ? NO_RUNNER
       : startRunner({ pool, locked_by, tasks, concurrency, heed_ms, free, onShutdown, log });
   const endQuietly = (ending: Promise<unknown>) => ending.catch(() => {});
+  // A connection whose peer is gone without a word may not end for minutes.
+  const endPool = () =>
+    Promise.race([endQuietly(pool.end()), wait(END_MS, undefined, { ref: false })]);
   return {
     executions: createExecutions(db, ending, pool_id),
     runner,
@@ -56,8 +59,7 @@ export function openLinks(options: LinkOptions): Links {
       void endQuietly(ending.end({ timeout: 0 }));
       // What its last jobs left locked is free as soon as no task of it is under way.
       void runner.stop().then(async () => {
-        // A connection whose peer is gone without a word may not end for minutes.
-        await Promise.race([endQuietly(pool.end()), wait(END_MS, null, { ref: false })]);
+        await endPool();
         await freeUntilDone(address, { name, locked_by, log });
       });
     },
@@ -65,7 +67,7 @@ export function openLinks(options: LinkOptions): Links {
       await Promise.all([
         endQuietly(db.end({ timeout: 1 })),
         endQuietly(ending.end({ timeout: 1 })),
-        endQuietly(pool.end()),
+        endPool(),
       ]);
     },
   };

@@ -16,7 +16,7 @@
 #include "watch.h"
 
 /* A slot that cannot start this often in a row never will. */
-enum { MOST_FAILED_STARTS = 5 };
+enum { MOST_FAILED_STARTS = 5, GONE_US = 3 * 1000 * 1000 };
 
 static void slot_start(struct slot *slot);
 static void slot_became_idle(struct slot *slot);
@@ -107,6 +107,7 @@ void slot_died(struct slot *slot) {
   }
   if (slot->state == SLOT_BUSY && !slot->answered) {
     memcpy(slot->lost, why, sizeof why);
+    slot->lost_us = clock_us();
     run_close(slot);
   }
   poll_remove(slot->control);
@@ -119,11 +120,18 @@ void slot_died(struct slot *slot) {
   slot_revive(slot);
 }
 
-/* Its boxes die with it, but not at once; until then nothing new starts among them, and what was lost may not run again elsewhere. */
+/*
+ * Its boxes die with it, but not at once; until then nothing new starts among them, and what was lost is not told of: it
+ * could run again elsewhere beside its remains. (Where there are no groups, nobody knows of remains.) What the kernel
+ * does not let die in all that time is held up in it, and runs no more.
+ */
 void slot_revive(struct slot *slot) {
-  if (launcher.closing || !group_sweep(&slot->group)) return;
-  if (*slot->lost) worker_fault(slot->id, "%s", slot->lost);
-  *slot->lost = 0;
+  bool empty = !launcher.closing && group_sweep(&slot->group);
+  if (*slot->lost && (empty || clock_us() - slot->lost_us > GONE_US)) {
+    worker_fault(slot->id, "%s", slot->lost);
+    *slot->lost = 0;
+  }
+  if (!empty) return;
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};

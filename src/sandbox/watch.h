@@ -47,6 +47,7 @@ struct slot {
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before;
   char lost[200]; /* why a run was lost with its slot; told when nothing of it is left */
+  uint64_t lost_us;
 };
 
 enum event { EVENT_WORKER, EVENT_SIGNAL, EVENT_CONTROL, EVENT_DEATH, EVENT_INPUT, EVENT_STDOUT, EVENT_STDERR };

@@ -26,13 +26,15 @@ export function childrenOf(pid: number): number[] {
 /** What looks cost at most, waits between them included, on a machine that is not overloaded. */
 const LOOK_MS = 20;
 
-/**
- * Looks again and again, since nobody is told when a process of others ends; false: not within `ms`. Where looking
- * itself is slow, the machine is, and the time is that of as many looks.
- */
+/** Looks again and again, since nobody is told when a process of others ends; false: not within `ms`. */
 export async function within(ms: number, holds: () => boolean): Promise<boolean> {
-  const end = Date.now() + ms;
-  for (let looks = 0; Date.now() < end || looks < ms / LOOK_MS; looks += 1, await sleep(5))
-    if (holds()) return true;
+  for (const end = Date.now() + ms; Date.now() < end; await sleep(5)) if (holds()) return true;
+  return holds();
+}
+
+/** The same for what the machine has to do: where looking itself is slow, it is, and has as many looks. */
+export async function withinLooks(ms: number, holds: () => boolean): Promise<boolean> {
+  if (await within(ms, holds)) return true;
+  for (let looks = 0; looks < ms / LOOK_MS; looks += 1, await sleep(5)) if (holds()) return true;
   return holds();
 }

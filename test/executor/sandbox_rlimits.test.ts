@@ -1,8 +1,9 @@
 /** Runs without control groups and namespaces: less is held, it is said so, and the worker stays out of reach. */
+import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import t from 'tap';
 import { MiB, python, request, said, shell, text, withSandbox } from './box.ts';
-import { running } from './processes.ts';
+import { childrenOf, isAlive, running, within } from './processes.ts';
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
 t.teardown(close);
@@ -79,6 +80,20 @@ t.test('nothing of a run is left for the next', async (t) => {
   );
   t.equal(running(`sleep ${word}`).length, 0);
   t.equal(said(await sandbox.run(shell('ls -A'))), '');
+});
+
+t.test('a file that is named as groups name theirs has nobody ended', async (t) => {
+  const word = `78${process.pid}`;
+  const victim = spawn('sleep', ['1000']);
+  t.teardown(() => victim.kill());
+  const script = `echo ${victim.pid} > cgroup.procs; sleep ${word}`;
+  const lost = sandbox.run(shell(script)).catch((error: Error) => error.name);
+  t.ok(await within(5_000, () => running(`sleep ${word}`).length === 1));
+  for (const slot of childrenOf(sandbox.isolation.pid)) process.kill(slot, 'SIGKILL');
+  t.equal(await lost, 'SandboxFault');
+  t.equal(said(await sandbox.run(shell('echo next'))), 'next');
+  t.ok(isAlive(victim.pid!));
+  for (const pid of running(`sleep ${word}`)) process.kill(pid, 'SIGKILL');
 });
 
 t.test('its places go with it', async (t) => {

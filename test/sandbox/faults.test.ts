@@ -10,7 +10,14 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
-import { childrenOf, commandOf, isAlive, pids, within } from '../executor/processes.ts';
+import {
+  childrenOf,
+  commandOf,
+  isAlive,
+  pids,
+  within,
+  withinLooks,
+} from '../executor/processes.ts';
 import { type Side, works } from './case.ts';
 import { differences, leftovers } from './leftovers.ts';
 import { openBench, requestFor } from './suite.ts';
@@ -26,7 +33,7 @@ const PROGRAMS = [
 /** Found again among all processes of the machine, whoever their parent has become. */
 const running = (program: string) =>
   pids().filter((pid) => commandOf(pid).startsWith(`/load/hostile ${program}`) && isAlive(pid));
-const gone = (program: string) => within(1_000, () => running(program).length === 0);
+const gone = (program: string) => withinLooks(1_000, () => running(program).length === 0);
 const started = (program: string) => within(10_000, () => running(program).length > 0);
 
 const slotsOf = (launcher: number) => childrenOf(launcher);
@@ -85,7 +92,7 @@ for (const [name, find] of Object.entries(victims)) {
       t.ok(await runs(bench.single), 'the next run is right');
     }
     await settled();
-    await within(2_000, () => differences(before, counted()).length === 0);
+    await withinLooks(2_000, () => differences(before, counted()).length === 0);
     t.same(differences(before, counted()), [], 'nothing is left');
   });
 }
@@ -96,7 +103,7 @@ for (const program of PROGRAMS.slice(0, 5)) {
     t.ok(await started(program));
     worker.kill('SIGKILL');
     t.ok(await gone(program), 'the program is gone within a second');
-    t.ok(await within(1_000, () => !isAlive(launcher)), 'and so is the launcher');
+    t.ok(await withinLooks(1_000, () => !isAlive(launcher)), 'and so is the launcher');
   });
 }
 

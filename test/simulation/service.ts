@@ -166,7 +166,10 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
     if (first && why) throw new CannotIsolate(why);
     if (alive || first) throw new Error(`${name} was not ready in a minute, see ${folder}`);
   };
-  await revive();
+  await revive().catch((error: unknown) => {
+    if (alive) child.kill('SIGKILL');
+    throw error;
+  });
   first = false;
   const signal = (which: NodeJS.Signals) => void (alive && child.kill(which));
   return {

@@ -15,18 +15,14 @@ import {
 const MiB = 1024 * 1024;
 const topic = 'bombs';
 const SHORT = { cpu_ms: 1_000, wall_ms: 3_000 };
+/** Also an interpreter on a busy machine reaches it. */
+const SOON_FULL = { ...SHORT, processes: 16 };
 
-/** On a busy machine a storm may not get as far as its limit. */
-function noMoreProcesses({ report, limits }: Seen): string | null {
+function fewProcesses({ report, limits }: Seen): string | null {
   const peak = report.processes_peak;
-  return peak !== null && peak > limits.processes ? `${peak} processes at once` : null;
+  if (peak !== null && peak > limits.processes) return `${peak} processes at once`;
+  return report.pids_limit_hits === 0 ? 'the group refused nothing' : null;
 }
-
-function fewProcesses(seen: Seen): string | null {
-  const refused = seen.report.pids_limit_hits === 0 ? 'the group refused nothing' : null;
-  return noMoreProcesses(seen) ?? refused;
-}
-
 /** What a dying task still needs, the kernel lets it have. */
 const GRACE_BYTES = 4 * MiB;
 
@@ -56,7 +52,7 @@ export const bombs: readonly Case[] = [
     because:
       'their CPU time adds up in one group, and the kernel ends a pid namespace with its init',
     languages: BOTH,
-    hostile: ends('fork_storm', 'TLE', { limits: SHORT, evidence: noMoreProcesses }),
+    hostile: ends('fork_storm', 'TLE', { limits: SOON_FULL, evidence: fewProcesses }),
     honest: works('fork_few'),
   },
   {
