@@ -22,13 +22,15 @@ begin
 end
 $$;
 
--- By its key a delivery has one job at most that nobody runs yet: a new one takes the place of that.
+-- By its key a delivery has one job at most that nobody runs yet: a new one takes the place of that. It is another row,
+-- and not the old one changed: who held that one, and was declared dead meanwhile, still deletes it when he is done.
 create or replace function runledger.enqueue_deliveries(ids uuid[], run_at timestamptz default null) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 begin
   if cardinality(ids) > 0 then
+    perform graphile_worker.remove_job('delivery/' || id) from unnest(ids) id;
     perform graphile_worker.add_jobs(
       (select array_agg((
           'deliver_webhook', json_build_object('id', id), null, enqueue_deliveries.run_at, 32767, 'delivery/' || id, 0, null

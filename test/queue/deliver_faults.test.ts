@@ -46,6 +46,27 @@ t.test(
   },
 );
 
+t.test('a process that was declared dead, and is not, deletes no job but its own', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
+  const answer = Promise.withResolvers<void>();
+  await using receiver = await openReceiver((_got, response) => {
+    answer.promise.then(() => response.writeHead(500).end());
+  });
+  const id = await bench.ended(urlTo(receiver.port));
+  const part = await bench.start();
+  await receiver.received(1);
+  // As the sweep frees it, and before anybody takes it.
+  await bench.db`update graphile_worker._private_jobs
+    set locked_by = null, locked_at = null, run_at = now() + interval '1 hour'`;
+  answer.resolve();
+  await until(bench, id, ({ attempts }) => attempts === 1);
+  await part.stop();
+  const [row] = await bench.db`
+    select count(*)::integer as jobs from graphile_worker.jobs where key = ${`delivery/${id}`}`;
+  t.equal(row?.['jobs'], 1, 'the next attempt has its job');
+  await judgeTables(t, bench);
+});
+
 t.test('what is being sent when a stop begins may finish', async (t) => {
   const bench = await openBench(t);
   const answer = Promise.withResolvers<void>();
