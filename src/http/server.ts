@@ -14,6 +14,7 @@ import { createSubmissions } from '../store/submissions.ts';
 import { createWaiters } from '../store/waiters.ts';
 import { type Match, withPatience } from './door.ts';
 import { openExchange } from './exchange.ts';
+import { type Newcomers, watchNewcomers } from './newcomers.ts';
 import { openapiDocument } from './openapi.ts';
 import { submissionParser } from './parse_submission.ts';
 import { patternOf, routeTable } from './routes.ts';
@@ -57,6 +58,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     cut: serve.cut,
     note: (facts) => log.info(facts, 'no request'),
   });
+  const newcomers = watchNewcomers(server);
   const app = routedApp((req, res, match, params) => {
     const exchange = openExchange(req, res, { trust_router: config.tls === 'proxy' });
     exchange.route = 'route' in match ? match.route.path : '(none)';
@@ -78,7 +80,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     port,
     async close(grace_ms = config.shutdown_grace_ms) {
       open = false;
-      await stop(server, web, serve, grace_ms);
+      await stop({ server, newcomers, web, serve }, grace_ms);
     },
   };
 }
@@ -194,12 +196,16 @@ function originHost(config: Config): string {
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
+type Stopping = { server: Server; newcomers: Newcomers; web: Web; serve: Serve };
+
 /** After the grace what is held is answered without its result; what cannot be answered is cut. */
-async function stop(server: Server, web: Web, serve: Serve, grace_ms: number): Promise<void> {
+async function stop({ server, newcomers, web, serve }: Stopping, grace_ms: number): Promise<void> {
+  await newcomers.allIn();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   const giveUp = setTimeout(() => void web.waiters.close(), grace_ms);
   const cut = setTimeout(() => server.closeAllConnections(), grace_ms + LAST_WORDS_MS);
+  await newcomers.heard();
   await serve.idle();
   clearTimeout(giveUp);
   clearTimeout(cut);

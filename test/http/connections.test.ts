@@ -161,6 +161,21 @@ t.test('told to stop, it takes no more, answers what it holds, and ends', async 
   t.equal(await ended, 0);
 });
 
+t.test('told to stop, it hears out who has just connected', async (t) => {
+  const service = await startService(t, { webs: 1, env: { RUNLEDGER_SHUTDOWN_GRACE: '20s' } });
+  const web = service.webs[0]!;
+  const line = wire(web.port);
+  t.teardown(() => line.socket.destroy());
+  // Taken in before this one.
+  await call(web.origin, { path: '/livez' });
+  const ended = web.stop();
+  const listens = () => call(web.origin, { path: '/livez' }).then(Boolean, () => false);
+  await soon(async () => !(await listens()));
+  line.send('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
+  t.match(await line.ended(), /^HTTP\/1\.1 200 [\s\S]*"live"/);
+  t.equal(await ended, 0);
+});
+
 t.test('told to stop, it gives up what it holds when the grace is over', async (t) => {
   const service = await startService(t, { webs: 1, env: { RUNLEDGER_SHUTDOWN_GRACE: '100ms' } });
   const key = await service.key();
