@@ -9,7 +9,7 @@ import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
 /** The loop takes in what has come once a turn. */
 const QUIET_TURNS = 5;
 const TURNS_MOST = 200;
-const FIRST_BYTES_MS = 500;
+const FIRST_BYTES_MS = 1_000;
 const LOOK_MS = 10;
 
 export type Newcomers = {
