@@ -2,6 +2,7 @@
  * Many runs, hostile among honest, on all slots, drawn by a seed: every verdict is checked, and what is
  * left behind is counted. `bench/sandbox_soak.ts` does ten thousand, a test some hundred.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Language } from '../../src/domain/limits.ts';
 import { SandboxFault } from '../../src/executor/sandbox.ts';
 import { within } from '../executor/processes.ts';
@@ -29,6 +30,7 @@ type Draw = { test: Case; side: Side; language: Language };
 const JAVA_SHARE = 0.03;
 const PYTHON_SHARE = 0.25;
 const RSS_LOOKS = 20;
+const SETTLE_MS = 500;
 const NAP_MS = { cpu_ms: 100, wall_ms: 600 };
 
 export async function soak(options: {
@@ -74,7 +76,14 @@ async function soakOn(
   for (const [card] of Object.values(deck)) if (card) await Promise.all([one(card), one(card)]);
   const users = await usersOf(bench);
   const count = () => leftovers(bench.many.isolation, bench.store_dir, users);
-  const before = count();
+  // The last of them may still be on its way out: then it would be missed at the end.
+  await sleep(SETTLE_MS);
+  let before = count();
+  await within(5_000, () => {
+    const earlier = before;
+    before = count();
+    return differences(earlier, before).length === 0;
+  });
   const begun = performance.now();
   let begunRuns = 0;
   const worker = async () => {
