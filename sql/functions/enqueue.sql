@@ -1,7 +1,8 @@
 -- Adds jobs to graphile-worker, all in one call and so with one NOTIFY. Its function plans anew at each call: pinned
 -- plans without sequential scans make it three times faster, and keep a plan that was made on an empty table from
 -- scanning the backlog. Where sequential scans are off, jit must be too: the planner then sees costs of 10^10 and would
--- compile each statement for 100 ms.
+-- compile each statement for 100 ms. Bitmap scans are off, here and wherever these are, because they mark no dead entry
+-- of an index as they meet it, and in tables whose rows come and go most entries are dead.
 --
 -- alone: the submission took a worker down before, and runs without neighbours.
 create or replace function runledger.enqueue_executions(

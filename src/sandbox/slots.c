@@ -16,7 +16,9 @@
 #include "watch.h"
 
 /* A slot that cannot start this often in a row never will. */
-enum { MOST_FAILED_STARTS = 5, GONE_US = 3 * 1000 * 1000 };
+enum { MOST_FAILED_STARTS = 5 };
+/* What a dead slot ran is gone within milliseconds; this is for what the kernel holds up. */
+enum { GONE_US = 3 * 1000 * 1000 };
 
 static void slot_start(struct slot *slot);
 static void slot_became_idle(struct slot *slot);

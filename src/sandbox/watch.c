@@ -3,8 +3,8 @@
  *
  * A run is answered once, by the first of: init says that the program ended and left nobody behind;
  * the slot says that init is reaped (all are dead: so after a kill, after orphans, and where the
- * work directory is to be saved); the slot died, and nothing of it is left. It takes the next run only after it said
- * "idle", whichever came first.
+ * work directory is to be saved); the slot died, and nothing of it is left. The slot takes the next
+ * run only after it said "idle", whichever came first.
  */
 #define _GNU_SOURCE
 #include "watch.h"
