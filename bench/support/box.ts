@@ -85,7 +85,7 @@ export async function openBox() {
     /** Of the launcher, its slots and all that ran in them, and of this process. */
     cpu_ms(): number {
       const { user, system } = process.cpuUsage();
-      return (user + system) / 1000 + cpuOfTree(sandbox.isolation.pid);
+      return (user + system) / 1000 + settledCpuOfTree(sandbox.isolation.pid);
     },
 
     async close(): Promise<void> {
@@ -97,6 +97,19 @@ export async function openBox() {
 }
 
 const TICK_MS = 1000 / Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+
+/** A process that ended while we looked had its time added to its parent's, which we may have read before: look again. */
+function settledCpuOfTree(pid: number): number {
+  for (;;) {
+    try {
+      return cpuOfTree(pid);
+    } catch (error) {
+      if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      // If it is the launcher itself that is gone, that is to be heard.
+      process.kill(pid, 0);
+    }
+  }
+}
 
 /** The kernel adds to a parent what a child had used when it is waited for. */
 function cpuOfTree(pid: number): number {
