@@ -16,7 +16,7 @@ revoke all on all functions in schema runledger from public;
 
 do $$
 declare
-  web constant text[] := '{submit_many,spend,read_result,results_of,records_of,service_health,
+  web constant text[] := '{submit_many,settle,spend,read_result,results_of,records_of,service_health,
     delivery_due,delivery_open,append_delivery_attempt,put_back_delivery,
     register_pool,heartbeat,sweep,retire_pool,free_orphaned_jobs,free_jobs,queue_facts,ensure_partitions,
     expire_pending,forget_idempotency,rebase_rounds,seal_window,seal_leaves,put_seal,last_seal}';

@@ -39,24 +39,32 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
 
 const LISTEN_AGAIN_MS = 250;
 
+/** What is done with what is said, by channel. */
+export type Channels = Readonly<Record<string, (payload: string) => void>>;
+
 /**
- * Hears a channel on a connection of its own, for as long as it takes: postgres.js's own `listen` tries once to make a
- * lost connection anew and then stays silent, so the trying is ours. What was said meanwhile is not heard: whoever
- * listens asks again by other means.
+ * Hears channels on one connection of their own, for as long as it takes: postgres.js's own `listen` tries once to make
+ * a lost connection anew and then stays silent, so the trying is ours. What was said meanwhile is not heard: whoever
+ * listens asks again by other means, or when `onHearing` says that the connection was made.
+ *
+ * One connection, because PostgreSQL wakes every listening one for whatever is said on any channel.
  */
 export function listen(
   db: Db,
-  channel: string,
-  onMessage: (payload: string) => void,
-  onFault: (error: unknown) => void,
+  channels: Channels,
+  { onFault, onHearing }: { onFault: (error: unknown) => void; onHearing?: () => void },
 ): { close(): Promise<void> } {
   let closed = false;
   let again: NodeJS.Timeout | undefined;
-  const hear = () =>
-    connection`listen ${connection(channel)}`.catch((error: unknown) => {
+  const hear = async () => {
+    try {
+      for (const channel of Object.keys(channels)) await connection`listen ${connection(channel)}`;
+      onHearing?.();
+    } catch (error) {
       if (!isAway(error)) onFault(error);
       later();
-    });
+    }
+  };
   const later = () => {
     clearTimeout(again);
     if (!closed) again = setTimeout(hear, LISTEN_AGAIN_MS).unref();
@@ -69,7 +77,7 @@ export function listen(
     max_lifetime: null,
     fetch_types: false,
     onclose: later,
-    onnotify: (_: string, payload: string) => onMessage(payload),
+    onnotify: (channel: string, payload: string) => channels[channel]?.(payload),
   } as never);
   void hear();
   return {

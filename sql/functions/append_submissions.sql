@@ -8,7 +8,7 @@ language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
-  this_generation smallint := generation();
+  bounds record := uuid_bounds(ids);
 begin
   with accepted as (
     select * from unnest(ns, ids, accounts, keys, ats) x(n, id, account_id, key_id, at)
@@ -29,7 +29,7 @@ begin
     from parts group by id
   )
   insert into events (stream, version, type, at, generation, facts)
-  select a.id, 1, 'submission.accepted', a.at, this_generation,
+  select a.id, 1, 'submission.accepted', a.at, (select max(generation) from generations),
     jsonb_strip_nulls(jsonb_build_object(
       'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
       'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
@@ -45,6 +45,6 @@ begin
     where jsonb_typeof(w) = 'object';
   end if;
 
-  perform project_submissions(ids);
+  perform project_submissions(ids, bounds.first_id, bounds.last_id);
 end
 $$;

@@ -3,97 +3,95 @@
 -- lost with the connection: that is answered like the first time. Then: append, keep the output, project, give the
 -- place back, promote the key's oldest held submission, ask for the delivery.
 --
--- results[n]: {id, attempt, status, facts}; facts are the result's, stdouts and stderrs run parallel.
-create or replace function runledger.complete_many(pool uuid, results jsonb, stdouts bytea[], stderrs bytea[])
-returns table (n integer, outcome text)
+-- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. Answers which of them, from
+-- 1, were refused.
+create or replace function runledger.complete_many(
+  pool uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[]
+) returns integer[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
-#variable_conflict use_column
+#variable_conflict use_variable
 declare
   now_at timestamptz;
-  ended uuid[];
-  ns integer[];
-  told integer[];
-  ids uuid[] := array(select (r ->> 'id')::uuid from jsonb_array_elements(results) r);
+  found_rows submissions[]; ns integer[]; types text[]; facts jsonb[]; outs bytea[]; errs bytea[];
+  refused integer[] := '{}';
   bounds record := uuid_bounds(ids);
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
-  -- the keys first, in the one order, then the submissions
-  perform from key_usage u where u.key_id in (
-    select s.key_id from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id)
-  order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
-
-  select array_agg(x.id), array_agg(x.n) into ended, ns from (
-    select s.id, r.n::integer as n
-    from jsonb_array_elements(results) with ordinality r(row, n)
-    join submissions s on s.id = (r.row ->> 'id')::uuid and s.id >= first_id and s.id <= last_id
-    join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = (r.row ->> 'attempt')::integer
-    where s.status = 'running'
+  select array_agg(x.s), array_agg(x.n), array_agg(x.type), array_agg(x.facts), array_agg(stdouts[x.n]), array_agg(stderrs[x.n])
+  into found_rows, ns, types, facts, outs, errs from (
+    select s, r.n::integer as n,
+      case when results -> (r.n - 1)::integer ->> 'status' = 'error' then 'submission.failed' else 'submission.completed' end as type,
+      results -> (r.n - 1)::integer -> 'facts' || jsonb_build_object('attempt', r.attempt) as facts
+    from unnest(ids, attempts) with ordinality r(id, attempt, n)
+    join submissions s on s.id = r.id and s.id >= first_id and s.id <= last_id and s.status = 'running'
+    join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = r.attempt
     order by s.id for update of s, l
   ) x;
   now_at := clock();
-  told := ns;
-  if cardinality(ns) is distinct from jsonb_array_length(results) then
-    select coalesce(ns, '{}') || coalesce(array_agg(r.n::integer), '{}') into told
-    from jsonb_array_elements(results) with ordinality r(row, n)
-    where exists (
-      select from log e join log b on b.stream = e.stream
-      where e.stream = (r.row ->> 'id')::uuid and e.type in ('submission.completed', 'submission.failed')
-        and e.facts -> 'attempt' = r.row -> 'attempt' and b.type = 'execution.started'
-        and b.facts -> 'attempt' = r.row -> 'attempt' and (b.facts ->> 'pool')::uuid = pool
-        and (select count(*) from log x where x.stream = e.stream and x.type = 'execution.lost'
-             and x.facts -> 'attempt' = r.row -> 'attempt') = 0);
+  if cardinality(ns) is distinct from cardinality(ids) then
+    refused := refuse_reports(pool, ids, attempts, results, coalesce(ns, '{}'), now_at);
   end if;
-
-  if cardinality(told) < jsonb_array_length(results) then
-    insert into events (stream, version, type, at, generation, facts)
-    select s.id, s.version + 1, 'execution.refused', now_at, generation(),
-      jsonb_build_object('attempt', r.row -> 'attempt', 'pool', pool, 'verdict', r.row -> 'facts' -> 'verdict')
-    from jsonb_array_elements(results) with ordinality r(row, n)
-    join (select l.* from submissions l where l.id in (select (x ->> 'id')::uuid from jsonb_array_elements(results) x)
-          order by l.id for update) s on s.id = (r.row ->> 'id')::uuid
-    where not (r.n = any (told));
-    perform project_submissions(array_agg((r ->> 'id')::uuid))
-    from jsonb_array_elements(results) with ordinality x(r, n) where not (n = any (told)) having count(*) > 0;
+  if ns is not null then
+    perform end_found(found_rows, now_at, outs, errs, types, facts, first_id, last_id);
   end if;
+  return refused;
+end
+$$;
 
-  if ended is not null then
-    perform end_submissions(ended, now_at, array_agg(stdouts[k] order by o), array_agg(stderrs[k] order by o),
-      array_agg(case when results -> (k - 1) ->> 'status' = 'error' then 'submission.failed' else 'submission.completed' end order by o),
-      array_agg(results -> (k - 1) -> 'facts' || jsonb_build_object('attempt', results -> (k - 1) -> 'attempt') order by o))
-    from unnest(ns) with ordinality x(k, o);
+-- Appends the reports that no lease allows as refused, and answers which: but for those in good, and for those that
+-- have been taken before from this pool.
+create or replace function runledger.refuse_reports(
+  pool uuid, ids uuid[], attempts integer[], results jsonb, good integer[], at timestamptz
+) returns integer[]
+language plpgsql set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+#variable_conflict use_variable
+declare
+  refused integer[];
+  refused_ids uuid[];
+begin
+  select coalesce(array_agg(r.n::integer), '{}'), array_agg(r.id) into refused, refused_ids
+  from unnest(ids, attempts) with ordinality r(id, attempt, n)
+  where not (r.n = any (good)) and not exists (
+    select from log e join log b on b.stream = e.stream
+    where e.stream = r.id and e.type in ('submission.completed', 'submission.failed')
+      and (e.facts ->> 'attempt')::integer = r.attempt and b.type = 'execution.started'
+      and (b.facts ->> 'attempt')::integer = r.attempt and (b.facts ->> 'pool')::uuid = pool
+      and (select count(*) from log x where x.stream = e.stream and x.type = 'execution.lost'
+           and (x.facts ->> 'attempt')::integer = r.attempt) = 0);
+  if refused = '{}' then
+    return refused;
   end if;
-
-  return query
-  select r.n::integer, case when r.n = any (told) then 'ended' else 'refused' end
-  from jsonb_array_elements(results) with ordinality r(row, n);
+  insert into events (stream, version, type, at, generation, facts)
+  select s.id, s.version + 1, 'execution.refused', refuse_reports.at, generation(),
+    jsonb_build_object('attempt', attempts[r.n], 'pool', pool, 'verdict', results -> (r.n - 1) -> 'facts' -> 'verdict')
+  from unnest(refused) r(n)
+  join (select l.* from submissions l where l.id = any (refused_ids) order by l.id for update) s on s.id = ids[r.n];
+  perform project_submissions(refused_ids);
+  return refused;
 end
 $$;
 
 -- The one way in which a submission ends: appends the terminal event, keeps output, frees the lease and the key's
--- place, promotes, and asks for the delivery. The caller holds the keys' and the submissions' rows; where one of them
--- was never started, queue_state and the accounts' rows too, before the others: it frees its place in the bound.
-create or replace function runledger.end_submissions(
-  ids uuid[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
+-- place, promotes, and asks for the delivery. The caller holds the submissions' rows, and has them as they are; where
+-- one was never started it holds queue_state, too: that one frees its place in the bound.
+create or replace function runledger.end_found(
+  found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[], first_id uuid, last_id uuid
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
-#variable_conflict use_column
+#variable_conflict use_variable
 declare
-  this_generation smallint := generation();
-  versions integer[]; keys uuid[]; accounts uuid[]; attempted integer[]; asked uuid[];
-  -- they let a batch, which is of one month as a rule, pass over the other partitions
-  bounds record := uuid_bounds(ids);
-  first_id uuid := bounds.first_id;
-  last_id uuid := bounds.last_id;
+  ids uuid[]; keys uuid[]; asked uuid[]; never_started uuid[];
+  waits integer;
 begin
-  select array_agg(s.version order by x.n), array_agg(s.key_id order by x.n), array_agg(s.account_id order by x.n),
-    array_agg(s.attempts order by x.n), array_agg(s.id) filter (where s.has_webhook)
-  into versions, keys, accounts, attempted, asked
-  from unnest(ids) with ordinality x(id, n) join submissions s on s.id = x.id and s.id >= first_id and s.id <= last_id;
+  select array_agg(s.id), array_agg(s.key_id), array_agg(s.id) filter (where s.has_webhook), array_agg(s.id) filter (where s.attempts = 0)
+  into ids, keys, asked, never_started from unnest(found_rows) s;
 
   with parts as materialized (
     select x.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
@@ -105,40 +103,64 @@ begin
   ), digests as (
     select id, jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
     from parts group by id
+  ), freed as (
+    delete from leases l where l.submission_id = any (ids)
   )
   insert into events (stream, version, type, schema, at, generation, facts)
-  select x.id, x.version + step.n, step.type, current_schema_of(step.type), end_submissions.at, this_generation, step.facts
-  from unnest(ids, versions, types, facts) x(id, version, type, facts)
+  select x.id, (found_rows[x.n]).version + step.n, step.type, current_schema_of(step.type), end_found.at,
+    (select max(generation) from generations), step.facts
+  from unnest(ids, types, facts) with ordinality x(id, type, facts, n)
   left join digests d on d.id = x.id
   cross join lateral (
     values (1, x.type, x.facts || jsonb_build_object('bytes', coalesce(d.bytes, '{}'))),
-      (2, 'delivery.requested', jsonb_build_object('next_at', end_submissions.at))
+      (2, 'delivery.requested', jsonb_build_object('next_at', end_found.at))
   ) step(n, type, facts)
   where step.n = 1 or x.id = any (asked);
 
-  perform project_submissions(ids);
+  perform project_submissions(ids, first_id, last_id);
+  -- the keys come after the submissions, and as late as may be: submitting waits for them
+  if keys[1] = all (keys) and never_started is null then
+    update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.held into waits;
+  else
+    perform from key_usage u where u.key_id = any (keys) order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
+    -- a submission that ended while it was held has no place to give back
+    with ended as materialized (
+      select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
+    ), gone as (
+      delete from held h using ended e where h.submission_id = any (never_started) and h.key_id = e.key_id and h.submission_id = e.id
+      returning h.key_id
+    ), change as (
+      select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as places, coalesce(max(g.n), 0)::integer as waits
+      from ended e left join (select key_id, count(*) as n from gone group by 1) g using (key_id) group by e.key_id
+    ), changed as (
+      update key_usage u set dispatched = u.dispatched - c.places, held = u.held - c.waits
+      from change c where u.key_id = c.key_id returning u.held
+    )
+    select max(held) into waits from changed;
+  end if;
   if asked is not null then
     perform project_deliveries(asked), enqueue_deliveries(asked);
   end if;
-
-  delete from leases l where l.submission_id = any (ids);
-  -- a submission that ended while it was held has no place to give back
-  with ended as materialized (
-    select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
-  ), gone as (
-    delete from held h using ended e where h.key_id = e.key_id and h.submission_id = e.id returning h.key_id
-  ), change as (
-    select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as places, coalesce(max(g.n), 0)::integer as waits
-    from ended e left join (select key_id, count(*) as n from gone group by 1) g using (key_id) group by e.key_id
-  )
-  update key_usage u set dispatched = u.dispatched - c.places, held = u.held - c.waits from change c where u.key_id = c.key_id;
-  if 0 = any (attempted) then
-    update account_usage a set pending = a.pending - f.n
-    from (select x.account_id, count(*)::integer as n from unnest(accounts, attempted) x(account_id, attempts)
-      where x.attempts = 0 group by 1) f
-    where a.account_id = f.account_id;
-    update queue_state q set started = q.started + (select count(*) from unnest(attempted) n where n = 0);
+  if waits > 0 then
+    perform promote(keys);
   end if;
-  perform promote(keys);
+  if never_started is not null then
+    update queue_state q set started = q.started + cardinality(never_started);
+    perform take_places(array_agg(s.account_id), -1) from unnest(found_rows) s where s.attempts = 0;
+  end if;
+end
+$$;
+
+-- The same for a caller that holds the rows and knows their ids alone.
+create or replace function runledger.end_submissions(
+  ids uuid[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
+) returns void
+language plpgsql set search_path = runledger, pg_temp
+as $$
+declare
+  bounds record := uuid_bounds(ids);
+begin
+  perform end_found(array_agg(s order by x.n), end_submissions.at, stdouts, stderrs, types, facts, bounds.first_id, bounds.last_id)
+  from unnest(ids) with ordinality x(id, n) join submissions s on s.id = x.id;
 end
 $$;

@@ -20,3 +20,21 @@ $$;
 create or replace function runledger.round_priority(round bigint, round_base bigint) returns smallint
 language sql immutable
 as $$ select least(greatest(round - round_base, -32768), 32767)::smallint $$;
+
+-- Counts what waits of accounts: each takes as many places as it is named, or with -1 gives them back. The last locks of
+-- a transaction, and so held for a moment only.
+create or replace function runledger.take_places(account_ids uuid[], sign integer default 1) returns void
+language plpgsql set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  if account_ids[1] = all (account_ids) then
+    update account_usage a set pending = a.pending + sign * cardinality(account_ids) where a.account_id = account_ids[1];
+    return;
+  end if;
+  perform from account_usage a where a.account_id = any (account_ids) order by a.account_id for update;
+  update account_usage a set pending = a.pending + sign * f.n
+  from (select account_id, count(*)::integer as n from unnest(account_ids) x(account_id) group by 1) f
+  where a.account_id = f.account_id;
+end
+$$;

@@ -26,12 +26,8 @@ begin
   if old is null then
     return 0;
   end if;
-  -- the order of locks: queue_state, keys, accounts, submissions
+  -- what was never started frees its place in the bound, and queue_state comes before submissions
   perform from queue_state for update;
-  perform from key_usage u where u.key_id in (select s.key_id from submissions s where s.id = any (old))
-  order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
-  perform from account_usage a where a.account_id in (select s.account_id from submissions s where s.id = any (old))
-  order by a.account_id for update;
   select array_agg(x.id) into old from (
     select s.id from submissions s where s.id = any (old) and s.status = 'pending' order by s.id for update
   ) x;

@@ -18,9 +18,6 @@ declare
   again uuid[];
   progress record;
 begin
-  -- the keys first, in the one order, then the submissions
-  perform from key_usage u where u.key_id in (select s.key_id from submissions s where s.id = any (ids))
-  order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
   select array_agg(x.id) into released from (
     select s.id from submissions s join leases l on l.submission_id = s.id and l.pool_id = pool
     where s.id = any (ids) and s.status = 'running' order by s.id for update of s, l
@@ -45,7 +42,7 @@ begin
 end
 $$;
 
--- Ends those that have no attempts left; answers the others. The caller holds the keys' and the submissions' rows.
+-- Ends those that have no attempts left; answers the others. The caller holds the submissions' rows.
 create or replace function runledger.fail_hopeless(ids uuid[], at timestamptz) returns uuid[]
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off

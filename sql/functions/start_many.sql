@@ -14,76 +14,68 @@ as $$
 #variable_conflict use_column
 declare
   now_at timestamptz;
-  taken uuid[]; versions integer[]; attempted integer[]; accounts uuid[];
+  -- as they were found
+  taken submissions[];
+  taken_ids uuid[] := '{}';
+  first_starts uuid[];
   resumed uuid[];
-  this_generation smallint := generation();
   -- they let a batch, which is of one month as a rule, pass over the other partitions
   bounds record := uuid_bounds(ids);
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
-  perform require_pool(pool);
-  select coalesce(array_agg(l.submission_id), '{}') into resumed
-  from leases l where l.job_id = any (job_ids) and l.pool_id = pool;
-  -- accounts before submissions, in the one order of locks
-  perform from account_usage a where a.account_id in (
-    select s.account_id from submissions s where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' and s.attempts = 0)
-  order by a.account_id for update;
-  select array_agg(x.id), array_agg(x.version), array_agg(x.attempts), array_agg(x.account_id)
-  into taken, versions, attempted, accounts from (
-    select s.id, s.version, s.attempts, s.account_id from submissions s
-    where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' order by s.id for update
-  ) x;
-  if taken is null and resumed = '{}' then
-    return;
-  end if;
-  taken := coalesce(taken, '{}');
-  now_at := clock();
-
-  insert into leases (submission_id, pool_id, attempt, job_id, started_at)
-  select x.id, pool, x.attempts + 1, j.job_id, now_at
-  from unnest(taken, attempted) x(id, attempts) left join unnest(ids, job_ids) j(id, job_id) on j.id = x.id;
-
-  insert into events (stream, version, type, at, generation, facts)
-  select x.id, x.version + 1, 'execution.started', now_at, this_generation,
-    jsonb_build_object('attempt', x.attempts + 1, 'pool', pool)
-  from unnest(taken, versions, attempted) x(id, version, attempts);
-
-  -- a first start frees a place of the bound; what runs again after a loss had none
-  with first_starts as (
-    select x.account_id, count(*)::integer as n from unnest(accounts, attempted) x(account_id, attempts)
-    where x.attempts = 0 group by 1
-  ), freed as (
-    update account_usage a set pending = a.pending - f.n from first_starts f where a.account_id = f.account_id
-  )
-  update pool_progress p set
-    started = p.started + (select coalesce(sum(n), 0) from first_starts),
-    round = greatest(p.round, (select q.round_base from queue_state q) + (select max(x) from unnest(priorities) x))
-  where p.pool_id = pool;
-  perform project_submissions(taken);
-
-  return query
-  select s.id, s.attempts, s.deaths, s.account_id, s.language,
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'code' and p.stream >= first_id and p.stream <= last_id),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdin' and p.stream >= first_id and p.stream <= last_id),
-    (select convert_from(p.bytes, 'UTF8')::jsonb from payloads p
-      where p.stream = s.id and p.kind = 'args' and p.stream >= first_id and p.stream <= last_id),
-    (select p.bytes from payloads p
-      where p.stream = s.id and p.kind = 'expected_output' and p.stream >= first_id and p.stream <= last_id),
-    e.facts ->> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at, s.started_at
-  from submissions s join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
-  where s.id = any (taken || resumed) and s.id >= first_id and s.id <= last_id;
-end
-$$;
-
--- Holds the pool alive for this transaction: who declares it dead waits, and after that this raises.
-create or replace function runledger.require_pool(pool uuid) returns void
-language plpgsql set search_path = runledger, pg_temp
-as $$
-begin
+  -- holds the pool alive for this transaction: who declares it dead waits, and after that this raises
   perform from pools p where p.id = pool and p.ended_at is null for key share;
   if not found then
     raise exception 'pool % is not registered or was declared dead', pool using errcode = 'RL410';
+  end if;
+  select array_agg(x.s), array_agg((x.s).id), array_agg((x.s).account_id) filter (where (x.s).attempts = 0)
+  into taken, taken_ids, first_starts from (
+    select s from submissions s
+    where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' order by s.id for update
+  ) x;
+  now_at := clock();
+
+  if taken_ids is not null then
+    with leased as (
+      insert into leases (submission_id, pool_id, attempt, job_id, started_at)
+      select s.id, pool, s.attempts + 1, j.job_id, now_at
+      from unnest(taken) s left join unnest(ids, job_ids) j(id, job_id) on j.id = s.id
+    )
+    insert into events (stream, version, type, at, generation, facts)
+    select s.id, s.version + 1, 'execution.started', now_at, (select max(generation) from generations),
+      jsonb_build_object('attempt', s.attempts + 1, 'pool', pool)
+    from unnest(taken) s;
+    perform project_submissions(taken_ids, first_id, last_id);
+  end if;
+  if cardinality(taken_ids) is distinct from cardinality(ids) then
+    select coalesce(array_agg(l.submission_id), '{}') into resumed from leases l
+    where l.job_id = any (job_ids) and l.pool_id = pool and not (l.submission_id = any (coalesce(taken_ids, '{}')));
+  end if;
+
+  return query
+  select s.id, s.attempts, s.deaths, s.account_id, s.language,
+    p.parts[array_position(p.kinds, 'code')],
+    p.parts[array_position(p.kinds, 'stdin')],
+    convert_from(p.parts[array_position(p.kinds, 'args')], 'UTF8')::jsonb,
+    p.parts[array_position(p.kinds, 'expected_output')],
+    e.facts ->> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at, s.started_at
+  from submissions s join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
+  cross join lateral (
+    select array_agg(p.kind) as kinds, array_agg(p.bytes) as parts from payloads p
+    where p.stream = s.id and p.stream >= first_id and p.stream <= last_id and p.kind in ('code', 'stdin', 'args', 'expected_output')
+  ) p
+  where s.id = any (taken_ids || resumed) and s.id >= first_id and s.id <= last_id;
+
+  if taken_ids is not null then
+    update pool_progress p set
+      started = p.started + coalesce(cardinality(first_starts), 0),
+      round = greatest(p.round, (select q.round_base from queue_state q) + (select max(x) from unnest(priorities) x))
+    where p.pool_id = pool;
+    -- a first start frees a place of the bound; what runs again after a loss had none
+    if first_starts is not null then
+      perform take_places(first_starts, -1);
+    end if;
   end if;
 end
 $$;

@@ -5,11 +5,17 @@
 --            idempotency_key, request_digest, traceparent}; digests and sealed bytes are hex. A row without an id
 --            only spends (its body was refused). codes, stdins, expecteds run parallel to it.
 --
--- Locks, in this order everywhere: queue_state, then key_usage and account_usage by (account, key).
+-- Locks, in this order everywhere: pools, queue_state, submissions by id, leases, key_usage by (account, key),
+-- held, account_usage by id. A step may be left out, never taken backwards. (The tables' own page says it as it once was:
+-- keys before submissions, so that a start or an end held them for as long as it took, and submitting waited.)
+--
+-- durable: the commit waits for the disk. Without, a crash within the next moment may undo all of it, unless something
+-- was committed since that waited: so nobody may be told of it before.
+--
 -- queue_state makes submitting batches follow one another, so that the count of what waits is exact, two equal
 -- idempotency keys never race, and all of it costs nothing when batches are few (each process has one in flight).
 create or replace function runledger.submit_many(
-  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer
+  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer, durable boolean default true
 ) returns table (
   n integer, outcome text, submission_id uuid, account_id uuid, key_id uuid,
   rate_limit integer, rate_remaining integer, rate_reset_us bigint, mismatch boolean
@@ -19,78 +25,88 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 as $$
 #variable_conflict use_column
 declare
-  r record;
+  -- one row of the batch
+  given jsonb; concurrent integer; given_id uuid; given_language text; given_key uuid;
   rate record;
   usage key_usage;
   usages key_usage[] := '{}';
   prior record;
   progress record;
+  found_usage record;
   now_at timestamptz;
   waiting bigint;
   account_waiting integer;
   current_key uuid;
   current_account uuid;
-  accounts uuid[] := '{}'; accounts_waiting integer[] := '{}';
   places integer;
   -- what was accepted, in parallel; what of it has a job; what of it is held
   a_n integer[] := '{}'; a_id uuid[] := '{}'; a_account uuid[] := '{}'; a_key uuid[] := '{}'; a_at timestamptz[] := '{}';
   job_id uuid[] := '{}'; job_language text[] := '{}'; job_priority smallint[] := '{}';
   held_id uuid[] := '{}'; held_key uuid[] := '{}';
 begin
+  if not durable then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
   select q.accepted into waiting from queue_state q for update;
-  select * into progress from queue_progress();
+  -- queue_progress(), where a call of it would be dearer than what it does
+  select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base
+  into progress from queue_state q left join pool_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
 
-  for r in
-    select b.n::integer as n, b.row, k.key_id, k.account_id, k.per_minute, k.concurrent,
-      (b.row ->> 'id')::uuid as id, b.row ->> 'language' as language, (b.row ->> 'idempotency_key')::uuid as idempotency_key
+  for n, submission_id, account_id, key_id, rate_limit, rate_remaining, rate_reset_us, mismatch,
+    given, concurrent, given_id, given_language, given_key
+  in
+    select b.n::integer, null, k.account_id, k.key_id, k.per_minute, null, null, null,
+      b.row, k.concurrent, (b.row ->> 'id')::uuid, b.row ->> 'language', (b.row ->> 'idempotency_key')::uuid
     from jsonb_array_elements(batch) with ordinality b(row, n)
     left join lateral find_key(decode(b.row ->> 'digest', 'hex'), clock()) k on true
     order by k.account_id, k.key_id, b.n
   loop
-    n := r.n; submission_id := null; account_id := r.account_id; key_id := r.key_id;
-    rate_limit := r.per_minute; rate_remaining := null; rate_reset_us := null; mismatch := null;
-    if r.key_id is null then
+    if key_id is null then
       outcome := 'unauthorized';
       return next;
       continue;
     end if;
 
-    if r.key_id is distinct from current_key then
+    if key_id is distinct from current_key then
       if current_key is not null then
         usages := usages || usage;
       end if;
-      current_key := r.key_id;
-      select u.* into usage from key_usage u where u.key_id = r.key_id for update;
-      if r.account_id is distinct from current_account then
-        if current_account is not null then
-          accounts := accounts || current_account; accounts_waiting := accounts_waiting || account_waiting;
-        end if;
-        current_account := r.account_id;
-        select a.pending into account_waiting from account_usage a where a.account_id = r.account_id for update;
+      current_key := key_id;
+      -- What waits of an account is read without its lock: nobody else adds to it, and what is being started at this
+      -- moment may count as waiting still.
+      select u as usage, a.pending, case when concurrent > 0 then concurrent else gate(0) end as places into found_usage
+      from key_usage u, account_usage a where u.key_id = current_key and a.account_id = submit_many.account_id for update of u;
+      usage := found_usage.usage; places := found_usage.places;
+      if account_id is distinct from current_account then
+        current_account := account_id; account_waiting := found_usage.pending;
       end if;
       now_at := clock();
-      places := gate(r.concurrent);
     end if;
 
-    rate := spend_rate(usage.hits_us, usage.buckets, r.per_minute, (extract(epoch from now_at) * 1000000)::bigint);
-    rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
-    if not rate.allowed then
-      outcome := 'rate_limited';
-      return next;
-      continue;
+    if rate_limit = 0 then
+      rate_remaining := 0; rate_reset_us := 0;
+    else
+      rate := spend_rate(usage.hits_us, usage.buckets, rate_limit, (extract(epoch from now_at) * 1000000)::bigint);
+      rate_remaining := rate.remaining; rate_reset_us := rate.reset_us;
+      if not rate.allowed then
+        outcome := 'rate_limited';
+        return next;
+        continue;
+      end if;
+      usage.hits_us := rate.hits_us; usage.buckets := rate.buckets;
     end if;
-    usage.hits_us := rate.hits_us; usage.buckets := rate.buckets; usage.last_used_at := now_at;
+    usage.last_used_at := now_at;
 
-    if r.id is null then
+    if given_id is null then
       outcome := 'spent';
       return next;
       continue;
     end if;
 
-    if r.idempotency_key is not null then
-      select i.submission_id as id, i.request_digest <> decode(r.row ->> 'request_digest', 'hex') as differs into prior
-      from idempotency i where i.account_id = r.account_id and i.key = r.idempotency_key;
+    if given_key is not null then
+      select i.submission_id as id, i.request_digest <> decode(given ->> 'request_digest', 'hex') as differs into prior
+      from idempotency i where i.account_id = submit_many.account_id and i.key = given_key;
       if found then
         outcome := 'replayed'; submission_id := prior.id; mismatch := prior.differs;
         return next;
@@ -104,24 +120,24 @@ begin
       continue;
     end if;
 
-    if r.idempotency_key is not null then
+    if given_key is not null then
       insert into idempotency (account_id, key, submission_id, request_digest, created_at)
-      values (r.account_id, r.idempotency_key, r.id, decode(r.row ->> 'request_digest', 'hex'), now_at);
+      values (submit_many.account_id, given_key, given_id, decode(given ->> 'request_digest', 'hex'), now_at);
     end if;
     waiting := waiting + 1;
     account_waiting := account_waiting + 1;
     if usage.held > 0 or usage.dispatched >= places then
       usage.held := usage.held + 1;
-      held_id := held_id || r.id; held_key := held_key || r.key_id;
+      held_id := held_id || given_id; held_key := held_key || key_id;
     else
       usage.dispatched := usage.dispatched + 1;
       usage.round := greatest(progress.round, usage.round + 1);
-      job_id := job_id || r.id; job_language := job_language || r.language;
+      job_id := job_id || given_id; job_language := job_language || given_language;
       job_priority := job_priority || round_priority(usage.round, progress.round_base);
     end if;
-    a_n := a_n || r.n; a_id := a_id || r.id; a_account := a_account || r.account_id; a_key := a_key || r.key_id;
+    a_n := a_n || n; a_id := a_id || given_id; a_account := a_account || account_id; a_key := a_key || key_id;
     a_at := a_at || now_at;
-    outcome := 'accepted'; submission_id := r.id;
+    outcome := 'accepted'; submission_id := given_id;
     return next;
   end loop;
   if current_key is null then
@@ -132,9 +148,6 @@ begin
   from unnest(usages || usage) x where u.key_id = x.key_id;
 
   if cardinality(a_id) > 0 then
-    update account_usage a set pending = x.pending
-    from unnest(accounts || current_account, accounts_waiting || account_waiting) x(account_id, pending)
-    where a.account_id = x.account_id and a.pending <> x.pending;
     perform append_submissions(batch, codes, stdins, expecteds, a_n, a_id, a_account, a_key, a_at);
     if cardinality(held_id) > 0 then
       insert into held (key_id, submission_id) select k, i from unnest(held_key, held_id) x(k, i);
@@ -143,6 +156,12 @@ begin
       perform enqueue_executions(job_id, job_language, job_priority);
     end if;
     update queue_state set accepted = accepted + cardinality(a_id);
+    perform take_places(a_account);
   end if;
 end
 $$;
+
+-- What was committed before is on disk when this is committed: an entry of the log that means nothing, but waits.
+create or replace function runledger.settle() returns void
+language sql volatile security definer set search_path = runledger, pg_temp
+as $$ select pg_logical_emit_message(true, 'runledger', '') $$;

@@ -60,6 +60,9 @@ export type Hold = {
   drop(): void;
 };
 
+/** A reason of its own, made once: AbortController would make an error with a stack each time. */
+const GIVEN_UP = Symbol('given up');
+
 /** unborn: the hold begins before the submission is made, so that the word of its end cannot be missed. */
 export function hold(
   web: Web,
@@ -73,14 +76,15 @@ export function hold(
   let gone = false;
   const onCut = () => {
     gone = true;
-    ended.abort();
+    giveUp();
   };
   exchange.onCut = onCut;
+  const giveUp = () => ended.abort(GIVEN_UP);
   const waiting = web.waiters.wait(id, { timeout_ms, signal: ended.signal, unborn });
   const row = waiting.then((found) => {
     // A hold that was dropped may have been followed by another.
     if (exchange.onCut === onCut) exchange.onCut = null;
     return gone ? 'gone' : found;
   });
-  return { row, drop: () => ended.abort() };
+  return { row, drop: giveUp };
 }

@@ -98,17 +98,22 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const onFault = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
-  const waiters = await createWaiters(db, results, onFault);
-  // Heard on the waiters' LISTEN connection; while it was lost, a change may have been missed.
   const onAccessChange = () => {
     spent_keys.forget();
     log.info('keys or limits were changed');
   };
-  db.listen(ACCESS_CHANNEL, onAccessChange, spent_keys.forget).catch(onFault);
+  const waiters = await createWaiters(db, results, onFault, {
+    channels: { [ACCESS_CHANNEL]: onAccessChange },
+    // while the connection was lost, a change may have been missed
+    onHearing: spent_keys.forget,
+  });
   return {
     config,
     log,
-    submissions: { submit: withPatience(submissions.submit) },
+    submissions: {
+      submit: withPatience(submissions.submit),
+      settle: withPatience(submissions.settle),
+    },
     results: {
       read: withPatience(results.read),
       spend: withPatience(results.spend),

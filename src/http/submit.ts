@@ -22,6 +22,9 @@ import { isDeclaredTooLarge, readBody } from './read_body.ts';
 import { refusedAnswer, spendThen } from './spend.ts';
 import type { Web } from './web.ts';
 
+/** Shorter holds end unanswered too often to be worth the wait for the disk that they then need. */
+const UNTOLD_FROM_MS = 1_000;
+
 /** A full queue empties at the pace of executions; sooner would only be refused again. */
 const QUEUE_FULL_RETRY_S = 5;
 
@@ -61,7 +64,11 @@ async function submitted(
   exchange: Exchange,
   { digest, submission, wish, held }: Ready,
 ): Promise<Answer | null> {
-  const outcome = await web.submissions.submit({ secret_digest: digest, submission });
+  const outcome = await web.submissions.submit({
+    secret_digest: digest,
+    submission,
+    untold: (wish.hold_ms ?? 0) >= UNTOLD_FROM_MS,
+  });
   switch (outcome.kind) {
     case 'unauthorized':
     case 'rate_limited':
@@ -72,7 +79,7 @@ async function submitted(
     case 'accepted':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
-      return answerAccepted(outcome.id, wish, held);
+      return answerAccepted(web, outcome.id, wish, held);
     case 'replayed':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
@@ -147,12 +154,18 @@ function newSubmission(web: Web, asked: Asked): NewSubmission {
         ? null
         : { url: webhook.url, sealed_secret: web.webhooks!.seal(id, webhook.secret) },
     idempotency_key: asked.idempotency_key,
-    request_digest: requestDigest(web.digest_key, asked.submission),
+    request_digest:
+      asked.idempotency_key === null ? null : requestDigest(web.digest_key, asked.submission),
     traceparent: asked.traceparent,
   };
 }
 
-async function answerAccepted(id: string, wish: Wish, held: Hold | null): Promise<Answer | null> {
+async function answerAccepted(
+  web: Web,
+  id: string,
+  wish: Wish,
+  held: Hold | null,
+): Promise<Answer | null> {
   const location = { Location: `/api/result/${id}` };
   if (held !== null) {
     const row = await held.row;
@@ -160,6 +173,7 @@ async function answerAccepted(id: string, wish: Wish, held: Hold | null): Promis
     if (row !== null) {
       return { status: STATUS.ok, body: renderResult(row), headers: wish.applied };
     }
+    await web.submissions.settle();
     if (!wish.preferred) return problem('timeout', { id, headers: location, close: true });
   }
   return { status: STATUS.accepted, body: { id }, headers: { ...location, ...wish.applied } };
@@ -175,6 +189,7 @@ async function answerReplayed(
   let row: ResultRow | null | 'gone' = null;
   if (wish.hold_ms !== null) {
     row = await hold(web, exchange, id, { timeout_ms: wish.hold_ms }).row;
+    if (row === null) await web.submissions.settle();
   }
   if (row === 'gone') return null;
   row ??= await web.results.record(id);

@@ -124,23 +124,24 @@ async function completeMany(
   pool_id: string,
   commands: readonly CompleteCommand[],
 ): Promise<Completed[]> {
-  const completing = ending<{ n: number; outcome: Completed }[]>`
-    select * from runledger.complete_many(${pool_id},
-      ${jsonText(commands.map(resultRowOf))}::text::jsonb,
+  const list = (pick: (c: CompleteCommand) => string | number) =>
+    `{${commands.map(pick).join(',')}}`;
+  const completing = ending<{ refused: number[] }[]>`
+    select runledger.complete_many(${pool_id},
+      ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.attempt)}::text::integer[],
+      ${jsonText(commands.map(({ outcome }) => resultOf(outcome)))}::text::jsonb,
       ${byteaArray(commands.map(({ outcome }) => outcome.stdout))}::text::bytea[],
-      ${byteaArray(commands.map(({ outcome }) => outcome.stderr))}::text::bytea[])`;
+      ${byteaArray(commands.map(({ outcome }) => outcome.stderr))}::text::bytea[]) as refused`;
   // Sent now and in this order: a query of postgres.js would else wait until its answer is asked for.
   completing.execute();
   tellDone(ending, commands);
-  const rows = await completing;
-  const outcomes = new Array<Completed>(commands.length);
-  for (const row of rows) outcomes[row.n - 1] = row.outcome;
-  return outcomes;
+  const [row] = await completing;
+  const refused = new Set(row!.refused);
+  return commands.map((_, n) => (refused.has(n + 1) ? 'refused' : 'ended'));
 }
 
-function resultRowOf({ submission_id, attempt, outcome }: CompleteCommand) {
-  const { status, stdout, stderr, ...facts } = outcome;
-  return { id: submission_id, attempt, status, facts };
+function resultOf({ status, stdout, stderr, ...facts }: ExecutionOutcome) {
+  return { status, facts };
 }
 
 /**

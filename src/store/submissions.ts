@@ -17,7 +17,8 @@ export type NewSubmission = {
   limits: ExecutionOrder['limits'];
   webhook: null | { url: string; sealed_secret: SealedSecret };
   idempotency_key: string | null;
-  request_digest: Uint8Array;
+  /** What its Idempotency-Key stands for. */
+  request_digest: Uint8Array | null;
   traceparent: string | null;
 };
 
@@ -26,6 +27,11 @@ export type SubmitCommand = {
   secret_digest: Uint8Array;
   /** Null spends the rate and nothing else: the request was no valid submission. */
   submission: NewSubmission | null;
+  /**
+   * Nobody is told of it before it has ended or settle() has returned. So it need not be on disk yet: whatever is
+   * appended after it takes it along, its end at the latest.
+   */
+  untold?: boolean;
 };
 
 export type SubmitOutcome =
@@ -34,7 +40,11 @@ export type SubmitOutcome =
   | { kind: 'accepted'; caller: Caller; id: string }
   | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
 
-export type Submissions = { submit(command: SubmitCommand): Promise<SubmitOutcome> };
+export type Submissions = {
+  submit(command: SubmitCommand): Promise<SubmitOutcome>;
+  /** Returns when all that was accepted before is on disk. */
+  settle(): Promise<void>;
+};
 
 // At 64 the commit is shared widely enough; more only makes the first of them wait longer.
 const BATCH_ITEMS = 64;
@@ -49,7 +59,12 @@ export function createSubmissions(db: Db, options: { queue_capacity: number }): 
     run: (commands) => submitMany(db, commands, options.queue_capacity),
     isAway,
   });
-  return { submit: (command) => batcher.add(command) };
+  return {
+    submit: (command) => batcher.add(command),
+    async settle() {
+      await db`select runledger.settle()`;
+    },
+  };
 }
 
 type OutcomeRow = CallerRow & {
@@ -72,7 +87,8 @@ async function submitMany(
       ${bytesOf((s) => s.code)}::text::bytea[],
       ${bytesOf((s) => s.stdin)}::text::bytea[],
       ${bytesOf((s) => s.expected_output)}::text::bytea[],
-      ${capacity})`;
+      ${capacity},
+      ${!commands.every(({ untold }) => untold)})`;
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
   return outcomes;
@@ -96,7 +112,7 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
       ciphertext: hex(sealed.ciphertext),
     },
     idempotency_key: s.idempotency_key,
-    request_digest: hex(s.request_digest),
+    request_digest: s.request_digest && hex(s.request_digest),
     traceparent: s.traceparent,
   };
 }

@@ -10,7 +10,7 @@
  * What must stay true: one timer for all waiters' deadlines and polls, none each; a waiter that is given up leaves
  * nothing behind.
  */
-import { type Db, isAway, listen } from '../db.ts';
+import { type Channels, type Db, isAway, listen } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
 import type { Results } from './results.ts';
 
@@ -42,6 +42,8 @@ export async function createWaiters(
   db: Db,
   results: Pick<Results, 'ended'>,
   onFault: (error: unknown) => void,
+  /** What else is heard on the connection, and what is done when it was made (anew). */
+  others: { channels?: Channels; onHearing?: () => void } = {},
 ): Promise<Waiters> {
   const waiting = new Map<string, Set<Waiter>>();
   const hinted = new Set<string>();
@@ -85,7 +87,12 @@ export async function createWaiters(
 
   const ticking = setInterval(tick, TICK_MS);
   ticking.unref();
-  const listening = listen(db, DONE_CHANNEL, (payload) => hint(payload.split(',')), onFault);
+  const { onHearing } = others;
+  const listening = listen(
+    db,
+    { ...others.channels, [DONE_CHANNEL]: (payload) => hint(payload.split(',')) },
+    { onFault, ...(onHearing && { onHearing }) },
+  );
 
   return {
     get count() {

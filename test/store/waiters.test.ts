@@ -21,7 +21,11 @@ async function scene(t: { teardown(work: () => unknown): void }) {
       return results.ended(ids);
     },
   };
-  const waiters = await createWaiters(w.web, watched, (error) => faults.push(error));
+  const heard: string[] = [];
+  const waiters = await createWaiters(w.web, watched, (error) => faults.push(error), {
+    channels: { other: (payload) => heard.push(payload) },
+    onHearing: () => heard.push('hearing'),
+  });
   t.teardown(() => waiters.close());
   const submitOne = async () =>
     idOf(await submit({ secret_digest: digest, submission: submission() }));
@@ -29,7 +33,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     await start(executions, id);
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   };
-  return { w, digest, results, waiters, submitOne, end, faults, asked };
+  return { w, digest, results, waiters, submitOne, end, faults, asked, heard };
 }
 
 t.test('the record comes when the submission ends', async (t) => {
@@ -111,6 +115,9 @@ t.test(
     await s.end(id);
     t.match(await waiting, { id });
     t.ok(performance.now() - began < 900, 'by the hint and not by the next poll');
+    await db`select pg_notify('other', 'word')`;
+    await until(async () => s.heard.length === 3);
+    t.same(s.heard, ['hearing', 'hearing', 'word'], 'what else is heard on it is, too');
   },
 );
 

@@ -1,0 +1,64 @@
+/** Whoever is told an id finds its submission, whatever happens to the database in the moment after. */
+
+import t from 'tap';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { connect } from '../../src/db.ts';
+import { createKey, setTier } from '../../src/store/keys.ts';
+import { createSubmissions } from '../../src/store/submissions.ts';
+import { submission } from '../queue/given.ts';
+import { newId } from '../store/world.ts';
+import { ownServer } from '../support/database.ts';
+import { call } from './support/call.ts';
+import { HELLO } from './support/service.ts';
+import { webProcess } from './support/web_process.ts';
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  // What no commit waits for stays in memory for so long that a crash is sure to come before.
+  const server = await ownServer(t, { wal_writer_delay: '10s' });
+  const open = () => {
+    const db = connect(server.urls.owner, { name: 'operator', max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    return db;
+  };
+  const db = open();
+  await setTier(db, { name: 'nine', per_minute: 0, concurrent: 9 });
+  const secret = newSecret('rl');
+  const secret_digest = secretDigest(secret);
+  await createKey(db, { account: 'acme', tier: 'nine', prefix: 'rl', secret_digest });
+  const crash = async () => {
+    await server.kill();
+    await server.start();
+  };
+  const ids = async () => {
+    const rows = await open()`select id from runledger.submissions`;
+    return rows.map((row) => String(row['id']));
+  };
+  return { server, db, open, secret, secret_digest, crash, ids };
+}
+
+t.test('a hold whose time is up tells an id that a crash does not undo', async (t) => {
+  const s = await scene(t);
+  const web = await webProcess(t, s.server);
+  // What else web would write meanwhile, and take the submission along to the disk: heartbeats and seals.
+  const others = s.open();
+  await others`begin`;
+  await others`lock table runledger.pools, runledger.seals in share mode`;
+  const headers = { prefer: 'wait=1' };
+  const held = { path: '/api/submit', key: s.secret, headers, body: HELLO };
+  const reply = await call(web.origin, held);
+  t.equal(reply.status, 202);
+  await s.crash();
+  t.same(await s.ids(), [reply.json.id]);
+});
+
+t.test('one that nobody was told of may be undone, until it is settled', async (t) => {
+  const s = await scene(t);
+  const { submit, settle } = createSubmissions(s.db, { queue_capacity: 100 });
+  const { secret_digest } = s;
+  const [first, second] = [newId(), newId()];
+  await submit({ secret_digest, submission: submission(first), untold: true });
+  await settle();
+  await submit({ secret_digest, submission: submission(second), untold: true });
+  await s.crash();
+  t.same(await s.ids(), [first]);
+});

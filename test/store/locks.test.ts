@@ -1,0 +1,114 @@
+/**
+ * Nobody waits for anybody in a circle: everything that takes locks, at once, over few keys, in batches that name them
+ * in any order. PostgreSQL counts the circles that it had to cut.
+ */
+import t from 'tap';
+import { byteaArray, type Db } from '../../src/db.ts';
+import {
+  type Key,
+  outcome,
+  seeded,
+  seedOfRun,
+  submission,
+  type World,
+  webhook,
+  world,
+} from './world.ts';
+
+const ROUNDS = 60;
+const LANES = 3;
+const BATCH = 8;
+const LOCK_NOT_AVAILABLE = '55P03';
+
+t.setTimeout(115_000);
+
+t.test('all that takes locks, at once', async (t) => {
+  t.setTimeout(110_000);
+  const seed = seedOfRun();
+  t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
+  const random = seeded(seed);
+  const w = await world(t);
+  await w.tier('few', 0, 3);
+  await w.tier('free', 0, 0);
+  const keys: Key[] = [];
+  // two keys an account, so that the order of keys is not that of accounts
+  for (let n = 0; n < 6; n++)
+    keys.push(await w.key({ account: `account ${n % 3}`, tier: n % 2 ? 'few' : 'free' }));
+  const pick = <T>(items: readonly T[]) => items[random.below(items.length)]!;
+  const pools = await Promise.all(Array.from({ length: LANES }, () => w.pool({ slots: 20 })));
+  let job = 0;
+
+  /** What is pending, in no order; those that are held, too, as if they had a job. */
+  const some = async (db: Db, status: string) => {
+    const rows = await db`
+      select id from runledger.submissions where status = ${status} order by random() limit ${BATCH}`;
+    return rows.map((row) => String(row['id']));
+  };
+  const list = (items: readonly (string | number)[]) => `{${items.join(',')}}`;
+
+  const lanes: Record<string, (db: Db, n: number) => Promise<unknown>> = {
+    submit: () => {
+      const { submit } = w.submissions(60);
+      return Promise.all(
+        Array.from({ length: BATCH }, () => {
+          const change = random.below(4) === 0 ? { webhook: webhook() } : {};
+          return submit({ secret_digest: pick(keys).digest, submission: submission(change) });
+        }),
+      );
+    },
+    start: async (db, n) => {
+      const ids = await some(db, 'pending');
+      const jobs = ids.map(() => ++job);
+      await db`select from runledger.start_many(${pools[n]!.id}, ${list(ids)}::text::uuid[],
+        ${list(jobs)}::text::bigint[], ${list(ids.map(() => 0))}::text::smallint[])`;
+    },
+    complete: async (db, n) => {
+      const { status: _, stdout, stderr, ...facts } = outcome();
+      const rows = await db`select submission_id as id, attempt from runledger.leases
+        where pool_id = ${pools[n]!.id} order by random() limit ${BATCH}`;
+      const results = rows.map(() => ({ status: 'completed', facts }));
+      await db`select runledger.complete_many(${pools[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
+        ${list(rows.map((row) => row['attempt']))}::text::integer[], ${JSON.stringify(results)}::text::jsonb,
+        ${byteaArray(rows.map(() => stdout))}::text::bytea[], ${byteaArray(rows.map(() => stderr))}::text::bytea[])`;
+    },
+    release: async (db, n) => {
+      const rows = await db`select submission_id as id from runledger.leases
+        where pool_id = ${pools[n]!.id} order by random() limit 3`;
+      await db`select runledger.release_many(${pools[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
+        'worker_died', '{}', true)`;
+    },
+    expire: (db) =>
+      db`select runledger.expire_pending(make_interval(secs => ${random.below(3)}), 5)`,
+    limits: () => w.tier('few', 0, 1 + random.below(6)),
+    recount: (db) => db`select runledger.recount()`,
+  };
+
+  const faults: unknown[] = [];
+  await Promise.all(
+    Object.entries(lanes).flatMap(([name, step]) =>
+      Array.from({ length: ['start', 'complete', 'submit'].includes(name) ? LANES : 1 }, (_, n) =>
+        repeat(w, (db) => step(db, n)).catch((fault: unknown) => faults.push(fault)),
+      ),
+    ),
+  );
+  t.same(faults, []);
+  const [row] =
+    await w.db`select pg_stat_force_next_flush(), deadlocks::integer from pg_stat_database
+    where datname = ${w.database.name}`;
+  t.equal(row!['deadlocks'], 0, 'circles');
+  const [ended] = await w.db`select count(*)::integer as n from runledger.submissions
+    where status in ('completed', 'error')`;
+  t.ok(ended!['n'] > 50, `${ended!['n']} ended`);
+  const [recounted] = await w.db`select runledger.recount() as wrong`;
+  t.equal(recounted!['wrong'], 0, 'and every counter is right');
+});
+
+async function repeat(w: World, step: (db: Db) => Promise<unknown>): Promise<void> {
+  const db = w.connect(w.database.url, 1);
+  for (let n = 0; n < ROUNDS; n++) {
+    await step(db).catch((error: { code?: string }) => {
+      // expire_pending gives up after a while: somebody was in its way, and no circle
+      if (error.code !== LOCK_NOT_AVAILABLE) throw error;
+    });
+  }
+}
