@@ -103,8 +103,17 @@ async function soakOn(
   return { ...result, before, after, left: differences(before, after), rss_bytes, seconds };
 }
 
-/** Asks often enough that every slot has answered; each is in the root of the same profile then. */
+/** Longer than a slot takes to tidy up at most: both are asked, and are in the root of the same profile then. */
+const BOTH_MS = 1_000;
+
 async function usersOf(bench: Bench): Promise<Set<number>> {
+  const nap: Side = {
+    program: 'loop_sleep',
+    limits: { wall_ms: BOTH_MS },
+    expected: { verdict: 'TLE' },
+  };
+  const { request: asleep } = requestFor(bench, nap, 'endings', 'cpp');
+  await Promise.all([bench.many.run(asleep), bench.many.run(asleep)]);
   const side: Side = { program: 'who_am_i', expected: { verdict: 'AC' } };
   const { request } = requestFor(bench, side, 'files', 'cpp');
   const reports = await Promise.all(Array.from({ length: 16 }, () => bench.many.run(request)));
