@@ -15,6 +15,7 @@ language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   tier_id uuid;
+  locked uuid[];
 begin
   if tier_name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new_per_minute < 0 or new_concurrent < 0 then
     raise exception 'a tier needs a name of a-z, 0-9, _ and -, and limits of 0 (unlimited) or more' using errcode = 'RL400';
@@ -27,10 +28,13 @@ begin
   perform project_access(tier_id);
   perform tell_access_changed();
   -- a raised limit takes effect now
-  perform from key_usage u join keys k on k.id = u.key_id where k.tier = tier_name and u.held > 0
-  order by k.account_id, u.key_id for update of u;
-  perform promote(array_agg(u.key_id)) from key_usage u join keys k on k.id = u.key_id
-  where k.tier = tier_name and u.held > 0 having count(*) > 0;
+  select array_agg(x.key_id) into locked from (
+    select u.key_id from key_usage u join keys k on k.id = u.key_id where k.tier = tier_name
+    order by k.account_id, u.key_id for update of u
+  ) x;
+  if locked is not null then
+    perform promote(locked);
+  end if;
 end
 $$;
 

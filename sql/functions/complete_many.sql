@@ -20,15 +20,17 @@ declare
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
-  select array_agg(x.s), array_agg(x.n), array_agg(x.type), array_agg(x.facts), array_agg(stdouts[x.n]), array_agg(stderrs[x.n])
+  -- all of them in one order, those that are refused, too; a lease may be gone since it was read, but then its attempt is
+  select array_agg(x.s) filter (where x.good), array_agg(x.n) filter (where x.good), array_agg(x.type) filter (where x.good),
+    array_agg(x.facts) filter (where x.good), array_agg(stdouts[x.n]) filter (where x.good), array_agg(stderrs[x.n]) filter (where x.good)
   into found_rows, ns, types, facts, outs, errs from (
-    select s, r.n::integer as n,
+    select s, r.n::integer as n, l.attempt is not null and s.status = 'running' and s.attempts = r.attempt as good,
       case when results -> (r.n - 1)::integer ->> 'status' = 'error' then 'submission.failed' else 'submission.completed' end as type,
       results -> (r.n - 1)::integer -> 'facts' || jsonb_build_object('attempt', r.attempt) as facts
     from unnest(ids, attempts) with ordinality r(id, attempt, n)
-    join submissions s on s.id = r.id and s.id >= first_id and s.id <= last_id and s.status = 'running'
-    join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = r.attempt
-    order by s.id for update of s, l
+    join submissions s on s.id = r.id and s.id >= first_id and s.id <= last_id
+    left join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = r.attempt
+    order by s.id for update of s
   ) x;
   now_at := clock();
   if cardinality(ns) is distinct from cardinality(ids) then
@@ -42,7 +44,7 @@ end
 $$;
 
 -- Appends the reports that no lease allows as refused, and answers which: but for those in good, and for those that
--- have been taken before from this pool.
+-- have been taken before from this pool. The caller holds the submissions' rows.
 create or replace function runledger.refuse_reports(
   pool uuid, ids uuid[], attempts integer[], results jsonb, good integer[], at timestamptz
 ) returns integer[]
@@ -70,7 +72,7 @@ begin
   select s.id, s.version + 1, 'execution.refused', refuse_reports.at, generation(),
     jsonb_build_object('attempt', attempts[r.n], 'pool', pool, 'verdict', results -> (r.n - 1) -> 'facts' -> 'verdict')
   from unnest(refused) r(n)
-  join (select l.* from submissions l where l.id = any (refused_ids) order by l.id for update) s on s.id = ids[r.n];
+  join submissions s on s.id = ids[r.n];
   perform project_submissions(refused_ids);
   return refused;
 end

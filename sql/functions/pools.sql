@@ -36,7 +36,7 @@ as $$
 declare
   progress pool_progress;
 begin
-  -- for update, and not the update's own weaker lock: it waits for what the pool starts at this moment (require_pool)
+  -- for update, and not the update's own weaker lock: it waits for what the pool starts at this moment (start_many)
   perform from pools p where p.id = pool and p.ended_at is null for update;
   if not found then
     return false;

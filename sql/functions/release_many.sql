@@ -18,9 +18,10 @@ declare
   again uuid[];
   progress record;
 begin
+  -- A lease changes only under its submission's lock. One that is gone since it was read is of an attempt that is gone.
   select array_agg(x.id) into released from (
-    select s.id from submissions s join leases l on l.submission_id = s.id and l.pool_id = pool
-    where s.id = any (ids) and s.status = 'running' order by s.id for update of s, l
+    select s.id from submissions s join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = s.attempts
+    where s.id = any (ids) and s.status = 'running' order by s.id for update of s
   ) x;
   if released is null then
     return '{}';

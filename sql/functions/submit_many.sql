@@ -76,7 +76,8 @@ begin
       -- What waits of an account is read without its lock: nobody else adds to it, and what is being started at this
       -- moment may count as waiting still.
       select u as usage, a.pending, case when concurrent > 0 then concurrent else gate(0) end as places into found_usage
-      from key_usage u, account_usage a where u.key_id = current_key and a.account_id = submit_many.account_id for update of u;
+      from key_usage u left join account_usage a on a.account_id = submit_many.account_id
+      where u.key_id = current_key for update of u;
       usage := found_usage.usage; places := found_usage.places;
       if account_id is distinct from current_account then
         current_account := account_id; account_waiting := found_usage.pending;
@@ -161,7 +162,14 @@ begin
 end
 $$;
 
--- What was committed before is on disk when this is committed: an entry of the log that means nothing, but waits.
-create or replace function runledger.settle() returns void
-language sql volatile security definer set search_path = runledger, pg_temp
-as $$ select pg_logical_emit_message(true, 'runledger', '') $$;
+-- Which of the submissions are there; when this is committed they are on disk, too, with all that it saw. An entry of
+-- the log that means nothing makes the commit wait.
+create or replace function runledger.settle(ids uuid[]) returns uuid[]
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  perform pg_logical_emit_message(true, 'runledger', '');
+  return array(select s.id from submissions s where s.id = any (ids));
+end
+$$;

@@ -15,6 +15,7 @@ import {
   parseTraceparent,
   repeatedHeaders,
 } from './header_values.ts';
+import { unavailable } from './health.ts';
 import { type Hold, hold, readWish, refuseUnknownParameters, type Wish } from './hold.ts';
 import { type ParsedSubmission, requestDigest } from './parse_submission.ts';
 import { type Answer, type FieldFault, invalid, problem, STATUS } from './problem.ts';
@@ -46,29 +47,32 @@ export async function submit(
 
   const submission = newSubmission(web, asked);
   const { hold_ms } = asked.wish;
+  const untold = (hold_ms ?? 0) >= UNTOLD_FROM_MS;
   const held =
     hold_ms === null
       ? null
       : hold(web, exchange, submission.id, { timeout_ms: hold_ms, unborn: true });
   try {
-    return await submitted(web, exchange, { digest, submission, wish: asked.wish, held });
+    return await submitted(web, exchange, { digest, submission, wish: asked.wish, held, untold });
   } finally {
     held?.drop();
   }
 }
 
-type Ready = { digest: Uint8Array; submission: NewSubmission; wish: Wish; held: Hold | null };
+type Ready = {
+  digest: Uint8Array;
+  submission: NewSubmission;
+  wish: Wish;
+  held: Hold | null;
+  untold: boolean;
+};
 
 async function submitted(
   web: Web,
   exchange: Exchange,
-  { digest, submission, wish, held }: Ready,
+  { digest, submission, wish, held, untold }: Ready,
 ): Promise<Answer | null> {
-  const outcome = await web.submissions.submit({
-    secret_digest: digest,
-    submission,
-    untold: (wish.hold_ms ?? 0) >= UNTOLD_FROM_MS,
-  });
+  const outcome = await web.submissions.submit({ secret_digest: digest, submission, untold });
   switch (outcome.kind) {
     case 'unauthorized':
     case 'rate_limited':
@@ -79,7 +83,7 @@ async function submitted(
     case 'accepted':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
-      return answerAccepted(web, outcome.id, wish, held);
+      return answerAccepted(web, outcome.id, wish, { held, untold });
     case 'replayed':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
@@ -164,7 +168,7 @@ async function answerAccepted(
   web: Web,
   id: string,
   wish: Wish,
-  held: Hold | null,
+  { held, untold }: Pick<Ready, 'held' | 'untold'>,
 ): Promise<Answer | null> {
   const location = { Location: `/api/result/${id}` };
   if (held !== null) {
@@ -173,11 +177,15 @@ async function answerAccepted(
     if (row !== null) {
       return { status: STATUS.ok, body: renderResult(row), headers: wish.applied };
     }
-    await web.submissions.settle();
+    if (untold && !(await web.submissions.settle(id))) return undone();
     if (!wish.preferred) return problem('timeout', { id, headers: location, close: true });
   }
   return { status: STATUS.accepted, body: { id }, headers: { ...location, ...wish.applied } };
 }
+
+/** The database crashed while it was held, and nobody had been told of it. */
+const undone = () =>
+  unavailable('The database was away, and the submission is lost. Send it again.');
 
 async function answerReplayed(
   web: Web,
@@ -189,7 +197,7 @@ async function answerReplayed(
   let row: ResultRow | null | 'gone' = null;
   if (wish.hold_ms !== null) {
     row = await hold(web, exchange, id, { timeout_ms: wish.hold_ms }).row;
-    if (row === null) await web.submissions.settle();
+    if (row === null && !(await web.submissions.settle(id))) return undone();
   }
   if (row === 'gone') return null;
   row ??= await web.results.record(id);

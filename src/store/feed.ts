@@ -76,6 +76,8 @@ async function stepsFrom(db: Db, from: FeedPosition): Promise<FeedPosition[]> {
     select g.generation, case when g.generation = runledger.generation()
         then pg_current_snapshot()::text else ${EVERYTHING} end as upto
     from runledger.generations g where g.generation >= ${from.generation} order by g.generation`;
+  // What is seen may not be on disk yet, and a crash would undo what a reader was told of.
+  await db`select case when not pg_is_in_recovery() then runledger.settle('{}') end`;
   return rows.map(({ generation, upto }) => ({
     generation,
     seen: generation === from.generation ? from.upto : NOTHING,

@@ -28,8 +28,8 @@ export type SubmitCommand = {
   /** Null spends the rate and nothing else: the request was no valid submission. */
   submission: NewSubmission | null;
   /**
-   * Nobody is told of it before it has ended or settle() has returned. So it need not be on disk yet: whatever is
-   * appended after it takes it along, its end at the latest.
+   * Nobody is told of it before it has ended or was settled. So it need not be on disk yet: whatever is appended after
+   * it takes it along, its end at the latest.
    */
   untold?: boolean;
 };
@@ -42,13 +42,14 @@ export type SubmitOutcome =
 
 export type Submissions = {
   submit(command: SubmitCommand): Promise<SubmitOutcome>;
-  /** Returns when all that was accepted before is on disk. */
-  settle(): Promise<void>;
+  /** True: the submission is there, and on disk. False: a crash has undone it, and nobody was told of it. */
+  settle(id: string): Promise<boolean>;
 };
 
 // At 64 the commit is shared widely enough; more only makes the first of them wait longer.
 const BATCH_ITEMS = 64;
 const BATCH_BYTES = 4 * 1024 * 1024;
+const SETTLED_ITEMS = 10_000;
 
 export function createSubmissions(db: Db, options: { queue_capacity: number }): Submissions {
   const batcher = createBatcher<SubmitCommand, SubmitOutcome>({
@@ -59,11 +60,15 @@ export function createSubmissions(db: Db, options: { queue_capacity: number }): 
     run: (commands) => submitMany(db, commands, options.queue_capacity),
     isAway,
   });
+  // Many holds end at once where no worker lives, or where web stops.
+  const settling = createBatcher<string, boolean>({
+    max_items: SETTLED_ITEMS,
+    run: (ids) => settleMany(db, ids),
+    isAway,
+  });
   return {
     submit: (command) => batcher.add(command),
-    async settle() {
-      await db`select runledger.settle()`;
-    },
+    settle: (id) => settling.add(id),
   };
 }
 
@@ -92,6 +97,13 @@ async function submitMany(
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
   return outcomes;
+}
+
+async function settleMany(db: Db, ids: readonly string[]): Promise<boolean[]> {
+  const [row] = await db<{ there: string[] }[]>`
+    select runledger.settle(${`{${ids.join(',')}}`}::text::uuid[]) as there`;
+  const there = new Set(row!.there);
+  return ids.map((id) => there.has(id));
 }
 
 function batchRow({ secret_digest, submission: s }: SubmitCommand) {

@@ -1,8 +1,9 @@
 /** Whoever is told an id finds its submission, whatever happens to the database in the moment after. */
 
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
-import { connect } from '../../src/db.ts';
+import { connect, type Db } from '../../src/db.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { submission } from '../queue/given.ts';
@@ -30,19 +31,24 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     await server.start();
   };
   const ids = async () => {
-    const rows = await open()`select id from runledger.submissions`;
+    const db = open();
+    const rows = await db`select id from runledger.submissions`;
+    await db.end();
     return rows.map((row) => String(row['id']));
   };
   return { server, db, open, secret, secret_digest, crash, ids };
 }
 
+/** What else web would write meanwhile, and take a submission along to the disk: heartbeats and seals. */
+async function quieten(db: Db): Promise<void> {
+  await db`begin`;
+  await db`lock table runledger.pools, runledger.seals in share mode`;
+}
+
 t.test('a hold whose time is up tells an id that a crash does not undo', async (t) => {
   const s = await scene(t);
   const web = await webProcess(t, s.server);
-  // What else web would write meanwhile, and take the submission along to the disk: heartbeats and seals.
-  const others = s.open();
-  await others`begin`;
-  await others`lock table runledger.pools, runledger.seals in share mode`;
+  await quieten(s.open());
   const headers = { prefer: 'wait=1' };
   const held = { path: '/api/submit', key: s.secret, headers, body: HELLO };
   const reply = await call(web.origin, held);
@@ -51,14 +57,28 @@ t.test('a hold whose time is up tells an id that a crash does not undo', async (
   t.same(await s.ids(), [reply.json.id]);
 });
 
+t.test('a hold whose submission was undone tells no id', async (t) => {
+  const s = await scene(t);
+  const web = await webProcess(t, s.server);
+  await quieten(s.open());
+  const headers = { prefer: 'wait=6' };
+  const reply = call(web.origin, { path: '/api/submit', key: s.secret, headers, body: HELLO });
+  while ((await s.ids()).length === 0) await wait(10);
+  await s.crash();
+  t.match(await reply, { status: 503, headers: { 'retry-after': /\d/ }, json: { id: undefined } });
+  t.same(await s.ids(), []);
+});
+
 t.test('one that nobody was told of may be undone, until it is settled', async (t) => {
   const s = await scene(t);
   const { submit, settle } = createSubmissions(s.db, { queue_capacity: 100 });
   const { secret_digest } = s;
   const [first, second] = [newId(), newId()];
   await submit({ secret_digest, submission: submission(first), untold: true });
-  await settle();
+  t.equal(await settle(first), true);
   await submit({ secret_digest, submission: submission(second), untold: true });
   await s.crash();
   t.same(await s.ids(), [first]);
+  const again = createSubmissions(s.open(), { queue_capacity: 100 });
+  t.same(await Promise.all([first, second].map(again.settle)), [true, false]);
 });
