@@ -22,7 +22,7 @@ import { median, quantile } from './support/stats.ts';
 const A_WAITING = Number(process.env['BENCH_WAITING'] ?? 5000);
 const A_RUN_MS = Number(process.env['BENCH_RUN_MS'] ?? 200);
 const B_EVERY_MS = Number(process.env['BENCH_EVERY_MS'] ?? 1000);
-const B_COUNT = Number(process.env['BENCH_COUNT'] ?? 60);
+const B_COUNT = Number(process.env['BENCH_COUNT'] ?? 30);
 const SLOTS = 4;
 
 const teardowns: (() => unknown)[] = [];

@@ -17,7 +17,7 @@ import { type Measure, publish } from './support/report.ts';
 import { median } from './support/stats.ts';
 
 const KILLS = Number(process.env['BENCH_KILLS'] ?? 50);
-const HANGS = Number(process.env['BENCH_HANGS'] ?? 10);
+const HANGS = Number(process.env['BENCH_HANGS'] ?? 5);
 
 const teardowns: (() => unknown)[] = [];
 const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };

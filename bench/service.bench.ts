@@ -15,8 +15,8 @@ import { median, quantile } from './support/stats.ts';
 const CLIENTS = 16;
 const ROUNDS = 3;
 // What one program may take of the bench's ten minutes, in its two halves.
-const LATENCY_S = 15;
-const WINDOW_S = 5;
+const LATENCY_S = 10;
+const WINDOW_S = 4;
 /** What is built at start (headers, spares of the compilers) takes the processors for some seconds. */
 const SETTLED_S = 15;
 

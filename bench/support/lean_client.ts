@@ -1,15 +1,15 @@
-/** One connection, one request at a time, prepared as bytes: a client that costs next to nothing. */
+/** One connection, one request at a time, as bytes: a client that costs next to nothing. */
 import { connect, type Socket } from 'node:net';
 
 export type LeanClient = {
-  /** Sends the request that it was made with; answers status and body. */
-  ask(): Promise<{ status: number; body: string }>;
+  /** Sends the request that it was made with, or another one; answers status and body. */
+  ask(another?: string): Promise<{ status: number; body: string }>;
   close(): void;
 };
 
 const END_OF_HEAD = Buffer.from('\r\n\r\n');
 
-export async function leanClient(port: number, request: string): Promise<LeanClient> {
+export async function leanClient(port: number, request = ''): Promise<LeanClient> {
   const bytes = Buffer.from(request);
   let socket = await open(port);
   let received: Buffer = Buffer.alloc(0);
@@ -20,6 +20,11 @@ export async function leanClient(port: number, request: string): Promise<LeanCli
       received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
       const answer = take();
       if (answer) settle?.(answer);
+    });
+    // The server may end it while nothing is asked.
+    const mine = socket;
+    mine.on('close', () => {
+      if (socket === mine) closing = true;
     });
   }
 
@@ -42,17 +47,17 @@ export async function leanClient(port: number, request: string): Promise<LeanCli
   let closing = false;
   listen();
   return {
-    async ask() {
+    async ask(another) {
       if (closing) {
-        // A refused key's connection ends with its answer.
         socket.destroy();
         socket = await open(port);
+        closing = false;
         received = Buffer.alloc(0);
         listen();
       }
       return new Promise((resolve) => {
         settle = resolve;
-        socket.write(bytes);
+        socket.write(another ?? bytes);
       });
     },
     close: () => socket.destroy(),
@@ -67,13 +72,17 @@ function open(port: number): Promise<Socket> {
 }
 
 export function submitRequest(key: string, path = '/api/submit'): string {
-  const body = JSON.stringify({ language: 'python', code: 'print(6 * 7)', stdin: '1 2\n' });
+  return postRequest(key, path, { language: 'python', code: 'print(6 * 7)', stdin: '1 2\n' });
+}
+
+export function postRequest(key: string, path: string, content: object): string {
+  const body = JSON.stringify(content);
   return [
     `POST ${path} HTTP/1.1`,
     'Host: localhost',
     `X-API-Key: ${key}`,
     'Content-Type: application/json',
-    `Content-Length: ${body.length}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
     '',
     body,
   ].join('\r\n');
