@@ -1,6 +1,7 @@
 /** Connections to PostgreSQL. Everything above this file speaks through src/store. */
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
+import { knowArrays } from './db_arrays.ts';
 
 export type Db = postgres.Sql;
 
@@ -16,8 +17,9 @@ export type DbOptions = {
 
 export function connect(address: DatabaseAddress | string, options: DbOptions): Db {
   const { url, tls } = typeof address === 'string' ? { url: address, tls: false } : address;
-  return postgres(url, {
+  const db = postgres(url, {
     max: options.max,
+    fetch_types: false,
     ssl: tls as boolean,
     // A database that does not answer must be noticed while a caller still waits.
     connect_timeout: 5,
@@ -35,6 +37,8 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
       tcp_keepalives_count: 3,
     } as Record<string, string | number>,
   }) as Db;
+  knowArrays(db);
+  return db;
 }
 
 const LISTEN_AGAIN_MS = 250;

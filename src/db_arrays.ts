@@ -1,0 +1,62 @@
+/**
+ * Arrays, for postgres.js. It would ask the server for its types of arrays on each new connection, and where the
+ * connection breaks at that moment nobody hears of it but the process, which ends. Those that are used here have had
+ * the same numbers in every PostgreSQL.
+ */
+/** By the type of the elements: bool, bytea, name, int8, int2, int4, text, oid, json, float8, timestamptz, uuid, jsonb. */
+const ARRAY_OF: Readonly<Record<number, number>> = {
+  16: 1000,
+  17: 1001,
+  19: 1003,
+  20: 1016,
+  21: 1005,
+  23: 1007,
+  25: 1009,
+  26: 1028,
+  114: 199,
+  701: 1022,
+  1184: 1185,
+  2950: 2951,
+  3802: 3807,
+};
+
+type Parse = (text: string) => unknown;
+type Serialize = (value: unknown) => string;
+
+/** What of postgres.js's options, as it has parsed them, is filled here; its connections read it. */
+type Inside = {
+  readonly parsers: Record<number, Parse>;
+  readonly serializers: Record<number, Serialize>;
+  readonly shared: { readonly typeArrayMap: Record<number, number> };
+};
+
+export function knowArrays({ options }: { readonly options: object }): void {
+  const { parsers, serializers, shared } = options as Inside;
+  for (const [element, array] of Object.entries(ARRAY_OF).map(
+    ([a, b]) => [Number(a), b] as const,
+  )) {
+    const parse = parsers[element] ?? ((text: string) => text);
+    const serialize = serializers[element] ?? String;
+    shared.typeArrayMap[element] = array;
+    parsers[array] = (text) => parseArray(text, parse);
+    serializers[array] = (value) =>
+      Array.isArray(value) ? serializeArray(value, serialize) : String(value);
+  }
+}
+
+const ITEM = /"((?:[^"\\]|\\.)*)"|([^,{}]+)/gs;
+
+/** Of one dimension. */
+function parseArray(text: string, parse: Parse): unknown[] {
+  return [...text.matchAll(ITEM)].map(([, quoted, bare]) => {
+    if (quoted !== undefined) return parse(quoted.replace(/\\(.)/gs, '$1'));
+    return bare === 'NULL' ? null : parse(bare!);
+  });
+}
+
+function serializeArray(items: readonly unknown[], serialize: Serialize): string {
+  const parts = items.map((item) =>
+    item === null ? 'NULL' : `"${serialize(item).replace(/["\\]/g, '\\$&')}"`,
+  );
+  return `{${parts.join(',')}}`;
+}

@@ -1,0 +1,20 @@
+import t from 'tap';
+import { connect } from '../src/db.ts';
+import { freshDatabase } from './support/database.ts';
+
+t.test('arrays go there and come back', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const db = connect(urls.owner, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const words = ['plain', '', 'a "quoted" one', 'back\\slash', '{a,b}', 'NULL', 'line\nline', 'ü'];
+  const id = '01890000-0000-7000-8000-000000000000';
+  const [row] = await db`select ${words}::text[] as words, ${[1, -2]}::integer[] as numbers,
+    ${[id]}::uuid[] as ids, array['2026-01-02T03:04:05.678Z'::timestamptz] as times, array[true, false] as flags,
+    '{}'::text[] as none, array[null, 'x'] as some, array['\\x00ff'::bytea] as bytes,
+    (${words}::text[])[5] as fifth, cardinality(${words}::text[]) as count`;
+  t.same(row, {
+    ...{ words, numbers: [1, -2], ids: [id], none: [], some: [null, 'x'] },
+    ...{ times: [new Date('2026-01-02T03:04:05.678Z')], flags: [true, false] },
+    ...{ bytes: [Buffer.from([0, 255])], fifth: words[4], count: words.length },
+  });
+});
