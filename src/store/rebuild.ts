@@ -41,6 +41,8 @@ const MAX_SWAPS = 60;
 const SWAP_LOCK_MS = 500;
 
 export async function rebuild(db: Db, say: (line: string) => void = () => {}): Promise<Rebuilt> {
+  // postgres.js never hands out a connection that it has to make first where it asks for no types (db_arrays.ts).
+  await db`select`;
   const alone = await db.reserve();
   try {
     const [lock] = await alone<{ free: boolean }[]>`select pg_try_advisory_lock(${LOCK}) as free`;
