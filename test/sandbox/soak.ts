@@ -103,9 +103,10 @@ async function soakOn(
   return { ...result, before, after, left: differences(before, after), rss_bytes, seconds };
 }
 
-/** Longer than a slot takes to tidy up at most: both are asked, and are in the root of the same profile then. */
+/** Longer than a slot takes to tidy up at most. */
 const BOTH_MS = 1_000;
 
+/** Keeps both slots busy at once first, so that each is in the root of the same profile afterwards. */
 async function usersOf(bench: Bench): Promise<Set<number>> {
   const nap: Side = {
     program: 'loop_sleep',
