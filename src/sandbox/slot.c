@@ -52,6 +52,8 @@ void slot_main(struct slot_setup *setup) {
   die_with_launcher(setup);
   keep_only(setup);
   reset_signals();
+  /* What a dead zygote leaves is reaped here: the machine's first process may take seconds, or never do it. */
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   /* The launcher's priority is for watching programs, not for being one. */
   setpriority(PRIO_PROCESS, 0, setup->priority);
   /* Should memory run out, it is a program's turn. An ordinary user may not ask for this. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,10 +23,12 @@ enum { GONE_US = 3 * 1000 * 1000 };
 
 static void slot_start(struct slot *slot);
 static void slot_became_idle(struct slot *slot);
+static void reap_orphans(void);
 
 void slots_start(void) {
   const struct options *options = &launcher.options;
   launcher.slot_count = options->slots + options->stream_slots;
+  must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   seccomp_build(groups_kind() == ISOLATION_RLIMITS);
   for (unsigned i = 0; i < launcher.slot_count; i++) {
     struct slot *slot = &launcher.slots[i];
@@ -89,7 +92,10 @@ void slot_read_control(struct slot *slot) {
 }
 
 static void slot_became_idle(struct slot *slot) {
-  if (slot->state == SLOT_STARTING) slot->failed_starts = 0;
+  if (slot->state == SLOT_STARTING) {
+    slot->failed_starts = 0;
+    reap_orphans();
+  }
   slot->state = SLOT_IDLE;
   if (groups_kind() == ISOLATION_V1 && !slot->before.cpu_us) group_read(&slot->group, &slot->before);
   worker_dispatch();
@@ -128,6 +134,7 @@ void slot_died(struct slot *slot) {
  * does not let die in all that time is held up in it, and runs no more.
  */
 void slot_revive(struct slot *slot) {
+  reap_orphans();
   bool empty = !launcher.closing && group_sweep(&slot->group);
   if (*slot->lost && (empty || clock_us() - slot->lost_us > GONE_US)) {
     worker_fault(slot->id, "%s", slot->lost);
@@ -139,6 +146,17 @@ void slot_revive(struct slot *slot) {
   slot->before = (struct counters){0};
   slot->leaf = 0; /* no slot has that one: the counters of the new group's are not open yet */
   slot_start(slot);
+}
+
+/* What a dead slot had forked is ours now. The machine's first process might never reap it. */
+static void reap_orphans(void) {
+  for (;;) {
+    siginfo_t end = {0};
+    if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) || !end.si_pid) return;
+    for (unsigned i = 0; i < launcher.slot_count; i++)
+      if (launcher.slots[i].pid == end.si_pid) return; /* its death is told of by its pidfd */
+    waitpid(end.si_pid, NULL, WNOHANG);
+  }
 }
 
 bool slots_ready(void) {

@@ -42,6 +42,7 @@ struct zygote {
   int orders;
   bool ready;  /* warm */
   bool forked; /* a child waits for orders */
+  pid_t init; /* the child's, as long as it may be there */
   uint64_t started_us;
   char account[MAX_NAME + 1]; /* empty: nobody's yet */
   unsigned runs;
@@ -68,6 +69,8 @@ static void finish_start(struct zygote *zygote, int patience_ms);
 static bool await_message(struct zygote *zygote, int patience_ms);
 static void become_zygote(int orders);
 static void retire(struct zygote *zygote);
+static void reap_init(pid_t init);
+static void replace(void);
 static void fork_child(struct zygote *zygote);
 static bool is_warm_kind(const struct request *request);
 
@@ -112,11 +115,7 @@ struct zygote *zygotes_choose(const struct request *request) {
     misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
     retire(&current);
   }
-  if (!current.pid) {
-    current = spare;
-    spare = (struct zygote){0};
-    if (current.ready) fork_child(&current);
-  }
+  if (!current.pid) replace();
   /* It says nothing until it had orders; if it does, its child died of something else. */
   struct pollfd orders = {.fd = current.orders, .events = POLLIN};
   if (current.forked && poll(&orders, 1, 0) != 0) retire(&current);
@@ -146,7 +145,8 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   bool done = !send_message(zygote->orders, MESSAGE_RUN, box->files, 3) &&
               receive_message(zygote->orders, &message, NULL, &count, true) == 1 && message == MESSAGE_FORK;
   zygote->forked = false;
-  if (!done) retire(zygote);
+  if (done) zygote->init = 0;
+  else retire(zygote);
   return done;
 }
 
@@ -202,9 +202,16 @@ void zygotes_hold(bool hold) {
   if (hold) group_note_idle(setup->group); /* what it has by now is not the run's to give back */
 }
 
-/* After a run, before the slot takes another. */
+/* After a run, before the slot takes another. One that is worn out was worth its start, and so is the next. */
 void zygotes_renew(void) {
+  if (current.runs >= RUNS_MOST) {
+    retire(&current);
+    replace();
+    misses = misses_most;
+  }
   if (current.ready && !current.forked) fork_child(&current);
+  /* Only in v1 would its start be counted as a run's. */
+  if (groups_kind() != ISOLATION_V1 && current.runs >= MISSES_MOST && wanted() == &spare) start(&spare);
   if (current.pid ? current.ready : false) return;
   if (misses < misses_most) return;
   misses = 0;
@@ -280,14 +287,30 @@ static void become_zygote(int orders) {
   _exit(127);
 }
 
-/* Its children die with it. */
 static void retire(struct zygote *zygote) {
   if (zygote->pid > 0) {
     kill(zygote->pid, SIGKILL);
     waitpid(zygote->pid, NULL, 0);
+    if (zygote->init) reap_init(zygote->init);
     close(zygote->orders);
   }
   *zygote = (struct zygote){0};
+}
+
+/* Dies with its zygote, and is the slot's then: counted in the group until it is reaped. */
+static void reap_init(pid_t init) {
+  siginfo_t end;
+  int mine = init;
+  if (waitid(P_PID, (id_t)init, &end, WEXITED | WNOWAIT)) return;
+  __atomic_compare_exchange_n((int *)&setup->shared->init_pid, &mine, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  waitpid(init, NULL, 0);
+}
+
+/* The spare takes the place, if there is one. */
+static void replace(void) {
+  current = spare;
+  spare = (struct zygote){0};
+  if (current.ready) fork_child(&current);
 }
 
 static void fork_child(struct zygote *zygote) {
@@ -297,6 +320,8 @@ static void fork_child(struct zygote *zygote) {
     shared->zygote.leaf = next_leaf++;
     group_add_leaf(setup->group, shared->zygote.leaf);
   }
+  shared->zygote.init_pid = 0;
   zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, START_MS);
+  zygote->init = shared->zygote.init_pid;
   if (!zygote->forked) retire(zygote);
 }

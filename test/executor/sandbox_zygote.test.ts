@@ -1,9 +1,12 @@
 /** Runs that are forked from a warm interpreter: as confined, as limited and as measured as the plain ones. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type RunReport, type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
-import { MiB, python, said, shell, text, withSandbox } from './box.ts';
-import { childrenOf, commandOf, running, within } from './processes.ts';
+import { LAUNCHER, MiB, python, said, shell, text, withSandbox } from './box.ts';
+import { childrenOf, commandOf, pids, running, within } from './processes.ts';
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0 });
 t.teardown(close);
@@ -68,10 +71,11 @@ t.test('the limits hold', async (t) => {
   await warm(sandbox);
   t.match(await run('print("x" * 100000)', { stdout_bytes: 1000 }), { killed_for: 'output' });
   await warm(sandbox);
+  // What is read from the disk is charged to who reads it first (v1: the zygote), and goes first when memory is short.
   const eater = await run('x = bytearray(400 << 20)', { memory_bytes: 64 * MiB });
   t.match(eater, { signal: 9, killed_for: null });
   t.ok(eater.oom_kills >= 1);
-  t.ok(Math.abs(eater.memory_peak_bytes - 64 * MiB) < 4 * MiB, `${eater.memory_peak_bytes}`);
+  t.ok(Math.abs(eater.memory_peak_bytes - 64 * MiB) < 8 * MiB, `${eater.memory_peak_bytes}`);
   await warm(sandbox);
   const forks = await run(
     'import os\nn = 0\ntry:\n  while True:\n    if os.fork() == 0: os.read(0, 1) or os._exit(0)\n    n += 1\nexcept OSError as e: print(n, e.errno)',
@@ -135,6 +139,37 @@ t.test('whatever dies, the next run is right', async (t) => {
   t.ok(await within(1_000, () => running(`sleep ${word}`).length === 0));
   t.match(await sandbox.run(forked('exit(6)')), { exit_code: 6 });
 });
+
+/** A first process that starts the launcher and reaps nobody else, as in a container without an init. */
+const NEVER_REAPS = `const { spawnSync } = require('node:child_process');
+const [launcher, ...rest] = process.argv.slice(1);
+process.exit(spawnSync(launcher, rest, { stdio: [0, 1, 2, 3] }).status ?? 1);`;
+
+t.test(
+  'what an interpreter that is retired leaves is reaped by its slot, whoever is the first process',
+  { skip: process.getuid!() !== 0 && 'only root makes a pid namespace here' },
+  async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'runledger-first-'));
+    const launcher = join(folder, 'launcher');
+    const words = ['--pid', '--fork', '--mount-proc', '--kill-child', process.execPath, '-e'];
+    const command = [...words, `'${NEVER_REAPS.replaceAll("'", `'\\''`)}'`, LAUNCHER].join(' ');
+    await writeFile(launcher, `#!/bin/sh\nexec unshare ${command} "$@"\n`, { mode: 0o755 });
+    const zygote = join(dirname(LAUNCHER), 'zygote.so');
+    const inside = await withSandbox({ slots: 1, stream_slots: 0, launcher, zygote });
+    t.teardown(async () => {
+      await inside.close();
+      await rm(folder, { recursive: true, force: true });
+    });
+    const command_line = `${process.execPath} -e ${NEVER_REAPS} ${LAUNCHER} `;
+    const first = () => pids().filter((pid) => commandOf(pid).startsWith(command_line));
+    t.equal(first().length, 1);
+    const slots = () => first().flatMap(childrenOf).flatMap(childrenOf);
+    const before = slots();
+    for (const account of ['one', 'two', 'one']) t.ok(await warm(inside.sandbox, account));
+    t.same(slots(), before, 'the slot has found its group empty each time');
+    t.equal(first().flatMap(childrenOf).length, 1, 'nobody is left to the first process');
+  },
+);
 
 t.test('without an interpreter that can be warmed, runs are plain', async (t) => {
   const other = await withSandbox({ slots: 1, stream_slots: 0, zygote: '/bin/true' });
