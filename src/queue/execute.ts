@@ -16,7 +16,7 @@ import { SandboxFault } from '../executor/sandbox.ts';
 import type { Log } from '../log.ts';
 import type { Executions, Started } from '../store/executions.ts';
 import type { Task } from './runner.ts';
-import type { Slots } from './slots.ts';
+import type { Place, Slots } from './slots.ts';
 
 /** What runs a program: the executor, or an empty one where the queue alone is looked at. */
 export type Execute = (order: ExecutionOrder, signal: AbortSignal) => Promise<ExecutionOutcome>;
@@ -60,10 +60,18 @@ export class LeaseLost extends Error {
   }
 }
 
+/** Started, and then no slot became free: what was thought to be short is not. */
+class NoSlot extends Error {}
+
+/** Many times what a slot is waited for as a rule; after it another worker may have it. */
+const PATIENCE_MS = 500;
+
 export function createExecuteTask(options: ExecuteOptions): Task {
   return async (payload, job) => {
-    const leave = await options.slots.take(payload.alone === true);
+    const place = options.slots.come(payload.alone === true);
     try {
+      // Nobody else's end may count as its own death.
+      if (payload.alone) await place.enter();
       const member = options.membership();
       if (member === null || options.cut.aborted) {
         options.onUntaken(job.id);
@@ -71,9 +79,9 @@ export function createExecuteTask(options: ExecuteOptions): Task {
       }
       const command = { submission_id: payload.id, job_id: job.id, priority: job.priority };
       const started = await untilBack(member, () => member.executions().start(command));
-      if (started !== null) await run(options, member, started, leave);
+      if (started !== null) await run(options, member, started, place, payload.alone === true);
     } finally {
-      leave();
+      place.leave();
     }
   };
 }
@@ -82,7 +90,8 @@ async function run(
   options: ExecuteOptions,
   member: Membership,
   started: Started,
-  leave: () => void,
+  place: Place,
+  entered: boolean,
 ): Promise<void> {
   const { order } = started;
   const log = options.log.child({
@@ -91,16 +100,19 @@ async function run(
     ...(started.traceparent ? { traceparent: started.traceparent } : {}),
   });
   const { language } = order;
-  options.observe.phase('queue', language, (+started.started_at - +started.created_at) / 1000);
+  const waits = performance.now();
   let outcome: ExecutionOutcome;
   try {
     const signal = AbortSignal.any([member.lost, options.cut]);
+    if (!entered && !(await inSlot(place, signal))) throw new NoSlot();
+    const waited_ms = +started.started_at - +started.created_at + performance.now() - waits;
+    options.observe.phase('queue', language, waited_ms / 1000);
     outcome = await options.execute(order, signal);
   } catch (fault) {
     await giveBack(options, member, started, fault, log);
     return;
   }
-  leave();
+  place.leave();
   options.onSandbox(true);
   const ran = performance.now();
   observeRun(options.observe, language, outcome);
@@ -115,6 +127,14 @@ async function run(
   }
   options.observe.ended(language, outcome.verdict);
   log.debug({ verdict: outcome.verdict }, 'ended');
+}
+
+async function inSlot(place: Place, signal: AbortSignal): Promise<boolean> {
+  const patience = new AbortController();
+  const timer = setTimeout(() => patience.abort(), PATIENCE_MS);
+  const has = await place.enter(AbortSignal.any([signal, patience.signal]));
+  clearTimeout(timer);
+  return has;
 }
 
 function observeRun(observe: Observer, language: string, outcome: ExecutionOutcome): void {
@@ -148,6 +168,7 @@ async function giveBack(
 
 function lossOf(fault: unknown, cut: boolean): { reason: string; counts: boolean } {
   if (cut) return { reason: 'shutdown', counts: false };
+  if (fault instanceof NoSlot) return { reason: 'no_slot', counts: false };
   // Killed by the launcher because no heartbeat was acknowledged in time.
   const kind = fault instanceof SandboxFault ? fault.kind : null;
   if (kind === 'deadline') return { reason: 'database_away', counts: false };

@@ -29,6 +29,7 @@ export type LinkOptions = {
   readonly concurrency: number;
   readonly heed_ms: number;
   readonly free: () => number;
+  readonly backlog: () => number;
   /** The runner gave up: the database failed it. */
   readonly onFailed: () => void;
   readonly log: Log;
@@ -52,7 +53,7 @@ export function openLinks(options: LinkOptions): Links {
   const endPool = () =>
     Promise.race([endQuietly(pool.end()), wait(END_MS, undefined, { ref: false })]);
   return {
-    executions: createExecutions(db, ending, pool_id),
+    executions: createExecutions(db, ending, pool_id, options.backlog),
     runner,
     leave() {
       void endQuietly(db.end({ timeout: 0 }));

@@ -43,6 +43,8 @@ export type PoolOptions = {
   readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, Task>>;
   /** How many jobs may be fetched now. */
   readonly free: () => number;
+  /** So many executions are there to run next; then ends are told several at a time. */
+  readonly backlog?: () => number;
   /** We are alive for so long from now. */
   readonly onAlive?: (for_ms: number) => void;
   /** Our leases are another's: what runs must end now. */
@@ -116,6 +118,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
       concurrency,
       heed_ms,
       free,
+      backlog: options.backlog ?? (() => 0),
       onFailed,
       log,
     });

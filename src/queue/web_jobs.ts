@@ -40,7 +40,11 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const address = databaseAddress(config, url);
   const stopping = new AbortController();
   const cut = new AbortController();
-  const slots = createSlots(DELIVERIES_AT_ONCE, () => pool.wake());
+  const slots = createSlots({
+    count: DELIVERIES_AT_ONCE,
+    ahead_each: 0,
+    onFree: () => pool.wake(),
+  });
   const task = deliver?.({ stopping: stopping.signal, cut: cut.signal });
   const pool = await joinQueue({
     address,
@@ -71,11 +75,12 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
 
 function inSlot(slots: ReturnType<typeof createSlots>, task: Task): Task {
   return async (payload, job) => {
-    const leave = await slots.take(false);
+    const place = slots.come(false);
     try {
+      await place.enter();
       await task(payload, job);
     } finally {
-      leave();
+      place.leave();
     }
   };
 }

@@ -20,6 +20,8 @@ export type Executor = {
   close(): Promise<void>;
 };
 
+const AHEAD_EACH = 2;
+
 export type Worker = {
   /** What it is to the database now; null after it was declared dead, until it has registered anew. */
   pool_id(): string | null;
@@ -36,7 +38,11 @@ export async function startWorker(given: {
   const url = databaseUrl(config, 'worker');
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WORKER_DATABASE_URL must be set');
   const observe = executionObserver(given.metrics ?? createMetrics());
-  const slots = createSlots(executor.slots, () => pool.wake());
+  const slots = createSlots({
+    count: executor.slots,
+    ahead_each: AHEAD_EACH,
+    onFree: () => pool.wake(),
+  });
   const health = createSandboxHealth(() => pool.wake());
   const cut = new AbortController();
   const untaken: string[] = [];
@@ -44,8 +50,9 @@ export async function startWorker(given: {
     address: databaseAddress(config, url),
     kind: 'worker',
     slots: executor.slots,
-    // While one is being completed, its slot runs the next.
-    tasks_at_once: 2 * executor.slots,
+    // While some are being completed, the slots run the next, and the next but one are taken.
+    tasks_at_once: (2 + 3 * AHEAD_EACH) * executor.slots,
+    backlog: slots.backlog,
     languages: executor.languages(),
     isolation: executor.isolation,
     free: () => (health.works() ? slots.free() : 0),

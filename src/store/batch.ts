@@ -1,7 +1,7 @@
 /**
  * Many callers, one statement. While a batch is on its way to the database, what arrives is gathered; when it is
  * back, the next one leaves with all of it. So a lone caller waits for nobody, and a crowd shares one round trip,
- * one commit and one NOTIFY.
+ * one commit and one NOTIFY. Where nobody is kept from work by it, a batch may linger until there are some more.
  *
  * What must stay true:
  *   * At most one batch is in flight, and each item is in exactly one batch.
@@ -20,16 +20,37 @@ export function createBatcher<T, R>(options: {
   /** One result for each item, in their order. */
   readonly run: (items: readonly T[]) => Promise<R[]>;
   readonly isAway: (error: unknown) => boolean;
+  /** A batch of fewer than for_items (asked at each arrival) waits for more of them, for so long at most. */
+  readonly linger?: { for_items: () => number; ms: number };
 }): Batcher<T, R> {
   const queue: Waiting<T, R>[] = [];
   let inFlight = false;
+  let onArrival: (() => void) | null = null;
 
   async function drain(): Promise<void> {
     inFlight = true;
     // Who arrives in this turn of the loop leaves together: a burst would else send its first one alone.
     await new Promise((gathered) => setImmediate(gathered));
-    while (queue.length > 0) await send(take());
+    while (queue.length > 0) {
+      if (options.linger) await enough(options.linger);
+      await send(take());
+    }
     inFlight = false;
+  }
+
+  function enough({ for_items, ms }: { for_items: () => number; ms: number }): Promise<void> {
+    if (queue.length >= for_items()) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        onArrival = null;
+        resolve();
+      };
+      const timer = setTimeout(done, ms);
+      onArrival = () => {
+        if (queue.length >= for_items()) done();
+      };
+    });
   }
 
   function take(): Waiting<T, R>[] {
@@ -61,6 +82,7 @@ export function createBatcher<T, R>(options: {
       new Promise((resolve, reject) => {
         queue.push({ item, resolve, reject });
         if (!inFlight) void drain();
+        else onArrival?.();
       }),
   };
 }

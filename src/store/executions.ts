@@ -39,9 +39,19 @@ export type Executions = {
 };
 
 const BATCH_ITEMS = 64;
+/** An end waits so long at most for others to be told with it. */
+const LINGER_MS = 20;
 
-/** `ending` is one connection: what is told of a commit goes out right behind it, and waits for no answer. */
-export function createExecutions(db: Db, ending: Db, pool_id: string): Executions {
+/**
+ * `ending` is one connection: what is told of a commit goes out right behind it, and waits for no answer. `backlog` is
+ * how many ends are worth waiting for, because meanwhile no slot is empty.
+ */
+export function createExecutions(
+  db: Db,
+  ending: Db,
+  pool_id: string,
+  backlog: () => number = () => 0,
+): Executions {
   const starts = createBatcher<StartCommand, Started | null>({
     max_items: BATCH_ITEMS,
     run: (commands) => startMany(db, pool_id, commands),
@@ -53,6 +63,7 @@ export function createExecutions(db: Db, ending: Db, pool_id: string): Execution
     bytes: ({ outcome }) => outcome.stdout.length + outcome.stderr.length,
     run: (commands) => completeMany(ending, pool_id, commands),
     isAway,
+    linger: { for_items: backlog, ms: LINGER_MS },
   });
   return {
     start: (command) => starts.add(command),

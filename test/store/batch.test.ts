@@ -2,7 +2,13 @@ import t from 'tap';
 import { createBatcher } from '../../src/store/batch.ts';
 
 /** A database whose answers the test gives by hand. */
-function stage(options: { max_items?: number; max_bytes?: number } = {}) {
+function stage(
+  options: {
+    max_items?: number;
+    max_bytes?: number;
+    linger?: { for_items: () => number; ms: number };
+  } = {},
+) {
   const batches: { items: number[]; resolve(r: string[]): void; reject(e: unknown): void }[] = [];
   const batcher = createBatcher<number, string>({
     max_items: options.max_items ?? 64,
@@ -13,6 +19,7 @@ function stage(options: { max_items?: number; max_bytes?: number } = {}) {
       return promise;
     },
     isAway: (error) => error === 'away',
+    ...(options.linger ? { linger: options.linger } : {}),
   });
   const turn = () => new Promise((wake) => setImmediate(wake));
   return { batches, add: batcher.add, turn };
@@ -99,4 +106,33 @@ t.test('a batch that found no database fails whole: its callers decide', async (
   await turn();
   batches[2]!.resolve(answered([3]));
   t.equal(await later, 'answer 3', 'and the next goes out as ever');
+});
+
+t.test('a batch lingers for as many as are worth it, and never for ever', async (t) => {
+  let worth = 3;
+  const { batches, add, turn } = stage({ linger: { for_items: () => worth, ms: 60_000 } });
+  const sent = () => batches.map(({ items }) => items);
+  void add(1);
+  await turn();
+  void add(2);
+  await turn();
+  t.same(sent(), [], 'two of three');
+  void add(3);
+  await turn();
+  t.same(sent(), [[1, 2, 3]]);
+  batches[0]!.resolve(answered([1, 2, 3]));
+  await turn();
+  void add(4);
+  await turn();
+  t.equal(sent().length, 1);
+  worth = 0;
+  void add(5);
+  await turn();
+  t.same(sent()[1], [4, 5], 'not worth it any more');
+
+  const hasty = stage({ linger: { for_items: () => 3, ms: 1 } });
+  const last = hasty.add(1);
+  while (hasty.batches.length === 0) await hasty.turn();
+  hasty.batches[0]!.resolve(answered([1]));
+  t.equal(await last, 'answer 1', 'its time was up');
 });
