@@ -48,7 +48,7 @@ const database = {
     unit: 'file',
     reason: 'PEM certificates that the database is checked against; with it the check is full',
   }),
-  database_pool: row('RUNLEDGER_DATABASE_POOL', whole(2, 100), {
+  database_pool: row('RUNLEDGER_DATABASE_POOL', whole(3, 100), {
     default: '10',
     unit: 'connections',
     reason: 'at most this many per process; small hosted databases allow 20 in all',

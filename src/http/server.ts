@@ -33,6 +33,9 @@ export type WebParts = {
   config: Config;
   log: Log;
   db: Db;
+  /** One connection that submits, and one that asks for what ended; both may be the same as `db`. */
+  submitting: Db;
+  asking: Db;
   webhooks: WebhookPort;
   /** where others put what they measure, too */
   metrics?: Metrics;
@@ -86,13 +89,17 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
 }
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
-  const { config, log, db, webhooks } = parts;
+  const { config, log, db, submitting, asking, webhooks } = parts;
   if (config.digest_key === null) {
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
   const rules = submissionRules(config, webhooks);
   const results = createResults(db);
-  const submissions = createSubmissions(db, { queue_capacity: config.queue_capacity });
+  const { ended } = createResults(asking);
+  const submissions = createSubmissions(submitting, {
+    queue_capacity: config.queue_capacity,
+    held: () => waiters.count,
+  });
   const health = createHealth(db);
   const spent_keys = createSpentKeys();
   const onFault = (error: unknown) => {
@@ -102,7 +109,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     spent_keys.forget();
     log.info('keys or limits were changed');
   };
-  const waiters = await createWaiters(db, results, onFault, {
+  const waiters = await createWaiters(db, { ended }, onFault, {
     channels: { [ACCESS_CHANNEL]: onAccessChange },
     // while the connection was lost, a change may have been missed
     onHearing: spent_keys.forget,
@@ -117,7 +124,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     results: {
       read: withPatience(results.read),
       spend: withPatience(results.spend),
-      ended: results.ended,
+      ended,
       record: withPatience(results.record),
     },
     waiters,

@@ -14,7 +14,10 @@ import { addressOf, type Given, openMetrics, type Running } from './part.ts';
 export async function startWebPart({ config, log }: Given): Promise<Running> {
   const address = addressOf(config, 'web');
   const { metrics, close } = await openMetrics(config);
-  const db = connect(address, { name: 'runledger web', max: config.database_pool });
+  const open = (max: number) => connect(address, { name: 'runledger web', max });
+  // What has one statement in flight at most has a connection to itself: its server process stays warm for it.
+  const [submitting, asking] = [open(1), open(1)];
+  const db = open(Math.max(config.database_pool - 2, 1));
   const signer = config.seal_key && createSigner(config.seal_key);
   const jobs = await startWebJobs({
     config,
@@ -24,12 +27,13 @@ export async function startWebPart({ config, log }: Given): Promise<Running> {
     seal: (db) => seal(db, signer),
     metrics,
   });
-  const web = await startWeb({ config, log, db, webhooks: webhookPort(config), metrics });
+  const webhooks = webhookPort(config);
+  const web = await startWeb({ config, log, db, submitting, asking, webhooks, metrics });
   const stop = async () => {
     // Both at once: their graces do not add up.
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
     await close();
-    await db.end({ timeout: 1 });
+    await Promise.all([submitting, asking, db].map((each) => each.end({ timeout: 1 })));
   };
   return { address: web.origin, stop };
 }

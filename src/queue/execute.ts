@@ -16,7 +16,7 @@ import { SandboxFault } from '../executor/sandbox.ts';
 import type { Log } from '../log.ts';
 import type { Executions, Started } from '../store/executions.ts';
 import type { Task } from './runner.ts';
-import type { Place, Slots } from './slots.ts';
+import type { Patience, Place, Slots } from './slots.ts';
 
 /** What runs a program: the executor, or an empty one where the queue alone is looked at. */
 export type Execute = (order: ExecutionOrder, signal: AbortSignal) => Promise<ExecutionOutcome>;
@@ -67,6 +67,7 @@ class NoSlot extends Error {}
 const PATIENCE_MS = 500;
 
 export function createExecuteTask(options: ExecuteOptions): Task {
+  const ends = endings(options.cut);
   return async (payload, job) => {
     const place = options.slots.come(payload.alone === true);
     try {
@@ -79,10 +80,22 @@ export function createExecuteTask(options: ExecuteOptions): Task {
       }
       const command = { submission_id: payload.id, job_id: job.id, priority: job.priority };
       const started = await untilBack(member, () => member.executions().start(command));
-      if (started !== null) await run(options, member, started, place, payload.alone === true);
+      if (started === null) return;
+      const patience = { ms: PATIENCE_MS, signal: ends(member.lost) };
+      await run(options, member, started, { place, patience, entered: payload.alone === true });
     } finally {
       place.leave();
     }
+  };
+}
+
+/** The cut, or the loss of the leases; one signal for all runs of a membership. */
+function endings(cut: AbortSignal): (lost: AbortSignal) => AbortSignal {
+  const made = new WeakMap<AbortSignal, AbortSignal>();
+  return (lost) => {
+    const either = made.get(lost) ?? AbortSignal.any([lost, cut]);
+    made.set(lost, either);
+    return either;
   };
 }
 
@@ -90,26 +103,19 @@ async function run(
   options: ExecuteOptions,
   member: Membership,
   started: Started,
-  place: Place,
-  entered: boolean,
+  { place, patience, entered }: { place: Place; patience: Patience; entered: boolean },
 ): Promise<void> {
   const { order } = started;
-  const log = options.log.child({
-    submission: order.submission_id,
-    attempt: order.attempt,
-    ...(started.traceparent ? { traceparent: started.traceparent } : {}),
-  });
   const { language } = order;
   const waits = performance.now();
   let outcome: ExecutionOutcome;
   try {
-    const signal = AbortSignal.any([member.lost, options.cut]);
-    if (!entered && !(await inSlot(place, signal))) throw new NoSlot();
+    if (!entered && !(await place.enter(patience))) throw new NoSlot();
     const waited_ms = +started.started_at - +started.created_at + performance.now() - waits;
     options.observe.phase('queue', language, waited_ms / 1000);
-    outcome = await options.execute(order, signal);
+    outcome = await options.execute(order, patience.signal);
   } catch (fault) {
-    await giveBack(options, member, started, fault, log);
+    await giveBack(options, member, started, fault);
     return;
   }
   place.leave();
@@ -122,19 +128,17 @@ async function run(
   );
   options.observe.phase('append', language, (performance.now() - ran) / 1000);
   if (verdict === 'refused') {
-    log.warn('the report came after the lease was lost and was refused');
+    logOf(options, started).warn('the report came after the lease was lost and was refused');
     throw new LeaseLost(submission_id);
   }
   options.observe.ended(language, outcome.verdict);
-  log.debug({ verdict: outcome.verdict }, 'ended');
+  if (options.log.isLevelEnabled('debug'))
+    logOf(options, started).debug({ verdict: outcome.verdict }, 'ended');
 }
 
-async function inSlot(place: Place, signal: AbortSignal): Promise<boolean> {
-  const patience = new AbortController();
-  const timer = setTimeout(() => patience.abort(), PATIENCE_MS);
-  const has = await place.enter(AbortSignal.any([signal, patience.signal]));
-  clearTimeout(timer);
-  return has;
+function logOf(options: ExecuteOptions, { order, traceparent }: Started): Log {
+  const { submission_id: submission, attempt } = order;
+  return options.log.child({ submission, attempt, ...(traceparent ? { traceparent } : {}) });
 }
 
 function observeRun(observe: Observer, language: string, outcome: ExecutionOutcome): void {
@@ -147,15 +151,14 @@ function observeRun(observe: Observer, language: string, outcome: ExecutionOutco
 async function giveBack(
   options: ExecuteOptions,
   member: Membership,
-  { order }: Started,
+  started: Started,
   fault: unknown,
-  log: Log,
 ): Promise<void> {
-  const id = order.submission_id;
+  const id = started.order.submission_id;
   if (member.lost.aborted) throw new LeaseLost(id);
   const { reason, counts } = lossOf(fault, options.cut.aborted);
   if (counts) {
-    log.error({ err: fault }, 'the execution failed, not the program');
+    logOf(options, started).error({ err: fault }, 'the execution failed, not the program');
     options.onSandbox(false);
   }
   const evidence = counts ? { fault: String(fault) } : {};

@@ -12,11 +12,13 @@
  * learnt anew.
  */
 export type Place = {
-  /** Waits for a slot. False: the signal fired first, and there is none. */
-  enter(signal?: AbortSignal): Promise<boolean>;
+  /** Waits for a slot. False: the patience was over first, and there is none. */
+  enter(patience?: Patience): Promise<boolean>;
   /** Once; more is harmless. */
   leave(): void;
 };
+
+export type Patience = { readonly ms: number; readonly signal: AbortSignal };
 
 export type Slots = {
   /** How many jobs may be fetched now. */
@@ -83,7 +85,7 @@ export function createSlots(options: SlotsOptions): Slots {
     }
 
     return {
-      async enter(signal) {
+      async enter(patience) {
         if (waiting.length === 0 && fits(alone)) {
           enter();
           return true;
@@ -105,10 +107,13 @@ export function createSlots(options: SlotsOptions): Slots {
           resolve(false);
         };
         waiting.push(next);
-        signal?.addEventListener('abort', giveUp, { once: true });
-        if (signal?.aborted) giveUp();
+        if (patience === undefined) return promise;
+        const { ms, signal } = patience;
+        const timer = setTimeout(giveUp, signal.aborted ? 0 : ms);
+        signal.addEventListener('abort', giveUp, { once: true });
         const has = await promise;
-        signal?.removeEventListener('abort', giveUp);
+        clearTimeout(timer);
+        signal.removeEventListener('abort', giveUp);
         return has;
       },
       leave() {

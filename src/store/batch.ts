@@ -21,7 +21,7 @@ export function createBatcher<T, R>(options: {
   readonly run: (items: readonly T[]) => Promise<R[]>;
   readonly isAway: (error: unknown) => boolean;
   /** A batch of fewer than for_items (asked at each arrival) waits for more of them, for so long at most. */
-  readonly linger?: { for_items: () => number; ms: number };
+  readonly linger?: { for_items: (items: IteratorObject<T>) => number; ms: number };
 }): Batcher<T, R> {
   const queue: Waiting<T, R>[] = [];
   let inFlight = false;
@@ -38,8 +38,9 @@ export function createBatcher<T, R>(options: {
     inFlight = false;
   }
 
-  function enough({ for_items, ms }: { for_items: () => number; ms: number }): Promise<void> {
-    if (queue.length >= for_items()) return Promise.resolve();
+  function enough({ for_items, ms }: NonNullable<typeof options.linger>): Promise<void> {
+    const are = () => queue.length >= for_items(queue.values().map(({ item }) => item));
+    if (are()) return Promise.resolve();
     return new Promise((resolve) => {
       const done = () => {
         clearTimeout(timer);
@@ -48,7 +49,7 @@ export function createBatcher<T, R>(options: {
       };
       const timer = setTimeout(done, ms);
       onArrival = () => {
-        if (queue.length >= for_items()) done();
+        if (are()) done();
       };
     });
   }

@@ -50,8 +50,18 @@ export type Submissions = {
 const BATCH_ITEMS = 64;
 const BATCH_BYTES = 4 * 1024 * 1024;
 const SETTLED_ITEMS = 10_000;
+/** Where many requests are held, one that will be held, too, waits so long for others. */
+const LINGER_MS = 2;
+const HELD_FOR_EACH = 4;
 
-export function createSubmissions(db: Db, options: { queue_capacity: number }): Submissions {
+export type SubmissionsOptions = {
+  readonly queue_capacity: number;
+  /** How many requests are held. */
+  readonly held?: () => number;
+};
+
+export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
+  const { held = () => 0 } = options;
   const batcher = createBatcher<SubmitCommand, SubmitOutcome>({
     max_items: BATCH_ITEMS,
     max_bytes: BATCH_BYTES,
@@ -59,6 +69,11 @@ export function createSubmissions(db: Db, options: { queue_capacity: number }): 
       submission === null ? 0 : submission.code.length + submission.stdin.length,
     run: (commands) => submitMany(db, commands, options.queue_capacity),
     isAway,
+    linger: {
+      for_items: (commands) =>
+        commands.every(({ untold }) => untold) ? held() / HELD_FOR_EACH : 0,
+      ms: LINGER_MS,
+    },
   });
   // Many holds end at once where no worker lives, or where web stops.
   const settling = createBatcher<string, boolean>({

@@ -93,7 +93,7 @@ t.test('who waits in vain gives up its turn, and the length is learnt anew', asy
   const [first, second, third, fourth] = Array.from({ length: 4 }, () => slots.come(false));
   await Promise.all([first!.enter(), second!.enter()]);
   const patience = new AbortController();
-  const waits = [third!.enter(patience.signal), fourth!.enter()];
+  const waits = [third!.enter({ ms: 60_000, signal: patience.signal }), fourth!.enter()];
   patience.abort();
   t.equal(await waits[0], false);
   third!.leave();
@@ -101,7 +101,12 @@ t.test('who waits in vain gives up its turn, and the length is learnt anew', asy
   first!.leave();
   t.equal(await waits[1], true, 'the next in the line has the slot');
   const late = slots.come(false);
-  t.equal(await late.enter(AbortSignal.abort()), false, 'too late to wait');
+  t.equal(await late.enter({ ms: 60_000, signal: AbortSignal.abort() }), false, 'too late to wait');
+  t.equal(
+    await late.enter({ ms: 1, signal: new AbortController().signal }),
+    false,
+    'its time was up',
+  );
 });
 
 t.test('who runs alone waits for all, and nobody comes in before it', async (t) => {
