@@ -20,7 +20,7 @@ export type Executor = {
   close(): Promise<void>;
 };
 
-const AHEAD_EACH = 2;
+const AHEAD_EACH = 3;
 
 export type Worker = {
   /** What it is to the database now; null after it was declared dead, until it has registered anew. */
