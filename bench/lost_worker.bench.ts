@@ -16,8 +16,8 @@ import { ownServer } from '../test/support/database.ts';
 import { type Measure, publish } from './support/report.ts';
 import { median } from './support/stats.ts';
 
-const KILLS = Number(process.env['BENCH_KILLS'] ?? 50);
-const HANGS = Number(process.env['BENCH_HANGS'] ?? 5);
+const KILLS = Number(process.env['BENCH_KILLS'] ?? 10);
+const HANGS = Number(process.env['BENCH_HANGS'] ?? 2);
 
 const teardowns: (() => unknown)[] = [];
 const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
@@ -96,7 +96,12 @@ async function lose(
     if (!one) throw new Error('nobody holds it');
     const lost_ms = Number(process.hrtime.bigint() / 1000n) / 1000;
     const restore = await harm(one);
-    const again = await fleet.begun(id, 2);
+    const again = await Promise.race([
+      fleet.begun(id, 2),
+      fleet.ended(id).then(() => {
+        throw new Error('it was not lost: its first run ended');
+      }),
+    ]);
     taken.push(again.at_ms - lost_ms);
     await restore();
     await fleet.ended(id);

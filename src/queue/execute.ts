@@ -69,7 +69,7 @@ const PATIENCE_MS = 500;
 export function createExecuteTask(options: ExecuteOptions): Task {
   const ends = endings(options.cut);
   return async (payload, job) => {
-    const place = options.slots.come(payload.alone === true);
+    const place = options.slots.come(payload.alone === true, job.priority);
     try {
       // Nobody else's end may count as its own death.
       if (payload.alone) await place.enter();

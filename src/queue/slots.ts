@@ -1,7 +1,8 @@
 /**
  * How many executions this worker runs at once, over every runner that it had, and how many more it has taken by then.
  *
- * Slots are handed out in the order they were asked for. Whoever asks for all of them (a submission that took a
+ * Slots are handed out by turn (a job's priority: a newcomer's is before those of who has many), and in the order they
+ * were asked for. Whoever asks for all of them (a submission that took a
  * worker down before) waits until everyone else has left and runs without neighbours; from the moment that it asks
  * nobody comes in before it, so it cannot starve.
  *
@@ -23,13 +24,13 @@ export type Patience = { readonly ms: number; readonly signal: AbortSignal };
 export type Slots = {
   /** How many jobs may be fetched now. */
   free(): number;
-  /** Is counted as taken from now on; all of them for one that runs alone. */
-  come(alone: boolean): Place;
+  /** Is counted as taken from now on; all of them for one that runs alone. The lower turn is first. */
+  come(alone: boolean, turn?: number): Place;
   /** While someone waits for a slot: how many are taken ahead. Else 0. */
   backlog(): number;
 };
 
-type Waiting = { alone: boolean; enter(): void };
+type Waiting = { alone: boolean; turn: number; enter(): void };
 
 /** How much work is taken ahead at most. */
 const AHEAD_MS = 50;
@@ -61,7 +62,7 @@ export function createSlots(options: SlotsOptions): Slots {
     if (last_ms.length < REMEMBERED) return 0;
     for (const { at_ms } of entered) if (now() - at_ms > AHEAD_MS) return 0;
     const usual_ms = last_ms.toSorted((a, b) => b - a)[LONGER]!;
-    return Math.min(Math.floor((AHEAD_MS * count) / usual_ms), ahead_each * count);
+    return Math.min(Math.floor(AHEAD_MS / usual_ms), ahead_each) * count;
   }
 
   function free(): number {
@@ -72,7 +73,7 @@ export function createSlots(options: SlotsOptions): Slots {
     return inside >= count && room < most / 2 ? 0 : Math.max(room, 0);
   }
 
-  function come(alone: boolean): Place {
+  function come(alone: boolean, turn = 0): Place {
     let mine: { at_ms: number } | null = null;
     let gone = false;
     inside += weight(alone);
@@ -93,6 +94,7 @@ export function createSlots(options: SlotsOptions): Slots {
         const { promise, resolve } = Promise.withResolvers<boolean>();
         const next: Waiting = {
           alone,
+          turn,
           enter() {
             enter();
             resolve(true);
@@ -106,7 +108,7 @@ export function createSlots(options: SlotsOptions): Slots {
           letIn();
           resolve(false);
         };
-        waiting.push(next);
+        line(next);
         if (patience === undefined) return promise;
         const { ms, signal } = patience;
         const timer = setTimeout(giveUp, signal.aborted ? 0 : ms);
@@ -130,6 +132,12 @@ export function createSlots(options: SlotsOptions): Slots {
         onFree();
       },
     };
+  }
+
+  function line(next: Waiting): void {
+    const passes = (one: Waiting) => !next.alone && !one.alone && next.turn < one.turn;
+    const before = waiting.findLastIndex((one) => !passes(one));
+    waiting.splice(before + 1, 0, next);
   }
 
   function letIn(): void {

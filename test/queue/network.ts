@@ -48,7 +48,8 @@ export function makeNetwork(t: Test): Network {
     for (const name of namespaces) ip('netns', 'del', name);
     ip('link', 'del', bridge);
   });
-  ip('link', 'add', bridge, 'type', 'bridge');
+  // An address of its own: else it has one port's, and what that machine sends arrives even when it is cut off.
+  ip('link', 'add', bridge, 'address', '02:00:00:00:00:01', 'type', 'bridge');
   ip('addr', 'add', `${subnet}.1/24`, 'dev', bridge);
   ip('link', 'set', bridge, 'up');
   return {

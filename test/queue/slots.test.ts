@@ -109,6 +109,34 @@ t.test('who waits in vain gives up its turn, and the length is learnt anew', asy
   );
 });
 
+t.test("a newcomer's turn is before those of who has many", async (t) => {
+  const { slots } = given({ count: 1 });
+  const order: string[] = [];
+  const runs = (name: string, turn: number, alone = false) => {
+    const place = slots.come(alone, turn);
+    return place.enter().then(() => {
+      order.push(name);
+      place.leave();
+    });
+  };
+  const first = slots.come(false, 7);
+  await first.enter();
+  const all = [
+    runs('eighth', 8),
+    runs('ninth', 9),
+    runs('second', 2),
+    runs('alone', 1, true),
+    runs('third', 3),
+  ];
+  first.leave();
+  await Promise.all(all);
+  t.same(
+    order,
+    ['second', 'eighth', 'ninth', 'alone', 'third'],
+    'and nobody passes who runs alone',
+  );
+});
+
 t.test('who runs alone waits for all, and nobody comes in before it', async (t) => {
   const { slots, runs } = given();
   await runs(16, 1);
