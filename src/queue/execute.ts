@@ -68,6 +68,7 @@ const PATIENCE_MS = 500;
 
 export function createExecuteTask(options: ExecuteOptions): Task {
   const ends = endings(options.cut);
+  const together = turnstile(REST_MS);
   return async (payload, job) => {
     const place = options.slots.come(payload.alone === true, job.priority);
     try {
@@ -83,9 +84,24 @@ export function createExecuteTask(options: ExecuteOptions): Task {
       if (started === null) return;
       const patience = { ms: PATIENCE_MS, signal: ends(member.lost) };
       await run(options, member, started, { place, patience, entered: payload.alone === true });
+      await together();
     } finally {
       place.leave();
     }
+  };
+}
+
+/** A task that returns has its job deleted: several at a time, and not while the answer is on its way. */
+const REST_MS = 10;
+
+/** Who comes within the time leaves together at its end. */
+function turnstile(ms: number): () => Promise<void> {
+  let next: Promise<void> | null = null;
+  return () => {
+    next ??= wait(ms).then(() => {
+      next = null;
+    });
+    return next;
   };
 }
 
