@@ -39,7 +39,8 @@ export function createBatcher<T, R>(options: {
   }
 
   function enough({ for_items, ms }: NonNullable<typeof options.linger>): Promise<void> {
-    const are = () => queue.length >= for_items(queue.values().map(({ item }) => item));
+    const items = () => queue.values().map(({ item }) => item);
+    const are = () => queue.length >= Math.min(for_items(items()), options.max_items);
     if (are()) return Promise.resolve();
     return new Promise((resolve) => {
       const done = () => {

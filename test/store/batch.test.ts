@@ -130,6 +130,12 @@ t.test('a batch lingers for as many as are worth it, and never for ever', async 
   await turn();
   t.same(sent()[1], [4, 5], 'not worth it any more');
 
+  const full = stage({ max_items: 2, linger: { for_items: () => 3, ms: 60_000 } });
+  void full.add(1);
+  void full.add(2);
+  await full.turn();
+  t.equal(full.batches.length, 1, 'no more than a batch holds');
+
   const hasty = stage({ linger: { for_items: () => 3, ms: 1 } });
   const last = hasty.add(1);
   while (hasty.batches.length === 0) await hasty.turn();
