@@ -33,7 +33,7 @@ export type WebParts = {
   config: Config;
   log: Log;
   db: Db;
-  /** One connection that submits, and one that asks for what ended; both may be the same as `db`. */
+  /** One connection that submits, and one that asks for what ended. */
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;

@@ -84,6 +84,7 @@ export function createExecuteTask(options: ExecuteOptions): Task {
       if (started === null) return;
       const patience = { ms: PATIENCE_MS, signal: ends(member.lost) };
       await run(options, member, started, { place, patience, entered: payload.alone === true });
+      place.leave();
       await together();
     } finally {
       place.leave();

@@ -20,6 +20,7 @@ export type Executor = {
   close(): Promise<void>;
 };
 
+/** So many short executions are taken ahead for each slot. */
 const AHEAD_EACH = 3;
 
 export type Worker = {

@@ -75,7 +75,8 @@ t.test('the limits hold', async (t) => {
   const eater = await run('x = bytearray(400 << 20)', { memory_bytes: 64 * MiB });
   t.match(eater, { signal: 9, killed_for: null });
   t.ok(eater.oom_kills >= 1);
-  t.ok(Math.abs(eater.memory_peak_bytes - 64 * MiB) < 8 * MiB, `${eater.memory_peak_bytes}`);
+  const over = eater.memory_peak_bytes - 64 * MiB;
+  t.ok(over < 4 * MiB && over > -8 * MiB, `${eater.memory_peak_bytes}`);
   await warm(sandbox);
   const forks = await run(
     'import os\nn = 0\ntry:\n  while True:\n    if os.fork() == 0: os.read(0, 1) or os._exit(0)\n    n += 1\nexcept OSError as e: print(n, e.errno)',

@@ -49,11 +49,14 @@ t.test('fifty stops of a busy worker', async (t) => {
   t.equal(again?.['count'], 0, 'nothing ran again that was answered');
   const losses = await fleet.db`
     select distinct facts ->> 'reason' as reason, facts -> 'counts' as counts from runledger.events
-    where type = 'execution.lost' and facts ->> 'reason' <> 'no_slot'`;
-  t.same(
-    [...losses],
-    [{ reason: 'shutdown', counts: false }],
-    'what was lost was given back, and counts for nobody',
+    where type = 'execution.lost'`;
+  const reasons = new Set(losses.map(({ reason }) => reason));
+  t.ok(reasons.delete('shutdown'), 'what was lost was given back');
+  reasons.delete('no_slot'); // taken ahead in vain
+  t.same([...reasons], [], 'and lost by nothing else');
+  t.ok(
+    losses.every(({ counts }) => counts === false),
+    'and counts for nobody',
   );
   t.same(overlaps(fleet.runs()), []);
   await nothingIsLeft(t, fleet);
