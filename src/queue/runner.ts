@@ -7,7 +7,8 @@
  *   * `completeJobBatchDelay: 0`: without it completing a job is not awaited, and a stop leaves finished jobs locked.
  *   * Its local queue fetches for all idle workers at once, which is what makes it fast, but also fetches ahead of
  *     need, and a job that waits in one process is out of every other's reach. So it is made to ask for as many jobs
- *     as can begin now, and not at all while none can.
+ *     as can begin now, and not at all while none can. It asks again before the tasks of what it got have begun: those
+ *     are counted as begun.
  *   * News of new jobs is told for all kinds together; a runner of few of them heeds it at its own pace.
  *   * The id by which it locks jobs is ours, so that a locked job tells whose it is.
  *   * When two of its statements that finish jobs have failed, it miscounts what is pending, and its end never comes:
@@ -72,7 +73,7 @@ export function startRunner(options: RunnerOptions): Runner {
     stops.resolve();
     options.onShutdown();
   });
-  const counted = countTasks(options.tasks);
+  const counted = countTasks(options.tasks, () => queue!.begun());
   const workers: WorkerPool = runTaskList(
     {
       events,
@@ -112,13 +113,14 @@ export function startRunner(options: RunnerOptions): Runner {
 }
 
 /** The tasks as graphile-worker wants them, and a look at how many are under way. */
-function countTasks(tasks: RunnerOptions['tasks']) {
+function countTasks(tasks: RunnerOptions['tasks'], onBegin: () => void) {
   let count = 0;
   const list = Object.fromEntries(
     Object.entries(tasks).map(([name, task]) => [
       name,
       async (payload, { job }) => {
         count += 1;
+        onBegin();
         try {
           await task(payload as Parameters<Task>[0], job);
         } finally {
@@ -145,7 +147,7 @@ type LocalQueueInside = {
   getJob: (workerId: string, flagsToSkip: string[] | null) => unknown;
 };
 
-type BentQueue = { wake(): void };
+type BentQueue = { wake(): void; begun(): void };
 
 function bend(
   queue: LocalQueueInside,
@@ -163,8 +165,11 @@ function bend(
   }
   // True while the queue wanted to fetch and nothing could have begun: then no timer of its own runs either.
   let parked = false;
+  // Workers that wait for a job, and those that have one whose task has not begun.
+  let asking = 0;
   queue.fetch = () => {
-    const wanted = Math.min(queue.workerQueue.length, free());
+    const idle = queue.workerQueue.length;
+    const wanted = Math.min(idle, free() - (asking - idle));
     parked = wanted <= 0;
     if (parked) return;
     queue.getJobBatchSize = wanted;
@@ -174,13 +179,21 @@ function bend(
     if (parked && queue.mode === 'POLLING') queue.fetch();
   };
   queue.getJob = (workerId, flagsToSkip) => {
+    asking += 1;
     const job = getJob(workerId, flagsToSkip);
+    const got = (one: unknown) => {
+      if (!one) asking -= 1;
+    };
+    void Promise.resolve(job).then(got, () => got(null));
     // Later in this turn: workers that became idle together fetch together.
     if (parked) queueMicrotask(wake);
     return job;
   };
   if (heed_ms > 0) queue.pulse = gathered(heed_ms, queue.pulse.bind(queue));
-  return { wake };
+  const begun = () => {
+    asking -= 1;
+  };
+  return { wake, begun };
 }
 
 /** What comes within the time is told together at its end. */
