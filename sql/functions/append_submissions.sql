@@ -1,5 +1,5 @@
--- The bytes and the first event of each accepted row of a batch. Empty bytes are not kept: a fact that names no
--- stdin means an empty one.
+-- The bytes, the first event and the row of each accepted submission of a batch. Empty bytes are not kept: a fact that
+-- names no stdin means an empty one.
 create or replace function runledger.append_submissions(
   batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[],
   ns integer[], ids uuid[], accounts uuid[], keys uuid[], ats timestamptz[]
@@ -7,8 +7,6 @@ create or replace function runledger.append_submissions(
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
-declare
-  bounds record := uuid_bounds(ids);
 begin
   with accepted as (
     select * from unnest(ns, ids, accounts, keys, ats) x(n, id, account_id, key_id, at)
@@ -27,16 +25,22 @@ begin
   ), digests as (
     select id, jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
     from parts group by id
+  ), appended as (
+    insert into events (stream, version, type, at, generation, facts)
+    select a.id, 1, 'submission.accepted', a.at, (select max(generation) from generations),
+      jsonb_strip_nulls(jsonb_build_object(
+        'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
+        'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
+        'idempotency_key', b -> 'idempotency_key', 'traceparent', b -> 'traceparent'))
+    from accepted a
+    join digests d using (id)
+    cross join lateral (select batch -> (a.n - 1)) row(b)
+    returning stream, version, at, facts
   )
-  insert into events (stream, version, type, at, generation, facts)
-  select a.id, 1, 'submission.accepted', a.at, (select max(generation) from generations),
-    jsonb_strip_nulls(jsonb_build_object(
-      'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
-      'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
-      'idempotency_key', b -> 'idempotency_key', 'traceparent', b -> 'traceparent'))
-  from accepted a
-  join digests d using (id)
-  cross join lateral (select batch -> (a.n - 1)) row(b);
+  insert into submissions (id, version, account_id, key_id, language, status, attempts, deaths, has_webhook, created_at)
+  select e.stream, e.version, (e.facts ->> 'account_id')::uuid, (e.facts ->> 'key_id')::uuid, e.facts ->> 'language', 'pending', 0, 0,
+    coalesce((e.facts ->> 'webhook')::boolean, false), e.at
+  from appended e;
 
   if batch @? '$[*].webhook.key_id' then
     insert into webhook_secrets (submission_id, sealing_key_id, nonce, ciphertext)
@@ -44,7 +48,5 @@ begin
     from unnest(ns, ids) x(n, id) cross join lateral (select batch -> (x.n - 1) -> 'webhook') row(w)
     where jsonb_typeof(w) = 'object';
   end if;
-
-  perform project_submissions(ids, bounds.first_id, bounds.last_id);
 end
 $$;

@@ -37,7 +37,7 @@ begin
     refused := refuse_reports(pool, ids, attempts, results, coalesce(ns, '{}'), now_at);
   end if;
   if ns is not null then
-    perform end_found(found_rows, now_at, outs, errs, types, facts, first_id, last_id);
+    perform end_found(found_rows, now_at, outs, errs, types, facts);
   end if;
   return refused;
 end
@@ -82,7 +82,7 @@ $$;
 -- place, promotes, and asks for the delivery. The caller holds the submissions' rows, and has them as they are; where
 -- one was never started it holds queue_state, too: that one frees its place in the bound.
 create or replace function runledger.end_found(
-  found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[], first_id uuid, last_id uuid
+  found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -107,19 +107,38 @@ begin
     from parts group by id
   ), freed as (
     delete from leases l where l.submission_id = any (ids)
+  ), appended as (
+    insert into events (stream, version, type, schema, at, generation, facts)
+    select x.id, (found_rows[x.n]).version + step.n, step.type, current_schema_of(step.type), end_found.at,
+      (select max(generation) from generations), step.facts
+    from unnest(ids, types, facts) with ordinality x(id, type, facts, n)
+    left join digests d on d.id = x.id
+    cross join lateral (
+      values (1, x.type, x.facts || jsonb_build_object('bytes', coalesce(d.bytes, '{}'))),
+        (2, 'delivery.requested', jsonb_build_object('next_at', end_found.at))
+    ) step(n, type, facts)
+    where step.n = 1 or x.id = any (asked)
+    returning events.stream, events.version, events.type, events.at, events.facts
   )
-  insert into events (stream, version, type, schema, at, generation, facts)
-  select x.id, (found_rows[x.n]).version + step.n, step.type, current_schema_of(step.type), end_found.at,
-    (select max(generation) from generations), step.facts
-  from unnest(ids, types, facts) with ordinality x(id, type, facts, n)
-  left join digests d on d.id = x.id
-  cross join lateral (
-    values (1, x.type, x.facts || jsonb_build_object('bytes', coalesce(d.bytes, '{}'))),
-      (2, 'delivery.requested', jsonb_build_object('next_at', end_found.at))
-  ) step(n, type, facts)
-  where step.n = 1 or x.id = any (asked);
+  insert into submissions as s
+  select t.id, e.version + t.has_webhook::integer, t.account_id, t.key_id, t.language,
+    case when done is null then 'error' else 'completed' end, case when done is null then 'IE' else done ->> 'verdict' end,
+    (done ->> 'exit_code')::integer, done ->> 'signal',
+    (done ->> 'cpu_time_us')::bigint, (done ->> 'wall_time_us')::bigint, (done ->> 'memory_peak_bytes')::bigint,
+    coalesce((done ->> 'stdout_truncated')::boolean, case when done is null then false end),
+    coalesce((done ->> 'stderr_truncated')::boolean, case when done is null then false end),
+    case when jsonb_typeof(done -> 'compile') = 'object' then done -> 'compile' end,
+    t.attempts, t.deaths, t.has_webhook, t.created_at, t.started_at, e.at
+  from appended e
+  join unnest(found_rows) t on t.id = e.stream
+  cross join lateral (select case e.type when 'submission.completed' then e.facts end) f(done)
+  where e.type <> 'delivery.requested'
+  on conflict (id) do update set
+    version = excluded.version, status = excluded.status, verdict = excluded.verdict, exit_code = excluded.exit_code,
+    signal = excluded.signal, cpu_time_us = excluded.cpu_time_us, wall_time_us = excluded.wall_time_us,
+    memory_peak_bytes = excluded.memory_peak_bytes, stdout_truncated = excluded.stdout_truncated,
+    stderr_truncated = excluded.stderr_truncated, compile = excluded.compile, completed_at = excluded.completed_at;
 
-  perform project_submissions(ids, first_id, last_id);
   -- the keys come after the submissions, and as late as may be: submitting waits for them
   if keys[1] = all (keys) and never_started is null then
     update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.held into waits;
@@ -159,10 +178,8 @@ create or replace function runledger.end_submissions(
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$
-declare
-  bounds record := uuid_bounds(ids);
 begin
-  perform end_found(array_agg(s order by x.n), end_submissions.at, stdouts, stderrs, types, facts, bounds.first_id, bounds.last_id)
+  perform end_found(array_agg(s order by x.n), end_submissions.at, stdouts, stderrs, types, facts)
   from unnest(ids) with ordinality x(id, n) join submissions s on s.id = x.id;
 end
 $$;

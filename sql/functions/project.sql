@@ -1,14 +1,17 @@
 -- Live projection: the rows of the given streams as the log tells them now. Called in the transaction that appended.
--- plpgsql keeps the plan, where an SQL function plans anew at each call; and the two bounds (a caller may know them) let a
--- batch, which is of one month as a rule, pass over the other partitions.
-create or replace function runledger.project_submissions(ids uuid[], first_id uuid default null, last_id uuid default null) returns void
+-- What happens to every submission (accepted, started, ended) makes the next row of the last one and of the event instead,
+-- in the statement that appends it: reading a log back costs several times as much. verify holds both to be the same.
+-- plpgsql keeps the plan, where an SQL function plans anew at each call; and the two bounds let a batch, which is of one
+-- month as a rule, pass over the other partitions.
+create or replace function runledger.project_submissions(ids uuid[]) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
+declare
+  bounds record := uuid_bounds(ids);
+  first_id uuid := bounds.first_id;
+  last_id uuid := bounds.last_id;
 begin
-  if first_id is null then
-    select b.first_id, b.last_id into first_id, last_id from uuid_bounds(ids) b;
-  end if;
   insert into submissions as s
   select l.* from submissions_from_log l where l.id = any (ids) and l.id >= first_id and l.id <= last_id
   on conflict (id) do update set

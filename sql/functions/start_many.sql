@@ -41,12 +41,18 @@ begin
       insert into leases (submission_id, pool_id, attempt, job_id, started_at)
       select s.id, pool, s.attempts + 1, j.job_id, now_at
       from unnest(taken) s left join unnest(ids, job_ids) j(id, job_id) on j.id = s.id
+    ), appended as (
+      insert into events (stream, version, type, at, generation, facts)
+      select s.id, s.version + 1, 'execution.started', now_at, (select max(generation) from generations),
+        jsonb_build_object('attempt', s.attempts + 1, 'pool', pool)
+      from unnest(taken) s
+      returning stream, version, at
     )
-    insert into events (stream, version, type, at, generation, facts)
-    select s.id, s.version + 1, 'execution.started', now_at, (select max(generation) from generations),
-      jsonb_build_object('attempt', s.attempts + 1, 'pool', pool)
-    from unnest(taken) s;
-    perform project_submissions(taken_ids, first_id, last_id);
+    insert into submissions as s (id, version, account_id, key_id, language, status, attempts, deaths, has_webhook, created_at, started_at)
+    select t.id, e.version, t.account_id, t.key_id, t.language, 'running', t.attempts + 1, t.deaths, t.has_webhook, t.created_at, e.at
+    from appended e join unnest(taken) t on t.id = e.stream
+    on conflict (id) do update set
+      version = excluded.version, status = excluded.status, attempts = excluded.attempts, started_at = excluded.started_at;
   end if;
   if cardinality(taken_ids) is distinct from cardinality(ids) then
     select coalesce(array_agg(l.submission_id), '{}') into resumed from leases l

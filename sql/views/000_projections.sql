@@ -1,5 +1,6 @@
--- The one definition of every projection: what a row is, told from the log alone. Live writes read it for the
--- streams they touched, rebuild reads it whole, verify compares it with what stands.
+-- The definition of every projection: what a row is, told from the log alone. Rebuild reads it whole, live writes read
+-- it for the streams they touched, verify compares it with what stands. Three steps of a submission's way are too
+-- frequent to be read back (see project_submissions): what they write must be what is told here.
 
 create or replace view runledger.log as
 select stream, version, type, at, generation, xid, seq,
