@@ -28,6 +28,24 @@ begin
 end
 $$;
 
+-- From now on the pool speaks by other connections. What it started by the last ones and never heard of waits again:
+-- all but what is known. False: the pool was declared dead.
+create or replace function runledger.relink(pool uuid, link integer, known uuid[]) returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
+as $$
+begin
+  -- for update: what is being fetched at this moment (start_many) is waited for, and found below
+  perform from pools p where p.id = pool and p.ended_at is null for update;
+  if not found then
+    return false;
+  end if;
+  update pools p set link = relink.link where p.id = pool;
+  perform release_many(pool, (select coalesce(array_agg(l.submission_id), '{}') from leases l
+    where l.pool_id = pool and l.submission_id <> all (known)), 'answer_lost');
+  return true;
+end
+$$;
+
 -- Ends a pool: it starts and completes nothing any more. What it ran is released by the caller. Its counts move to
 -- queue_state in the same transaction, so that nobody counts them twice or not at all.
 create or replace function runledger.end_pool(pool uuid, reason text) returns boolean

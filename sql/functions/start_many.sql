@@ -1,10 +1,14 @@
 -- Starts executions for one pool in one transaction: takes the lease, appends, projects, frees the places in the
 -- queue's bound, and answers with what there is to run. A submission that is not pending (ended, or run by another)
 -- has no row in the answer: its job is stale. priorities are those of the jobs: they tell the round. A pool that was
--- declared dead starts nothing (RL410). Asked again for the same job (the answer was lost with the connection) it
--- starts nothing anew and answers the same.
-create or replace function runledger.start_many(pool uuid, ids uuid[], job_ids bigint[], priorities smallint[])
-returns table (
+-- declared dead starts nothing (RL410).
+--
+-- Without a link: asked again for the same job (the answer was lost with the connection) it starts nothing anew and
+-- answers the same. With one it is part of the statement that fetches the jobs, and who did not get the answer knows of
+-- none: relink() then gives back what was started, and after it nothing is by that link.
+create or replace function runledger.start_many(
+  pool uuid, ids uuid[], job_ids bigint[], priorities smallint[], link integer default null
+) returns table (
   id uuid, attempt integer, deaths integer, account_id uuid, language text, code bytea, stdin bytea, args jsonb, expected_output bytea,
   compare text, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz
 )
@@ -18,16 +22,17 @@ declare
   taken submissions[];
   taken_ids uuid[] := '{}';
   first_starts uuid[];
-  resumed uuid[];
+  -- what this pool runs already
+  resumed submissions[];
   -- they let a batch, which is of one month as a rule, pass over the other partitions
   bounds record := uuid_bounds(ids);
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
   -- holds the pool alive for this transaction: who declares it dead waits, and after that this raises
-  perform from pools p where p.id = pool and p.ended_at is null for key share;
+  perform from pools p where p.id = pool and p.ended_at is null and (start_many.link is null or p.link = start_many.link) for key share;
   if not found then
-    raise exception 'pool % is not registered or was declared dead', pool using errcode = 'RL410';
+    raise exception 'pool % is not registered, was declared dead or has left this link', pool using errcode = 'RL410';
   end if;
   select array_agg(x.s), array_agg((x.s).id), array_agg((x.s).account_id) filter (where (x.s).attempts = 0)
   into taken, taken_ids, first_starts from (
@@ -54,26 +59,31 @@ begin
     on conflict (id) do update set
       version = excluded.version, status = excluded.status, attempts = excluded.attempts, started_at = excluded.started_at;
   end if;
-  if cardinality(taken_ids) is distinct from cardinality(ids) then
-    select coalesce(array_agg(l.submission_id), '{}') into resumed from leases l
+  if link is null and cardinality(taken_ids) is distinct from cardinality(ids) then
+    select array_agg(s) into resumed from leases l join submissions s on s.id = l.submission_id
     where l.job_id = any (job_ids) and l.pool_id = pool and not (l.submission_id = any (coalesce(taken_ids, '{}')));
   end if;
 
   return query
-  select s.id, s.attempts, s.deaths, s.account_id, s.language,
+  select s.id, s.attempts + (s.status = 'pending')::integer, s.deaths, s.account_id, s.language,
     p.parts[array_position(p.kinds, 'code')],
     p.parts[array_position(p.kinds, 'stdin')],
     convert_from(p.parts[array_position(p.kinds, 'args')], 'UTF8')::jsonb,
     p.parts[array_position(p.kinds, 'expected_output')],
-    e.facts ->> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at, s.started_at
-  from submissions s join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
+    e.facts ->> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at,
+    case when s.status = 'pending' then now_at else s.started_at end
+  from unnest(taken || resumed) s
+  join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
   cross join lateral (
     select array_agg(p.kind) as kinds, array_agg(p.bytes) as parts from payloads p
     where p.stream = s.id and p.stream >= first_id and p.stream <= last_id and p.kind in ('code', 'stdin', 'args', 'expected_output')
-  ) p
-  where s.id = any (taken_ids || resumed) and s.id >= first_id and s.id <= last_id;
+  ) p;
 
   if taken_ids is not null then
+    if link is not null then
+      -- queues fetch without waiting for the disk; that an execution has started must be known after a crash
+      perform set_config('synchronous_commit', 'on', true);
+    end if;
     update pool_progress p set
       started = p.started + coalesce(cardinality(first_starts), 0),
       round = greatest(p.round, (select q.round_base from queue_state q) + (select max(x) from unnest(priorities) x))

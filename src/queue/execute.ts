@@ -1,5 +1,5 @@
 /**
- * The task of a job: start, run, complete. Nothing in the database stays open while the program runs, and no slot stays
+ * The task of a job: start (as a rule the fetch did that already), run, complete. Nothing in the database stays open while the program runs, and no slot stays
  * empty while its last result is on its way to the database: the slot is left when the program has ended.
  *
  *   * start answers nothing for a stale job (its submission has ended, or runs elsewhere): the task returns, and the
@@ -15,7 +15,7 @@ import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { Log } from '../log.ts';
 import type { Executions, Started } from '../store/executions.ts';
-import type { Task } from './runner.ts';
+import type { PoolTask } from './links.ts';
 import type { Patience, Place, Slots } from './slots.ts';
 
 /** What runs a program: the executor, or an empty one where the queue alone is looked at. */
@@ -66,7 +66,7 @@ class NoSlot extends Error {}
 /** Many times what a slot is waited for as a rule; after it another worker may have it. */
 const PATIENCE_MS = 500;
 
-export function createExecuteTask(options: ExecuteOptions): Task {
+export function createExecuteTask(options: ExecuteOptions): PoolTask {
   const ends = endings(options.cut);
   const together = turnstile(REST_MS);
   return async (payload, job) => {
@@ -75,12 +75,14 @@ export function createExecuteTask(options: ExecuteOptions): Task {
       // Nobody else's end may count as its own death.
       if (payload.alone) await place.enter();
       const member = options.membership();
-      if (member === null || options.cut.aborted) {
+      if (job.started !== null && member?.pool_id !== job.pool_id) throw new LeaseLost(payload.id);
+      if (member === null || (job.started === null && options.cut.aborted)) {
         options.onUntaken(job.id);
         throw new Error('this worker takes no jobs now');
       }
       const command = { submission_id: payload.id, job_id: job.id, priority: job.priority };
-      const started = await untilBack(member, () => member.executions().start(command));
+      const started =
+        job.started ?? (await untilBack(member, () => member.executions().start(command)));
       if (started === null) return;
       const patience = { ms: PATIENCE_MS, signal: ends(member.lost) };
       await run(options, member, started, { place, patience, entered: payload.alone === true });

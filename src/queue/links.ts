@@ -7,13 +7,24 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
-import { createExecutions, type Executions } from '../store/executions.ts';
+import {
+  createExecutions,
+  type Executions,
+  fetchAndStart,
+  startedByJob,
+} from '../store/executions.ts';
 import { freeJobs } from '../store/pools.ts';
+import type { Hand, Taken } from './hand.ts';
 import { connectRunner, type Runner, startRunner, type Task } from './runner.ts';
+
+/** A task of a pool: it learns who fetched its job, and whether it was started with it. */
+export type PoolTask = (payload: Parameters<Task>[0], job: Taken) => Promise<void>;
 
 export type Links = {
   readonly executions: Executions;
   readonly runner: Runner;
+  /** What is fetched from now on does not count: it is as if its answer had been lost. */
+  fence(): void;
   /** Ends the connections at once; the runner's tasks that are under way go on. */
   leave(): void;
   /** After the runner has ended. */
@@ -25,12 +36,16 @@ export type LinkOptions = {
   readonly pool_id: string;
   /** Which of the pool's links, from 1. */
   readonly number: number;
-  readonly tasks: Readonly<Record<string, Task>>;
+  readonly tasks: Readonly<Record<string, PoolTask>>;
+  /** Its pool's, through all its links. */
+  readonly hand: Hand;
+  /** Whether fetching a job starts what it asks for. */
+  readonly starts: boolean;
   readonly concurrency: number;
   readonly heed_ms: number;
   readonly free: () => number;
   readonly backlog: () => number;
-  /** The runner gave up: the database failed it. */
+  /** The database failed the runner: it gave up, or does not know what it has fetched. */
   readonly onFailed: () => void;
   readonly log: Log;
 };
@@ -41,20 +56,55 @@ export function openLinks(options: LinkOptions): Links {
   // Starting and giving back are a batch each, and one is spare for what is asked beside them.
   const db = connect(address, { name, max: 3 });
   const ending = connect(address, { name, max: 1 });
-  const pool = connectRunner(address, name, log);
-  const locked_by = `${pool_id}/${options.number}`;
-  const { tasks, concurrency, heed_ms, free, onFailed: onShutdown } = options;
+  const { number, hand, onFailed } = options;
+  let fenced = false;
+  const pool = connectRunner(
+    address,
+    name,
+    log,
+    options.starts
+      ? {
+          statement: fetchAndStart,
+          values: [pool_id, number],
+          onFetched(rows) {
+            if (fenced) throw new Left();
+            hand.take(startedByJob(rows));
+          },
+          onLost() {
+            if (!fenced) onFailed();
+          },
+        }
+      : undefined,
+  );
+  const executions = createExecutions(db, ending, pool_id, options.backlog);
+  const locked_by = `${pool_id}/${number}`;
+  const { concurrency, heed_ms, free } = options;
+  const tasks = inHand(options);
+  const onReturned = (job_ids: readonly string[]) => void giveBack(job_ids, hand, executions, log);
   const runner =
     Object.keys(tasks).length === 0
       ? NO_RUNNER
-      : startRunner({ pool, locked_by, tasks, concurrency, heed_ms, free, onShutdown, log });
+      : startRunner({
+          pool,
+          locked_by,
+          tasks,
+          concurrency,
+          heed_ms,
+          free,
+          onShutdown: onFailed,
+          onReturned,
+          log,
+        });
   const endQuietly = (ending: Promise<unknown>) => ending.catch(() => {});
   // A connection whose peer is gone without a word may not end for minutes.
   const endPool = () =>
     Promise.race([endQuietly(pool.end()), wait(END_MS, undefined, { ref: false })]);
   return {
-    executions: createExecutions(db, ending, pool_id, options.backlog),
+    executions,
     runner,
+    fence() {
+      fenced = true;
+    },
     leave() {
       void endQuietly(db.end({ timeout: 0 }));
       void endQuietly(ending.end({ timeout: 0 }));
@@ -72,6 +122,41 @@ export function openLinks(options: LinkOptions): Links {
       ]);
     },
   };
+}
+
+/** To its runner it is as if the connection had ended. */
+class Left extends Error {
+  readonly code = 'CONNECTION_DESTROYED';
+}
+
+function inHand({ tasks, hand, pool_id }: LinkOptions): Record<string, Task> {
+  const held =
+    (task: PoolTask): Task =>
+    async (payload, { id, priority }) => {
+      const started = hand.begin({ id, priority }, payload.id);
+      try {
+        await task(payload, { id, priority, pool_id, started });
+      } finally {
+        hand.drop(id);
+      }
+    };
+  return Object.fromEntries(Object.entries(tasks).map(([name, task]) => [name, held(task)]));
+}
+
+/** Jobs that are put back because their tasks cannot begin any more: what of them was started waits again, too. */
+async function giveBack(
+  job_ids: readonly string[],
+  hand: Hand,
+  executions: Executions,
+  log: Log,
+): Promise<void> {
+  const started = job_ids.map(hand.unbegun).filter((id) => id !== null);
+  if (started.length > 0)
+    await executions.release(started, 'shutdown').catch((error: unknown) => {
+      if (!isAway(error)) log.warn({ err: error }, 'executions that cannot begin stay started');
+    });
+  // In hand until then: who fetches such a job again must not think that it was just started for him.
+  for (const id of job_ids) hand.drop(id);
 }
 
 const AGAIN_MS = 500;

@@ -11,16 +11,25 @@
  *   * A pool that was declared dead never comes back: its leases are others'. What still runs is cut, and the process
  *     registers another.
  *   * While we are not sure to be alive no job is taken.
+ *   * Jobs are started by the statement that fetches them. An answer that is lost with its connection leaves executions
+ *     that nobody runs: so after each loss the connections are made anew, and what is not in hand is given back.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
-import { heartbeat, leavePool, registerPool, type Swept, sweep } from '../store/pools.ts';
+import {
+  heartbeat,
+  leavePool,
+  registerPool,
+  relinkPool,
+  type Swept,
+  sweep,
+} from '../store/pools.ts';
 import type { Membership } from './execute.ts';
-import { type Links, openLinks } from './links.ts';
-import type { Task } from './runner.ts';
+import { createHand, type Hand } from './hand.ts';
+import { type Links, openLinks, type PoolTask } from './links.ts';
 
 export const LEASE_MS = 4000;
 const BEAT_MS = 1000;
@@ -40,7 +49,7 @@ export type PoolOptions = {
   readonly tasks_at_once?: number;
   readonly languages: readonly string[];
   readonly isolation: object;
-  readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, Task>>;
+  readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, PoolTask>>;
   /** How many jobs may be fetched now. */
   readonly free: () => number;
   /** So many executions are there to run next; then ends are told several at a time. */
@@ -66,6 +75,7 @@ export type QueuePool = {
 type Member = {
   readonly pool_id: string;
   readonly lost: AbortController;
+  readonly hand: Hand;
   links: Links;
   number: number;
 };
@@ -101,7 +111,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     });
   }
 
-  function link(pool_id: string, number: number): Links {
+  function link(pool_id: string, number: number, hand: Hand): Links {
     const onFailed = () => {
       if (draining || member?.number !== number || member.pool_id !== pool_id) return;
       renew = true;
@@ -115,6 +125,8 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
       pool_id,
       number,
       tasks,
+      hand,
+      starts: options.kind === 'worker',
       concurrency,
       heed_ms,
       free,
@@ -141,7 +153,9 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
       }),
     );
     alive(sent);
-    member = { pool_id, lost: new AbortController(), number: 1, links: link(pool_id, 1) };
+    const hand = createHand();
+    const links = link(pool_id, 1, hand);
+    member = { pool_id, lost: new AbortController(), hand, links, number: 1 };
     renew = false;
     log.info({ pool: pool_id, slots }, 'joined the queue');
   }
@@ -156,7 +170,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     if (!(await answered(heartbeat(connection, current.pool_id)))) return lose(current);
     const wasSure = sure();
     alive(sent);
-    if (renew) relink(current);
+    if (renew) await relink(current);
     else if (!wasSure) current.links.runner.wake();
   }
 
@@ -169,13 +183,19 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     nudge();
   }
 
-  function relink(current: Member): void {
+  async function relink(current: Member): Promise<void> {
+    const { pool_id, hand } = current;
+    const number = current.number + 1;
+    // Before the question: what arrives after it was asked is not known to it, and given back.
+    current.links.fence();
+    if (!(await answered(relinkPool(connection, pool_id, number, hand.known()))))
+      return lose(current);
     renew = false;
     // Another number first: what ends with these links is no news of the next ones.
-    current.number += 1;
+    current.number = number;
     current.links.leave();
-    current.links = link(current.pool_id, current.number);
-    log.info({ pool: current.pool_id }, 'the database is back');
+    current.links = link(pool_id, number, hand);
+    log.info({ pool: pool_id }, 'the database is back');
   }
 
   async function look(): Promise<void> {

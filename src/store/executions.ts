@@ -77,6 +77,55 @@ export function createExecutions(
   };
 }
 
+/**
+ * Fetching jobs and starting what they ask for, in one statement: `fetch` is the one that fetches them, and ends by
+ * returning them. Jobs that run alone, and all but the first of one submission, are fetched and not started. The pool and
+ * its link are the two parameters after the others.
+ */
+export function fetchAndStart(fetch: string, parameters: number): string {
+  const [, before, update] =
+    /^(with .*)(\n {2}update .* as jobs\n.*returning )\*$/s.exec(fetch) ?? [];
+  if (before === undefined)
+    throw new Error('the statement that fetches jobs is not as executions.ts knows it');
+  return `${before},
+    fetched as (${update}jobs.*),
+    numbered as (
+      select f.*, (f.payload ->> 'id')::uuid as submission_id,
+        not f.payload::jsonb ? 'alone' and row_number() over (partition by f.payload ->> 'id' order by f.id) = 1 as starts
+      from fetched f
+    ),
+    given as (
+      select array_agg(n.submission_id) as ids, array_agg(n.id) as job_ids, array_agg(n.priority) as priorities from numbered n where n.starts
+    ),
+    started as (
+      select s.* from given g
+      cross join lateral runledger.start_many($${parameters + 1}::uuid, g.ids, g.job_ids, g.priorities, $${parameters + 2}::integer) s
+      where g.ids is not null
+    )
+    select n.*, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args, s.expected_output, s.compare, s.limits,
+      s.traceparent, s.created_at as accepted_at, s.started_at
+    from numbered n left join started s on n.starts and s.id = n.submission_id`;
+}
+
+type FetchedRow = Omit<StartedRow, 'id' | 'created_at' | 'attempt'> & {
+  id: string;
+  submission_id: string;
+  accepted_at: Date;
+  /** Null: it was not started. */
+  attempt: number | null;
+};
+
+/** What of the jobs that fetchAndStart answered was started, by job. */
+export function startedByJob(rows: readonly unknown[]): Map<string, Started> {
+  const started = new Map<string, Started>();
+  for (const row of rows as FetchedRow[]) {
+    const { id, submission_id, attempt, accepted_at } = row;
+    if (attempt !== null)
+      started.set(id, startedOf({ ...row, id: submission_id, attempt, created_at: accepted_at }));
+  }
+  return started;
+}
+
 type StartedRow = {
   id: string;
   attempt: number;

@@ -24,6 +24,21 @@ export async function heartbeat(db: Db, pool_id: string): Promise<boolean> {
   return row!.alive;
 }
 
+/**
+ * The pool speaks by other connections now: what it started by the last ones waits again, but for what it knows of.
+ * False: it was declared dead.
+ */
+export async function relinkPool(
+  db: Db,
+  pool_id: string,
+  link: number,
+  known: readonly string[],
+): Promise<boolean> {
+  const [row] = await db<{ alive: boolean }[]>`
+    select runledger.relink(${pool_id}, ${link}, ${`{${known.join(',')}}`}::text::uuid[]) as alive`;
+  return row!.alive;
+}
+
 export type Swept = {
   /** The pool that was found dead and retired; null when there was none. */
   pool: string | null;

@@ -149,7 +149,7 @@ export async function startFleet(
       }
     },
     async submit(code, facts = {}) {
-      const id = uuidv7(Date.now(), randomBytes(10));
+      const { id = uuidv7(Date.now(), randomBytes(10)) } = facts;
       const order = submission(id, { code: Buffer.from(code), ...facts });
       const taken = await submissions.submit({ secret_digest: digest, submission: order });
       if (taken.kind !== 'accepted') throw new Error(taken.kind);

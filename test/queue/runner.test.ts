@@ -1,11 +1,14 @@
-/** A runner whose database fails it ends, whatever was under way: else the jobs that it has locked stay so. */
+/**
+ * A runner takes no more than may begin. One whose database fails it ends, whatever was under way: else the jobs that it
+ * has locked stay so.
+ */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
 import { connectRunner, startRunner } from '../../src/queue/runner.ts';
-import { ownServer } from '../support/database.ts';
+import { freshDatabase, ownServer } from '../support/database.ts';
 
 const PATIENCE_MS = 30_000;
 
@@ -54,3 +57,42 @@ t.test('jobs that are finished one after the other while the database is away', 
   t.equal(outcome, 'ended');
   await server.start();
 });
+
+t.test(
+  'no more jobs are fetched than may begin, also before the tasks of the last have',
+  async (t) => {
+    const { url } = await freshDatabase(t);
+    const db = connect(url, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+    const pool = connectRunner(url, 'test', log);
+    await db`select graphile_worker.add_job('short', json_build_object('id', n)) from generate_series(1, 40) n`;
+    const most = 2;
+    let running = 0;
+    let seen = 0;
+    let done = 0;
+    const runner = startRunner({
+      pool,
+      locked_by: 'test/1',
+      concurrency: 10,
+      heed_ms: 0,
+      free: () => most - running,
+      onShutdown: () => {},
+      log,
+      tasks: {
+        async short() {
+          running += 1;
+          seen = Math.max(seen, running);
+          await wait(5);
+          running -= 1;
+          done += 1;
+          runner.wake();
+        },
+      },
+    });
+    while (done < 40) await wait(10);
+    t.equal(seen, most);
+    await runner.stop();
+    await pool.end();
+  },
+);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { relinkPool } from '../../src/store/pools.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 type Scene = Awaited<ReturnType<typeof scene>>;
@@ -152,6 +153,45 @@ t.test('declaring a pool dead waits for what it starts at this moment', async (t
   const [counted] = await s.w
     .db`select accepted - p.started as waiting from runledger.queue_state, runledger.queue_progress() p`;
   t.equal(Number(counted!['waiting']), 0, 'its count of starts is kept');
+});
+
+t.test('a link that a pool has left starts nothing', async (t) => {
+  const s = await scene(t);
+  const startBy = (link: number) => s.w.worker`
+    select * from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', ${link})`;
+  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), true);
+  await t.rejects(startBy(1), { code: 'RL410' });
+  t.match(await rowOf(s), { status: 'pending', attempts: 0 });
+  t.equal((await startBy(2)).length, 1);
+  t.equal((await startBy(2)).length, 0, 'and the same job is not handed out again');
+});
+
+t.test('what a link started and is not known of waits again; what is known goes on', async (t) => {
+  const s = await scene(t);
+  const known = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
+  for (const id of [s.id, known]) await start(s.mine.executions, id);
+  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, [known]), true);
+  t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
+  t.match(await rowOf({ ...s, id: known }), { status: 'running' });
+  t.equal((await eventsOf(s)).at(-1), 'execution.lost');
+  const report = { submission_id: known, attempt: 1, outcome: outcome() };
+  t.equal(await s.mine.executions.complete(report), 'ended');
+});
+
+t.test('leaving a link waits for what is started by it at this moment', async (t) => {
+  const s = await scene(t);
+  await s.w.db.begin(async (tx) => {
+    await tx`select from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', 1)`;
+    await t.rejects(relinkPool(s.w.worker, s.mine.id, 2, []), { code: '55P03' });
+  });
+  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), true);
+  t.match(await rowOf(s), { status: 'pending', attempts: 1 });
+});
+
+t.test('a pool that was declared dead has no more links', async (t) => {
+  const s = await scene(t);
+  await s.w.db`select runledger.end_pool(${s.mine.id}, 'test')`;
+  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), false);
 });
 
 t.test('a webhook is asked for with the result, in one transaction', async (t) => {

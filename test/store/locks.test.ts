@@ -4,6 +4,7 @@
  */
 import t from 'tap';
 import { byteaArray, type Db } from '../../src/db.ts';
+import { relinkPool } from '../../src/store/pools.ts';
 import {
   type Key,
   outcome,
@@ -78,6 +79,16 @@ t.test('all that takes locks, at once', async (t) => {
         where pool_id = ${pools[n]!.id} order by random() limit 3`;
       await db`select runledger.release_many(${pools[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
         'worker_died', '{}', true)`;
+    },
+    relink: async (db, n) => {
+      const rows = await db`select submission_id as id from runledger.leases
+        where pool_id = ${pools[n]!.id} and random() < 0.9`;
+      await relinkPool(
+        db,
+        pools[n]!.id,
+        1,
+        rows.map((row) => row['id']),
+      );
     },
     expire: (db) =>
       db`select runledger.expire_pending(make_interval(secs => ${random.below(3)}), 5)`,

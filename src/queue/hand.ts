@@ -1,0 +1,48 @@
+/**
+ * What a pool has in hand: jobs that it has fetched and not finished, and what of them was started by the fetch. When its
+ * connections are made anew, all that it had started and is not here is given back (an answer was lost), so nothing may
+ * be forgotten here while it runs, and nothing may run that is not here.
+ */
+import type { Started } from '../store/executions.ts';
+import type { Job } from './runner.ts';
+
+/** A job as a task gets it. */
+export type Taken = Job & {
+  /** The pool that fetched it. */
+  readonly pool_id: string;
+  /** What runs already; null for what is still to be started. */
+  readonly started: Started | null;
+};
+
+export type Hand = {
+  /** Jobs came, some of them started. Throws where one of these is in hand already: it must not run twice. */
+  take(started: ReadonlyMap<string, Started>): void;
+  /** The task of a job begins. */
+  begin(job: Job, submission_id: string): Started | null;
+  /** It is finished, or will never begin. */
+  drop(job_id: string): void;
+  /** The submissions. */
+  known(): string[];
+  /** The submission of a job that was started and whose task has not begun. */
+  unbegun(job_id: string): string | null;
+};
+
+export function createHand(): Hand {
+  const held = new Map<string, { submission_id: string; started: Started | null }>();
+  return {
+    take(started) {
+      for (const job_id of started.keys())
+        if (held.has(job_id)) throw new Error(`job ${job_id} is in hand already`);
+      for (const [job_id, one] of started)
+        held.set(job_id, { submission_id: one.order.submission_id, started: one });
+    },
+    begin({ id }, submission_id) {
+      const started = held.get(id)?.started ?? null;
+      held.set(id, { submission_id, started: null });
+      return started;
+    },
+    drop: (job_id) => void held.delete(job_id),
+    known: () => [...held.values()].map(({ submission_id }) => submission_id),
+    unbegun: (job_id) => held.get(job_id)?.started?.order.submission_id ?? null,
+  };
+}
