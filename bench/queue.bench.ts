@@ -18,6 +18,7 @@ import { createWaiters } from '../src/store/waiters.ts';
 import { submission } from '../test/queue/given.ts';
 import { ownServer } from '../test/support/database.ts';
 import { startPlain } from './support/plain.ts';
+import { KEEPS_LOG, recycleLog } from './support/recycled_log.ts';
 import { against, type Measure, publish } from './support/report.ts';
 import { median, quantile } from './support/stats.ts';
 
@@ -34,6 +35,7 @@ const server = await ownServer(t, {
   max_wal_size: '4GB',
   // Commit times are read from it: what a caller or a worker sees is later.
   track_commit_timestamp: 'on',
+  ...KEEPS_LOG,
 });
 try {
   const empty = await emptyTasks();
@@ -41,6 +43,7 @@ try {
   const plain = await startPlain(server.url);
   await rounds(64, 1000, ours.once);
   await rounds(64, 1000, plain.once);
+  await recycleLog(server.superuser_url);
   const measures: Measure[] = [
     { name: 'graphile-worker, an empty task, alone', unit: 'jobs/s', value: empty },
   ];

@@ -89,6 +89,32 @@ t.test('the limits hold', async (t) => {
   });
 });
 
+t.test('the work directory is as large as asked for, whatever the run before had', async (t) => {
+  const source = `
+import os, re
+for path in ("/box", "/tmp", "/dev/shm"):
+  v = os.statvfs(path)
+  print(path, v.f_frsize * v.f_blocks, v.f_files, v.f_ffree, v.f_flag)
+for line in open("/proc/self/mountinfo"):
+  print(re.sub(r"^\\d+ \\d+ \\S+", "", line), end="")
+for n in range(100):
+  open(f"{n}", "wb").write(b"x" * 1000000)`;
+  for (const limits of [
+    {},
+    { disk_bytes: 4 * MiB },
+    {},
+    { inodes: 40 },
+    { disk_bytes: 2 * MiB, inodes: 50 },
+  ]) {
+    t.ok(await warm(sandbox));
+    const warmly = await sandbox.run(forked(`${source}  # ${IS_WARM}`, { limits }));
+    const plain = await sandbox.run(python(`${source}  # ${IS_WARM}`, { limits }));
+    t.equal(text(warmly.stdout), text(plain.stdout));
+    t.equal(text(warmly.stderr), text(plain.stderr));
+    t.equal(warmly.exit_code, 1);
+  }
+});
+
 t.test('an account never gets the interpreter of another', async (t) => {
   const seed = 'import sys; print(hash("x"), "decimal" in sys.modules)';
   const seeds = new Map<string, string>();

@@ -5,6 +5,8 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -99,7 +101,7 @@ for (const [name, find] of Object.entries(victims)) {
 
 for (const program of PROGRAMS.slice(0, 5)) {
   t.test(`kill -9 of the worker of ${program}`, async (t) => {
-    const { worker, launcher } = await startWorker(program, 0);
+    const { worker, launcher } = await startWorker(t, program, 0);
     t.ok(await started(program));
     worker.kill('SIGKILL');
     t.ok(await gone(program), 'the program is gone within a second');
@@ -108,17 +110,25 @@ for (const program of PROGRAMS.slice(0, 5)) {
 }
 
 t.test('SIGSTOP of the worker: what it ran ends at its deadline', async (t) => {
-  const { worker } = await startWorker('loop_ignore', 4_000);
+  const { worker } = await startWorker(t, 'loop_ignore', 4_000);
   t.ok(await started('loop_ignore'));
   worker.kill('SIGSTOP');
   t.ok(await within(5_000, () => running('loop_ignore').length === 0), 'within five seconds');
   worker.kill('SIGKILL');
 });
 
-async function startWorker(program: string, deadline_ms: number) {
+async function startWorker(
+  t: { teardown(work: () => unknown): void },
+  program: string,
+  deadline_ms: number,
+) {
   const file = join(import.meta.dirname, 'faults_worker.ts');
+  // It is killed: its files are ours to remove.
+  const folder = await mkdtemp(join(tmpdir(), 'faults-worker-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
   const worker = spawn(process.execPath, [file, program, `${deadline_ms}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, TMPDIR: folder },
   });
   const [line] = await once(createInterface({ input: worker.stdout }), 'line');
   return { worker, launcher: Number(line) };
