@@ -116,10 +116,10 @@ sandbox-test-v2: $(PACKAGES) machine
 	  test/sandbox/guest/run --as $$as --timeout 3600 --times -- $(CURDIR)/node_modules/.bin/node test/sandbox/main.ts || exit 1; \
 	done
 
-# Each run keeps its figures in a folder of its own; build/bench/latest is the last one.
+# Each run keeps its figures in a folder of its own; build/bench/latest is the last one. Node is started as the Procfile does.
 bench: $(PACKAGES) machine
 	@dir=build/bench/$$(date +%Y-%m-%d.%H%M%S); mkdir -p $$dir && ln -sfn $${dir##*/} build/bench/latest; \
-	for file in bench/*.bench.ts; do echo "# $$file"; BENCH_DIR=$$dir node $$file || exit 1; done; \
+	for file in bench/*.bench.ts; do echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || exit 1; done; \
 	echo "kept in $$dir"
 
 # What changed from one run to another: make bench-compare A=build/bench/one B=build/bench/other

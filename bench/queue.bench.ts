@@ -203,7 +203,7 @@ async function makeKeys(owner: Db): Promise<Uint8Array[]> {
 
 async function startWorkerProcess(): Promise<ChildProcess> {
   const program = fileURLToPath(new URL('support/empty_worker.ts', import.meta.url));
-  const worker = spawn(process.execPath, [program], {
+  const worker = spawn(process.execPath, [...process.execArgv, program], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: { PATH: process.env['PATH'], DATABASE_URL: server.urls.worker, RUNLEDGER_SLOTS: SLOTS },
   });
