@@ -1,10 +1,17 @@
+-- The job of a submission. alone: it took a worker down before, and runs without neighbours.
+create or replace function runledger.execution_job(id uuid, language text, priority smallint, alone boolean default false)
+returns graphile_worker.job_spec
+language sql stable
+as $$
+  select ('execute_' || language, case when alone then json_build_object('id', id, 'alone', true) else json_build_object('id', id) end,
+    null, null, 32767, null, priority, null)::graphile_worker.job_spec
+$$;
+
 -- Adds jobs to graphile-worker, all in one call and so with one NOTIFY. Its function plans anew at each call: pinned
 -- plans without sequential scans make it three times faster, and keep a plan that was made on an empty table from
 -- scanning the backlog. Where sequential scans are off, jit must be too: the planner then sees costs of 10^10 and would
 -- compile each statement for 100 ms. Bitmap scans are off, here and wherever these are, because they mark no dead entry
 -- of an index as they meet it, and in tables whose rows come and go most entries are dead.
---
--- alone: the submission took a worker down before, and runs without neighbours.
 create or replace function runledger.enqueue_executions(
   ids uuid[], languages text[], priorities smallint[], alone boolean[] default null
 ) returns void
@@ -14,11 +21,7 @@ as $$
 begin
   if cardinality(ids) > 0 then
     perform graphile_worker.add_jobs(
-      (select array_agg((
-          'execute_' || languages[n], case when alone[n] then json_build_object('id', ids[n], 'alone', true) else json_build_object('id', ids[n]) end,
-          null, null, 32767, null, priorities[n], null
-        )::graphile_worker.job_spec order by n)
-       from generate_subscripts(ids, 1) n));
+      (select array_agg(execution_job(ids[n], languages[n], priorities[n], alone[n]) order by n) from generate_subscripts(ids, 1) n));
   end if;
 end
 $$;

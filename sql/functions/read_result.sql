@@ -84,7 +84,7 @@ $$;
 
 -- Those of the given submissions that have ended: for waiters, whose caller was known when they began.
 create or replace function runledger.results_of(ids uuid[])
-returns table (record jsonb, stdout bytea, stderr bytea)
+returns table (record json, stdout bytea, stderr bytea)
 language plpgsql stable security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -94,7 +94,7 @@ declare
   to_id uuid := bounds.last_id;
 begin
   return query
-  select to_jsonb(s),
+  select row_to_json(s),
     (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout' and p.stream >= from_id and p.stream <= to_id),
     (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id)
   from submissions s

@@ -10,7 +10,7 @@ create or replace function runledger.start_many(
   pool uuid, ids uuid[], job_ids bigint[], priorities smallint[], link integer default null
 ) returns table (
   id uuid, attempt integer, deaths integer, account_id uuid, language text, code bytea, stdin bytea, args jsonb, expected_output bytea,
-  compare text, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz
+  compare text, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz, job_id bigint
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -44,8 +44,7 @@ begin
   if taken_ids is not null then
     with leased as (
       insert into leases (submission_id, pool_id, attempt, job_id, started_at)
-      select s.id, pool, s.attempts + 1, j.job_id, now_at
-      from unnest(taken) s left join unnest(ids, job_ids) j(id, job_id) on j.id = s.id
+      select s.id, pool, s.attempts + 1, job_ids[array_position(ids, s.id)], now_at from unnest(taken) s
     ), appended as (
       insert into events (stream, version, type, at, generation, facts)
       select s.id, s.version + 1, 'execution.started', now_at, (select max(generation) from generations),
@@ -71,7 +70,7 @@ begin
     convert_from(p.parts[array_position(p.kinds, 'args')], 'UTF8')::jsonb,
     p.parts[array_position(p.kinds, 'expected_output')],
     e.facts ->> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at,
-    case when s.status = 'pending' then now_at else s.started_at end
+    case when s.status = 'pending' then now_at else s.started_at end, job_ids[array_position(ids, s.id)]
   from unnest(taken || resumed) s
   join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
   cross join lateral (

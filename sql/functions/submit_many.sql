@@ -41,7 +41,7 @@ declare
   places integer;
   -- what was accepted, in parallel; what of it has a job; what of it is held
   a_n integer[] := '{}'; a_id uuid[] := '{}'; a_account uuid[] := '{}'; a_key uuid[] := '{}'; a_at timestamptz[] := '{}';
-  job_id uuid[] := '{}'; job_language text[] := '{}'; job_priority smallint[] := '{}';
+  jobs graphile_worker.job_spec[] := '{}';
   held_id uuid[] := '{}'; held_key uuid[] := '{}';
 begin
   if not durable then
@@ -133,8 +133,7 @@ begin
     else
       usage.dispatched := usage.dispatched + 1;
       usage.round := greatest(progress.round, usage.round + 1);
-      job_id := job_id || given_id; job_language := job_language || given_language;
-      job_priority := job_priority || round_priority(usage.round, progress.round_base);
+      jobs := jobs || execution_job(given_id, given_language, round_priority(usage.round, progress.round_base));
     end if;
     a_n := a_n || n; a_id := a_id || given_id; a_account := a_account || account_id; a_key := a_key || key_id;
     a_at := a_at || now_at;
@@ -153,8 +152,8 @@ begin
     if cardinality(held_id) > 0 then
       insert into held (key_id, submission_id) select k, i from unnest(held_key, held_id) x(k, i);
     end if;
-    if cardinality(job_id) > 0 then
-      perform enqueue_executions(job_id, job_language, job_priority);
+    if cardinality(jobs) > 0 then
+      perform graphile_worker.add_jobs(jobs);
     end if;
     update queue_state set accepted = accepted + cardinality(a_id);
     perform take_places(a_account);

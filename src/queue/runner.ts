@@ -292,12 +292,11 @@ const FETCH = /^get_job\d*\//;
 
 function fetchWith(client: pg.PoolClient, fetching: Fetching): void {
   const query = client.query.bind(client) as (...given: unknown[]) => Promise<pg.QueryResult>;
-  const fetch = async ({ name, text, values = [] }: pg.QueryConfig & { name: string }) => {
-    const statement = {
-      name: `start_${name}`,
-      text: fetching.statement(text, values.length),
-      values: [...values, ...fetching.values],
-    };
+  const statements = new Map<string, string>();
+  const fetch = async ({ name, text: given, values = [] }: pg.QueryConfig & { name: string }) => {
+    const text = statements.get(name) ?? fetching.statement(given, values.length);
+    statements.set(name, text);
+    const statement = { name: `start_${name}`, text, values: [...values, ...fetching.values] };
     const late = setTimeout(() => fetching.onLost(), LATE_MS);
     try {
       const fetched = await query(statement);

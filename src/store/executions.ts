@@ -89,22 +89,18 @@ export function fetchAndStart(fetch: string, parameters: number): string {
     throw new Error('the statement that fetches jobs is not as executions.ts knows it');
   return `${before},
     fetched as (${update}jobs.*),
-    numbered as (
-      select f.*, (f.payload ->> 'id')::uuid as submission_id,
-        not f.payload::jsonb ? 'alone' and row_number() over (partition by f.payload ->> 'id' order by f.id) = 1 as starts
-      from fetched f
-    ),
     given as (
-      select array_agg(n.submission_id) as ids, array_agg(n.id) as job_ids, array_agg(n.priority) as priorities from numbered n where n.starts
+      select array_agg((f.payload ->> 'id')::uuid) as ids, array_agg(f.id) as job_ids, array_agg(f.priority) as priorities
+      from fetched f where f.payload ->> 'alone' is null
     ),
     started as (
       select s.* from given g
       cross join lateral runledger.start_many($${parameters + 1}::uuid, g.ids, g.job_ids, g.priorities, $${parameters + 2}::integer) s
       where g.ids is not null
     )
-    select n.*, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args, s.expected_output, s.compare, s.limits,
-      s.traceparent, s.created_at as accepted_at, s.started_at
-    from numbered n left join started s on n.starts and s.id = n.submission_id`;
+    select f.*, (f.payload ->> 'id')::uuid as submission_id, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
+      s.expected_output, s.compare, s.limits, s.traceparent, s.created_at as accepted_at, s.started_at
+    from fetched f left join started s on s.job_id = f.id`;
 }
 
 type FetchedRow = Omit<StartedRow, 'id' | 'created_at' | 'attempt'> & {
