@@ -24,7 +24,7 @@ import { median, quantile } from './support/stats.ts';
 
 const CLIENTS = [1, 8, 32, 128];
 const CALLERS = 32;
-const ROUND_MS = Number(process.env['BENCH_ROUND_MS'] ?? 2500);
+const ROUND_MS = Number(process.env['BENCH_ROUND_MS'] ?? 2000);
 const ROUNDS = 3;
 const TRIES = 2_000;
 /** Node compiles what is hot after some hundreds of calls: the first quarter is not counted. */
