@@ -26,6 +26,17 @@ begin
 end
 $$;
 
+-- Of these jobs those that can be locked now. One that is just being fetched is passed over: its statement waits for
+-- locks that whoever asks here may hold (start_many), and it will be found stale there.
+create or replace function runledger.lock_jobs(ids bigint[]) returns bigint[]
+language plpgsql set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  return array(select j.id from graphile_worker._private_jobs j where j.id = any (ids) for update skip locked);
+end
+$$;
+
 -- By its key a delivery has one job at most that nobody runs yet: a new one takes the place of that. It is another row,
 -- and not the old one changed: who held that one, and was declared dead meanwhile, still deletes it when he is done.
 create or replace function runledger.enqueue_deliveries(ids uuid[], run_at timestamptz default null) returns void

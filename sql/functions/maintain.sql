@@ -39,7 +39,7 @@ begin
       'failed_for', 'age', 'max_age_s', extract(epoch from max_age), 'language', s.language)) order by o))
   from unnest(old) with ordinality x(id, o) join submissions s using (id);
   select array_agg(j.id) into jobs from graphile_worker._private_jobs j where (j.payload ->> 'id')::uuid = any (old) and j.locked_at is null;
-  perform graphile_worker.complete_jobs(jobs);
+  perform graphile_worker.complete_jobs(lock_jobs(jobs));
   perform pg_notify('runledger_done', array_to_string(old[:200], ','));
   return cardinality(old);
 end
@@ -81,11 +81,11 @@ begin
       select priority, array_agg(id) as ids from graphile_worker.jobs
       where task_identifier like 'execute\_%' and locked_at is null group by priority
     loop
-      perform graphile_worker.reschedule_jobs(j.ids, priority => greatest(j.priority - moved, -32768)::integer);
+      perform graphile_worker.reschedule_jobs(lock_jobs(j.ids), priority => greatest(j.priority - moved, -32768)::integer);
     end loop;
   elsif progress.round_base > 0 then
     current := progress.round - progress.round_base;
-    perform graphile_worker.reschedule_jobs(array_agg(id), priority => current)
+    perform graphile_worker.reschedule_jobs(lock_jobs(array_agg(id)), priority => current)
     from graphile_worker.jobs where task_identifier like 'execute\_%' and priority > current + ahead and locked_at is null
     having count(*) > 0;
   end if;

@@ -29,8 +29,9 @@ end
 $$;
 
 -- From now on the pool speaks by other connections. What it started by the last ones and never heard of waits again:
--- all but what is known. False: the pool was declared dead.
-create or replace function runledger.relink(pool uuid, link integer, known uuid[]) returns boolean
+-- all but what its known jobs run. False: the pool was declared dead. Each question has a link of its own, and one that
+-- arrives after a later one does nothing.
+create or replace function runledger.relink(pool uuid, link integer, known bigint[]) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 begin
@@ -39,9 +40,11 @@ begin
   if not found then
     return false;
   end if;
-  update pools p set link = relink.link where p.id = pool;
-  perform release_many(pool, (select coalesce(array_agg(l.submission_id), '{}') from leases l
-    where l.pool_id = pool and l.submission_id <> all (known)), 'answer_lost');
+  update pools p set link = relink.link where p.id = pool and p.link < relink.link;
+  if found then
+    perform release_many(pool, (select coalesce(array_agg(l.submission_id), '{}') from leases l
+      where l.pool_id = pool and l.job_id <> all (known)), 'answer_lost');
+  end if;
   return true;
 end
 $$;

@@ -1,12 +1,13 @@
 -- Takes executions back from a pool: each lease's execution is appended as lost with the reason, and the submission
 -- waits again, with a job of its own, next in line. The sweep does this for a pool that died; a worker does it for
--- itself when it stops or when its launcher failed. Leases that the pool no longer holds are passed over.
+-- itself when it stops or when its launcher failed. Leases that the pool no longer holds are passed over, and so are
+-- those of other attempts where attempts are named (whoever asks again must not take back what was started meanwhile).
 --
 -- counts: the loss is the submission's possible fault. Three of them end it in error, and from the first on it runs
 -- without neighbours. A silent worker may have been cut off or may have been made to hang: that counts for nothing
 -- until it is the twentieth. Stops and the database's absence have no such end.
 create or replace function runledger.release_many(
-  pool uuid, ids uuid[], reason text, evidence jsonb default '{}', counts boolean default false
+  pool uuid, ids uuid[], reason text, evidence jsonb default '{}', counts boolean default false, attempts integer[] default null
 ) returns uuid[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -21,6 +22,7 @@ begin
   -- A lease changes only under its submission's lock. One that is gone since it was read is of an attempt that is gone.
   select array_agg(x.id) into released from (
     select s.id from submissions s join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = s.attempts
+      and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])
     where s.id = any (ids) and s.status = 'running' order by s.id for update of s
   ) x;
   if released is null then

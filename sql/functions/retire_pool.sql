@@ -20,8 +20,8 @@ begin
   perform release_many(pool, held_ids, reason, evidence, counts);
   select array_agg(distinct locked_by) into lockers from graphile_worker.jobs where locked_by like pool || '/%';
   perform graphile_worker.force_unlock_workers(lockers) where lockers is not null;
-  perform graphile_worker.complete_jobs(stale_jobs);
-  perform graphile_worker.reschedule_jobs(given_back, run_at => now());
+  perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));
+  perform graphile_worker.reschedule_jobs(lock_jobs(given_back), run_at => now());
   perform tell_of_jobs() where lockers is not null or cardinality(given_back) > 0;
   return cardinality(held_ids);
 end

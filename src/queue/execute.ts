@@ -75,7 +75,8 @@ export function createExecuteTask(options: ExecuteOptions): PoolTask {
       // Nobody else's end may count as its own death.
       if (payload.alone) await place.enter();
       const member = options.membership();
-      if (job.started !== null && member?.pool_id !== job.pool_id) throw new LeaseLost(payload.id);
+      // Of a pool that was declared dead meanwhile: another has its jobs now.
+      if (member !== null && member.pool_id !== job.pool_id) throw new LeaseLost(payload.id);
       if (member === null || (job.started === null && options.cut.aborted)) {
         options.onUntaken(job.id);
         throw new Error('this worker takes no jobs now');
@@ -173,7 +174,7 @@ async function giveBack(
   started: Started,
   fault: unknown,
 ): Promise<void> {
-  const id = started.order.submission_id;
+  const { submission_id: id, attempt } = started.order;
   if (member.lost.aborted) throw new LeaseLost(id);
   const { reason, counts } = lossOf(fault, options.cut.aborted);
   if (counts) {
@@ -182,7 +183,7 @@ async function giveBack(
   }
   const evidence = counts ? { fault: String(fault) } : {};
   const back = await untilBack(member, () =>
-    member.executions().release([id], reason, evidence, counts),
+    member.executions().release([id], reason, evidence, counts, [attempt]),
   );
   if (back.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1);

@@ -18,31 +18,34 @@ export type Hand = {
   /** Jobs came, some of them started. Throws where one of these is in hand already: it must not run twice. */
   take(started: ReadonlyMap<string, Started>): void;
   /** The task of a job begins. */
-  begin(job: Job, submission_id: string): Started | null;
+  begin(job: Job): Started | null;
   /** It is finished, or will never begin. */
   drop(job_id: string): void;
-  /** The submissions. */
+  /** The jobs, but for what is being put back. */
   known(): string[];
-  /** The submission of a job that was started and whose task has not begun. */
-  unbegun(job_id: string): string | null;
+  /** Puts back a job whose task will not begin: what was started with it, if anything was. To be dropped then. */
+  putBack(job_id: string): Started | null;
 };
 
 export function createHand(): Hand {
-  const held = new Map<string, { submission_id: string; started: Started | null }>();
+  const held = new Map<string, { started: Started | null; returning: boolean }>();
   return {
     take(started) {
       for (const job_id of started.keys())
         if (held.has(job_id)) throw new Error(`job ${job_id} is in hand already`);
-      for (const [job_id, one] of started)
-        held.set(job_id, { submission_id: one.order.submission_id, started: one });
+      for (const [job_id, one] of started) held.set(job_id, { started: one, returning: false });
     },
-    begin({ id }, submission_id) {
+    begin({ id }) {
       const started = held.get(id)?.started ?? null;
-      held.set(id, { submission_id, started: null });
+      held.set(id, { started: null, returning: false });
       return started;
     },
     drop: (job_id) => void held.delete(job_id),
-    known: () => [...held.values()].map(({ submission_id }) => submission_id),
-    unbegun: (job_id) => held.get(job_id)?.started?.order.submission_id ?? null,
+    known: () => [...held].filter(([, { returning }]) => !returning).map(([job_id]) => job_id),
+    putBack(job_id) {
+      const one = held.get(job_id);
+      if (one) one.returning = true;
+      return one?.started ?? null;
+    },
   };
 }

@@ -78,9 +78,15 @@ export function openLinks(options: LinkOptions): Links {
   );
   const executions = createExecutions(db, ending, pool_id, options.backlog);
   const locked_by = `${pool_id}/${number}`;
-  const { concurrency, heed_ms, free } = options;
+  const { concurrency, heed_ms } = options;
+  const free = () => (fenced ? 0 : options.free());
   const tasks = inHand(options);
-  const onReturned = (job_ids: readonly string[]) => void giveBack(job_ids, hand, executions, log);
+  const onReturned = (job_ids: readonly string[]) => {
+    void giveBack(job_ids, hand, executions).catch((error: unknown) => {
+      if (!isAway(error)) log.warn({ err: error }, 'executions that cannot begin stay started');
+      onFailed();
+    });
+  };
   const runner =
     Object.keys(tasks).length === 0
       ? NO_RUNNER
@@ -133,7 +139,7 @@ function inHand({ tasks, hand, pool_id }: LinkOptions): Record<string, Task> {
   const held =
     (task: PoolTask): Task =>
     async (payload, { id, priority }) => {
-      const started = hand.begin({ id, priority }, payload.id);
+      const started = hand.begin({ id, priority });
       try {
         await task(payload, { id, priority, pool_id, started });
       } finally {
@@ -148,15 +154,16 @@ async function giveBack(
   job_ids: readonly string[],
   hand: Hand,
   executions: Executions,
-  log: Log,
 ): Promise<void> {
-  const started = job_ids.map(hand.unbegun).filter((id) => id !== null);
-  if (started.length > 0)
-    await executions.release(started, 'shutdown').catch((error: unknown) => {
-      if (!isAway(error)) log.warn({ err: error }, 'executions that cannot begin stay started');
-    });
-  // In hand until then: who fetches such a job again must not think that it was just started for him.
-  for (const id of job_ids) hand.drop(id);
+  const orders = job_ids.map(hand.putBack).flatMap((started) => (started ? [started.order] : []));
+  const ids = orders.map(({ submission_id }) => submission_id);
+  const attempts = orders.map(({ attempt }) => attempt);
+  try {
+    if (ids.length > 0) await executions.release(ids, 'shutdown', {}, false, attempts);
+  } finally {
+    // In hand until then: who fetches such a job again must not think that it was just started for him.
+    for (const id of job_ids) hand.drop(id);
+  }
 }
 
 const AGAIN_MS = 500;

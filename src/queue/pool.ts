@@ -16,6 +16,7 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
@@ -40,6 +41,7 @@ const ANSWER_MS = 2000;
 /** Most jobs are executions, and not for web: a webhook may wait so long for the news of it. */
 const WEB_HEEDS_MS = 30;
 const AGAIN_MS = 100;
+const DRAINED_MS = 20;
 
 export type PoolOptions = {
   readonly address: DatabaseAddress | string;
@@ -185,14 +187,14 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
 
   async function relink(current: Member): Promise<void> {
     const { pool_id, hand } = current;
-    const number = current.number + 1;
+    // Another number first: what ends with these links is no news of the next ones, and each question has its own.
+    current.number += 1;
+    const { number } = current;
     // Before the question: what arrives after it was asked is not known to it, and given back.
     current.links.fence();
     if (!(await answered(relinkPool(connection, pool_id, number, hand.known()))))
       return lose(current);
     renew = false;
-    // Another number first: what ends with these links is no news of the next ones.
-    current.number = number;
     current.links.leave();
     current.links = link(pool_id, number, hand);
     log.info({ pool: pool_id }, 'the database is back');
@@ -276,6 +278,8 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     async drain() {
       draining = true;
       await member?.links.runner.stop();
+      // Tasks of links that were left go on, too.
+      while (member !== null && member.hand.known().length > 0) await wait(DRAINED_MS);
     },
     async leave(given_back) {
       closing = true;

@@ -239,6 +239,8 @@ const SESSION = [
   'enable_seqscan=off',
   'enable_bitmapscan=off',
   'jit=off',
+  // A backend whose answer nobody takes holds what it has locked.
+  'tcp_user_timeout=5000',
 ]
   .map((setting) => `-c ${setting}`)
   .join(' ');

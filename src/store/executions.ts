@@ -35,6 +35,8 @@ export type Executions = {
     evidence?: object,
     /** Whether the loss counts against the submissions. */
     counts?: boolean,
+    /** Of these attempts alone. */
+    attempts?: readonly number[],
   ): Promise<string[]>;
 };
 
@@ -68,10 +70,11 @@ export function createExecutions(
   return {
     start: (command) => starts.add(command),
     complete: (command) => completions.add(command),
-    async release(submission_ids, reason, evidence = {}, counts = false) {
+    async release(submission_ids, reason, evidence = {}, counts = false, attempts) {
       const [row] = await db<{ released: string[] }[]>`
         select runledger.release_many(${pool_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
-          ${reason}, ${jsonText(evidence)}::text::jsonb, ${counts}) as released`;
+          ${reason}, ${jsonText(evidence)}::text::jsonb, ${counts},
+          ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
     },
   };
@@ -87,7 +90,8 @@ export function fetchAndStart(fetch: string, parameters: number): string {
     /^(with .*)(\n {2}update .* as jobs\n.*returning )\*$/s.exec(fetch) ?? [];
   if (before === undefined)
     throw new Error('the statement that fetches jobs is not as executions.ts knows it');
-  return `${before},
+  // What it is must stand in pg_stat_activity, which shows the first thousand characters.
+  return `/* start_many */ ${before},
     fetched as (${update}jobs.*),
     given as (
       select array_agg((f.payload ->> 'id')::uuid) as ids, array_agg(f.id) as job_ids, array_agg(f.priority) as priorities

@@ -32,10 +32,10 @@ export async function relinkPool(
   db: Db,
   pool_id: string,
   link: number,
-  known: readonly string[],
+  known_jobs: readonly string[],
 ): Promise<boolean> {
   const [row] = await db<{ alive: boolean }[]>`
-    select runledger.relink(${pool_id}, ${link}, ${`{${known.join(',')}}`}::text::uuid[]) as alive`;
+    select runledger.relink(${pool_id}, ${link}, ${`{${known_jobs.join(',')}}`}::text::bigint[]) as alive`;
   return row!.alive;
 }
 

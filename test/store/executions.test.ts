@@ -169,8 +169,9 @@ t.test('a link that a pool has left starts nothing', async (t) => {
 t.test('what a link started and is not known of waits again; what is known goes on', async (t) => {
   const s = await scene(t);
   const known = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
-  for (const id of [s.id, known]) await start(s.mine.executions, id);
-  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, [known]), true);
+  await start(s.mine.executions, s.id, 1);
+  await start(s.mine.executions, known, 2);
+  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, ['2']), true);
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
   t.match(await rowOf({ ...s, id: known }), { status: 'running' });
   t.equal((await eventsOf(s)).at(-1), 'execution.lost');

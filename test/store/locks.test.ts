@@ -81,12 +81,12 @@ t.test('all that takes locks, at once', async (t) => {
         'worker_died', '{}', true)`;
     },
     relink: async (db, n) => {
-      const rows = await db`select submission_id as id from runledger.leases
+      const rows = await db`select job_id as id from runledger.leases
         where pool_id = ${pools[n]!.id} and random() < 0.9`;
       await relinkPool(
         db,
         pools[n]!.id,
-        1,
+        ++job,
         rows.map((row) => row['id']),
       );
     },
