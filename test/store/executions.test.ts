@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { relinkPool } from '../../src/store/pools.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
@@ -193,6 +194,30 @@ t.test('a pool that was declared dead has no more links', async (t) => {
   const s = await scene(t);
   await s.w.db`select runledger.end_pool(${s.mine.id}, 'test')`;
   t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), false);
+});
+
+t.test('giving back is of one attempt, and takes no later one', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id, 1);
+  const giveBack = (attempt: number) =>
+    s.mine.executions.release([s.id], 'no_slot', {}, false, [attempt]);
+  t.same(await giveBack(1), [s.id]);
+  await start(s.mine.executions, s.id, 2);
+  t.same(await giveBack(1), [], 'asked again, because the answer was lost');
+  t.match(await rowOf(s), { status: 'running', attempts: 2 });
+  t.same(await giveBack(2), [s.id]);
+});
+
+t.test('whoever removes jobs does not wait for those that are being fetched', async (t) => {
+  const s = await scene(t);
+  await wait(5);
+  await s.w.db.begin(async (fetching) => {
+    await fetching`select from graphile_worker._private_jobs for update`;
+    const [row] = await s.w.db`select runledger.expire_pending(interval '0 s', 10) as ended`;
+    t.equal(row!['ended'], 1);
+  });
+  t.match(await rowOf(s), { status: 'error' });
+  t.equal(await start(s.mine.executions, s.id), null, 'its job is stale');
 });
 
 t.test('a webhook is asked for with the result, in one transaction', async (t) => {
