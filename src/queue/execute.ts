@@ -1,6 +1,7 @@
 /**
- * The task of a job: start (as a rule the fetch did that already), run, complete. Nothing in the database stays open while the program runs, and no slot stays
- * empty while its last result is on its way to the database: the slot is left when the program has ended.
+ * The task of a job: start (as a rule the fetch did that already), run, complete. Nothing in the database stays open
+ * while the program runs, and no slot stays empty while its last result is on its way to the database: the slot is left
+ * when the program has ended.
  *
  *   * start answers nothing for a stale job (its submission has ended, or runs elsewhere): the task returns, and the
  *     job goes.

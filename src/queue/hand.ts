@@ -18,7 +18,7 @@ export type Hand = {
   /** Jobs came, some of them started. Throws where one of these is in hand already: it must not run twice. */
   take(started: ReadonlyMap<string, Started>): void;
   /** The task of a job begins. */
-  begin(job: Job): Started | null;
+  begin(job_id: string): Started | null;
   /** It is finished, or will never begin. */
   drop(job_id: string): void;
   /** The jobs, but for what is being put back. */
@@ -35,9 +35,9 @@ export function createHand(): Hand {
         if (held.has(job_id)) throw new Error(`job ${job_id} is in hand already`);
       for (const [job_id, one] of started) held.set(job_id, { started: one, returning: false });
     },
-    begin({ id }) {
-      const started = held.get(id)?.started ?? null;
-      held.set(id, { started: null, returning: false });
+    begin(job_id) {
+      const started = held.get(job_id)?.started ?? null;
+      held.set(job_id, { started: null, returning: false });
       return started;
     },
     drop: (job_id) => void held.delete(job_id),

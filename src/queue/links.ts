@@ -139,7 +139,7 @@ function inHand({ tasks, hand, pool_id }: LinkOptions): Record<string, Task> {
   const held =
     (task: PoolTask): Task =>
     async (payload, { id, priority }) => {
-      const started = hand.begin({ id, priority });
+      const started = hand.begin(id);
       try {
         await task(payload, { id, priority, pool_id, started });
       } finally {
