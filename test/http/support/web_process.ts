@@ -1,11 +1,14 @@
-/** A real web process of its own, started as an operator starts it. */
+/** A real web process of its own, started as the Procfile has it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { TestDatabase } from '../../support/database.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+const [, WEB] = /^web: exec node (.+)$/m.exec(readFileSync(join(ROOT, 'Procfile'), 'utf8'))!;
 export const DIGEST_KEY = Buffer.alloc(32, 7).toString('base64');
 export const WEBHOOK_KEY = `test:${Buffer.alloc(32, 9).toString('base64')}`;
 
@@ -26,7 +29,7 @@ export async function webProcess(
   database: TestDatabase,
   env: Record<string, string> = {},
 ): Promise<WebProcess> {
-  const child = spawn(process.execPath, ['src/cli/main.ts', 'web'], {
+  const child = spawn(process.execPath, WEB!.split(' '), {
     cwd: ROOT,
     // Over the channel it tells its address, and by its end it learns of ours.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
