@@ -7,11 +7,33 @@ as $$
     null, null, 32767, null, priority, null)::graphile_worker.job_spec
 $$;
 
--- Adds jobs to graphile-worker, all in one call and so with one NOTIFY. Its function plans anew at each call: pinned
--- plans without sequential scans make it three times faster, and keep a plan that was made on an empty table from
--- scanning the backlog. Where sequential scans are off, jit must be too: the planner then sees costs of 10^10 and would
--- compile each statement for 100 ms. Bitmap scans are off, here and wherever these are, because they mark no dead entry
--- of an index as they meet it, and in tables whose rows come and go most entries are dead.
+-- Adds jobs that execute, all in one statement and with one NOTIFY. graphile-worker's own function looks for queues and
+-- keys besides, of which these have none, and plans anew at each call.
+create or replace function runledger.add_executions(jobs graphile_worker.job_spec[]) returns void
+language plpgsql set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  insert into graphile_worker._private_jobs (task_id, payload, max_attempts, priority)
+  select coalesce(t.id, queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
+  from unnest(jobs) with ordinality j left join graphile_worker._private_tasks t on t.identifier = j.identifier
+  order by j.ordinality;
+  perform pg_notify('jobs:insert', '{"count":' || cardinality(jobs) || '}');
+end
+$$;
+
+-- What nobody has asked for before is not yet known there.
+create or replace function runledger.queue_task(wanted text) returns integer
+language sql
+as $$
+  insert into graphile_worker._private_tasks (identifier) values (wanted)
+  on conflict (identifier) do update set identifier = excluded.identifier returning id
+$$;
+
+-- Where sequential scans are off, a plan that was made on an empty table does not scan the backlog. jit must be off then,
+-- too: the planner sees costs of 10^10 and would compile each statement for 100 ms. Bitmap scans are off, here and
+-- wherever these are, because they mark no dead entry of an index as they meet it, and in tables whose rows come and go
+-- most entries are dead.
 create or replace function runledger.enqueue_executions(
   ids uuid[], languages text[], priorities smallint[], alone boolean[] default null
 ) returns void
@@ -20,7 +42,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 as $$
 begin
   if cardinality(ids) > 0 then
-    perform graphile_worker.add_jobs(
+    perform add_executions(
       (select array_agg(execution_job(ids[n], languages[n], priorities[n], alone[n]) order by n) from generate_subscripts(ids, 1) n));
   end if;
 end
@@ -51,6 +73,7 @@ begin
           'deliver_webhook', json_build_object('id', id), null, enqueue_deliveries.run_at, 32767, 'delivery/' || id, 0, null
         )::graphile_worker.job_spec)
        from unnest(ids) id));
+    perform pg_notify('runledger_deliveries', '');
   end if;
 end
 $$;

@@ -27,7 +27,7 @@ begin
 end
 $$;
 
--- Jobs that became free again: workers look at once and not at their next poll.
+-- Jobs that became free again: who takes them looks at once and not at the next poll.
 create or replace function runledger.tell_of_jobs() returns void
 language sql volatile
-as $$ select pg_notify('jobs:insert', '{"count":1000}') $$;
+as $$ select pg_notify('jobs:insert', '{"count":1000}'), pg_notify('runledger_deliveries', '') $$;

@@ -153,7 +153,7 @@ begin
       insert into held (key_id, submission_id) select k, i from unnest(held_key, held_id) x(k, i);
     end if;
     if cardinality(jobs) > 0 then
-      perform graphile_worker.add_jobs(jobs);
+      perform add_executions(jobs);
     end if;
     update queue_state set accepted = accepted + cardinality(a_id);
     perform take_places(a_account);

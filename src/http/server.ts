@@ -28,6 +28,8 @@ import type { Web, WebhookPort } from './web.ts';
 const LAST_WORDS_MS = 1_000;
 /** Access changes are told on it: see tell_access_changed() in sql/functions/access.sql. */
 const ACCESS_CHANNEL = 'runledger_access';
+/** New deliveries are told on it: see enqueue_deliveries() in sql/functions/enqueue.sql. */
+const DELIVERIES_CHANNEL = 'runledger_deliveries';
 
 export type WebParts = {
   config: Config;
@@ -37,6 +39,8 @@ export type WebParts = {
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
+  /** there may be deliveries to be made; a word of it that is lost is made good elsewhere */
+  onDeliveries?: () => void;
   /** where others put what they measure, too */
   metrics?: Metrics;
 };
@@ -89,7 +93,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
 }
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
-  const { config, log, db, submitting, asking, webhooks } = parts;
+  const { config, log, db, submitting, asking, webhooks, onDeliveries = () => {} } = parts;
   if (config.digest_key === null) {
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
@@ -110,7 +114,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log.info('keys or limits were changed');
   };
   const waiters = await createWaiters(db, { ended }, onFault, {
-    channels: { [ACCESS_CHANNEL]: onAccessChange },
+    channels: { [ACCESS_CHANNEL]: onAccessChange, [DELIVERIES_CHANNEL]: onDeliveries },
     // while the connection was lost, a change may have been missed
     onHearing: spent_keys.forget,
   });

@@ -28,7 +28,16 @@ export async function startWebPart({ config, log }: Given): Promise<Running> {
     metrics,
   });
   const webhooks = webhookPort(config);
-  const web = await startWeb({ config, log, db, submitting, asking, webhooks, metrics });
+  const web = await startWeb({
+    config,
+    log,
+    db,
+    submitting,
+    asking,
+    webhooks,
+    metrics,
+    onDeliveries: jobs.news,
+  });
   const stop = async () => {
     // Both at once: their graces do not add up.
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);

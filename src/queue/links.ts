@@ -15,7 +15,7 @@ import {
 } from '../store/executions.ts';
 import { freeJobs } from '../store/pools.ts';
 import type { Hand, Taken } from './hand.ts';
-import { connectRunner, type Runner, startRunner, type Task } from './runner.ts';
+import { connectRunner, type Fetching, type Runner, startRunner, type Task } from './runner.ts';
 
 /** A task of a pool: it learns who fetched its job, and whether it was started with it. */
 export type PoolTask = (payload: Parameters<Task>[0], job: Taken) => Promise<void>;
@@ -41,6 +41,8 @@ export type LinkOptions = {
   readonly hand: Hand;
   /** Whether fetching a job starts what it asks for. */
   readonly starts: boolean;
+  /** Its connections do not hear of new jobs: its pool is told. */
+  readonly deaf: boolean;
   readonly concurrency: number;
   readonly heed_ms: number;
   readonly free: () => number;
@@ -58,24 +60,19 @@ export function openLinks(options: LinkOptions): Links {
   const ending = connect(address, { name, max: 1 });
   const { number, hand, onFailed } = options;
   let fenced = false;
-  const pool = connectRunner(
-    address,
-    name,
-    log,
-    options.starts
-      ? {
-          statement: fetchAndStart,
-          values: [pool_id, number],
-          onFetched(rows) {
-            if (fenced) throw new Left();
-            hand.take(startedByJob(rows));
-          },
-          onLost() {
-            if (!fenced) onFailed();
-          },
-        }
-      : undefined,
-  );
+  const starting: Fetching = {
+    statement: fetchAndStart,
+    values: [pool_id, number],
+    onFetched(rows) {
+      if (fenced) throw new Left();
+      hand.take(startedByJob(rows));
+    },
+    onLost() {
+      if (!fenced) onFailed();
+    },
+  };
+  const fetching = options.starts ? starting : undefined;
+  const pool = connectRunner(address, name, log, { fetching, deaf: options.deaf });
   const executions = createExecutions(db, ending, pool_id, options.backlog);
   const locked_by = `${pool_id}/${number}`;
   const { concurrency, heed_ms } = options;
@@ -191,6 +188,7 @@ async function freeUntilDone(
 /** A pool that takes no jobs: it only shows that its process lives, and looks for the dead. */
 const NO_RUNNER: Runner = {
   wake: () => {},
+  news: () => {},
   stop: () => Promise.resolve(),
   ended: Promise.resolve(),
 };

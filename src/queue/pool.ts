@@ -38,7 +38,7 @@ const SWEEP_MS = 500;
 /** After a look that found suspects: a moment longer than sweep() wants a lock to be free. */
 const SUSPECT_MS = 250;
 const ANSWER_MS = 2000;
-/** Most jobs are executions, and not for web: a webhook may wait so long for the news of it. */
+/** A webhook may wait so long for others that are fetched with it. */
 const WEB_HEEDS_MS = 30;
 const AGAIN_MS = 100;
 const DRAINED_MS = 20;
@@ -67,6 +67,8 @@ export type PoolOptions = {
 export type QueuePool = {
   /** Places have become free. */
   wake(): void;
+  /** There are jobs: web's connections do not hear of them, most are not for it. */
+  news(): void;
   /** Takes no more jobs; settles when the tasks under way have ended. */
   drain(): Promise<void>;
   /** Gives back what is left and closes. */
@@ -129,6 +131,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
       tasks,
       hand,
       starts: options.kind === 'worker',
+      deaf: options.kind === 'web',
       concurrency,
       heed_ms,
       free,
@@ -274,6 +277,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
 
   return {
     wake: () => member?.links.runner.wake(),
+    news: () => member?.links.runner.news(),
     membership,
     async drain() {
       draining = true;

@@ -9,7 +9,8 @@
  *     need, and a job that waits in one process is out of every other's reach. So it is made to ask for as many jobs
  *     as can begin now, and not at all while none can. It asks again before the tasks of what it got have begun: those
  *     are counted as begun.
- *   * News of new jobs is told for all kinds together; a runner of few of them heeds it at its own pace.
+ *   * News of new jobs is told for all kinds together, and PostgreSQL wakes every connection that listens for whatever is
+ *     told. A runner of few of them is deaf to it: who hears of its jobs on a connection that listens anyway says `news`.
  *   * The id by which it locks jobs is ours, so that a locked job tells whose it is.
  *   * Its statement that fetches jobs can be made to do more (`Fetching`): a round trip less on each submission's way.
  *   * When two of its statements that finish jobs have failed, it miscounts what is pending, and its end never comes:
@@ -33,6 +34,8 @@ export type Task = (payload: { id: string; alone?: boolean }, job: Job) => Promi
 export type Runner = {
   /** Places have become free. */
   wake(): void;
+  /** There are jobs: for one whose connections are deaf. */
+  news(): void;
   /** Takes no more jobs, and waits for the tasks that are under way. */
   stop(): Promise<void>;
   /** Settles when no task is under way any more, whether it was told to stop or the database failed it. */
@@ -45,7 +48,7 @@ export type RunnerOptions = {
   readonly locked_by: string;
   readonly tasks: Readonly<Record<string, Task>>;
   readonly concurrency: number;
-  /** News of jobs is heeded so much later: for a runner whose own jobs are few among those that are told of. */
+  /** News of jobs is heeded so much later, and with it what comes meanwhile. */
   readonly heed_ms: number;
   /** How many jobs may be fetched now. */
   readonly free: () => number;
@@ -107,6 +110,7 @@ export function startRunner(options: RunnerOptions): Runner {
   let stopping: Promise<void> | null = null;
   return {
     wake: () => queue!.wake(),
+    news: () => queue!.news(),
     stop() {
       if (stopping === null) {
         if (!workers._shuttingDown) Promise.resolve(workers.gracefulShutdown()).catch(() => {});
@@ -153,7 +157,7 @@ type LocalQueueInside = {
   getJob: (workerId: string, flagsToSkip: string[] | null) => unknown;
 };
 
-type BentQueue = { wake(): void; begun(): void };
+type BentQueue = { wake(): void; news(): void; begun(): void };
 
 function bend(
   queue: LocalQueueInside,
@@ -199,7 +203,7 @@ function bend(
   const begun = () => {
     asking -= 1;
   };
-  return { wake, begun };
+  return { wake, news: () => queue.pulse(1), begun };
 }
 
 /** What comes within the time is told together at its end. */
@@ -256,12 +260,18 @@ export type Fetching = {
   onLost(): void;
 };
 
+export type RunnerConnections = {
+  readonly fetching?: Fetching | undefined;
+  /** None of them listens. */
+  readonly deaf?: boolean;
+};
+
 /** Connections for a runner: one that listens, the rest fetch and finish jobs. */
 export function connectRunner(
   address: DatabaseAddress | string,
   name: string,
   log: Log,
-  fetching?: Fetching,
+  { fetching, deaf = false }: RunnerConnections = {},
 ): pg.Pool {
   const { url, tls } =
     typeof address === 'string' ? { url: address, tls: false as const } : address;
@@ -282,6 +292,7 @@ export function connectRunner(
       log.debug({ err: error }, 'a busy connection of the queue ended'),
     );
     if (fetching) fetchWith(client, fetching);
+    if (deaf) deafen(client);
   });
   return pool;
 }
@@ -315,5 +326,13 @@ function fetchWith(client: pg.PoolClient, fetching: Fetching): void {
   client.query = ((asked: Partial<pg.QueryConfig>, ...rest: unknown[]) =>
     FETCH.test(asked?.name ?? '')
       ? fetch(asked as Parameters<typeof fetch>[0])
+      : query(asked, ...rest)) as typeof client.query;
+}
+
+function deafen(client: pg.PoolClient): void {
+  const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>;
+  client.query = ((asked: unknown, ...rest: unknown[]) =>
+    typeof asked === 'string' && /^(UN)?LISTEN /.test(asked)
+      ? Promise.resolve()
       : query(asked, ...rest)) as typeof client.query;
 }

@@ -11,6 +11,8 @@ import type { Task } from './runner.ts';
 import { createSlots } from './slots.ts';
 
 export type WebJobs = {
+  /** There are deliveries to be made. */
+  news(): void;
   /** Takes no more jobs at once; what is under way may finish within the grace. */
   stop(grace_ms: number): Promise<void>;
 };
@@ -62,6 +64,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const { pending_max_age_ms } = config;
   const maintenance = startMaintenance(db, choresOf({ pending_max_age_ms, seal }), log);
   return {
+    news: pool.news,
     async stop(grace_ms) {
       stopping.abort();
       const grace = setTimeout(() => cut.abort(), grace_ms);

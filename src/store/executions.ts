@@ -81,18 +81,25 @@ export function createExecutions(
 }
 
 /**
- * Fetching jobs and starting what they ask for, in one statement: `fetch` is the one that fetches them, and ends by
- * returning them. Jobs that run alone, and all but the first of one submission, are fetched and not started. The pool and
- * its link are the two parameters after the others.
+ * Fetching jobs and starting what they ask for, in one statement. `fetch` is graphile-worker's own, which looks for queues
+ * as well; none of our jobs is in one. Jobs that run alone, and all but the first of one submission, are fetched and not
+ * started. The pool and its link are the two parameters after the others.
  */
 export function fetchAndStart(fetch: string, parameters: number): string {
-  const [, before, update] =
-    /^(with .*)(\n {2}update .* as jobs\n.*returning )\*$/s.exec(fetch) ?? [];
-  if (before === undefined)
+  const at_most = FETCH.exec(fetch)?.groups?.['at_most'];
+  if (at_most === undefined)
     throw new Error('the statement that fetches jobs is not as executions.ts knows it');
   // What it is must stand in pg_stat_activity, which shows the first thousand characters.
-  return `/* start_many */ ${before},
-    fetched as (${update}jobs.*),
+  return `/* start_many */ with next as (
+      select j.id from graphile_worker._private_jobs j
+      where j.is_available = true and j.run_at <= now() and j.task_id = any ($2::integer[])
+      order by j.priority, j.run_at limit ${at_most} for update skip locked
+    ),
+    fetched as (
+      update graphile_worker._private_jobs j set attempts = j.attempts + 1, locked_by = $1::text, locked_at = now()
+      from next where j.id = next.id
+      returning j.id, j.task_id, j.job_queue_id, j.payload, j.priority, j.attempts, j.max_attempts
+    ),
     given as (
       select array_agg((f.payload ->> 'id')::uuid) as ids, array_agg(f.id) as job_ids, array_agg(f.priority) as priorities
       from fetched f where f.payload ->> 'alone' is null
@@ -106,6 +113,18 @@ export function fetchAndStart(fetch: string, parameters: number): string {
       s.expected_output, s.compare, s.limits, s.traceparent, s.created_at as accepted_at, s.started_at
     from fetched f left join started s on s.job_id = f.id`;
 }
+
+/** What graphile-worker's statement must do for ours to be able to stand in its place. */
+const FETCH = new RegExp(
+  [
+    String.raw`^with \w+ as \(\s+select jobs\.job_queue_id, jobs\.priority, jobs\.run_at, jobs\.id`,
+    String.raw`from \S+ as jobs\s+where jobs\.is_available = true\s+and run_at <= now\(\)\s+and task_id = any\(\$2::int\[\]\)`,
+    String.raw`order by priority asc, run_at asc\s+limit (?<at_most>\d+)\s+for update\s+skip locked\s+\)`,
+    String.raw`set\s+attempts = jobs\.attempts \+ 1,\s+locked_by = \$1::text,\s+locked_at = now\(\)`,
+    String.raw`returning \*$`,
+  ].join('.*'),
+  's',
+);
 
 type FetchedRow = Omit<StartedRow, 'id' | 'created_at' | 'attempt'> & {
   id: string;

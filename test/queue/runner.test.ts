@@ -3,7 +3,7 @@
  * has locked stay so.
  */
 import { once } from 'node:events';
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
@@ -96,3 +96,42 @@ t.test(
     await pool.end();
   },
 );
+
+t.test('a deaf one listens to nothing, and fetches when it is told of jobs', async (t) => {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+  const pool = connectRunner(url, 'deaf', log, { deaf: true });
+  let fetches = 0;
+  pool.on('connect', (client) => {
+    const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+    client.query = ((asked: { name?: string }, ...rest: unknown[]) => {
+      if (asked?.name?.startsWith('get_job')) fetches += 1;
+      return query(asked, ...rest);
+    }) as typeof client.query;
+  });
+  const runner = startRunner({
+    pool,
+    locked_by: 'test/1',
+    concurrency: 1,
+    heed_ms: 0,
+    free: () => 1,
+    onShutdown: () => {},
+    log,
+    tasks: { async none() {} },
+  });
+  while (fetches === 0) await wait(10);
+  const listening =
+    await db`select query from pg_stat_activity where application_name = 'deaf' and query ~ 'LISTEN'`;
+  t.equal(listening.length, 0);
+  // It polls once a second, and the turns of the loop that it is given here take a moment.
+  for (let round = 0; round < 10; round += 1) {
+    const before = fetches;
+    runner.news();
+    for (let turn = 0; turn < 1000 && fetches === before; turn += 1) await setImmediate();
+    t.ok(fetches > before);
+  }
+  await runner.stop();
+  await pool.end();
+});

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { listen } from '../../src/db.ts';
 import { relinkPool } from '../../src/store/pools.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
@@ -231,6 +232,27 @@ t.test('a webhook is asked for with the result, in one transaction', async (t) =
   const [job] = await s.w.db`
     select count(*)::integer as n from graphile_worker.jobs where task_identifier = 'deliver_webhook'`;
   t.equal(job!['n'], 1);
+});
+
+t.test('web is told of deliveries, and of nothing else', async (t) => {
+  const s = await scene(t, { webhook: webhook() });
+  const without = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
+  const heard: string[] = [];
+  const { promise: hears, resolve: onHearing } = Promise.withResolvers<void>();
+  const channels = {
+    runledger_deliveries: () => void heard.push('delivery'),
+    last: (id: string) => void heard.push(id),
+  };
+  const hearing = listen(s.w.web, channels, { onFault: () => {}, onHearing });
+  t.teardown(() => hearing.close());
+  await hears;
+  for (const id of [without, s.id]) {
+    await start(s.mine.executions, id);
+    await s.mine.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    await s.w.db`select pg_notify('last', ${id})`;
+  }
+  while (!heard.includes(s.id)) await wait(5);
+  t.same(heard, [without, 'delivery', s.id]);
 });
 
 t.test('evidence with what jsonb cannot hold does not lose the result', async (t) => {

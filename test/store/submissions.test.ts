@@ -362,3 +362,29 @@ t.test('every Unicode scalar and every byte comes back as it went in', async (t)
   t.same(started!.order.args, args);
   t.same(Buffer.from(started!.order.expected_output!), Buffer.from([0, 10]));
 });
+
+t.test('jobs are made for what nobody has asked for before, too, and in order', async (t) => {
+  const w = await world(t);
+  await w.tier('wide', 0, 0);
+  const { digest } = await w.key({ tier: 'wide' });
+  const { submit } = w.submissions();
+  await w.db`truncate graphile_worker._private_tasks cascade`;
+  const languages = ['java', 'python', 'java', 'cpp', 'python'];
+  const told = await Promise.all(
+    languages.map((language) =>
+      submit({ secret_digest: digest, submission: submission({ language }) }),
+    ),
+  );
+  const jobs = await w.db`
+    select task_identifier as task, p.payload, j.attempts, j.max_attempts
+    from graphile_worker.jobs j join graphile_worker._private_jobs p using (id) order by id`;
+  t.same(
+    jobs.map((job) => ({ ...job })),
+    languages.map((language, n) => ({
+      task: `execute_${language}`,
+      payload: { id: idOf(told[n]!) },
+      attempts: 0,
+      max_attempts: 32767,
+    })),
+  );
+});
