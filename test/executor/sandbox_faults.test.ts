@@ -135,15 +135,20 @@ t.test('a worker that is stopped cannot move its deadline: its runs end', async 
 });
 
 t.test('what a dead launcher left is swept by the next', async (t) => {
-  const first = await withSandbox();
-  t.teardown(first.close);
-  const { word, end } = await runMarked(first.sandbox);
-  const { pid, groups } = first.sandbox.isolation;
-  process.kill(pid, 'SIGKILL');
-  t.match(await end, { kind: 'launcher_lost' });
-  t.match(await first.sandbox.run(shell('exit 8')), { exit_code: 8 });
-  t.equal(first.sandbox.isolation.groups, groups, 'it took over the groups, which were free');
-  t.equal(running(`sleep ${word}`).length, 0);
+  const { sandbox, close } = await withSandbox();
+  t.teardown(close);
+  let took_over = false;
+  // The next one takes the first that are free: those of a launcher beside us may be, since ours began.
+  for (let tries = 0; tries < 5 && !took_over; tries += 1) {
+    const { word, end } = await runMarked(sandbox);
+    const { pid, groups } = sandbox.isolation;
+    process.kill(pid, 'SIGKILL');
+    t.match(await end, { kind: 'launcher_lost' });
+    t.match(await sandbox.run(shell('exit 8')), { exit_code: 8 });
+    t.equal(running(`sleep ${word}`).length, 0);
+    took_over = sandbox.isolation.groups === groups;
+  }
+  t.ok(took_over, 'it took over the groups, which were free');
 });
 
 t.test('a launcher that cannot start says why', async (t) => {
