@@ -80,7 +80,7 @@ begin
       grant select on graphile_worker.migrations, graphile_worker._private_job_queues to %1$I;
       grant select, insert on graphile_worker._private_tasks to %1$I;
       grant select, update, delete on graphile_worker._private_jobs to %1$I;
-      -- it names the table of queues in each statement, though no job of ours is in one
+      -- graphile-worker names the table of queues in its statements, though no job of ours is in one
       grant update on graphile_worker._private_job_queues to %1$I;
       drop policy if exists %1$s on graphile_worker._private_tasks;
       create policy %1$s on graphile_worker._private_tasks to %1$I

@@ -115,8 +115,11 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   };
   const waiters = await createWaiters(db, { ended }, onFault, {
     channels: { [ACCESS_CHANNEL]: onAccessChange, [DELIVERIES_CHANNEL]: onDeliveries },
-    // while the connection was lost, a change may have been missed
-    onHearing: spent_keys.forget,
+    // while the connection was lost, a word may have been missed
+    onHearing() {
+      spent_keys.forget();
+      onDeliveries();
+    },
   });
   return {
     config,

@@ -1,5 +1,6 @@
 /**
- * The only file that knows graphile-worker: takes jobs from the queue and hands them to tasks.
+ * Takes jobs from the queue and hands them to tasks: the only file that knows the inside of graphile-worker. Of its tables
+ * know besides: fetchAndStart() in src/store/executions.ts, and add_executions() in sql/functions/enqueue.sql.
  *
  * graphile-worker 0.18 is set up for this load, and bent in a few places (its version is pinned; `bend` throws at start
  * where its inside is not as we know it):
@@ -59,7 +60,7 @@ export type RunnerOptions = {
   readonly log: Log;
 };
 
-// A job whose NOTIFY was lost waits this long at most.
+// A job whose NOTIFY was lost, or whose time has come, waits this long at most.
 const POLL_MS = 1000;
 /** Longer than a statement takes that finishes jobs, if it is answered at all. */
 const QUIET_MS = 5000;
@@ -266,7 +267,7 @@ export type RunnerConnections = {
   readonly deaf?: boolean;
 };
 
-/** Connections for a runner: one that listens, the rest fetch and finish jobs. */
+/** Connections for a runner: one that listens (or is idle, where it is deaf), the rest fetch and finish jobs. */
 export function connectRunner(
   address: DatabaseAddress | string,
   name: string,

@@ -86,7 +86,7 @@ export function createExecutions(
  * started. The pool and its link are the two parameters after the others.
  */
 export function fetchAndStart(fetch: string, parameters: number): string {
-  const at_most = FETCH.exec(fetch)?.groups?.['at_most'];
+  const at_most = FETCH.exec(fetch.replaceAll(/\s+/g, ' '))?.groups?.['at_most'];
   if (at_most === undefined)
     throw new Error('the statement that fetches jobs is not as executions.ts knows it');
   // What it is must stand in pg_stat_activity, which shows the first thousand characters.
@@ -117,13 +117,14 @@ export function fetchAndStart(fetch: string, parameters: number): string {
 /** What graphile-worker's statement must do for ours to be able to stand in its place. */
 const FETCH = new RegExp(
   [
-    String.raw`^with \w+ as \(\s+select jobs\.job_queue_id, jobs\.priority, jobs\.run_at, jobs\.id`,
-    String.raw`from \S+ as jobs\s+where jobs\.is_available = true\s+and run_at <= now\(\)\s+and task_id = any\(\$2::int\[\]\)`,
-    String.raw`order by priority asc, run_at asc\s+limit (?<at_most>\d+)\s+for update\s+skip locked\s+\)`,
-    String.raw`set\s+attempts = jobs\.attempts \+ 1,\s+locked_by = \$1::text,\s+locked_at = now\(\)`,
-    String.raw`returning \*$`,
-  ].join('.*'),
-  's',
+    String.raw`^with j(?:_raw)? as \( select jobs\.job_queue_id, jobs\.priority, jobs\.run_at, jobs\.id`,
+    String.raw`from "graphile_worker"\._private_jobs as jobs where jobs\.is_available = true`,
+    String.raw`and run_at <= now\(\) and task_id = any\(\$2::int\[\]\)`,
+    String.raw`and \( jobs\.job_queue_id is null or jobs\.job_queue_id in \([^()]*\) \)`,
+    String.raw`order by priority asc, run_at asc limit (?<at_most>\d+) for update skip locked \).*`,
+    String.raw`update "graphile_worker"\._private_jobs as jobs set attempts = jobs\.attempts \+ 1,`,
+    String.raw`locked_by = \$1::text, locked_at = now\(\) from j where jobs\.id = j\.id returning \*$`,
+  ].join(' '),
 );
 
 type FetchedRow = Omit<StartedRow, 'id' | 'created_at' | 'attempt'> & {

@@ -234,25 +234,67 @@ t.test('a webhook is asked for with the result, in one transaction', async (t) =
   t.equal(job!['n'], 1);
 });
 
-t.test('web is told of deliveries, and of nothing else', async (t) => {
+/** What is told on the channels of the queue, in order; `done` waits until all of it is here. */
+async function eavesdrop(t: { teardown(work: () => unknown): void }, { w }: Pick<Scene, 'w'>) {
+  const heard: string[] = [];
+  const last = Promise.withResolvers<void>();
+  const ready = Promise.withResolvers<void>();
+  const channels = {
+    'jobs:insert': (payload: string) => void heard.push(`jobs ${JSON.parse(payload).count}`),
+    runledger_deliveries: () => void heard.push('deliveries'),
+    last: () => last.resolve(),
+  };
+  const onHearing = ready.resolve;
+  const hearing = listen(w.web, channels, { onFault: ready.reject, onHearing });
+  t.teardown(() => hearing.close());
+  await ready.promise;
+  const done = async () => {
+    await w.db`select pg_notify('last', '')`;
+    await last.promise;
+    return heard;
+  };
+  return { done };
+}
+
+t.test(
+  'workers are told of jobs: of new ones, promoted ones and those that run again',
+  async (t) => {
+    const s = await scene(t);
+    await s.w.tier('one', 0, 1);
+    const { digest } = await s.w.key({ tier: 'one' });
+    const { done } = await eavesdrop(t, s);
+    const both = [submission(), submission()];
+    const told = await Promise.all(
+      both.map((one) => s.submit({ secret_digest: digest, submission: one })),
+    );
+    const [first, second] = told.map(idOf);
+    await start(s.mine.executions, first!);
+    await s.mine.executions.complete({ submission_id: first!, attempt: 1, outcome: outcome() });
+    await start(s.mine.executions, second!);
+    await s.mine.executions.release([second!], 'shutdown');
+    t.same(await done(), ['jobs 1', 'jobs 1', 'jobs 1'], 'the second one was held at first');
+  },
+);
+
+t.test('web is told of deliveries, and of no other end', async (t) => {
   const s = await scene(t, { webhook: webhook() });
   const without = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
-  const heard: string[] = [];
-  const { promise: hears, resolve: onHearing } = Promise.withResolvers<void>();
-  const channels = {
-    runledger_deliveries: () => void heard.push('delivery'),
-    last: (id: string) => void heard.push(id),
-  };
-  const hearing = listen(s.w.web, channels, { onFault: () => {}, onHearing });
-  t.teardown(() => hearing.close());
-  await hears;
+  const { done } = await eavesdrop(t, s);
   for (const id of [without, s.id]) {
     await start(s.mine.executions, id);
     await s.mine.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
-    await s.w.db`select pg_notify('last', ${id})`;
   }
-  while (!heard.includes(s.id)) await wait(5);
-  t.same(heard, [without, 'delivery', s.id]);
+  t.same(await done(), ['jobs 1', 'deliveries']);
+});
+
+t.test('both are told when a pool that had jobs is found dead', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  const { done } = await eavesdrop(t, s);
+  await s.w
+    .db`update graphile_worker._private_jobs set locked_at = now(), locked_by = ${`${s.mine.id}/1`}`;
+  await s.w.db`select runledger.retire_pool(${s.mine.id}, 'worker_died', false)`;
+  t.same(await done(), ['jobs 1', 'jobs 1000', 'deliveries']);
 });
 
 t.test('evidence with what jsonb cannot hold does not lose the result', async (t) => {
