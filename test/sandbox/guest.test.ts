@@ -14,8 +14,8 @@ import { preparePrograms } from './programs.ts';
 /** Each takes 80 to 120 s on two busy cores. */
 const MOST_S = 240;
 const NO_GUEST = 125;
-/** By SIGSEGV, as a shell tells it. */
-const CRASHED = 139;
+/** By SIGSEGV, or by a check of V8's own, as a shell tells it. */
+const CRASHED: (number | null)[] = [139, 133];
 const CASE = /^(ok|FAILED) +(\w+): (.*)$/gm;
 
 t.setTimeout(4 * (MOST_S + 20) * 1_000);
@@ -23,9 +23,11 @@ t.setTimeout(4 * (MOST_S + 20) * 1_000);
 await preparePrograms({ java: null });
 
 const runner = join(import.meta.dirname, 'guest/run');
-const suite = `${process.execPath} ${join(import.meta.dirname, 'main.ts')} --language cpp --no-compile`;
+/** What strips types is WebAssembly: where its code is replaced by better code meanwhile, V8 has crashed in an emulation. */
+const node = `${process.execPath} --liftoff-only`;
+const suite = `${node} ${join(import.meta.dirname, 'main.ts')} --language cpp --no-compile`;
 /** Only root may tell the kernel who handles core dumps. */
-const coreHandler = `${process.execPath} ${join(import.meta.dirname, 'guest/core_handler.ts')}`;
+const coreHandler = `${node} ${join(import.meta.dirname, 'guest/core_handler.ts')}`;
 
 for (const as of ['root', 'user']) {
   t.test(`pure cgroup v2, as ${as}`, { timeout: 2 * (MOST_S + 20) * 1_000 }, async (t) => {
@@ -33,7 +35,7 @@ for (const as of ['root', 'user']) {
     const script = as === 'root' ? `${suite} && ${coreHandler}` : suite;
     const guest = [...options, '--', 'sh', '-c', script];
     let { code, stdout, stderr } = await run(guest);
-    if (code === CRASHED && stdout.match(CASE) === null) {
+    if (CRASHED.includes(code) && stdout.match(CASE) === null) {
       t.comment('the runtime itself crashed in the emulated guest, before the first case: again');
       ({ code, stdout, stderr } = await run(guest));
     }
