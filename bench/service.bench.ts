@@ -14,7 +14,7 @@ import { median, quantile } from './support/stats.ts';
 
 const CLIENTS = 16;
 const ROUNDS = 3;
-// What one program may take of the bench's ten minutes, in its two halves.
+// What one program may take of the bench's time, in its two halves.
 const LATENCY_S = 8;
 const WINDOW_S = 3;
 const TURN_MS = 100;

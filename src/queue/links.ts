@@ -39,10 +39,8 @@ export type LinkOptions = {
   readonly tasks: Readonly<Record<string, PoolTask>>;
   /** Its pool's, through all its links. */
   readonly hand: Hand;
-  /** Whether fetching a job starts what it asks for. */
-  readonly starts: boolean;
-  /** Its connections do not hear of new jobs: its pool is told. */
-  readonly deaf: boolean;
+  /** A worker's fetch starts what jobs ask for; web's connections do not hear of new jobs, its pool is told. */
+  readonly kind: 'worker' | 'web';
   readonly concurrency: number;
   readonly heed_ms: number;
   readonly free: () => number;
@@ -71,8 +69,10 @@ export function openLinks(options: LinkOptions): Links {
       if (!fenced) onFailed();
     },
   };
-  const fetching = options.starts ? starting : undefined;
-  const pool = connectRunner(address, name, log, { fetching, deaf: options.deaf });
+  const pool = connectRunner(address, name, log, {
+    fetching: options.kind === 'worker' ? starting : undefined,
+    deaf: options.kind === 'web',
+  });
   const executions = createExecutions(db, ending, pool_id, options.backlog);
   const locked_by = `${pool_id}/${number}`;
   const { concurrency, heed_ms } = options;

@@ -1,6 +1,6 @@
 /**
- * Takes jobs from the queue and hands them to tasks: the only file that knows the inside of graphile-worker. Of its tables
- * know besides: fetchAndStart() in src/store/executions.ts, and add_executions() in sql/functions/enqueue.sql.
+ * Takes jobs from the queue and hands them to tasks: the only file that knows the inside of graphile-worker. Its tables
+ * are known to fetchAndStart() in src/store/executions.ts and to sql/functions, too.
  *
  * graphile-worker 0.18 is set up for this load, and bent in a few places (its version is pinned; `bend` throws at start
  * where its inside is not as we know it):
@@ -252,8 +252,8 @@ const SESSION = [
 
 /** What else the statement that fetches jobs does. */
 export type Fetching = {
-  /** The statement in the place of that one; its own parameters come after those that are there. */
-  statement(fetch: string, parameters: number): string;
+  /** The statement in the place of that one: $1 is what jobs are locked by, $2 the ids of the tasks, `values` come after. */
+  statement(at_most: number): string;
   readonly values: readonly unknown[];
   /** Jobs with what else the statement answered. Where this throws, it is as if the answer had been lost. */
   onFetched(rows: readonly unknown[]): void;
@@ -304,11 +304,31 @@ const LATE_MS = 5000;
 /** graphile-worker's statement is recognized by the name that it is prepared under. */
 const FETCH = /^get_job\d*\//;
 
+/** What graphile-worker's statement must do for ours to be able to stand in its place. */
+const FETCHES = new RegExp(
+  [
+    String.raw`^with j(?:_raw)? as \( select jobs\.job_queue_id, jobs\.priority, jobs\.run_at, jobs\.id`,
+    String.raw`from "graphile_worker"\._private_jobs as jobs where jobs\.is_available = true`,
+    String.raw`and run_at <= now\(\) and task_id = any\(\$2::int\[\]\)`,
+    String.raw`and \( jobs\.job_queue_id is null or jobs\.job_queue_id in \([^()]*\) \)`,
+    String.raw`order by priority asc, run_at asc limit (?<at_most>\d+) for update skip locked \).*`,
+    String.raw`update "graphile_worker"\._private_jobs as jobs set attempts = jobs\.attempts \+ 1,`,
+    String.raw`locked_by = \$1::text, locked_at = now\(\) from j where jobs\.id = j\.id returning \*$`,
+  ].join(' '),
+);
+
+function mostOf(fetch: string): number {
+  const at_most = FETCHES.exec(fetch.replaceAll(/\s+/g, ' '))?.groups?.['at_most'];
+  if (at_most === undefined)
+    throw new Error("graphile-worker's statement that fetches jobs is not as runner.ts knows it");
+  return Number(at_most);
+}
+
 function fetchWith(client: pg.PoolClient, fetching: Fetching): void {
   const query = client.query.bind(client) as (...given: unknown[]) => Promise<pg.QueryResult>;
   const statements = new Map<string, string>();
   const fetch = async ({ name, text: given, values = [] }: pg.QueryConfig & { name: string }) => {
-    const text = statements.get(name) ?? fetching.statement(given, values.length);
+    const text = statements.get(name) ?? fetching.statement(mostOf(given));
     statements.set(name, text);
     const statement = { name: `start_${name}`, text, values: [...values, ...fetching.values] };
     const late = setTimeout(() => fetching.onLost(), LATE_MS);

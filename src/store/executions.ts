@@ -81,14 +81,11 @@ export function createExecutions(
 }
 
 /**
- * Fetching jobs and starting what they ask for, in one statement. `fetch` is graphile-worker's own, which looks for queues
- * as well; none of our jobs is in one. Jobs that run alone, and all but the first of one submission, are fetched and not
- * started. The pool and its link are the two parameters after the others.
+ * Fetching jobs and starting what they ask for, in one statement: $1 is what jobs are locked by, $2 the tasks, $3 the pool,
+ * $4 its link. None of our jobs is in one of graphile-worker's queues, so they are not looked at. Jobs that run alone, and
+ * all but the first of one submission, are fetched and not started.
  */
-export function fetchAndStart(fetch: string, parameters: number): string {
-  const at_most = FETCH.exec(fetch.replaceAll(/\s+/g, ' '))?.groups?.['at_most'];
-  if (at_most === undefined)
-    throw new Error('the statement that fetches jobs is not as executions.ts knows it');
+export function fetchAndStart(at_most: number): string {
   // What it is must stand in pg_stat_activity, which shows the first thousand characters.
   return `/* start_many */ with next as (
       select j.id from graphile_worker._private_jobs j
@@ -106,26 +103,13 @@ export function fetchAndStart(fetch: string, parameters: number): string {
     ),
     started as (
       select s.* from given g
-      cross join lateral runledger.start_many($${parameters + 1}::uuid, g.ids, g.job_ids, g.priorities, $${parameters + 2}::integer) s
+      cross join lateral runledger.start_many($3::uuid, g.ids, g.job_ids, g.priorities, $4::integer) s
       where g.ids is not null
     )
     select f.*, (f.payload ->> 'id')::uuid as submission_id, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
       s.expected_output, s.compare, s.limits, s.traceparent, s.created_at as accepted_at, s.started_at
     from fetched f left join started s on s.job_id = f.id`;
 }
-
-/** What graphile-worker's statement must do for ours to be able to stand in its place. */
-const FETCH = new RegExp(
-  [
-    String.raw`^with j(?:_raw)? as \( select jobs\.job_queue_id, jobs\.priority, jobs\.run_at, jobs\.id`,
-    String.raw`from "graphile_worker"\._private_jobs as jobs where jobs\.is_available = true`,
-    String.raw`and run_at <= now\(\) and task_id = any\(\$2::int\[\]\)`,
-    String.raw`and \( jobs\.job_queue_id is null or jobs\.job_queue_id in \([^()]*\) \)`,
-    String.raw`order by priority asc, run_at asc limit (?<at_most>\d+) for update skip locked \).*`,
-    String.raw`update "graphile_worker"\._private_jobs as jobs set attempts = jobs\.attempts \+ 1,`,
-    String.raw`locked_by = \$1::text, locked_at = now\(\) from j where jobs\.id = j\.id returning \*$`,
-  ].join(' '),
-);
 
 type FetchedRow = Omit<StartedRow, 'id' | 'created_at' | 'attempt'> & {
   id: string;

@@ -134,6 +134,8 @@ t.test('a worker that is stopped cannot move its deadline: its runs end', async 
   await once(worker, 'exit');
 });
 
+const placeOf = (groups: string) => Number(groups.split('.').at(-1));
+
 t.test('what a dead launcher left is swept by the next', async (t) => {
   const { sandbox, close } = await withSandbox();
   t.teardown(close);
@@ -146,6 +148,7 @@ t.test('what a dead launcher left is swept by the next', async (t) => {
     t.match(await end, { kind: 'launcher_lost' });
     t.match(await sandbox.run(shell('exit 8')), { exit_code: 8 });
     t.equal(running(`sleep ${word}`).length, 0);
+    t.ok(placeOf(sandbox.isolation.groups) <= placeOf(groups), 'none that come after them');
     took_over = sandbox.isolation.groups === groups;
   }
   t.ok(took_over, 'it took over the groups, which were free');

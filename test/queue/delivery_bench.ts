@@ -106,7 +106,7 @@ export async function openBench(
 }
 
 /** As web does, on the connection that it listens on anyway. */
-export function hearOfDeliveries(
+function hearOfDeliveries(
   t: { teardown(work: () => unknown): void },
   db: Db,
   { news }: WebJobs,
