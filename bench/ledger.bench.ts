@@ -214,12 +214,12 @@ async function grow(upto: number): Promise<void> {
         (1, 'submission.accepted', jsonb_build_object('account_id', ${key!.account_id}::text, 'key_id', ${key!.id}::text, 'language', 'python',
           'bytes', jsonb_build_object('code', jsonb_build_object('size', 100, 'sha256', encode(sha256(uuid_send(id)), 'hex'))),
           'compare', 'lenient', 'limits', '{}'::jsonb)),
-        (2, 'execution.started', jsonb_build_object('attempt', 1, 'pool', ${key!.id}::text)),
+        (2, 'execution.started', jsonb_build_object('attempt', 1, 'consumer', ${key!.id}::text)),
         (3, 'submission.completed', jsonb_build_object('attempt', 1, 'verdict', 'AC', 'exit_code', 0, 'signal', null, 'cpu_time_us', 1234,
           'wall_time_us', 2345, 'memory_peak_bytes', 9000000, 'stdout_truncated', false, 'stderr_truncated', false, 'compile', null,
           'evidence', jsonb_build_object('isolation', 'v2', 'oom_kills', 0),
           'bytes', jsonb_build_object('stdout', jsonb_build_object('size', 10, 'sha256', encode(sha256(uuid_send(id)), 'hex'))))),
-        (4, 'execution.refused', jsonb_build_object('attempt', 1, 'pool', ${key!.id}::text, 'verdict', 'AC'))
+        (4, 'execution.refused', jsonb_build_object('attempt', 1, 'consumer', ${key!.id}::text, 'verdict', 'AC'))
       ) v(version, type, facts) order by id, v.version`;
   }
   await owner.unsafe('analyze runledger.events');

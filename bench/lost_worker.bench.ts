@@ -90,9 +90,9 @@ async function lose(
     await wait(Math.random() * 1000);
     const id = await fleet.submit('sleep 3000');
     await fleet.begun(id);
-    const pools = await fleet.db<{ pid: number }[]>`
-      select (p.isolation ->> 'pid')::integer as pid from runledger.leases l join runledger.pools p on p.id = l.pool_id where l.submission_id = ${id}`;
-    const one = crew.find(({ worker }) => worker.pid === pools[0]?.pid);
+    const consumers = await fleet.db<{ pid: number }[]>`
+      select (p.isolation ->> 'pid')::integer as pid from runledger.leases l join runledger.consumers p on p.id = l.consumer_id where l.submission_id = ${id}`;
+    const one = crew.find(({ worker }) => worker.pid === consumers[0]?.pid);
     if (!one) throw new Error('nobody holds it');
     const lost_ms = Number(process.hrtime.bigint() / 1000n) / 1000;
     const restore = await harm(one);

@@ -18,9 +18,9 @@ do $$
 declare
   web constant text[] := '{submit_many,settle,spend,read_result,results_of,records_of,service_health,
     delivery_due,delivery_open,append_delivery_attempt,put_back_delivery,
-    register_pool,heartbeat,relink,sweep,retire_pool,free_orphaned_jobs,free_jobs,queue_facts,ensure_partitions,
+    register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,free_orphaned_jobs,free_jobs,queue_facts,ensure_partitions,
     expire_pending,forget_idempotency,rebase_rounds,seal_window,seal_leaves,put_seal,last_seal}';
-  worker constant text[] := '{start_many,complete_many,release_many,register_pool,heartbeat,relink,sweep,retire_pool,free_orphaned_jobs,free_jobs}';
+  worker constant text[] := '{start_many,complete_many,release_many,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,free_orphaned_jobs,free_jobs}';
   -- views call these as whoever reads the view; they read nothing
   auditor constant text[] := '{current_schema_of,upgrade_facts,audit_state_at}';
   grants record;

@@ -43,7 +43,7 @@ begin
   from appended e;
 
   if batch @? '$[*].webhook.key_id' then
-    insert into webhook_secrets (submission_id, sealing_key_id, nonce, ciphertext)
+    insert into webhook_secrets (submission_id, encryption_key_id, nonce, ciphertext)
     select id, w ->> 'key_id', decode(w ->> 'nonce', 'hex'), decode(w ->> 'ciphertext', 'hex')
     from unnest(ns, ids) x(n, id) cross join lateral (select batch -> (x.n - 1) -> 'webhook') row(w)
     where jsonb_typeof(w) = 'object';

@@ -1,4 +1,4 @@
--- Ends executions of one pool in one transaction. Fenced: only the pool that holds the lease of that attempt may;
+-- Ends executions of one consumer in one transaction. Fenced: only the consumer that holds the lease of that attempt may;
 -- any other report is appended as refused and changes nothing, but for one that is told again because the answer was
 -- lost with the connection: that is answered like the first time. Then: append, keep the output, project, give the
 -- place back, promote the key's oldest held submission, ask for the delivery.
@@ -6,7 +6,7 @@
 -- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. Answers which of them, from
 -- 1, were refused.
 create or replace function runledger.complete_many(
-  pool uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[]
+  consumer uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[]
 ) returns integer[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -29,12 +29,12 @@ begin
       results -> (r.n - 1)::integer -> 'facts' || jsonb_build_object('attempt', r.attempt) as facts
     from unnest(ids, attempts) with ordinality r(id, attempt, n)
     join submissions s on s.id = r.id and s.id >= first_id and s.id <= last_id
-    left join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = r.attempt
+    left join leases l on l.submission_id = s.id and l.consumer_id = consumer and l.attempt = r.attempt
     order by s.id for update of s
   ) x;
   now_at := clock();
   if cardinality(ns) is distinct from cardinality(ids) then
-    refused := refuse_reports(pool, ids, attempts, results, coalesce(ns, '{}'), now_at);
+    refused := refuse_reports(consumer, ids, attempts, results, coalesce(ns, '{}'), now_at);
   end if;
   if ns is not null then
     perform end_found(found_rows, now_at, outs, errs, types, facts);
@@ -44,9 +44,9 @@ end
 $$;
 
 -- Appends the reports that no lease allows as refused, and answers which: but for those in good, and for those that
--- have been taken before from this pool. The caller holds the submissions' rows.
+-- have been taken before from this consumer. The caller holds the submissions' rows.
 create or replace function runledger.refuse_reports(
-  pool uuid, ids uuid[], attempts integer[], results jsonb, good integer[], at timestamptz
+  consumer uuid, ids uuid[], attempts integer[], results jsonb, good integer[], at timestamptz
 ) returns integer[]
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -62,15 +62,15 @@ begin
     select from log e join log b on b.stream = e.stream
     where e.stream = r.id and e.type in ('submission.completed', 'submission.failed')
       and (e.facts ->> 'attempt')::integer = r.attempt and b.type = 'execution.started'
-      and (b.facts ->> 'attempt')::integer = r.attempt and (b.facts ->> 'pool')::uuid = pool
+      and (b.facts ->> 'attempt')::integer = r.attempt and (b.facts ->> 'consumer')::uuid = consumer
       and (select count(*) from log x where x.stream = e.stream and x.type = 'execution.lost'
            and (x.facts ->> 'attempt')::integer = r.attempt) = 0);
   if refused = '{}' then
     return refused;
   end if;
-  insert into events (stream, version, type, at, generation, facts)
-  select s.id, s.version + 1, 'execution.refused', refuse_reports.at, generation(),
-    jsonb_build_object('attempt', attempts[r.n], 'pool', pool, 'verdict', results -> (r.n - 1) -> 'facts' -> 'verdict')
+  insert into events (stream, version, type, schema, at, generation, facts)
+  select s.id, s.version + 1, 'execution.refused', current_schema_of('execution.refused'), refuse_reports.at, generation(),
+    jsonb_build_object('attempt', attempts[r.n], 'consumer', consumer, 'verdict', results -> (r.n - 1) -> 'facts' -> 'verdict')
   from unnest(refused) r(n)
   join submissions s on s.id = ids[r.n];
   perform project_submissions(refused_ids);
@@ -141,23 +141,23 @@ begin
 
   -- the keys come after the submissions, and as late as may be: submitting waits for them
   if keys[1] = all (keys) and never_started is null then
-    update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.held into waits;
+    update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.gated into waits;
   else
     perform from key_usage u where u.key_id = any (keys) order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
-    -- a submission that ended while it was held has no place to give back
+    -- a submission that ended while it was gated has no place to give back
     with ended as materialized (
       select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
     ), gone as (
-      delete from held h using ended e where h.submission_id = any (never_started) and h.key_id = e.key_id and h.submission_id = e.id
+      delete from gated h using ended e where h.submission_id = any (never_started) and h.key_id = e.key_id and h.submission_id = e.id
       returning h.key_id
     ), change as (
       select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as places, coalesce(max(g.n), 0)::integer as waits
       from ended e left join (select key_id, count(*) as n from gone group by 1) g using (key_id) group by e.key_id
     ), changed as (
-      update key_usage u set dispatched = u.dispatched - c.places, held = u.held - c.waits
-      from change c where u.key_id = c.key_id returning u.held
+      update key_usage u set dispatched = u.dispatched - c.places, gated = u.gated - c.waits
+      from change c where u.key_id = c.key_id returning u.gated
     )
-    select max(held) into waits from changed;
+    select max(gated) into waits from changed;
   end if;
   if asked is not null then
     perform project_deliveries(asked), enqueue_deliveries(asked);

@@ -17,13 +17,13 @@ $$;
 create or replace function runledger.delivery_open(id uuid)
 returns table (
   url text, attempts integer, failures integer, traceparent text,
-  sealing_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea
+  encryption_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select due.url, d.attempts, d.failures,
     (select e.facts ->> 'traceparent' from log e where e.stream = d.id and e.version = 1),
-    w.sealing_key_id, w.nonce, w.ciphertext,
+    w.encryption_key_id, w.nonce, w.ciphertext,
     (select p.bytes from payloads p where p.stream = d.id and p.kind = 'webhook_body'),
     to_jsonb(s),
     (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stdout'),
@@ -93,7 +93,7 @@ $$;
 
 -- Asks for a delivery anew, due at once and with the whole schedule before it. One that waits keeps its secret; one
 -- that has ended has none any more, and gets the one that is given.
-create or replace function runledger.replay_delivery(id uuid, sealing_key_id text, nonce bytea, ciphertext bytea) returns text
+create or replace function runledger.replay_delivery(id uuid, encryption_key_id text, nonce bytea, ciphertext bytea) returns text
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 #variable_conflict use_variable
@@ -112,9 +112,9 @@ begin
     return 'secret_needed';
   end if;
   if replay_delivery.ciphertext is not null then
-    insert into webhook_secrets as w values (id, sealing_key_id, nonce, ciphertext)
+    insert into webhook_secrets as w values (id, encryption_key_id, nonce, ciphertext)
     on conflict (submission_id) do update set
-      sealing_key_id = excluded.sealing_key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext;
+      encryption_key_id = excluded.encryption_key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext;
   end if;
   now_at := clock();
   insert into events (stream, version, type, at, generation, facts)

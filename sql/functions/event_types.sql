@@ -2,10 +2,13 @@
 -- older shapes stay in the log as they are, and are upgraded when they are read.
 create or replace function runledger.current_schema_of(type text) returns smallint
 language sql immutable
-as $$ select case type when 'submission.completed' then 2::smallint else 1::smallint end $$;
+as $$ select case
+  when type in ('submission.completed', 'execution.started', 'execution.lost', 'execution.refused') then 2::smallint
+  else 1::smallint end $$;
 
 -- The facts of an old shape as the newest one has them. Each step takes one type from one schema to the next.
 --   submission.completed 1: times in whole milliseconds (cpu_ms, wall_ms), one flag for both outputs (truncated)
+--   execution.* 1: the consumer was called pool
 create or replace function runledger.upgrade_facts(type text, schema smallint, facts jsonb) returns jsonb
 language sql immutable
 as $$
@@ -14,6 +17,8 @@ as $$
       facts - '{cpu_ms,wall_ms,truncated}'::text[] || jsonb_build_object(
         'cpu_time_us', (facts ->> 'cpu_ms')::bigint * 1000, 'wall_time_us', (facts ->> 'wall_ms')::bigint * 1000,
         'stdout_truncated', facts -> 'truncated', 'stderr_truncated', facts -> 'truncated')
+    when type in ('execution.started', 'execution.lost', 'execution.refused') and schema = 1 then
+      facts - 'pool' || jsonb_build_object('consumer', facts -> 'pool')
     else facts
   end
 $$;

@@ -4,7 +4,7 @@ create or replace function runledger.gate(concurrent integer) returns integer
 language sql stable
 as $$
   select case when concurrent > 0 then concurrent
-    else greatest(16, 4 * (select coalesce(sum(slots), 0) from runledger.pools where ended_at is null and kind = 'worker'))::integer end
+    else greatest(16, 4 * (select coalesce(sum(slots), 0) from runledger.consumers where ended_at is null and kind = 'worker'))::integer end
 $$;
 
 -- The round that was started last, and how many submissions were started in all.
@@ -12,7 +12,7 @@ create or replace function runledger.queue_progress(out started bigint, out roun
 language sql stable
 as $$
   select q.started + coalesce(sum(p.started), 0)::bigint, greatest(q.round, max(p.round)), q.round_base
-  from runledger.queue_state q left join runledger.pool_progress p on true
+  from runledger.queue_state q left join runledger.consumer_progress p on true
   group by q.started, q.round, q.round_base
 $$;
 

@@ -7,7 +7,7 @@ create or replace function runledger.service_health(
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
   with alive as (
-    select p.* from pools p where p.kind = 'worker' and p.ended_at is null and p.heartbeat_at > clock() - interval '10 seconds'
+    select p.* from consumers p where p.kind = 'worker' and p.ended_at is null and p.heartbeat_at > clock() - interval '10 seconds'
   )
   select (select q.accepted - p.started from queue_state q, queue_progress() p),
     (select count(*) from leases),

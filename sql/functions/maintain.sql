@@ -16,7 +16,7 @@ begin
   end if;
   -- what waits has a job or is held; both are as few as the queue's bound
   select array_agg(id) into old from (
-    select submission_id as id from held where submission_id < oldest_allowed
+    select submission_id as id from gated where submission_id < oldest_allowed
     union
     select (j.payload ->> 'id')::uuid from graphile_worker._private_jobs j
     join graphile_worker._private_tasks t on t.id = j.task_id

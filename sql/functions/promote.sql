@@ -15,19 +15,19 @@ begin
   for k in
     select u.key_id, u.round, gate(t.concurrent) - u.dispatched as free
     from key_usage u join keys on keys.id = u.key_id join tiers t on t.name = keys.tier
-    where u.key_id = any (key_ids) and u.held > 0 and u.dispatched < gate(t.concurrent)
+    where u.key_id = any (key_ids) and u.gated > 0 and u.dispatched < gate(t.concurrent)
   loop
     if progress is null then
       select * into progress from queue_progress();
     end if;
     select array_agg(submission_id) into chosen from (
-      select h.submission_id from held h where h.key_id = k.key_id order by h.submission_id limit k.free
+      select h.submission_id from gated h where h.key_id = k.key_id order by h.submission_id limit k.free
     ) x;
     continue when chosen is null;
-    delete from held h where h.key_id = k.key_id and h.submission_id = any (chosen);
+    delete from gated h where h.key_id = k.key_id and h.submission_id = any (chosen);
     ids := ids || chosen;
     select rounds || array_agg(greatest(progress.round, k.round + 1) + n - 1) into rounds from generate_subscripts(chosen, 1) n;
-    update key_usage u set dispatched = u.dispatched + cardinality(chosen), held = u.held - cardinality(chosen),
+    update key_usage u set dispatched = u.dispatched + cardinality(chosen), gated = u.gated - cardinality(chosen),
       round = rounds[cardinality(rounds)]
     where u.key_id = k.key_id;
   end loop;

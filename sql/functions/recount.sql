@@ -18,18 +18,18 @@ begin
   get diagnostics n = row_count; wrong := wrong + n;
   insert into account_usage (account_id) select a.id from accounts a on conflict do nothing;
   get diagnostics n = row_count; wrong := wrong + n;
-  delete from held h where not exists (
+  delete from gated h where not exists (
     select from submissions s where s.id = h.submission_id and s.key_id = h.key_id and s.status = 'pending');
   get diagnostics n = row_count; wrong := wrong + n;
 
-  update key_usage u set dispatched = c.dispatched, held = c.held
+  update key_usage u set dispatched = c.dispatched, gated = c.gated
   from (
-    select k.id, (count(s.id) filter (where h.submission_id is null))::integer as dispatched, count(h.submission_id)::integer as held
+    select k.id, (count(s.id) filter (where h.submission_id is null))::integer as dispatched, count(h.submission_id)::integer as gated
     from keys k
     left join submissions s on s.key_id = k.id and s.status in ('pending', 'running')
-    left join held h on h.key_id = s.key_id and h.submission_id = s.id
+    left join gated h on h.key_id = s.key_id and h.submission_id = s.id
     group by k.id
-  ) c where u.key_id = c.id and (u.dispatched, u.held) is distinct from (c.dispatched, c.held);
+  ) c where u.key_id = c.id and (u.dispatched, u.gated) is distinct from (c.dispatched, c.gated);
   get diagnostics n = row_count; wrong := wrong + n;
 
   update account_usage a set pending = c.pending

@@ -1,13 +1,13 @@
--- Takes executions back from a pool: each lease's execution is appended as lost with the reason, and the submission
--- waits again, with a job of its own, next in line. The sweep does this for a pool that died; a worker does it for
--- itself when it stops or when its launcher failed. Leases that the pool no longer holds are passed over, and so are
+-- Takes executions back from a consumer: each lease's execution is appended as lost with the reason, and the submission
+-- waits again, with a job of its own, next in line. The sweep does this for a consumer that died; a worker does it for
+-- itself when it stops or when its launcher failed. Leases that the consumer no longer holds are passed over, and so are
 -- those of other attempts where attempts are named (whoever asks again must not take back what was started meanwhile).
 --
 -- counts: the loss is the submission's possible fault. Three of them end it in error, and from the first on it runs
 -- without neighbours. A silent worker may have been cut off or may have been made to hang: that counts for nothing
 -- until it is the twentieth. Stops and the database's absence have no such end.
 create or replace function runledger.release_many(
-  pool uuid, ids uuid[], reason text, evidence jsonb default '{}', counts boolean default false, attempts integer[] default null
+  consumer uuid, ids uuid[], reason text, evidence jsonb default '{}', counts boolean default false, attempts integer[] default null
 ) returns uuid[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -21,7 +21,7 @@ declare
 begin
   -- A lease changes only under its submission's lock. One that is gone since it was read is of an attempt that is gone.
   select array_agg(x.id) into released from (
-    select s.id from submissions s join leases l on l.submission_id = s.id and l.pool_id = pool and l.attempt = s.attempts
+    select s.id from submissions s join leases l on l.submission_id = s.id and l.consumer_id = consumer and l.attempt = s.attempts
       and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])
     where s.id = any (ids) and s.status = 'running' order by s.id for update of s
   ) x;
@@ -29,9 +29,9 @@ begin
     return '{}';
   end if;
   now_at := clock();
-  insert into events (stream, version, type, at, generation, facts)
-  select s.id, s.version + 1, 'execution.lost', now_at, generation(),
-    jsonb_build_object('attempt', s.attempts, 'pool', pool, 'reason', reason, 'counts', counts, 'evidence', evidence)
+  insert into events (stream, version, type, schema, at, generation, facts)
+  select s.id, s.version + 1, 'execution.lost', current_schema_of('execution.lost'), now_at, generation(),
+    jsonb_build_object('attempt', s.attempts, 'consumer', consumer, 'reason', reason, 'counts', counts, 'evidence', evidence)
   from submissions s where s.id = any (released);
   delete from leases l where l.submission_id = any (released);
   perform project_submissions(released);

@@ -5,7 +5,7 @@
 --            idempotency_key, request_digest, traceparent}; digests and sealed bytes are hex. A row without an id
 --            only spends (its body was refused). codes, stdins, expecteds run parallel to it.
 --
--- Locks, in this order everywhere: pools, queue_state, submissions by id, leases, key_usage by (account, key),
+-- Locks, in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),
 -- held, account_usage by id. A step may be left out, never taken backwards. (The tables' own page says it as it once was:
 -- keys before submissions, so that a start or an end held them for as long as it took, and submitting waited.)
 --
@@ -42,7 +42,7 @@ declare
   -- what was accepted, in parallel; what of it has a job; what of it is held
   a_n integer[] := '{}'; a_id uuid[] := '{}'; a_account uuid[] := '{}'; a_key uuid[] := '{}'; a_at timestamptz[] := '{}';
   jobs graphile_worker.job_spec[] := '{}';
-  held_id uuid[] := '{}'; held_key uuid[] := '{}';
+  gated_id uuid[] := '{}'; gated_key uuid[] := '{}';
 begin
   if not durable then
     perform set_config('synchronous_commit', 'off', true);
@@ -50,7 +50,7 @@ begin
   select q.accepted into waiting from queue_state q for update;
   -- queue_progress(), where a call of it would be dearer than what it does
   select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base
-  into progress from queue_state q left join pool_progress p on true group by q.started, q.round, q.round_base;
+  into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
 
   for n, submission_id, account_id, key_id, rate_limit, rate_remaining, rate_reset_us, mismatch,
@@ -127,9 +127,9 @@ begin
     end if;
     waiting := waiting + 1;
     account_waiting := account_waiting + 1;
-    if usage.held > 0 or usage.dispatched >= places then
-      usage.held := usage.held + 1;
-      held_id := held_id || given_id; held_key := held_key || key_id;
+    if usage.gated > 0 or usage.dispatched >= places then
+      usage.gated := usage.gated + 1;
+      gated_id := gated_id || given_id; gated_key := gated_key || key_id;
     else
       usage.dispatched := usage.dispatched + 1;
       usage.round := greatest(progress.round, usage.round + 1);
@@ -144,13 +144,13 @@ begin
     return;
   end if;
   update key_usage u set hits_us = x.hits_us, buckets = x.buckets, last_used_at = x.last_used_at,
-    dispatched = x.dispatched, held = x.held, round = x.round
+    dispatched = x.dispatched, gated = x.gated, round = x.round
   from unnest(usages || usage) x where u.key_id = x.key_id;
 
   if cardinality(a_id) > 0 then
     perform append_submissions(batch, codes, stdins, expecteds, a_n, a_id, a_account, a_key, a_at);
-    if cardinality(held_id) > 0 then
-      insert into held (key_id, submission_id) select k, i from unnest(held_key, held_id) x(k, i);
+    if cardinality(gated_id) > 0 then
+      insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;
     if cardinality(jobs) > 0 then
       perform add_executions(jobs);

@@ -1,4 +1,4 @@
--- Finds one pool that is dead and retires it; the caller asks again until there is none. Every process asks each
+-- Finds one consumer that is dead and retires it; the caller asks again until there is none. Every process asks each
 -- second, on the connection of its heartbeats; the lock lets one at a time look.
 --
 --   worker_died      its lock is free, and was at a look before: the connection that held it has ended, and a process
@@ -8,8 +8,8 @@
 --
 -- Only worker_died counts against what it ran. The asking connection is the witness: a restart or a crash of the
 -- server frees every lock and stops every heartbeat, but it ends this connection too. So a free lock proves a death
--- only where the pool was seen alive after this connection began, and silence only where it is older than the silence.
-create or replace function runledger.sweep(out pool uuid, out reason text, out executions integer, out suspects integer)
+-- only where the consumer was seen alive after this connection began, and silence only where it is older than the silence.
+create or replace function runledger.sweep(out consumer uuid, out reason text, out executions integer, out suspects integer)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -32,7 +32,7 @@ begin
       select from pg_locks k join pg_database d on d.oid = k.database and d.datname = current_database()
       where k.locktype = 'advisory' and k.granted and k.objsubid = 1
         and (k.classid::bigint << 32) | k.objid::bigint = l.lock_key) as lock_is_held
-    from pools l where l.ended_at is null
+    from consumers l where l.ended_at is null
   loop
     reason := null;
     if greatest(p.heartbeat_at, witness_since) < now_at - stale_after then
@@ -42,22 +42,22 @@ begin
         reason := 'worker_died';
       else
         suspects := suspects + 1;
-        update pools l set lock_free_since = now_at
+        update consumers l set lock_free_since = now_at
         where l.id = p.id and l.lock_free_since is null and l.heartbeat_at = p.heartbeat_at;
       end if;
     end if;
     if reason is not null then
-      executions := retire_pool(p.id, reason, reason = 'worker_died', jsonb_build_object(
+      executions := retire_consumer(p.id, reason, reason = 'worker_died', jsonb_build_object(
         'host', p.host, 'heartbeat_at', p.heartbeat_at, 'lock_held', p.lock_is_held, 'found_at', now_at));
-      pool := case when executions is not null then p.id end;
+      consumer := case when executions is not null then p.id end;
       return;
     end if;
   end loop;
 end
 $$;
 
--- Jobs that a dead pool locked after it was retired (it hung between taking them and starting them). And jobs that can
--- never run again: one that was added by the same key while it was locked took its place, and its pool then died.
+-- Jobs that a dead consumer locked after it was retired (it hung between taking them and starting them). And jobs that can
+-- never run again: one that was added by the same key while it was locked took its place, and its consumer then died.
 create or replace function runledger.free_orphaned_jobs() returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -66,7 +66,7 @@ declare
 begin
   select array_agg(distinct j.locked_by) into lockers from graphile_worker.jobs j
   where j.locked_by is not null
-    and not exists (select from pools p where p.ended_at is null and j.locked_by like p.id || '/%');
+    and not exists (select from consumers p where p.ended_at is null and j.locked_by like p.id || '/%');
   perform graphile_worker.complete_jobs(array_agg(j.id)) from graphile_worker.jobs j
   where j.locked_at is null and j.attempts >= j.max_attempts having count(*) > 0;
   if lockers is null then

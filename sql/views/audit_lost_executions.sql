@@ -1,7 +1,7 @@
 -- Every execution that ended without a report, and why. counts: the submission may be at fault, because its worker died.
 -- next_started_at: when the submission ran again.
 create or replace view runledger.audit_lost_executions as
-select l.stream as submission_id, s.account_id, (l.facts ->> 'attempt')::integer as attempt, (l.facts ->> 'pool')::uuid as pool_id,
+select l.stream as submission_id, s.account_id, (l.facts ->> 'attempt')::integer as attempt, (l.facts ->> 'consumer')::uuid as consumer_id,
   l.facts -> 'evidence' ->> 'host' as host, l.facts ->> 'reason' as reason, coalesce((l.facts ->> 'counts')::boolean, false) as counts,
   (select max(b.at) from runledger.events b
     where b.stream = l.stream and b.version < l.version and b.type = 'execution.started') as started_at,

@@ -3,8 +3,8 @@
 create or replace view runledger.audit_timeline as
 select l.stream as submission_id, l.version, l.at, l.type,
   (l.facts ->> 'attempt')::integer as attempt,
-  (l.facts ->> 'pool')::uuid as pool_id,
-  l.facts - '{bytes,attempt,pool,idempotency_key,traceparent}'::text[] as facts,
+  (l.facts ->> 'consumer')::uuid as consumer_id,
+  l.facts - '{bytes,attempt,consumer,idempotency_key,traceparent}'::text[] as facts,
   (select jsonb_object_agg(b.key, b.value -> 'size')
     from jsonb_each(case jsonb_typeof(l.facts -> 'bytes') when 'object' then l.facts -> 'bytes' else '{}' end) b) as sizes
 from runledger.log l

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import { listDeliveries, replayDelivery } from '../store/deliveries.ts';
-import { sealSecret } from '../webhooks/seal.ts';
+import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { type Command, CommandFailed, type Context, table, UsageError } from './command.ts';
 
 const STATUSES = ['waiting', 'delivered', 'gone', 'exhausted'];
@@ -38,8 +38,8 @@ export const replay: Command = {
     const id = context.words[0]!.toLowerCase();
     if (!UUID.test(id)) throw new UsageError(`${id} is not the id of a submission`);
     const secret = context.options['secret-stdin'] === true ? await readSecret() : null;
-    const sealed = secret === null ? null : sealSecret(keysOf(context), id, secret);
-    const replayed = await replayDelivery(await context.database(), id, sealed);
+    const encrypted = secret === null ? null : encryptSecret(keysOf(context), id, secret);
+    const replayed = await replayDelivery(await context.database(), id, encrypted);
     if (replayed !== 'replayed') throw new CommandFailed(`${id}: ${WHY[replayed]}`);
     context.say(`${id}: will be delivered now`);
     return 0;
@@ -65,7 +65,7 @@ async function readSecret(): Promise<string> {
 
 function keysOf({ config }: Context) {
   if (config.webhook_keys === null) {
-    throw new CommandFailed('RUNLEDGER_WEBHOOK_KEYS is not set: the secret cannot be sealed');
+    throw new CommandFailed('RUNLEDGER_WEBHOOK_KEYS is not set: the secret cannot be encrypted');
   }
   return config.webhook_keys;
 }

@@ -46,13 +46,20 @@ export const eventTypes = {
       traceparent: v.optional(v.string()),
     }),
   ],
-  'execution.started': [v.strictObject({ attempt, pool: uuid })],
+  'execution.started': [
+    v.strictObject({ attempt, pool: uuid }),
+    v.strictObject({ attempt, consumer: uuid }),
+  ],
   /** counts: the worker itself died, so the submission may be at fault. */
   'execution.lost': [
     v.strictObject({ attempt, pool: uuid, reason: v.string(), counts: v.boolean(), evidence }),
+    v.strictObject({ attempt, consumer: uuid, reason: v.string(), counts: v.boolean(), evidence }),
   ],
   /** A report that came after the execution was lost. */
-  'execution.refused': [v.strictObject({ attempt, pool: uuid, verdict: v.nullable(v.string()) })],
+  'execution.refused': [
+    v.strictObject({ attempt, pool: uuid, verdict: v.nullable(v.string()) }),
+    v.strictObject({ attempt, consumer: uuid, verdict: v.nullable(v.string()) }),
+  ],
   'submission.completed': [
     v.strictObject({
       attempt,

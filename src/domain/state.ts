@@ -16,22 +16,22 @@ export type State = {
   readonly attempts: number;
   /** Losses that count: a worker died while it ran this. */
   readonly deaths: number;
-  /** The pool that runs it now, or ran it to its end. */
-  readonly pool: string | null;
+  /** The consumer that runs it now, or ran it to its end. */
+  readonly consumer: string | null;
   readonly verdict: string | null;
 };
 
 export type Command =
   | { readonly kind: 'submit'; readonly webhook: boolean }
-  | { readonly kind: 'start'; readonly pool: string }
+  | { readonly kind: 'start'; readonly consumer: string }
   | {
       readonly kind: 'complete';
-      readonly pool: string;
+      readonly consumer: string;
       readonly attempt: number;
       readonly status: 'completed' | 'error';
       readonly verdict: string;
     }
-  | { readonly kind: 'release'; readonly pool: string; readonly counts: boolean }
+  | { readonly kind: 'release'; readonly consumer: string; readonly counts: boolean }
   | { readonly kind: 'expire' };
 
 export type Event = {
@@ -45,7 +45,7 @@ export type Event = {
     | 'delivery.requested';
   readonly facts: {
     readonly attempt?: number;
-    readonly pool?: string;
+    readonly consumer?: string;
     readonly counts?: boolean;
     readonly verdict?: string | null;
     readonly webhook?: boolean;
@@ -58,7 +58,7 @@ export const NEW: State = {
   webhook: false,
   attempts: 0,
   deaths: 0,
-  pool: null,
+  consumer: null,
   verdict: null,
 };
 
@@ -79,7 +79,7 @@ export function decide(state: State, command: Command): Event[] {
         ? [
             {
               type: 'execution.started',
-              facts: { attempt: state.attempts + 1, pool: command.pool },
+              facts: { attempt: state.attempts + 1, consumer: command.consumer },
             },
           ]
         : [];
@@ -93,22 +93,25 @@ export function decide(state: State, command: Command): Event[] {
 }
 
 function decideComplete(state: State, command: Command & { kind: 'complete' }): Event[] {
-  const { pool, attempt, status, verdict } = command;
+  const { consumer, attempt, status, verdict } = command;
   if (state.status === 'none') return [];
-  const holds = state.pool === pool && state.attempts === attempt;
+  const holds = state.consumer === consumer && state.attempts === attempt;
   if (state.status === 'running' && holds)
     return status === 'error'
       ? fail(state, attempt)
       : end(state, 'submission.completed', { attempt, verdict });
   // told again, because the first answer was lost with the connection
   if (holds && state.status !== 'pending') return [];
-  return [{ type: 'execution.refused', facts: { attempt, pool, verdict } }];
+  return [{ type: 'execution.refused', facts: { attempt, consumer, verdict } }];
 }
 
 function decideRelease(state: State, command: Command & { kind: 'release' }): Event[] {
-  const { pool, counts } = command;
-  if (state.status !== 'running' || state.pool !== pool) return [];
-  const lost: Event = { type: 'execution.lost', facts: { attempt: state.attempts, pool, counts } };
+  const { consumer, counts } = command;
+  if (state.status !== 'running' || state.consumer !== consumer) return [];
+  const lost: Event = {
+    type: 'execution.lost',
+    facts: { attempt: state.attempts, consumer, counts },
+  };
   const after = evolve(state, lost);
   const hopeless = after.deaths >= DEATHS_ALLOWED || after.attempts >= ATTEMPTS_ALLOWED;
   return hopeless ? [lost, ...fail(after)] : [lost];
@@ -128,12 +131,17 @@ export function evolve(state: State, { type, facts }: Event): State {
     case 'submission.accepted':
       return { ...next, status: 'pending', webhook: facts.webhook ?? false };
     case 'execution.started':
-      return { ...next, status: 'running', attempts: state.attempts + 1, pool: facts.pool ?? null };
+      return {
+        ...next,
+        status: 'running',
+        attempts: state.attempts + 1,
+        consumer: facts.consumer ?? null,
+      };
     case 'execution.lost':
       return {
         ...next,
         status: 'pending',
-        pool: null,
+        consumer: null,
         deaths: state.deaths + (facts.counts ? 1 : 0),
       };
     case 'submission.completed':

@@ -156,7 +156,7 @@ function newSubmission(web: Web, asked: Asked): NewSubmission {
     webhook:
       webhook === null
         ? null
-        : { url: webhook.url, sealed_secret: web.webhooks!.seal(id, webhook.secret) },
+        : { url: webhook.url, encrypted_secret: web.webhooks!.encrypt(id, webhook.secret) },
     idempotency_key: asked.idempotency_key,
     request_digest:
       asked.idempotency_key === null ? null : requestDigest(web.digest_key, asked.submission),

@@ -3,18 +3,18 @@ import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import type { Health } from '../store/health.ts';
 import type { Results } from '../store/results.ts';
-import type { SealedSecret, Submissions } from '../store/submissions.ts';
+import type { EncryptedSecret, Submissions } from '../store/submissions.ts';
 import type { Waiters } from '../store/waiters.ts';
 import type { Exchange } from './exchange.ts';
 import type { SubmissionParse } from './parse_submission.ts';
 import type { Answer } from './problem.ts';
 import type { SpentKeys } from './spent_keys.ts';
 
-/** Null: this deployment has no key to seal their secrets with, and takes no webhooks. */
+/** Null: this deployment has no key to encrypt their secrets with, and takes no webhooks. */
 export type WebhookPort = {
   /** why a result cannot be delivered to that address, or null */
   refuseUrl: (url: string) => string | null;
-  seal: (submission_id: string, secret: string) => SealedSecret;
+  encrypt: (submission_id: string, secret: string) => EncryptedSecret;
 } | null;
 
 export type Web = {

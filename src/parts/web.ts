@@ -7,8 +7,8 @@ import type { WebhookPort } from '../http/web.ts';
 import { createDelivering } from '../queue/deliveries.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { seal } from '../store/seal.ts';
+import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
-import { sealSecret } from '../webhooks/seal.ts';
 import { addressOf, type Given, openMetrics, type Running } from './part.ts';
 
 export async function startWebPart({ config, log }: Given): Promise<Running> {
@@ -47,7 +47,7 @@ export async function startWebPart({ config, log }: Given): Promise<Running> {
   return { address: web.origin, stop };
 }
 
-/** How submissions' webhooks are checked and sealed; null where there is no key to seal with. */
+/** How submissions' webhooks are checked and encrypted; null where there is no key to encrypt with. */
 function webhookPort(config: Config): WebhookPort {
   const keys = config.webhook_keys;
   if (!keys) return null;
@@ -57,6 +57,6 @@ function webhookPort(config: Config): WebhookPort {
       const parsed = parseWebhookUrl(url, options);
       return parsed.kind === 'refused' ? parsed.message : null;
     },
-    seal: (submission_id, secret) => sealSecret(keys, submission_id, secret),
+    encrypt: (submission_id, secret) => encryptSecret(keys, submission_id, secret),
   };
 }

@@ -6,7 +6,7 @@
  *   * A job can be left over (its process died after that transaction): `due` answers nothing for a delivery that has
  *     ended or whose time has not come, and the task returns, which deletes its job. Nothing is lost by that: the
  *     transaction that set the time made a job for it.
- *   * A job can come twice to this process: its pool was declared dead, and it is the one that takes the job again
+ *   * A job can come twice to this process: its consumer was declared dead, and it is the one that takes the job again
  *     while the attempt still runs. The second waits for the first and then asks like any other.
  *   * The place at the receiver comes before the bytes: what waits for one holds an id and no body.
  *   * Stopping: who waits for a place is put back at once; who sends may finish until `cut`; what that cuts off is
@@ -17,16 +17,16 @@ import { isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import type { Deliveries, OpenDelivery } from '../store/deliveries.ts';
 import { nextStep } from '../webhooks/backoff.ts';
+import { decryptSecret, type EncryptionKeys } from '../webhooks/encrypt_secret.ts';
 import type { HostGate } from '../webhooks/host_gate.ts';
 import { webhookBody } from '../webhooks/payload.ts';
-import { openSecret, type SealKeys } from '../webhooks/seal.ts';
 import { type Attempt, type SendOptions, sendWebhook } from '../webhooks/send.ts';
 import { signatureHeaders } from '../webhooks/sign.ts';
 import type { Task } from './runner.ts';
 
 export type DeliverOptions = {
   readonly deliveries: Deliveries;
-  readonly keys: SealKeys;
+  readonly keys: EncryptionKeys;
   readonly schedule_ms: readonly number[];
   /** How one attempt is made; the signal is `cut`. */
   readonly send: Omit<SendOptions, 'signal'>;
@@ -107,9 +107,9 @@ async function attempt(options: DeliverOptions, id: string): Promise<void> {
 
 /** Makes the attempt. A secret that cannot be opened is a failure like any other: a key may come back. */
 async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Made> {
-  const { record, url, sealed_secret, traceparent } = delivery;
-  if (sealed_secret === null) return unreadable('missing');
-  const opened = openSecret(options.keys, record.id, sealed_secret);
+  const { record, url, encrypted_secret, traceparent } = delivery;
+  if (encrypted_secret === null) return unreadable('missing');
+  const opened = decryptSecret(options.keys, record.id, encrypted_secret);
   if (opened.kind !== 'opened') return unreadable(`${opened.kind} ${opened.key_id}`);
   const body = delivery.body ?? webhookBody(record);
   const at = options.now();

@@ -16,7 +16,7 @@ import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { Log } from '../log.ts';
 import type { Executions, Started } from '../store/executions.ts';
-import type { PoolTask } from './links.ts';
+import type { ConsumerTask } from './links.ts';
 import type { Patience, Place, Slots } from './slots.ts';
 
 /** What runs a program: the executor, or an empty one where the queue alone is looked at. */
@@ -24,7 +24,7 @@ export type Execute = (order: ExecutionOrder, signal: AbortSignal) => Promise<Ex
 
 /** What this worker is to the database now; another after it was declared dead, null while it is none. */
 export type Membership = {
-  readonly pool_id: string;
+  readonly consumer_id: string;
   /** Anew after each outage: the connections of before may hang. */
   readonly executions: () => Executions;
   /** Fires when the leases are lost: what runs must end. */
@@ -67,7 +67,7 @@ class NoSlot extends Error {}
 /** Many times what a slot is waited for as a rule; after it another worker may have it. */
 const PATIENCE_MS = 500;
 
-export function createExecuteTask(options: ExecuteOptions): PoolTask {
+export function createExecuteTask(options: ExecuteOptions): ConsumerTask {
   const ends = endings(options.cut);
   const together = turnstile(REST_MS);
   return async (payload, job) => {
@@ -76,8 +76,9 @@ export function createExecuteTask(options: ExecuteOptions): PoolTask {
       // Nobody else's end may count as its own death.
       if (payload.alone) await place.enter();
       const member = options.membership();
-      // Of a pool that was declared dead meanwhile: another has its jobs now.
-      if (member !== null && member.pool_id !== job.pool_id) throw new LeaseLost(payload.id);
+      // Of a consumer that was declared dead meanwhile: another has its jobs now.
+      if (member !== null && member.consumer_id !== job.consumer_id)
+        throw new LeaseLost(payload.id);
       if (member === null || (job.started === null && options.cut.aborted)) {
         options.onUntaken(job.id);
         throw new Error('this worker takes no jobs now');

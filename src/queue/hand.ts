@@ -1,5 +1,5 @@
 /**
- * What a pool has in hand: jobs that it has fetched and not finished, and what of them was started by the fetch. When its
+ * What a consumer has in hand: jobs that it has fetched and not finished, and what of them was started by the fetch. When its
  * connections are made anew, all that it had started and is not here is given back (an answer was lost), so nothing may
  * be forgotten here while it runs, and nothing may run that is not here.
  */
@@ -8,8 +8,8 @@ import type { Job } from './runner.ts';
 
 /** A job as a task gets it. */
 export type Taken = Job & {
-  /** The pool that fetched it. */
-  readonly pool_id: string;
+  /** The consumer that fetched it. */
+  readonly consumer_id: string;
   /** What runs already; null for what is still to be started. */
   readonly started: Started | null;
 };

@@ -1,5 +1,5 @@
 /**
- * A pool's connections and its runner, which live and die together: after an outage any of them may hang on a peer
+ * A consumer's connections and its runner, which live and die together: after an outage any of them may hang on a peer
  * that is gone, so all are left and made anew. What was under way on the old ones ends with CONNECTION_DESTROYED, and
  * whoever waits for it asks again on the new ones.
  */
@@ -7,18 +7,18 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
+import { freeJobs } from '../store/consumers.ts';
 import {
   createExecutions,
   type Executions,
   fetchAndStart,
   startedByJob,
 } from '../store/executions.ts';
-import { freeJobs } from '../store/pools.ts';
 import type { Hand, Taken } from './hand.ts';
 import { connectRunner, type Fetching, type Runner, startRunner, type Task } from './runner.ts';
 
-/** A task of a pool: it learns who fetched its job, and whether it was started with it. */
-export type PoolTask = (payload: Parameters<Task>[0], job: Taken) => Promise<void>;
+/** A task of a consumer: it learns who fetched its job, and whether it was started with it. */
+export type ConsumerTask = (payload: Parameters<Task>[0], job: Taken) => Promise<void>;
 
 export type Links = {
   readonly executions: Executions;
@@ -33,13 +33,13 @@ export type Links = {
 
 export type LinkOptions = {
   readonly address: DatabaseAddress | string;
-  readonly pool_id: string;
-  /** Which of the pool's links, from 1. */
+  readonly consumer_id: string;
+  /** Which of the consumer's links, from 1. */
   readonly number: number;
-  readonly tasks: Readonly<Record<string, PoolTask>>;
-  /** Its pool's, through all its links. */
+  readonly tasks: Readonly<Record<string, ConsumerTask>>;
+  /** Its consumer's, through all its links. */
   readonly hand: Hand;
-  /** A worker's fetch starts what jobs ask for; web's connections do not hear of new jobs, its pool is told. */
+  /** A worker's fetch starts what jobs ask for; web's connections do not hear of new jobs, its consumer is told. */
   readonly kind: 'worker' | 'web';
   readonly concurrency: number;
   readonly heed_ms: number;
@@ -51,8 +51,8 @@ export type LinkOptions = {
 };
 
 export function openLinks(options: LinkOptions): Links {
-  const { address, pool_id, log } = options;
-  const name = `runledger pool ${pool_id}`;
+  const { address, consumer_id, log } = options;
+  const name = `runledger consumer ${consumer_id}`;
   // Starting and giving back are a batch each, and one is spare for what is asked beside them.
   const db = connect(address, { name, max: 3 });
   const ending = connect(address, { name, max: 1 });
@@ -60,7 +60,7 @@ export function openLinks(options: LinkOptions): Links {
   let fenced = false;
   const starting: Fetching = {
     statement: fetchAndStart,
-    values: [pool_id, number],
+    values: [consumer_id, number],
     onFetched(rows) {
       if (fenced) throw new Left();
       hand.take(startedByJob(rows));
@@ -73,8 +73,8 @@ export function openLinks(options: LinkOptions): Links {
     fetching: options.kind === 'worker' ? starting : undefined,
     deaf: options.kind === 'web',
   });
-  const executions = createExecutions(db, ending, pool_id, options.backlog);
-  const locked_by = `${pool_id}/${number}`;
+  const executions = createExecutions(db, ending, consumer_id, options.backlog);
+  const locked_by = `${consumer_id}/${number}`;
   const { concurrency, heed_ms } = options;
   const free = () => (fenced ? 0 : options.free());
   const tasks = inHand(options);
@@ -132,13 +132,13 @@ class Left extends Error {
   readonly code = 'CONNECTION_DESTROYED';
 }
 
-function inHand({ tasks, hand, pool_id }: LinkOptions): Record<string, Task> {
+function inHand({ tasks, hand, consumer_id }: LinkOptions): Record<string, Task> {
   const held =
-    (task: PoolTask): Task =>
+    (task: ConsumerTask): Task =>
     async (payload, { id, priority }) => {
       const started = hand.begin(id);
       try {
-        await task(payload, { id, priority, pool_id, started });
+        await task(payload, { id, priority, consumer_id, started });
       } finally {
         hand.drop(id);
       }
@@ -166,7 +166,7 @@ async function giveBack(
 const AGAIN_MS = 500;
 const END_MS = 5000;
 
-/** Its pool lives on, so nobody else would: they are locked for as long as the database is away, and no longer. */
+/** Its consumer lives on, so nobody else would: they are locked for as long as the database is away, and no longer. */
 async function freeUntilDone(
   address: DatabaseAddress | string,
   { name, locked_by, log }: { name: string; locked_by: string; log: Log },
@@ -185,7 +185,7 @@ async function freeUntilDone(
   }
 }
 
-/** A pool that takes no jobs: it only shows that its process lives, and looks for the dead. */
+/** A consumer that takes no jobs: it only shows that its process lives, and looks for the dead. */
 const NO_RUNNER: Runner = {
   wake: () => {},
   news: () => {},

@@ -1,7 +1,7 @@
 /** What the queue measures of itself, in the words of the contract. No id is ever a label. */
 import type { Db } from '../db.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
-import type { Swept } from '../store/pools.ts';
+import type { Swept } from '../store/consumers.ts';
 import type { Observer } from './execute.ts';
 
 /** Of a worker: what it ran, and how long each part took. */
@@ -29,7 +29,7 @@ const leasesLost = (metrics: Metrics) =>
     'Executions that were taken from a worker and wait again, by reason.',
   );
 
-/** Of web: the pools that it found dead. */
+/** Of web: the consumers that it found dead. */
 export function sweepObserver(metrics: Metrics): (swept: Swept) => void {
   const lost = leasesLost(metrics);
   return ({ reason, executions }) => lost.add({ reason: reason ?? '' }, executions ?? 0);
@@ -37,7 +37,7 @@ export function sweepObserver(metrics: Metrics): (swept: Swept) => void {
 
 type Facts = {
   waiting: string;
-  held: string;
+  gated: string;
   running: string;
   oldest_wait_s: number;
   deliveries_waiting: string;
@@ -59,7 +59,7 @@ export function observeQueue(metrics: Metrics, db: Db): void {
   const gauge = (name: string, help: string, of: (facts: Facts) => number | string) =>
     metrics.gauge(name, help, async () => Number(of(await facts())));
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
-  gauge('runledger_queue_held', "Of those, the ones that wait for a key's place.", (f) => f.held);
+  gauge('runledger_queue_held', "Of those, the ones that wait for a key's place.", (f) => f.gated);
   gauge('runledger_executions_running', 'Executions under way.', (f) => f.running);
   gauge(
     'runledger_queue_oldest_wait_seconds',

@@ -1,12 +1,12 @@
-/** What a web process does beside answering: delivers webhooks, looks for dead pools, keeps house. */
+/** What a web process does beside answering: delivers webhooks, looks for dead consumers, keeps house. */
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { joinQueue } from './consumer.ts';
 import { choresOf, startMaintenance } from './maintain.ts';
 import { observeQueue, sweepObserver } from './metrics.ts';
-import { joinQueue } from './pool.ts';
 import type { Task } from './runner.ts';
 import { createSlots } from './slots.ts';
 
@@ -45,10 +45,10 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const slots = createSlots({
     count: DELIVERIES_AT_ONCE,
     ahead_each: 0,
-    onFree: () => pool.wake(),
+    onFree: () => consumer.wake(),
   });
   const task = deliver?.({ stopping: stopping.signal, cut: cut.signal });
-  const pool = await joinQueue({
+  const consumer = await joinQueue({
     address,
     kind: 'web',
     slots: DELIVERIES_AT_ONCE,
@@ -64,13 +64,13 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const { pending_max_age_ms } = config;
   const maintenance = startMaintenance(db, choresOf({ pending_max_age_ms, seal }), log);
   return {
-    news: pool.news,
+    news: consumer.news,
     async stop(grace_ms) {
       stopping.abort();
       const grace = setTimeout(() => cut.abort(), grace_ms);
-      await Promise.all([pool.drain(), maintenance.stop()]);
+      await Promise.all([consumer.drain(), maintenance.stop()]);
       clearTimeout(grace);
-      await pool.leave([]);
+      await consumer.leave([]);
       await db.end({ timeout: 1 }).catch(() => {});
     },
   };

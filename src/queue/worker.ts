@@ -4,9 +4,9 @@ import { type Config, databaseUrl } from '../config.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { joinQueue } from './consumer.ts';
 import { createExecuteTask } from './execute.ts';
 import { executionObserver } from './metrics.ts';
-import { joinQueue } from './pool.ts';
 import { createSlots } from './slots.ts';
 
 /** What a worker wants of an executor. */
@@ -25,7 +25,7 @@ const AHEAD_EACH = 3;
 
 export type Worker = {
   /** What it is to the database now; null after it was declared dead, until it has registered anew. */
-  pool_id(): string | null;
+  consumer_id(): string | null;
   stop(): Promise<void>;
 };
 
@@ -42,12 +42,12 @@ export async function startWorker(given: {
   const slots = createSlots({
     count: executor.slots,
     ahead_each: AHEAD_EACH,
-    onFree: () => pool.wake(),
+    onFree: () => consumer.wake(),
   });
-  const health = createSandboxHealth(() => pool.wake());
+  const health = createSandboxHealth(() => consumer.wake());
   const cut = new AbortController();
   const untaken: string[] = [];
-  const pool = await joinQueue({
+  const consumer = await joinQueue({
     address: databaseAddress(config, url),
     kind: 'worker',
     slots: executor.slots,
@@ -78,14 +78,14 @@ export async function startWorker(given: {
     log,
   });
   return {
-    pool_id: () => pool.membership()?.pool_id ?? null,
+    consumer_id: () => consumer.membership()?.consumer_id ?? null,
     async stop() {
-      const drained = pool.drain();
+      const drained = consumer.drain();
       const grace = setTimeout(() => cut.abort(), config.shutdown_grace_ms);
       await drained;
       clearTimeout(grace);
       health.stop();
-      await pool.leave(untaken);
+      await consumer.leave(untaken);
       await executor.close();
     },
   };

@@ -2,7 +2,7 @@
 import type { Db } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
 import { type BytesRow, resultRow } from './results.ts';
-import type { SealedSecret } from './submissions.ts';
+import type { EncryptedSecret } from './submissions.ts';
 
 /** What came of one attempt, kept in its event. */
 export type AttemptFacts = {
@@ -26,7 +26,7 @@ export type OpenDelivery = {
   /** of these, those that took a place in the schedule since it was last asked for */
   failures: number;
   /** null: the table of secrets was lost, or restored from an older copy than the log */
-  sealed_secret: SealedSecret | null;
+  encrypted_secret: EncryptedSecret | null;
   traceparent: string | null;
   /** the one that was sent before; null: none was, or it need not be sent again */
   body: Uint8Array | null;
@@ -58,7 +58,7 @@ type OpenRow = BytesRow & {
   attempts: number;
   failures: number;
   traceparent: string | null;
-  sealing_key_id: string | null;
+  encryption_key_id: string | null;
   nonce: Uint8Array;
   ciphertext: Uint8Array;
   body: Uint8Array | null;
@@ -88,14 +88,14 @@ export function createDeliveries(db: Db): Deliveries {
 
 function openDelivery(row: OpenRow): OpenDelivery {
   const { url, attempts, failures, traceparent, body } = row;
-  const { sealing_key_id: key_id, nonce, ciphertext } = row;
+  const { encryption_key_id: key_id, nonce, ciphertext } = row;
   return {
     url,
     attempts,
     failures,
     traceparent,
     body,
-    sealed_secret: key_id === null ? null : { key_id, nonce, ciphertext },
+    encrypted_secret: key_id === null ? null : { key_id, nonce, ciphertext },
     record: resultRow(row),
   };
 }
@@ -129,7 +129,7 @@ export type Replayed = 'replayed' | 'unknown' | 'secret_needed' | 'purged';
 export async function replayDelivery(
   db: Db,
   id: string,
-  secret: SealedSecret | null,
+  secret: EncryptedSecret | null,
 ): Promise<Replayed> {
   const [row] = await db<{ outcome: Replayed }[]>`
     select runledger.replay_delivery(${id}, ${secret?.key_id ?? null}, ${secret?.nonce ?? null},

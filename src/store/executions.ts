@@ -28,7 +28,7 @@ export type Executions = {
   start(command: StartCommand): Promise<Started | null>;
   /** 'refused': the lease was lost meanwhile; the report is on record and changed nothing. */
   complete(command: CompleteCommand): Promise<Completed>;
-  /** Gives executions back to the queue; answers which of them this pool still held. */
+  /** Gives executions back to the queue; answers which of them this consumer still held. */
   release(
     submission_ids: readonly string[],
     reason: string,
@@ -51,19 +51,19 @@ const LINGER_MS = 20;
 export function createExecutions(
   db: Db,
   ending: Db,
-  pool_id: string,
+  consumer_id: string,
   backlog: () => number = () => 0,
 ): Executions {
   const starts = createBatcher<StartCommand, Started | null>({
     max_items: BATCH_ITEMS,
-    run: (commands) => startMany(db, pool_id, commands),
+    run: (commands) => startMany(db, consumer_id, commands),
     isAway,
   });
   const completions = createBatcher<CompleteCommand, Completed>({
     max_items: BATCH_ITEMS,
     max_bytes: 8 * 1024 * 1024,
     bytes: ({ outcome }) => outcome.stdout.length + outcome.stderr.length,
-    run: (commands) => completeMany(ending, pool_id, commands),
+    run: (commands) => completeMany(ending, consumer_id, commands),
     isAway,
     linger: { for_items: backlog, ms: LINGER_MS },
   });
@@ -72,7 +72,7 @@ export function createExecutions(
     complete: (command) => completions.add(command),
     async release(submission_ids, reason, evidence = {}, counts = false, attempts) {
       const [row] = await db<{ released: string[] }[]>`
-        select runledger.release_many(${pool_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
+        select runledger.release_many(${consumer_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
           ${reason}, ${jsonText(evidence)}::text::jsonb, ${counts},
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
@@ -81,7 +81,7 @@ export function createExecutions(
 }
 
 /**
- * Fetching jobs and starting what they ask for, in one statement: $1 is what jobs are locked by, $2 the tasks, $3 the pool,
+ * Fetching jobs and starting what they ask for, in one statement: $1 is what jobs are locked by, $2 the tasks, $3 the consumer,
  * $4 its link. None of our jobs is in one of graphile-worker's queues, so they are not looked at. Jobs that run alone, and
  * all but the first of one submission, are fetched and not started.
  */
@@ -149,12 +149,12 @@ type StartedRow = {
 
 async function startMany(
   db: Db,
-  pool_id: string,
+  consumer_id: string,
   commands: readonly StartCommand[],
 ): Promise<(Started | null)[]> {
   const list = (pick: (c: StartCommand) => string | number) => `{${commands.map(pick).join(',')}}`;
   const rows = await db<StartedRow[]>`
-    select * from runledger.start_many(${pool_id},
+    select * from runledger.start_many(${consumer_id},
       ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.job_id)}::text::bigint[],
       ${list((c) => c.priority)}::text::smallint[])`;
   const byId = new Map(rows.map((row) => [row.id, row]));
@@ -185,13 +185,13 @@ function startedOf(row: StartedRow): Started {
 
 async function completeMany(
   ending: Db,
-  pool_id: string,
+  consumer_id: string,
   commands: readonly CompleteCommand[],
 ): Promise<Completed[]> {
   const list = (pick: (c: CompleteCommand) => string | number) =>
     `{${commands.map(pick).join(',')}}`;
   const completing = ending<{ refused: number[] }[]>`
-    select runledger.complete_many(${pool_id},
+    select runledger.complete_many(${consumer_id},
       ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.attempt)}::text::integer[],
       ${jsonText(commands.map(({ outcome }) => resultOf(outcome)))}::text::jsonb,
       ${byteaArray(commands.map(({ outcome }) => outcome.stdout))}::text::bytea[],

@@ -4,7 +4,7 @@ import type { ExecutionOrder } from '../domain/result.ts';
 import { createBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Refused, refusalOf } from './caller.ts';
 
-export type SealedSecret = { key_id: string; nonce: Uint8Array; ciphertext: Uint8Array };
+export type EncryptedSecret = { key_id: string; nonce: Uint8Array; ciphertext: Uint8Array };
 
 export type NewSubmission = {
   id: string;
@@ -15,7 +15,7 @@ export type NewSubmission = {
   expected_output: Uint8Array | null;
   compare: ExecutionOrder['compare'];
   limits: ExecutionOrder['limits'];
-  webhook: null | { url: string; sealed_secret: SealedSecret };
+  webhook: null | { url: string; encrypted_secret: EncryptedSecret };
   idempotency_key: string | null;
   /** What its Idempotency-Key stands for. */
   request_digest: Uint8Array | null;
@@ -124,7 +124,7 @@ async function settleMany(db: Db, ids: readonly string[]): Promise<boolean[]> {
 function batchRow({ secret_digest, submission: s }: SubmitCommand) {
   const digest = hex(secret_digest);
   if (s === null) return { digest };
-  const sealed = s.webhook?.sealed_secret;
+  const encrypted = s.webhook?.encrypted_secret;
   return {
     digest,
     id: s.id,
@@ -133,10 +133,10 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     compare: s.compare,
     limits: s.limits,
     webhook_url: s.webhook?.url,
-    webhook: sealed && {
-      key_id: sealed.key_id,
-      nonce: hex(sealed.nonce),
-      ciphertext: hex(sealed.ciphertext),
+    webhook: encrypted && {
+      key_id: encrypted.key_id,
+      nonce: hex(encrypted.nonce),
+      ciphertext: hex(encrypted.ciphertext),
     },
     idempotency_key: s.idempotency_key,
     request_digest: s.request_digest && hex(s.request_digest),

@@ -43,14 +43,14 @@ const counters: readonly Question[] = [
     name: 'places of keys',
     key: 'key_id',
     expected: `
-      select k.id as key_id, coalesce(c.dispatched, 0) as dispatched, coalesce(c.held, 0) as held
+      select k.id as key_id, coalesce(c.dispatched, 0) as dispatched, coalesce(c.gated, 0) as gated
       from runledger.keys k left join (
         select s.key_id, (count(*) filter (where h.submission_id is null))::integer as dispatched,
-          count(h.submission_id)::integer as held
+          count(h.submission_id)::integer as gated
         from runledger.submissions s
-        left join runledger.held h on h.key_id = s.key_id and h.submission_id = s.id
+        left join runledger.gated h on h.key_id = s.key_id and h.submission_id = s.id
         where s.status in ('pending', 'running') group by s.key_id) c on c.key_id = k.id`,
-    found: 'select key_id, dispatched, held from runledger.key_usage',
+    found: 'select key_id, dispatched, gated from runledger.key_usage',
   },
   {
     name: 'places of accounts',
@@ -74,9 +74,9 @@ const counters: readonly Question[] = [
     key: 'submission_id',
     // Whether a submission is held is not in the log: that those which are may be.
     expected: `
-      select s.id as submission_id, s.key_id from runledger.held h
+      select s.id as submission_id, s.key_id from runledger.gated h
       join runledger.submissions s on s.id = h.submission_id where s.status = 'pending'`,
-    found: 'select submission_id, key_id from runledger.held',
+    found: 'select submission_id, key_id from runledger.gated',
   },
   {
     name: 'leases',
@@ -90,13 +90,13 @@ const counters: readonly Question[] = [
     expected: `
       select s.id as submission_id from runledger.submissions s
       where s.status = 'pending' and not exists (
-        select from runledger.held h where h.key_id = s.key_id and h.submission_id = s.id)`,
+        select from runledger.gated h where h.key_id = s.key_id and h.submission_id = s.id)`,
     // A job may outlive its submission's wait; a submission that waits must have one.
     found: `
       select distinct s.id as submission_id from graphile_worker._private_jobs j
       join runledger.submissions s on s.id = (j.payload ->> 'id')::uuid
       where s.status = 'pending' and not exists (
-        select from runledger.held h where h.key_id = s.key_id and h.submission_id = s.id)`,
+        select from runledger.gated h where h.key_id = s.key_id and h.submission_id = s.id)`,
   },
   {
     name: 'jobs of deliveries',

@@ -18,7 +18,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const id = idOf(
     await w.submissions().submit({ secret_digest: digest, submission: submission() }),
   );
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   await start(executions, id);
   await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   const env = { DATABASE_URL: w.database.url, RUNLEDGER_SEAL_KEY: SEAL_KEY };

@@ -10,17 +10,17 @@ import {
 } from '../../src/domain/state.ts';
 
 const accepted = (webhook = false): Event => ({ type: 'submission.accepted', facts: { webhook } });
-const started = (attempt: number, pool = 'mine'): Event => ({
+const started = (attempt: number, consumer = 'mine'): Event => ({
   type: 'execution.started',
-  facts: { attempt, pool },
+  facts: { attempt, consumer },
 });
-const lost = (attempt: number, counts: boolean, pool = 'mine'): Event => ({
+const lost = (attempt: number, counts: boolean, consumer = 'mine'): Event => ({
   type: 'execution.lost',
-  facts: { attempt, pool, counts },
+  facts: { attempt, consumer, counts },
 });
-const refused = (attempt: number, pool = 'mine'): Event => ({
+const refused = (attempt: number, consumer = 'mine'): Event => ({
   type: 'execution.refused',
-  facts: { attempt, pool, verdict: 'AC' },
+  facts: { attempt, consumer, verdict: 'AC' },
 });
 const completed = (attempt: number): Event => ({
   type: 'submission.completed',
@@ -57,25 +57,25 @@ const given: Record<string, Event[]> = {
 
 const complete: Command = {
   kind: 'complete',
-  pool: 'mine',
+  consumer: 'mine',
   attempt: 1,
   status: 'completed',
   verdict: 'AC',
 };
 const when: Record<string, Command> = {
   submit: { kind: 'submit', webhook: false },
-  start: { kind: 'start', pool: 'mine' },
+  start: { kind: 'start', consumer: 'mine' },
   complete,
   'complete the third': { ...complete, attempt: 3 },
   'complete with a fault': { ...complete, status: 'error', verdict: 'IE' },
-  release: { kind: 'release', pool: 'mine', counts: false },
-  'release, dead': { kind: 'release', pool: 'mine', counts: true },
+  release: { kind: 'release', consumer: 'mine', counts: false },
+  'release, dead': { kind: 'release', consumer: 'mine', counts: true },
   expire: { kind: 'expire' },
 };
 
 const refusedFault: Event = {
   type: 'execution.refused',
-  facts: { attempt: 1, pool: 'mine', verdict: 'IE' },
+  facts: { attempt: 1, consumer: 'mine', verdict: 'IE' },
 };
 const late = {
   complete: [refused(1)],
@@ -130,7 +130,7 @@ t.test('what the states are', async (t) => {
     status: 'running',
     attempts: 3,
     deaths: 2,
-    pool: 'mine',
+    consumer: 'mine',
     version: 6,
   });
   t.match(fold(given['completed']!), { status: 'completed', verdict: 'AC' });

@@ -70,7 +70,7 @@ t.test('equal answers run equal statements', async (t) => {
       .filter((query: string) =>
         /spend|read_result|find_key|submit_many|key_usage|submissions|payloads/.test(query),
       )
-      .filter((query: string) => !/sweep|pools|heartbeat|graphile/.test(query));
+      .filter((query: string) => !/sweep|consumers|heartbeat|graphile/.test(query));
     return { answer, statements };
   }
 

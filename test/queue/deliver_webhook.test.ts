@@ -1,15 +1,15 @@
 import t from 'tap';
 import { createDeliveries, replayDelivery } from '../../src/store/deliveries.ts';
-import { sealSecret } from '../../src/webhooks/seal.ts';
+import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
 import {
   answers,
   delivery,
+  encryptionKey,
   jobsAre,
   judgeTables,
   openBench,
   SECRET,
-  sealingKey,
   until,
   urlTo,
   verify,
@@ -117,7 +117,7 @@ t.test('a key that was taken out too early can be put back', async (t) => {
   const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
   await using receiver = await openReceiver();
   const id = await bench.ended(urlTo(receiver.port));
-  const config = { ...bench.config, webhook_keys: [{ ...sealingKey, id: 'k2' }] };
+  const config = { ...bench.config, webhook_keys: [{ ...encryptionKey, id: 'k2' }] };
   const without = await bench.start({ config });
   await until(bench, id, ({ attempts }) => attempts === 1);
   await without.stop();
@@ -183,7 +183,7 @@ t.test('a replay is due at once and begins the schedule anew', async (t) => {
   await until(bench, id, (row) => row['status'] === 'delivered');
   t.equal(await replayDelivery(bench.db, id, null), 'secret_needed');
   t.equal(
-    await replayDelivery(bench.db, id, sealSecret([sealingKey], id, 'another secret')),
+    await replayDelivery(bench.db, id, encryptSecret([encryptionKey], id, 'another secret')),
     'replayed',
   );
   const got = await receiver.received(4);

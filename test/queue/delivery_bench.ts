@@ -9,20 +9,20 @@ import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { createLog, type Log } from '../../src/log.ts';
 import { createDelivering, type DeliveringOptions } from '../../src/queue/deliveries.ts';
 import { startWebJobs, type WebJobs } from '../../src/queue/web_jobs.ts';
+import { registerConsumer } from '../../src/store/consumers.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
-import { registerPool } from '../../src/store/pools.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { compareAll } from '../../src/store/verify_projections.ts';
+import { type EncryptionKey, encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import type { Resolver } from '../../src/webhooks/resolve.ts';
-import { type SealKey, sealSecret } from '../../src/webhooks/seal.ts';
 import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Answer, type Got, RECEIVER_NAME, trusted } from '../webhooks/receiver.ts';
 import { outcome as given, submission } from './given.ts';
 
 export const quiet: Log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
 export const SECRET = 'the secret of a delivery';
-export const sealingKey: SealKey = { id: 'k1', bytes: randomBytes(32) };
+export const encryptionKey: EncryptionKey = { id: 'k1', bytes: randomBytes(32) };
 const ACCOUNT_SECRET = secretDigest('a key of the test');
 
 /** Every name is this machine. */
@@ -56,22 +56,22 @@ export async function openBench(
   t.teardown(() => db.end({ timeout: 1 }));
   await setTier(db, { name: 'free', per_minute: 0, concurrent: 0 });
   await createKey(db, { account: 'a', tier: 'free', prefix: 'rl', secret_digest: ACCOUNT_SECRET });
-  const pool_id = randomUUID();
-  const pool = {
-    id: pool_id,
+  const consumer_id = randomUUID();
+  const consumer = {
+    id: consumer_id,
     kind: 'worker' as const,
     host: 'test',
     slots: 1,
     languages: [],
     isolation: {},
   };
-  await registerPool(db, { ...pool, lock_key: 1n });
+  await registerConsumer(db, { ...consumer, lock_key: 1n });
   const submissions = createSubmissions(db, { queue_capacity: 10_000 });
-  const executions = createExecutions(db, db, pool_id);
+  const executions = createExecutions(db, db, consumer_id);
   const env = {
     DATABASE_URL: database.url,
     RUNLEDGER_WEB_DATABASE_URL: database.urls.web,
-    RUNLEDGER_WEBHOOK_KEYS: `k1:${Buffer.from(sealingKey.bytes).toString('base64')}`,
+    RUNLEDGER_WEBHOOK_KEYS: `k1:${Buffer.from(encryptionKey.bytes).toString('base64')}`,
     RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'on',
     RUNLEDGER_WEBHOOK_SCHEDULE: '10ms,10ms,10ms',
     RUNLEDGER_SHUTDOWN_GRACE: '10s',
@@ -118,7 +118,7 @@ function hearOfDeliveries(
 function withWebhook(url: string) {
   const id = uuidv7(Date.now(), randomBytes(10));
   return submission(id, {
-    webhook: { url, sealed_secret: sealSecret([sealingKey], id, SECRET) },
+    webhook: { url, encrypted_secret: encryptSecret([encryptionKey], id, SECRET) },
     traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   });
 }

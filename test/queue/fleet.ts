@@ -23,7 +23,7 @@ export type WorkerProcess = {
   readonly pid: number;
   readonly child: ChildProcess;
   /** The first that it registered. */
-  readonly pool_id: string;
+  readonly consumer_id: string;
   signal(signal: NodeJS.Signals): void;
   /** Settles when the process has ended. */
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
@@ -42,7 +42,7 @@ export type Run = { at_ms: number; event: 'begin' | 'end' | 'killed'; id: string
 export type Fleet = {
   readonly db: Db;
   worker(options?: WorkerOptions): Promise<WorkerProcess>;
-  /** Settles when every pool has seen every other alive: from then on a death is told from silence. */
+  /** Settles when every consumer has seen every other alive: from then on a death is told from silence. */
   acquainted(): Promise<void>;
   submit(code: string, facts?: Partial<NewSubmission>): Promise<string>;
   /** The record when the submission has ended. */
@@ -125,7 +125,7 @@ export async function startFleet(
         children.delete(child);
         return { code, signal };
       });
-      const pool_id = await Promise.race([
+      const consumer_id = await Promise.race([
         once(child, 'message').then(([said]) => said),
         exited.then(() => {
           throw new Error(`the worker did not start: ${readFileSync(join(folder, 'log'), 'utf8')}`);
@@ -133,7 +133,7 @@ export async function startFleet(
       ]);
       return {
         pid: child.pid!,
-        pool_id,
+        consumer_id,
         child,
         exited,
         signal: (signal) => void child.kill(signal),
@@ -143,7 +143,7 @@ export async function startFleet(
       for (;;) {
         const [row] = await db<{ done: boolean }[]>`
           select min(heartbeat_at) > max(started_at) + interval '0.6 s' as done
-          from runledger.pools where ended_at is null`;
+          from runledger.consumers where ended_at is null`;
         if (row?.done) return;
         await new Promise((wake) => setTimeout(wake, 20));
       }
@@ -177,7 +177,7 @@ export async function startFleet(
         select (select count(*)::integer from graphile_worker.jobs) as jobs,
           (select count(*)::integer from graphile_worker.jobs where locked_by is not null) as locked,
           (select count(*)::integer from runledger.leases) as leases,
-          (select count(*)::integer from runledger.held) as held,
+          (select count(*)::integer from runledger.gated) as gated,
           (select sum(dispatched)::integer from runledger.key_usage) as places,
           (select sum(pending)::integer from runledger.account_usage) as pending,
           (select (q.accepted - p.started)::integer from runledger.queue_state q, runledger.queue_progress() p) as waiting`;
@@ -190,7 +190,7 @@ export const NOTHING = {
   jobs: 0,
   locked: 0,
   leases: 0,
-  held: 0,
+  gated: 0,
   places: 0,
   pending: 0,
   waiting: 0,

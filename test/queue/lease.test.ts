@@ -1,5 +1,5 @@
 /**
- * How a dead pool is told from a live one, and what becomes of what it ran. Time is the SQL clock's, set by the test;
+ * How a dead consumer is told from a live one, and what becomes of what it ran. Time is the SQL clock's, set by the test;
  * death is a real one: the connection that holds the lock is ended.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -7,9 +7,9 @@ import t from 'tap';
 import { secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
+import { heartbeat, registerConsumer, sweep } from '../../src/store/consumers.ts';
 import { createExecutions, type Executions } from '../../src/store/executions.ts';
 import { createKey } from '../../src/store/keys.ts';
-import { heartbeat, registerPool, sweep } from '../../src/store/pools.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { freshDatabase } from '../support/database.ts';
 import { outcome, submission } from './given.ts';
@@ -24,11 +24,11 @@ type World = {
   at: (seconds: number) => Promise<unknown>;
   submit: () => Promise<string>;
   events: (id: string) => Promise<{ type: string; facts: Record<string, unknown> }[]>;
-  pool: () => Promise<Pool>;
+  consumer: () => Promise<Consumer>;
   job: (id: string) => Promise<{ id: string; locked_by: string | null; payload: object } | null>;
 };
 
-type Pool = {
+type Consumer = {
   id: string;
   connection: Db;
   executions: Executions;
@@ -81,11 +81,11 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
         select id, locked_by, payload from graphile_worker._private_jobs where payload ->> 'id' = ${id}`;
       return job ?? null;
     },
-    async pool() {
+    async consumer() {
       const id = randomUUID();
-      const connection = connect(url, { name: 'pool', max: 1 });
+      const connection = connect(url, { name: 'consumer', max: 1 });
       open.push(connection);
-      await registerPool(connection, {
+      await registerConsumer(connection, {
         id,
         kind: 'worker',
         host: 'test',
@@ -126,31 +126,31 @@ async function gone(db: Db, pid: number): Promise<void> {
 
 const types = (events: { type: string }[]) => events.map(({ type }) => type);
 
-t.test('a pool whose lock is free at two looks has died', async (t) => {
-  const { look, at, pool, submit, events, job } = await world(t);
-  const dead = await pool();
+t.test('a consumer whose lock is free at two looks has died', async (t) => {
+  const { look, at, consumer, submit, events, job } = await world(t);
+  const dead = await consumer();
   const id = await submit();
   await at(0.1);
   await heartbeat(dead.connection, dead.id);
   t.equal((await dead.start(id))?.order.attempt, 1);
-  t.same(await look(), { pool: null, reason: null, executions: null, suspects: 0 }, 'it lives');
+  t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 0 }, 'it lives');
 
   await dead.die();
-  t.same(await look(), { pool: null, reason: null, executions: null, suspects: 1 }, 'one look');
+  t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 1 }, 'one look');
   await at(0.2);
   t.equal((await look()).suspects, 1, 'a second one too soon');
   await at(0.35);
-  t.same(await look(), { pool: dead.id, reason: 'worker_died', executions: 1, suspects: 0 });
+  t.same(await look(), { consumer: dead.id, reason: 'worker_died', executions: 1, suspects: 0 });
   t.same(types(await events(id)), ['submission.accepted', 'execution.started', 'execution.lost']);
   const lost = (await events(id))[2]?.facts;
-  t.match(lost, { reason: 'worker_died', counts: true, attempt: 1, pool: dead.id });
+  t.match(lost, { reason: 'worker_died', counts: true, attempt: 1, consumer: dead.id });
   t.match(await job(id), { locked_by: null, payload: { id, alone: true } }, 'one job, run alone');
-  t.equal((await look()).pool, null, 'it is found once');
+  t.equal((await look()).consumer, null, 'it is found once');
 });
 
 t.test('a heartbeat takes a lock back that its connection lost', async (t) => {
-  const { look, at, pool } = await world(t);
-  const alive = await pool();
+  const { look, at, consumer } = await world(t);
+  const alive = await consumer();
   await at(0.1);
   await heartbeat(alive.connection, alive.id);
   await alive.connection`select pg_advisory_unlock_all()`;
@@ -158,49 +158,52 @@ t.test('a heartbeat takes a lock back that its connection lost', async (t) => {
   await at(0.3);
   t.equal(await heartbeat(alive.connection, alive.id), true);
   await at(0.9);
-  t.same(await look(), { pool: null, reason: null, executions: null, suspects: 0 });
+  t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 0 });
 });
 
-t.test('a pool that is silent for more than 5 s is retired, and it does not count', async (t) => {
-  const { look, at, pool, submit, events } = await world(t);
-  const silent = await pool();
-  const id = await submit();
-  await silent.start(id);
-  await at(5);
-  t.equal((await look()).pool, null, 'at 5 s it may still come back');
-  await at(5.01);
-  t.match(await look(), { pool: silent.id, reason: 'worker_silent', executions: 1 });
-  t.match((await events(id))[2], {
-    type: 'execution.lost',
-    facts: { reason: 'worker_silent', counts: false, evidence: { lock_held: true } },
-  });
-  t.equal(await heartbeat(silent.connection, silent.id), false, 'it hears that it was retired');
-});
+t.test(
+  'a consumer that is silent for more than 5 s is retired, and it does not count',
+  async (t) => {
+    const { look, at, consumer, submit, events } = await world(t);
+    const silent = await consumer();
+    const id = await submit();
+    await silent.start(id);
+    await at(5);
+    t.equal((await look()).consumer, null, 'at 5 s it may still come back');
+    await at(5.01);
+    t.match(await look(), { consumer: silent.id, reason: 'worker_silent', executions: 1 });
+    t.match((await events(id))[2], {
+      type: 'execution.lost',
+      facts: { reason: 'worker_silent', counts: false, evidence: { lock_held: true } },
+    });
+    t.equal(await heartbeat(silent.connection, silent.id), false, 'it hears that it was retired');
+  },
+);
 
 t.test('who looks for the first time has seen nothing yet', async (t) => {
-  const { at, pool, url } = await world(t);
-  const dead = await pool();
+  const { at, consumer, url } = await world(t);
+  const dead = await consumer();
   await heartbeat(dead.connection, dead.id);
   await dead.die();
   await at(60);
   const late = connect(url, { name: 'late', max: 1 });
   t.teardown(() => late.end({ timeout: 1 }));
-  const nothing = { pool: null, reason: null, executions: null, suspects: 0 };
+  const nothing = { consumer: null, reason: null, executions: null, suspects: 0 };
   t.same(await sweep(late), nothing, 'its first look');
   await at(64);
   t.same(await sweep(late), nothing, 'the server may have been away as long as it has been here');
   await at(65.1);
-  t.match(await sweep(late), { pool: dead.id, reason: 'worker_silent' });
+  t.match(await sweep(late), { consumer: dead.id, reason: 'worker_silent' });
 });
 
 t.test('three deaths end a submission, with the evidence', async (t) => {
-  const { look, at, pool, submit, events, job, db } = await world(t);
+  const { look, at, consumer, submit, events, job, db } = await world(t);
   const id = await submit();
-  const pools: string[] = [];
+  const consumers: string[] = [];
   for (const n of [1, 2, 3]) {
     await at(n * 10);
-    const dead = await pool();
-    pools.push(dead.id);
+    const dead = await consumer();
+    consumers.push(dead.id);
     await at(n * 10 + 0.1);
     await heartbeat(dead.connection, dead.id);
     const started = await dead.start(id);
@@ -220,20 +223,20 @@ t.test('three deaths end a submission, with the evidence', async (t) => {
   t.equal(failed.evidence.failed_for, 'deaths');
   t.match(
     failed.evidence.losses,
-    pools.map((one, n) => ({ pool: one, attempt: n + 1, reason: 'worker_died' })),
+    consumers.map((one, n) => ({ consumer: one, attempt: n + 1, reason: 'worker_died' })),
   );
   t.equal(await job(id), null, 'no job is left');
   const [row] =
     await db`select status, verdict, deaths from runledger.submissions where id = ${id}`;
   t.same(row, { status: 'error', verdict: 'IE', deaths: 3 });
-  const [usage] = await db`select dispatched, held from runledger.key_usage`;
-  t.same(usage, { dispatched: 0, held: 0 }, 'its place is free');
+  const [usage] = await db`select dispatched, gated from runledger.key_usage`;
+  t.same(usage, { dispatched: 0, gated: 0 }, 'its place is free');
 });
 
 t.test('stops never end a submission, twenty silent workers do', async (t) => {
-  const { pool, submit, events } = await world(t);
+  const { consumer, submit, events } = await world(t);
   const id = await submit();
-  const worker = await pool();
+  const worker = await consumer();
   for (let n = 1; n <= 25; n += 1) {
     await worker.start(id);
     t.same(await worker.executions.release([id], 'shutdown'), [id]);
@@ -249,16 +252,16 @@ t.test('stops never end a submission, twenty silent workers do', async (t) => {
 });
 
 t.test('a report that comes after the lease was lost is refused, on record', async (t) => {
-  const { look, at, pool, submit, events } = await world(t);
-  const late = await pool();
+  const { look, at, consumer, submit, events } = await world(t);
+  const late = await consumer();
   const id = await submit();
   await late.start(id);
   await at(6);
-  t.equal((await look()).pool, late.id);
+  t.equal((await look()).consumer, late.id);
   const report = { submission_id: id, attempt: 1, outcome };
   t.equal(await late.executions.complete(report), 'refused');
 
-  const second = await pool();
+  const second = await consumer();
   t.equal((await second.start(id))?.order.attempt, 2);
   t.equal(await late.executions.complete(report), 'refused', 'while it runs elsewhere');
   t.equal(await second.executions.complete({ ...report, attempt: 2 }), 'ended');
@@ -277,8 +280,8 @@ t.test('a report that comes after the lease was lost is refused, on record', asy
 });
 
 t.test('asked again because the answer was lost, start and complete answer the same', async (t) => {
-  const { pool, submit, events } = await world(t);
-  const worker = await pool();
+  const { consumer, submit, events } = await world(t);
+  const worker = await consumer();
   const id = await submit();
   const first = await worker.start(id);
   const [{ job_id } = { job_id: '' }] = await worker.connection<{ job_id: string }[]>`
@@ -295,9 +298,9 @@ t.test('asked again because the answer was lost, start and complete answer the s
   ]);
 });
 
-t.test('jobs that a pool took and did not start are free when it is retired', async (t) => {
-  const { look, at, pool, submit, job, db } = await world(t);
-  const silent = await pool();
+t.test('jobs that a consumer took and did not start are free when it is retired', async (t) => {
+  const { look, at, consumer, submit, job, db } = await world(t);
+  const silent = await consumer();
   const id = await submit();
   const lock = () => db`
     update graphile_worker._private_jobs set locked_by = ${`${silent.id}/2`}, locked_at = now()
@@ -305,7 +308,7 @@ t.test('jobs that a pool took and did not start are free when it is retired', as
   await lock();
   const before = await job(id);
   await at(6);
-  t.match(await look(), { pool: silent.id, executions: 0 });
+  t.match(await look(), { consumer: silent.id, executions: 0 });
   t.same(await job(id), { ...before, locked_by: null }, 'the same job, unlocked');
 
   await lock();

@@ -40,14 +40,14 @@ t.test(
     for (const id of [...ids, ...more]) t.equal((await fleet.ended(id)).verdict, 'AC');
     t.same(overlaps(fleet.runs()), [], 'nothing ran twice at once');
 
-    // It is heard again, as another pool, and takes its share.
+    // It is heard again, as another consumer, and takes its share.
     const [before] = await fleet.db`
-    select id from runledger.pools where end_reason = 'worker_silent'`;
+    select id from runledger.consumers where end_reason = 'worker_silent'`;
     t.ok(before);
     cut_off.signal('SIGTERM');
     t.same(await cut_off.exited, { code: 0, signal: null });
     const [after] = await fleet.db`
-    select id from runledger.pools where end_reason = 'shutdown'`;
+    select id from runledger.consumers where end_reason = 'shutdown'`;
     t.ok(after, 'it had registered anew');
     await nothingIsLeft(t, fleet);
   },

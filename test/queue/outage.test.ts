@@ -54,10 +54,10 @@ t.test('connections are made anew once, and not for ever', async (t) => {
   const since = async () => {
     const [row] = await root<{ youngest_ms: number }[]>`
       select min(extract(epoch from clock_timestamp() - backend_start) * 1000)::integer as youngest_ms
-      from pg_stat_activity where application_name like 'runledger pool %'`;
+      from pg_stat_activity where application_name like 'runledger consumer %'`;
     return row!.youngest_ms;
   };
-  // The links themselves are well: only who proves that the pool lives has lost the database.
+  // The links themselves are well: only who proves that the consumer lives has lost the database.
   const [beating] = await root<{ pid: number }[]>`
     select pid from pg_stat_activity where application_name like '% heartbeat'`;
   process.kill(beating!.pid, 'SIGSTOP');

@@ -32,8 +32,8 @@ t.test('fifty stops of a busy worker', async (t) => {
     worker.signal('SIGTERM');
     const { code } = await worker.exited;
     const [row] = await fleet.db<{ locked: number; leases: number }[]>`
-      select (select count(*)::integer from graphile_worker.jobs where locked_by like ${`${worker.pool_id}/%`}) as locked,
-        (select count(*)::integer from runledger.leases where pool_id = ${worker.pool_id}) as leases`;
+      select (select count(*)::integer from graphile_worker.jobs where locked_by like ${`${worker.consumer_id}/%`}) as locked,
+        (select count(*)::integer from runledger.leases where consumer_id = ${worker.consumer_id}) as leases`;
     left.locked += row!.locked;
     left.leases += row!.leases;
     left.codes += code ?? 1;
@@ -63,7 +63,7 @@ t.test('fifty stops of a busy worker', async (t) => {
   t.comment(`${ids.length} submissions over ${STOPS} stops`);
 });
 
-async function isBusy({ db }: Fleet, { pool_id }: WorkerProcess): Promise<boolean> {
-  const rows = await db`select from runledger.leases where pool_id = ${pool_id} limit 1`;
+async function isBusy({ db }: Fleet, { consumer_id }: WorkerProcess): Promise<boolean> {
+  const rows = await db`select from runledger.leases where consumer_id = ${consumer_id} limit 1`;
   return rows.length > 0;
 }

@@ -60,7 +60,7 @@ const worker = await startWorker({
     },
   },
 });
-process.send?.(worker.pool_id());
+process.send?.(worker.consumer_id());
 process.on('SIGTERM', async () => {
   await worker.stop();
   process.exitCode = 0;

@@ -233,7 +233,7 @@ async function historyOf(service: Service, token: string): Promise<string> {
   const key = token.slice('token-'.length, 'token-'.length + 36);
   const db = connect(service.database.urls.owner, { name: 'chaos', max: 1 });
   const rows = await db`
-    select e.type, e.at, e.facts ->> 'reason' as reason, e.facts ->> 'pool' as pool
+    select e.type, e.at, e.facts ->> 'reason' as reason, e.facts ->> 'consumer' as consumer
     from runledger.idempotency i join runledger.events e on e.stream = i.submission_id
     where i.key = ${key} order by e.version`;
   await db.end();

@@ -78,7 +78,7 @@ async function leftovers(db: ReturnType<typeof connect>): Promise<string[]> {
     select (select count(*)::integer from graphile_worker.jobs) as jobs,
       (select count(*)::integer from graphile_worker.jobs where locked_by is not null) as locked_jobs,
       (select count(*)::integer from runledger.leases) as leases,
-      (select count(*)::integer from runledger.held) as held,
+      (select count(*)::integer from runledger.gated) as gated,
       (select sum(dispatched)::integer from runledger.key_usage) as places,
       (select sum(pending)::integer from runledger.account_usage) as pending,
       (select (q.accepted - p.started)::integer from runledger.queue_state q, runledger.queue_progress() p) as waiting,

@@ -40,7 +40,7 @@ type Step = {
 const waitsForLock = async ({ fleet }: Stage, statement: string) => {
   const rows = await fleet.db`
     select from pg_stat_activity where wait_event_type = 'Lock' and query like ${`%${statement}%`}
-      and application_name like 'runledger pool %'`;
+      and application_name like 'runledger consumer %'`;
   return rows.length > 0;
 };
 const isRunning = async ({ fleet, id }: Stage) =>

@@ -26,13 +26,13 @@ t.test('ten questions and their answers', async (t) => {
   const { submit } = w.submissions();
   const submitOne = async (change = {}) =>
     idOf(await submit({ secret_digest: key.digest, submission: submission(change) }));
-  const pool = await w.pool();
-  const other = await w.pool();
+  const consumer = await w.consumer();
+  const other = await w.consumer();
   const id = await submitOne({ webhook: webhook() });
   await w.clock.advance(2000);
-  await start(pool.executions, id);
+  await start(consumer.executions, id);
   await w.clock.advance(1000);
-  await pool.executions.release([id], 'worker_died', { host: 'host-7' }, true);
+  await consumer.executions.release([id], 'worker_died', { host: 'host-7' }, true);
   await w.clock.advance(1000);
   await start(other.executions, id, 2);
   await w.clock.advance(500);
@@ -65,9 +65,9 @@ t.test('ten questions and their answers', async (t) => {
     answers;
   t.match(timeline, [
     { type: 'submission.accepted', sizes: { code: 8 } },
-    { type: 'execution.started', attempt: 1, pool_id: pool.id },
-    { type: 'execution.lost', attempt: 1, pool_id: pool.id },
-    { type: 'execution.started', attempt: 2, pool_id: other.id },
+    { type: 'execution.started', attempt: 1, consumer_id: consumer.id },
+    { type: 'execution.lost', attempt: 1, consumer_id: consumer.id },
+    { type: 'execution.started', attempt: 2, consumer_id: other.id },
     { type: 'submission.completed', sizes: { stdout: 2 } },
     { type: 'delivery.requested' },
   ]);
@@ -103,7 +103,7 @@ t.test('the state at any time is what it was then', async (t) => {
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const auditor = w.connect(w.database.urls.auditor, 1);
   let now = new Date('2026-11-20T12:00:00Z').getTime();
   const seen: { at: Date; rows: string }[] = [];

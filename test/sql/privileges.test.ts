@@ -11,9 +11,9 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const id = idOf(
     await submit({ secret_digest: key.digest, submission: submission({ webhook: webhook() }) }),
   );
-  const pool = await w.pool();
+  const consumer = await w.consumer();
   const auditor = w.connect(w.database.urls.auditor, 1);
-  return { w, key, id, pool, auditor };
+  return { w, key, id, consumer, auditor };
 }
 
 const TABLES = `
@@ -111,13 +111,13 @@ t.test('every function that runs as the owner has a fixed search_path, pg_temp l
 });
 
 t.test('the worker sees jobs that execute and no others; web the others', async (t) => {
-  const { w, id, pool } = await scene(t);
+  const { w, id, consumer } = await scene(t);
   const tasks = async (db: Db) =>
     (
       await db`select distinct t.identifier from graphile_worker._private_jobs j join graphile_worker._private_tasks t on t.id = j.task_id`
     ).map((row) => row['identifier']);
-  await start(pool.executions, id);
-  await pool.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  await start(consumer.executions, id);
+  await consumer.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   t.same((await tasks(w.db)).sort(), ['deliver_webhook', 'execute_python']);
   t.same(await tasks(w.worker), ['execute_python']);
   t.same(await tasks(w.web), ['deliver_webhook']);
@@ -147,10 +147,14 @@ t.test('the worker sees jobs that execute and no others; web the others', async 
 t.test(
   'the auditor reads every audit view, and none shows a secret, a digest or what a user sent',
   async (t) => {
-    const { w, auditor, id, key, pool } = await scene(t);
-    await start(pool.executions, id);
+    const { w, auditor, id, key, consumer } = await scene(t);
+    await start(consumer.executions, id);
     const stdout = Buffer.from('the output of a program');
-    await pool.executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
+    await consumer.executions.complete({
+      submission_id: id,
+      attempt: 1,
+      outcome: outcome({ stdout }),
+    });
     await w.db`select runledger.rotate_key(${key.id}, ${Buffer.alloc(32, 5)}, '1 hour')`;
     await seal(w.web, null);
     const views = (await w.db.unsafe(TABLES))
@@ -182,7 +186,7 @@ t.test(
   },
 );
 
-t.test('a worker cannot use a pool or an execution that is not there', async (t) => {
+t.test('a worker cannot use a consumer or an execution that is not there', async (t) => {
   const { w, id }: { w: World; id: string } = await scene(t);
   await t.rejects(
     w.worker`select * from runledger.start_many(gen_random_uuid(), array[${id}]::uuid[], '{1}', '{0}')`,

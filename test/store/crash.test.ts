@@ -33,9 +33,9 @@ t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
   let head: Awaited<ReturnType<typeof headFile>> = null;
   for (let round = 0; round < 3; round++) {
     const { submit } = createSubmissions(db, { queue_capacity: 1_000_000 });
-    const pool = crypto.randomUUID();
-    await db`select runledger.register_pool(${pool}, 'worker', 'host', 2, '{python}', '{}', ${1000 + round})`;
-    const executions = createExecutions(db, db, pool);
+    const consumer = crypto.randomUUID();
+    await db`select runledger.register_consumer(${consumer}, 'worker', 'host', 2, '{python}', '{}', ${1000 + round})`;
+    const executions = createExecutions(db, db, consumer);
     let stop = false;
     const enough = Promise.withResolvers<void>();
     let count = 0;

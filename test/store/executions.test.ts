@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
-import { relinkPool } from '../../src/store/pools.ts';
+import { advanceEpoch } from '../../src/store/consumers.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 type Scene = Awaited<ReturnType<typeof scene>>;
 
-/** One submission that waits, and two pools. */
+/** One submission that waits, and two consumers. */
 async function scene(t: { teardown(work: () => unknown): void }, change = {}) {
   const w = await world(t);
   const key = await w.key();
   const { submit } = w.submissions();
   const one = submission(change);
   const id = idOf(await submit({ secret_digest: key.digest, submission: one }));
-  return { w, key, id, submit, mine: await w.pool(), others: await w.pool() };
+  return { w, key, id, submit, mine: await w.consumer(), others: await w.consumer() };
 }
 
 const eventsOf = async ({ w, id }: { w: World; id: string }) =>
@@ -29,7 +29,7 @@ const rowOf = async ({ w, id }: { w: World; id: string }) => {
 
 const placesOf = async ({ w, key }: Scene) => {
   const [row] =
-    await w.db`select dispatched, held from runledger.key_usage where key_id = ${key.id}`;
+    await w.db`select dispatched, gated from runledger.key_usage where key_id = ${key.id}`;
   return { ...row };
 };
 
@@ -49,7 +49,7 @@ t.test('start hands out what there is to run, once', async (t) => {
   t.match(await rowOf(s), { status: 'running', attempts: 1, version: 2 });
 });
 
-t.test('of two pools that start the same submission at once one has it', async (t) => {
+t.test('of two consumers that start the same submission at once one has it', async (t) => {
   const s = await scene(t);
   const answers = await Promise.all([
     start(s.mine.executions, s.id),
@@ -62,7 +62,7 @@ t.test('of two pools that start the same submission at once one has it', async (
 t.test('complete ends it, keeps the bytes, frees the place', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
-  t.same(await placesOf(s), { dispatched: 1, held: 0 });
+  t.same(await placesOf(s), { dispatched: 1, gated: 0 });
   const stdout = Buffer.from([0, 255, 10]);
   t.equal(
     await s.mine.executions.complete({
@@ -78,7 +78,7 @@ t.test('complete ends it, keeps the bytes, frees the place', async (t) => {
     exit_code: 0,
     stdout_truncated: false,
   });
-  t.same(await placesOf(s), { dispatched: 0, held: 0 });
+  t.same(await placesOf(s), { dispatched: 0, gated: 0 });
   const [kept] = await s.w
     .db`select bytes from runledger.payloads where stream = ${s.id} and kind = 'stdout'`;
   t.same(kept!['bytes'], stdout);
@@ -90,7 +90,7 @@ t.test(
     const s = await scene(t);
     await start(s.mine.executions, s.id);
     const late = { submission_id: s.id, attempt: 1, outcome: outcome({ verdict: 'WA' }) };
-    t.equal(await s.others.executions.complete(late), 'refused', 'not by another pool');
+    t.equal(await s.others.executions.complete(late), 'refused', 'not by another consumer');
     t.equal(
       await s.mine.executions.complete({ ...late, attempt: 2 }),
       'refused',
@@ -123,45 +123,49 @@ t.test('an answer that was lost with the connection is given again', async (t) =
 t.test('what is given back waits again with its place and a job of its own', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
-  t.same(await s.others.executions.release([s.id], 'stopped'), [], 'only by the pool that has it');
+  t.same(
+    await s.others.executions.release([s.id], 'stopped'),
+    [],
+    'only by the consumer that has it',
+  );
   t.same(await s.mine.executions.release([s.id, randomUUID()], 'stopped'), [s.id]);
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
-  t.same(await placesOf(s), { dispatched: 1, held: 0 });
+  t.same(await placesOf(s), { dispatched: 1, gated: 0 });
   const [jobs] = await s.w.db`select count(*)::integer as n from graphile_worker._private_jobs`;
   t.equal(jobs!['n'], 2, 'the job that was started is the runner’s to delete');
 });
 
-t.test('a pool that was declared dead starts nothing', async (t) => {
+t.test('a consumer that was declared dead starts nothing', async (t) => {
   const s = await scene(t);
-  await s.w.db`select runledger.end_pool(${s.mine.id}, 'test')`;
+  await s.w.db`select runledger.end_consumer(${s.mine.id}, 'test')`;
   await t.rejects(start(s.mine.executions, s.id), { code: 'RL410' });
   t.match(await rowOf(s), { status: 'pending' });
 });
 
-t.test('declaring a pool dead waits for what it starts at this moment', async (t) => {
+t.test('declaring a consumer dead waits for what it starts at this moment', async (t) => {
   const s = await scene(t);
-  const endPool = () =>
+  const endConsumer = () =>
     s.w.db.begin(async (other) => {
       await other`set local lock_timeout = '50ms'`;
-      await other`select runledger.end_pool(${s.mine.id}, 'test')`;
+      await other`select runledger.end_consumer(${s.mine.id}, 'test')`;
     });
   await s.w.db.begin(async (tx) => {
     const started = await tx`
       select * from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}')`;
     t.equal(started.length, 1);
-    await t.rejects(endPool(), { code: '55P03' });
+    await t.rejects(endConsumer(), { code: '55P03' });
   });
-  await endPool();
+  await endConsumer();
   const [counted] = await s.w
     .db`select accepted - p.started as waiting from runledger.queue_state, runledger.queue_progress() p`;
   t.equal(Number(counted!['waiting']), 0, 'its count of starts is kept');
 });
 
-t.test('a link that a pool has left starts nothing', async (t) => {
+t.test('a link that a consumer has left starts nothing', async (t) => {
   const s = await scene(t);
   const startBy = (link: number) => s.w.worker`
     select * from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', ${link})`;
-  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), true);
+  t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, []), true);
   await t.rejects(startBy(1), { code: 'RL410' });
   t.match(await rowOf(s), { status: 'pending', attempts: 0 });
   t.equal((await startBy(2)).length, 1);
@@ -173,7 +177,7 @@ t.test('what a link started and is not known of waits again; what is known goes 
   const known = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
   await start(s.mine.executions, s.id, 1);
   await start(s.mine.executions, known, 2);
-  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, ['2']), true);
+  t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, ['2']), true);
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
   t.match(await rowOf({ ...s, id: known }), { status: 'running' });
   t.equal((await eventsOf(s)).at(-1), 'execution.lost');
@@ -185,16 +189,16 @@ t.test('leaving a link waits for what is started by it at this moment', async (t
   const s = await scene(t);
   await s.w.db.begin(async (tx) => {
     await tx`select from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', 1)`;
-    await t.rejects(relinkPool(s.w.worker, s.mine.id, 2, []), { code: '55P03' });
+    await t.rejects(advanceEpoch(s.w.worker, s.mine.id, 2, []), { code: '55P03' });
   });
-  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), true);
+  t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, []), true);
   t.match(await rowOf(s), { status: 'pending', attempts: 1 });
 });
 
-t.test('a pool that was declared dead has no more links', async (t) => {
+t.test('a consumer that was declared dead has no more links', async (t) => {
   const s = await scene(t);
-  await s.w.db`select runledger.end_pool(${s.mine.id}, 'test')`;
-  t.equal(await relinkPool(s.w.worker, s.mine.id, 2, []), false);
+  await s.w.db`select runledger.end_consumer(${s.mine.id}, 'test')`;
+  t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, []), false);
 });
 
 t.test('giving back is of one attempt, and takes no later one', async (t) => {
@@ -272,7 +276,7 @@ t.test(
     await s.mine.executions.complete({ submission_id: first!, attempt: 1, outcome: outcome() });
     await start(s.mine.executions, second!);
     await s.mine.executions.release([second!], 'shutdown');
-    t.same(await done(), ['jobs 1', 'jobs 1', 'jobs 1'], 'the second one was held at first');
+    t.same(await done(), ['jobs 1', 'jobs 1', 'jobs 1'], 'the second one was gated at first');
   },
 );
 
@@ -287,13 +291,13 @@ t.test('web is told of deliveries, and of no other end', async (t) => {
   t.same(await done(), ['jobs 1', 'deliveries']);
 });
 
-t.test('both are told when a pool that had jobs is found dead', async (t) => {
+t.test('both are told when a consumer that had jobs is found dead', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
   const { done } = await eavesdrop(t, s);
   await s.w
     .db`update graphile_worker._private_jobs set locked_at = now(), locked_by = ${`${s.mine.id}/1`}`;
-  await s.w.db`select runledger.retire_pool(${s.mine.id}, 'worker_died', false)`;
+  await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_died', false)`;
   t.same(await done(), ['jobs 1', 'jobs 1000', 'deliveries']);
 });
 

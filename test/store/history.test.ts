@@ -103,8 +103,8 @@ async function play(w: World, seed: number): Promise<History> {
   const keys: Key[] = [];
   for (const account of accounts)
     for (const tier of ['few', 'wide']) keys.push(await w.key({ account, tier }));
-  const pools: { id: string; executions: Executions }[] = [];
-  for (let n = 0; n < 3; n++) pools.push(await w.pool());
+  const consumers: { id: string; executions: Executions }[] = [];
+  for (let n = 0; n < 3; n++) consumers.push(await w.consumer());
   const states = new Map<string, State>();
   const outcomes: Record<string, number> = {};
   const seen = (kind: string) => {
@@ -149,22 +149,22 @@ async function play(w: World, seed: number): Promise<History> {
       });
     },
     async start() {
-      const pool = random.pick(pools);
+      const consumer = random.pick(consumers);
       // what is held has no job, so nobody can come to start it
       const held = new Set(
-        (await w.db`select submission_id from runledger.held`).map((row) => row['submission_id']),
+        (await w.db`select submission_id from runledger.gated`).map((row) => row['submission_id']),
       );
       const ids = [
         ...new Set(Array.from({ length: 1 + random.below(30) }, () => random.pick(live))),
       ].filter((id) => !held.has(id));
       await Promise.all(
         ids.map(async (id) => {
-          const started = await pool.executions.start({
+          const started = await consumer.executions.start({
             submission_id: id,
             job_id: String(++job),
             priority: 0,
           });
-          const events = apply(id, { kind: 'start', pool: pool.id });
+          const events = apply(id, { kind: 'start', consumer: consumer.id });
           seen(started ? 'started' : 'stale');
           if ((started === null) !== (events.length === 0))
             throw new Error(`start of ${id} differs`);
@@ -178,57 +178,63 @@ async function play(w: World, seed: number): Promise<History> {
       await Promise.all(
         ids.map(async (id) => {
           const state = states.get(id)!;
-          const pool =
-            (random.next() < 0.9 && pools.find((one) => one.id === state.pool)) ||
-            random.pick(pools);
+          const consumer =
+            (random.next() < 0.9 && consumers.find((one) => one.id === state.consumer)) ||
+            random.pick(consumers);
           const attempt =
             random.next() < 0.9 ? state.attempts : state.attempts + 1 + random.below(2);
           const result =
             random.next() < 0.1 ? failed() : outcome({ verdict: random.pick(['AC', 'WA', 'TLE']) });
           const { status, verdict } = result;
-          const answer = await pool.executions.complete({
+          const answer = await consumer.executions.complete({
             submission_id: id,
             attempt,
             outcome: result,
           });
           seen(answer);
-          const events = apply(id, { kind: 'complete', pool: pool.id, attempt, status, verdict });
+          const events = apply(id, {
+            kind: 'complete',
+            consumer: consumer.id,
+            attempt,
+            status,
+            verdict,
+          });
           if ((events[0]?.type === 'execution.refused') !== (answer === 'refused'))
             throw new Error(`complete of ${id} differs`);
         }),
       );
     },
     async release() {
-      const pool = random.pick(pools);
+      const consumer = random.pick(consumers);
       const counts = random.next() < 0.7;
       const ids = [...states]
-        .filter(([, state]) => state.pool === pool.id && state.status === 'running')
+        .filter(([, state]) => state.consumer === consumer.id && state.status === 'running')
         .map(([id]) => id);
       const some = ids.filter(() => random.next() < 0.4);
       if (some.length === 0) return;
-      const released = await pool.executions.release(some, 'worker_died', {}, counts);
+      const released = await consumer.executions.release(some, 'worker_died', {}, counts);
       for (const id of released) {
         seen('released');
-        apply(id, { kind: 'release', pool: pool.id, counts });
+        apply(id, { kind: 'release', consumer: consumer.id, counts });
       }
     },
     async tiers() {
       await w.tier('few', 20 + random.below(60), 1 + random.below(6));
     },
     async expire() {
-      const [row] = await w.db<{ held: string[] }[]>`
-        select coalesce(array_agg(id), '{}') as held from (
-          select submission_id as id from runledger.held order by random() limit 2) x`;
-      if (row!.held.length === 0) return;
+      const [row] = await w.db<{ gated: string[] }[]>`
+        select coalesce(array_agg(id), '{}') as gated from (
+          select submission_id as id from runledger.gated order by random() limit 2) x`;
+      if (row!.gated.length === 0) return;
       // what waited too long, without waiting: as expire_pending ends it
       await w.db.begin(async (tx) => {
-        const ids = `{${row!.held.toSorted()}}`;
+        const ids = `{${row!.gated.toSorted()}}`;
         await tx`select from runledger.queue_state for update`;
-        await tx`select runledger.end_submissions(${ids}::text::uuid[], clock_timestamp(), array_fill(null::bytea, array[${row!.held.length}::int]),
-          array_fill(null::bytea, array[${row!.held.length}::int]), array_fill('submission.failed'::text, array[${row!.held.length}::int]),
+        await tx`select runledger.end_submissions(${ids}::text::uuid[], clock_timestamp(), array_fill(null::bytea, array[${row!.gated.length}::int]),
+          array_fill(null::bytea, array[${row!.gated.length}::int]), array_fill('submission.failed'::text, array[${row!.gated.length}::int]),
           (select array_agg('{"verdict": "IE", "attempt": 0, "evidence": {"failed_for": "age"}}'::jsonb) from unnest(${ids}::text::uuid[])))`;
       });
-      for (const id of row!.held) {
+      for (const id of row!.gated) {
         seen('expired');
         apply(id, { kind: 'expire' });
       }
@@ -286,7 +292,7 @@ async function oldShapes(w: World): Promise<Set<string>> {
       evidence: {},
       bytes: {},
     };
-    const started = { attempt: 1, pool: randomUUID() };
+    const started = { attempt: 1, consumer: randomUUID() };
     await w.db`select runledger.append_events(${one.id}, 0, '{submission.accepted,execution.started,submission.completed}',
       ${[accepted, started, completed].map((facts) => JSON.stringify(facts))}::text[]::jsonb[], '{1,1,1}')`;
     await w.db`select runledger.project_submissions(array[${one.id}]::uuid[])`;

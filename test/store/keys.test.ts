@@ -107,7 +107,7 @@ t.test('a revoked key is refused, and its accepted work finishes', async (t) => 
   await revokeKey(w.db, key.id);
   await revokeKey(w.db, key.id);
   t.notOk(await works(key.digest));
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   for (const id of ids) {
     t.ok(await start(executions, id), 'held ones are promoted as before');
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });

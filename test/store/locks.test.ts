@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import { byteaArray, type Db } from '../../src/db.ts';
-import { relinkPool } from '../../src/store/pools.ts';
+import { advanceEpoch } from '../../src/store/consumers.ts';
 import {
   type Key,
   outcome,
@@ -36,14 +36,16 @@ t.test('all that takes locks, at once', async (t) => {
   for (let n = 0; n < 6; n++)
     keys.push(await w.key({ account: `account ${n % 3}`, tier: n % 2 ? 'few' : 'free' }));
   const pick = <T>(items: readonly T[]) => items[random.below(items.length)]!;
-  const pools = await Promise.all(Array.from({ length: LANES }, () => w.pool({ slots: 20 })));
+  const consumers = await Promise.all(
+    Array.from({ length: LANES }, () => w.consumer({ slots: 20 })),
+  );
   let job = 0;
 
   /** What is pending and has a job, in no order. */
   const some = async (db: Db) => {
     const rows = await db`
       select s.id from runledger.submissions s
-      where s.status = 'pending' and not exists (select from runledger.held h where h.submission_id = s.id)
+      where s.status = 'pending' and not exists (select from runledger.gated h where h.submission_id = s.id)
       order by random() limit ${BATCH}`;
     return rows.map((row) => String(row['id']));
   };
@@ -62,30 +64,30 @@ t.test('all that takes locks, at once', async (t) => {
     start: async (db, n) => {
       const ids = await some(db);
       const jobs = ids.map(() => ++job);
-      await db`select from runledger.start_many(${pools[n]!.id}, ${list(ids)}::text::uuid[],
+      await db`select from runledger.start_many(${consumers[n]!.id}, ${list(ids)}::text::uuid[],
         ${list(jobs)}::text::bigint[], ${list(ids.map(() => 0))}::text::smallint[])`;
     },
     complete: async (db, n) => {
       const { status: _, stdout, stderr, ...facts } = outcome();
       const rows = await db`select submission_id as id, attempt from runledger.leases
-        where pool_id = ${pools[n]!.id} order by random() limit ${BATCH}`;
+        where consumer_id = ${consumers[n]!.id} order by random() limit ${BATCH}`;
       const results = rows.map(() => ({ status: 'completed', facts }));
-      await db`select runledger.complete_many(${pools[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
+      await db`select runledger.complete_many(${consumers[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
         ${list(rows.map((row) => row['attempt']))}::text::integer[], ${JSON.stringify(results)}::text::jsonb,
         ${byteaArray(rows.map(() => stdout))}::text::bytea[], ${byteaArray(rows.map(() => stderr))}::text::bytea[])`;
     },
     release: async (db, n) => {
       const rows = await db`select submission_id as id from runledger.leases
-        where pool_id = ${pools[n]!.id} order by random() limit 3`;
-      await db`select runledger.release_many(${pools[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
+        where consumer_id = ${consumers[n]!.id} order by random() limit 3`;
+      await db`select runledger.release_many(${consumers[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
         'worker_died', '{}', true)`;
     },
     relink: async (db, n) => {
       const rows = await db`select job_id as id from runledger.leases
-        where pool_id = ${pools[n]!.id} and random() < 0.9`;
-      await relinkPool(
+        where consumer_id = ${consumers[n]!.id} and random() < 0.9`;
+      await advanceEpoch(
         db,
-        pools[n]!.id,
+        consumers[n]!.id,
         ++job,
         rows.map((row) => row['id']),
       );

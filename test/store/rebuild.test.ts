@@ -11,12 +11,12 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   await w.tier('free', 0, 4);
   const key = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const submitOne = async (change = {}) =>
     idOf(await submit({ secret_digest: key.digest, submission: submission(change) }));
   const runOne = async () => {
     const id = await submitOne({ webhook: webhook() });
-    const [held] = await w.db`select from runledger.held where submission_id = ${id}`;
+    const [held] = await w.db`select from runledger.gated where submission_id = ${id}`;
     if (held) return id;
     await start(executions, id, 1);
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
@@ -38,7 +38,7 @@ t.test('verify names what does not match the log, and a rebuild puts it right', 
   await s.w.db`update runledger.keys set revoked_at = now() where id = ${s.key.id}`;
   await s.w.db`insert into runledger.tiers values (gen_random_uuid(), 'forged', 1000, 1000, now())`;
   await s.w
-    .db`update runledger.key_usage set dispatched = dispatched + 3, held = held - 1 where key_id = ${s.key.id}`;
+    .db`update runledger.key_usage set dispatched = dispatched + 3, gated = gated - 1 where key_id = ${s.key.id}`;
   await s.w.db`update runledger.account_usage set pending = 77`;
   await s.w.db`update runledger.queue_state set accepted = accepted + 5`;
 
@@ -51,7 +51,7 @@ t.test('verify names what does not match the log, and a rebuild puts it right', 
   t.match(of('deliveries'), `${third} is {"status":"delivered"}`);
   t.match(of('keys'), `${s.key.id} is {"revoked_at":`);
   t.match(of('tiers'), 'should not be there');
-  t.match(of('places of keys'), `${s.key.id} is {"held":`);
+  t.match(of('places of keys'), `${s.key.id} is {"gated":`);
   t.match(of('places of accounts'), '{"pending":77}');
   t.match(of('places of the queue'), 'is {"waiting":11} and should be {"waiting":6}');
 

@@ -17,7 +17,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const submitOne = async (change = {}) =>
     idOf(await submit({ secret_digest: digest, submission: submission(change) }));
   const runOne = async (change = {}) => {

@@ -19,7 +19,7 @@ async function sealed(t: { teardown(work: () => unknown): void }) {
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const ids: string[] = [];
   const more = async (length: number) => {
     const answers = await Promise.all(
@@ -150,7 +150,7 @@ const attacks: Record<
     does: ({ root, ids }) => root`
       insert into runledger.events (stream, version, type, schema, at, generation, xid, facts)
       select stream, 4, 'execution.refused', 1, at, generation, xid,
-        '{"attempt": 1, "pool": "d5878fba-2e0c-4f31-a614-7160c2c48760", "verdict": "AC"}'
+        '{"attempt": 1, "consumer": "d5878fba-2e0c-4f31-a614-7160c2c48760", "verdict": "AC"}'
       from runledger.events where stream = ${ids[1]!} and version = 3`,
     names: (ids) => new RegExp(`^inserted event: ${ids[1]} version 4 \\(execution.refused\\)$`),
   },

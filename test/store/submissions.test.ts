@@ -158,7 +158,7 @@ t.test('the bound of the queue is exact, and one account has half of it', async 
   const both = tally([...second, ...third]);
   t.same(both, { accepted: 50, queue_full: 70 }, 'and exactly 100 in all');
 
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const ids = first.filter(({ kind }) => kind === 'accepted').map(idOf);
   await start(executions, ids[0]!);
   t.same(tally(await flood(0, 3)), { accepted: 1, queue_full: 2 }, 'a start frees its place');
@@ -248,28 +248,28 @@ t.test('over its places a key is held, and its oldest goes on when one is free',
   }
   const usage = async () => {
     const [row] = await w.db`
-      select dispatched, held, (select array_agg(submission_id order by submission_id) from runledger.held) as waiting,
+      select dispatched, gated, (select array_agg(submission_id order by submission_id) from runledger.gated) as waiting,
         (select array_agg(distinct (payload ->> 'id')::uuid) from graphile_worker._private_jobs) as jobs
       from runledger.key_usage where key_id = ${key.id}`;
     return row!;
   };
   t.match(await usage(), {
     dispatched: 2,
-    held: 3,
+    gated: 3,
     waiting: ids.slice(2),
     jobs: ids.slice(0, 2).sort(),
   });
 
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   await start(executions, ids[1]!);
-  t.match(await usage(), { dispatched: 2, held: 3 }, 'a start keeps its place with the key');
+  t.match(await usage(), { dispatched: 2, gated: 3 }, 'a start keeps its place with the key');
   await executions.complete({ submission_id: ids[1]!, attempt: 1, outcome: outcome() });
   const promoted = await usage();
-  t.match(promoted, { dispatched: 2, held: 2, waiting: ids.slice(3) });
+  t.match(promoted, { dispatched: 2, gated: 2, waiting: ids.slice(3) });
   t.ok((promoted['jobs'] as string[]).includes(ids[2]!), 'the oldest has a job');
 
   await w.tier('two', 0, 4);
-  t.match(await usage(), { dispatched: 4, held: 0 }, 'a raised tier takes effect at once');
+  t.match(await usage(), { dispatched: 4, gated: 0 }, 'a raised tier takes effect at once');
 });
 
 t.test("a newcomer's job is next, not behind what another key has waiting", async (t) => {
@@ -294,7 +294,7 @@ t.test("a newcomer's job is next, not behind what another key has waiting", asyn
   const first = idOf(await submit({ secret_digest: calm.digest, submission: submission() }));
   t.same((await jobs()).find(({ id }) => id === first)?.priority, 1, 'level with the first');
 
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const rounds = await jobs();
   for (const { id, priority } of rounds.slice(0, 3))
     await executions.start({ submission_id: id, job_id: '1', priority });
@@ -331,7 +331,7 @@ t.test(
     for (let n = 0; n < 4; n++) held.push(await submitOne(key));
     let last = '';
     for (let n = 0; n < 30; n++) last = await submitOne(busy);
-    const { executions } = await w.pool();
+    const { executions } = await w.consumer();
     await executions.start({ submission_id: last, job_id: '1', priority: 30 });
     await w.tier('one', 0, 4);
     const jobs = await w.db`
@@ -355,7 +355,7 @@ t.test('every Unicode scalar and every byte comes back as it went in', async (t)
     secret_digest: digest,
     submission: submission({ code, stdin, args, expected_output: Buffer.from([0, 10]) }),
   });
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const started = await start(executions, idOf(answer));
   t.same(Buffer.from(started!.order.code), code);
   t.same(Buffer.from(started!.order.stdin), stdin);

@@ -11,7 +11,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
-  const { executions } = await w.pool();
+  const { executions } = await w.consumer();
   const results = createResults(w.web);
   const faults: unknown[] = [];
   const asked: string[][] = [];
@@ -76,7 +76,7 @@ t.test('a hint that is lost is made good by asking', async (t) => {
   const waiting = s.waiters.wait(id, { timeout_ms: LONG });
   await s.w.web`select 1`;
   // ended without a word on the channel
-  await start((await s.w.pool()).executions, id);
+  await start((await s.w.consumer()).executions, id);
   await s.w
     .db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(), array[null]::bytea[], array[null]::bytea[],
     array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;

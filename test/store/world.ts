@@ -29,8 +29,8 @@ export type World = {
   key(options?: { account?: string; tier?: string }): Promise<Key>;
   tier(name: string, per_minute: number, concurrent: number): Promise<void>;
   submissions(capacity?: number): Submissions;
-  /** A worker's pool, registered. */
-  pool(options?: { slots?: number }): Promise<{ id: string; executions: Executions }>;
+  /** A worker's consumer, registered. */
+  consumer(options?: { slots?: number }): Promise<{ id: string; executions: Executions }>;
 };
 
 export async function world(t: Test): Promise<World> {
@@ -59,10 +59,10 @@ export async function world(t: Test): Promise<World> {
     },
     tier: (name, per_minute, concurrent) => setTier(db, { name, per_minute, concurrent }),
     submissions: (queue_capacity = 10_000) => createSubmissions(web, { queue_capacity }),
-    async pool({ slots = 2 } = {}) {
+    async consumer({ slots = 2 } = {}) {
       const id = randomUUID();
       await worker`
-        select runledger.register_pool(${id}, 'worker', 'host', ${slots}, '{python}', '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
+        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, '{python}', '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
       return { id, executions: createExecutions(worker, worker, id) };
     },
   };
@@ -113,7 +113,7 @@ export function submission(change: Partial<NewSubmission> = {}): NewSubmission {
 
 export const webhook = (): NonNullable<NewSubmission['webhook']> => ({
   url: 'https://receiver.test/hook',
-  sealed_secret: {
+  encrypted_secret: {
     key_id: 'k1',
     nonce: Buffer.alloc(12, 1),
     ciphertext: Buffer.alloc(40, 2),

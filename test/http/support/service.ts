@@ -84,19 +84,19 @@ const BEAT_MS = 1_000;
 
 /** It lives as every worker does: by a lock and a heartbeat on one connection of its own. */
 async function handWorker(t: Test, db: Db, url: string, languages: string[]): Promise<HandWorker> {
-  const pool = randomUUID();
+  const consumer = randomUUID();
   const own = connect(url, { name: 'runledger hand worker', max: 1 });
-  await own`select runledger.register_pool(${pool}, 'worker', 'test', 2, ${languages},
+  await own`select runledger.register_consumer(${consumer}, 'worker', 'test', 2, ${languages},
     ${own.json({ kind: 'v1', degraded: false })}, ${randomBytes(6).readUIntBE(0, 6)})`;
   const beat = async () => {
-    await own`select runledger.heartbeat(${pool})`;
+    await own`select runledger.heartbeat(${consumer})`;
   };
   const beating = setInterval(() => void beat().catch(() => {}), BEAT_MS);
   t.teardown(async () => {
     clearInterval(beating);
     await own.end({ timeout: 1 });
   });
-  const executions = createExecutions(db, db, pool);
+  const executions = createExecutions(db, db, consumer);
   const attempts = new Map<string, number>();
   const start = async (id: string) => {
     const started = await executions.start({ submission_id: id, job_id: '0', priority: 0 });

@@ -1,5 +1,5 @@
 /**
- * A process's membership in the queue: it registers a pool, proves each second that the pool lives, looks for pools
+ * A process's membership in the queue: it registers a consumer, proves each second that the consumer lives, looks for consumers
  * that do not, and keeps a runner going through every outage.
  *
  * What must stay true:
@@ -8,7 +8,7 @@
  *     can notice nothing, has its runs killed before they begin elsewhere.
  *   * The connection that holds the lock is asked again the moment that it closes: a lock that stays free for 200 ms
  *     is taken for our death.
- *   * A pool that was declared dead never comes back: its leases are others'. What still runs is cut, and the process
+ *   * A consumer that was declared dead never comes back: its leases are others'. What still runs is cut, and the process
  *     registers another.
  *   * While we are not sure to be alive no job is taken.
  *   * Jobs are started by the statement that fetches them. An answer that is lost with its connection leaves executions
@@ -21,16 +21,16 @@ import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import {
+  advanceEpoch,
   heartbeat,
-  leavePool,
-  registerPool,
-  relinkPool,
+  leaveQueue,
+  registerConsumer,
   type Swept,
   sweep,
-} from '../store/pools.ts';
+} from '../store/consumers.ts';
 import type { Membership } from './execute.ts';
 import { createHand, type Hand } from './hand.ts';
-import { type Links, openLinks, type PoolTask } from './links.ts';
+import { type ConsumerTask, type Links, openLinks } from './links.ts';
 
 export const LEASE_MS = 4000;
 const BEAT_MS = 1000;
@@ -43,7 +43,7 @@ const WEB_HEEDS_MS = 30;
 const AGAIN_MS = 100;
 const DRAINED_MS = 20;
 
-export type PoolOptions = {
+export type ConsumerOptions = {
   readonly address: DatabaseAddress | string;
   readonly kind: 'worker' | 'web';
   readonly slots: number;
@@ -51,7 +51,7 @@ export type PoolOptions = {
   readonly tasks_at_once?: number;
   readonly languages: readonly string[];
   readonly isolation: object;
-  readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, PoolTask>>;
+  readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, ConsumerTask>>;
   /** How many jobs may be fetched now. */
   readonly free: () => number;
   /** So many executions are there to run next; then ends are told several at a time. */
@@ -64,7 +64,7 @@ export type PoolOptions = {
   readonly log: Log;
 };
 
-export type QueuePool = {
+export type QueueConsumer = {
   /** Places have become free. */
   wake(): void;
   /** There are jobs: web's connections do not hear of them, most are not for it. */
@@ -77,14 +77,14 @@ export type QueuePool = {
 };
 
 type Member = {
-  readonly pool_id: string;
+  readonly consumer_id: string;
   readonly lost: AbortController;
   readonly hand: Hand;
   links: Links;
   number: number;
 };
 
-export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
+export async function joinQueue(options: ConsumerOptions): Promise<QueueConsumer> {
   const { log } = options;
   let member: Member | null = null;
   let acknowledged = 0;
@@ -99,8 +99,8 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
   const membership = (): Membership | null => {
     const now = member;
     if (now === null) return null;
-    const { pool_id, lost } = now;
-    return { pool_id, lost: lost.signal, executions: () => now.links.executions };
+    const { consumer_id, lost } = now;
+    return { consumer_id, lost: lost.signal, executions: () => now.links.executions };
   };
   const tasks = options.tasks(membership);
   const sure = () => performance.now() - acknowledged < LEASE_MS;
@@ -115,9 +115,9 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     });
   }
 
-  function link(pool_id: string, number: number, hand: Hand): Links {
+  function link(consumer_id: string, number: number, hand: Hand): Links {
     const onFailed = () => {
-      if (draining || member?.number !== number || member.pool_id !== pool_id) return;
+      if (draining || member?.number !== number || member.consumer_id !== consumer_id) return;
       renew = true;
       nudge();
     };
@@ -126,7 +126,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     const heed_ms = options.kind === 'web' ? WEB_HEEDS_MS : 0;
     return openLinks({
       address,
-      pool_id,
+      consumer_id,
       number,
       tasks,
       hand,
@@ -141,13 +141,13 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
   }
 
   async function register(): Promise<void> {
-    const pool_id = randomUUID();
+    const consumer_id = randomUUID();
     const { kind, slots, languages, isolation } = options;
     const lock_key = randomBytes(8).readBigUInt64BE() >> 2n;
     const sent = performance.now();
     await answered(
-      registerPool(connection, {
-        id: pool_id,
+      registerConsumer(connection, {
+        id: consumer_id,
         host: hostname(),
         kind,
         slots,
@@ -158,10 +158,10 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     );
     alive(sent);
     const hand = createHand();
-    const links = link(pool_id, 1, hand);
-    member = { pool_id, lost: new AbortController(), hand, links, number: 1 };
+    const links = link(consumer_id, 1, hand);
+    member = { consumer_id, lost: new AbortController(), hand, links, number: 1 };
     renew = false;
-    log.info({ pool: pool_id, slots }, 'joined the queue');
+    log.info({ consumer: consumer_id, slots }, 'joined the queue');
   }
 
   function alive(sent: number): void {
@@ -171,7 +171,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
 
   async function beat(current: Member): Promise<void> {
     const sent = performance.now();
-    if (!(await answered(heartbeat(connection, current.pool_id)))) return lose(current);
+    if (!(await answered(heartbeat(connection, current.consumer_id)))) return lose(current);
     const wasSure = sure();
     alive(sent);
     if (renew) await relink(current);
@@ -179,7 +179,10 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
   }
 
   function lose(current: Member): void {
-    log.warn({ pool: current.pool_id }, 'this pool was declared dead; what it ran is cut');
+    log.warn(
+      { consumer: current.consumer_id },
+      'this consumer was declared dead; what it ran is cut',
+    );
     member = null;
     options.onLost?.();
     current.lost.abort();
@@ -188,18 +191,18 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
   }
 
   async function relink(current: Member): Promise<void> {
-    const { pool_id, hand } = current;
+    const { consumer_id, hand } = current;
     // Another number first: what ends with these links is no news of the next ones, and each question has its own.
     current.number += 1;
     const { number } = current;
     // Before the question: what arrives after it was asked is not known to it, and given back.
     current.links.fence();
-    if (!(await answered(relinkPool(connection, pool_id, number, hand.known()))))
+    if (!(await answered(advanceEpoch(connection, consumer_id, number, hand.known()))))
       return lose(current);
     renew = false;
     current.links.leave();
-    current.links = link(pool_id, number, hand);
-    log.info({ pool: pool_id }, 'the database is back');
+    current.links = link(consumer_id, number, hand);
+    log.info({ consumer: consumer_id }, 'the database is back');
   }
 
   async function look(): Promise<void> {
@@ -207,8 +210,8 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
     for (;;) {
       const swept = await answered(sweep(connection));
       suspects ||= swept.suspects > 0;
-      if (swept.pool === null) return;
-      log.warn({ ...swept }, 'a pool was found dead; what it ran waits again');
+      if (swept.consumer === null) return;
+      log.warn({ ...swept }, 'a consumer was found dead; what it ran waits again');
       options.onSwept?.(swept);
     }
   }
@@ -243,7 +246,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
         swept_at = performance.now();
         await look().catch((error) => {
           if (isAway(error)) throw error;
-          log.warn({ err: error }, 'looking for dead pools failed');
+          log.warn({ err: error }, 'looking for dead consumers failed');
         });
       }
       failing = false;
@@ -290,7 +293,7 @@ export async function joinQueue(options: PoolOptions): Promise<QueuePool> {
       await living;
       const current = member;
       if (current !== null) {
-        await answered(leavePool(connection, current.pool_id, given_back)).catch((error) =>
+        await answered(leaveQueue(connection, current.consumer_id, given_back)).catch((error) =>
           log.warn({ err: error }, 'left the queue without saying so'),
         );
         await current.links.close();
