@@ -2,6 +2,7 @@
 import * as v from 'valibot';
 import type { Variable } from './config/variable.ts';
 import { variables } from './config/variables.ts';
+import { LIMITS, REQUEST_LIMITS } from './domain/limits.ts';
 
 type Variables = typeof variables;
 type ValueOf<V> = V extends Variable<infer T> ? T : never;
@@ -82,15 +83,11 @@ function contradictions(config: Config): string[] {
   if (config.tls === 'native' && !config.tls_key_file) {
     found.push('RUNLEDGER_TLS_KEY_FILE: must be set with RUNLEDGER_TLS=native');
   }
-  const bounds = [
-    ['RUNLEDGER_LIMITS_CPU', config.limits_cpu_ms, config.limits_cpu_max_ms],
-    ['RUNLEDGER_LIMITS_WALL', config.limits_wall_ms, config.limits_wall_max_ms],
-    ['RUNLEDGER_LIMITS_MEMORY', config.limits_memory_bytes, config.limits_memory_max_bytes],
-    ['RUNLEDGER_LIMITS_STDOUT', config.limits_stdout_bytes, config.limits_stdout_max_bytes],
-    ['RUNLEDGER_LIMITS_PROCESSES', config.limits_processes, config.limits_processes_max],
-  ] as const;
-  for (const [name, value, most] of bounds) {
-    if (value > most) found.push(`${name}: must not be over ${name}_MAX`);
+  for (const { field } of REQUEST_LIMITS) {
+    const { variable } = LIMITS[field];
+    if (config[`limits_${field}`] > config[`limits_max_${field}`]) {
+      found.push(`${variable}: must not be over ${variable}_MAX`);
+    }
   }
   return found;
 }

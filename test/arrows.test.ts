@@ -12,7 +12,7 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  config: ['valibot', 'config'],
+  config: ['valibot', 'config', 'domain'],
   environment: ['config'],
   log: ['pino'],
   metrics: NODE_ONLY,

@@ -1,5 +1,6 @@
 /** Every variable that the service reads. To add one, add a row: the type of `Config` follows. */
-import { executor, limits } from './executor_variables.ts';
+import { executor } from './executor_variables.ts';
+import { limits } from './limit_variables.ts';
 import {
   choice,
   duration,

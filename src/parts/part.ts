@@ -48,7 +48,7 @@ export async function openMetrics(
 ): Promise<{ metrics: Metrics; close(): Promise<void> }> {
   const metrics = createMetrics();
   if (config.metrics_port === null) return { metrics, close: async () => {} };
-  const { startMetrics } = await import('../http/metrics.ts');
+  const { startMetrics } = await import('../http/metrics_endpoint.ts');
   const { metrics_host: host, metrics_port: port } = config;
   const endpoint = await startMetrics(metrics, { host, port });
   return { metrics, close: () => endpoint.close() };

@@ -2,8 +2,8 @@
 import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
 import { createSigner } from '../domain/seal.ts';
+import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
-import type { WebhookPort } from '../http/web.ts';
 import { createDelivering } from '../queue/deliveries.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { seal } from '../store/seal.ts';

@@ -2,7 +2,7 @@
 import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { createBatcher } from './batch.ts';
-import { DONE_CHANNEL } from './waiters.ts';
+import { CHANNELS } from './channels.ts';
 
 export type StartCommand = { submission_id: string; job_id: string; priority: number };
 
@@ -214,5 +214,5 @@ function resultOf({ status, stdout, stderr, ...facts }: ExecutionOutcome) {
  */
 function tellDone(ending: Db, commands: readonly CompleteCommand[]): void {
   const ids = commands.map(({ submission_id }) => submission_id).join(',');
-  ending`select pg_notify(${DONE_CHANNEL}, ${ids})`.catch(() => {});
+  ending`select pg_notify(${CHANNELS.done}, ${ids})`.catch(() => {});
 }

@@ -12,9 +12,9 @@
  */
 import { type Channels, type Db, isAway, listen } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
+import { CHANNELS } from './channels.ts';
 import type { Results } from './results.ts';
 
-export const DONE_CHANNEL = 'runledger_done';
 const TICK_MS = 100;
 const POLL_MS = 1000;
 const ASK_IDS = 500;
@@ -90,7 +90,7 @@ export async function createWaiters(
   const { onHearing } = others;
   const listening = listen(
     db,
-    { ...others.channels, [DONE_CHANNEL]: (payload) => hint(payload.split(',')) },
+    { ...others.channels, [CHANNELS.done]: (payload) => hint(payload.split(',')) },
     { onFault, ...(onHearing && { onHearing }) },
   );
 

@@ -7,7 +7,7 @@ import {
   parseTraceparent,
   parseUuid,
   repeatedHeaders,
-} from '../../src/http/header_values.ts';
+} from '../../src/http/wire/header_values.ts';
 
 const ID = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
 

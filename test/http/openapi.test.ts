@@ -1,7 +1,7 @@
 /** The OpenAPI document is valid, has every address, and its examples are true. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
-import { routeTable } from '../../src/http/routes.ts';
+import { calls } from '../../src/http/api/calls.ts';
 import { call, type Reply } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -16,7 +16,7 @@ t.test('the document', async (t) => {
   const said = Object.entries(document.json.paths).flatMap(([path, operations]) =>
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  const served = routeTable().map(({ method, path }) => `${method} ${path}`);
+  const served = calls.map(({ method, path }) => `${method} ${path}`);
   t.same(said.sort(), served.sort(), 'it has the addresses that are served, and no others');
 });
 
@@ -74,7 +74,7 @@ t.test('its examples', async (t) => {
   t.test('every address answers in a shape that is said', async (t) => {
     const { json } = await service.submit(key);
     await service.worker.finish(json.id);
-    for (const { method, path } of routeTable()) {
+    for (const { method, path } of calls) {
       if (method !== 'GET') continue;
       const operation = document.operation('get', path);
       const url = path.replace('{id}', json.id);

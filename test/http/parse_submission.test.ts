@@ -1,6 +1,6 @@
 import t from 'tap';
-import { requestDigest, submissionParser } from '../../src/http/parse_submission.ts';
-import type { SubmissionRules } from '../../src/http/schemas.ts';
+import { requestDigest, submissionParser } from '../../src/http/api/parse_submission.ts';
+import type { SubmissionRules } from '../../src/http/api/submission_schema.ts';
 
 const RULES: SubmissionRules = {
   languages: ['python', 'cpp'],
@@ -77,14 +77,14 @@ t.test('the digest is of what was asked, not of how it was written', async (t) =
 
 t.test('faults: once a field, and no more than a hundred', async (t) => {
   const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`x${n}`, 1]));
-  const { faults } = parseText(JSON.stringify({ ...many, language: 'py', code: '' }));
-  t.equal(faults!.length, 100);
-  t.ok(JSON.stringify(faults).length < 50_000);
+  const { errors } = parseText(JSON.stringify({ ...many, language: 'py', code: '' }));
+  t.equal(errors!.length, 100);
+  t.ok(JSON.stringify(errors).length < 50_000);
 });
 
 t.test('what a deployment forbids is named, as a whole', async (t) => {
   const narrow = submissionParser({ ...RULES, forbidden: ['args', 'limits'] });
   const body = { language: 'py', code: '', args: ['a'], limits: { cpu_time: 99 } };
-  const { faults } = narrow(Buffer.from(JSON.stringify(body)));
-  t.same(faults!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
+  const { errors } = narrow(Buffer.from(JSON.stringify(body)));
+  t.same(errors!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
 });

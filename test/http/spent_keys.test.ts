@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createSpentKeys } from '../../src/http/spent_keys.ts';
+import { createSpentKeys } from '../../src/http/api/spent_keys.ts';
 
 const caller = {
   account_id: 'a',

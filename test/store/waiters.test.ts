@@ -1,7 +1,8 @@
 import t from 'tap';
 import type { ResultRow } from '../../src/domain/record.ts';
+import { CHANNELS } from '../../src/store/channels.ts';
 import { createResults } from '../../src/store/results.ts';
-import { createWaiters, DONE_CHANNEL } from '../../src/store/waiters.ts';
+import { createWaiters } from '../../src/store/waiters.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 const LONG = 30_000;
@@ -90,7 +91,7 @@ t.test(
     const db = s.w.connect(s.w.database.superuser_url, 1);
     const listening = async () =>
       (
-        await db`select pid from pg_stat_activity where datname = ${s.w.database.name} and query = ${`listen "${DONE_CHANNEL}"`}`
+        await db`select pid from pg_stat_activity where datname = ${s.w.database.name} and query = ${`listen "${CHANNELS.done}"`}`
       ).map((row) => Number(row['pid']));
     const until = async (done: () => Promise<boolean>) => {
       while (!(await done())) await new Promise((wake) => setTimeout(wake, 20));
