@@ -9,6 +9,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { RequestLimitName } from '../domain/limits.ts';
 import type { ResultRecord } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 
@@ -24,7 +25,7 @@ export type SubmissionRequest = {
   expected_output?: string;
   compare?: 'lenient' | 'exact';
   /** seconds and bytes */
-  limits?: Partial<Record<'cpu_time' | 'wall_time' | 'memory' | 'output' | 'processes', number>>;
+  limits?: Partial<Record<RequestLimitName, number>>;
   webhook_url?: string;
   webhook_secret?: string;
 };

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { DEFAULT_BOUNDS, DEFAULT_POLICY, limitsFor, policyFrom } from '../../src/domain/limits.ts';
+import {
+  DEFAULT_BOUNDS,
+  DEFAULT_POLICY,
+  limitsFor,
+  policyFrom,
+  REQUEST_LIMITS,
+} from '../../src/domain/limits.ts';
 
 const MiB = 1024 * 1024;
 
@@ -7,6 +13,24 @@ t.test('without overrides a language has its defaults', async (t) => {
   t.strictSame(limitsFor('python'), DEFAULT_POLICY.run);
   t.strictSame(limitsFor('cpp'), DEFAULT_POLICY.run);
   t.match(DEFAULT_POLICY.run, { cpu_ms: 5_000, wall_ms: 10_000, memory_bytes: 256 * MiB });
+});
+
+t.test('each limit of a request sets its own field', async (t) => {
+  for (const { field, stored } of REQUEST_LIMITS) {
+    const { max } = DEFAULT_BOUNDS[stored];
+    t.equal(limitsFor('cpp', { [stored]: max })[field], max, stored);
+  }
+});
+
+t.test('the names and bounds of requests are those of the API', async (t) => {
+  const rows = REQUEST_LIMITS.map(({ name, stored, min, max }) => [name, stored, min, max]);
+  t.strictSame(rows, [
+    ['cpu_time', 'cpu_time_ms', 10, 15_000],
+    ['wall_time', 'wall_time_ms', 10, 30_000],
+    ['memory', 'memory_bytes', 16 * MiB, 1024 * MiB],
+    ['output', 'output_bytes', 0, 4 * MiB],
+    ['processes', 'processes', 1, 256],
+  ]);
 });
 
 t.test("what Java's own start takes comes on top", async (t) => {

@@ -2,6 +2,7 @@ import t from 'tap';
 import { limitsFor } from '../../src/domain/limits.ts';
 import type { BoxReport } from '../../src/domain/result.ts';
 import { type Case, exitCodeOf, judge, sameText, signalName } from '../../src/domain/verdict.ts';
+import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const limits = limitsFor('python');
@@ -144,6 +145,11 @@ t.test('the first row that holds is the verdict', async (t) => {
   for (const [name, given, [verdict, exit_code, signal]] of rows) {
     t.strictSame(judge(given), { verdict, exit_code, signal }, name);
   }
+});
+
+t.test('the rows above give every verdict of the list', async (t) => {
+  const given = new Set(rows.map(([, , [verdict]]) => verdict));
+  t.strictSame([...given].sort(), [...VERDICT_NAMES].sort());
 });
 
 t.test('white space at the ends of lines and of the text is nothing', async (t) => {

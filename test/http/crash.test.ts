@@ -42,7 +42,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
 /** What else web would write meanwhile, and take a submission along to the disk: heartbeats and seals. */
 async function quieten(db: Db): Promise<void> {
   await db`begin`;
-  await db`lock table runledger.pools, runledger.seals in share mode`;
+  await db`lock table runledger.consumers, runledger.seals in share mode`;
 }
 
 t.test('a hold whose time is up tells an id that a crash does not undo', async (t) => {

@@ -151,9 +151,9 @@ export const rateRules: Rule[] = [
       ids.push(reply.json.id);
     }
     const dispatched = async () => {
-      const [row] = await service.db`select dispatched, held from runledger.key_usage
+      const [row] = await service.db`select dispatched, gated from runledger.key_usage
         where key_id = ${await idOf(service, key)}`;
-      return [row!['dispatched'], row!['held']];
+      return [row!['dispatched'], row!['gated']];
     };
     deepEqual(await dispatched(), [10, 2]);
     await service.worker.finish(ids[0]!);
