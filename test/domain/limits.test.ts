@@ -74,7 +74,17 @@ t.test("an operator's settings are the policy", async (t) => {
     inodes: 13,
     files: 14,
   });
-  t.match(policy.compile, { cpu_ms: 15, wall_ms: 16, memory_bytes: 17, stderr_bytes: 18 });
+  t.strictSame(policy.compile, {
+    cpu_ms: 15,
+    wall_ms: 16,
+    memory_bytes: 17,
+    processes: 64,
+    stdout_bytes: 18,
+    stderr_bytes: 18,
+    disk_bytes: 256 * MiB,
+    inodes: 4_096,
+    files: 256,
+  });
   t.strictSame(policy.bounds, {
     cpu_time_ms: { min: 2, max: 2 },
     wall_time_ms: { min: 10, max: 400 },
