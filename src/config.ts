@@ -1,4 +1,4 @@
-/** Environment -> one frozen, validated object. The variables themselves are in config/variables.ts. */
+/** From the environment to one frozen, validated object. The variables are in config/variables.ts. */
 import * as v from 'valibot';
 import type { Variable } from './config/variable.ts';
 import { variables } from './config/variables.ts';
@@ -11,7 +11,7 @@ export type Config = { readonly [K in keyof Variables]: ValueOf<Variables[K]> };
 export type Role = 'owner' | 'web' | 'worker' | 'auditor';
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The environment is at fault: one line for each problem, each naming its variable. */
+/** The environment has mistakes: one line for each, beginning with its variable. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
   constructor(problems: readonly string[]) {
@@ -47,7 +47,7 @@ function unknownNames(env: Environment): string[] {
 type Parsed = { value: unknown } | { problem: string };
 
 function parseOne(variable: Variable<unknown>, given: string | undefined): Parsed {
-  // Empty counts as not set: compose files and CI systems hand empty values on.
+  // Empty counts as not set: compose files and CI systems pass empty values.
   const word = given?.trim() || variable.default;
   if (word === null) return { value: null };
   const result = v.safeParse(variable.parse, word);
@@ -69,7 +69,7 @@ function deepFreeze(value: unknown): unknown {
 const LOOPBACK = new Set(['localhost', '::1', '[::1]']);
 export const isLoopback = (host: string) => LOOPBACK.has(host) || /^127(\.\d{1,3}){3}$/.test(host);
 
-/** What each variable alone cannot tell. */
+/** Mistakes that take two variables. */
 function contradictions(config: Config): string[] {
   const found: string[] = [];
   if (config.tls === 'off' && !isLoopback(listenHost(config))) {
@@ -96,7 +96,7 @@ export function listenHost(config: Config): string {
   return config.host ?? (config.tls === 'off' ? '127.0.0.1' : '::');
 }
 
-/** The role's own address where there is one, else the one for all. */
+/** The role's own address where there is one, else the address for all roles. */
 export function databaseUrl(config: Config, role: Role): string | null {
   const own = {
     owner: null,

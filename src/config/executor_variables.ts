@@ -6,17 +6,16 @@ export const executor = {
   languages: row('RUNLEDGER_LANGUAGES', list('python', 'cpp', 'java'), {
     default: 'python,cpp,java',
     unit: 'words',
-    reason: 'what this deployment takes; any other is a 400',
+    reason: 'the languages of this deployment; any other is a 400',
   }),
   slots: optional('RUNLEDGER_SLOTS', whole(1, 1024), {
     unit: 'slots',
-    reason: 'programs that run at the same moment on this worker; one per core where not set',
+    reason: 'programs that run at one time on this worker; one per core where not set',
   }),
   isolation: row('RUNLEDGER_ISOLATION', choice('auto', 'rlimits'), {
     default: 'auto',
     unit: 'word',
-    reason:
-      'auto refuses to start without real isolation; rlimits is weaker and marked so everywhere',
+    reason: 'auto does not start without real isolation; rlimits is weaker, and results say so',
   }),
   launcher: row('RUNLEDGER_LAUNCHER', path, {
     default: 'build/launcher',

@@ -53,7 +53,7 @@ function webhookPort(config: Config): WebhookPort {
   if (!keys) return null;
   const options = { allow_loopback: config.webhook_allow_loopback };
   return {
-    refuseUrl: (url) => {
+    urlProblem: (url) => {
       const parsed = parseWebhookUrl(url, options);
       return parsed.kind === 'refused' ? parsed.message : null;
     },

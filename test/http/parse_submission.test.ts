@@ -12,7 +12,7 @@ const RULES: SubmissionRules = {
     processes: { min: 1, max: 64 },
   },
   forbidden: [],
-  refuseWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must begin with https://'),
+  webhookUrlProblem: (url) => (url.startsWith('https://') ? null : 'must begin with https://'),
 };
 const parse = submissionParser(RULES);
 const parseText = (text: string) => parse(Buffer.from(text));

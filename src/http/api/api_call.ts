@@ -56,6 +56,6 @@ export type Web = {
 /** Null: this deployment has no key to encrypt webhook secrets with, and accepts no webhooks. */
 export type WebhookPort = {
   /** why a result cannot be delivered to that address, or null */
-  refuseUrl: (url: string) => string | null;
+  urlProblem: (url: string) => string | null;
   encrypt: (submission_id: string, secret: string) => EncryptedSecret;
 } | null;

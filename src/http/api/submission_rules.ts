@@ -13,7 +13,7 @@ export function submissionRules(config: Config, webhooks: WebhookPort): Submissi
     languages: config.languages,
     bounds: boundsOf(config),
     forbidden: [...new Set(forbidden)],
-    refuseWebhookUrl: (url) => webhooks?.refuseUrl(url) ?? null,
+    webhookUrlProblem: (url) => webhooks?.urlProblem(url) ?? null,
   };
 }
 

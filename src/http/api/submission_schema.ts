@@ -18,6 +18,8 @@ export const URL_LIMIT_BYTES = 2_048;
 export const ARGS_LIMIT = 64;
 export const ARGS_LIMIT_BYTES = 4_096;
 
+const count = (limit: number) => limit.toLocaleString('en');
+
 /** The decisions of an operator about requests. */
 export type SubmissionRules = {
   languages: readonly Language[];
@@ -26,7 +28,7 @@ export type SubmissionRules = {
   /** optional fields that this deployment does not accept */
   forbidden: readonly string[];
   /** why a result cannot be delivered there, or null */
-  refuseWebhookUrl: (url: string) => string | null;
+  webhookUrlProblem: (url: string) => string | null;
 };
 
 export function submissionSchema(rules: SubmissionRules) {
@@ -45,8 +47,10 @@ export function submissionSchema(rules: SubmissionRules) {
           ),
           v.description('py is python; c++ and cxx are cpp.'),
         ),
-        code: text('Source code, at most 65,536 bytes of UTF-8.'),
-        stdin: v.exactOptional(text('Standard input, at most 65,536 bytes of UTF-8.')),
+        code: text(`Source code, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
+        stdin: v.exactOptional(
+          text(`Standard input, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
+        ),
         stdin_base64: v.exactOptional(
           v.pipe(
             v.string('must be a string'),
@@ -56,8 +60,7 @@ export function submissionSchema(rules: SubmissionRules) {
               `decodes to more than ${TEXT_LIMIT_BYTES} bytes`,
             ),
             v.metadata({
-              description:
-                'Standard input as base64, instead of stdin; at most 65,536 bytes when decoded.',
+              description: `Standard input as base64, instead of stdin; at most ${count(TEXT_LIMIT_BYTES)} bytes when decoded.`,
               maxLength: Math.ceil(TEXT_LIMIT_BYTES / 3) * 4,
               contentEncoding: 'base64',
             }),
@@ -65,7 +68,9 @@ export function submissionSchema(rules: SubmissionRules) {
         ),
         args: v.exactOptional(argsSchema()),
         expected_output: v.exactOptional(
-          text('The stdout that AC needs, at most 65,536 bytes of UTF-8; another one is a WA.'),
+          text(
+            `The stdout that AC needs, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8; another one is a WA.`,
+          ),
         ),
         compare: v.exactOptional(
           v.pipe(
@@ -76,7 +81,7 @@ export function submissionSchema(rules: SubmissionRules) {
           ),
         ),
         limits: v.exactOptional(limitsSchema(bounds)),
-        webhook_url: v.exactOptional(webhookUrl(rules.refuseWebhookUrl)),
+        webhook_url: v.exactOptional(webhookUrl(rules.webhookUrlProblem)),
         webhook_secret: v.exactOptional(
           v.pipe(
             v.string('must be a string'),
@@ -86,8 +91,7 @@ export function submissionSchema(rules: SubmissionRules) {
               return bytes >= 1 && bytes <= SECRET_LIMIT_BYTES;
             }, `must be 1 to ${SECRET_LIMIT_BYTES} bytes of UTF-8`),
             v.metadata({
-              description:
-                'Signs the delivery (Standard Webhooks); 1 to 256 bytes of UTF-8. Needed with webhook_url, and only with it.',
+              description: `Signs the delivery (Standard Webhooks); 1 to ${SECRET_LIMIT_BYTES} bytes of UTF-8. Required with webhook_url, and only allowed with it.`,
               minLength: 1,
               maxLength: SECRET_LIMIT_BYTES,
             }),
@@ -156,7 +160,7 @@ function argsSchema() {
       `is more than ${ARGS_LIMIT_BYTES} bytes of UTF-8 in all`,
     ),
     v.description(
-      'Arguments of the program: at most 64, and 4,096 bytes of UTF-8 in all; no NUL in them.',
+      `Arguments of the program: at most ${ARGS_LIMIT}, and ${count(ARGS_LIMIT_BYTES)} bytes of UTF-8 in all, without NUL.`,
     ),
   );
 }
@@ -195,7 +199,7 @@ function whole({ min, max }: Bound) {
   );
 }
 
-function webhookUrl(refuse: (url: string) => string | null) {
+function webhookUrl(block: (url: string) => string | null) {
   return v.pipe(
     v.string('must be a string'),
     v.check(isWellFormed, LONE_SURROGATE),
@@ -203,12 +207,11 @@ function webhookUrl(refuse: (url: string) => string | null) {
     v.rawCheck(({ dataset, addIssue }) => {
       // A text that has failed an earlier check gets no second error, and is not parsed, however long it is.
       if (!dataset.typed || dataset.issues) return;
-      const reason = refuse(dataset.value);
+      const reason = block(dataset.value);
       if (reason !== null) addIssue({ message: reason });
     }),
     v.metadata({
-      description:
-        'Where the result is delivered: https, no credentials in it, at most 2,048 bytes, no address of a private or special range.',
+      description: `The address that the result is delivered to: https, without credentials, at most ${count(URL_LIMIT_BYTES)} bytes, and not of a private or special range.`,
       format: 'uri',
       pattern: '^[hH][tT][tT][pP][sS]://',
       maxLength: URL_LIMIT_BYTES,
