@@ -83,7 +83,9 @@ function checkOut(base: string): string {
   return root;
 }
 
-const lockOf = (root: string) => readFileSync(join(root, 'package-lock.json'), 'utf8');
+function lockOf(root: string): string {
+  return readFileSync(join(root, 'package-lock.json'), 'utf8');
+}
 
 /** The benches that both sides have, or those of them that ONLY names. */
 function benchesOf(before: Side, after: Side): string[] {

@@ -47,6 +47,14 @@ t.test('a renamed row is matched by its first name, from both sides', async (t) 
   );
 });
 
+t.test('rows with the same name keep their order', async (t) => {
+  t.same(compared([row('a', 1), row('a', 2)], [row('a', 10), row('a', 20)]), [
+    ['a', 1, 10],
+    ['a', 2, 20],
+  ]);
+  t.equal(bestOf([report(row('a', 1), row('a', 2))]).length, 2);
+});
+
 t.test(
   'other rows are paired in order if their units agree, and both names are shown',
   async (t) => {
