@@ -10,7 +10,7 @@
  * Exit status: 0 when no row is below FLOOR, 1 when one is, 2 when there is no comparison.
  */
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, openSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { bestOf, type Judged, judge, pairRows, TABLE_HEAD, tableRow } from './compared.ts';
 import { type Measure, printTable, type Report } from './report.ts';
@@ -22,6 +22,8 @@ const BASE = process.env['BASE'] || 'HEAD~1';
 const ROUNDS = numberOf('ROUNDS', 2);
 const FLOOR = numberOf('FLOOR', 0.95);
 const ONLY = (process.env['ONLY'] ?? '').split(',').filter(Boolean);
+/** The bench ends first, then the worktree is removed. */
+const STOPS = ['SIGINT', 'SIGTERM'] as const;
 // Make's own variables would reach the makes that run below.
 const { MAKEFLAGS: _, MAKELEVEL: __, MFLAGS: ___, ...ENVIRONMENT } = process.env;
 const value = (measure: Measure) => measure.value;
@@ -35,7 +37,17 @@ try {
 
 async function compareRevisions(): Promise<void> {
   const base = git('rev-parse', '--verify', '--quiet', `${BASE}^{commit}`);
-  const before: Side = { name: 'before', root: checkOut(base) };
+  const root = join(TREE, 'build/compare', base.slice(0, 12));
+  try {
+    checkOut(base, root);
+    await compareWith(root, base);
+  } finally {
+    remove(root);
+  }
+}
+
+async function compareWith(root: string, base: string): Promise<void> {
+  const before: Side = { name: 'before', root };
   const after: Side = { name: 'after', root: TREE };
   const benches = benchesOf(before, after);
   const folder = join(
@@ -61,17 +73,12 @@ async function compareRevisions(): Promise<void> {
   console.error(`kept in ${folder}`);
 }
 
-/** The base revision in a worktree of its own, which later comparisons with it use again. */
-function checkOut(base: string): string {
-  const root = join(TREE, 'build/compare', base.slice(0, 12));
-  if (!existsSync(join(root, '.git'))) {
-    // Forgets worktrees that were deleted together with build/.
-    git('worktree', 'prune');
-    git('worktree', 'add', '--quiet', '--detach', root, base);
-  }
-  if (!existsSync(join(root, 'node_modules'))) {
-    symlinkSync(join(TREE, 'node_modules'), join(root, 'node_modules'));
-  }
+/** Checks the base revision out as a worktree, and builds its launcher. */
+function checkOut(base: string, root: string): void {
+  // An interrupted comparison leaves its worktree behind.
+  remove(root);
+  git('worktree', 'add', '--quiet', '--detach', root, base);
+  symlinkSync(join(TREE, 'node_modules'), join(root, 'node_modules'));
   if (lockOf(root) !== lockOf(TREE)) {
     console.error('package-lock.json differs: the base runs with the packages of this tree');
   }
@@ -80,7 +87,11 @@ function checkOut(base: string): string {
     env: ENVIRONMENT,
     stdio: ['ignore', 2, 2],
   });
-  return root;
+}
+
+function remove(root: string): void {
+  rmSync(root, { recursive: true, force: true });
+  git('worktree', 'prune');
 }
 
 function lockOf(root: string): string {
@@ -113,9 +124,9 @@ async function runBench({ name, root }: Side, bench: string, folder: string): Pr
     stdio: ['ignore', output, output],
   });
   const stop = () => child.kill('SIGTERM');
-  process.once('SIGTERM', stop);
+  for (const signal of STOPS) process.once(signal, stop);
   const code = await new Promise((done) => child.once('exit', done));
-  process.off('SIGTERM', stop);
+  for (const signal of STOPS) process.off(signal, stop);
   if (code !== 0) throw new Error(`${bench} (${name}) ended with ${code}: see ${log}`);
   const seconds = ((performance.now() - began) / 1000).toFixed(0);
   console.error(`${basename(folder)} ${bench}: ${seconds} s`);
@@ -134,7 +145,7 @@ function print(judged: readonly Judged[], base: string): void {
   const below = judged.filter((row) => row.is_below);
   const compared = judged.filter((row) => row.ratio !== null);
   for (const row of below) {
-    console.log(`BELOW ${FLOOR}: ${row.bench}: ${row.name.trim()}: ${row.ratio!.toFixed(2)}`);
+    console.log(`BELOW ${FLOOR}: ${row.bench}: ${row.path}: ${row.ratio!.toFixed(2)}`);
   }
   console.log(`${below.length} of ${compared.length} rows are below ${FLOOR}`);
   if (below.length > 0) process.exitCode = 1;

@@ -10,14 +10,25 @@
  *   Such a pair shows both names.
  *
  * A ratio of 1 or more means "as fast as before, or faster", whatever the unit. Rows whose unit has
- * no better direction (a share, a count) have no ratio.
+ * no better direction (a share, a count) have no ratio, and neither has a row that repeats the value
+ * of the row above it beside another floor: it is one measurement, which must not count twice.
  */
 import { figure, isMet, type Measure, type Report } from './report.ts';
 
-export type Row = { bench: string; id: string; name: string; measure: Measure };
+export type Row = {
+  bench: string;
+  id: string;
+  /** indented as in its report */
+  name: string;
+  /** the names of the rows above it and its own */
+  path: string;
+  measure: Measure;
+  /** it has the value of the row above it, beside another floor */
+  is_repeat: boolean;
+};
 
 /** One row of the comparison; a side without this row has null. */
-export type Pair = { bench: string; name: string; before: Measure | null; after: Measure | null };
+export type Pair = Omit<Row, 'id' | 'measure'> & { before: Measure | null; after: Measure | null };
 
 export type Judged = Pair & { ratio: number | null; is_below: boolean };
 
@@ -25,17 +36,26 @@ export type Judged = Pair & { ratio: number | null; is_below: boolean };
 export type Pick = (measure: Measure) => number;
 
 export function rowsOf({ bench, measures }: Report): Row[] {
-  const path: string[] = [];
+  const above: Measure[] = [];
   const seen = new Map<string, number>();
   return measures.map((measure) => {
     const depth = depthOf(measure.name);
-    path.length = depth;
-    path[depth] = (measure.was ?? measure.name).trim();
-    const name = `${'  '.repeat(depth)}${measure.name.trim()}`;
-    const id = path.filter(Boolean).join(' > ');
+    const is_repeat = above[depth - 1]?.value === measure.value;
+    above.length = depth;
+    above[depth] = measure;
+    const pathOf = (nameOf: (one: Measure) => string) =>
+      above.map((one) => nameOf(one).trim()).join(' > ');
+    const id = pathOf((one) => one.was ?? one.name);
     const count = (seen.get(id) ?? 0) + 1;
     seen.set(id, count);
-    return { bench, id: count === 1 ? id : `${id} (${count})`, name, measure };
+    return {
+      bench,
+      id: count === 1 ? id : `${id} (${count})`,
+      name: measure.name,
+      path: pathOf((one) => one.name),
+      measure,
+      is_repeat,
+    };
   });
 }
 
@@ -73,25 +93,28 @@ export function pairRows(before: readonly Row[], after: readonly Row[]): Pair[] 
     alone.forEach((pair, at) => {
       pair.partner = others[at]!;
     });
-  const matched = pairs.map(({ row, partner }) => ({
-    bench: row.bench,
+  const matched = pairs.map(({ row: { id: _, measure, ...row }, partner }) => ({
+    ...row,
+    is_repeat: row.is_repeat && partner?.is_repeat === true,
     name:
       in_order && partner && others.includes(partner)
         ? `${row.name} (was: ${partner.name.trim()})`
         : row.name,
     before: partner?.measure ?? null,
-    after: row.measure,
+    after: measure,
   }));
   const gone = in_order ? [] : others;
   return [
     ...matched,
-    ...gone.map(({ bench, name, measure }) => ({ bench, name, before: measure, after: null })),
+    ...gone.map(({ id: _, measure, ...row }) => ({ ...row, before: measure, after: null })),
   ];
 }
 
 export function judge(pair: Pair, floor: number, pick: Pick): Judged {
   const { before, after } = pair;
-  const ratio = before && after ? gainOf(after.unit, pick(before), pick(after)) : null;
+  const is_repeat = pair.is_repeat && after !== null && pick(after) === after.value;
+  const ratio =
+    before && after && !is_repeat ? gainOf(after.unit, pick(before), pick(after)) : null;
   return { ...pair, ratio, is_below: ratio !== null && ratio < floor };
 }
 
@@ -127,9 +150,9 @@ function goalOf(measure: Measure): string {
   return `${figure(measure.ratio ?? measure.value)} ${goal} ${met ? 'met' : 'MISSED'}`;
 }
 
-function resultOf({ before, after, is_below, ratio }: Judged): string {
+function resultOf({ before, after, is_below, is_repeat, ratio }: Judged): string {
   if (!before) return 'new';
   if (!after) return 'gone';
-  if (ratio === null) return '';
+  if (ratio === null) return is_repeat ? 'as above' : '';
   return is_below ? 'BELOW' : 'ok';
 }

@@ -104,6 +104,24 @@ t.test('a ratio of 1 or more is never slower, whatever the unit', async (t) => {
   }
 });
 
+t.test('a row that repeats the value above it beside another floor is compared once', async (t) => {
+  const before = [
+    row('rate', 100, '/s'),
+    row('  over a floor', 100, '/s', { floor: 200, ratio: 0.5 }),
+  ];
+  const after = [
+    row('rate', 50, '/s'),
+    row('  over a floor', 50, '/s', { floor: 100, ratio: 0.5 }),
+  ];
+  const [first, second] = pairs(before, after);
+  t.match(judge(first!, 0.95, value), { ratio: 0.5, is_below: true });
+  t.match(judge(second!, 0.95, value), { ratio: null, is_below: false });
+  t.equal(tableRow(judge(second!, 0.95, value), value).at(-1), 'as above');
+  t.equal(judge(second!, 0.95, (measure) => measure.ratio!).ratio, 1, 'by its floor it differs');
+  const [, other] = pairs(before, [row('rate', 50, '/s'), row('  over a floor', 40, '/s')]);
+  t.equal(judge(other!, 0.95, value).ratio, 0.4);
+});
+
 t.test('a row exactly at the floor passes', async (t) => {
   const [pair] = pairs([row('a', 100, '/s')], [row('a', 95, '/s')]);
   t.equal(judge(pair!, 0.95, value).is_below, false);
