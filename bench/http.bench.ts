@@ -55,14 +55,14 @@ try {
   const floor = await constantServer();
   const keys = await Promise.all(Array.from({ length: Math.max(...CLIENTS) }, () => newKey()));
   const measures: Measure[] = [];
-  for (const part of [
+  for (const section of [
     // First, while the service is idle: later, PostgreSQL vacuums a million new rows.
     () => waitingRequests(web.port),
     () => submissions(web.port, web.process.pid!, floor, keys),
     () => store(keys),
     () => equalTimes(db, web.port, newKey),
   ]) {
-    measures.push(...(await part()));
+    measures.push(...(await section()));
     console.error(`${measures.at(-1)!.name.trim()}: measured`);
   }
   publish('http', 'how many submissions a second does the API accept, and at what cost?', measures);
@@ -139,8 +139,8 @@ async function submissions(
 
 /** How the CPU of one submission divides: HTTP costs as much as the constant answer; the rest of web is our own. */
 function shares(ours: Round[], constant: Round[]): Measure[] {
-  const each = (rounds: Round[], part: 'server' | 'postgres') =>
-    sum(rounds.map((round) => round.cpu_ms[part])) / sum(rounds.map((round) => round.ms.length));
+  const each = (rounds: Round[], process: 'server' | 'postgres') =>
+    sum(rounds.map((round) => round.cpu_ms[process])) / sum(rounds.map((round) => round.ms.length));
   const http = each(constant, 'server');
   const web = Math.max(each(ours, 'server') - http, 0);
   const postgres = each(ours, 'postgres');

@@ -127,16 +127,16 @@ async function cpuPerSubmission(): Promise<Measure[]> {
   const before = service.cpu_s();
   const done = await crowd(programs[0]!, 2 * WINDOW_S);
   const after = service.cpu_s();
-  const each = (part: keyof ReturnType<Service['cpu_s']>) =>
-    ((after[part] - before[part]) / done) * 1000;
-  const parts = (['web', 'worker', 'postgres'] as const).map((part) => ({
-    name: `CPU per submission outside the box: ${part}`,
-    value: each(part),
+  const each = (kind: keyof ReturnType<Service['cpu_s']>) =>
+    ((after[kind] - before[kind]) / done) * 1000;
+  const kinds = (['web', 'worker', 'postgres'] as const).map((kind) => ({
+    name: `CPU per submission outside the box: ${kind}`,
+    value: each(kind),
     unit: 'ms',
   }));
-  const value = parts.reduce((sum, part) => sum + part.value, 0);
+  const value = kinds.reduce((sum, one) => sum + one.value, 0);
   return [
-    ...parts,
+    ...kinds,
     { name: 'CPU per submission outside the box: all', value, unit: 'ms', at_most: 3 },
   ];
 }

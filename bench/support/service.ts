@@ -45,7 +45,7 @@ export async function startService(environment: Record<string, string> = {}): Pr
   const clients = callers(port, key);
   return {
     run: clients.run,
-    cpu_s: () => cpuOfParts(child.pid!),
+    cpu_s: () => cpuOfKinds(child.pid!),
     async stop() {
       clients.close();
       const gone = new Promise((resolve) => child.once('exit', resolve));
@@ -95,7 +95,7 @@ function freePort(): Promise<number> {
 type Process = { pid: number; parent: number; command: string; cpu_s: number };
 
 /** Sums the process tree below `serve` by the kind of process. The launcher and its boxes belong to no kind. */
-function cpuOfParts(root: number): Record<'web' | 'worker' | 'postgres', number> {
+function cpuOfKinds(root: number): Record<'web' | 'worker' | 'postgres', number> {
   const all = processes();
   const below = new Set([root]);
   for (let size = 0; size !== below.size; ) {
@@ -104,13 +104,13 @@ function cpuOfParts(root: number): Record<'web' | 'worker' | 'postgres', number>
   }
   const sum = { web: 0, worker: 0, postgres: 0 };
   for (const { pid, command, cpu_s } of all) {
-    const part = below.has(pid) ? partOf(command) : null;
-    if (part) sum[part] += cpu_s;
+    const kind = below.has(pid) ? kindOf(command) : null;
+    if (kind) sum[kind] += cpu_s;
   }
   return sum;
 }
 
-function partOf(command: string): 'web' | 'worker' | 'postgres' | null {
+function kindOf(command: string): 'web' | 'worker' | 'postgres' | null {
   if (/postgres/.test(command)) return 'postgres';
   if (/main\.ts (.* )?web\b/.test(command)) return 'web';
   if (/main\.ts (.* )?worker\b/.test(command)) return 'worker';
