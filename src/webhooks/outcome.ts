@@ -1,0 +1,24 @@
+/**
+ * How one attempt to deliver a webhook can end. These words are public: the event keeps them, the
+ * metric counts them, and WEBHOOKS.md explains each.
+ */
+export const OUTCOMES = [
+  'delivered', // 2xx
+  'gone', // 410
+  'redirect', // 3xx
+  'refused_status', // any other status
+  'timeout',
+  'cut_off', // the service stopped during the attempt
+  'blocked_url',
+  'blocked_address',
+  'dns_failed',
+  'connect_failed',
+  'tls_failed',
+  'answer_broken', // before a status: the connection ended, or the bytes were not HTTP
+  'secret_unreadable', // nothing was sent, because nothing could be signed
+] as const;
+
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** The outcomes of an attempt that had a secret to sign with. */
+export type AttemptOutcome = Exclude<Outcome, 'secret_unreadable'>;
