@@ -33,7 +33,7 @@ t.test('the names and bounds of requests are those of the API', async (t) => {
   ]);
 });
 
-t.test("what Java's own start takes comes on top", async (t) => {
+t.test("Java's own start is added to the limits", async (t) => {
   t.strictSame(limitsFor('java'), {
     ...DEFAULT_POLICY.run,
     wall_ms: 20_000,
@@ -94,7 +94,7 @@ t.test("an operator's settings are the policy", async (t) => {
   });
 });
 
-t.test('an override is taken within its bound', async (t) => {
+t.test('an override within its bounds is used', async (t) => {
   const limits = limitsFor('cpp', {
     cpu_time_ms: 1_500,
     wall_time_ms: 4_000,
@@ -109,10 +109,10 @@ t.test('an override is taken within its bound', async (t) => {
     stdout_bytes: 10,
     processes: 3,
   });
-  t.equal(limits.stderr_bytes, DEFAULT_POLICY.run.stderr_bytes, 'and nothing else changes');
+  t.equal(limits.stderr_bytes, DEFAULT_POLICY.run.stderr_bytes, 'and no other limit changes');
 });
 
-t.test('bounds that were narrowed later clamp what was accepted', async (t) => {
+t.test('an accepted override is clamped to bounds that were narrowed later', async (t) => {
   const policy = {
     ...DEFAULT_POLICY,
     bounds: { ...DEFAULT_BOUNDS, cpu_time_ms: { min: 100, max: 2_000 } },
@@ -122,13 +122,13 @@ t.test('bounds that were narrowed later clamp what was accepted', async (t) => {
   t.equal(limitsFor('cpp', { cpu_time_ms: Number.NaN }, policy).cpu_ms, 5_000);
 });
 
-t.test('more CPU time brings the wall time to use it', async (t) => {
+t.test('more CPU time raises the wall time', async (t) => {
   t.equal(limitsFor('cpp', { cpu_time_ms: 10_000 }).wall_ms, 20_000);
   t.equal(limitsFor('cpp', { cpu_time_ms: 10_000, wall_time_ms: 11_000 }).wall_ms, 11_000);
   t.equal(limitsFor('cpp', { cpu_time_ms: 1_000 }).wall_ms, 10_000);
 });
 
-t.test('a runtime is never given less than it starts with', async (t) => {
+t.test('a limit is never below the least that a runtime starts with', async (t) => {
   const tight = limitsFor('java', { memory_bytes: 16 * MiB, processes: 1 });
   t.equal(tight.memory_bytes, 96 * MiB);
   t.equal(tight.processes, 40);
