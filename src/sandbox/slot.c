@@ -68,7 +68,7 @@ void slot_main(struct slot_setup *setup) {
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   /* The launcher's priority is for supervising programs, and not for running them. */
   setpriority(PRIO_PROCESS, 0, setup->priority);
-  /* If the machine runs out of memory, the kernel shall kill a program and not the slot. Only root may set this. */
+  /* If the machine runs out of memory, the kernel should kill a program and not the slot. Only root may set this. */
   write_text(AT_FDCWD, "/proc/self/oom_score_adj", "-1000");
   if (setup->group->kind == ISOLATION_RLIMITS) serve_degraded(setup);
   setup->proc = (int)must(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), "open /proc");

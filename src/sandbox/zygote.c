@@ -119,7 +119,7 @@ struct zygote *zygotes_choose(const struct request *request) {
   bool others = *current.account && strcmp(current.account, request->zygote);
   bool old = current.runs >= RUNS_MOST || (current.runs && monotonic_us() - current.first_us > SECONDS_MOST * 1000000ull);
   if (current.pid && (others || old)) {
-    /* One that had to go early was not worth the wait. */
+    /* A zygote that is replaced after few runs was not worth the wait, so the slot waits less often from now on. */
     misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
     retire(&current);
   }

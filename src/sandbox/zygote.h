@@ -11,7 +11,7 @@ void zygotes_open(const struct slot_setup *setup, const struct roots *roots);
 
 /* The zygote that may fork this request's run, or NULL. */
 struct zygote *zygotes_choose(const struct request *request);
-/* false: the zygote was lost on the way, and nobody knows what the run did. */
+/* false: the zygote was lost during the run, so the result of the run is unknown. */
 bool zygote_run(struct zygote *zygote, const struct box *box);
 
 /* After a plain run: its request may be the first of a kind worth keeping warm. */

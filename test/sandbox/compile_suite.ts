@@ -12,7 +12,8 @@ import { findToolchains } from '../../src/executor/toolchains.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './cases/compile.ts';
 import { openHost } from './host.ts';
-import { LAUNCHER, SLOWNESS } from './suite.ts';
+import { SLOWNESS } from './slowness.ts';
+import { LAUNCHER } from './suite.ts';
 
 export type CompileResult = {
   test: CompileCase;

@@ -43,11 +43,10 @@ const isChosen = ({ topic, name }: Entry) =>
 const isSpoken = (language: string) => (values.language ?? language) === language;
 
 const begun = performance.now();
+const keyOf = ({ topic, name }: Entry) => `${topic} ${name}`;
 const lines = new Map<string, Line[]>();
-const add = (entry: Entry, line: Line) => {
-  const key = `${entry.topic} ${entry.name}`;
-  lines.set(key, [...(lines.get(key) ?? []), line]);
-};
+const add = (entry: Entry, line: Line) =>
+  lines.set(keyOf(entry), [...(lines.get(keyOf(entry)) ?? []), line]);
 
 const isolation = await programsInBoxes();
 if (!values['no-compile']) await sourcesInCompilers();
@@ -61,13 +60,14 @@ async function programsInBoxes(): Promise<string> {
   const chosen = CASES.filter(isChosen);
   const cold = values.without.includes('python_zygote');
   const runs = spokenBy(bench, chosen, isSpoken).filter(({ warm }) => !(cold && warm));
+  const printReady = printer(chosen, (test) => 2 * runs.filter((run) => run.test === test).length);
   await runCases(bench, runs, ({ test, language: spoken, warm, side, problem, seen, took_ms }) => {
     const language = warm ? `${spoken} (warm)` : spoken;
     const { stdout: _out, stderr: _err, ...report } = seen?.report ?? { stdout: '', stderr: '' };
     const said = `${seen?.stdout.slice(0, 600)}\n${seen?.stderr.slice(0, 600)}\n${JSON.stringify(report)}`;
     add(test, { language, side, problem, verdict: seen?.verdict ?? 'none', took_ms, said });
+    printReady();
   });
-  for (const test of chosen) print(test);
   await bench.close();
   return JSON.stringify(bench.many.isolation);
 }
@@ -76,6 +76,7 @@ async function sourcesInCompilers(): Promise<void> {
   const entries = compile.map((test) => ({ ...test, topic: 'compile' }));
   const chosen = entries.filter((test) => isChosen(test) && isSpoken(test.language));
   if (chosen.length === 0) return;
+  const printReady = printer(chosen, () => 2);
   const each = ({ test, side, problem, outcome, took_ms }: CompileResult) => {
     const said = Buffer.from(outcome?.stderr ?? '')
       .toString()
@@ -83,13 +84,26 @@ async function sourcesInCompilers(): Promise<void> {
     const verdict = outcome?.verdict ?? 'none';
     const line = { language: test.language, side, problem, verdict, took_ms, said };
     add({ ...test, topic: 'compile' }, line);
+    printReady();
   };
   await runCompileCases(chosen, each, values.without);
-  for (const test of chosen) print(test);
 }
 
-function print({ topic, name, claim, because }: Entry): void {
-  const of = lines.get(`${topic} ${name}`);
+/** Prints each entry as soon as it has as many lines as expected. So the output shows progress. */
+function printer<E extends Entry>(entries: readonly E[], expected: (entry: E) => number) {
+  const waiting = new Set(entries);
+  return () => {
+    for (const entry of waiting) {
+      if ((lines.get(keyOf(entry))?.length ?? 0) < expected(entry)) continue;
+      waiting.delete(entry);
+      print(entry);
+    }
+  };
+}
+
+function print(entry: Entry): void {
+  const { topic, name, claim, because } = entry;
+  const of = lines.get(keyOf(entry));
   if (of === undefined) return;
   const bad = of.filter(({ problem }) => problem !== null);
   if (values.quiet && bad.length === 0) return;

@@ -8,7 +8,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import type { Language } from '../../src/domain/limits.ts';
 import { ends } from './case.ts';
-import { openBench, requestFor, SLOWNESS } from './suite.ts';
+import { SLOWNESS } from './slowness.ts';
+import { openBench, requestFor } from './suite.ts';
 
 const MiB = 1024 * 1024;
 const MS = 1_000;

@@ -21,9 +21,7 @@ import { findToolchains, type Toolchains } from '../../src/executor/toolchains.t
 import { type Case, type Host, problemOf, type Seen, type Side, type Topic } from './case.ts';
 import { openHost } from './host.ts';
 import { type Programs, placeInStore, preparePrograms } from './programs.ts';
-
-/** An emulated machine is slow, so limits of time are larger there. */
-export const SLOWNESS = process.env['RUNLEDGER_GUEST'] ? 4 : 1;
+import { ROOM, SLOWNESS } from './slowness.ts';
 
 export const LAUNCHER =
   process.env['RUNLEDGER_TEST_LAUNCHER'] ?? join(import.meta.dirname, '../../build/launcher');
@@ -193,8 +191,9 @@ export function requestFor(
     throw new Error(`${language} has no program ${side.program}`);
   const args = typeof side.args === 'function' ? side.args(bench.host) : (side.args ?? []);
   const limits = { ...limitsFor(language), ...side.limits };
-  limits.cpu_ms *= SLOWNESS;
-  limits.wall_ms *= SLOWNESS;
+  const slower = [side.expected.verdict].flat().includes('TLE') ? SLOWNESS : ROOM;
+  limits.cpu_ms *= slower;
+  limits.wall_ms *= slower;
   const { argv, env, files, load } = commandFor(bench, side.program, topic, language, limits, [
     ...args,
   ]);

@@ -11,6 +11,7 @@ import {
   type Seen,
   works,
 } from '../case.ts';
+import { SLOWNESS } from '../slowness.ts';
 
 const topic = 'endings';
 /** Much more wall time than CPU time, so that the CPU limit is exceeded first even on a busy machine. */
@@ -20,7 +21,7 @@ const WALL = { cpu_ms: 5_000, wall_ms: 1_000 };
 /** The limit ended the run, soon after it was exceeded. */
 function nearLimit({ report, limits }: Seen): string | null {
   const late_ms = (report.limit_at_us ?? report.wall_us) / 1_000 - limits.wall_ms;
-  if (report.killed_for === 'wall' && Math.abs(late_ms) > 1_000)
+  if (report.killed_for === 'wall' && (late_ms < 0 || late_ms > 1_000 * SLOWNESS))
     return `wall limit off by ${late_ms} ms`;
   if (report.killed_for === 'cpu' && report.cpu_us / 1_000 < limits.cpu_ms)
     return 'killed before the limit';
@@ -214,7 +215,9 @@ export const endings: readonly Case[] = [
       killed_for: 'cpu',
       // the sum grows by one second per core and second, so a check once a tick finds it a little late
       evidence: ({ report, limits }) =>
-        report.cpu_us > (limits.cpu_ms + 500) * 1_000 ? `used ${report.cpu_us} µs` : null,
+        report.cpu_us > (limits.cpu_ms + 500 * SLOWNESS) * 1_000
+          ? `used ${report.cpu_us} µs`
+          : null,
     }),
     honest: works('children_some'),
   },

@@ -1,5 +1,6 @@
 /** Programs that attack through their output, and by how they use their input. */
 import { ALL, BOTH, type Case, CPP, denied, ends, PYTHON, type Seen, works } from '../case.ts';
+import { SLOWNESS } from '../slowness.ts';
 
 const topic = 'output';
 const KiB = 1024;
@@ -97,7 +98,7 @@ export const output: readonly Case[] = [
     hostile: ends('flood_child', ['AC', 'OLE'], {
       limits: STDOUT,
       evidence: ({ report, limits }) =>
-        report.stdout.length <= limits.stdout_bytes && report.wall_us < 3_000_000
+        report.stdout.length <= limits.stdout_bytes && report.wall_us < 3_000_000 * SLOWNESS
           ? null
           : 'too much or too late',
     }),
