@@ -38,7 +38,7 @@ test: $(PACKAGES) $(TAP) machine
 check: $(PACKAGES) $(TAP)
 	@biome ci --colors=off --error-on-warnings .
 	@tsc -p .
-	@tap --reporter=terse test/arrows.test.ts
+	@tap --reporter=terse test/arrows.test.ts test/c_arrows.test.ts
 
 .PHONY: format
 format: $(PACKAGES)

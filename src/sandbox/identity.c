@@ -1,10 +1,6 @@
-/*
- * Who a slot's programs are: an id of the machine's own, or, for a launcher that is no root, an id of
- * a user namespace that the slot makes. With subordinate ids (newuidmap) each slot's programs get an
- * id of their own; without, they share the worker's, and what keeps them apart is everything else:
- * they see no process, no file and no socket of the worker's, and hold no capability.
- */
 #define _GNU_SOURCE
+#include "identity.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "watch.h"
+#include "cgroup.h"
+#include "kernel_files.h"
+#include "options.h"
 
 enum { INSIDE = 1000 };
 
@@ -22,43 +20,35 @@ static const char *const NEWUIDMAP = "/usr/bin/newuidmap";
 static const char *const NEWGIDMAP = "/usr/bin/newgidmap";
 
 static unsigned long first_subordinate(const char *path);
-static unsigned long own_subordinate(const char *path, unsigned slot);
+static unsigned long own_subordinate(const char *path, const struct slot_number *number);
 static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside);
 static bool map_own(pid_t pid, const char *file, unsigned own);
 
-/* Without namespaces something else must keep a program from its worker's memory and life. */
-bool degraded_usable(char *why, size_t size) {
-  if (geteuid() == 0 || landlock_scopes_signals()) return true;
-  snprintf(why, size, "rlimits: this machine gives neither another user id (the worker is not root) nor Landlock "
-           "with signal scopes (Linux 6.12): a program could read and end its worker");
-  return false;
-}
-
-void identity_choose(struct identity *identity, unsigned slot) {
-  if (groups_kind() == ISOLATION_RLIMITS && geteuid() != 0) {
+void identity_choose(struct identity *identity, const struct slot_number *number, unsigned uid_base) {
+  if (number->kind == ISOLATION_RLIMITS && geteuid() != 0) {
     *identity = (struct identity){.uid = getuid(), .gid = getgid(), .shares_uid = true};
     return;
   }
-  if (groups_kind() != ISOLATION_V2_USER) {
-    /* Instances claim disjoint ranges, as they claim control groups: no two boxes share an id. */
-    unsigned instance = groups_instance();
-    /* Without groups the claims are of another kind: both kinds at once must not meet in one id. */
-    if (groups_kind() == ISOLATION_RLIMITS) instance += MAX_INSTANCES;
-    unsigned id = launcher.options.uid_base + instance * MAX_SLOTS + slot;
+  if (number->kind != ISOLATION_V2_USER) {
+    /* Instances have disjoint ranges, as they have disjoint control groups, so no two boxes share an id. */
+    unsigned instance = number->instance;
+    /* Without groups, instances are claimed elsewhere. The two kinds can run at once and must not share ids. */
+    if (number->kind == ISOLATION_RLIMITS) instance += MAX_INSTANCES;
+    unsigned id = uid_base + instance * MAX_SLOTS + number->slot;
     *identity = (struct identity){.uid = id, .gid = id};
     return;
   }
-  bool helped = own_subordinate("/etc/subuid", slot) && own_subordinate("/etc/subgid", slot) &&
+  bool helped = own_subordinate("/etc/subuid", number) && own_subordinate("/etc/subgid", number) &&
                 !access(NEWUIDMAP, X_OK) && !access(NEWGIDMAP, X_OK);
   *identity = (struct identity){.uid = INSIDE, .gid = INSIDE, .own_namespace = true, .shares_uid = !helped};
 }
 
-static unsigned long own_subordinate(const char *path, unsigned slot) {
+static unsigned long own_subordinate(const char *path, const struct slot_number *number) {
   unsigned long first = first_subordinate(path);
-  return first ? first + groups_instance() * MAX_SLOTS + slot : 0;
+  return first ? first + number->instance * MAX_SLOTS + number->slot : 0;
 }
 
-/* By hand: a static program has no name service. */
+/* Reads the file itself: a static program has no name service. */
 static void own_name(char *own, size_t size) {
   FILE *file = fopen("/etc/passwd", "re");
   char line[512], name[128];
@@ -69,7 +59,7 @@ static void own_name(char *own, size_t size) {
   if (file) fclose(file);
 }
 
-/* Lines of name:first:count; a range too short for every instance's slots is as none. */
+/* Lines of name:first:count. A range that is too short for the slots of all instances is ignored. */
 static unsigned long first_subordinate(const char *path) {
   FILE *file = fopen(path, "re");
   char line[256], name[128], number[16], own[128];
@@ -85,19 +75,14 @@ static unsigned long first_subordinate(const char *path) {
   return found;
 }
 
-void identity_map(const struct slot *slot) {
-  bool done;
-  if (slot->identity.shares_uid) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/setgroups", slot->pid);
-    write_text(AT_FDCWD, path, "deny");
-    done = map_own(slot->pid, "uid_map", getuid()) && map_own(slot->pid, "gid_map", getgid());
-  } else {
-    done = map_by_helper(NEWUIDMAP, slot->pid, getuid(), own_subordinate("/etc/subuid", slot->number)) &&
-           map_by_helper(NEWGIDMAP, slot->pid, getgid(), own_subordinate("/etc/subgid", slot->number));
-  }
-  if (!done) fprintf(stderr, "launcher: the ids of a user namespace cannot be mapped: %s\n", strerror(errno));
-  send_message(slot->control, MESSAGE_MAP, NULL, 0);
+bool identity_map(const struct identity *identity, const struct slot_number *number, pid_t slot) {
+  if (!identity->shares_uid)
+    return map_by_helper(NEWUIDMAP, slot, getuid(), own_subordinate("/etc/subuid", number)) &&
+           map_by_helper(NEWGIDMAP, slot, getgid(), own_subordinate("/etc/subgid", number));
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/setgroups", slot);
+  write_text(AT_FDCWD, path, "deny");
+  return map_own(slot, "uid_map", getuid()) && map_own(slot, "gid_map", getgid());
 }
 
 static bool map_own(pid_t pid, const char *file, unsigned own) {
@@ -107,7 +92,7 @@ static bool map_own(pid_t pid, const char *file, unsigned own) {
   return write_text(AT_FDCWD, path, line);
 }
 
-/* Root inside is the caller; the program is an id that nobody else is. */
+/* Inside the namespace, root is the caller, and the program has an id that no other process has. */
 static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside) {
   char target[16], first[16], second[24], inside[16];
   int status = -1;
@@ -124,7 +109,6 @@ static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned 
   return child > 0 && status == 0;
 }
 
-/* Whether an ordinary user may make user namespaces here that are of any use. */
 bool userns_usable(char *why, size_t size) {
   char text[32];
   int status = 0;
@@ -135,7 +119,7 @@ bool userns_usable(char *why, size_t size) {
   const char *apparmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
   const char *debian = "/proc/sys/kernel/unprivileged_userns_clone";
   if (read_text(AT_FDCWD, apparmor, text, sizeof text) > 0 && text[0] == '1')
-    snprintf(why, size, "AppArmor keeps user namespaces from ordinary users (Ubuntu 24.04 does): "
+    snprintf(why, size, "AppArmor denies user namespaces to ordinary users (as on Ubuntu 24.04): "
              "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or a profile for the launcher");
   else if (read_text(AT_FDCWD, debian, text, sizeof text) > 0 && text[0] == '0')
     snprintf(why, size, "ordinary users may not make user namespaces: sysctl -w kernel.unprivileged_userns_clone=1");

@@ -1,13 +1,5 @@
-/*
- * One run, from outside: feed it, read it, time it, end it, report it.
- *
- * A run is answered once, by the first of: init says that the program ended and left nobody behind;
- * the slot says that init is reaped (all are dead: so after a kill, after orphans, and where the
- * work directory is to be saved); the slot died, and nothing of it is left. The slot takes the next
- * run only after it said "idle", whichever came first.
- */
 #define _GNU_SOURCE
-#include "watch.h"
+#include "run_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,17 +11,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "answers.h"
+#include "artefacts.h"
+#include "buffer.h"
+#include "cgroup_files.h"
+#include "failure.h"
+#include "message.h"
+#include "monotonic.h"
+#include "poll.h"
+#include "run_report.h"
+
 enum {
-  REPORT_SIZE = 104,
   SCRATCH = 64 * 1024,
   STREAM_INPUT_MAX = 32 * 1024 * 1024,
-  /* A box that did not start its program by then is broken; a machine that swaps is only slow. */
+  /* A box that has not started its program by then is broken. A machine that swaps is only slow. */
   START_LIMIT_US = 30 * 1000 * 1000,
 };
 
 static uint8_t scratch[SCRATCH];
-
-static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
 
 static void make_pipes(struct slot *slot, int *box_side);
 static void close_descriptor(int *descriptor);
@@ -37,18 +36,8 @@ static void read_stream(struct slot *slot, int which);
 static bool read_kept(struct slot *slot, int which);
 static void signal_init(struct slot *slot);
 static void drain(struct slot *slot);
-static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
+static bool could_not_run(struct slot *slot);
 
-/* In v2 each run has a leaf of its own, which the slot names before the program starts. */
-static void follow_leaf(struct slot *slot) {
-  uint32_t leaf = slot->shared->leaf;
-  if (groups_kind() == ISOLATION_V1 || groups_kind() == ISOLATION_RLIMITS || slot->leaf == leaf) return;
-  group_follow(&slot->group, leaf);
-  slot->leaf = leaf;
-  slot->before = (struct counters){0};
-}
-
-/* The request lies in the slot's shared frame and is parsed. */
 void run_begin(struct slot *slot, uint32_t id) {
   int box_side[3];
   struct shared *shared = slot->shared;
@@ -60,8 +49,8 @@ void run_begin(struct slot *slot, uint32_t id) {
   slot->input_at = 0;
   slot->box = -1;
   slot->seen[0] = slot->seen[1] = slot->kept[0].used = slot->kept[1].used = slot->more_input.used = 0;
-  slot->dispatched_us = clock_us();
-  shared->fault = (struct fault){0};
+  slot->dispatched_us = monotonic_us();
+  shared->failure = (struct failure){0};
   shared->start_us = shared->end_us = 0;
   shared->exec_error = 0;
   shared->ended = shared->orphans = false;
@@ -69,7 +58,7 @@ void run_begin(struct slot *slot, uint32_t id) {
   if (send_message(slot->control, MESSAGE_RUN, box_side, 3)) kill(slot->pid, SIGKILL);
   for (int i = 0; i < 3; i++) close(box_side[i]);
   run_feed(slot);
-  if (slot->request.stream) worker_answer(FRAME_OPENED, id, NULL, 0, NULL, 0);
+  if (slot->request.stream) answer(FRAME_OPENED, id, NULL, 0, NULL, 0);
 }
 
 static void make_pipes(struct slot *slot, int *box_side) {
@@ -87,7 +76,7 @@ static void make_pipes(struct slot *slot, int *box_side) {
   }
 }
 
-/* Writes what the pipe takes, and comes back when it takes more. */
+/* Writes until the pipe is full, then polls it. */
 void run_feed(struct slot *slot) {
   const bool stream = slot->request.stream;
   for (;;) {
@@ -97,11 +86,10 @@ void run_feed(struct slot *slot) {
     if (slot->input_at == length) break;
     ssize_t count = write(slot->input, from + slot->input_at, length - slot->input_at);
     if (count < 0 && errno == EAGAIN) {
-      struct epoll_event event = {.events = EPOLLOUT, .data.u64 = EVENT_INPUT | (uint64_t)slot->number << 8};
-      epoll_ctl(launcher.poll, EPOLL_CTL_ADD, slot->input, &event);
+      poll_ensure(slot->input, EVENT_INPUT, slot->number, EPOLLOUT);
       return;
     }
-    if (count < 0) { /* nobody reads any more */
+    if (count < 0) { /* the program has closed its input */
       close_descriptor(&slot->input);
       return;
     }
@@ -137,11 +125,10 @@ static void read_stream(struct slot *slot, int which) {
   uint8_t head = (uint8_t)(which + 1);
   struct buffer bytes = {scratch, (size_t)count, 0};
   slot->seen[which] += (uint64_t)count;
-  worker_answer(FRAME_OUTPUT, slot->id, &head, 1, &bytes, 1);
-  if (worker_is_slow()) run_pause(slot, true);
+  answer(FRAME_OUTPUT, slot->id, &head, 1, &bytes, 1);
+  if (answers_are_slow()) run_pause(slot, true);
 }
 
-/* A worker that does not read must not make the launcher hold what a program prints without end. */
 void run_pause(struct slot *slot, bool pause) {
   if (slot->paused == pause) return;
   slot->paused = pause;
@@ -152,7 +139,7 @@ void run_pause(struct slot *slot, bool pause) {
   }
 }
 
-/* One read; false when there is nothing more just now. */
+/* Reads once; false: there is nothing more for now. */
 static bool read_kept(struct slot *slot, int which) {
   uint64_t limit = which ? slot->request.limits.stderr_bytes : slot->request.limits.stdout_bytes;
   struct buffer *kept = &slot->kept[which];
@@ -165,7 +152,7 @@ static bool read_kept(struct slot *slot, int which) {
   slot->seen[which] += (uint64_t)count;
   uint64_t room = limit - kept->used, fits = (uint64_t)count < room ? (uint64_t)count : room;
   if (!buffer_append(kept, scratch, fits)) run_end(slot, ENDING_OUTPUT);
-  /* Of standard error the rest is read and dropped: a program that complains a lot is not wrong. */
+  /* Standard error beyond its limit is dropped: a program may print many messages. */
   if (which == 0 && slot->seen[0] > limit) run_end(slot, ENDING_OUTPUT);
   return true;
 }
@@ -175,14 +162,14 @@ void run_end(struct slot *slot, enum ending why) {
   if (!slot->ending) {
     uint64_t started = slot->shared->start_us;
     slot->ending = why;
-    slot->ending_us = started ? clock_us() - started : 0;
+    slot->ending_us = started ? monotonic_us() - started : 0;
   }
   signal_init(slot);
 }
 
 /*
- * The pid is init's as long as the slot has not zeroed it, and the slot zeroes it before it reaps.
- * So a pidfd opened before a look that still finds the pid can be no other process's.
+ * init_pid is init's pid until the slot clears it, and the slot clears it before it reaps init. So if
+ * init_pid is unchanged after the pidfd was opened, the pidfd is init's.
  */
 static void signal_init(struct slot *slot) {
   int pid = slot->shared->init_pid;
@@ -198,7 +185,7 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
   uint64_t started = slot->shared->start_us;
   if (slot->state != SLOT_BUSY || slot->answered) return UINT64_MAX;
   if (slot->ending) {
-    signal_init(slot); /* the kill may have come before init did */
+    signal_init(slot); /* the order to end the run may have come before init existed */
     return slot->killed ? UINT64_MAX : now + 1000;
   }
   if (!started) {
@@ -208,69 +195,62 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
   uint64_t end = started + limits->wall_ms * 1000;
   if (now >= end) return run_end(slot, ENDING_WALL), now + 1000;
   if (now >= slot->next_check_us) {
-    follow_leaf(slot);
-    uint64_t used = above(group_cpu_us(&slot->group), slot->shared->cpu_start_us), most = limits->cpu_ms * 1000;
+    run_follow_leaf(slot);
+    uint64_t used = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
-    /* All processors at once cannot use it up before then. */
+    /* Even all processors together cannot use up the rest before then. */
     uint64_t wait = (most - used) / (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     slot->next_check_us = now + (wait < 1000 ? 1000 : wait);
   }
   return slot->next_check_us < end ? slot->next_check_us : end;
 }
 
-/* Answers the worker. Whatever the program wrote is in its pipes, and nobody is left to write more. */
 void run_settle(struct slot *slot) {
   struct shared *shared = slot->shared;
   struct saved saved = {0};
-  uint8_t report[REPORT_SIZE];
   if (slot->answered) return;
-  if (shared->fault.error && !slot->ending) {
-    char why[200];
-    snprintf(why, sizeof why, "%s: %s", shared->fault.step, strerror(shared->fault.error));
-    run_fault(slot, why);
-    return;
-  }
-  if (shared->exec_error && !slot->ending) {
-    char why[200];
-    snprintf(why, sizeof why, "cannot execute %.100s: %s", slot->request.arguments[0], strerror(shared->exec_error));
-    run_fault(slot, why);
-    return;
-  }
-  struct counters now;
-  follow_leaf(slot);
-  group_read(&slot->group, &now);
-  if (!shared->ended && !slot->ending && now.oom_kills == slot->before.oom_kills) {
-    run_fault(slot, "init was killed");
-    return;
-  }
+  if (could_not_run(slot)) return run_close(slot);
+  /* Everything that the program wrote is in its pipes, and no process is left to write more. */
   drain(slot);
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);
-  if (slot->box >= 0 && well) store_save(slot->box, &slot->request, &saved);
-  fill_report(slot, &saved, report);
-  struct buffer refusal = {(uint8_t *)saved.refusal, strlen(saved.refusal), 0};
-  struct buffer parts[] = {slot->kept[0], slot->kept[1], refusal};
-  worker_answer(FRAME_REPORT, slot->id, report, sizeof report, parts, 3);
+  if (slot->box >= 0 && well) artefacts_save(slot->box, &slot->request, &saved);
+  run_report(slot, &saved);
   run_close(slot);
+}
+
+/* Answers with a fault if the launcher, and not the program, failed. */
+static bool could_not_run(struct slot *slot) {
+  const struct shared *shared = slot->shared;
+  if (shared->failure.error && !slot->ending) {
+    answer_fault(slot->id, "%s: %s", shared->failure.step, strerror(shared->failure.error));
+    return true;
+  }
+  if (shared->exec_error && !slot->ending) {
+    answer_fault(slot->id, "cannot execute %.100s: %s", slot->request.arguments[0], strerror(shared->exec_error));
+    return true;
+  }
+  struct counters now;
+  run_follow_leaf(slot);
+  group_read(&slot->group, &now);
+  if (!shared->ended && !slot->ending && now.oom_kills == slot->before.oom_kills) {
+    answer_fault(slot->id, "init was killed");
+    return true;
+  }
+  return false;
 }
 
 static void drain(struct slot *slot) {
   for (int which = 0; which < 2; which++) {
     if (slot->request.stream) {
-      /* What it printed last; a worker too slow to take it has lost interest. */
+      /* The last output. If the worker is too slow to take it, the rest is lost. */
       for (uint64_t before = slot->seen[which] + 1; slot->outputs[which] >= 0 && before != slot->seen[which];)
         before = slot->seen[which], read_stream(slot, which);
       continue;
     }
     while (slot->outputs[which] >= 0 && slot->kept[which].used <= FRAME_MAX && read_kept(slot, which)) {
-      /* After a kill what is beyond the limit is of no interest: a full pipe at most. */
+      /* After a kill, output beyond the limit is at most a full pipe, and is dropped. */
     }
   }
-}
-
-void run_fault(struct slot *slot, const char *why) {
-  if (slot->answered) return;
-  worker_fault(slot->id, "%s", why);
-  run_close(slot);
 }
 
 void run_close(struct slot *slot) {
@@ -279,7 +259,7 @@ void run_close(struct slot *slot) {
   close_descriptor(&slot->outputs[0]);
   close_descriptor(&slot->outputs[1]);
   close_descriptor(&slot->box);
-  /* Large outputs do not stay in memory once they are told. */
+  /* Large outputs are freed once they are sent. */
   for (int i = 0; i < 2; i++)
     if (slot->kept[i].size > (1 << 20)) buffer_release(&slot->kept[i]);
   if (slot->more_input.size > (1 << 20)) buffer_release(&slot->more_input);
@@ -288,45 +268,4 @@ void run_close(struct slot *slot) {
 static void close_descriptor(int *descriptor) {
   if (*descriptor >= 0) close(*descriptor);
   *descriptor = -1;
-}
-
-static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report) {
-  struct shared *shared = slot->shared;
-  struct counters now;
-  group_read(&slot->group, &now);
-  if (groups_kind() == ISOLATION_RLIMITS) now.memory_peak_bytes = shared->largest_bytes, shared->memory_start_bytes = 0;
-  bool whole = shared->ended && !shared->orphans;
-  uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
-  uint64_t end = shared->ended ? shared->end_us : shared->start_us + slot->ending_us;
-  int status = shared->wait_status;
-  bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
-  /* An ordinary user cannot keep init from the kernel's choice: that, too, was for the memory limit. */
-  if (!shared->ended && !slot->ending) signaled = true, status = SIGKILL;
-  memset(report, 0, REPORT_SIZE);
-  report[0] = exited ? 1 : signaled ? 2 : 0;
-  report[1] = (uint8_t)slot->ending;
-  report[2] = saved->done ? 1 : *saved->refusal ? 2 : 0;
-  put_u32(report + 4, exited ? (uint32_t)WEXITSTATUS(status) : 0);
-  put_u32(report + 8, signaled ? (uint32_t)WTERMSIG(status) : 0);
-  put_u32(report + 12, saved->files);
-  const uint64_t numbers[] = {
-      slot->ending_us, cpu, above(end, shared->start_us), above(now.memory_peak_bytes, shared->memory_start_bytes) + shared->inherited_bytes,
-      above(now.oom_kills, slot->before.oom_kills), now.processes_peak, above(now.process_refusals, slot->before.process_refusals),
-      slot->seen[0], slot->seen[1], saved->bytes,
-  };
-  for (unsigned i = 0; i < COUNT(numbers); i++) put_u64(report + 16 + 8 * (size_t)i, numbers[i]);
-  put_u32(report + 96, (uint32_t)slot->kept[0].used);
-  put_u32(report + 100, (uint32_t)slot->kept[1].used);
-  slot->before = now;
-}
-
-void run_meter(struct slot *slot) {
-  struct counters now;
-  uint8_t answer[24];
-  follow_leaf(slot);
-  group_read(&slot->group, &now);
-  put_u64(answer, slot->shared->start_us ? above(now.cpu_us, slot->shared->cpu_start_us) : 0);
-  put_u64(answer + 8, above(now.memory_bytes, slot->shared->memory_start_bytes) + slot->shared->inherited_bytes);
-  put_u64(answer + 16, above(now.memory_peak_bytes, slot->shared->memory_start_bytes) + slot->shared->inherited_bytes);
-  worker_answer(FRAME_METERED, slot->id, answer, sizeof answer, NULL, 0);
 }
