@@ -1,7 +1,7 @@
 import t from 'tap';
 import { variables } from '../src/config/variables.ts';
 import { loadConfig } from '../src/config.ts';
-import { environmentFor, holdsForeign } from '../src/environment.ts';
+import { environmentFor, hasForeignSecrets } from '../src/environment.ts';
 
 const everything = {
   PATH: '/bin',
@@ -58,12 +58,12 @@ t.test('web is given its keys, and no login but its own', async (t) => {
 t.test('where there is one login for all, it is kept', async (t) => {
   const env = { DATABASE_URL: 'postgres://one@h/db' };
   t.strictSame(environmentFor('worker', env), env);
-  t.equal(holdsForeign('worker', env), false);
+  t.equal(hasForeignSecrets('worker', env), false);
 });
 
 t.test('what an environment holds too much of is seen', async (t) => {
-  t.equal(holdsForeign('worker', everything), true);
-  t.equal(holdsForeign('worker', environmentFor('worker', everything)), false);
-  t.equal(holdsForeign('web', environmentFor('web', everything)), false);
-  t.equal(holdsForeign('worker', { RUNLEDGER_SEAL_KEY: 's' }), true);
+  t.equal(hasForeignSecrets('worker', everything), true);
+  t.equal(hasForeignSecrets('worker', environmentFor('worker', everything)), false);
+  t.equal(hasForeignSecrets('web', environmentFor('web', everything)), false);
+  t.equal(hasForeignSecrets('worker', { RUNLEDGER_SEAL_KEY: 's' }), true);
 });

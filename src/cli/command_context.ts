@@ -1,3 +1,4 @@
+/** Makes the context of a command: its configuration, its output and its connections. */
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
@@ -7,16 +8,9 @@ import type { Context } from './command.ts';
 
 type Given = { words: readonly string[]; options: Context['options'] };
 
-/** What it opens, `close` closes in reverse order. */
+/** Everything that the context opens is closed by `close`, in reverse order. */
 export function createContext(given: Given): { context: Context; close(): Promise<void> } {
   const opened: (() => Promise<void>)[] = [];
-  const once = <T>(make: () => T) => {
-    let made: { value: T } | undefined;
-    return () => {
-      made ??= { value: make() };
-      return made.value;
-    };
-  };
   const config = once(() => loadConfig());
   const embedded = once(async () => {
     const found = await openEmbedded(config());
@@ -36,7 +30,7 @@ export function createContext(given: Given): { context: Context; close(): Promis
     ...given,
     json: given.options['json'] === true,
     env: process.env,
-    // Read when asked for: `runledger config` has to work where the environment is at fault.
+    // Read on first use: `./runledger config` must work with an invalid environment.
     get config() {
       return config();
     },
@@ -54,9 +48,17 @@ export function createContext(given: Given): { context: Context; close(): Promis
   return { context, close };
 }
 
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
 async function openEmbedded(config: Config): Promise<Embedded> {
   const embedded = await findOrStartEmbedded(config);
-  // One that runs was brought up to date by whoever started it.
+  // A server that already runs was migrated by the process that started it.
   if (embedded.server) await migrate(embedded.urls.owner);
   return embedded;
 }

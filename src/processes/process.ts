@@ -1,29 +1,19 @@
-/** What a part of the service is, and what both have in common. */
-
+/** What web and worker have in common: each is a process of its own with its own login, environment and log. */
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
-import type { Part } from '../environment.ts';
+import type { ProcessName } from '../environment.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 
+export type Given = { config: Config; log: Log };
+
 export type Running = {
-  /** Where callers reach it; null for a part that nobody calls. */
+  /** Where clients reach it; null for a worker, which accepts no requests. */
   readonly address: string | null;
   stop(): Promise<void>;
 };
 
-export type Given = { config: Config; log: Log };
-
-/** Each part's code is loaded in its own process alone. */
-export async function startPart(part: Part, given: Given): Promise<Running> {
-  const start = {
-    web: async () => (await import('./web.ts')).startWebPart,
-    worker: async () => (await import('./worker.ts')).startWorkerPart,
-  }[part];
-  return (await start())(given);
-}
-
-/** This machine or this environment is at fault: starting again would change nothing. */
+/** This machine or this environment cannot run the process: starting it again would not help. */
 export class CannotRun extends Error {
   readonly remedy: string;
   constructor(message: string, remedy: string, options?: ErrorOptions) {
@@ -33,16 +23,16 @@ export class CannotRun extends Error {
   }
 }
 
-export function addressOf(config: Config, part: Part): DatabaseAddress {
-  const url = databaseUrl(config, part);
+export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
+  const url = databaseUrl(config, name);
   if (url) return databaseAddress(config, url);
   throw new CannotRun(
     'DATABASE_URL is not set',
-    '`runledger serve` brings a PostgreSQL of its own',
+    'set it, or run `./runledger serve`, which brings its own PostgreSQL',
   );
 }
 
-/** Counts for whoever asks on the port for it; without one nobody does, and counting costs nothing. */
+/** The metrics of a process, and the port where they are read, if one is configured. */
 export async function openMetrics(
   config: Config,
 ): Promise<{ metrics: Metrics; close(): Promise<void> }> {

@@ -1,4 +1,4 @@
-/** Web: answers requests, delivers webhooks, keeps house. No code of a stranger runs here. */
+/** The web process: answers requests, delivers webhooks, seals the log. It never runs submitted code. */
 import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
 import { createSigner } from '../domain/seal.ts';
@@ -9,20 +9,20 @@ import { startWebJobs } from '../queue/web_jobs.ts';
 import { seal } from '../store/seal.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
-import { addressOf, type Given, openMetrics, type Running } from './part.ts';
+import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
-export async function startWebPart({ config, log }: Given): Promise<Running> {
+export async function startWebProcess({ config, log }: Given): Promise<Running> {
   const address = addressOf(config, 'web');
   const { metrics, close } = await openMetrics(config);
   const open = (max: number) => connect(address, { name: 'runledger web', max });
-  // What has one statement in flight at most has a connection to itself: its server process stays warm for it.
+  // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
   const [submitting, asking] = [open(1), open(1)];
   const db = open(Math.max(config.database_pool - 2, 1));
   const signer = config.seal_key && createSigner(config.seal_key);
   const jobs = await startWebJobs({
     config,
     log,
-    // Without a key to open their secrets with nothing can be signed.
+    // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
     deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
     seal: (db) => seal(db, signer),
     metrics,
@@ -39,7 +39,7 @@ export async function startWebPart({ config, log }: Given): Promise<Running> {
     onDeliveries: jobs.news,
   });
   const stop = async () => {
-    // Both at once: their graces do not add up.
+    // Both at the same time, so that their grace periods don't add up.
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
     await close();
     await Promise.all([submitting, asking, db].map((each) => each.end({ timeout: 1 })));
@@ -47,7 +47,7 @@ export async function startWebPart({ config, log }: Given): Promise<Running> {
   return { address: web.origin, stop };
 }
 
-/** How submissions' webhooks are checked and encrypted; null where there is no key to encrypt with. */
+/** Checks webhook addresses and encrypts webhook secrets; null without keys to encrypt with. */
 function webhookPort(config: Config): WebhookPort {
   const keys = config.webhook_keys;
   if (!keys) return null;

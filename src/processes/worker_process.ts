@@ -1,4 +1,4 @@
-/** A worker: the queue's jobs, an executor for them, and the launcher that builds the boxes. */
+/** The worker process: takes jobs from the queue and runs them in an executor, whose launcher builds the boxes. */
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -11,14 +11,14 @@ import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sand
 import { findToolchains, type Toolchains } from '../executor/toolchains.ts';
 import type { Log } from '../log.ts';
 import { type Executor, startWorker } from '../queue/worker.ts';
-import { addressOf, CannotRun, type Given, openMetrics, type Running } from './part.ts';
+import { addressOf, CannotRun, type Given, openMetrics, type Running } from './process.ts';
 
-/** Where the launcher is built, wherever the worker was started from. */
+/** The clone: the launcher's path is relative to it, not to the working directory. */
 const ROOT = join(import.meta.dirname, '../..');
-/** Compilers that stay, each about 150 MB and a slot of its own. */
+/** Resident Java compilers: each takes about 150 MB and a slot of its own. */
 const RESIDENT_COMPILERS = 4;
 
-export async function startWorkerPart({ config, log }: Given): Promise<Running> {
+export async function startWorkerProcess({ config, log }: Given): Promise<Running> {
   addressOf(config, 'worker');
   const executor = await openExecutor(config, log);
   const { metrics, close } = await openMetrics(config);
@@ -66,13 +66,13 @@ async function openExecutor(config: Config, log: Log): Promise<Executor> {
     execute: (order, signal) => executor.execute(order, signal),
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
     async close() {
-      // Together: what the executor still prepares ends with the sandbox, and not when it is done.
+      // At the same time: closing the sandbox cuts off what the executor is still preparing.
       await Promise.all([executor.close(), sandbox.close()]);
     },
   };
 }
 
-/** Those of the languages that this machine has; it is no worker where it has none. */
+/** The toolchains of this machine. Throws if it has none for any enabled language. */
 async function toolchainsOf(config: Config): Promise<Toolchains> {
   const toolchains = await findToolchains({ path: process.env['PATH'] ?? '', mold: config.mold });
   if (config.languages.some((language) => toolchains[language] !== null)) return toolchains;
@@ -93,8 +93,7 @@ async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     return await openSandbox(options);
   } catch (error) {
     const { message } = error as Error;
-    const remedy =
-      '`npx runledger doctor` shows what this machine can isolate, and what would help';
+    const remedy = '`./runledger doctor` shows what this machine can isolate, and how to fix it';
     throw new CannotRun(message, remedy, { cause: error });
   }
 }

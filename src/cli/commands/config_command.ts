@@ -1,10 +1,12 @@
-import { ConfigError, describeConfig, loadConfig } from '../config.ts';
-import { type Command, table } from './command.ts';
+import { ConfigError, describeConfig, loadConfig } from '../../config.ts';
+import { type Command, JSON_OPTION } from '../command.ts';
+import { table } from '../table.ts';
 
-export const config: Command = {
-  usage: '[--json]',
+export const command: Command = {
   summary:
-    'print every variable with its value, default, unit and reason; exit 1 where one is at fault',
+    'print every variable with its value, default, unit and reason; exit 1 if one is invalid',
+  options: { json: JSON_OPTION },
+  example: 'config',
   async run(context) {
     const described = describeConfig(context.env);
     if (context.json) context.answer(described);

@@ -1,15 +1,18 @@
-/** Looks at this machine and this installation, one line for each check, with what to do about it. */
-import type { Command, Context } from './command.ts';
-import { databaseChecks } from './doctor_database.ts';
-import { machineChecks } from './doctor_machine.ts';
-import { toolchains } from './doctor_toolchains.ts';
-import { type Check, type Finding, fail } from './finding.ts';
+/** Checks this machine and this installation: one line for each check, and what to do where something is wrong. */
+import type { Command, Context } from '../command.ts';
+import { JSON_OPTION } from '../command.ts';
+import { databaseChecks } from '../doctor/database_checks.ts';
+import { type Check, type Finding, fail } from '../doctor/finding.ts';
+import { machineChecks } from '../doctor/machine_checks.ts';
+import { toolchains } from '../doctor/toolchain_checks.ts';
 
 const checks: readonly Check[] = [...machineChecks, toolchains, ...databaseChecks];
 
-export const doctor: Command = {
-  usage: '[--json]',
-  summary: 'look at this machine and installation; exit 1 where something is not well',
+export const command: Command = {
+  summary:
+    'check this machine and this installation, and say how to fix what is wrong; exit 1 if a check fails',
+  options: { json: JSON_OPTION },
+  example: 'doctor',
   async run(context) {
     const findings: Finding[] = [];
     for (const check of checks) findings.push(...(await lookAt(check, context)));

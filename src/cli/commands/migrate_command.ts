@@ -1,11 +1,12 @@
-import { migrate as migrateDatabase } from '../store/migrate.ts';
-import type { Command } from './command.ts';
+import { migrate } from '../../store/migrate.ts';
+import { type Command, JSON_OPTION } from '../command.ts';
 
-export const migrate: Command = {
-  usage: '[--json]',
-  summary: 'bring the database to this version; does nothing when it is there already',
+export const command: Command = {
+  summary: 'bring the database to this version; does nothing if it is there already',
+  options: { json: JSON_OPTION },
+  example: 'migrate',
   async run(context) {
-    const done = await migrateDatabase(await context.address('owner'));
+    const done = await migrate(await context.address('owner'));
     if (context.json) context.answer(done);
     else {
       const applied = done.applied.length > 0 ? done.applied.join(', ') : 'none';

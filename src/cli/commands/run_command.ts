@@ -1,8 +1,13 @@
-/** `runledger run`: submits a file, waits, and ends as the program did. */
+/** `./runledger run`: submits a file, waits, and ends as the program did. */
 import { readFile } from 'node:fs/promises';
-import { ApiError, type Client, createClient, type SubmissionRequest } from '../client/client.ts';
-import type { ResultRecord } from '../domain/record.ts';
-import { type Command, CommandFailed, type Context, UsageError } from './command.ts';
+import {
+  ApiError,
+  type Client,
+  createClient,
+  type SubmissionRequest,
+} from '../../client/client.ts';
+import type { ResultRecord } from '../../domain/record.ts';
+import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
 
 /** A program may end with any status from 0 on; what kept it from running has one that few use. */
 const NOT_RUN = 125;
@@ -19,15 +24,16 @@ const LANGUAGE_OF_ENDING: Record<string, SubmissionRequest['language']> = {
 };
 const LANGUAGES = ['python', 'py', 'cpp', 'c++', 'cxx', 'java'];
 
-export const run: Command = {
-  usage: 'FILE [--stdin FILE] [--language L] [--server URL]',
-  summary: 'submit, wait, print the output, exit as the program did',
+export const command: Command = {
+  summary: 'submit a file, wait, print its output, and exit with its exit status',
+  words: [{ name: 'FILE', help: 'the source file; - is stdin' }],
   options: {
-    stdin: { type: 'string' },
-    language: { type: 'string' },
-    server: { type: 'string' },
+    stdin: { value: 'FILE', help: 'the input of the program' },
+    language: { value: 'L', help: 'the language, where the file name does not tell it' },
+    server: { value: 'URL', help: 'the service to send to, in place of RUNLEDGER_SERVER' },
+    json: JSON_OPTION,
   },
-  words: [1, 1],
+  example: 'run hello.py',
   async run(context) {
     const request = await readRequest(context);
     const client = clientOf(context);
@@ -82,7 +88,7 @@ function clientOf({ config, options }: Context): Client {
   if (!URL.canParse(server)) throw new UsageError(`--server: ${server} is no address`);
   if (config.api_key === null) {
     throw new UsageError(
-      'RUNLEDGER_API_KEY is not set: `runledger keys create --account NAME` prints a key',
+      'RUNLEDGER_API_KEY is not set: `./runledger keys create --account NAME` prints a key',
     );
   }
   return createClient({ server, api_key: config.api_key });

@@ -1,21 +1,9 @@
-import { runPart, serve as serveAll } from '../main.ts';
-import type { Command } from './command.ts';
+import { serve } from '../../processes/serve_all.ts';
+import type { Command } from '../command.ts';
 
-export const serve: Command = {
-  usage: '',
+export const command: Command = {
   summary:
-    'everything on this machine: PostgreSQL where DATABASE_URL is not set, schema, web and worker',
-  run: (context) => serveAll(context.say, context.answer),
-};
-
-export const web: Command = {
-  usage: '',
-  summary: 'the HTTP service and the delivery of webhooks',
-  run: (context) => runPart('web', context.say),
-};
-
-export const worker: Command = {
-  usage: '',
-  summary: 'runs submissions in boxes',
-  run: (context) => runPart('worker', context.say),
+    'start everything on this machine: the schema, web, a worker, and PostgreSQL unless DATABASE_URL is set',
+  example: 'serve',
+  run: (context) => serve(context.say, context.answer),
 };

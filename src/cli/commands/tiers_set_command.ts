@@ -1,18 +1,14 @@
-import { listTiers, setTier } from '../store/keys.ts';
-import { type Command, type Context, requireOption, table, UsageError } from './command.ts';
+import { setTier } from '../../store/keys.ts';
+import { type Command, type Context, optionText, UsageError } from '../command.ts';
 
-function count(context: Context, name: string): number {
-  const text = requireOption(context, name);
-  if (!/^\d{1,9}$/.test(text))
-    throw new UsageError(`--${name} must be a whole number, 0 for no limit`);
-  return Number(text);
-}
-
-export const set: Command = {
-  usage: 'NAME --per-minute N --concurrent N',
-  summary: 'set the limits of a tier, at once for all of its keys; 0 is unlimited',
-  words: [1, 1],
-  options: { 'per-minute': { type: 'string' }, concurrent: { type: 'string' } },
+export const command: Command = {
+  summary: 'set the limits of a tier, at once and for all of its keys; 0 is unlimited',
+  words: [{ name: 'NAME', help: 'the tier; it is created if there is none' }],
+  options: {
+    'per-minute': { value: 'N', required: true, help: 'requests in any 60 seconds' },
+    concurrent: { value: 'N', required: true, help: 'executions at the same time' },
+  },
+  example: 'tiers set gold --per-minute 600 --concurrent 50',
   async run(context) {
     const tier = {
       name: context.words[0]!,
@@ -21,18 +17,14 @@ export const set: Command = {
     };
     await setTier(await context.database(), tier);
     context.say(
-      `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} at once`,
+      `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} executions at once`,
     );
     return 0;
   },
 };
 
-export const list: Command = {
-  usage: '[--json]',
-  summary: 'list the tiers and their limits; 0 is unlimited',
-  async run(context) {
-    const tiers = await listTiers(await context.database());
-    context.answer(context.json ? tiers : table(tiers));
-    return 0;
-  },
-};
+function count(context: Context, name: string): number {
+  const text = optionText(context, name);
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new UsageError(`--${name} must be a whole number, 0 for no limit`);
+}

@@ -1,37 +1,24 @@
 import { readFile } from 'node:fs/promises';
-import { createSigner } from '../domain/seal.ts';
-import type { HeadFile } from '../store/seal.ts';
-import type { Verification } from '../store/verify.ts';
-import { type Command, CommandFailed, type Context, UsageError } from './command.ts';
+import type { HeadFile } from '../../store/seal.ts';
+import { type Verification, verify } from '../../store/verify.ts';
+import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
+import { signerOf } from '../signing.ts';
 
-export const verify: Command = {
-  usage: '[--head FILE] [--signer KEY,...] [--json]',
+export const command: Command = {
   summary:
-    'prove that the log is whole, that it is what was sealed, and that everything else is what the log tells',
-  options: { head: { type: 'string' }, signer: { type: 'string' } },
+    'prove that the log is complete and unchanged since it was sealed, and that all derived tables match it; exit 1 if not',
+  options: {
+    head: { value: 'FILE', help: 'prove the log against this signed head, too' },
+    signer: { value: 'KEY,...', help: 'public keys of earlier signers to accept besides our own' },
+    json: JSON_OPTION,
+  },
+  example: 'verify --head head.json',
   async run(context) {
-    const { verify: verifyLog } = await import('../store/verify.ts');
     const head = await readHead(context.options['head']);
-    const report = await verifyLog(await context.database(), { head, signers: signersOf(context) });
+    const report = await verify(await context.database(), { head, signers: signersOf(context) });
     if (context.json) context.answer(report);
     else context.answer(linesOf(report).join('\n'));
     return report.well ? 0 : 1;
-  },
-};
-
-export const seal: Command = {
-  usage: '> HEAD',
-  summary: 'seal the log now and print the signed head; keep it where the database cannot reach it',
-  async run(context) {
-    const { headFile, seal: sealLog } = await import('../store/seal.ts');
-    const db = await context.database();
-    const signer = signerOf(context);
-    if (!signer) context.say('RUNLEDGER_SEAL_KEY is not set: the head is not signed');
-    await sealLog(db, signer);
-    const head = await headFile(db);
-    if (!head) throw new CommandFailed('there is nothing to seal yet');
-    context.answer(head);
-    return 0;
   },
 };
 
@@ -40,7 +27,7 @@ async function readHead(path: string | boolean | undefined): Promise<HeadFile | 
   const text = await readFile(path, 'utf8').catch((error: Error) => {
     throw new UsageError(`--head ${path}: ${error.message}`);
   });
-  const wrong = new UsageError(`--head ${path}: not a head (\`runledger seal\` prints one)`);
+  const wrong = new UsageError(`--head ${path}: not a head; \`./runledger seal\` prints one`);
   try {
     const head = JSON.parse(text) as HeadFile;
     if (head?.format !== 'runledger head 1') throw wrong;
@@ -50,8 +37,6 @@ async function readHead(path: string | boolean | undefined): Promise<HeadFile | 
   }
 }
 
-const signerOf = ({ config }: Context) => (config.seal_key ? createSigner(config.seal_key) : null);
-
 /** Our own key, and earlier ones that --signer names. */
 function signersOf(context: Context): string[] {
   const named = context.options['signer'];
@@ -59,21 +44,26 @@ function signersOf(context: Context): string[] {
   return [...(own ? [own] : []), ...(typeof named === 'string' ? named.split(',') : [])];
 }
 
-const SHOWN = 20;
+const PROBLEMS_SHOWN = 20;
 
 function linesOf({ well, events, problems, seals, comparisons }: Verification): string[] {
   const { head } = seals;
   const lines = [
     `${events} events, ${seals.sealed_events} sealed in ${seals.seals} seals, ${seals.unsealed_events} not sealed yet`,
-    `${comparisons.reduce((sum, { rows }) => sum + rows, 0)} rows compared with what the log tells`,
+    `${comparisons.reduce((sum, { rows }) => sum + rows, 0)} derived rows compared with the log`,
   ];
-  if (head)
-    lines.push(
-      `head ${head.number} over ${head.total} events: ${head.proven ? 'proven' : 'NOT PROVEN'}`,
-    );
-  if (seals.detached.length > 0)
-    lines.push(`taken away by retention: ${seals.detached.join(', ')}`);
+  if (head) {
+    const proven = head.proven ? 'proven' : 'NOT PROVEN';
+    lines.push(`head ${head.number} over ${head.total} events: ${proven}`);
+  }
+  if (seals.detached.length > 0) lines.push(`detached by retention: ${seals.detached.join(', ')}`);
   if (well) return [...lines, 'all is well'];
-  const rest = problems.length > SHOWN ? [`… and ${problems.length - SHOWN} more`] : [];
-  return [...lines, `first difference: ${problems[0]}`, ...problems.slice(1, SHOWN), ...rest];
+  const more = problems.length - PROBLEMS_SHOWN;
+  const rest = more > 0 ? [`… and ${more} more`] : [];
+  return [
+    ...lines,
+    `first difference: ${problems[0]}`,
+    ...problems.slice(1, PROBLEMS_SHOWN),
+    ...rest,
+  ];
 }

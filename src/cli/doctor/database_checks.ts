@@ -1,4 +1,4 @@
-import { databaseUrl, type Role } from '../config.ts';
+import { databaseUrl, type Role } from '../../config.ts';
 import { type Check, ok, warn } from './finding.ts';
 
 const database: Check = {
@@ -16,21 +16,21 @@ const database: Check = {
   },
 };
 
-/** The log is append-only for a login that is not its owner; for the owner there are triggers alone. */
+/** Privileges keep the log append-only for every login but its owner's. Against the owner there are only triggers. */
 const roles: Check = {
   name: 'roles',
   look: async (context) => {
     const { config } = context;
     if (!config.database_url)
-      return [ok('roles', 'owner, web, worker and auditor have logins of their own')];
+      return [ok('roles', 'owner, web, worker and auditor each have their own login')];
     const shared = (['web', 'worker'] as Role[]).filter(
       (role) => databaseUrl(config, role) === config.database_url,
     );
-    if (shared.length === 0) return [ok('roles', 'web and worker have logins of their own')];
+    if (shared.length === 0) return [ok('roles', 'web and worker each have their own login')];
     return [
       warn(
         'roles',
-        `${shared.join(' and ')} use the owner's login: the log is guarded by triggers only`,
+        `${shared.join(' and ')} use the owner's login: only triggers protect the log`,
         `set ${shared.map((role) => `RUNLEDGER_${role.toUpperCase()}_DATABASE_URL`).join(' and ')} (OPERATING.md, "Roles")`,
       ),
     ];
@@ -44,11 +44,11 @@ const durability: Check = {
     const [row] = await db<{ fsync: string; commit: string }[]>`
       select current_setting('fsync') as fsync, current_setting('synchronous_commit') as commit`;
     if (row!.fsync === 'on' && row!.commit !== 'off')
-      return [ok('durability', 'what is answered is on disk')];
+      return [ok('durability', 'every acknowledged write is on disk')];
     return [
       warn(
         'durability',
-        `fsync is ${row!.fsync}, synchronous_commit is ${row!.commit}: a crash may lose what was answered`,
+        `fsync is ${row!.fsync}, synchronous_commit is ${row!.commit}: a crash may lose acknowledged writes`,
         'set both to on',
       ),
     ];

@@ -1,14 +1,14 @@
-import type { Context } from './command.ts';
+import type { Context } from '../command.ts';
 
 export type Finding = {
   check: string;
   state: 'ok' | 'warn' | 'fail';
   found: string;
-  /** What to do, where something is to be done. */
+  /** What to do about it; null when nothing is wrong. */
   remedy: string | null;
 };
 
-/** Answers what it found; whatever it throws is a failed check. */
+/** Returns its findings. An error that it throws counts as a failed check. */
 export type Check = { name: string; look(context: Context): Promise<Finding[]> };
 
 export const ok = (check: string, found: string): Finding => ({

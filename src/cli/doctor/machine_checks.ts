@@ -1,12 +1,12 @@
 import { statfs } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
-import { loadConfig } from '../config.ts';
+import { loadConfig } from '../../config.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
 const OLDEST_NODE = 24;
 const GiB = 2 ** 30;
-/** PostgreSQL stops when its disk is full; below this there are hours left, not days. */
+/** PostgreSQL stops when its disk is full. Below this there are hours left, not days. */
 const LITTLE_DISK_BYTES = 2 * GiB;
 
 const node: Check = {
@@ -18,7 +18,7 @@ const node: Check = {
       fail(
         'node',
         found,
-        `run with Node ${OLDEST_NODE} or newer: npm install brings one, npx finds it`,
+        `run \`make install\`: it brings Node ${OLDEST_NODE}, and \`./runledger\` uses it`,
       ),
     ];
   },

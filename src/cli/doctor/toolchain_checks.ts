@@ -1,5 +1,5 @@
 /** Which interpreter, compiler and JDK programs are run with here, and what was passed over. */
-import { findToolchains, type Toolchains } from '../executor/toolchains.ts';
+import { findToolchains, type Toolchains } from '../../executor/toolchains.ts';
 import { type Check, type Finding, ok, warn } from './finding.ts';
 
 const NAMES = ['python', 'cpp', 'java'] as const;
