@@ -1,12 +1,23 @@
-/** The last line of a run is what people and machines believe: it must count right. */
+/** People and machines rely on the last line of a run, so its counts must be right. */
+import { once } from 'node:events';
 import t from 'tap';
-import { count } from './run.ts';
+import { Parser } from 'tap-parser';
+import { countResults, newCounts, printFiles } from './report.ts';
 
-async function* lines(text: string) {
-  yield* text.split('\n');
+async function parsed(text: string) {
+  const parser = new Parser();
+  const counts = newCounts();
+  const printed: string[] = [];
+  countResults(parser, counts);
+  printFiles(parser, (line) => printed.push(line));
+  const complete = once(parser, 'complete');
+  parser.end(text);
+  await complete;
+  return { counts, printed };
 }
+
 const counted = async (text: string) => {
-  const { passed, failed, skipped } = await count(lines(text));
+  const { passed, failed, skipped } = (await parsed(text)).counts;
   return { passed, failed, skipped: Object.fromEntries(skipped) };
 };
 
@@ -66,7 +77,7 @@ t.test('an empty file that died is a failure', async (t) => {
   });
 });
 
-t.test('what was skipped is neither, and says why', async (t) => {
+t.test('a skipped test counts as neither, and keeps its reason', async (t) => {
   const text = `    ok 1 - Java # SKIP no JDK
     ok 2 - Java too # SKIP no JDK
     ok 3 - later # SKIP
@@ -76,6 +87,38 @@ ok 1 - a.test.ts # time=3ms`;
   t.strictSame(await counted(text), {
     passed: 1,
     failed: 0,
-    skipped: { 'no JDK': 2, '- later': 1 },
+    skipped: { 'no JDK': 2, later: 1 },
   });
+});
+
+t.test('each file gets a line, and a failed one everything that went wrong in it', async (t) => {
+  const text = `TAP version 14
+# Subtest: test/a.test.ts
+    ok 1 - x
+    1..1
+ok 1 - test/a.test.ts # time=1234ms
+# Subtest: test/b.test.ts
+    said by the program
+    # Subtest: one
+        not ok 1 - y
+          ---
+          diff: |
+            -wanted
+            +found
+          at:
+            lineNumber: 7
+          ...
+        1..1
+    not ok 1 - one # time=1ms
+    1..1
+not ok 2 - test/b.test.ts # time=500ms
+1..2
+`;
+  const { printed } = await parsed(text);
+  t.equal(printed[0], 'ok      test/a.test.ts  1.2 s');
+  t.equal(printed[1], 'FAILED  test/b.test.ts  0.5 s');
+  const problems = printed.slice(2).join('\n');
+  t.match(problems, /said by the program/);
+  t.match(problems, /test\/b\.test\.ts > one > y\n {4}diff:\n {6}-wanted\n {6}\+found\n/);
+  t.match(problems, /at: \{ lineNumber: 7 \}/);
 });
