@@ -48,5 +48,5 @@ t.test('a name must begin with runledger_ and be new', async (t) => {
   const metrics = createMetrics();
   t.throws(() => metrics.counter('requests_total', ''), /bad name/);
   metrics.counter('runledger_x_total', '');
-  t.throws(() => metrics.counter('runledger_x_total', ''), /is there already/);
+  t.throws(() => metrics.counter('runledger_x_total', ''), /is already defined/);
 });

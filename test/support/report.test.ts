@@ -48,7 +48,9 @@ ok 2 - b.test.ts # time=3ms
 });
 
 t.test('a failed assertion counts once, however many subtests fail with it', async (t) => {
-  const text = `    # Subtest: one
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    # Subtest: one
         ok 1 - x
         not ok 2 - y
           ---
@@ -58,14 +60,18 @@ t.test('a failed assertion counts once, however many subtests fail with it', asy
         1..2
     not ok 1 - one # time=1ms
     1..1
-not ok 1 - a.test.ts # time=3ms`;
+not ok 1 - a.test.ts # time=3ms
+1..1`;
   t.strictSame(await counted(text), { passed: 1, failed: 1, skipped: {} });
 });
 
 t.test('a file that fails without a failed assertion still fails', async (t) => {
-  const text = `    ok 1 - x
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    ok 1 - x
     1..1
-not ok 1 - a.test.ts # time=3ms`;
+not ok 1 - a.test.ts # time=3ms
+1..1`;
   t.strictSame(await counted(text), { passed: 1, failed: 1, skipped: {} });
 });
 
@@ -78,12 +84,15 @@ t.test('an empty file that died is a failure', async (t) => {
 });
 
 t.test('a skipped test counts as neither, and keeps its reason', async (t) => {
-  const text = `    ok 1 - Java # SKIP no JDK
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    ok 1 - Java # SKIP no JDK
     ok 2 - Java too # SKIP no JDK
     ok 3 - later # SKIP
     ok 4 - real
     1..4
-ok 1 - a.test.ts # time=3ms`;
+ok 1 - a.test.ts # time=3ms
+1..1`;
   t.strictSame(await counted(text), {
     passed: 1,
     failed: 0,

@@ -8,8 +8,8 @@
  * It counts assertions. A test that cannot run on this machine is skipped with its reason; with CI set that is a
  * failure, so that a machine that lost its isolation is noticed. build/test.tap keeps the whole output.
  *
- * Nothing outlives this process. tap gets SIGTERM from the kernel when this process dies, kill -9 included, and ends
- * its test files. Each test file ends when tap does (end_with_runner.ts), and each PostgreSQL ends with its parent.
+ * Nothing outlives this process, not even after kill -9. The kernel then kills tap (setpriv --pdeathsig). Each test file
+ * ends when tap does (end_with_runner.ts), and each PostgreSQL ends with its parent (src/local/postgres.ts).
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -41,7 +41,7 @@ async function run(paths: readonly string[]): Promise<number> {
 }
 
 async function runTap(files: readonly string[], counts: Counts): Promise<number | null> {
-  const tap = spawn('setpriv', ['--pdeathsig=TERM', 'tap', '--reporter=tap', ...files], {
+  const tap = spawn('setpriv', ['--pdeathsig=KILL', 'tap', '--reporter=tap', ...files], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   // On Ctrl-C tap ends its test files; then this process still prints the counts.
