@@ -112,7 +112,7 @@ async function emptyTasks(): Promise<number> {
   await db`select graphile_worker.add_jobs(array(
     select ('empty', json_build_object('id', n), null, null, null, null, null, null)::graphile_worker.job_spec
     from generate_series(1, ${EMPTY_JOBS}) n))`;
-  const log = createLog({ level: 'warn', part: 'bench', to: 'stderr' });
+  const log = createLog({ level: 'warn', process: 'bench', to: 'stderr' });
   const pool = connectRunner(server.url, 'bench', log);
   const { promise, resolve } = Promise.withResolvers<void>();
   let done = 0;

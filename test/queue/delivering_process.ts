@@ -6,7 +6,7 @@ import { createDelivering } from '../../src/queue/deliveries.ts';
 import { startWebJobs } from '../../src/queue/web_jobs.ts';
 
 const config = loadConfig();
-const log = createLog({ level: 'warn', part: 'web', to: 'stderr' });
+const log = createLog({ level: 'warn', process: 'web', to: 'stderr' });
 const db = connect(config.web_database_url!, { name: 'test web', max: 4 });
 const deliver = createDelivering({
   config,

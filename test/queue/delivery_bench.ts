@@ -20,7 +20,7 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Answer, type Got, RECEIVER_NAME, trusted } from '../webhooks/receiver.ts';
 import { outcome as given, submission } from './given.ts';
 
-export const quiet: Log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+export const quiet: Log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 export const SECRET = 'the secret of a delivery';
 export const encryptionKey: EncryptionKey = { id: 'k1', bytes: randomBytes(32) };
 const ACCOUNT_SECRET = secretDigest('a key of the test');

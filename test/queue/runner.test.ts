@@ -16,7 +16,7 @@ t.test('jobs that are finished one after the other while the database is away', 
   const server = await ownServer(t);
   const db = connect(server.url, { name: 'test', max: 1 });
   t.teardown(() => db.end({ timeout: 1 }));
-  const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+  const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
   const pool = connectRunner(server.url, 'test', log);
   t.teardown(() => pool.end());
   const ids = ['1', '2', '3'];
@@ -64,7 +64,7 @@ t.test(
     const { url } = await freshDatabase(t);
     const db = connect(url, { name: 'test', max: 1 });
     t.teardown(() => db.end({ timeout: 1 }));
-    const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+    const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
     const pool = connectRunner(url, 'test', log);
     await db`select graphile_worker.add_job('short', json_build_object('id', n)) from generate_series(1, 40) n`;
     const most = 2;
@@ -101,7 +101,7 @@ t.test('a deaf one listens to nothing, and fetches when it is told of jobs', asy
   const { url } = await freshDatabase(t);
   const db = connect(url, { name: 'test', max: 1 });
   t.teardown(() => db.end({ timeout: 1 }));
-  const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+  const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
   const pool = connectRunner(url, 'deaf', log, { deaf: true });
   let fetches = 0;
   pool.on('connect', (client) => {
