@@ -28,8 +28,6 @@ import type { Web, WebhookPort } from './web.ts';
 const LAST_WORDS_MS = 1_000;
 /** Access changes are told on it: see tell_access_changed() in sql/functions/access.sql. */
 const ACCESS_CHANNEL = 'runledger_access';
-/** New deliveries are told on it: see enqueue_deliveries() in sql/functions/enqueue.sql. */
-const DELIVERIES_CHANNEL = 'runledger_deliveries';
 
 export type WebParts = {
   config: Config;
@@ -39,8 +37,6 @@ export type WebParts = {
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
-  /** there may be deliveries to be made; a word of it that is lost is made good elsewhere */
-  onDeliveries?: () => void;
   /** where others put what they measure, too */
   metrics?: Metrics;
 };
@@ -93,7 +89,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
 }
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
-  const { config, log, db, submitting, asking, webhooks, onDeliveries = () => {} } = parts;
+  const { config, log, db, submitting, asking, webhooks } = parts;
   if (config.digest_key === null) {
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
@@ -114,12 +110,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log.info('keys or limits were changed');
   };
   const waiters = await createWaiters(db, { ended }, onFault, {
-    channels: { [ACCESS_CHANNEL]: onAccessChange, [DELIVERIES_CHANNEL]: onDeliveries },
+    channels: { [ACCESS_CHANNEL]: onAccessChange },
     // while the connection was lost, a word may have been missed
-    onHearing() {
-      spent_keys.forget();
-      onDeliveries();
-    },
+    onHearing: () => spent_keys.forget(),
   });
   return {
     config,
