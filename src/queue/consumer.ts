@@ -222,7 +222,8 @@ export async function joinQueue<E extends Epoch>(
 
   async function beat(current: Member<E>): Promise<void> {
     const sent = performance.now();
-    if (!(await session.ask((db) => heartbeat(db, current.consumer_id)))) return declaredDead(current);
+    if (!(await session.ask((db) => heartbeat(db, current.consumer_id))))
+      return declaredDead(current);
     const was = state();
     confirm(sent);
     if (current.fenced) await advance(current);
@@ -345,9 +346,11 @@ export async function joinQueue<E extends Epoch>(
       await living;
       const current = member;
       if (current !== null) {
-        await session.ask((db) => leaveQueue(db, current.consumer_id)).catch((error) =>
-          log.warn({ err: error }, 'the consumer could not be retired; a sweep will do it'),
-        );
+        await session
+          .ask((db) => leaveQueue(db, current.consumer_id))
+          .catch((error) =>
+            log.warn({ err: error }, 'the consumer could not be retired; a sweep will do it'),
+          );
         await current.epoch.close();
       }
       left = true;

@@ -5,7 +5,8 @@
  *
  *   * `completeJobBatchDelay: 0`: without it, completing a job is not awaited, and a stop leaves finished jobs locked.
  *   * `localQueue`: one fetch serves all idle tasks. Jobs that no task has claimed after `ttl` go back, so that a process
- *     whose tasks are all busy does not keep them from other processes. `refetchDelay` is the debounce for notifications.
+ *     whose tasks are all busy does not keep them from other processes. Its `refetchDelay` is no debounce: a notification that
+ *     comes within the delay is dropped, and the job waits for the poll.
  *   * It listens on a connection of its own. Only deliveries are announced on its channel (sql/functions/enqueue.sql).
  *   * Any failure of the database shuts the runner down; onFailed() asks the consumer for another epoch with another runner.
  *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
@@ -15,8 +16,8 @@
  *   * No task begins before the name is recorded with the consumer (add_locker). If the process is killed before that, nobody
  *     finds its jobs by name, and free_orphaned_jobs() unlocks them after a time. Recording is given up well before that time
  *     (heartbeat_session.ts), so that a job is never unlocked as an orphan and then begun here.
- *   * When the runner has ended, the name is removed, which unlocks what it left locked; this is tried until it succeeds.
- *     Its consumer is alive, so nobody else would do it.
+ *   * When the runner has ended, the name is removed, which unlocks what it left locked. This is tried until it succeeds or the
+ *     consumer leaves: while the consumer is alive, nobody else would do it.
  *   * A task begins only while it is certain that the consumer is alive.
  */
 import { EventEmitter } from 'node:events';
@@ -35,8 +36,8 @@ export type DeliveryTask = (payload: { id: string }) => Promise<void>;
 export type RunnerOptions = {
   readonly tasks: Readonly<Record<string, DeliveryTask>>;
   readonly concurrency: number;
-  /** It stops fetching jobs, whether it was told to or the database failed it. */
-  readonly onShutdown?: () => void;
+  /** It shut itself down, because the database failed it. */
+  readonly onFailed?: () => void;
   readonly log: Log;
 };
 
@@ -51,8 +52,6 @@ export type Runner = {
 
 /** A job whose NOTIFY was lost, or whose time has come, waits this long at most. */
 const POLL_MS = 1000;
-/** How long notifications are gathered after a fetch. */
-const DEBOUNCE_MS = 30;
 /** How long a job waits for a task of this process before it is returned to the queue. */
 const UNCLAIMED_MS = 500;
 /** Longer than a statement that completes jobs takes if it is answered at all. */
@@ -60,7 +59,7 @@ const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
 const CLOSE_MS = 5000;
 
-export type DeliveryEpochOptions = Omit<RunnerOptions, 'onShutdown'> & {
+export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed'> & {
   readonly address: DatabaseAddress | string;
 };
 
@@ -68,6 +67,8 @@ export function openDeliveryEpoch(
   context: EpochContext<Epoch>,
   options: DeliveryEpochOptions,
 ): Epoch {
+  // A consumer that drains replaces its connections like any other, and fetches nothing on them.
+  if (context.isLeaving()) return NO_RUNNER;
   const { address, concurrency, log } = options;
   const name = `runledger consumer ${context.consumer_id}`;
   const pool = connectRunner(address, name, log);
@@ -80,7 +81,7 @@ export function openDeliveryEpoch(
       await task(payload);
     }),
     concurrency,
-    onShutdown: () => context.onFailed(),
+    onFailed: () => context.onFailed(),
     log,
   });
   const recorded = context.addLocker(runner.locker);
@@ -91,9 +92,13 @@ export function openDeliveryEpoch(
   const unlock = async () => {
     const last = connect(address, { name, max: 1 });
     try {
-      await retryWhileAway(() => removeLocker(last, context.consumer_id, runner.locker));
+      // A consumer that leaves or is dead does not wait: retiring it unlocks the jobs of all its runners.
+      await retryWhileAway(
+        () => removeLocker(last, context.consumer_id, runner.locker),
+        () => context.lost.aborted || context.isLeaving(),
+      );
     } catch (error) {
-      log.warn({ err: error, locker: runner.locker }, 'jobs stay locked');
+      if (!isAway(error)) log.warn({ err: error, locker: runner.locker }, 'jobs stay locked');
     } finally {
       await last.end({ timeout: 1 }).catch(() => {});
     }
@@ -117,11 +122,11 @@ export function openDeliveryEpoch(
 export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
   const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
   const shutdown = Promise.withResolvers<void>();
-  let isStopping = false;
+  let stopping = false;
   events.on('pool:gracefulShutdown', () => {
-    isStopping = true;
+    if (!stopping) options.onFailed?.();
+    stopping = true;
     shutdown.resolve();
-    options.onShutdown?.();
   });
   const { concurrency } = options;
   const counted = countTasks(options.tasks);
@@ -137,7 +142,6 @@ export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
           localQueue: {
             size: concurrency,
             ttl: UNCLAIMED_MS,
-            refetchDelay: { durationMs: DEBOUNCE_MS, threshold: concurrency },
           },
           completeJobBatchDelay: 0,
           failJobBatchDelay: 0,
@@ -155,7 +159,10 @@ export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
   return {
     locker: workers.id,
     stop() {
-      if (!isStopping) Promise.resolve(workers.gracefulShutdown()).catch(() => {});
+      if (!stopping) {
+        stopping = true;
+        Promise.resolve(workers.gracefulShutdown()).catch(() => {});
+      }
       return ended;
     },
     ended,

@@ -103,8 +103,7 @@ async function run(
   try {
     const limit = { at_most_ms: SLOT_WAIT_MS, signal: end };
     if (!entered && !(await slot.enter(limit))) throw new NoSlot();
-    const waited_ms =
-      +started.started_at - +started.created_at + performance.now() - waited_from;
+    const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
     options.observe.phase('queue', language, waited_ms / 1000);
     outcome = await options.execute(order, end);
   } catch (error) {

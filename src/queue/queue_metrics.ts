@@ -59,7 +59,11 @@ export function observeQueue(metrics: Metrics, db: Db): void {
   const gauge = (name: string, help: string, of: (facts: Facts) => number | string) =>
     metrics.gauge(name, help, async () => Number(of(await facts())));
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
-  gauge('runledger_queue_held', 'Of those, the submissions that are gated: their key is at its limit.', (f) => f.gated);
+  gauge(
+    'runledger_queue_held',
+    'Of those, the submissions that are gated: their key is at its limit.',
+    (f) => f.gated,
+  );
   gauge('runledger_executions_running', 'Executions that run.', (f) => f.running);
   gauge(
     'runledger_queue_oldest_wait_seconds',

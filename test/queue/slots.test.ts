@@ -27,21 +27,18 @@ function given({ count = 2, prefetch_per_slot = 2 } = {}) {
   return { slots, pass, runs, freed: () => freed };
 }
 
-t.test(
-  'one for each slot, and no prefetch before durations are known',
-  async (t) => {
-    const { slots, freed } = given();
-    t.equal(slots.free(), 2);
-    const one = slots.reserve(false);
-    t.equal(slots.free(), 1, 'counted before it has a slot');
-    const two = slots.reserve(false);
-    t.equal(slots.free(), 0);
-    t.ok((await one.enter()) && (await two.enter()));
-    one.leave();
-    one.leave();
-    t.same([slots.free(), freed()], [1, 1], 'leaving twice is leaving once');
-  },
-);
+t.test('one for each slot, and no prefetch before durations are known', async (t) => {
+  const { slots, freed } = given();
+  t.equal(slots.free(), 2);
+  const one = slots.reserve(false);
+  t.equal(slots.free(), 1, 'counted before it has a slot');
+  const two = slots.reserve(false);
+  t.equal(slots.free(), 0);
+  t.ok((await one.enter()) && (await two.enter()));
+  one.leave();
+  one.leave();
+  t.same([slots.free(), freed()], [1, 1], 'leaving twice is leaving once');
+});
 
 t.test('after short executions the next ones are prefetched, several at a time', async (t) => {
   const { slots, runs } = given();
@@ -87,27 +84,34 @@ t.test('nothing is prefetched while one execution takes long', async (t) => {
   t.equal(slots.free(), 6);
 });
 
-t.test('a reservation that is not served in time gives up, and the durations are learned again', async (t) => {
-  const { slots, runs } = given();
-  await runs(16, 1);
-  const [first, second, third, fourth] = Array.from({ length: 4 }, () => slots.reserve(false));
-  await Promise.all([first!.enter(), second!.enter()]);
-  const limit = new AbortController();
-  const waits = [third!.enter({ at_most_ms: 60_000, signal: limit.signal }), fourth!.enter()];
-  limit.abort();
-  t.equal(await waits[0], false);
-  third!.leave();
-  t.same([slots.free(), slots.backlog()], [0, 0], 'nothing is prefetched');
-  first!.leave();
-  t.equal(await waits[1], true, 'the next in line has the slot');
-  const late = slots.reserve(false);
-  t.equal(await late.enter({ at_most_ms: 60_000, signal: AbortSignal.abort() }), false, 'too late to wait');
-  t.equal(
-    await late.enter({ at_most_ms: 1, signal: new AbortController().signal }),
-    false,
-    'its time was up',
-  );
-});
+t.test(
+  'a reservation that is not served in time gives up, and the durations are learned again',
+  async (t) => {
+    const { slots, runs } = given();
+    await runs(16, 1);
+    const [first, second, third, fourth] = Array.from({ length: 4 }, () => slots.reserve(false));
+    await Promise.all([first!.enter(), second!.enter()]);
+    const limit = new AbortController();
+    const waits = [third!.enter({ at_most_ms: 60_000, signal: limit.signal }), fourth!.enter()];
+    limit.abort();
+    t.equal(await waits[0], false);
+    third!.leave();
+    t.same([slots.free(), slots.backlog()], [0, 0], 'nothing is prefetched');
+    first!.leave();
+    t.equal(await waits[1], true, 'the next in line has the slot');
+    const late = slots.reserve(false);
+    t.equal(
+      await late.enter({ at_most_ms: 60_000, signal: AbortSignal.abort() }),
+      false,
+      'too late to wait',
+    );
+    t.equal(
+      await late.enter({ at_most_ms: 1, signal: new AbortController().signal }),
+      false,
+      'its time was up',
+    );
+  },
+);
 
 t.test('a newcomer enters before the many of somebody else', async (t) => {
   const { slots } = given({ count: 1 });
