@@ -10,7 +10,7 @@ import { newSecret, secretDigest } from '../src/access/secret.ts';
 import { connect, type Db } from '../src/db.ts';
 import { uuidv7 } from '../src/domain/ids.ts';
 import { createLog } from '../src/log.ts';
-import { connectRunner, startRunner } from '../src/queue/runner.ts';
+import { connectRunner, startRunner } from '../src/queue/delivery_runner.ts';
 import { createKey, setTier } from '../src/store/keys.ts';
 import { createResults } from '../src/store/results.ts';
 import { createSubmissions } from '../src/store/submissions.ts';
@@ -117,13 +117,8 @@ async function emptyTasks(): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let done = 0;
   const began = performance.now();
-  const runner = startRunner({
-    pool,
-    locked_by: 'bench/1',
+  const runner = startRunner(pool, {
     concurrency: Number(SLOTS),
-    heed_ms: 0,
-    free: () => Number(SLOTS),
-    onShutdown: () => {},
     log,
     tasks: {
       async empty() {

@@ -128,6 +128,10 @@ export function isAway(error: unknown): boolean {
   return /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) || AWAY.has(code);
 }
 
+/** Did the database reject the statement? Then the statement changed nothing. */
+export const isRejected = (error: unknown): boolean =>
+  error instanceof postgres.PostgresError && !isAway(error);
+
 const AWAY = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',

@@ -4,7 +4,7 @@ import { connect } from '../db.ts';
 import { createSigner } from '../domain/seal.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
-import { createDelivering } from '../queue/deliveries.ts';
+import { createDelivering } from '../queue/delivery_setup.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { seal } from '../store/seal.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
@@ -36,7 +36,6 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     asking,
     webhooks,
     metrics,
-    onDeliveries: jobs.news,
   });
   const stop = async () => {
     // Both at the same time, so that their grace periods don't add up.

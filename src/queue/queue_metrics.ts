@@ -1,10 +1,10 @@
-/** What the queue measures of itself, in the words of the contract. No id is ever a label. */
+/** The queue's metrics. No id is ever a label. */
 import type { Db } from '../db.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
 import type { Swept } from '../store/consumers.ts';
-import type { Observer } from './execute.ts';
+import type { Observer } from './execute_task.ts';
 
-/** Of a worker: what it ran, and how long each part took. */
+/** A worker's metrics: what it ran, and how long each phase took. */
 export function executionObserver(metrics: Metrics): Observer {
   const executions = metrics.counter(
     'runledger_executions_total',
@@ -26,10 +26,10 @@ export function executionObserver(metrics: Metrics): Observer {
 const leasesLost = (metrics: Metrics) =>
   metrics.counter(
     'runledger_leases_lost_total',
-    'Executions that were taken from a worker and wait again, by reason.',
+    'Executions that a worker lost and whose submissions wait again, by reason.',
   );
 
-/** Of web: the consumers that it found dead. */
+/** A web process's metrics: the executions of consumers that it found dead. */
 export function sweepObserver(metrics: Metrics): (swept: Swept) => void {
   const lost = leasesLost(metrics);
   return ({ reason, executions }) => lost.add({ reason: reason ?? '' }, executions ?? 0);
@@ -45,7 +45,7 @@ type Facts = {
   unsealed_s: number;
 };
 
-/** Of web: the queue and the log as they are when somebody asks, in one query for all of it. */
+/** A web process's metrics: the queue and the log at the moment of asking, in one query for all gauges. */
 export function observeQueue(metrics: Metrics, db: Db): void {
   let asked: Promise<Facts> | null = null;
   const facts = () => {
@@ -59,8 +59,12 @@ export function observeQueue(metrics: Metrics, db: Db): void {
   const gauge = (name: string, help: string, of: (facts: Facts) => number | string) =>
     metrics.gauge(name, help, async () => Number(of(await facts())));
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
-  gauge('runledger_queue_held', "Of those, the ones that wait for a key's place.", (f) => f.gated);
-  gauge('runledger_executions_running', 'Executions under way.', (f) => f.running);
+  gauge(
+    'runledger_queue_held',
+    'Of those, the submissions that are gated: their key is at its limit.',
+    (f) => f.gated,
+  );
+  gauge('runledger_executions_running', 'Executions that run.', (f) => f.running);
   gauge(
     'runledger_queue_oldest_wait_seconds',
     'How long the oldest submission has waited.',
@@ -68,9 +72,9 @@ export function observeQueue(metrics: Metrics, db: Db): void {
   );
   gauge(
     'runledger_deliveries_waiting',
-    'Webhooks whose next attempt is to come.',
+    'Webhooks that wait for their next attempt.',
     (f) => f.deliveries_waiting,
   );
-  gauge('runledger_log_unsealed_events', 'Events behind no seal yet.', (f) => f.unsealed);
+  gauge('runledger_log_unsealed_events', 'Events that no seal covers yet.', (f) => f.unsealed);
   gauge('runledger_log_lag_seconds', 'Age of the oldest of them.', (f) => f.unsealed_s);
 }

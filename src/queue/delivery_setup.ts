@@ -1,4 +1,4 @@
-/** How webhooks are delivered here: the task with all that it needs, made from the configuration. */
+/** Makes the task that delivers webhooks, with everything it needs, from the configuration. */
 import type { Config } from '../config.ts';
 import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
@@ -7,11 +7,11 @@ import { createDeliveries } from '../store/deliveries.ts';
 import { createHostGate } from '../webhooks/host_gate.ts';
 import { createDnsResolver, type Resolver } from '../webhooks/resolve.ts';
 import { createDeliverTask, type DeliveryObserver } from './deliver_webhook.ts';
-import type { DeliverTask } from './web_jobs.ts';
+import type { CreateDeliveryTask } from './web_jobs.ts';
 
-/** A receiver that answers in 50 ms then gets 80 a second from each process. */
+/** With four, a receiver that answers in 50 ms gets 80 deliveries a second from each process. */
 const PLACES_PER_HOST = 4;
-/** Who can follow at once when a place is free again. */
+/** How many more may wait in the process for the same receiver, to follow at once. */
 const LINE_PER_HOST = 2;
 
 export type DeliveringOptions = {
@@ -19,12 +19,12 @@ export type DeliveringOptions = {
   readonly log: Log;
   readonly db: Db;
   readonly metrics?: Metrics;
-  /** What the DNS says, and whom to trust beside Node's own list: tests have their own. */
+  /** Name lookup, and authorities beside those that Node trusts: tests have their own. */
   readonly resolve?: Resolver;
   readonly ca?: string[];
 };
 
-export function createDelivering(options: DeliveringOptions): DeliverTask {
+export function createDelivering(options: DeliveringOptions): CreateDeliveryTask {
   const { config, log, db, metrics, ca } = options;
   const shared = {
     deliveries: createDeliveries(db),
