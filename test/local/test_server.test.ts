@@ -1,14 +1,14 @@
 /** The PostgreSQL servers of a test run must end with the run, however it ends. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
 import { connect as dial } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { eventually } from '../support/eventually.ts';
+import { linkedCopy } from '../support/linked_copy.ts';
 import { descendants, survivors } from '../support/processes.ts';
 
 const RUNNER = new URL('runner.ts', import.meta.url).pathname;
@@ -52,16 +52,9 @@ t.test('a killed run leaves no server and no folder', async (t) => {
   t.ok(await eventually(async () => !(await answers(port))), 'the server is gone');
 });
 
-/**
- * The real runner, with a test file that has both kinds of server and never ends. Its working directory is a copy of
- * this one made of links, because it writes its results there.
- */
+/** The real runner, with a test file that has both kinds of server and never ends. */
 async function startRealRun(t: Test) {
-  const cwd = await mkdtemp(join(tmpdir(), 'runledger-run-'));
-  t.teardown(() => rm(cwd, { recursive: true }));
-  for (const name of ['src', 'sql', 'test', 'node_modules', 'package.json', '.taprc'])
-    symlinkSync(resolve(name), join(cwd, name));
-  cpSync('.tap/plugins', join(cwd, '.tap/plugins'), { recursive: true });
+  const cwd = await linkedCopy(t);
   const file = join(cwd, 'found.json');
   const runner = spawn(process.execPath, ['test/support/run.ts', 'test/local/endless.ts'], {
     cwd,
