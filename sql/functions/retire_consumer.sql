@@ -3,7 +3,7 @@
 -- given_back are jobs that it took and threw back: they need not wait as failed ones do.
 -- Answers how many executions it had; null when it was ended before.
 create or replace function runledger.retire_consumer(
-  consumer uuid, reason text, counts boolean, evidence jsonb default '{}', given_back bigint[] default '{}'
+  consumer uuid, reason text, evidence jsonb default '{}', given_back bigint[] default '{}'
 ) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
@@ -17,7 +17,7 @@ begin
   end if;
   select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into held_ids, stale_jobs
   from leases where consumer_id = consumer;
-  perform release_many(consumer, held_ids, reason, evidence, counts);
+  perform release_many(consumer, held_ids, reason, evidence);
   select array_agg(distinct locked_by) into lockers from graphile_worker.jobs where locked_by like consumer || '/%';
   perform graphile_worker.force_unlock_workers(lockers) where lockers is not null;
   perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));

@@ -1,5 +1,5 @@
 -- Sealing, the database's half: which events the next seal covers, their digests, and keeping the seal. What is hashed
--- and signed is said in src/domain/seal.ts, which does the rest; the signing key never comes here.
+-- and signed is said in src/domain/seal_chain.ts, which does the rest; the signing key never comes here.
 
 -- An event's digest: SHA-256 over "runledger event 1" with a line's end, and its canonical bytes. Integers are big endian, at is microseconds since 2000, text has
 -- its length in front, facts are the text that jsonb prints (keys by length, then bytes; one space after : and ,).

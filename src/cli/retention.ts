@@ -1,5 +1,5 @@
 import { durationMs } from '../config/parsers.ts';
-import { createSigner } from '../domain/seal.ts';
+import { createSigner } from '../domain/seal_chain.ts';
 import { type Command, CommandFailed, requireOption, UsageError } from './command.ts';
 
 const DAY_MS = 86_400_000;
@@ -33,7 +33,7 @@ export const detach: Command = {
     if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(word!)) throw new UsageError(`not a month: ${word}`);
     const month = word!.replace('-', '_');
     const { detachMonth, whyNotDetach } = await import('../store/retention.ts');
-    const { seal } = await import('../store/seal.ts');
+    const { seal } = await import('../store/seals.ts');
     const db = await context.database();
     const { seal_key } = context.config;
     await seal(db, seal_key ? createSigner(seal_key) : null);

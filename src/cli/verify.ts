@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { createSigner } from '../domain/seal.ts';
-import type { HeadFile } from '../store/seal.ts';
+import { createSigner } from '../domain/seal_chain.ts';
+import type { HeadFile } from '../store/seals.ts';
 import type { Verification } from '../store/verify.ts';
 import { type Command, CommandFailed, type Context, UsageError } from './command.ts';
 
@@ -23,7 +23,7 @@ export const seal: Command = {
   usage: '> HEAD',
   summary: 'seal the log now and print the signed head; keep it where the database cannot reach it',
   async run(context) {
-    const { headFile, seal: sealLog } = await import('../store/seal.ts');
+    const { headFile, seal: sealLog } = await import('../store/seals.ts');
     const db = await context.database();
     const signer = signerOf(context);
     if (!signer) context.say('RUNLEDGER_SEAL_KEY is not set: the head is not signed');

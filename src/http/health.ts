@@ -1,6 +1,6 @@
 /** Whether it works: for callers with a key in some detail, for routers and watchdogs in a word. */
 import { isAway } from '../db.ts';
-import type { ServiceHealth } from '../store/health.ts';
+import type { ServiceHealth } from '../store/service_health.ts';
 import type { Exchange } from './exchange.ts';
 import { type Answer, problem, STATUS } from './problem.ts';
 import { spendThen } from './spend.ts';

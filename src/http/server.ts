@@ -8,7 +8,7 @@ import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
-import { createHealth } from '../store/health.ts';
+import { createHealth } from '../store/service_health.ts';
 import { createResults } from '../store/results.ts';
 import { createSubmissions } from '../store/submissions.ts';
 import { createWaiters } from '../store/waiters.ts';

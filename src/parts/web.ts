@@ -1,12 +1,12 @@
 /** Web: answers requests, delivers webhooks, keeps house. No code of a stranger runs here. */
 import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
-import { createSigner } from '../domain/seal.ts';
+import { createSigner } from '../domain/seal_chain.ts';
 import { startWeb } from '../http/server.ts';
 import type { WebhookPort } from '../http/web.ts';
 import { createDelivering } from '../queue/deliveries.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
-import { seal } from '../store/seal.ts';
+import { seal } from '../store/seals.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
 import { addressOf, type Given, openMetrics, type Running } from './part.ts';

@@ -12,6 +12,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { isAway } from '../db.ts';
+import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { Log } from '../log.ts';
@@ -185,13 +186,13 @@ async function giveBack(
   }
   const evidence = counts ? { fault: String(fault) } : {};
   const back = await untilBack(member, () =>
-    member.executions().release([id], reason, evidence, counts, [attempt]),
+    member.executions().release([id], reason, evidence, [attempt]),
   );
   if (back.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1);
 }
 
-function lossOf(fault: unknown, cut: boolean): { reason: string; counts: boolean } {
+function lossOf(fault: unknown, cut: boolean): { reason: LossReason; counts: boolean } {
   if (cut) return { reason: 'shutdown', counts: false };
   if (fault instanceof NoSlot) return { reason: 'no_slot', counts: false };
   // Killed by the launcher because no heartbeat was acknowledged in time.

@@ -156,7 +156,7 @@ async function giveBack(
   const ids = orders.map(({ submission_id }) => submission_id);
   const attempts = orders.map(({ attempt }) => attempt);
   try {
-    if (ids.length > 0) await executions.release(ids, 'shutdown', {}, false, attempts);
+    if (ids.length > 0) await executions.release(ids, 'shutdown', {}, attempts);
   } finally {
     // In hand until then: who fetches such a job again must not think that it was just started for him.
     for (const id of job_ids) hand.drop(id);

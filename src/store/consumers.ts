@@ -60,7 +60,7 @@ export async function leaveQueue(
   consumer_id: string,
   given_back: readonly string[],
 ): Promise<void> {
-  await db`select runledger.retire_consumer(${consumer_id}, 'shutdown', false, '{}',
+  await db`select runledger.retire_consumer(${consumer_id}, 'shutdown', '{}',
     ${`{${given_back.join(',')}}`}::text::bigint[])`;
 }
 

@@ -1,5 +1,6 @@
 /** What a worker says to the ledger: that it starts, that it ended, that it gives back. Batched like submitting. */
 import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
+import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { createBatcher } from './batch.ts';
 import { DONE_CHANNEL } from './waiters.ts';
@@ -31,10 +32,8 @@ export type Executions = {
   /** Gives executions back to the queue; answers which of them this consumer still held. */
   release(
     submission_ids: readonly string[],
-    reason: string,
+    reason: LossReason,
     evidence?: object,
-    /** Whether the loss counts against the submissions. */
-    counts?: boolean,
     /** Of these attempts alone. */
     attempts?: readonly number[],
   ): Promise<string[]>;
@@ -70,10 +69,10 @@ export function createExecutions(
   return {
     start: (command) => starts.add(command),
     complete: (command) => completions.add(command),
-    async release(submission_ids, reason, evidence = {}, counts = false, attempts) {
+    async release(submission_ids, reason, evidence = {}, attempts) {
       const [row] = await db<{ released: string[] }[]>`
         select runledger.release_many(${consumer_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
-          ${reason}, ${jsonText(evidence)}::text::jsonb, ${counts},
+          ${reason}, ${jsonText(evidence)}::text::jsonb,
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
     },

@@ -1,7 +1,7 @@
 /** `runledger verify`: is the log whole, does it match its seals, and does everything else match the log? */
 import type { Db } from '../db.ts';
 import { isKnown } from '../domain/events.ts';
-import type { HeadFile } from './seal.ts';
+import type { HeadFile } from './seals.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
 

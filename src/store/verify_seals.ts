@@ -7,7 +7,7 @@
  * the sketch, event by event; where more differs than a sketch can tell, the first seal at fault is named.
  */
 import type { Db } from '../db.ts';
-import { type Head, headText, isSignedBy, NO_HASH, sealHash, sha256 } from '../domain/seal.ts';
+import { type Head, headText, isSignedBy, NO_HASH, sealHash, sha256 } from '../domain/seal_chain.ts';
 import {
   addItems,
   addSketch,
@@ -16,7 +16,7 @@ import {
   SKETCH_BYTES,
 } from '../domain/sketch.ts';
 import { type EventDifference, eventDifferences } from './event_differences.ts';
-import type { HeadFile } from './seal.ts';
+import type { HeadFile } from './seals.ts';
 
 export type SealReport = {
   seals: number;

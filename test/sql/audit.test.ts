@@ -1,7 +1,7 @@
 /** The ten questions of AUDIT.md, asked as the page asks them, by the auditor. */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 

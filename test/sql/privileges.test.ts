@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {

@@ -15,7 +15,7 @@ import {
 } from '../../src/domain/state.ts';
 import type { Executions } from '../../src/store/executions.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { verify } from '../../src/store/verify.ts';
 import {
   failed,

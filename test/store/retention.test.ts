@@ -1,8 +1,8 @@
 import t from 'tap';
-import { createSigner } from '../../src/domain/seal.ts';
+import { createSigner } from '../../src/domain/seal_chain.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
-import { headFile, seal } from '../../src/store/seal.ts';
+import { headFile, seal } from '../../src/store/seals.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
-import { createSigner, leafOf } from '../../src/domain/seal.ts';
-import { type HeadFile, headFile, seal } from '../../src/store/seal.ts';
+import { createSigner, leafOf } from '../../src/domain/seal_chain.ts';
+import { type HeadFile, headFile, seal } from '../../src/store/seals.ts';
 import { verify } from '../../src/store/verify.ts';
 import { EVENT } from '../domain/golden.ts';
 import { aloneOnItsServer } from '../support/database.ts';

@@ -14,7 +14,7 @@ import {
   type Signer,
   sealHash,
   sha256,
-} from '../domain/seal.ts';
+} from '../domain/seal_chain.ts';
 import { addItems, emptySketch, ITEM_BYTES } from '../domain/sketch.ts';
 
 /** What is published: with it `verify --head` tells a log that was made anew from the real one. */
