@@ -10,6 +10,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { ResultRecord } from '../domain/record.ts';
+import { hasEnded } from '../domain/statuses.ts';
 
 export type { ResultRecord } from '../domain/record.ts';
 
@@ -116,19 +117,19 @@ export function createClient(options: ClientOptions): Client {
     async wait(id, given = {}) {
       for (;;) {
         const record = await read(id, given, ['wait=true']);
-        if (hasEnded(record)) return record;
+        if (hasEnded(record.status)) return record;
       }
     },
     async run(request, given = {}) {
       const { body } = await post('/api/submit?wait=true', request, given);
-      return hasEnded(body) ? (body as ResultRecord) : client.wait(body.id!, given);
+      return isResult(body) ? body : client.wait(body.id!, given);
     },
   };
   return client;
 }
 
-function hasEnded(record: Partial<ResultRecord>): boolean {
-  return record.status === 'completed' || record.status === 'error';
+function isResult(body: Partial<ResultRecord>): body is ResultRecord {
+  return body.status !== undefined && hasEnded(body.status);
 }
 
 async function sendWithRetries(

@@ -2,13 +2,14 @@
  * The result record, as callers see it: one renderer for the API and for webhooks, so that the
  * two can never disagree. Pure: a row in, an object ready for JSON.stringify out.
  */
-import type { Verdict } from './verdict.ts';
+import { hasEnded, type Status } from './statuses.ts';
+import type { Verdict } from './verdicts.ts';
 
 /** A submission as the projections hold it. Times are whole microseconds, sizes whole bytes. */
 export type ResultRow = {
   id: string;
   account_id: string;
-  status: 'pending' | 'running' | 'completed' | 'error';
+  status: Status;
   language: string;
   verdict: Verdict | null;
   exit_code: number | null;
@@ -40,7 +41,7 @@ export type ResultEncoding = 'utf8' | 'base64';
 /** What a caller gets: the same fields in every state, null where there is nothing to say yet. */
 export type ResultRecord = {
   id: string;
-  status: ResultRow['status'];
+  status: Status;
   verdict: Verdict | null;
   exit_code: number | null;
   signal: string | null;
@@ -70,7 +71,7 @@ export type CompileRecord = {
 export function renderResult(row: ResultRow, encoding: ResultEncoding = 'utf8'): ResultRecord {
   const text = encoding === 'base64' ? base64Of : textOf;
   // A row keeps what an earlier, lost attempt may have left; until the end none of it is a result.
-  const ended = row.status === 'completed' || row.status === 'error';
+  const ended = hasEnded(row.status);
   const shown = <T>(value: T): T | null => (ended ? value : null);
   return {
     id: row.id,

@@ -1,8 +1,10 @@
 /** The shapes between the launcher, the executor and whoever stores what came out. No behaviour. */
 
 import type { Language, LimitOverrides } from './limits.ts';
+import type { EndedStatus } from './statuses.ts';
+import type { Verdict } from './verdicts.ts';
 
-export type Verdict = 'AC' | 'WA' | 'RE' | 'SIG' | 'TLE' | 'MLE' | 'OLE' | 'CE' | 'IE';
+export type { Verdict } from './verdicts.ts';
 
 /** Which limit of ours ended a program, or why else we ended it. */
 export type KilledFor = 'cpu' | 'wall' | 'output' | 'cancelled' | 'deadline';
@@ -57,7 +59,7 @@ export type CompileFacts = {
 /** What an execution hands back: facts for the event, and bytes. */
 export type ExecutionOutcome = {
   verdict: Verdict;
-  status: 'completed' | 'error';
+  status: EndedStatus;
   /** 128 + N when signalled */
   exit_code: number | null;
   signal: string | null;

@@ -1,5 +1,7 @@
 /** The shapes of answers, for the OpenAPI document; a test holds what is sent against them. */
 import * as v from 'valibot';
+import { STATUS_NAMES, STATUSES } from '../domain/statuses.ts';
+import { VERDICT_NAMES, VERDICTS } from '../domain/verdicts.ts';
 import { PROBLEM_WORDS, type ProblemWord } from './problem.ts';
 
 const uuid = v.pipe(v.string(), v.metadata({ format: 'uuid' }));
@@ -7,25 +9,19 @@ const time = v.pipe(v.string(), v.metadata({ format: 'date-time' }));
 const secondsOf = (what: string) =>
   v.pipe(v.nullable(v.number()), v.description(`${what}, seconds with microsecond resolution.`));
 
+function meanings(list: Readonly<Record<string, { meaning: string }>>): string {
+  const all = Object.entries(list).map(([name, { meaning }]) => `${name}: ${meaning}`);
+  return `${all.join('; ')}.`;
+}
+
 export const ACCEPTED = v.strictObject({
   id: v.pipe(uuid, v.description('Ask for the result under it: GET /api/result/{id}.')),
 });
 
-export const VERDICTS = ['AC', 'WA', 'RE', 'SIG', 'TLE', 'MLE', 'OLE', 'CE', 'IE'] as const;
-export const STATUSES = ['pending', 'running', 'completed', 'error'] as const;
-
 export const RESULT = v.strictObject({
   id: uuid,
-  status: v.pipe(
-    v.picklist(STATUSES),
-    v.description('error: the service failed for good, not the program.'),
-  ),
-  verdict: v.pipe(
-    v.nullable(v.picklist(VERDICTS)),
-    v.description(
-      'AC accepted, WA wrong output, RE exit code not 0, SIG ended by a signal, TLE over a time limit, MLE over the memory limit, OLE over the output limit, CE did not compile, IE the service failed.',
-    ),
-  ),
+  status: v.pipe(v.picklist(STATUS_NAMES), v.description(meanings(STATUSES))),
+  verdict: v.pipe(v.nullable(v.picklist(VERDICT_NAMES)), v.description(meanings(VERDICTS))),
   exit_code: v.pipe(
     v.nullable(v.pipe(v.number(), v.integer())),
     v.description('128 + N for a program that signal N ended.'),

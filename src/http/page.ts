@@ -1,5 +1,6 @@
 /** The page for people at `/`: what the API is, with calls that can be copied as they stand. */
 import { createHash } from 'node:crypto';
+import { VERDICTS } from '../domain/verdicts.ts';
 import type { Answer } from './problem.ts';
 import { STATUS } from './problem.ts';
 
@@ -32,17 +33,9 @@ const ENDPOINTS = [
   ['GET /api/health', 'queue, workers, isolation'],
 ] as const;
 
-const VERDICTS = [
-  ['AC', 'ended well, with the expected output where one was given'],
-  ['WA', 'ended well, with another output than the expected one'],
-  ['RE', 'exit code not 0'],
-  ['SIG', 'ended by a signal'],
-  ['TLE', 'over its CPU or wall time'],
-  ['MLE', 'over its memory'],
-  ['OLE', 'over its output'],
-  ['CE', 'did not compile'],
-  ['IE', 'the service failed, not the program'],
-] as const;
+const VERDICT_ROWS = Object.entries(VERDICTS).map(
+  ([name, { meaning }]) => [name, meaning] as const,
+);
 
 export function page(origin: string): Answer {
   return {
@@ -86,7 +79,7 @@ function html(origin: string): string {
 <table>${rows(ENDPOINTS)}</table>
 
 <h2>Verdicts</h2>
-<table>${rows(VERDICTS)}</table>
+<table>${rows(VERDICT_ROWS)}</table>
 
 <h2>When it says no</h2>
 <p>Every error is JSON: a stable word in <code>error</code>, a sentence in <code>message</code>, and for a

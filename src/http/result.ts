@@ -1,5 +1,6 @@
 /** GET /api/result/{id} */
 import { type ResultEncoding, renderResult } from '../domain/record.ts';
+import { hasEnded } from '../domain/statuses.ts';
 import type { Exchange } from './exchange.ts';
 import { parseUuid } from './header_values.ts';
 import { hold, readWish, refuseUnknownParameters } from './hold.ts';
@@ -35,7 +36,7 @@ export async function result(
   if (outcome.kind === 'not_found') return problem('not_found');
   exchange.submission_id = id;
   let row = outcome.record;
-  const ended = row.status === 'completed' || row.status === 'error';
+  const ended = hasEnded(row.status);
   if (!ended && wish.hold_ms !== null) {
     const waited = await hold(web, exchange, id, { timeout_ms: wish.hold_ms }).row;
     if (waited === 'gone') return null;

@@ -1,6 +1,7 @@
 /** Reading results: the projection of the log, as its account may see it. */
 import type { Db } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
+import { hasEnded } from '../domain/statuses.ts';
 import { type Caller, type CallerRow, callerOf, type Refused, refusalOf } from './caller.ts';
 
 export type ResultOutcome =
@@ -58,7 +59,7 @@ export function createResults(db: Db): Results {
 
 export function resultRow({ record, stdout, stderr }: BytesRow): ResultRow {
   const { id, account_id, status, language, verdict, exit_code, signal } = record;
-  const ended = status === 'completed' || status === 'error';
+  const ended = hasEnded(status);
   const none = ended ? new Uint8Array() : null;
   return {
     id,
