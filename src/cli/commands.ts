@@ -22,6 +22,7 @@ export const commands: Readonly<Record<string, Load>> = {
   purge: async () => (await import('./retention.ts')).purge,
   detach: async () => (await import('./retention.ts')).detach,
   rebuild: async () => (await import('./rebuild.ts')).rebuild,
+  states: async () => (await import('./states.ts')).states,
   doctor: async () => (await import('./doctor.ts')).doctor,
   config: async () => (await import('./config.ts')).config,
 };

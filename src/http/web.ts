@@ -1,8 +1,8 @@
 /** What the handlers have in common: the parts that they work with, made once by startWeb. */
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { Health } from '../store/service_health.ts';
 import type { Results } from '../store/results.ts';
+import type { Health } from '../store/service_health.ts';
 import type { EncryptedSecret, Submissions } from '../store/submissions.ts';
 import type { Waiters } from '../store/waiters.ts';
 import type { Exchange } from './exchange.ts';

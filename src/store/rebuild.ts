@@ -129,7 +129,7 @@ async function fill(db: postgres.ReservedSql): Promise<{ events: number; rows: n
   await db`set work_mem = '256MB'`;
   for (const table of EXCHANGED) {
     const filled = await db.unsafe(
-      `insert into ${NEW}.${table} select * from runledger.${table}_from_log`,
+      `insert into ${NEW}.${table} select * from runledger.fold_${table}()`,
     );
     rows += filled.count;
   }
@@ -155,7 +155,7 @@ async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number
       changed!.ids,
     ]);
     await db.unsafe(
-      `insert into ${NEW}.${table} select * from runledger.${table}_from_log where id = any ($1::text::uuid[])`,
+      `insert into ${NEW}.${table} select * from runledger.fold_${table}($1::text::uuid[])`,
       [changed!.ids],
     );
   }

@@ -7,7 +7,14 @@
  * the sketch, event by event; where more differs than a sketch can tell, the first seal at fault is named.
  */
 import type { Db } from '../db.ts';
-import { type Head, headText, isSignedBy, NO_HASH, sealHash, sha256 } from '../domain/seal_chain.ts';
+import {
+  type Head,
+  headText,
+  isSignedBy,
+  NO_HASH,
+  sealHash,
+  sha256,
+} from '../domain/seal_chain.ts';
 import {
   addItems,
   addSketch,

@@ -16,6 +16,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { isIPv6, type LookupFunction, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import type { AttemptOutcome } from '../domain/delivery_outcomes.ts';
 import { parseRetryAfter } from './backoff.ts';
 import { type GuardOptions, parseWebhookUrl, resolveTarget, type Target } from './guard.ts';
 import type { Resolver } from './resolve.ts';
@@ -29,19 +30,7 @@ const INFORMATION_LIMIT = 8;
 /** For one address when others are left to try; the last one has all the time that is left. */
 const CONNECT_LIMIT_MS = 2000;
 
-export type AttemptOutcome =
-  | 'delivered' // 2xx
-  | 'gone' // 410
-  | 'redirect' // 3xx
-  | 'refused_status' // any other
-  | 'timeout'
-  | 'cut_off' // by our own stop
-  | 'blocked_url'
-  | 'blocked_address'
-  | 'dns_failed'
-  | 'connect_failed'
-  | 'tls_failed'
-  | 'answer_broken'; // the connection ended, or what came was not HTTP, before a status did
+export type { AttemptOutcome } from '../domain/delivery_outcomes.ts';
 
 export type Attempt = {
   outcome: AttemptOutcome;

@@ -32,7 +32,7 @@ t.test('ten questions and their answers', async (t) => {
   await w.clock.advance(2000);
   await start(consumer.executions, id);
   await w.clock.advance(1000);
-  await consumer.executions.release([id], 'worker_died', { host: 'host-7' }, true);
+  await consumer.executions.release([id], 'worker_died', { host: 'host-7' });
   await w.clock.advance(1000);
   await start(other.executions, id, 2);
   await w.clock.advance(500);
@@ -120,7 +120,7 @@ t.test('the state at any time is what it was then', async (t) => {
     ids.push(idOf(await submit({ secret_digest: digest, submission: submission() })));
   for (let n = 0; n < 4; n++) await step(submitOne);
   for (const id of ids) await step(() => start(executions, id));
-  await step(() => executions.release([ids[1]!], 'stopped'));
+  await step(() => executions.release([ids[1]!], 'shutdown'));
   await step(() => executions.complete({ submission_id: ids[0]!, attempt: 1, outcome: outcome() }));
   for (const { at, rows } of seen) {
     const then = await auditor`
