@@ -15,6 +15,7 @@ help:
 	@echo 'make test          all tests; ends with "N passed, N failed"'
 	@echo 'make check         format, lint, types, import arrows, dead files'
 	@echo 'make format        write the format that check asks for'
+	@echo 'make schema        write sql/schema.txt from the migrations and definitions in sql/'
 	@echo 'make contract      the public contract, over HTTP'
 	@echo 'make sandbox-test  hostile and honest programs in boxes; sandbox-test-v2 in machines with cgroup v2'
 	@echo 'make sandbox-test-switches   sandbox-test with each speed-up left out'
@@ -42,6 +43,11 @@ check: $(PACKAGES) $(TAP)
 .PHONY: format
 format: $(PACKAGES)
 	@biome check --write .
+
+# Migrates a database of its own, on the embedded PostgreSQL.
+.PHONY: schema
+schema: $(PACKAGES)
+	@exec node test/sql/schema_dump.ts
 
 .PHONY: config doctor
 config doctor: $(RUNTIME)

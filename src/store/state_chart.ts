@@ -13,8 +13,9 @@ export async function stateChart(db: Db): Promise<string> {
   const list = (names: readonly string[]) => `{${names.join(',')}}`;
   const transitions = await db<Transition[]>`
     select s.status, t.type, runledger.next_status(s.status, t.type) as next
-    from (select null as status union all select unnest(${list(STATUS_NAMES)}::text::text[])) s
-    cross join unnest(${list(Object.keys(eventTypes))}::text::text[]) t(type)`;
+    from unnest(array[null] || ${list(STATUS_NAMES)}::text::text[]) with ordinality s(status, n)
+    cross join unnest(${list(Object.keys(eventTypes))}::text::text[]) with ordinality t(type, n)
+    order by s.n, t.n`;
   const reasons = await db<Reason[]>`
     select reason, counts, ends_after, description from runledger.loss_reasons`;
   return [

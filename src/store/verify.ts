@@ -55,7 +55,7 @@ async function verifyInOne(db: Db, options: VerifyOptions): Promise<Parts> {
     const shape = await logShape(snapshot);
     const unknown = await unknownEvents(snapshot);
     const guards = await missingGuards(snapshot);
-    const comparisons = await compareAll(snapshot);
+    const comparisons = await compareAll(tx);
     return {
       events: shape.events,
       seals,

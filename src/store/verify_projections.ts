@@ -3,7 +3,7 @@
  * fold_deliveries and the views in sql/views/000_projections.sql), in both directions, and every counter with a recount.
  * Run in one snapshot, so the service may go on while it runs.
  */
-import type { Db } from '../db.ts';
+import type postgres from 'postgres';
 
 export type Difference = {
   /** Which row, as its key's text. */
@@ -143,30 +143,34 @@ const payloads: Question = {
     from runledger.payloads p`,
 };
 
-export async function compareAll(db: Db): Promise<Comparison[]> {
+export async function compareAll(tx: postgres.TransactionSql): Promise<Comparison[]> {
   const comparisons: Comparison[] = [];
   for (const question of [...projections, ...counters, payloads])
-    comparisons.push(await compareOrReport(db, question));
+    comparisons.push(await compareOrReport(tx, question));
   return comparisons;
 }
 
 /** next_submission() and next_delivery() raise this where an event must not follow. */
 const REJECTED_EVENT = 'RL422';
 
-/** An event that must not follow stops the fold, and not verify. */
-async function compareOrReport(db: Db, question: Question): Promise<Comparison> {
-  await db`savepoint comparison`;
+/** An event that must not follow stops the fold, and not verify. In a savepoint, as it ends the statement. */
+async function compareOrReport(
+  tx: postgres.TransactionSql,
+  question: Question,
+): Promise<Comparison> {
   try {
-    return await compare(db, question);
+    return await tx.savepoint((inner) => compare(inner, question));
   } catch (error) {
     if ((error as { code?: string }).code !== REJECTED_EVENT) throw error;
-    await db`rollback to savepoint comparison`;
     const problem = (error as Error).message;
     return { name: question.name, rows: 0, differences: 1, first: null, problem };
   }
 }
 
-async function compare(db: Db, { name, key, expected, found }: Question): Promise<Comparison> {
+async function compare(
+  db: postgres.TransactionSql,
+  { name, key, expected, found }: Question,
+): Promise<Comparison> {
   const [row] = await db.unsafe<
     {
       rows: number;

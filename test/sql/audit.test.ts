@@ -129,6 +129,26 @@ t.test('the state at any time is what it was then', async (t) => {
   }
 });
 
+t.test('a clock that stepped back leaves no gap in a history', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { executions } = await w.consumer();
+  const at = (second: number) => new Date(Date.UTC(2026, 10, 20, 12, 0, second));
+  await w.clock.set(at(10));
+  const id = idOf(
+    await w.submissions().submit({ secret_digest: digest, submission: submission() }),
+  );
+  await w.clock.set(at(5));
+  await start(executions, id);
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  const statuses = async (second: number) =>
+    (await auditor`select status from runledger.audit_state_at(${at(second)})`).map(
+      (row) => row['status'],
+    );
+  t.same(await statuses(7), []);
+  t.same(await statuses(11), ['running']);
+});
+
 t.test('the table of views names every view', async (t) => {
   const w = await world(t);
   const views = (
