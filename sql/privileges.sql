@@ -1,14 +1,13 @@
--- Who may call what. Laid anew with the functions and views, last.
+-- Which role may call which function. Applied after the functions and views, whenever one of them has changed.
 --
---   owner    migrates, and is the operator's login for commands. Even for it the log's triggers hold.
---   web      takes submissions, reads results, delivers webhooks, maintains: through functions, and its own jobs.
---   worker   starts, completes, gives back: through functions, and its own jobs. It sits beside hostile code, so it
---            reads no other table, submits nothing, and sees nothing of keys, webhooks or jobs that are not to run.
+--   owner    migrates, and is the operator's login for commands. The log's triggers hold for it, too.
+--   web      accepts submissions, reads results, delivers webhooks and does maintenance, through functions; has its own jobs.
+--   worker   starts, completes and releases executions, through functions; has its own jobs. It is next to hostile code: it
+--            reads no other table, submits nothing, and cannot see keys, webhooks or jobs that are no executions.
 --   auditor  reads the audit views, which show no secret, no digest and nothing that a user sent.
 --
--- No role may touch a table of the ledger itself: functions run as the owner, with a fixed search_path.
--- Where the roles are missing (sql/roles.sql), everyone is the owner and the log is guarded by its triggers alone; doctor
--- says so.
+-- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Where the roles are
+-- missing (sql/roles.sql), every process is the owner and only the triggers protect the log; doctor reports it.
 
 revoke all on schema runledger from public;
 revoke all on all tables in schema runledger from public;
@@ -21,7 +20,7 @@ declare
     register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,free_orphaned_jobs,free_jobs,queue_facts,ensure_partitions,
     expire_pending,forget_idempotency,rebase_rounds,seal_window,seal_leaves,put_seal,last_seal}';
   worker constant text[] := '{start_many,complete_many,release_many,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,free_orphaned_jobs,free_jobs}';
-  -- views call these as whoever reads the view; they read nothing
+  -- Views call these two as the role that reads the view. They read no table.
   auditor constant text[] := '{current_schema_of,upgrade_facts,audit_state_at}';
   grants record;
   f record;
@@ -58,9 +57,9 @@ begin
 end
 $$;
 
--- The queue's tables belong to graphile-worker and are closed by its row level security. Each of our two roles sees the
--- jobs of its own tasks: those that execute for worker, all others for web. The list of task ids is made once a
--- statement. Jobs are added by our functions alone, as the owner.
+-- The queue's tables belong to graphile-worker, and its row level security closes them. Each of our two roles sees the jobs
+-- of its own tasks: worker those that execute, web all others. The list of task ids is computed once for each statement. Only
+-- our functions add jobs, as the owner.
 create or replace function runledger.is_execution(identifier text) returns boolean
 language sql immutable
 as $$ select identifier like 'execute\_%' $$;
@@ -80,7 +79,7 @@ begin
       grant select on graphile_worker.migrations, graphile_worker._private_job_queues to %1$I;
       grant select, insert on graphile_worker._private_tasks to %1$I;
       grant select, update, delete on graphile_worker._private_jobs to %1$I;
-      -- graphile-worker names the table of queues in its statements, though no job of ours is in one
+      -- graphile-worker's statements name the table of queues, though none of our jobs is in a queue.
       grant update on graphile_worker._private_job_queues to %1$I;
       drop policy if exists %1$s on graphile_worker._private_tasks;
       create policy %1$s on graphile_worker._private_tasks to %1$I

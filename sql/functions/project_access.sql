@@ -1,5 +1,5 @@
 -- Stores the rows of one account's, tier's or key's stream as the log gives them. Called in the transaction that appended.
--- Rows are updated in place: a transaction that waits for a row's lock must find that row again.
+-- Rows are updated in place: a transaction that waits for the lock of a row must find that row again.
 create or replace function runledger.project_access(changed uuid) returns void
 language sql set search_path = runledger, pg_temp
 as $$

@@ -102,7 +102,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const { ended } = createResults(asking);
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
-    held: () => waiters.count,
+    waiting: () => waiters.count,
   });
   const health = createHealth(db);
   const spent_keys = createSpentKeys();

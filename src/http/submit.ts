@@ -72,7 +72,11 @@ async function submitted(
   exchange: Exchange,
   { digest, submission, wish, held, untold }: Ready,
 ): Promise<Answer | null> {
-  const outcome = await web.submissions.submit({ secret_digest: digest, submission, untold });
+  const outcome = await web.submissions.submit({
+    secret_digest: digest,
+    submission,
+    unflushed: untold,
+  });
   switch (outcome.kind) {
     case 'unauthorized':
     case 'rate_limited':

@@ -74,9 +74,9 @@ t.test('one that nobody was told of may be undone, until it is settled', async (
   const { submit, settle } = createSubmissions(s.db, { queue_capacity: 100 });
   const { secret_digest } = s;
   const [first, second] = [newId(), newId()];
-  await submit({ secret_digest, submission: submission(first), untold: true });
+  await submit({ secret_digest, submission: submission(first), unflushed: true });
   t.equal(await settle(first), true);
-  await submit({ secret_digest, submission: submission(second), untold: true });
+  await submit({ secret_digest, submission: submission(second), unflushed: true });
   await s.crash();
   t.same(await s.ids(), [first]);
   const again = createSubmissions(s.open(), { queue_capacity: 100 });
