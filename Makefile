@@ -20,7 +20,8 @@ help:
 	@echo 'make sandbox-test  hostile and honest programs in boxes; sandbox-test-v2 in machines with cgroup v2'
 	@echo 'make sandbox-test-switches   sandbox-test with each speed-up left out'
 	@echo 'make bench         measurements, each with its question and its ratio'
-	@echo 'make bench-compare A=dir B=dir   what changed from one run of it to another'
+	@echo 'make bench-compare BASE=HEAD~1   did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
+	@echo 'make bench-compare A=dir B=dir   what changed between two runs of make bench'
 	@echo 'make chaos         kill things at random and see that nothing is lost'
 	@echo 'make config        every variable with default, unit and reason'
 	@echo 'make doctor        what is well here and what is not'
@@ -122,15 +123,21 @@ sandbox-test-v2: $(PACKAGES) machine
 	  test/sandbox/guest/run --as $$as --timeout 3600 --times -- $(CURDIR)/node_modules/.bin/node --liftoff-only test/sandbox/main.ts || exit 1; \
 	done
 
-# Each run keeps its figures in a folder of its own; build/bench/latest is the last one. Node is started as the Procfile does.
+# Each run writes its figures to its own folder; build/bench/latest is the last one. Node starts as in the Procfile.
 bench: $(PACKAGES) machine
 	@dir=build/bench/$$(date +%Y-%m-%d.%H%M%S); mkdir -p $$dir && ln -sfn $${dir##*/} build/bench/latest; \
 	for file in bench/*.bench.ts; do echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || exit 1; done; \
 	echo "kept in $$dir"
 
-# What changed from one run to another: make bench-compare A=build/bench/one B=build/bench/other
-bench-compare: $(PACKAGES)
-	@exec node bench/support/compare.ts '$(A)' '$(B)'
+# Did this change cost speed? Runs the benches of BASE and of this tree in turn; exits 1 when a row is below FLOOR.
+# With A and B it compares two earlier runs of make bench instead.
+bench-compare: export BASE := $(BASE)
+bench-compare: export ROUNDS := $(ROUNDS)
+bench-compare: export ONLY := $(ONLY)
+bench-compare: export FLOOR := $(FLOOR)
+bench-compare: $(PACKAGES) machine
+	@if [ -n '$(A)$(B)' ]; then exec node bench/support/compare.ts '$(A)' '$(B)'; fi; \
+	  exec node bench/support/compare_revisions.ts
 
 # SEED=7 SUBMISSIONS=2000 SEEDS=20, each optional.
 chaos: $(PACKAGES) machine

@@ -1,8 +1,8 @@
 /**
- * What does the launcher cost? The same four programs bare, in its boxes, and in bubblewrap's where that is installed:
- * one at a time and two, hot and after 25 ms of idleness, with the CPU that all of it took. And what does the warm
- * interpreter save, which is not asked for by a command? (The compilers' speed-ups are in service.bench.ts.) Each answer
- * is checked; the ways take turns, so that all of them see the same machine.
+ * What does the launcher cost? Runs the same four programs bare, in the launcher's boxes, and in bubblewrap's where it
+ * is installed: one and two at a time, hot and after 25 ms idle, with the CPU time of all processes. And what does the
+ * warm interpreter save? (The speed-ups of the compilers are in service.bench.ts.) Every output is checked. The ways
+ * take turns, so that all of them see the same machine.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ type Sample = { ms: number[]; all_s: number; cpu_ms: number };
 type Way = (lanes: number, count: number, idle_ms: number) => Promise<Sample>;
 type Subject = {
   name: string;
-  /** of one round, hot */
+  /** the runs of one hot round */
   count: number;
   expected: string;
   argv: string[];
@@ -37,7 +37,7 @@ const box = await openBox();
 const floor = createBare();
 let number = 0;
 
-/** The same files for every way: compiled once, by the bare compilers. */
+/** Compiles the programs once, with the bare compilers: every way runs the same files. */
 function prepare(): Subject[] {
   const at = (name: string) => join(import.meta.dirname, 'programs', name);
   copyFileSync(at('hello.py'), join(folder, 'main.py'));
@@ -122,14 +122,17 @@ class Figures {
       against(`${name}: p50`, 'ms', ms(this.hot, 0.5), ms(bare.hot, 0.5)),
       against(`${name}: p99`, 'ms', ms(this.hot, 0.99), ms(bare.hot, 0.99)),
       against(
-        `${name}: p50 after ${IDLE_MS} ms of idleness`,
+        `${name}: p50 after ${IDLE_MS} ms idle`,
         'ms',
         ms(this.idle, 0.5),
         ms(bare.idle, 0.5),
+        { was: `${name}: p50 after ${IDLE_MS} ms of idleness` },
       ),
-      against(`${name}: CPU a run`, 'ms', cpu(this.hot), cpu(bare.hot)),
+      against(`${name}: CPU per run`, 'ms', cpu(this.hot), cpu(bare.hot), {
+        was: `${name}: CPU a run`,
+      }),
       against(`${name}: 1 at a time`, 'runs/s', rate(this.hot), rate(bare.hot)),
-      { ...against(`${name}: ${LANES} at a time`, 'runs/s', rate(this.two), rate(bare.two)) },
+      against(`${name}: ${LANES} at a time`, 'runs/s', rate(this.two), rate(bare.two)),
       ...(strict
         ? [
             {
@@ -162,7 +165,7 @@ class Figures {
   }
 }
 
-/** By the small C program that does nothing but spawn, with all the CPU that it and its children took. */
+/** Runs commands with the small C program that only spawns them; counts the CPU time of all its children. */
 function driven(argv: string[], expected: string): Way {
   return async (lanes, count, idle_ms) => {
     const words = [
@@ -193,9 +196,10 @@ function boxed({ argv, expected }: Subject): Way {
       for (let n = 0; n < share; n++) {
         if (idle_ms) await new Promise((resolve) => setTimeout(resolve, idle_ms));
         const start = performance.now();
-        const said = await box.run(argv);
+        const output = await box.run(argv);
         ms.push(performance.now() - start);
-        if (said !== expected) throw new Error(`${argv.join(' ')} said ${JSON.stringify(said)}`);
+        if (output !== expected)
+          throw new Error(`${argv.join(' ')} printed ${JSON.stringify(output)}`);
       }
     };
     await Promise.all(Array.from({ length: lanes }, () => lane(count / lanes)));
@@ -204,7 +208,7 @@ function boxed({ argv, expected }: Subject): Way {
   };
 }
 
-/** The isolation that it is usually asked for, without a control group: it has none. */
+/** Bubblewrap with its usual isolation. It has no control groups. */
 function bubblewrap(): string[] {
   const links = ['bin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]);
   const conf = existsSync('/etc/java-17-openjdk')
@@ -217,7 +221,7 @@ function bubblewrap(): string[] {
   ];
 }
 
-/** Source in, outcome out, from a warm interpreter; each source was never seen before. */
+/** Source in, outcome out, from a warm interpreter. Every source is new to it. */
 async function warm(program: Program): Promise<Measure[]> {
   const count = 100;
   const one: number[] = [];
@@ -226,8 +230,9 @@ async function warm(program: Program): Promise<Measure[]> {
   const floors: number[] = [];
   const execute = async () => {
     const start = performance.now();
-    const said = await box.execute(program.language, source(program, number++));
-    if (said !== program.expected) throw new Error(`${program.name} said ${JSON.stringify(said)}`);
+    const output = await box.execute(program.language, source(program, number++));
+    if (output !== program.expected)
+      throw new Error(`${program.name} printed ${JSON.stringify(output)}`);
     return performance.now() - start;
   };
   for (let n = 0; n < 20; n++) await execute();
@@ -236,7 +241,7 @@ async function warm(program: Program): Promise<Measure[]> {
     for (let n = 0; n < count; n++) one.push(await execute());
     floors.push((count * LANES) / (await floor.run(program, LANES, count * LANES)).all_s);
     const began = performance.now();
-    // Somewhat more at once than there are slots, as a queue would have it.
+    // More at once than there are slots, as with a queue.
     const lanes = Array.from({ length: LANES * 2 }, async () => {
       for (let n = 0; n < count / 2; n++) await execute();
     });

@@ -1,8 +1,9 @@
 /**
  * node bench/sandbox_soak.ts [RUNS] [SEED]
  *
- * Question: does anything wear out? Ten thousand runs, hostile among honest, in three languages, on
- * all slots: is each verdict right, is nothing left behind, does the launcher stay as small as it was?
+ * Does anything degrade over time? Makes ten thousand runs, hostile and honest, in three languages, on
+ * all slots. Checks that each verdict is right, that nothing is left behind, and that the launcher's
+ * memory does not grow.
  */
 import { soak } from '../test/sandbox/soak.ts';
 
@@ -22,5 +23,5 @@ console.log(`wrong verdicts: ${wrong.length}, faults: ${faults.length}`);
 for (const line of [...wrong, ...faults].slice(0, 50)) console.log(`  ${line}`);
 console.table({ before, after });
 for (const line of left) console.log(`  left behind: ${line}`);
-console.log(`launcher's resident KiB, in order: ${rss.join(' ')}`);
+console.log(`launcher's resident memory over time, in KiB: ${rss.join(' ')}`);
 process.exitCode = wrong.length + faults.length + left.length > 0 ? 1 : 0;

@@ -1,6 +1,6 @@
 /**
- * Is it faster to ask Runledger than to run the bare command? Everything on this machine: PostgreSQL with fsync,
- * web, worker and the client; the floors run between the measures, so that both see the same machine.
+ * Is asking Runledger faster than running the bare command? Everything runs on this machine: PostgreSQL with fsync, web,
+ * worker and the client. The bare commands run between the measures, so that both see the same machine.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,19 +14,19 @@ import { median, quantile } from './support/stats.ts';
 
 const CLIENTS = 16;
 const ROUNDS = 3;
-// What one program may take of the bench's time, in its two halves.
+// The time for one program in the two halves of the bench: latency, and rate.
 const LATENCY_S = 8;
 const WINDOW_S = 3;
 const TURN_MS = 100;
 const WARM_S = 5;
-/** What is built at start (headers, spares of the compilers) takes the processors for some seconds. */
-const SETTLED_S = 15;
+/** The start builds headers and spare compilers, which uses the processors for some seconds. */
+const SETTLE_S = 15;
 
 const bare = createBare();
 const service = await startService();
 let number = 0;
 try {
-  await wait(SETTLED_S * 1000);
+  await wait(SETTLE_S * 1000);
   const latency: Measure[] = [];
   const rate: Measure[] = [];
   for (const program of programs) {
@@ -35,11 +35,11 @@ try {
     rate.push(await rates(program));
   }
   const cpu = await cpuPerSubmission();
-  const report = publish('service', 'is a durable answer sooner here than from the bare command?', [
-    ...latency,
-    ...rate,
-    ...cpu,
-  ]);
+  const report = publish(
+    'service',
+    'does a durable answer arrive sooner than from the bare command?',
+    [...latency, ...rate, ...cpu],
+  );
   const drawn = [...latency.filter((m) => m.name.endsWith('p50')), ...rate];
   writeFileSync(
     join(BENCH_DIR, 'service.svg'),
@@ -50,7 +50,7 @@ try {
   bare.remove();
 }
 
-/** Caches, spares and pages as in service. */
+/** Brings caches, spare processes and pages to the state of a service in use. */
 async function warmUp(program: Program): Promise<void> {
   const began = performance.now();
   for (let n = 0; n < 20 && performance.now() - began < WARM_S * 1000; n++) await once(program);
@@ -68,8 +68,8 @@ async function once(program: Program): Promise<number> {
 }
 
 /**
- * One client that asks one after another; after each turn of ours as many bare runs. A turn is short, so that both see
- * the same machine, and not so short that each run finds the processor's caches as the other kind has left them.
+ * One client with one request at a time. After each turn of requests there are as many bare runs. A turn is short, so that
+ * both see the same machine, but long enough that most runs do not find the processor's caches filled by the other kind.
  */
 async function latencies(program: Program): Promise<Measure[]> {
   const ours: number[] = [];
@@ -89,7 +89,7 @@ async function latencies(program: Program): Promise<Measure[]> {
   ];
 }
 
-/** 16 clients, in turn with bare commands two at a time. */
+/** 16 clients, in turn with bare commands, two at a time. */
 async function rates(program: Program): Promise<Measure> {
   let done = 0;
   let ours_s = 0;
@@ -127,16 +127,16 @@ async function cpuPerSubmission(): Promise<Measure[]> {
   const before = service.cpu_s();
   const done = await crowd(programs[0]!, 2 * WINDOW_S);
   const after = service.cpu_s();
-  const each = (part: keyof ReturnType<Service['cpu_s']>) =>
-    ((after[part] - before[part]) / done) * 1000;
-  const parts = (['web', 'worker', 'postgres'] as const).map((part) => ({
-    name: `CPU per submission outside the box: ${part}`,
-    value: each(part),
+  const each = (kind: keyof ReturnType<Service['cpu_s']>) =>
+    ((after[kind] - before[kind]) / done) * 1000;
+  const kinds = (['web', 'worker', 'postgres'] as const).map((kind) => ({
+    name: `CPU per submission outside the box: ${kind}`,
+    value: each(kind),
     unit: 'ms',
   }));
-  const value = parts.reduce((sum, part) => sum + part.value, 0);
+  const value = kinds.reduce((sum, one) => sum + one.value, 0);
   return [
-    ...parts,
+    ...kinds,
     { name: 'CPU per submission outside the box: all', value, unit: 'ms', at_most: 3 },
   ];
 }

@@ -1,11 +1,11 @@
 /*
- * The floor: runs a command as barely as a program can, COUNT times, LANES at a time, and prints how long each took
- * in milliseconds and then all of it in seconds. A run is one or more steps; the last one's output is checked.
+ * The floor: runs a command COUNT times, LANES at a time, with the least possible overhead. Prints the milliseconds of
+ * each run, and then the seconds of all runs together. A run has one or more steps; the output of the last is checked.
  *
  *   bare LANES COUNT EXPECTED step [args ...] [-- step [args ...]] ...
  *
- * Each lane is a small process of its own that spawns, waits and spawns again. {lane} in an argument is its number.
- * With BARE_IDLE_MS it sleeps for so long before each run.
+ * Each lane is a small process that spawns a run, waits for it and spawns the next. {lane} in an argument stands for the
+ * number of the lane. If BARE_IDLE_MS is set, a lane sleeps for that time before each run.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* Runs one step with its output into out (a pipe's end), or nowhere. */
+/* Runs one step. Its output goes to out (the end of a pipe), or to /dev/null if out is -1. */
 static void step(char **argv, int out)
 {
     posix_spawn_file_actions_t actions;
@@ -60,14 +60,14 @@ static void run(char **argv, const char *expected)
         argv = end + 1;
     }
     int pipes[2];
-    char said[65536];
+    char output[65536];
     if (pipe2(pipes, O_CLOEXEC) != 0) fail("pipe");
     step(argv, pipes[1]);
     close(pipes[1]);
-    ssize_t length = read(pipes[0], said, sizeof said - 1);
+    ssize_t length = read(pipes[0], output, sizeof output - 1);
     close(pipes[0]);
-    said[length > 0 ? length : 0] = 0;
-    if (strcmp(said, expected) != 0) fail("another answer than expected");
+    output[length > 0 ? length : 0] = 0;
+    if (strcmp(output, expected) != 0) fail("the output is not the expected one");
 }
 
 int main(int argc, char **argv)

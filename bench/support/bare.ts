@@ -1,4 +1,4 @@
-/** The floor: bare commands, driven by a small C program so that nothing of ours is in their time. */
+/** The floor: bare commands, run by a small C program, so that their times contain nothing of Node's. */
 import { execFile, execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ const LANES = 2;
 const python = '/usr/bin/python3';
 
 export type Bare = {
-  /** Each run's milliseconds, and all of them in seconds. */
+  /** The milliseconds of each run, and the seconds of all runs together. */
   run(program: Program, lanes: number, count: number): Promise<{ ms: number[]; all_s: number }>;
   remove(): void;
 };

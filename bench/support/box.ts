@@ -1,4 +1,4 @@
-/** A sandbox and an executor as a worker has them, and what all their processes cost. */
+/** A sandbox and an executor like a worker's, and the CPU time of all their processes. */
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,7 +41,7 @@ export async function openBox() {
   return {
     java_home: toolchains.java!.home,
 
-    /** Files that boxes see at /load. */
+    /** Copies files to where boxes see them, at /load. */
     store(from: string, names: string[]): void {
       const at = join(cache.artefacts_folder, KEY);
       mkdirSync(at);
@@ -82,7 +82,7 @@ export async function openBox() {
       return Buffer.from(stdout).toString();
     },
 
-    /** Of the launcher, its slots and all that ran in them, and of this process. */
+    /** The CPU time of the launcher, its slots and everything that ran in them, and of this process. */
     cpu_ms(): number {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1000 + settledCpuOfTree(sandbox.isolation.pid);
@@ -98,26 +98,26 @@ export async function openBox() {
 
 const TICK_MS = 1000 / Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
-/** A process that ended while we looked had its time added to its parent's, which we may have read before: look again. */
+/** A process that ends during the reading adds its time to its parent's, which may have been read already: read again. */
 function settledCpuOfTree(pid: number): number {
   for (;;) {
     try {
       return cpuOfTree(pid);
     } catch (error) {
       if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-      // If it is the launcher itself that is gone, that is to be heard.
+      // Throws if the launcher itself has ended.
       process.kill(pid, 0);
     }
   }
 }
 
-/** The kernel adds to a parent what a child had used when it is waited for. */
+/** The kernel adds a child's time to its parent's when the parent waits for it. */
 function cpuOfTree(pid: number): number {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean),
   );
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // Behind the name, which may hold anything: utime, stime, cutime, cstime.
+  // After the name, which may contain anything: utime, stime, cutime, cstime.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const own = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MS;
   return children.reduce((sum, child) => sum + cpuOfTree(Number(child)), own);

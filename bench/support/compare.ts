@@ -1,46 +1,41 @@
-/** `make bench-compare A=dir B=dir`: what changed from one run to another. */
+/**
+ * `make bench-compare A=dir B=dir`: what changed between two runs of `make bench`.
+ *
+ * The runs may come from different days and machines. So a row with a floor is compared by its ratio
+ * to the floor of its own run; a bare value is compared as it is, and says less.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { figure, type Measure, printTable, type Report } from './report.ts';
+import { judge, type Pick, pairRows, rowsOf, TABLE_HEAD, tableRow } from './compared.ts';
+import { printTable, type Report } from './report.ts';
 
-const [from, to] = process.argv.slice(2);
-if (!from || !to) {
-  console.error('usage: make bench-compare A=build/bench/one B=build/bench/other');
+const [before, after] = process.argv.slice(2);
+if (!before || !after) {
+  console.error('usage: make bench-compare A=build/bench/before B=build/bench/after');
   process.exit(2);
 }
 
-const before = measuresOf(from);
-const after = measuresOf(to);
-const rows = [...after.entries()].flatMap(([name, now]) => {
-  const then = before.get(name);
-  if (!then) return [];
-  // Ratios to the floor of their own run can be compared between machines and days; bare values hardly.
-  const pick = (measure: Measure) => measure.ratio ?? measure.value;
-  const kind = now.ratio === undefined ? now.unit : 'ratio';
-  const change = (pick(now) / pick(then) - 1) * 100;
-  return [
-    [
-      name,
-      kind,
-      figure(pick(then)),
-      figure(pick(now)),
-      `${change >= 0 ? '+' : ''}${change.toFixed(1)} %`,
-    ],
-  ];
+const overItsFloor: Pick = (measure) => measure.ratio ?? measure.value;
+const old = reportsOf(before);
+const pairs = [...reportsOf(after)].flatMap(([bench, report]) => {
+  const partner = old.get(bench);
+  return partner ? pairRows(rowsOf(partner), rowsOf(report)) : [];
 });
-if (rows.length === 0) {
-  console.error(`${from} and ${to} have no measure in common`);
+if (pairs.length === 0) {
+  console.error(`${before} and ${after} have no bench in common`);
   process.exit(1);
 }
-printTable(['', 'compared', 'A', 'B', 'change'], rows);
+console.log('A row with a floor shows its ratio to that floor. A ratio of 1 or more: not slower.');
+// No result column: runs of different days say too little for a verdict.
+printTable(
+  TABLE_HEAD.slice(0, -1),
+  pairs.map((pair) => tableRow(judge(pair, 0, overItsFloor), overItsFloor).slice(0, -1)),
+);
 
-function measuresOf(folder: string): Map<string, Measure> {
-  const reports = readdirSync(folder)
-    .filter((name) => name.endsWith('.json'))
-    .map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as Report);
-  return new Map(
-    reports.flatMap(({ bench, measures }) =>
-      measures.map((m) => [`${bench}: ${m.name}`, m] as const),
-    ),
+function reportsOf(folder: string): Map<string, Report> {
+  const files = readdirSync(folder).filter((name) => name.endsWith('.json'));
+  const reports = files.map(
+    (name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as Report,
   );
+  return new Map(reports.map((report) => [report.bench, report]));
 }

@@ -1,4 +1,4 @@
-/** The floor of HTTP: polka, a body that is read, an answer that is always the same. */
+/** The floor of HTTP: polka reads the body and always sends the same answer. */
 import type { AddressInfo } from 'node:net';
 import polka from 'polka';
 

@@ -1,8 +1,8 @@
-/** One connection, one request at a time, as bytes: a client that costs next to nothing. */
+/** A client with almost no cost of its own: one connection, one request at a time, sent as prepared bytes. */
 import { connect, type Socket } from 'node:net';
 
 export type LeanClient = {
-  /** Sends the request that it was made with, or another one; answers status and body. */
+  /** Sends the client's own request or another one; resolves to the status and the body of the answer. */
   ask(another?: string): Promise<{ status: number; body: string }>;
   close(): void;
 };
@@ -21,7 +21,7 @@ export async function leanClient(port: number, request = ''): Promise<LeanClient
       const answer = take();
       if (answer) settle?.(answer);
     });
-    // The server may end it while nothing is asked.
+    // The server may close the connection while it is idle.
     const mine = socket;
     mine.on('close', () => {
       if (socket === mine) closing = true;

@@ -1,4 +1,4 @@
-/** The measures of a report that have a floor, as an SVG of paired bars: ours over the floor's, logarithmic. */
+/** Draws the measures that have a floor as SVG: a pair of bars for each, on a logarithmic scale. */
 import type { Measure } from './report.ts';
 import { figure } from './report.ts';
 
@@ -19,7 +19,7 @@ export function picture(title: string, measures: readonly Measure[]): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="#ffffff"/>
 <text x="10" y="20" font-size="14" font-weight="bold">${escaped(title)}</text>
-<text x="10" y="36" fill="#555555">dark: Runledger; light: the bare command; logarithmic; ratio at the right</text>
+<text x="10" y="36" fill="#555555">dark: Runledger; light: the bare command, with the ratio to it; logarithmic scale</text>
 ${rows.join('\n')}
 </svg>
 `;

@@ -1,6 +1,7 @@
 /**
- * The plainest build of the same path, as the floor: the same checks, the same facts and bytes, each step a transaction
- * of its own on its own connection, one job at a time, graphile-worker as its first page shows it.
+ * The floor of the queue: the simplest program that does the same. It makes the same checks and stores the same facts and
+ * bytes, but each step is a separate transaction on its own connection, one job runs at a time, and graphile-worker is
+ * used as on the first page of its manual.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { Logger, run } from 'graphile-worker';

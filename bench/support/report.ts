@@ -1,6 +1,6 @@
 /**
- * What every bench prints and keeps: its question, what it ran on, and a table in which each measure stands beside
- * its floor of the same run. One JSON file a bench in $BENCH_DIR, so that two runs can be compared.
+ * The report of a bench: its question, the machine, and a table of measures, each beside its floor from the same run.
+ * It is printed, and written to $BENCH_DIR as one JSON file for each bench, so that two runs can be compared.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,14 +8,17 @@ import { cpus, loadavg, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 
 export type Measure = {
+  /** Two leading spaces for each level below another row. */
   readonly name: string;
+  /** The first name of a row that was renamed; comparisons match rows by it. It never changes again. */
+  readonly was?: string;
   readonly value: number;
   readonly unit: string;
-  /** The same thing done as barely as it can be, measured in the same run. */
+  /** The least that the same thing can cost, measured in the same run. */
   readonly floor?: number;
-  /** value over floor. */
+  /** value / floor */
   readonly ratio?: number;
-  /** What the ratio (or, without a floor, the value) is meant to be. */
+  /** The goal of the ratio or, without a floor, of the value. */
   readonly at_least?: number;
   readonly at_most?: number;
 };
@@ -47,15 +50,16 @@ export function publish(bench: string, question: string, measures: readonly Meas
   return report;
 }
 
+/** A measure with its floor. */
 export const against = (
   name: string,
   unit: string,
   value: number,
   floor: number,
-  target: { at_least?: number; at_most?: number } = {},
-): Measure => ({ name, unit, value, floor, ratio: value / floor, ...target });
+  extra: Pick<Measure, 'at_least' | 'at_most' | 'was'> = {},
+): Measure => ({ name, unit, value, floor, ratio: value / floor, ...extra });
 
-/** Null where there is no target. */
+/** Whether the goal is met; null where there is none. */
 export function isMet({ ratio, value, at_least, at_most }: Measure): boolean | null {
   if (at_least === undefined && at_most === undefined) return null;
   const judged = ratio ?? value;
@@ -75,12 +79,12 @@ function print({ bench, question, machine: m, measures }: Report): void {
     `${figure(measure.value)} ${measure.unit}`,
     measure.floor === undefined ? '' : figure(measure.floor),
     measure.ratio === undefined ? '' : figure(measure.ratio),
-    target(measure),
+    goal(measure),
   ]);
-  printTable(['', 'measured', 'floor', 'ratio', 'target'], rows);
+  printTable(['', 'measured', 'floor', 'ratio', 'goal'], rows);
 }
 
-function target(measure: Measure): string {
+function goal(measure: Measure): string {
   const met = isMet(measure);
   if (met === null) return '';
   const bound = measure.at_least === undefined ? `<= ${measure.at_most}` : `>= ${measure.at_least}`;
@@ -98,7 +102,7 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
   for (const row of rows) console.log(line(row));
 }
 
-/** Three digits that mean something. */
+/** Three significant digits. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return String(value);
   const digits = value === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));

@@ -1,4 +1,4 @@
-/** The whole service on this machine, as `make run` starts it, on a folder of its own; and one client of it. */
+/** The whole service on this machine, as `make run` starts it, with its own state folder, and a client. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -10,9 +10,9 @@ import { type LeanClient, leanClient, postRequest } from './lean_client.ts';
 export type Answer = { verdict: string; stdout: string; stderr: string };
 
 export type Service = {
-  /** Submits, waits, and answers with the record. */
+  /** Submits, waits, and returns the record. */
   run(language: string, code: string): Promise<Answer>;
-  /** CPU seconds spent so far by each part, what runs in boxes not counted. */
+  /** The CPU seconds of each kind of process so far, without the programs in boxes. */
   cpu_s(): Record<'web' | 'worker' | 'postgres', number>;
   stop(): Promise<void>;
 };
@@ -33,7 +33,7 @@ export async function startService(environment: Record<string, string> = {}): Pr
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  await lineThat(child, (line) => line.startsWith('try'));
+  await lineOf(child, (line) => line.startsWith('try'));
   const cli = (...args: string[]) =>
     execFileSync(process.execPath, [...CLI, ...args], {
       env,
@@ -45,7 +45,7 @@ export async function startService(environment: Record<string, string> = {}): Pr
   const clients = callers(port, key);
   return {
     run: clients.run,
-    cpu_s: () => cpuOfParts(child.pid!),
+    cpu_s: () => cpuOfKinds(child.pid!),
     async stop() {
       clients.close();
       const gone = new Promise((resolve) => child.once('exit', resolve));
@@ -56,7 +56,7 @@ export async function startService(environment: Record<string, string> = {}): Pr
   };
 }
 
-/** As many connections as there are calls at once. */
+/** One connection for each simultaneous call. */
 function callers(port: number, key: string) {
   const idle: LeanClient[] = [];
   return {
@@ -74,7 +74,7 @@ function callers(port: number, key: string) {
   };
 }
 
-function lineThat(child: ChildProcess, wanted: (line: string) => boolean): Promise<void> {
+function lineOf(child: ChildProcess, wanted: (line: string) => boolean): Promise<void> {
   return new Promise((resolve, reject) => {
     child.once('exit', (code) => reject(new Error(`serve ended with ${code} before it was ready`)));
     createInterface({ input: child.stdout! }).on('line', (line) => {
@@ -94,8 +94,8 @@ function freePort(): Promise<number> {
 
 type Process = { pid: number; parent: number; command: string; cpu_s: number };
 
-/** The tree below serve, told apart by what each process is; the launcher and its boxes are none of them. */
-function cpuOfParts(root: number): Record<'web' | 'worker' | 'postgres', number> {
+/** Sums the process tree below `serve` by the kind of process. The launcher and its boxes belong to no kind. */
+function cpuOfKinds(root: number): Record<'web' | 'worker' | 'postgres', number> {
   const all = processes();
   const below = new Set([root]);
   for (let size = 0; size !== below.size; ) {
@@ -104,13 +104,13 @@ function cpuOfParts(root: number): Record<'web' | 'worker' | 'postgres', number>
   }
   const sum = { web: 0, worker: 0, postgres: 0 };
   for (const { pid, command, cpu_s } of all) {
-    const part = below.has(pid) ? partOf(command) : null;
-    if (part) sum[part] += cpu_s;
+    const kind = below.has(pid) ? kindOf(command) : null;
+    if (kind) sum[kind] += cpu_s;
   }
   return sum;
 }
 
-function partOf(command: string): 'web' | 'worker' | 'postgres' | null {
+function kindOf(command: string): 'web' | 'worker' | 'postgres' | null {
   if (/postgres/.test(command)) return 'postgres';
   if (/main\.ts (.* )?web\b/.test(command)) return 'web';
   if (/main\.ts (.* )?worker\b/.test(command)) return 'worker';
@@ -129,7 +129,7 @@ function processes(): Process[] {
         const cpu_s = (Number(fields[11]) + Number(fields[12])) / ticks;
         return [{ pid: Number(name), parent: Number(fields[1]), command, cpu_s }];
       } catch {
-        return []; // it ended while we looked
+        return []; // the process has ended
       }
     });
 }

@@ -1,4 +1,4 @@
-/** Of samples, which are sorted anew for each question: benches ask few. */
+/** Sorts the samples at each call, which is cheap enough for a bench. */
 export function quantile(samples: readonly number[], q: number): number {
   const sorted = [...samples].sort((a, b) => a - b);
   if (sorted.length === 0) return Number.NaN;

@@ -1,6 +1,6 @@
 /**
- * What a key looks like: `<prefix>_live_<30 random base62 characters><6 of CRC-32>`. The checksum lets a scanner of
- * leaked secrets tell one from noise, and us refuse a mistyped one without asking the database.
+ * The form of an API key's secret: `<prefix>_live_<30 random base62 characters><6 of CRC-32>`. The checksum lets
+ * scanners for leaked secrets tell one from noise, and lets the API reject a mistyped one without the database.
  */
 import { createHash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -9,14 +9,14 @@ const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const RANDOM_LENGTH = 30;
 const CHECK_LENGTH = 6;
 
-/** A new secret. 30 base62 characters of the CSPRNG hold 178 bits. */
+/** Makes a new secret. 30 base62 characters from the CSPRNG hold 178 bits. */
 export function newSecret(prefix: string): string {
   const head = `${prefix}_live_`;
   const random = Array.from({ length: RANDOM_LENGTH }, () => ALPHABET[randomInt(62)]).join('');
   return head + random + checksum(head + random);
 }
 
-/** Could this have been made by newSecret? Anything else touches no database. */
+/** Whether newSecret could have made it. A request with any other text never reaches the database. */
 export function isWellFormed(presented: string, prefix: string): boolean {
   const head = `${prefix}_live_`;
   const length = head.length + RANDOM_LENGTH + CHECK_LENGTH;
@@ -26,7 +26,7 @@ export function isWellFormed(presented: string, prefix: string): boolean {
   return checksum(presented.slice(0, -CHECK_LENGTH)) === presented.slice(-CHECK_LENGTH);
 }
 
-/** What is stored and looked up: the secret itself is shown once and kept nowhere. */
+/** The digest that is stored and looked up. The secret itself is shown once and stored nowhere. */
 export const secretDigest = (secret: string): Uint8Array =>
   createHash('sha256').update(secret).digest();
 

@@ -1,26 +1,32 @@
-/** How attempts to deliver a webhook, and deliveries, end. Types and the schemas of events derive from these lists. */
+/**
+ * How one attempt to deliver a webhook can end, and how a delivery can. These words are public: the events hold them, the
+ * metric counts them, and WEBHOOKS.md explains each.
+ */
+export const OUTCOMES = [
+  'delivered', // 2xx
+  'gone', // 410
+  'redirect', // 3xx
+  'refused_status', // any other status
+  'timeout',
+  'cut_off', // the service stopped during the attempt
+  'blocked_url',
+  'blocked_address',
+  'dns_failed',
+  'connect_failed',
+  'tls_failed',
+  'answer_broken', // before a status: the connection ended, or the bytes were not HTTP
+  'secret_unreadable', // nothing was sent, because nothing could be signed
+] as const;
 
-export const ATTEMPT_OUTCOMES = {
-  delivered: 'a status of 2xx',
-  gone: 'status 410: the receiver wants no more',
-  redirect: 'a status of 3xx, which is not followed',
-  refused_status: 'any other status',
-  timeout: 'no whole answer in time',
-  cut_off:
-    'the web process stopped during the attempt; it is repeated and takes no place in the schedule',
-  blocked_url: 'the address is of a form that may not be called',
-  blocked_address: 'the name resolves to an address that may not be called',
-  dns_failed: 'the name could not be resolved',
-  connect_failed: 'no connection',
-  tls_failed: 'no TLS, or a certificate that does not verify',
-  answer_broken: 'the connection ended, or the bytes were not HTTP, before there was a status',
-  secret_unreadable: 'the secret could not be decrypted, so nothing was sent',
-} as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
-/** Of an attempt that was made. */
-export type AttemptOutcome = Exclude<keyof typeof ATTEMPT_OUTCOMES, 'secret_unreadable'>;
+/** The outcomes of an attempt that had a secret to sign with. */
+export type AttemptOutcome = Exclude<Outcome, 'secret_unreadable'>;
 
-/** gone: by status 410. exhausted: the schedule is over. */
-export const DELIVERY_ENDS = ['delivered', 'gone', 'exhausted'] as const;
+export const DELIVERY_ENDS = [
+  'delivered',
+  'gone',
+  'exhausted', // the last attempt of the schedule failed
+] as const;
 
 export type DeliveryEnd = (typeof DELIVERY_ENDS)[number];

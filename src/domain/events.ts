@@ -6,7 +6,7 @@
  * Facts never hold bytes that a user sent: an event has their size and SHA-256(salt ‖ bytes).
  */
 import * as v from 'valibot';
-import { ATTEMPT_OUTCOMES, DELIVERY_ENDS } from './delivery_outcomes.ts';
+import { DELIVERY_ENDS, OUTCOMES } from './delivery_outcomes.ts';
 import { LOSS_REASONS } from './loss_reasons.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
@@ -121,7 +121,7 @@ export const eventTypes = {
   'delivery.attempted': [
     v.strictObject({
       attempt,
-      outcome: v.picklist(Object.keys(ATTEMPT_OUTCOMES)),
+      outcome: v.picklist(OUTCOMES),
       counts: v.boolean(),
       status: v.nullable(count),
       detail: v.nullable(v.string()),

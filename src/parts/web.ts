@@ -55,7 +55,7 @@ function webhookPort(config: Config): WebhookPort {
   return {
     refuseUrl: (url) => {
       const parsed = parseWebhookUrl(url, options);
-      return parsed.kind === 'refused' ? parsed.message : null;
+      return parsed.kind === 'blocked' ? parsed.message : null;
     },
     encrypt: (submission_id, secret) => encryptSecret(keys, submission_id, secret),
   };

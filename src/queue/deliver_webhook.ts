@@ -61,7 +61,7 @@ export function createDeliverTask(options: DeliverOptions): Task {
     if (due === null) return;
     const entry = await gate.enter(hostOf(due.url), stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
-    if (entry.kind === 'full') return deliveries.putBack(id, entry.come_back_in_ms);
+    if (entry.kind === 'full') return deliveries.putBack(id, entry.retry_in_ms);
     try {
       await attempt(options, id);
     } finally {
@@ -110,7 +110,7 @@ async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Ma
   const { record, url, encrypted_secret, traceparent } = delivery;
   if (encrypted_secret === null) return unreadable('missing');
   const opened = decryptSecret(options.keys, record.id, encrypted_secret);
-  if (opened.kind !== 'opened') return unreadable(`${opened.kind} ${opened.key_id}`);
+  if (opened.kind !== 'decrypted') return unreadable(`${opened.kind} ${opened.key_id}`);
   const body = delivery.body ?? webhookBody(record);
   const at = options.now();
   const headers = {

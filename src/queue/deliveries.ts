@@ -37,8 +37,8 @@ export function createDelivering(options: DeliveringOptions): DeliverTask {
       ...(ca === undefined ? {} : { ca }),
     },
     gate: createHostGate({
-      places_per_host: PLACES_PER_HOST,
-      line_per_host: LINE_PER_HOST,
+      concurrent_per_host: PLACES_PER_HOST,
+      waiting_per_host: LINE_PER_HOST,
       now_ms: () => performance.now(),
     }),
     random: Math.random,

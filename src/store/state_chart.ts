@@ -63,9 +63,10 @@ function chartOf(transitions: readonly Transition[]): string[] {
 }
 
 /** The types of a submission's events: those that may come in some status. */
-const eventsOf = (transitions: readonly Transition[]) => [
-  ...new Set(transitions.filter(({ next }) => next !== null).map(({ type }) => type)),
-];
+const eventsOf = (transitions: readonly Transition[]) =>
+  Object.keys(eventTypes).filter((type) =>
+    transitions.some((one) => one.type === type && one.next !== null),
+  );
 
 const nextOf = (transitions: readonly Transition[], status: string | null, type: string) =>
   transitions.find((one) => one.status === status && one.type === type)!.next;

@@ -1,10 +1,10 @@
 /**
- * Which addresses a webhook may never be sent to, as data: the IANA special-purpose registries of
- * both families, and what reaches the same places by another door (IPv6 forms that carry an IPv4
- * address, the fixed addresses on which clouds answer their own guests).
+ * The addresses to which no webhook may be sent, as data: the IANA special-purpose registries of
+ * IPv4 and IPv6, and other ways to the same machines (IPv6 forms that carry an IPv4 address, and the
+ * fixed addresses at which a cloud serves its own guests).
  *
- * IPv6 is refused by default: only 2000::/3 is assigned for global unicast, and the ranges inside
- * it that are special are listed. IPv4 is accepted by default, as nearly all of it is assigned.
+ * IPv6 is blocked by default: only 2000::/3 is assigned for global unicast, and the special ranges
+ * within it are listed. IPv4 is allowed by default, because nearly all of it is assigned.
  */
 import { isIPv4, isIPv6 } from 'node:net';
 
@@ -17,7 +17,7 @@ const SPECIAL: readonly (readonly [cidr: string, name: string])[] = [
   ['10.0.0.0/8', 'private'],
   ['100.64.0.0/10', 'carrier-grade NAT'],
   ['127.0.0.0/8', 'loopback'],
-  // The address on which one cloud's hosts serve their guests; by the registry it is an ordinary one.
+  // One cloud serves its guests at this address, which the registry lists as an ordinary one.
   ['168.63.129.16/32', 'cloud platform'],
   ['169.254.0.0/16', 'link-local'],
   ['172.16.0.0/12', 'private'],
@@ -60,7 +60,7 @@ const RANGES: readonly Range[] = SPECIAL.map(([cidr, name]) => rangeOf(cidr, nam
 const GLOBAL_UNICAST = rangeOf('2000::/3', 'global unicast');
 const LOOPBACK = RANGES.filter(({ name }) => name === 'loopback');
 
-/** The name of the special range that holds the address; null for an ordinary one. */
+/** The name of the special range that contains the address; null for an ordinary address. */
 export function specialRange(address: Address): string | null {
   const range = RANGES.find((candidate) => contains(candidate, address));
   if (range !== undefined) return range.name;
@@ -73,7 +73,7 @@ export function isLoopback(address: Address): boolean {
   return LOOPBACK.some((range) => contains(range, address));
 }
 
-/** Canonical spellings only; null for all others, a zone id (`fe80::1%eth0`) among them. */
+/** Accepts canonical spellings only; null for all others, including one with a zone id (`fe80::1%eth0`). */
 export function parseAddress(text: string): Address | null {
   if (isIPv4(text)) return { family: 4, bits: bitsOfIPv4(text) };
   if (isIPv6(text) && !text.includes('%')) return { family: 6, bits: bitsOfIPv6(text) };
@@ -90,7 +90,7 @@ function bitsOfIPv6(text: string): bigint {
   return [...head, ...zeros, ...(tail ?? [])].reduce((bits, group) => (bits << 16n) | group, 0n);
 }
 
-/** The groups of one side of `::`; a dotted quad at the end counts as two. */
+/** The 16-bit groups on one side of `::`; a dotted quad at the end gives two. */
 function groupsOf(side: string): bigint[] {
   if (side === '') return [];
   return side.split(':').flatMap((group) => {
@@ -100,7 +100,7 @@ function groupsOf(side: string): bigint[] {
   });
 }
 
-/** An interface identifier of 0000:5efe or 0200:5efe carries an IPv4 address (RFC 5214), whatever the prefix. */
+/** An interface identifier with 0000:5efe or 0200:5efe carries an IPv4 address (RFC 5214), with any prefix. */
 function isIsatap({ bits }: Address): boolean {
   return ((bits >> 32n) & 0xfdff_ffffn) === 0x0000_5efen;
 }

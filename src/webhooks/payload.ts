@@ -1,15 +1,15 @@
 /**
- * The body of a webhook. It is a function of the ended submission alone (no clock, no attempt
+ * The body of a webhook. It depends on the ended submission alone (on no clock and no attempt
  * number), so every attempt sends the same bytes.
  */
 import { type ResultRow, renderResult } from '../domain/record.ts';
 
-/** Each of stdout and stderr, in bytes of UTF-8: receivers often cap bodies far below what a program may print. */
+/** For stdout and stderr each, in bytes of UTF-8: many receivers limit bodies far below what a program may print. */
 export const OUTPUT_LIMIT_BYTES = 65_536;
 
 export function webhookBody(row: ResultRow): Uint8Array {
   if (row.completed_at === null)
-    throw new Error(`submission ${row.id} has not ended: nothing to tell`);
+    throw new Error(`submission ${row.id} has not ended, so it has no webhook body`);
   const data = renderResult(row);
   const stdout = cutText(data.stdout, OUTPUT_LIMIT_BYTES);
   const stderr = cutText(data.stderr, OUTPUT_LIMIT_BYTES);
@@ -27,7 +27,7 @@ export function webhookBody(row: ResultRow): Uint8Array {
   return Buffer.from(JSON.stringify(body), 'utf8');
 }
 
-/** The longest start of the text that fits, ending between two characters. */
+/** The longest prefix of the text that fits, without splitting a character. */
 export function cutText(
   text: string | null,
   limitBytes: number,

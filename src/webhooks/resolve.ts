@@ -1,23 +1,23 @@
 /**
- * Names to addresses by the DNS alone: no hosts file, no search domains (a webhook names a host of
- * the internet, not of this network), and not on libuv's four threads, where a few slow names would
- * stop every file access of the process.
+ * Resolves names with the DNS alone: no hosts file and no search domains, because a webhook names a
+ * host of the internet and not of this network. It does not use libuv's four threads either, where
+ * a few slow names would block every file access of the process.
  */
 import { Resolver as DnsResolver } from 'node:dns/promises';
-import { isLocalName } from './guard.ts';
+import { isLocalName } from './host_name.ts';
 
 export type Answer =
   | { kind: 'addresses'; addresses: string[] }
   | { kind: 'dns_failed'; code: string };
 
-/** A value, so that tests decide what the DNS says. Settles at the latest when the signal aborts. */
+/** Passed in as a value, so that tests decide what the DNS answers. Settles when the signal aborts, at the latest. */
 export type Resolver = (hostname: string, signal: AbortSignal) => Promise<Answer>;
 
-/** One server that does not answer must leave time for the next within an attempt's 15 s. */
+/** Short enough to leave time for the next server within an attempt's 15 s. */
 const QUERY_TIMEOUT_MS = 2000;
 const QUERY_TRIES = 2;
 
-/** `servers` as `address[:port]`; without it, the machine's own. */
+/** `servers` are written as `address[:port]`; the default is the machine's own configuration. */
 export function createDnsResolver(options: { servers?: string[] } = {}): Resolver {
   return async (hostname, signal) => {
     if (isLocalName(hostname)) return { kind: 'addresses', addresses: ['127.0.0.1', '::1'] };
@@ -33,7 +33,7 @@ export function createDnsResolver(options: { servers?: string[] } = {}): Resolve
   };
 }
 
-/** IPv4 first: many platforms have no way out over IPv6. One family is enough; two failures are a failure. */
+/** IPv4 first, because many platforms have no IPv6 route out. One family is enough; it fails when both do. */
 function answerOf(families: PromiseSettledResult<string[]>[]): Answer {
   const addresses = families.flatMap((family) =>
     family.status === 'fulfilled' ? family.value : [],
@@ -42,7 +42,7 @@ function answerOf(families: PromiseSettledResult<string[]>[]): Answer {
   const codes = families.flatMap((family) =>
     family.status === 'rejected' ? [codeOf(family.reason)] : [],
   );
-  // "There is none of this family" is the weaker news: a server that failed is worth naming first.
+  // A server that failed explains more than "no address of this family", so its code goes first.
   const code =
     codes.find((each) => each !== 'ENODATA' && each !== 'ENOTFOUND') ?? codes[0] ?? 'ENODATA';
   return { kind: 'dns_failed', code };

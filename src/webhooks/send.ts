@@ -1,42 +1,40 @@
 /**
- * One attempt to deliver a webhook: guard, dial, POST, and say what came of it as a named fact.
- * Nothing here throws for what the other side does, and nothing is retried.
+ * Makes one attempt to deliver a webhook: guard, dial, POST, and return the outcome as a named fact.
+ * The receiver's behaviour never makes it throw, and it retries nothing.
  *
  * What must stay true:
- * - Only addresses that the guard judged are dialled: the socket's `lookup` is our list. Host
- *   header and SNI keep the name of the URL.
- * - An agent of its own for each attempt: no kept connection (which would skip the check), no
- *   TLS session shared between receivers, and no proxy, which only Node's global agents know of.
- * - Certificates are verified even where the environment tells Node not to.
- * - One timer for everything, name lookup to the end of the answer. Timers are monotonic.
- * - The status line decides. What follows it is read up to a limit so that the receiver can end in
- *   peace, is kept nowhere, and cannot take the answer back.
+ * - Only addresses that the guard checked are dialled: the socket's `lookup` is that list. The Host
+ *   header and SNI keep the name in the URL.
+ * - Each attempt has its own agent. So no connection is reused (which would skip the check), no TLS
+ *   session is shared between receivers, and no proxy is used (only Node's global agents know one).
+ * - Certificates are verified even when the environment turns verification off in Node.
+ * - One timer covers everything, from the name lookup to the end of the answer. Timers are monotonic.
+ * - The status line decides the outcome. The rest of the answer is read up to a limit, so that the
+ *   receiver can finish, is not kept, and cannot change the outcome.
  */
 import http from 'node:http';
 import https from 'node:https';
 import { isIPv6, type LookupFunction, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AttemptOutcome } from '../domain/delivery_outcomes.ts';
-import { parseRetryAfter } from './backoff.ts';
 import { type GuardOptions, parseWebhookUrl, resolveTarget, type Target } from './guard.ts';
 import type { Resolver } from './resolve.ts';
+import { parseRetryAfter } from './retry_after.ts';
 
 export const ATTEMPT_LIMIT_MS = 15_000;
 export const ANSWER_LIMIT_BYTES = 65_536;
-/** Of the answer's head; the rest of what may be read is for its body. */
+/** For the head of the answer; the rest of ANSWER_LIMIT_BYTES is for its body. */
 const HEAD_LIMIT_BYTES = 16_384;
-/** 1xx answers before the real one; each has a head of its own, so without a bound they had none together. */
+/** 1xx answers before the final one. Each has a head with its own limit, so their number needs one too. */
 const INFORMATION_LIMIT = 8;
-/** For one address when others are left to try; the last one has all the time that is left. */
+/** For one address while others are left to try; the last address gets all remaining time. */
 const CONNECT_LIMIT_MS = 2000;
-
-export type { AttemptOutcome } from '../domain/delivery_outcomes.ts';
 
 export type Attempt = {
   outcome: AttemptOutcome;
-  /** of the answer, when one came */
+  /** of the answer, if there was one */
   status: number | null;
-  /** an error code or the name of a range: for the operator, from our side alone */
+  /** an error code or the name of a range, for the operator; it contains nothing that the receiver sent */
   detail: string | null;
   /** the address that was dialled */
   address: string | null;
@@ -50,16 +48,16 @@ export type SendOrder = {
   url: string;
   headers: Readonly<Record<string, string>>;
   body: Uint8Array;
-  /** the wall clock at the start, to read a Retry-After date against */
+  /** the wall clock at the start, from which a Retry-After date counts */
   at: Date;
 };
 
 export type SendOptions = GuardOptions & {
   resolve: Resolver;
-  /** our own stop */
+  /** aborts when the service stops */
   signal: AbortSignal;
   limit_ms?: number;
-  /** certificate authorities beside Node's own list: for receivers inside one's own walls, and tests */
+  /** certificate authorities to trust instead of Node's own list; for tests */
   ca?: string[];
 };
 
@@ -76,7 +74,7 @@ export async function sendWebhook(order: SendOrder, options: SendOptions): Promi
   }
 }
 
-/** Aborts at the limit or with our own stop, whichever is first. */
+/** Aborts at the time limit or when the service stops, whichever is first. */
 function startTimer({ signal, limit_ms = ATTEMPT_LIMIT_MS }: SendOptions) {
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort('timeout'), limit_ms);
@@ -98,22 +96,22 @@ async function attempt(
   signal: AbortSignal,
 ): Promise<Facts> {
   const parsed = parseWebhookUrl(order.url, options);
-  if (parsed.kind === 'refused') return nothing('blocked_url', parsed.message);
+  if (parsed.kind === 'blocked') return unsent('blocked_url', parsed.message);
   const { target } = parsed;
   const found = await Promise.race([
     resolveTarget(target, options.resolve, options, signal),
     aborted(signal),
   ]);
-  // A cancelled lookup also ends as a failed one: the reason is the abort, not the DNS.
+  // A cancelled lookup also reports a failure of the DNS, but the abort is the reason.
   if (found === 'aborted' || signal.aborted)
-    return nothing(signal.reason as AttemptOutcome, 'lookup');
-  if (found.kind === 'dns_failed') return nothing('dns_failed', found.code);
+    return unsent(signal.reason as AttemptOutcome, 'lookup');
+  if (found.kind === 'dns_failed') return unsent('dns_failed', found.code);
   if (found.kind === 'blocked_address')
-    return { ...nothing('blocked_address', found.range), address: found.address };
+    return { ...unsent('blocked_address', found.range), address: found.address };
   return post(target, found.addresses, order, options, signal);
 }
 
-function nothing(outcome: AttemptOutcome, detail: string): Facts {
+function unsent(outcome: AttemptOutcome, detail: string): Facts {
   return {
     outcome,
     status: null,
@@ -135,7 +133,7 @@ function aborted(signal: AbortSignal): Promise<'aborted'> {
 type Stage = 'connect' | 'handshake' | 'answer';
 type Progress = { stage: Stage; address: string | null; facts: Facts | null };
 
-/** Settles when the request is closed: 'close' comes last and always, after an answer, an error or an abort. */
+/** Settles on 'close', which always comes, and comes last: after an answer, an error or an abort. */
 function post(
   target: Target,
   addresses: string[],
@@ -179,7 +177,7 @@ function dial(
     port: target.port,
     path: target.path,
     headers: { ...order.headers, host: target.authority, 'content-length': order.body.byteLength },
-    lookup: judgedOnly(addresses),
+    lookup: checkedOnly(addresses),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: CONNECT_LIMIT_MS,
     maxHeaderSize: HEAD_LIMIT_BYTES,
@@ -189,7 +187,7 @@ function dial(
   return https.request({
     ...common,
     agent: new https.Agent({ maxCachedSessions: 0 }),
-    // RFC 6066: an address is no server name.
+    // RFC 6066 forbids an address as the server name.
     servername: target.is_literal ? '' : target.hostname,
     rejectUnauthorized: true,
     minVersion: 'TLSv1.2',
@@ -197,8 +195,8 @@ function dial(
   });
 }
 
-/** The resolver's answer, already judged, in the form in which a socket asks for it. */
-function judgedOnly(addresses: string[]): LookupFunction {
+/** The addresses that the guard checked, as the lookup function of a socket. */
+function checkedOnly(addresses: string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }));
   return (_hostname, options, callback) => {
     if (options.all) callback(null, all);
@@ -219,14 +217,14 @@ function follow(socket: Socket, target: Target, progress: Progress): void {
 function factsOf(response: http.IncomingMessage, order: SendOrder, progress: Progress): Facts {
   const status = response.statusCode ?? 0;
   const outcome = outcomeOf(status);
-  const again =
+  const retryAfter =
     outcome === 'delivered' || outcome === 'gone' ? undefined : response.headers['retry-after'];
   return {
     outcome,
     status,
     detail: null,
     address: progress.address,
-    retry_after_ms: parseRetryAfter(again, order.at),
+    retry_after_ms: parseRetryAfter(retryAfter, order.at),
     answer_bytes: 0,
     answer_cut: false,
   };
@@ -247,7 +245,7 @@ function drain(response: http.IncomingMessage, facts: Facts): void {
     facts.answer_cut = true;
     response.destroy();
   });
-  // The status is in: an answer that breaks off after it is an answer cut short, no more.
+  // The status has decided the outcome: an answer that breaks off after it is only cut short.
   response.on('error', () => {
     facts.answer_cut = true;
   });
@@ -257,11 +255,11 @@ function failure(error: Error, progress: Progress, signal: AbortSignal): Facts {
   const code = (error as NodeJS.ErrnoException).code ?? error.name;
   const dialled = { address: progress.address };
   if (signal.aborted)
-    return { ...nothing(signal.reason as AttemptOutcome, progress.stage), ...dialled };
-  if (progress.stage === 'connect') return nothing('connect_failed', code);
-  // With TLS 1.3 a server can refuse the client after the client holds the handshake for done.
+    return { ...unsent(signal.reason as AttemptOutcome, progress.stage), ...dialled };
+  if (progress.stage === 'connect') return unsent('connect_failed', code);
+  // With TLS 1.3 a server can reject the client after the handshake has ended for the client.
   const tls = progress.stage === 'handshake' || code.startsWith('ERR_SSL');
-  return { ...nothing(tls ? 'tls_failed' : 'answer_broken', code), ...dialled };
+  return { ...unsent(tls ? 'tls_failed' : 'answer_broken', code), ...dialled };
 }
 
 function coded(code: string): Error {

@@ -1,9 +1,9 @@
 /**
  * The three headers of Standard Webhooks 1.0.0 (https://www.standardwebhooks.com).
  *
- * The signature is over the very bytes that are sent. A secret is used as the caller wrote it
- * (its UTF-8 bytes); one of the form `whsec_<base64>` is signed a second time with the decoded
- * key, because that is what the public libraries verify with. A receiver takes either.
+ * The signature covers exactly the bytes that are sent. The key is the secret as the caller wrote it
+ * (its UTF-8 bytes). A secret of the form `whsec_<base64>` gets a second signature with the decoded
+ * key, because the public libraries verify with that one. A receiver may verify either.
  */
 import { createHmac } from 'node:crypto';
 

@@ -2,27 +2,24 @@ import { createHash } from 'node:crypto';
 import t from 'tap';
 import { isWellFormed, newSecret, secretDigest } from '../../src/access/secret.ts';
 
-t.test('a secret is its prefix, 30 random characters and 6 of a checksum', async (t) => {
+t.test('a secret has its prefix, 30 random characters and 6 characters of checksum', async (t) => {
   const secrets = Array.from({ length: 200 }, () => newSecret('acme'));
   t.equal(new Set(secrets).size, 200);
   for (const secret of secrets) t.match(secret, /^acme_live_[0-9A-Za-z]{36}$/);
   t.ok(secrets.every((secret) => isWellFormed(secret, 'acme')));
 });
 
-t.test(
-  'the checksum is CRC-32 in base62, so that a scanner can tell a secret from noise',
-  async (t) => {
-    t.ok(isWellFormed(`rl_live_${'0'.repeat(30)}3r071G`, 'rl'));
-    const secret = newSecret('rl');
-    for (let at = 0; at < secret.length; at++) {
-      const other = secret[at] === 'x' ? 'y' : 'x';
-      const wrong = secret.slice(0, at) + other + secret.slice(at + 1);
-      t.notOk(isWellFormed(wrong, 'rl'), `one character changed at ${at}`);
-    }
-  },
-);
+t.test('the checksum is CRC-32 in base62, and finds every changed character', async (t) => {
+  t.ok(isWellFormed(`rl_live_${'0'.repeat(30)}3r071G`, 'rl'));
+  const secret = newSecret('rl');
+  for (let at = 0; at < secret.length; at++) {
+    const other = secret[at] === 'x' ? 'y' : 'x';
+    const wrong = secret.slice(0, at) + other + secret.slice(at + 1);
+    t.notOk(isWellFormed(wrong, 'rl'), `one character changed at ${at}`);
+  }
+});
 
-t.test('what was not made here is refused without a database', async (t) => {
+t.test('a text that newSecret cannot have made is not well-formed', async (t) => {
   const secret = newSecret('rl');
   const wrong = [
     '',
@@ -38,6 +35,6 @@ t.test('what was not made here is refused without a database', async (t) => {
   t.notOk(isWellFormed(secret.replace(/.$/, 'é'), 'rl'));
 });
 
-t.test('what is kept is its SHA-256', async (t) => {
+t.test('the digest of a secret is its SHA-256', async (t) => {
   t.same(secretDigest('abc'), createHash('sha256').update('abc').digest());
 });

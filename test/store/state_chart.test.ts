@@ -8,7 +8,7 @@ const ARCHITECTURE = new URL('../../ARCHITECTURE.md', import.meta.url);
 t.test('ARCHITECTURE.md shows the states and the reasons that SQL has', async (t) => {
   const { db } = await world(t);
   const chart = await stateChart(db);
-  const [, shown] = /<!-- runledger states -->\n([\s\S]*?)\n<!-- end -->/.exec(
+  const [, shown] = /<!-- states: .*-->\n([\s\S]*?)\n<!-- end of states -->/.exec(
     readFileSync(ARCHITECTURE, 'utf8'),
   ) ?? [null, null];
   t.equal(shown, chart, 'put the output of ./runledger states between the marks');

@@ -1,6 +1,6 @@
 /**
- * Certificates made on the spot with node:crypto alone, so that TLS tests need no openssl on the
- * machine and no files that expire. DER is written by hand: a certificate is a dozen nested values.
+ * Makes certificates with node:crypto alone, so that TLS tests need no openssl on the machine and no
+ * files that expire. The DER is written by hand, because a certificate is only a dozen nested values.
  */
 import {
   createPublicKey,
@@ -79,7 +79,7 @@ function nameOf(commonName: string): Buffer {
 
 function alternativeName(host: string): Buffer {
   if (isIP(host) === 4) return tlv(0x87, host.split('.').map(Number));
-  if (isIP(host) === 6) throw new Error('write IPv6 certificates when a test needs one');
+  if (isIP(host) === 6) throw new Error('certificates for IPv6 addresses are not implemented');
   return tlv(0x82, Buffer.from(host));
 }
 

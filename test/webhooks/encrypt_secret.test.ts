@@ -13,48 +13,57 @@ const key = (id: string): EncryptionKey => ({ id, bytes: randomBytes(32) });
 const first = key('k1');
 const second = key('k2');
 
-t.test('what is encrypted opens again, and shows nothing of itself', async (t) => {
-  const secrets = ['s', 'a webhook secret', 'ü€😀\u0000', 'x'.repeat(256)];
-  for (const secret of secrets) {
-    const encrypted = encryptSecret([first], ID, secret);
-    t.equal(encrypted.key_id, 'k1');
-    t.equal(encrypted.nonce.length, 12);
-    t.equal(encrypted.ciphertext.length, Buffer.byteLength(secret) + 16);
-    t.notOk(secret.length > 1 && Buffer.from(encrypted.ciphertext).includes(secret));
-    t.same(decryptSecret([first], ID, encrypted), { kind: 'opened', secret });
-  }
-});
+t.test(
+  'an encrypted secret decrypts to itself, and its ciphertext does not contain it',
+  async (t) => {
+    const secrets = ['s', 'a webhook secret', 'ü€😀\u0000', 'x'.repeat(256)];
+    for (const secret of secrets) {
+      const encrypted = encryptSecret([first], ID, secret);
+      t.equal(encrypted.key_id, 'k1');
+      t.equal(encrypted.nonce.length, 12);
+      t.equal(encrypted.ciphertext.length, Buffer.byteLength(secret) + 16);
+      t.notOk(secret.length > 1 && Buffer.from(encrypted.ciphertext).includes(secret));
+      t.same(decryptSecret([first], ID, encrypted), { kind: 'decrypted', secret });
+    }
+  },
+);
 
-t.test('one secret encrypted twice looks different', async (t) => {
+t.test('the same secret encrypted twice gives two ciphertexts', async (t) => {
   const [one, two] = [encryptSecret([first], ID, 'same'), encryptSecret([first], ID, 'same')];
   t.notSame(one.nonce, two.nonce);
   t.notSame(one.ciphertext, two.ciphertext);
 });
 
-t.test('rotation: the first key encrypts, all keys open, a removed key is named', async (t) => {
-  const old = encryptSecret([first], ID, 'before');
-  const rotated = [second, first];
-  t.equal(encryptSecret(rotated, ID, 'after').key_id, 'k2');
-  t.same(decryptSecret(rotated, ID, old), { kind: 'opened', secret: 'before' });
-  t.same(decryptSecret(rotated, ID, encryptSecret(rotated, ID, 'after')), {
-    kind: 'opened',
-    secret: 'after',
-  });
-  t.same(decryptSecret([second], ID, old), { kind: 'key_missing', key_id: 'k1' });
-});
+t.test(
+  'rotation: the first key encrypts, every key decrypts, and a missing key is named',
+  async (t) => {
+    const old = encryptSecret([first], ID, 'before');
+    const rotated = [second, first];
+    t.equal(encryptSecret(rotated, ID, 'after').key_id, 'k2');
+    t.same(decryptSecret(rotated, ID, old), { kind: 'decrypted', secret: 'before' });
+    t.same(decryptSecret(rotated, ID, encryptSecret(rotated, ID, 'after')), {
+      kind: 'decrypted',
+      secret: 'after',
+    });
+    t.same(decryptSecret([second], ID, old), { kind: 'key_missing', key_id: 'k1' });
+  },
+);
 
-t.test('another key under the same id does not open', async (t) => {
+t.test('another key with the same id does not decrypt', async (t) => {
   const encrypted = encryptSecret([first], ID, 'secret');
   t.same(decryptSecret([key('k1')], ID, encrypted), { kind: 'damaged', key_id: 'k1' });
 });
 
-t.test('a encrypted secret is bound to its submission', async (t) => {
+t.test('an encrypted secret cannot be used for another submission', async (t) => {
   const encrypted = encryptSecret([first], ID, 'secret');
   t.same(decryptSecret([first], OTHER, encrypted), { kind: 'damaged', key_id: 'k1' });
-  t.same(decryptSecret([first], ID.toUpperCase(), encrypted), { kind: 'opened', secret: 'secret' });
+  t.same(decryptSecret([first], ID.toUpperCase(), encrypted), {
+    kind: 'decrypted',
+    secret: 'secret',
+  });
 });
 
-t.test('each changed byte and each cut is found', async (t) => {
+t.test('every changed byte and every truncation is detected', async (t) => {
   const encrypted = encryptSecret([first], ID, 'secret');
   const damaged = (over: Partial<EncryptedSecret>) =>
     decryptSecret([first], ID, { ...encrypted, ...over });
@@ -69,6 +78,6 @@ t.test('each changed byte and each cut is found', async (t) => {
   }
 });
 
-t.test('without a key nothing is encrypted, and the error says what to set', async (t) => {
+t.test('without a key, encrypting fails and the error names the variable to set', async (t) => {
   t.throws(() => encryptSecret([], ID, 'secret'), /RUNLEDGER_WEBHOOK_KEYS/);
 });

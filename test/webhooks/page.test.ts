@@ -1,4 +1,4 @@
-/** The receivers on the page, run as they stand there, and sent real deliveries. */
+/** Runs the receivers of WEBHOOKS.md exactly as they are printed, and sends real deliveries to them. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -46,7 +46,7 @@ const row: ResultRow = {
   attempts: 1,
 };
 
-/** What one attempt came to. The receiver knows one secret; `secret` is what the sender signs with. */
+/** The status of one attempt. The receiver verifies with `known`; the sender signs with `secret`. */
 async function deliver(
   port: number,
   known: string,
@@ -95,33 +95,41 @@ async function judgeRecipe(t: Test, command: string, args: string[]): Promise<vo
     t.equal(
       await attempt({ tamper: (body) => body.fill(' ', body.length - 2, body.length - 1) }),
       400,
-      'another body',
+      'with a changed body',
     );
     t.equal(await attempt({ at: new Date(Date.now() - 6 * MINUTE_MS) }), 400, 'too old');
-    t.equal(await attempt({ at: new Date(Date.now() + 6 * MINUTE_MS) }), 400, 'too far ahead');
-    t.equal(await attempt({ at: new Date(Date.now() - 4 * MINUTE_MS) }), 204, 'a little late');
+    t.equal(
+      await attempt({ at: new Date(Date.now() + 6 * MINUTE_MS) }),
+      400,
+      'too far in the future',
+    );
+    t.equal(await attempt({ at: new Date(Date.now() - 4 * MINUTE_MS) }), 204, 'four minutes late');
     t.equal(await receiver.next(), `result ${ID} AC`);
-    t.equal(await attempt(), 204, 'a second time');
+    t.equal(await attempt(), 204, 'the same delivery again');
     const other = ID.replace(/a$/, 'b');
-    t.equal(await attempt({ id: other }), 204, 'another');
-    t.equal(await receiver.next(), `result ${other} AC`, 'the second time did nothing');
+    t.equal(await attempt({ id: other }), 204, 'another delivery');
+    t.equal(await receiver.next(), `result ${other} AC`, 'the repeated delivery had no effect');
   }
 }
 
-/** The recipe as a file of its own, inside this project so that it finds the packages. */
+/** Writes the recipe to a file inside this project, so that it finds the packages. */
 const write = (t: Test, name: string) => join(t.testdir({ [name]: recipes[name]! }), name);
 const missing = (command: string, argument: string) =>
   spawnSync(command, [argument]).status === 0 ? false : `no ${command} on this machine`;
 
-t.test('JavaScript, with the public library', async (t) => {
+t.test('the JavaScript receiver, with the public library, verifies deliveries', async (t) => {
   await judgeRecipe(t, process.execPath, [write(t, 'receiver.mjs')]);
 });
 
-t.test('Python', { skip: missing('python3', '--version') }, async (t) => {
-  await judgeRecipe(t, 'python3', [write(t, 'receiver.py')]);
-});
+t.test(
+  'the Python receiver verifies deliveries',
+  { skip: missing('python3', '--version') },
+  async (t) => {
+    await judgeRecipe(t, 'python3', [write(t, 'receiver.py')]);
+  },
+);
 
-t.test('Go', { skip: missing('go', 'version') }, async (t) => {
+t.test('the Go receiver verifies deliveries', { skip: missing('go', 'version') }, async (t) => {
   const program = join(t.testdir({}), 'receiver');
   const env = { ...process.env, CGO_ENABLED: '0', GO111MODULE: 'off', GOTOOLCHAIN: 'local' };
   const built = spawnSync('go', ['build', '-o', program, write(t, 'receiver.go')], {
@@ -132,7 +140,7 @@ t.test('Go', { skip: missing('go', 'version') }, async (t) => {
   await judgeRecipe(t, program, []);
 });
 
-t.test('the page has no recipe that is not run', async (t) => {
+t.test('the page has no recipe that these tests do not run', async (t) => {
   t.same(Object.keys(recipes).toSorted(), ['receiver.go', 'receiver.mjs', 'receiver.py']);
   t.equal(page.match(/```(js|python|go)\n/g)?.length, 3);
 });

@@ -27,7 +27,7 @@ const row = (over: Partial<ResultRow> = {}): ResultRow => ({
 const parsed = (over: Partial<ResultRow>) =>
   JSON.parse(Buffer.from(webhookBody(row(over))).toString());
 
-t.test('type, the time of the result, and the record', async (t) => {
+t.test('the body has the type, the time of the result, and the record', async (t) => {
   const body = parsed({});
   t.same(Object.keys(body), ['type', 'timestamp', 'data']);
   t.equal(body.type, 'submission.completed');
@@ -43,7 +43,7 @@ t.test('type, the time of the result, and the record', async (t) => {
   t.notOk('account_id' in body.data);
 });
 
-t.test('an error of the service has the same type', async (t) => {
+t.test('a submission that ended in error has the same type', async (t) => {
   const body = parsed({
     status: 'error',
     verdict: 'IE',
@@ -63,11 +63,11 @@ t.test('an error of the service has the same type', async (t) => {
   });
 });
 
-t.test('the bytes are the same each time', async (t) => {
+t.test('the same submission always gives the same bytes', async (t) => {
   t.same(webhookBody(row()), webhookBody(row()));
 });
 
-t.test('output is cut at its limit and flagged, each stream for itself', async (t) => {
+t.test('each output is cut at the limit and flagged on its own', async (t) => {
   const full = Buffer.alloc(OUTPUT_LIMIT_BYTES, 'a');
   const over = Buffer.alloc(OUTPUT_LIMIT_BYTES + 1, 'a');
   t.match(parsed({ stdout: full }).data, { stdout: full.toString(), stdout_truncated: false });
@@ -84,7 +84,7 @@ t.test('output is cut at its limit and flagged, each stream for itself', async (
   t.match(parsed({ stdout_truncated: true }).data, { stdout: '42\n', stdout_truncated: true });
 });
 
-t.test('what is invalid grows before it is cut, so the limit holds for what is sent', async (t) => {
+t.test('the limit counts bytes after invalid UTF-8 is replaced', async (t) => {
   const { stdout, stdout_truncated } = parsed({
     stdout: Buffer.alloc(OUTPUT_LIMIT_BYTES, 0xff),
   }).data;
@@ -93,7 +93,7 @@ t.test('what is invalid grows before it is cut, so the limit holds for what is s
   t.equal(stdout_truncated, true);
 });
 
-t.test('no character is split', async (t) => {
+t.test('a cut never splits a character', async (t) => {
   for (const [character, bytes] of [
     ['é', 2],
     ['€', 3],

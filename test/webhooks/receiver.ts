@@ -1,4 +1,4 @@
-/** A real receiver on loopback: TLS with a certificate of the test's own, and all that it got, kept. */
+/** A real receiver on loopback: TLS with a certificate made for the test; it keeps all requests. */
 import http from 'node:http';
 import https from 'node:https';
 import type { AddressInfo, Server, Socket } from 'node:net';
@@ -19,14 +19,14 @@ export type Receiver = {
   got: Got[];
   port: number;
   host: string;
-  /** settles when that many requests have been received whole */
+  /** settles when that many requests have arrived completely */
   received(count: number): Promise<Got[]>;
   connections(): number;
   [Symbol.asyncDispose](): Promise<void>;
 };
 
 export const authority: Issuer = makeAuthority();
-/** What senders in tests are told to trust. */
+/** The certificate authorities that senders in tests trust. */
 export const trusted = [authority.pem];
 export const RECEIVER_NAME = 'hooks.receiver.test';
 
@@ -71,7 +71,7 @@ function gotOf(request: http.IncomingMessage, body: Buffer): Got {
   return { method, url, headers, body, sni: typeof sni === 'string' ? sni : null };
 }
 
-/** Listens, counts connections, and at the end drops those that are left. */
+/** Listens and counts connections; disposing it closes the remaining ones. */
 export async function listen(server: Server, { host = '127.0.0.1', port = 0 }: Options = {}) {
   const open = new Set<Socket>();
   let count = 0;

@@ -11,7 +11,7 @@ const NXDOMAIN = 3;
 
 type Zone = (name: string, type: number) => Buffer[] | number | 'silence';
 
-/** A name server on loopback: enough of the DNS to answer a question with addresses or an error. */
+/** A name server on loopback that answers each question with addresses, an error, or not at all. */
 async function openNameServer(zone: Zone) {
   const asked: string[] = [];
   const socket = createSocket('udp4');
@@ -59,14 +59,14 @@ const ipv4 = Buffer.from([93, 184, 216, 34]);
 const ipv6 = Buffer.from('26064700470000000000000000001111', 'hex');
 const signal = new AbortController().signal;
 
-t.test('both families are asked, once each, and both answers count', async (t) => {
+t.test('asks for both families, once each, and uses both answers', async (t) => {
   await using server = await openNameServer((_name, type) => (type === A ? [ipv4] : [ipv6]));
   const answer = await server.resolve('hooks.example.com', signal);
   t.same(answer, { kind: 'addresses', addresses: ['93.184.216.34', '2606:4700:4700::1111'] });
   t.same(server.asked.toSorted(), ['hooks.example.com A', 'hooks.example.com AAAA']);
 });
 
-t.test('one family is enough, whatever became of the other', async (t) => {
+t.test('one family is enough, however the other lookup ended', async (t) => {
   for (const other of [[], SERVFAIL, NXDOMAIN]) {
     await using four = await openNameServer((_name, type) => (type === A ? [ipv4] : other));
     t.same(await four.resolve('hooks.example.com', signal), {
@@ -81,7 +81,7 @@ t.test('one family is enough, whatever became of the other', async (t) => {
   }
 });
 
-t.test('what failed is named', async (t) => {
+t.test('a failed lookup names the error of the DNS', async (t) => {
   const cases = [
     [NXDOMAIN, NXDOMAIN, 'ENOTFOUND'],
     [[], [], 'ENODATA'],
@@ -96,7 +96,7 @@ t.test('what failed is named', async (t) => {
   }
 });
 
-t.test('a lookup ends with its attempt', async (t) => {
+t.test('an abort ends the lookup', async (t) => {
   await using server = await openNameServer(() => 'silence');
   const stop = new AbortController();
   const looking = server.resolve('hooks.example.com', stop.signal);
@@ -105,7 +105,7 @@ t.test('a lookup ends with its attempt', async (t) => {
   t.same(await looking, { kind: 'dns_failed', code: 'ECANCELLED' });
 });
 
-t.test('loopback by name asks nobody, and a bare name is not completed', async (t) => {
+t.test('a name for loopback asks no server, and a bare name gets no search domain', async (t) => {
   await using server = await openNameServer(() => NXDOMAIN);
   for (const name of ['localhost', 'db.localhost']) {
     t.same(await server.resolve(name, signal), {

@@ -32,7 +32,7 @@ const send = (url: string, over: Partial<SendOptions> = {}): Promise<Attempt> =>
       ca: trusted,
       signal: new AbortController().signal,
       resolve: answering('127.0.0.1'),
-      // Long enough never to decide a test that is not about time.
+      // Long enough not to decide a test that is not about time.
       limit_ms: 60_000,
       ...over,
     },
@@ -43,7 +43,7 @@ const reply =
   (_got, response) =>
     void response.writeHead(status, fields).end('thanks');
 
-t.test('one POST with the very bytes, the name kept in Host and SNI', async (t) => {
+t.test('sends one POST with exactly these bytes, and the name in Host and SNI', async (t) => {
   await using receiver = await openReceiver(reply(200));
   const attempt = await send(urlTo(receiver.port));
   t.match(attempt, {
@@ -68,7 +68,7 @@ t.test('one POST with the very bytes, the name kept in Host and SNI', async (t) 
 });
 
 t.test(
-  'the status decides; no redirect is followed; Retry-After is read from what failed',
+  'the status decides, redirects are not followed, and Retry-After is read from failures',
   async (t) => {
     await using elsewhere = await openReceiver();
     const cases: [number, Attempt['outcome']][] = [
@@ -114,14 +114,14 @@ t.test('a Retry-After date counts from the start of the attempt', async (t) => {
   t.match(await send(urlTo(receiver.port)), { retry_after_ms: 60_000 });
 });
 
-t.test('each attempt makes a connection of its own', async (t) => {
+t.test('each attempt makes its own connection', async (t) => {
   await using receiver = await openReceiver();
   await send(urlTo(receiver.port));
   await send(urlTo(receiver.port));
   t.equal(receiver.connections(), 2);
 });
 
-t.test('an answer of the DNS that changes after the check changes nothing', async (t) => {
+t.test('a DNS answer that changes after the check has no effect', async (t) => {
   await using checked = await openReceiver();
   await using rebound = await openReceiver(undefined, { host: '127.0.0.2', port: checked.port });
   const answers = [['127.0.0.1'], ['127.0.0.2'], ['10.0.0.1']];
@@ -131,7 +131,7 @@ t.test('an answer of the DNS that changes after the check changes nothing', asyn
     outcome: 'delivered',
     address: '127.0.0.1',
   });
-  t.equal(asked, 1, 'asked once, and dialled what was judged');
+  t.equal(asked, 1, 'resolved once, and dialled the checked address');
   t.equal(rebound.connections(), 0);
   t.match(await send(urlTo(checked.port), { resolve }), {
     outcome: 'delivered',
@@ -141,10 +141,10 @@ t.test('an answer of the DNS that changes after the check changes nothing', asyn
     outcome: 'blocked_address',
     address: '10.0.0.1',
   });
-  t.equal(checked.connections() + rebound.connections(), 2, 'judged anew each time');
+  t.equal(checked.connections() + rebound.connections(), 2, 'checked again at each attempt');
 });
 
-t.test('what is refused is not dialled', async (t) => {
+t.test('a blocked address is not dialled', async (t) => {
   await using receiver = await openReceiver();
   const url = urlTo(receiver.port);
   const mixed = answering('127.0.0.1', '169.254.169.254');
@@ -174,7 +174,7 @@ t.test('a literal address has no SNI, and its certificate must name it', async (
   });
 });
 
-t.test('plain http to loopback, with the development setting', async (t) => {
+t.test('plain http reaches loopback only with the development setting', async (t) => {
   await using receiver = await openReceiver(reply(200), { plain: true });
   t.match(await send(`http://127.0.0.1:${receiver.port}/`), { outcome: 'delivered' });
   t.match(await send(`http://127.0.0.1:${receiver.port}/`, { allow_loopback: false }), {
@@ -183,7 +183,7 @@ t.test('plain http to loopback, with the development setting', async (t) => {
   t.equal(receiver.connections(), 1);
 });
 
-t.test('certificates are verified, whatever the environment says', async (t) => {
+t.test('certificates are verified, whatever the environment sets', async (t) => {
   t.intercept(process, 'env', { value: { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' } });
   const stranger = issue(makeAuthority('a stranger'), { hosts: [RECEIVER_NAME] });
   const misnamed = issue(authority, { hosts: ['other.receiver.test'] });
@@ -204,22 +204,22 @@ t.test('certificates are verified, whatever the environment says', async (t) => 
       status: null,
       address: '127.0.0.1',
     });
-    t.same(receiver.got, [], 'nothing was sent to it');
+    t.same(receiver.got, [], 'it received no request');
   }
   await using receiver = await openReceiver();
   t.match(
     await send(urlTo(receiver.port), { ca: [] }),
     { outcome: 'tls_failed' },
-    'no authority trusted',
+    'no trusted authority',
   );
 });
 
-t.test('a receiver without TLS behind https', async (t) => {
+t.test('a receiver without TLS behind an https URL is tls_failed', async (t) => {
   await using receiver = await openReceiver(undefined, { plain: true });
   t.match(await send(urlTo(receiver.port)), { outcome: 'tls_failed', status: null });
 });
 
-t.test('nobody listens; the next judged address is tried', async (t) => {
+t.test('when an address does not accept the connection, the next one is tried', async (t) => {
   await using receiver = await openReceiver();
   const closed = answering('127.0.0.3');
   t.match(await send(urlTo(receiver.port), { resolve: closed }), {
@@ -239,7 +239,7 @@ t.test('nobody listens; the next judged address is tried', async (t) => {
   });
 });
 
-t.test('a name without addresses', async (t) => {
+t.test('a name without addresses is dns_failed', async (t) => {
   const resolve: Resolver = async () => ({ kind: 'dns_failed', code: 'ENOTFOUND' });
   t.match(await send('https://hooks.example.com/', { resolve }), {
     outcome: 'dns_failed',
@@ -249,7 +249,7 @@ t.test('a name without addresses', async (t) => {
 
 const silent: Answer = () => {};
 
-t.test('one limit for everything, from the lookup to the status', async (t) => {
+t.test('one time limit covers everything from the lookup to the status', async (t) => {
   const limit_ms = 150;
   const never: Resolver = () => new Promise(() => {});
   t.match(await send('https://hooks.example.com/', { limit_ms, resolve: never }), {
@@ -264,7 +264,7 @@ t.test('one limit for everything, from the lookup to the status', async (t) => {
   t.ok(attempt.duration_ms >= limit_ms - 2, `took ${attempt.duration_ms} ms`);
 });
 
-t.test('our own stop is no fault of the receiver', async (t) => {
+t.test('an attempt during a stop is cut_off, not a failure of the receiver', async (t) => {
   await using receiver = await openReceiver(silent);
   const stop = new AbortController();
   const sending = send(urlTo(receiver.port), { signal: stop.signal });
@@ -279,7 +279,7 @@ t.test('our own stop is no fault of the receiver', async (t) => {
   t.equal(receiver.connections(), 1);
 });
 
-t.test('the answer is read up to a limit, and cannot take its status back', async (t) => {
+t.test('the answer is read up to a limit, and cannot change the outcome', async (t) => {
   const endless: Answer = (_got, response) => {
     response.writeHead(200);
     const more = () => void (response.destroyed || response.write(Buffer.alloc(16_384), more));
@@ -306,7 +306,7 @@ t.test('the answer is read up to a limit, and cannot take its status back', asyn
   });
 });
 
-t.test('what is no answer', async (t) => {
+t.test('an answer without a status is answer_broken', async (t) => {
   const raw = (text: string) => {
     const answer: Answer = (_got, response) => void response.socket?.end(text);
     return openReceiver(answer);
@@ -315,12 +315,12 @@ t.test('what is no answer', async (t) => {
     ['nothing at all', '', /ECONNRESET/],
     ['not HTTP', 'SMTP ready\r\n', /HPE_/],
     [
-      'a head without end',
+      'an endless head',
       `HTTP/1.1 200 OK\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`,
       /HPE_HEADER_OVERFLOW/,
     ],
     ['half a head', 'HTTP/1.1 200 OK\r\nA: ', /ECONNRESET/],
-    ['1xx for ever', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(50), /TOO_MANY_1XX/],
+    ['endless 1xx answers', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(50), /TOO_MANY_1XX/],
     [
       'another protocol',
       'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n',
@@ -337,7 +337,7 @@ t.test('what is no answer', async (t) => {
   }
 });
 
-t.test('a hint before the answer is not the answer', async (t) => {
+t.test('an early hint is not the answer', async (t) => {
   await using receiver = await openReceiver((_got, response) => {
     response.writeEarlyHints(
       { link: '</style.css>; rel=preload' },

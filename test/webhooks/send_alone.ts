@@ -1,4 +1,4 @@
-/** One attempt in a process of its own, for what only the environment of a process can decide. */
+/** Makes one attempt in its own process, for tests of environment variables. */
 import { sendWebhook } from '../../src/webhooks/send.ts';
 
 const { url, ca } = JSON.parse(process.argv[2]!) as { url: string; ca: string[] };

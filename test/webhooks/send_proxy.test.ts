@@ -22,7 +22,7 @@ t.test('proxy variables are ignored', async (t) => {
   };
   await run(process.execPath, ['-e', plainGet], { env });
   const honoured = proxy.connections();
-  t.ok(honoured > 0, 'Node itself honours them here, so ignoring them shows');
+  t.ok(honoured > 0, 'Node itself honours them here, so the test can tell');
 
   await using secure = await openReceiver();
   await using plain = await openReceiver(undefined, { plain: true });

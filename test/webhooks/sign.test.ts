@@ -10,7 +10,7 @@ const sign = (secret: string) => signatureHeaders({ id, at, body, secret });
 const DECODED = Buffer.from('0123456789abcdef0123456789abcdef');
 const WHSEC = `whsec_${DECODED.toString('base64')}`;
 
-t.test('the public library accepts it, with a secret as it was written', async (t) => {
+t.test('the public library accepts the signature, with the secret as text', async (t) => {
   for (const secret of ['plain', 'ü€😀', 'x'.repeat(256), ' spaces and\ttabs ']) {
     const library = new Webhook(Buffer.from(secret, 'utf8'), { format: 'raw' });
     t.match(
@@ -21,16 +21,19 @@ t.test('the public library accepts it, with a secret as it was written', async (
   }
 });
 
-t.test('a whsec_ secret is signed twice: with its text, and with the key it encodes', async (t) => {
-  const headers = sign(WHSEC);
-  t.equal(headers['webhook-signature'].split(' ').length, 2);
-  t.match(new Webhook(WHSEC).verify(body, headers), { type: 'submission.completed' });
-  t.match(new Webhook(WHSEC, { format: 'raw' }).verify(body, headers), {
-    type: 'submission.completed',
-  });
-});
+t.test(
+  'a whsec_ secret signs twice: with its text, and with the key that it encodes',
+  async (t) => {
+    const headers = sign(WHSEC);
+    t.equal(headers['webhook-signature'].split(' ').length, 2);
+    t.match(new Webhook(WHSEC).verify(body, headers), { type: 'submission.completed' });
+    t.match(new Webhook(WHSEC, { format: 'raw' }).verify(body, headers), {
+      type: 'submission.completed',
+    });
+  },
+);
 
-t.test('whsec_ without base64 behind it is text like any other', async (t) => {
+t.test('whsec_ without valid base64 after it is ordinary text', async (t) => {
   for (const secret of [
     'whsec_',
     'whsec_=',
@@ -43,7 +46,7 @@ t.test('whsec_ without base64 behind it is text like any other', async (t) => {
   }
 });
 
-t.test('the library refuses another body, id, time and secret', async (t) => {
+t.test('the public library rejects another body, id, time and secret', async (t) => {
   const headers = sign('plain');
   const library = new Webhook('plain', { format: 'raw' });
   t.throws(
@@ -65,7 +68,7 @@ t.test('the library refuses another body, id, time and secret', async (t) => {
   );
 });
 
-t.test('the headers are those of the specification, to the byte', async (t) => {
+t.test('the headers match the specification exactly', async (t) => {
   const headers = signatureHeaders({
     id: 'msg_1',
     at: new Date(1_614_265_330_999),
@@ -81,8 +84,8 @@ t.test('the headers are those of the specification, to the byte', async (t) => {
   });
 });
 
-// The vector that the public libraries' own tests use.
-t.test('the known vector', async (t) => {
+// The test vector of the public libraries.
+t.test('the test vector of Standard Webhooks gives its signature', async (t) => {
   const headers = signatureHeaders({
     id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
     at: new Date(1_614_265_330_000),

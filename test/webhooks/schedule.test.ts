@@ -1,0 +1,62 @@
+/**
+ * The default of RUNLEDGER_WEBHOOK_SCHEDULE is the only definition of the schedule. This file holds
+ * what the service promises: a change of the default, or a document that differs from it, fails.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import t from 'tap';
+import { durationMs } from '../../src/config/parsers.ts';
+import { loadConfig } from '../../src/config.ts';
+import { OUTCOMES } from '../../src/domain/delivery_outcomes.ts';
+import { JITTER, RETRY_AFTER_LIMIT_MS } from '../../src/webhooks/backoff.ts';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const schedule = loadConfig({}).webhook_schedule_ms;
+const page = readFileSync('WEBHOOKS.md', 'utf8');
+const cellsOf = (row: string) =>
+  row
+    .split('|')
+    .slice(2, -1)
+    .map((cell) => cell.trim());
+const inMs = (words: string[]) => words.map((word) => durationMs(word.replace(' ', '')));
+
+t.test('the default schedule is the one that the service promises', async (t) => {
+  const hours = [2, 5, 10, 14, 20, 24].map((count) => count * HOUR);
+  t.same(schedule, [5 * SECOND, 5 * MINUTE, 30 * MINUTE, ...hours]);
+});
+
+t.test('WEBHOOKS.md has a table with every wait of the schedule', async (t) => {
+  const waits = /^\| *wait *\|.*$/m.exec(page)?.[0] ?? '';
+  t.same(inMs(cellsOf(waits)), schedule);
+  const attempts = /^\| *attempt *\|.*$/m.exec(page)?.[0] ?? '';
+  t.same(
+    cellsOf(attempts),
+    schedule.map((_, at) => `${at + 2}`),
+  );
+});
+
+t.test('every list of waits in a document is the schedule', async (t) => {
+  for (const name of readdirSync('.').filter((name) => name.endsWith('.md'))) {
+    const text = readFileSync(name, 'utf8');
+    for (const [list] of text.matchAll(/\d+ ?(?:s|min|h)(?:, ?\d+ ?(?:s|min|h)){3,}/g)) {
+      t.same(inMs(list.split(/, ?/)), schedule, `${name}: ${list}`);
+    }
+  }
+});
+
+t.test('ten days are enough for every open delivery, as WEBHOOKS.md promises', async (t) => {
+  const longest_ms = schedule.length * RETRY_AFTER_LIMIT_MS * (1 + JITTER);
+  t.ok(longest_ms < 10 * DAY, `${longest_ms / DAY} days`);
+  t.match(page, /ten days/);
+  t.equal(Math.max(...schedule), RETRY_AFTER_LIMIT_MS, 'Retry-After is honoured up to a day');
+});
+
+t.test('WEBHOOKS.md explains every outcome of an attempt, and no other', async (t) => {
+  const table = /\| outcome \|.*\n\|[-|]+\n((?:\|.*\n)+)/.exec(page)?.[1] ?? '';
+  const explained = [...table.matchAll(/^\|([^|]+)\|/gm)].flatMap(([, cell]) =>
+    [...cell!.matchAll(/`(\w+)`/g)].map(([, word]) => word!),
+  );
+  t.same(explained.toSorted(), [...OUTCOMES].toSorted());
+});
