@@ -1,5 +1,5 @@
 import t from 'tap';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { idOf, submission, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -81,7 +81,9 @@ t.test('each role calls its own functions and no others', async (t) => {
     'purge_payloads',
     'detach_month',
     'recount',
-    'project_submissions',
+    'append_to_submissions',
+    'append_to_deliveries',
+    'end_found',
   ];
   for (const name of owners)
     t.notOk(web.includes(name) || worker.includes(name), `nobody's: ${name}`);
@@ -193,6 +195,6 @@ t.test('a worker cannot use a consumer or an execution that is not there', async
     { code: 'RL410' },
   );
   const [row] =
-    await w.worker`select runledger.release_many(gen_random_uuid(), array[${id}]::uuid[], 'x') as released`;
+    await w.worker`select runledger.release_many(gen_random_uuid(), array[${id}]::uuid[], 'shutdown') as released`;
   t.same(row!['released'], []);
 });

@@ -2,10 +2,10 @@
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, isAway } from '../../src/db.ts';
-import { createSigner } from '../../src/domain/seal.ts';
+import { createSigner } from '../../src/domain/seal_chain.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
-import { headFile, seal } from '../../src/store/seal.ts';
+import { headFile, seal } from '../../src/store/seals.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { verify } from '../../src/store/verify.ts';
 import { ownServer } from '../support/database.ts';

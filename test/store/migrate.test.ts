@@ -43,7 +43,7 @@ t.test('ten processes at once: one migrates, all find it done', async (t) => {
   const url = await empty(t);
   const done = await Promise.all(Array.from({ length: 10 }, () => inProcess(url)));
   t.equal(done.filter(({ applied }) => applied.length > 0).length, 1);
-  t.equal(done.filter(({ definitions }) => definitions === 'laid anew').length, 1);
+  t.equal(done.filter(({ definitions }) => definitions === 'replaced').length, 1);
   t.same(await migrate(url), { applied: [], definitions: 'unchanged' }, 'and again: nothing');
   const db = connect(url, { name: 'test', max: 1 });
   const [row] =
@@ -61,7 +61,7 @@ t.test('a migration that was changed after it was applied is refused', async (t)
 });
 
 t.test(
-  'definitions that changed are laid anew, with nothing of the older ones left, and the log untouched',
+  'changed definitions are replaced, nothing of the older ones is left, and the log is untouched',
   async (t) => {
     const { url } = await freshDatabase(t);
     const db = connect(url, { name: 'test', max: 1 });
@@ -72,7 +72,7 @@ t.test(
     create view runledger.audit_upon_it as select * from runledger.audit_of_an_older_version`);
     const [before] = await db`select count(*)::integer as n from runledger.events`;
     await db`update runledger.migrations set sha256 = 'other' where name = 'definitions'`;
-    t.same(await migrate(url), { applied: [], definitions: 'laid anew' });
+    t.same(await migrate(url), { applied: [], definitions: 'replaced' });
     const [after] = await db`
     select (select count(*)::integer from runledger.events) as n,
       (select count(*)::integer from pg_proc where proname = 'of_an_older_version') as functions,

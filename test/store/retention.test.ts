@@ -1,8 +1,8 @@
 import t from 'tap';
-import { createSigner } from '../../src/domain/seal.ts';
+import { createSigner } from '../../src/domain/seal_chain.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
-import { headFile, seal } from '../../src/store/seal.ts';
+import { headFile, seal } from '../../src/store/seals.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
@@ -95,10 +95,9 @@ t.test(
     await start(s.executions, pending);
     await s.executions.complete({ submission_id: pending, attempt: 1, outcome: outcome() });
     t.equal(await whyNotDetach(s.w.db, month), '1 of its deliveries have not ended');
-    await s.w
-      .db`select runledger.append_events(${webhooked}, 4, '{delivery.ended}', array['{"outcome": "delivered"}'::jsonb])`;
-    await s.w
-      .db`select runledger.project_submissions(array[${webhooked}]::uuid[]), runledger.project_deliveries(array[${webhooked}]::uuid[])`;
+    await s.w.db`
+      select runledger.append_to_deliveries(array[s], 'delivery.ended', now(), '{"outcome": "delivered"}')
+      from runledger.submissions s where s.id = ${webhooked}`;
     await s.w.db`delete from runledger.webhook_secrets`;
     t.match(await whyNotDetach(s.w.db, month), /events are not sealed yet/);
     await seal(s.w.web, signer);

@@ -162,7 +162,7 @@ t.test('the bound of the queue is exact, and one account has half of it', async 
   const ids = first.filter(({ kind }) => kind === 'accepted').map(idOf);
   await start(executions, ids[0]!);
   t.same(tally(await flood(0, 3)), { accepted: 1, queue_full: 2 }, 'a start frees its place');
-  await executions.release([ids[0]!], 'stopped');
+  await executions.release([ids[0]!], 'shutdown');
   const [waiting] =
     await w.db`select count(*)::integer as n from runledger.submissions where status = 'pending'`;
   t.equal(waiting!.n, 101, 'what is queued again after a loss is exempt');

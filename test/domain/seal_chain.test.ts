@@ -10,7 +10,7 @@ import {
   NO_HASH,
   sealHash,
   sha256,
-} from '../../src/domain/seal.ts';
+} from '../../src/domain/seal_chain.ts';
 import { EVENT } from './golden.ts';
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
