@@ -10,7 +10,7 @@ import { newSecret, secretDigest } from '../src/access/secret.ts';
 import { connect, type Db } from '../src/db.ts';
 import { uuidv7 } from '../src/domain/ids.ts';
 import { createLog } from '../src/log.ts';
-import { connectRunner, startRunner } from '../src/queue/runner.ts';
+import { connectRunner, startRunner } from '../src/queue/delivery_runner.ts';
 import { createKey, setTier } from '../src/store/keys.ts';
 import { createResults } from '../src/store/results.ts';
 import { createSubmissions } from '../src/store/submissions.ts';
@@ -112,18 +112,13 @@ async function emptyTasks(): Promise<number> {
   await db`select graphile_worker.add_jobs(array(
     select ('empty', json_build_object('id', n), null, null, null, null, null, null)::graphile_worker.job_spec
     from generate_series(1, ${EMPTY_JOBS}) n))`;
-  const log = createLog({ level: 'warn', part: 'bench', to: 'stderr' });
+  const log = createLog({ level: 'warn', process: 'bench', to: 'stderr' });
   const pool = connectRunner(server.url, 'bench', log);
   const { promise, resolve } = Promise.withResolvers<void>();
   let done = 0;
   const began = performance.now();
-  const runner = startRunner({
-    pool,
-    locked_by: 'bench/1',
+  const runner = startRunner(pool, {
     concurrency: Number(SLOTS),
-    heed_ms: 0,
-    free: () => Number(SLOTS),
-    onShutdown: () => {},
     log,
     tasks: {
       async empty() {

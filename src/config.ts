@@ -41,7 +41,7 @@ function unknownNames(env: Environment): string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('RUNLEDGER_') && !name.startsWith('RUNLEDGER_TEST_'))
     .filter((name) => !known.has(name))
-    .map((name) => `${name}: no such variable (\`runledger config\` prints them all)`);
+    .map((name) => `${name}: no such variable (\`./runledger config\` prints them all)`);
 }
 
 type Parsed = { value: unknown } | { problem: string };
@@ -115,7 +115,7 @@ export type DescribedVariable = {
   reason: string;
 };
 
-/** Every variable as `runledger config` shows it; secrets as "(set)". */
+/** Every variable as `./runledger config` shows it; secrets as "(set)". */
 export function describeConfig(env: Environment = process.env): DescribedVariable[] {
   return Object.values(variables).map((variable) => {
     const given = env[variable.name]?.trim() || null;

@@ -13,7 +13,7 @@ export async function startBenchWorker(run: (code: string) => Promise<void>): Pr
   const config = loadConfig();
   const worker = await startWorker({
     config,
-    log: createLog({ level: 'warn', part: 'worker', to: 'stderr' }),
+    log: createLog({ level: 'warn', process: 'worker', to: 'stderr' }),
     executor: {
       languages: () => config.languages,
       slots: config.slots ?? 24,

@@ -149,11 +149,11 @@ const client = {
   server: row('RUNLEDGER_SERVER', text(/^https?:\/\/\S+$/, 'must be an address'), {
     default: 'http://127.0.0.1:8080',
     unit: 'address',
-    reason: 'for `runledger run`: the address of the service',
+    reason: 'for `./runledger run`: the service to send to',
   }),
   api_key: optional('RUNLEDGER_API_KEY', text(/^\S+$/, 'must be a key'), {
     unit: 'key',
-    reason: 'for `runledger run`: the API key',
+    reason: 'for `./runledger run`: the key to send with',
     secret: true,
   }),
 };

@@ -38,9 +38,7 @@ export type WebParts = {
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
-  /** A delivery may be due. A missed notification is made up for elsewhere. */
-  onDeliveries?: () => void;
-  /** shared with the other parts of the process */
+  /** The other components of the process share it. */
   metrics?: Metrics;
 };
 
@@ -98,7 +96,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
 }
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
-  const { config, log, db, submitting, asking, webhooks, onDeliveries = () => {} } = parts;
+  const { config, log, db, submitting, asking, webhooks } = parts;
   if (config.digest_key === null) {
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
@@ -123,12 +121,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log.info('keys or limits were changed');
   };
   const waiters = await createWaiters(db, { ended }, onError, {
-    channels: { [CHANNELS.access]: onAccessChange, [CHANNELS.deliveries]: onDeliveries },
+    channels: { [CHANNELS.access]: onAccessChange },
     // Notifications may have been missed while the connection was lost.
-    onHearing() {
-      spent_keys.forget();
-      onDeliveries();
-    },
+    onHearing: () => spent_keys.forget(),
   });
   return {
     config,

@@ -4,6 +4,6 @@ export const CHANNELS = {
   done: 'runledger_done',
   /** keys or limits were changed */
   access: 'runledger_access',
-  /** a delivery is due */
-  deliveries: 'runledger_deliveries',
+  /** jobs of executions were added or freed */
+  jobs: 'runledger_jobs',
 } as const;

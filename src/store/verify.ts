@@ -1,4 +1,4 @@
-/** `runledger verify`: is the log whole, does it match its seals, and does everything else match the log? */
+/** `./runledger verify`: is the log whole, does it match its seals, and does everything else match the log? */
 import type { Db } from '../db.ts';
 import { isKnown } from '../domain/events.ts';
 import type { HeadFile } from './seal.ts';

@@ -1,4 +1,4 @@
-/** `runledger run` as a process, against the real service. */
+/** `./runledger run` as a process, against the real service. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -3,12 +3,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { secretDigest } from '../../src/access/secret.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
-import { connect, type Db, isAway, listen } from '../../src/db.ts';
+import { connect, type Db, isAway } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
 import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { createLog, type Log } from '../../src/log.ts';
-import { createDelivering, type DeliveringOptions } from '../../src/queue/deliveries.ts';
-import { startWebJobs, type WebJobs } from '../../src/queue/web_jobs.ts';
+import { createDelivering, type DeliveringOptions } from '../../src/queue/delivery_setup.ts';
+import { startWebJobs } from '../../src/queue/web_jobs.ts';
 import { registerConsumer } from '../../src/store/consumers.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
@@ -20,7 +20,7 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Answer, type Got, RECEIVER_NAME, trusted } from '../webhooks/receiver.ts';
 import { outcome as given, submission } from './given.ts';
 
-export const quiet: Log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+export const quiet: Log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 export const SECRET = 'the secret of a delivery';
 export const encryptionKey: EncryptionKey = { id: 'k1', bytes: randomBytes(32) };
 const ACCOUNT_SECRET = secretDigest('a key of the test');
@@ -97,22 +97,11 @@ export async function openBench(
       const options = { config, log: quiet, db: web, resolve: toLoopback, ca: trusted, ...over };
       const deliver = createDelivering(options);
       const jobs = await startWebJobs({ config, log: quiet, deliver, seal: null });
-      hearOfDeliveries(t, web, jobs);
       return { stop: () => jobs.stop(config.shutdown_grace_ms) };
     },
     facts: (id) =>
       db`select type, facts from runledger.log where stream = ${id} and type like 'delivery.%' order by version`,
   };
-}
-
-/** As web does, on the connection that it listens on anyway. */
-function hearOfDeliveries(
-  t: { teardown(work: () => unknown): void },
-  db: Db,
-  { news }: WebJobs,
-): void {
-  const hearing = listen(db, { runledger_deliveries: news }, { onFault: () => {} });
-  t.teardown(() => hearing.close());
 }
 
 function withWebhook(url: string) {

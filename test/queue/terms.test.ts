@@ -52,7 +52,7 @@ t.test('fifty stops of a busy worker', async (t) => {
     where type = 'execution.lost'`;
   const reasons = new Set(losses.map(({ reason }) => reason));
   t.ok(reasons.delete('shutdown'), 'what was lost was given back');
-  reasons.delete('no_slot'); // taken ahead in vain
+  reasons.delete('no_slot'); // prefetched, and not served in time
   t.same([...reasons], [], 'and lost by nothing else');
   t.ok(
     losses.every(({ counts }) => counts === false),

@@ -18,7 +18,7 @@ import { outcome } from './given.ts';
 
 const [runs_file = '', slots = '4', deadline_kept = 'kept'] = process.argv.slice(2);
 const config = loadConfig();
-const log = createLog({ level: config.log_level, part: 'worker', to: 'stderr' });
+const log = createLog({ level: config.log_level, process: 'worker', to: 'stderr' });
 
 const stand_in = fileURLToPath(new URL('launcher_stand_in.ts', import.meta.url));
 const launcher = spawn(process.execPath, [stand_in, runs_file, deadline_kept], {
