@@ -2,6 +2,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { calls } from '../../src/http/api/calls.ts';
+import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { call, type Reply } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -18,6 +19,8 @@ t.test('the document', async (t) => {
   );
   const served = calls.map(({ method, path }) => `${method} ${path}`);
   t.same(documented.sort(), served.sort(), 'it has the addresses that are served, and no others');
+  const words = new Set(calls.flatMap(({ operation }) => operation.problems));
+  t.same([...words].sort(), [...PROBLEM_WORDS].sort(), 'and every word of an error');
 });
 
 t.test('its examples', async (t) => {
