@@ -1,5 +1,5 @@
--- Ends executions of one consumer in one transaction: it appends the events, stores the output and the rows, returns the
--- keys' concurrency places, gives each key's oldest gated submission a job, and requests the deliveries.
+-- Ends executions of one consumer in one transaction: it appends the events, stores the output and the rows, frees the
+-- keys' concurrency, gives each key's oldest gated submission a job, and requests the deliveries.
 --
 -- What must stay true: only the consumer that holds the lease of an attempt ends it. Any other report is appended as
 -- execution.refused and changes nothing. One exception: a report may be repeated, because the answer to the first was lost
@@ -79,7 +79,7 @@ end
 $$;
 
 -- The only way in which a submission ends. It appends the terminal event, stores the output and the row, deletes the
--- lease, returns the key's concurrency place, promotes gated submissions, and requests the delivery. The caller holds the
+-- lease, frees the key's concurrency, promotes gated submissions, and requests the delivery. The caller holds the
 -- submissions' rows and gives them as they stand. If one of them was never started, the caller holds queue_state, too: its
 -- end frees a queue place.
 --
@@ -126,7 +126,7 @@ begin
     update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.gated into waits;
   else
     perform from key_usage u where u.key_id = any (keys) order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
-    -- A submission that ended while it was gated has no concurrency place to return.
+    -- A submission that ended while it was gated has taken none of its key's concurrency.
     with ended as materialized (
       select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
     ), gone as (

@@ -7,7 +7,7 @@
  * 3. Swap, in one short transaction: wait for the writers of the projections and make new ones wait, fold the last streams,
  *    and exchange the partitions. The parent tables stay, so nothing that names them breaks. A writer appends an event and
  *    stores its row in one transaction, so no writer is between the two when the swap has its locks.
- * 4. Recount the counters that are not in the log (places of keys, accounts and the queue).
+ * 4. Recount the counters that are not in the log (of keys, accounts and the queue).
  *
  * The swap requests its locks with a time limit and tries again, so it never makes the service wait for long. An event that
  * must not follow (RL422) ends the rebuild, and the live projections stay as they are.

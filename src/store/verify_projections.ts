@@ -43,7 +43,7 @@ const WAITING = `s.status = 'pending' and s.attempts = 0`;
 /** What is counted or stored beside the log, and what it must be by the projections, which are compared first. */
 const counters: readonly Question[] = [
   {
-    name: 'places of keys',
+    name: 'counters of keys',
     key: 'key_id',
     expected: `
       select k.id as key_id, coalesce(c.dispatched, 0) as dispatched, coalesce(c.gated, 0) as gated
@@ -56,7 +56,7 @@ const counters: readonly Question[] = [
     found: 'select key_id, dispatched, gated from runledger.key_usage',
   },
   {
-    name: 'places of accounts',
+    name: 'counters of accounts',
     key: 'account_id',
     expected: `
       select a.id as account_id, coalesce(c.pending, 0) as pending
@@ -66,7 +66,7 @@ const counters: readonly Question[] = [
     found: 'select account_id, pending from runledger.account_usage',
   },
   {
-    name: 'places of the queue',
+    name: 'counters of the queue',
     key: 'queue',
     expected: `select 'one' as queue, count(*) as waiting from runledger.submissions s where ${WAITING}`,
     found: `select 'one' as queue, (q.accepted - p.started) as waiting

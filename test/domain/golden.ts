@@ -1,4 +1,4 @@
-/** The event of the golden vectors, for both programs that hash events. */
+/** The event of the golden vectors, for the SQL and the TypeScript that hash events. */
 import type { LogEvent } from '../../src/domain/seal_chain.ts';
 
 export const EVENT: LogEvent = {

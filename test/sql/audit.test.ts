@@ -1,4 +1,4 @@
-/** The ten questions of AUDIT.md, asked as the page asks them, by the auditor. */
+/** The auditor runs the ten queries of AUDIT.md as they are printed there. */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { seal } from '../../src/store/seals.ts';
@@ -98,7 +98,7 @@ t.test('ten questions and their answers', async (t) => {
   t.match(seals, [{ number: '1', not_sealed_yet: '0' }]);
 });
 
-t.test('the state at any time is what it was then', async (t) => {
+t.test('audit_state_at gives the state of any time', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
@@ -149,7 +149,7 @@ t.test('a clock that stepped back leaves no gap in a history', async (t) => {
   t.same(await statuses(11), ['running']);
 });
 
-t.test('the table of views names every view', async (t) => {
+t.test('the table in AUDIT.md names every view', async (t) => {
   const w = await world(t);
   const views = (
     await w.db`select relname from pg_class where relnamespace = 'runledger'::regnamespace and relname like 'audit\\_%' and relkind = 'v' order by 1`

@@ -1,4 +1,4 @@
-/** The oracle in every state and with every command: given events, when a command, then events. And SQL beside it. */
+/** The oracle in every state and with every command: given events, when a command, then events. And SQL compared with it. */
 import t from 'tap';
 import { eventTypes } from '../../src/domain/events.ts';
 import { LOSS_REASONS, type LossReason } from '../../src/domain/loss_reasons.ts';
@@ -132,7 +132,7 @@ for (const [state, events] of Object.entries(given)) {
   });
 }
 
-t.test('what the states are', async (t) => {
+t.test('the states after these events', async (t) => {
   t.match(fold(given['pending']!), { status: 'pending', version: 1, attempts: 0 });
   t.match(fold(given['running after two deaths']!), {
     status: 'running',
@@ -189,7 +189,7 @@ t.test('SQL ends a submission at the same loss', async (t) => {
   const consumer = await w.consumer();
   const histories: LossReason[][] = [
     ...LOSS_REASONS.map((reason) => Array<LossReason>(22).fill(reason)),
-    // two deaths and many losses that do not count, then one of each kind that ends
+    // Two deaths and 19 silences, and then a loss that ends the submission: by silence, and by deaths.
     [
       'worker_died',
       'launcher_died',

@@ -17,14 +17,14 @@ t.test('SQL and this program hash an event alike', async (t) => {
   t.same(row!['leaf'], leafOf(EVENT));
 });
 
-t.test('two that seal at once lay one chain', async (t) => {
+t.test('two processes that seal at once make one chain', async (t) => {
   const { w } = await sealed(t);
   const done = await Promise.all([seal(w.web, signer), seal(w.web, signer), seal(w.db, signer)]);
   t.equal(done.flat().length, 1);
   t.same(about((await check(w, null)).problems), []);
 });
 
-t.test('a running transaction holds the seal back', async (t) => {
+t.test('a seal stops below a running transaction', async (t) => {
   const { w } = await sealed(t);
   const slow = w.connect(w.database.url, 1);
   await slow`begin`;
@@ -32,7 +32,11 @@ t.test('a running transaction holds the seal back', async (t) => {
   await w.tier('later', 1, 1);
   await seal(w.web, signer);
   const before = (await check(w, null)).seals;
-  t.match(before, { unsealed_events: 1 }, 'what was committed after it began has to wait, too');
+  t.match(
+    before,
+    { unsealed_events: 1 },
+    'events that were committed after it began have to wait, too',
+  );
   await slow`commit`;
   t.match((await check(w, null)).seals, { seals: before.seals, unsealed_events: 2 });
   await seal(w.web, signer);
@@ -41,7 +45,7 @@ t.test('a running transaction holds the seal back', async (t) => {
   t.same(after.seals.problems, []);
 });
 
-t.test('no seal is laid upon one that was tampered with', async (t) => {
+t.test('no seal follows one that was tampered with', async (t) => {
   const s = await sealed(t);
   await s.root`update runledger.seals set hash = sha256('other') where number = 2`;
   await t.rejects(seal(s.w.web, signer), /seal 2 is not signed by our key/);

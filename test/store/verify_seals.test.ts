@@ -16,7 +16,7 @@ t.test('sealed events are proven, and events that are not sealed yet are counted
   t.ok(report.seals.unsealed_events >= 12);
   await seal(w.web, signer);
   t.match((await check(w, head)).seals, { seals: 3, unsealed_events: 0, head: { proven: true } });
-  t.same(await seal(w.web, signer), [], 'where nothing is new no seal is laid');
+  t.same(await seal(w.web, signer), [], 'without new events there is no new seal');
 });
 
 const attacks: Record<
@@ -69,7 +69,7 @@ for (const [name, { does, names }] of Object.entries(attacks)) {
   t.test(`${name}, with all hashes recomputed: found by the head, and named`, async (t) => {
     const s = await sealed(t);
     await does(s);
-    t.notOk((await check(s.w, null)).well, 'found without a head while the seals are as they were');
+    t.notOk((await check(s.w, null)).well, 'found without a head while the seals are unchanged');
     await sealAnew(s);
     const report = await check(s.w, s.head);
     t.notOk(report.well);
@@ -116,7 +116,7 @@ t.test('a head that was changed or signed by another proves nothing', async (t) 
   t.match(
     await problems({ ...head, signer: forged.name }),
     /^$/,
-    'the name in the file is not what counts',
+    'the name in the file decides nothing',
   );
   t.match(
     await problems({ ...head, sketch: Buffer.alloc(100).toString('base64') }),
