@@ -12,7 +12,8 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  config: ['valibot', 'config'],
+  languages: ['domain'],
+  config: ['valibot', 'config', 'languages'],
   environment: ['config'],
   log: ['pino'],
   metrics: NODE_ONLY,
@@ -20,13 +21,14 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   db_arrays: NODE_ONLY,
   store: ['db', 'domain', 'config', 'postgres'],
   access: ['db', 'domain'],
-  executor: ['domain', 'log', 'metrics'],
+  executor: ['domain', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],
   queue: ['store', 'executor', 'webhooks', 'domain', 'access', 'db', 'config', 'log', 'metrics'],
   http: [
     'store',
     'access',
     'domain',
+    'languages',
     'db',
     'config',
     'log',
@@ -53,6 +55,19 @@ t.test('each room imports only what its row names', async (t) => {
   );
   for (const { from, to } of ruled) {
     t.ok(MAY[room(from)]?.includes(room(to)), `${from} imports ${to}`);
+  }
+});
+
+t.test('languages know of other rooms their types alone', async (t) => {
+  for (const { from, to, typeOnly } of outward.filter(({ from }) => room(from) === 'languages')) {
+    t.ok(typeOnly, `${from} imports ${to}`);
+  }
+});
+
+t.test('only the registry imports a language, and a language imports no other one', async (t) => {
+  const folder = /^src\/languages\/(?!shared\/)([a-z0-9_]+)/;
+  for (const { from, to } of all.filter(({ to }) => folder.test(to))) {
+    t.equal(folder.exec(from)?.[1], folder.exec(to)?.[1], `${from} imports ${to}`);
   }
 });
 
@@ -90,7 +105,9 @@ t.test(
     const documents = readdirSync('.').filter((name) => name.endsWith('.md'));
     const prose = documents.map((name) => readFileSync(name, 'utf8')).join();
     const named = sourcesBelow('src').filter((file) => prose.includes(file));
-    const roots = ['src/cli/main.ts', ...named];
+    // The registry reads its folder: each language is a root.
+    const languages = sourcesBelow('src/languages').filter((file) => !file.includes('/shared/'));
+    const roots = ['src/cli/main.ts', ...languages, ...named];
     const reached = new Set<string>();
     const visit = (file: string): void => {
       if (reached.has(file)) return;

@@ -1,47 +1,27 @@
-/** What a worker reads alone: languages, isolation, limits, and a switch for each speed-up. */
+/** Variables of the worker: languages, isolation, limits, and a switch for each speed-up. */
+import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/shared/registry.ts';
 import { bytes, choice, duration, list, onOff, whole } from './parsers.ts';
-import { GiB, HOUR, KiB, MiB, optional, path, row } from './variable.ts';
+import { GiB, HOUR, KiB, MiB, optional, path, row, type Variable } from './variable.ts';
 
 export const executor = {
-  languages: row('RUNLEDGER_LANGUAGES', list('python', 'cpp', 'java'), {
-    default: 'python,cpp,java',
+  languages: row('RUNLEDGER_LANGUAGES', list(...BY_NAME.keys()), {
+    default: ON_BY_DEFAULT.join(','),
     unit: 'words',
-    reason: 'what this deployment takes; any other is a 400',
+    reason: `what this deployment runs, of ${[...BY_NAME.keys()].join(', ')}; any other is a 400`,
   }),
   slots: optional('RUNLEDGER_SLOTS', whole(1, 1024), {
     unit: 'slots',
-    reason: 'programs that run at the same moment on this worker; one per core where not set',
+    reason: 'programs that run at one time on this worker; one per core where not set',
   }),
   isolation: row('RUNLEDGER_ISOLATION', choice('auto', 'rlimits'), {
     default: 'auto',
     unit: 'word',
-    reason:
-      'auto refuses to start without real isolation; rlimits is weaker and marked so everywhere',
+    reason: 'auto does not start without real isolation; rlimits is weaker, and results say so',
   }),
   launcher: row('RUNLEDGER_LAUNCHER', path, {
     default: 'build/launcher',
     unit: 'file',
     reason: 'the program that builds the boxes',
-  }),
-  python_zygote: row('RUNLEDGER_PYTHON_ZYGOTE', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'start Python programs by fork from a warm interpreter',
-  }),
-  precompiled_headers: row('RUNLEDGER_PRECOMPILED_HEADERS', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'compile C++ with headers that were compiled ahead',
-  }),
-  mold: row('RUNLEDGER_MOLD', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'link C++ with mold where it is installed',
-  }),
-  java_compiler: row('RUNLEDGER_JAVA_COMPILER', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'keep a javac running instead of starting one per submission',
   }),
   compile_cache_bytes: row('RUNLEDGER_COMPILE_CACHE_BYTES', bytes(0, 1024 * GiB), {
     default: '1GiB',
@@ -50,8 +30,16 @@ export const executor = {
   }),
 };
 
-const LIMIT = 'what one run gets; Java gets more where it cannot start with less';
-const BOUND = 'most that a request may ask for in `limits`';
+/** Of all languages, by the switch's name; `languageSwitches` reads their values. */
+export const switches: Readonly<Record<string, Variable<boolean>>> = Object.fromEntries(
+  LANGUAGES.flatMap((language) => language.switches).map(({ name, variable, reason }) => [
+    name,
+    row(variable, onOff, { default: 'on', unit: 'on/off', reason }),
+  ]),
+);
+
+const LIMIT = 'what one run gets; a language gets more where its runtime cannot start with less';
+const BOUND = 'the most that a request may ask for in `limits`';
 
 export const limits = {
   limits_cpu_ms: row('RUNLEDGER_LIMITS_CPU', duration(10, HOUR), {
@@ -97,7 +85,7 @@ export const limits = {
   limits_stderr_bytes: row('RUNLEDGER_LIMITS_STDERR', bytes(0, 64 * MiB), {
     default: '64KiB',
     unit: 'bytes',
-    reason: 'stderr kept of one run; what is over it is drained and flagged',
+    reason: 'stderr that is kept of one run; the rest is drained and the result flagged',
   }),
   limits_processes: row('RUNLEDGER_LIMITS_PROCESSES', whole(1, 4096), {
     default: '64',
@@ -142,6 +130,6 @@ export const limits = {
   limits_compile_output_bytes: row('RUNLEDGER_LIMITS_COMPILE_OUTPUT', bytes(0, 64 * MiB), {
     default: '64KiB',
     unit: 'bytes',
-    reason: "a compiler's messages that are kept",
+    reason: 'diagnostics of a compiler that are kept',
   }),
 };

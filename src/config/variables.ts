@@ -1,5 +1,5 @@
 /** Every variable that the service reads. To add one, add a row: the type of `Config` follows. */
-import { executor, limits } from './executor_variables.ts';
+import { executor, limits, switches } from './executor_variables.ts';
 import {
   choice,
   duration,
@@ -215,6 +215,7 @@ export const variables = {
   ...queue,
   ...webhooks,
   ...executor,
+  ...switches,
   ...limits,
   ...operation,
 };

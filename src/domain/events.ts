@@ -12,6 +12,8 @@ const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const time = v.pipe(v.string(), v.isoTimestamp());
 const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const attempt = v.pipe(v.number(), v.integer(), v.minValue(0));
+/** Any name: the log outlives the list of languages. */
+const language = v.pipe(v.string(), v.regex(/^[a-z][a-z0-9_]*$/));
 const evidence = v.record(v.string(), v.unknown());
 const bytes = v.record(v.string(), v.strictObject({ size: count, sha256 }));
 
@@ -37,7 +39,7 @@ export const eventTypes = {
     v.strictObject({
       account_id: uuid,
       key_id: uuid,
-      language: v.picklist(['python', 'cpp', 'java']),
+      language,
       bytes,
       compare: v.picklist(['lenient', 'exact']),
       limits: v.record(v.string(), count),

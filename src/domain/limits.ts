@@ -1,6 +1,7 @@
 /** Limits of one run: their defaults, what a request may ask for, and how the two meet. */
 
-export type Language = 'python' | 'cpp' | 'java';
+/** A canonical name of a language; `src/languages` says which there are, and the boundary checks it. */
+export type LanguageName = string;
 
 export type RunLimits = {
   cpu_ms: number;
@@ -130,49 +131,45 @@ export function policyFrom(settings: LimitSettings): LimitPolicy {
   };
 }
 
-/**
- * Java's own threads (collector, compilers, signal dispatcher, reference handler) are about 30, so
- * the limit stays the program's; its class path and modules are open files, so that one does too;
- * and its start costs wall time that no other language pays.
- */
-const JAVA_THREADS = 32;
-const JAVA_FILES = 64;
+/** What a language's runtime takes for itself, so that the limits stay those of the program. */
+export type RuntimeNeeds = Readonly<{
+  /** The default wall time is multiplied by it. */
+  wall_factor: number;
+  /** Added to the default. */
+  more_processes: number;
+  /** Added to the limit. */
+  more_files: number;
+  /** The least that the runtime starts with: under a lower limit no program could run. */
+  least_memory_bytes: number;
+  least_processes: number;
+}>;
 
-function baseOf(language: Language, run: RunLimits): RunLimits {
-  if (language !== 'java') return run;
+function baseFor(needs: RuntimeNeeds, run: RunLimits): RunLimits {
   return {
     ...run,
-    wall_ms: 2 * run.wall_ms,
-    processes: run.processes + JAVA_THREADS,
-    files: run.files + JAVA_FILES,
+    wall_ms: needs.wall_factor * run.wall_ms,
+    processes: run.processes + needs.more_processes,
+    files: run.files + needs.more_files,
   };
 }
 
-/** The smallest values that a runtime starts with: below them a limit could only ever say "no". */
-const FLOORS: Readonly<Record<Language, { memory_bytes: number; processes: number }>> = {
-  python: { memory_bytes: 0, processes: 1 },
-  cpp: { memory_bytes: 0, processes: 1 },
-  java: { memory_bytes: 96 * MiB, processes: 40 },
-};
-
 /**
- * The limits in force. Overrides are clamped and not refused here: what was accepted under one
- * operator's bounds still runs after they were narrowed.
+ * The limits in force. Overrides are clamped here and not rejected: a submission that was accepted
+ * under an operator's bounds still runs after the operator has narrowed them.
  */
 export function limitsFor(
-  language: Language,
+  needs: RuntimeNeeds,
   overrides: LimitOverrides = {},
   policy: LimitPolicy = DEFAULT_POLICY,
 ): RunLimits {
   const { bounds } = policy;
-  const base = baseOf(language, policy.run);
+  const base = baseFor(needs, policy.run);
   const within = (path: keyof LimitOverrides, otherwise: number): number => {
     const asked = overrides[path];
     if (asked === undefined || !Number.isFinite(asked)) return otherwise;
     return Math.min(Math.max(Math.trunc(asked), bounds[path].min), bounds[path].max);
   };
   const cpu_ms = within('cpu_time_ms', base.cpu_ms);
-  const floor = FLOORS[language];
   return {
     ...base,
     cpu_ms,
@@ -181,8 +178,8 @@ export function limitsFor(
       'wall_time_ms',
       Math.max(base.wall_ms, Math.min(2 * cpu_ms, bounds.wall_time_ms.max)),
     ),
-    memory_bytes: Math.max(within('memory_bytes', base.memory_bytes), floor.memory_bytes),
+    memory_bytes: Math.max(within('memory_bytes', base.memory_bytes), needs.least_memory_bytes),
     stdout_bytes: within('output_bytes', base.stdout_bytes),
-    processes: Math.max(within('processes', base.processes), floor.processes),
+    processes: Math.max(within('processes', base.processes), needs.least_processes),
   };
 }

@@ -1,6 +1,6 @@
 /** The shapes between the launcher, the executor and whoever stores what came out. No behaviour. */
 
-import type { Language, LimitOverrides } from './limits.ts';
+import type { LanguageName, LimitOverrides } from './limits.ts';
 
 export type Verdict = 'AC' | 'WA' | 'RE' | 'SIG' | 'TLE' | 'MLE' | 'OLE' | 'CE' | 'IE';
 
@@ -36,7 +36,7 @@ export type ExecutionOrder = {
   submission_id: string;
   attempt: number;
   account_id: string;
-  language: Language;
+  language: LanguageName;
   code: Uint8Array;
   stdin: Uint8Array;
   args: string[];

@@ -1,5 +1,6 @@
 /** The shapes of answers, for the OpenAPI document; a test holds what is sent against them. */
 import * as v from 'valibot';
+import { BY_NAME } from '../languages/shared/registry.ts';
 import { PROBLEM_WORDS, type ProblemWord } from './problem.ts';
 
 const uuid = v.pipe(v.string(), v.metadata({ format: 'uuid' }));
@@ -56,7 +57,12 @@ export const RESULT = v.strictObject({
     ),
     v.description('Null for a language that is not compiled.'),
   ),
-  language: v.picklist(['python', 'cpp', 'java']),
+  language: v.pipe(
+    v.picklist([...BY_NAME.keys()]),
+    v.description(
+      'The canonical name; of what is known, since a record outlives the list of what is on.',
+    ),
+  ),
   created_at: time,
   started_at: v.nullable(time),
   completed_at: v.nullable(time),
@@ -67,12 +73,10 @@ export const RESULT = v.strictObject({
   ),
 });
 
-export const LANGUAGES = v.strictObject({
-  languages: v.pipe(
-    v.array(v.picklist(['python', 'cpp', 'java'])),
-    v.description('What workers can run now.'),
-  ),
-});
+export const languagesSchema = (on: readonly string[]) =>
+  v.strictObject({
+    languages: v.pipe(v.array(v.picklist(on)), v.description('What workers can run now.')),
+  });
 
 export const HEALTH = v.strictObject({
   status: v.pipe(

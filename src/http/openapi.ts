@@ -1,7 +1,8 @@
 /** The OpenAPI 3.1 document, made from the schemas that validate and the table of operations. */
 import { toJsonSchema } from '@valibot/to-json-schema';
 import type { GenericSchema } from 'valibot';
-import { ACCEPTED, HEALTH, LANGUAGES, PROBE, PROBLEM, RESULT } from './answer_schemas.ts';
+import { BY_NAME, CANONICAL_NAMES } from '../languages/shared/registry.ts';
+import { ACCEPTED, HEALTH, languagesSchema, PROBE, PROBLEM, RESULT } from './answer_schemas.ts';
 import {
   type Operation,
   operations,
@@ -10,12 +11,7 @@ import {
   type Said,
 } from './openapi_operations.ts';
 import { messageOf, type ProblemWord, statusOf } from './problem.ts';
-import {
-  LANGUAGE_NAMES,
-  type LanguageName,
-  type SubmissionRules,
-  submissionSchema,
-} from './schemas.ts';
+import { type SubmissionRules, submissionSchema } from './schemas.ts';
 
 export type OpenapiDocument = Record<string, unknown> & {
   paths: Record<string, Record<string, OperationObject>>;
@@ -26,7 +22,7 @@ export function openapiDocument(rules: SubmissionRules): OpenapiDocument {
   const schemas: Record<string, GenericSchema> = {
     Accepted: ACCEPTED,
     Result: RESULT,
-    Languages: LANGUAGES,
+    Languages: languagesSchema(rules.languages),
     Health: HEALTH,
     Probe: PROBE,
     Problem: PROBLEM,
@@ -77,12 +73,9 @@ function jsonSchemaOf(schema: GenericSchema): object {
 /** Without what this deployment does not take. */
 function requestSchemaHere(rules: SubmissionRules): object {
   const said = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, { enum?: string[] }>;
+    properties: Record<string, unknown>;
   };
   for (const name of rules.forbidden) delete said.properties[name];
-  said.properties['language']!.enum = Object.entries(LANGUAGE_NAMES)
-    .filter(([, language]) => rules.languages.includes(language))
-    .map(([name]) => name);
   return {
     ...said,
     dependentRequired: {
@@ -99,10 +92,20 @@ function examplesHere(
 ): Record<string, RequestExample> {
   const taken = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     if (answer !== '202') return true;
-    const language = LANGUAGE_NAMES[(value as { language: LanguageName }).language];
-    return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
+    const language = CANONICAL_NAMES.get((value as { language: string }).language);
+    return (
+      languages.some((name) => name === language) &&
+      !forbidden.some((name) => Object.hasOwn(value, name))
+    );
   };
-  return Object.fromEntries(Object.entries(examples).filter(taken));
+  const all = [...languages.map(helloIn), ...Object.entries(examples)];
+  return Object.fromEntries(all.filter(taken));
+}
+
+function helloIn(name: string): [string, RequestExample] {
+  const { title, hello } = BY_NAME.get(name)!;
+  const summary = `The least there is to say in ${title}`;
+  return [name, { summary, value: { language: name, code: hello }, 'x-answer': '202' }];
 }
 
 function pathsOf(all: readonly Operation[], rules: SubmissionRules): OpenapiDocument['paths'] {
@@ -135,25 +138,28 @@ function operationObject(operation: Operation, rules: SubmissionRules): Operatio
         },
       },
     }),
-    responses: { ...saidResponses(operation.says), ...problemResponses(operation) },
+    responses: { ...saidResponses(operation.says, rules), ...problemResponses(operation) },
   };
 }
 
-function saidResponses(says: readonly Said[]): Record<string, unknown> {
+function saidResponses(says: readonly Said[], rules: SubmissionRules): Record<string, unknown> {
   return Object.fromEntries(
-    says.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
-      const refs = schemas.map((name) => ({ $ref: `#/components/schemas/${name}` }));
-      const any = type === 'application/json' ? { type: 'object' } : { type: 'string' };
-      const schema = refs.length > 1 ? { anyOf: refs } : (refs[0] ?? any);
-      return [
-        status,
-        {
-          description,
-          headers: headerRefs(['X-Request-Id', ...headers]),
-          content: { [type]: { schema, ...(examples && { examples }) } },
-        },
-      ];
-    }),
+    says.map(
+      ({ status, description, schemas, type = 'application/json', headers, examples: given }) => {
+        const examples = typeof given === 'function' ? given(rules) : given;
+        const refs = schemas.map((name) => ({ $ref: `#/components/schemas/${name}` }));
+        const any = type === 'application/json' ? { type: 'object' } : { type: 'string' };
+        const schema = refs.length > 1 ? { anyOf: refs } : (refs[0] ?? any);
+        return [
+          status,
+          {
+            description,
+            headers: headerRefs(['X-Request-Id', ...headers]),
+            content: { [type]: { schema, ...(examples && { examples }) } },
+          },
+        ];
+      },
+    ),
   );
 }
 

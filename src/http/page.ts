@@ -1,5 +1,7 @@
 /** The page for people at `/`: what the API is, with calls that can be copied as they stand. */
 import { createHash } from 'node:crypto';
+import type { Language } from '../languages/shared/language.ts';
+import { BY_NAME, titlesOf } from '../languages/shared/registry.ts';
 import type { Answer } from './problem.ts';
 import { STATUS } from './problem.ts';
 
@@ -44,12 +46,13 @@ const VERDICTS = [
   ['IE', 'the service failed, not the program'],
 ] as const;
 
-export function page(origin: string): Answer {
+/** `languages`: those that are on, by their canonical names. */
+export function page(origin: string, languages: readonly string[]): Answer {
   return {
     status: STATUS.ok,
     type: 'text/html; charset=utf-8',
     headers: { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' },
-    body: Buffer.from(html(origin)),
+    body: Buffer.from(html(origin, languages)),
   };
 }
 
@@ -60,7 +63,8 @@ export function originOf(host: string | undefined, secure: boolean): string {
   return `${secure ? 'https' : 'http'}://${shown}`;
 }
 
-function html(origin: string): string {
+function html(origin: string, languages: readonly string[]): string {
+  const [first, second = first] = languages.map((name) => BY_NAME.get(name)!);
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -68,18 +72,18 @@ function html(origin: string): string {
 <title>Runledger</title>
 <style>${STYLE}</style>
 <h1>Runledger</h1>
-<p>Send source code in Python, C++ or Java; get a verdict, the output and what it used.</p>
+<p>Send source code in ${escaped(titlesOf(languages, 'or'))}; get a verdict, the output and what it used.</p>
 <nav><a href="/openapi.json">OpenAPI document</a><a href="/livez">live</a><a href="/readyz">ready</a></nav>
 
 <h2>Run something</h2>
 <p>Every call under <code>/api/</code> needs your key. Keep it on your own servers.</p>
 <pre><code>export RUNLEDGER_API_KEY=...</code></pre>
-<pre><code>${curl(origin, '/api/submit?wait=true', '{"language": "python", "code": "print(6 * 7)"}')}</code></pre>
+<pre><code>${curl(origin, '/api/submit?wait=true', helloIn(first))}</code></pre>
 
 <h2>Do not wait</h2>
 <p>Without <code>wait</code> the answer is <code>202</code> with an id, at once. With an
 <code>Idempotency-Key</code> a call can be repeated safely: it never runs twice.</p>
-<pre><code>${curl(origin, '/api/submit', '{"language": "cpp", "code": "int main() { return 3; }"}', 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
+<pre><code>${curl(origin, '/api/submit', helloIn(second), 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
 <pre><code>curl ${origin}/api/result/ID?wait=true -H "X-API-Key: $RUNLEDGER_API_KEY"</code></pre>
 
 <h2>Endpoints</h2>
@@ -97,13 +101,21 @@ give it to us when you ask about one. <code>429</code> and <code>503</code> say 
 `;
 }
 
+function helloIn(language: Language | undefined): string {
+  if (language === undefined) return '{}';
+  return `{"language": ${JSON.stringify(language.name)}, "code": ${JSON.stringify(language.hello)}}`;
+}
+
+const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
 function curl(origin: string, path: string, body: string, header?: string): string {
   return [
     `curl '${origin}${path}' \\`,
     '  -H "X-API-Key: $RUNLEDGER_API_KEY" \\',
     ...(header === undefined ? [] : [`  -H '${header}' \\`]),
     "  -H 'Content-Type: application/json' \\",
-    `  -d '${body}'`,
+    `  -d '${escaped(body)}'`,
   ].join('\n');
 }
 

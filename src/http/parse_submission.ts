@@ -1,18 +1,14 @@
 /** From the bytes of a body to a submission, or to every field that is at fault. Pure. */
 import { createHmac } from 'node:crypto';
 import * as v from 'valibot';
-import type { Language, LimitOverrides } from '../domain/limits.ts';
+import type { LanguageName, LimitOverrides } from '../domain/limits.ts';
+import { CANONICAL_NAMES } from '../languages/shared/registry.ts';
 import { FAULTS_SHOWN, join, parseJson } from './json_text.ts';
 import type { FieldFault } from './problem.ts';
-import {
-  LANGUAGE_NAMES,
-  type SubmissionBody,
-  type SubmissionRules,
-  submissionSchema,
-} from './schemas.ts';
+import { type SubmissionBody, type SubmissionRules, submissionSchema } from './schemas.ts';
 
 export type ParsedSubmission = {
-  language: Language;
+  language: LanguageName;
   code: Uint8Array;
   stdin: Uint8Array;
   args: string[];
@@ -127,7 +123,7 @@ function shownFaults(faults: FieldFault[]): FieldFault[] {
 function submissionOf(body: SubmissionBody): ParsedSubmission {
   const { webhook_url, webhook_secret } = body;
   return {
-    language: LANGUAGE_NAMES[body.language],
+    language: CANONICAL_NAMES.get(body.language)!,
     code: Buffer.from(body.code),
     stdin:
       body.stdin_base64 === undefined

@@ -31,7 +31,8 @@ export function routeTable(): readonly Route[] {
       method: 'GET',
       path: '/',
       keyed: false,
-      handler: (web, { req }) => page(originOf(req.headers.host, web.config.tls !== 'off')),
+      handler: (web, { req }) =>
+        page(originOf(req.headers.host, web.config.tls !== 'off'), web.config.languages),
     },
   ];
 }

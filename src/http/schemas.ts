@@ -4,18 +4,8 @@
  * here and a sentence in the field's description.
  */
 import * as v from 'valibot';
-import type { Bound, Language } from '../domain/limits.ts';
-
-export const LANGUAGE_NAMES: Readonly<Record<LanguageName, Language>> = {
-  python: 'python',
-  py: 'python',
-  cpp: 'cpp',
-  'c++': 'cpp',
-  cxx: 'cpp',
-  java: 'java',
-};
-
-export type LanguageName = 'python' | 'py' | 'cpp' | 'c++' | 'cxx' | 'java';
+import type { Bound, LanguageName } from '../domain/limits.ts';
+import { acceptedNames, BY_NAME } from '../languages/shared/registry.ts';
 
 export const TEXT_LIMIT_BYTES = 65_536;
 export const SECRET_LIMIT_BYTES = 256;
@@ -28,7 +18,7 @@ export type LimitName = (typeof LIMIT_NAMES)[number];
 
 /** What an operator decides about requests. */
 export type SubmissionRules = {
-  languages: readonly Language[];
+  languages: readonly LanguageName[];
   bounds: Record<LimitName, Bound>;
   /** optional fields of our own that this deployment does not take */
   forbidden: readonly string[];
@@ -38,19 +28,13 @@ export type SubmissionRules = {
 
 export function submissionSchema(rules: SubmissionRules) {
   const { bounds } = rules;
+  const names = acceptedNames(rules.languages);
   return v.pipe(
     v.strictObject(
       {
         language: v.pipe(
-          v.picklist(
-            Object.keys(LANGUAGE_NAMES) as LanguageName[],
-            `must be one of ${Object.keys(LANGUAGE_NAMES).join(', ')}`,
-          ),
-          v.check(
-            (name) => rules.languages.includes(LANGUAGE_NAMES[name]),
-            `is not offered here; this deployment runs ${rules.languages.join(', ') || 'nothing'}`,
-          ),
-          v.description('py is python; c++ and cxx are cpp.'),
+          v.picklist(names, `must be one of ${names.join(', ')}`),
+          v.description(aliasesOf(rules.languages)),
         ),
         code: text('Source code, at most 65,536 bytes of UTF-8.'),
         stdin: v.exactOptional(text('Standard input, at most 65,536 bytes of UTF-8.')),
@@ -117,6 +101,16 @@ export function submissionSchema(rules: SubmissionRules) {
     v.rawCheck((at) => need('webhook_url', 'webhook_secret', at)),
     v.rawCheck((at) => need('webhook_secret', 'webhook_url', at)),
   );
+}
+
+/** "py is python; c++ and cxx are cpp." */
+function aliasesOf(languages: readonly LanguageName[]): string {
+  const said = languages.flatMap((name) => {
+    const aliases = BY_NAME.get(name)?.aliases ?? [];
+    if (aliases.length === 0) return [];
+    return [`${aliases.join(' and ')} ${aliases.length === 1 ? 'is' : 'are'} ${name}`];
+  });
+  return said.length === 0 ? 'The canonical name.' : `${said.join('; ')}.`;
 }
 
 export type SubmissionBody = v.InferOutput<ReturnType<typeof submissionSchema>>;

@@ -3,7 +3,7 @@
  * that tries, and an honest twin that does the permitted neighbour of the same deed: a box that
  * refuses everything fails the twin, one that allows everything fails the case.
  */
-import type { Language, RunLimits } from '../../src/domain/limits.ts';
+import type { LanguageName as Language, RunLimits } from '../../src/domain/limits.ts';
 import type { BoxReport, Verdict } from '../../src/domain/result.ts';
 
 export type Topic = 'bombs' | 'endings' | 'files' | 'kernel' | 'network' | 'output';

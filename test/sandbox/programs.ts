@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Language } from '../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../src/domain/limits.ts';
 import type { Topic } from './case.ts';
 
 const run = promisify(execFile);
@@ -20,7 +20,8 @@ export type Programs = {
   cpp: string;
   /** a folder with `Hostile.class` */
   java: string | null;
-  python: (topic: Topic, program: string) => Buffer;
+  /** Of interpreted languages: the source of one program. */
+  scripts: Readonly<Record<string, (topic: Topic, program: string) => Buffer>>;
   has: (language: Language, topic: Topic, program: string) => boolean;
 };
 
@@ -59,7 +60,7 @@ export async function preparePrograms(options: { java: string | null }): Promise
   return { cpp, java, ...(await scripts()) };
 }
 
-async function scripts(): Promise<Pick<Programs, 'python' | 'has'>> {
+async function scripts(): Promise<Pick<Programs, 'scripts' | 'has'>> {
   const text = async (folder: string) => {
     const names = await readdir(join(here, folder));
     return new Map(
@@ -74,8 +75,10 @@ async function scripts(): Promise<Pick<Programs, 'python' | 'has'>> {
   const allCpp = [...cpp.values()].join('\n');
   const javaFile = java.get('Hostile.java') ?? '';
   return {
-    python: (topic, program) =>
-      Buffer.from(`${python.get('probe.py')}\n${python.get(`${topic}.py`)}\n${program}()\n`),
+    scripts: {
+      python: (topic, program) =>
+        Buffer.from(`${python.get('probe.py')}\n${python.get(`${topic}.py`)}\n${program}()\n`),
+    },
     has: (language, topic, program) =>
       language === 'python'
         ? new RegExp(`^def ${program}\\(\\)`, 'm').test(python.get(`${topic}.py`) ?? '')

@@ -1,5 +1,5 @@
 /** Sources that attack while they are compiled. They go the service's whole way: executor, compiler's box, run. */
-import type { Language } from '../../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../../src/domain/limits.ts';
 import type { ExecutionOutcome, Verdict } from '../../../src/domain/result.ts';
 import type { Host } from '../case.ts';
 

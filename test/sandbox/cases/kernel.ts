@@ -1,5 +1,5 @@
 /** System calls that a program has no business with: a table, for all have one shape. */
-import type { Language } from '../../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../../src/domain/limits.ts';
 import { BOTH, type Case, CPP, JAVA, refused, works } from '../case.ts';
 
 type Row = [

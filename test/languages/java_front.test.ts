@@ -5,9 +5,9 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { findToolchains } from '../../src/executor/toolchains.ts';
+import { findToolchains } from '../../src/languages/shared/toolchains.ts';
 
-const SOURCES = join(import.meta.dirname, '../../src/executor/java');
+const SOURCES = join(import.meta.dirname, '../../src/languages/java');
 const exec = promisify(execFile);
 const env = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 
@@ -40,8 +40,8 @@ const PROGRAMS: Record<string, string> = {
 };
 
 t.test('as javac', async (t) => {
-  const { java } = await findToolchains();
-  const bin = join(java!.home, 'bin');
+  const { toolchains } = await findToolchains();
+  const bin = join(toolchains.get('java')!.at, 'bin');
   const folder = t.testdir();
   const classes = join(folder, 'front');
   const sources = ['Compile', 'MainMethod', 'WarmUp'].map((name) => join(SOURCES, `${name}.java`));
@@ -93,8 +93,8 @@ t.test('as javac', async (t) => {
 });
 
 t.test('the same twice, whatever came between', async (t) => {
-  const { java } = await findToolchains();
-  const bin = join(java!.home, 'bin');
+  const { toolchains } = await findToolchains();
+  const bin = join(toolchains.get('java')!.at, 'bin');
   const classes = t.testdir();
   const sources = ['Compile', 'MainMethod', 'WarmUp'].map((name) => join(SOURCES, `${name}.java`));
   await exec(join(bin, 'javac'), ['-d', classes, ...sources]);

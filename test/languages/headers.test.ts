@@ -1,5 +1,5 @@
 import t from 'tap';
-import { chooseHeaders, HEADER_SETS, openingIncludes } from '../../src/executor/headers.ts';
+import { chooseHeaders, HEADER_SETS, openingIncludes } from '../../src/languages/cpp/headers.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const opening = (text: string) => openingIncludes(bytes(text));

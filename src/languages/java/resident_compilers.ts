@@ -1,37 +1,45 @@
 /**
  * Java compilers that stay.
  *
- * Each is a JVM in a box of its own: own control group, no network, no annotation processing, limits
- * on memory, time and CPU. One that has compiled for an account never compiles for another: it is
- * taken from the spares, which have seen nothing but the warm-up, and ends after a while without
- * work. It ends too at any limit and at whatever javac throws; then, and where there is no spare, or
- * too many wait already, the answer is null and the plain compiler is asked.
+ * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits
+ * on memory, time and CPU. The life of one:
+ *
+ *   spare       warmed up; it has compiled nothing but the warm-up's sources. There is at most one
+ *   of account  it has compiled for an account, and never compiles for another
+ *   ended       after a while without work, at any limit, at whatever javac throws, or to make room
+ *
+ * The answer is null where there is no spare, where too many requests wait already, and where the
+ * compiler ended instead of answering: then the caller starts a compiler of its own.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RunLimits } from '../domain/limits.ts';
-import { JAVA_COMPILER_FLAGS, LANGUAGES, LOAD_FOLDER, type Tools } from './languages.ts';
-import { type BoxStream, type Sandbox, SandboxFault } from './sandbox.ts';
+import type { RunLimits } from '../../domain/limits.ts';
+import { BASE_ENVIRONMENT, LOAD_FOLDER, type StandingBox } from '../shared/box.ts';
+import type { ResidentAnswer, Workshop } from '../shared/language.ts';
 
-export type JavaAnswer = {
-  compiled: boolean;
-  said: Uint8Array;
-  said_truncated: boolean;
-  main_class: string;
-  archive: Uint8Array;
-  /** null where the box could not be asked */
-  cpu_us: number | null;
-  wall_us: number;
-};
-
-export type JavaCompilersOptions = {
-  sandbox: Sandbox;
-  tools: Tools<'java'>;
+export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
+  /** the JDK's folder */
+  home: string;
+  /** the key of the compiler's front in the store */
   front: () => Promise<string>;
-  /** how many there may be at once, spares included */
+  /** how many there may be at one time, the spare included */
   most: number;
   idle_ms?: number;
-  log: (message: string, error: Error) => void;
 };
+
+/** The front, in the folder where it is loaded. */
+export const FRONT_FILE = 'front.jar';
+
+/**
+ * A compile takes half a second: C1's code is ready sooner than C2's is faster. Threads, heap and stack
+ * are bounded so that the compiler fails with a message before the box ends it.
+ */
+export const JAVA_COMPILER_FLAGS = [
+  '-XX:TieredStopAtLevel=1',
+  '-XX:+UseSerialGC',
+  '-XX:-UsePerfData',
+  '-Xshare:auto',
+  '-Xss8m',
+];
 
 const MiB = 1024 * 1024;
 const LIMITS: RunLimits = {
@@ -46,21 +54,21 @@ const LIMITS: RunLimits = {
   files: 128,
 };
 const HEAP = '-Xmx256m';
-/** Ten rounds, about a second of CPU: by then the compiler's own code is compiled. */
+/** Ten rounds take about a second of CPU; by then the JVM has compiled the compiler. */
 const WARM_UP_ROUNDS = 10;
 const IDLE_MS = 60_000;
-/** Warming one costs a second of CPU: many accounts with one program each must not make that a habit. */
+/** Warming one costs a second of CPU: many accounts with one program each must not cost that each time. */
 const SPARE_EVERY_MS = 2_000;
-/** A program that takes longer is one that a fresh compiler should meet, under the true limits. */
+/** A source that takes longer belongs to a fresh compiler, under a compile's own limits. */
 const ANSWER_MS = 5_000;
-/** Behind more than this in one queue a fresh compiler in a slot is no slower. */
+/** Behind more requests than this, a fresh compiler is no slower. */
 const QUEUE_MOST = 4;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
 const ANSWER_MOST_BYTES = 65 * MiB;
 
-export class JavaCompilers {
-  readonly #options: JavaCompilersOptions;
+export class ResidentCompilers {
+  readonly #options: ResidentCompilersOptions;
   readonly #byAccount = new Map<string, Resident>();
   #spare: Promise<Resident | null> | null = null;
   #warm: Resident | null = null;
@@ -68,23 +76,19 @@ export class JavaCompilers {
   #next_spare_at = 0;
   readonly #closing = new AbortController();
 
-  constructor(options: JavaCompilersOptions) {
+  constructor(options: ResidentCompilersOptions) {
     this.#options = options;
     this.#makeSpare();
   }
 
-  /** Null: ask a plain compiler. */
-  async compile(
-    account_id: string,
-    code: Uint8Array,
-    signal: AbortSignal,
-  ): Promise<JavaAnswer | null> {
+  /** Null: start a compiler. */
+  async compile(account_id: string, code: Uint8Array): Promise<ResidentAnswer | null> {
     const resident = this.#of(account_id);
     if (resident === null || resident.queued >= QUEUE_MOST) return null;
-    return orAborted(resident.compile(code), signal);
+    return resident.compile(code);
   }
 
-  /** Settles when a spare is warm, or cannot be had. */
+  /** Settles when a spare is warm, or cannot be made. */
   async warmed(): Promise<boolean> {
     return (await this.#spare) !== null;
   }
@@ -119,7 +123,7 @@ export class JavaCompilers {
     return resident;
   }
 
-  /** The one that has been without work for longest gives way to a spare, for the next that asks. */
+  /** Ends the one that has been idle for longest: a spare takes its room, for the next request. */
   #makeRoom(): void {
     if (this.#spare !== null) return;
     const idle = [...this.#byAccount.values()].filter((resident) => resident.queued === 0);
@@ -158,31 +162,28 @@ export class JavaCompilers {
   }
 
   async #start(): Promise<Resident | null> {
-    const { sandbox, tools, front, log } = this.#options;
+    const { open, home, front, log } = this.#options;
     try {
       await this.#untilSpareIsDue();
       const key = await front();
-      const stream = await sandbox.open({
+      const box = await open({
         argv: [
-          `${tools.home}/bin/java`,
+          `${home}/bin/java`,
           ...JAVA_COMPILER_FLAGS,
           HEAP,
           '-cp',
-          `${LOAD_FOLDER}/front.jar`,
+          `${LOAD_FOLDER}/${FRONT_FILE}`,
           'Compile',
           '--serve',
           String(WARM_UP_ROUNDS),
         ],
-        env: LANGUAGES.java.run(tools, NO_PROGRAM).env,
-        files: [],
-        stdin: new Uint8Array(),
+        env: BASE_ENVIRONMENT,
         limits: LIMITS,
-        profile: 'java',
         load: [{ key, at: LOAD_FOLDER }],
       });
-      const resident = new Resident(stream);
+      const resident = new Resident(box);
       if (await resident.warm) return resident;
-      const said = new Error(Buffer.from(stream.stderr).toString());
+      const said = new Error(Buffer.from(box.stderr).toString());
       if (!this.#closing.signal.aborted) log('a Java compiler ended while it was warmed', said);
     } catch (error) {
       if (!this.#closing.signal.aborted)
@@ -192,23 +193,10 @@ export class JavaCompilers {
   }
 }
 
-const NO_PROGRAM = { artefact: '', entry: '', args: [], limits: LIMITS };
-
-/** The queue that a resident keeps is its own: who no longer waits leaves it as it is. */
-function orAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () =>
-      reject(new SandboxFault('cancelled', 'the run was cancelled', { cause: signal.reason }));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
-}
-
 type Asked = { resolve: (bytes: Buffer | null) => void };
 
 class Resident {
-  readonly #stream: BoxStream;
+  readonly #box: StandingBox;
   readonly #asked: Asked[] = [];
   #received: Buffer[] = [];
   #received_bytes = 0;
@@ -222,12 +210,12 @@ class Resident {
   queued = 0;
   used_at = 0;
 
-  constructor(stream: BoxStream) {
-    this.#stream = stream;
+  constructor(box: StandingBox) {
+    this.#box = box;
     const warm = Promise.withResolvers<boolean>();
     this.warm = warm.promise;
     let first = true;
-    stream.on('data', (chunk: Buffer) => {
+    box.on('data', (chunk: Buffer) => {
       this.#take(first ? chunk.subarray(1) : chunk);
       if (first) this.#readUsage().then(() => warm.resolve(!this.#dead));
       first = false;
@@ -237,7 +225,7 @@ class Resident {
       warm.resolve(false);
       for (const { resolve } of this.#asked.splice(0)) resolve(null);
     };
-    this.ended = stream.ended.then(finish, finish);
+    this.ended = box.ended.then(finish, finish);
   }
 
   endWhenIdle(idle_ms: number): void {
@@ -247,12 +235,12 @@ class Resident {
 
   async end(): Promise<void> {
     if (this.#idle !== null) clearTimeout(this.#idle);
-    this.#stream.kill();
+    this.#box.kill();
     await this.ended;
   }
 
-  /** One at a time; null when it ended without an answer. */
-  compile(code: Uint8Array): Promise<JavaAnswer | null> {
+  /** One request at a time; null where the compiler ended without an answer. */
+  compile(code: Uint8Array): Promise<ResidentAnswer | null> {
     this.queued++;
     const answer = this.#turn.then(() => this.#compile(code));
     this.#turn = answer.finally(() => {
@@ -263,15 +251,15 @@ class Resident {
     return answer;
   }
 
-  async #compile(code: Uint8Array): Promise<JavaAnswer | null> {
+  async #compile(code: Uint8Array): Promise<ResidentAnswer | null> {
     if (this.#dead) return null;
     const began = performance.now();
-    const late = setTimeout(() => this.#stream.kill(), ANSWER_MS);
+    const late = setTimeout(() => this.#box.kill(), ANSWER_MS);
     const bytes = await this.#ask(code).finally(() => clearTimeout(late));
     if (bytes === null) return null;
     const wall_us = Math.round((performance.now() - began) * 1000);
     const cpu_us = await this.#readUsage();
-    if (++this.#compiles >= COMPILES_MOST) this.#stream.kill();
+    if (++this.#compiles >= COMPILES_MOST) this.#box.kill();
     return { ...decodeAnswer(bytes), cpu_us, wall_us };
   }
 
@@ -280,7 +268,7 @@ class Resident {
       this.#asked.push({ resolve });
       const length = Buffer.alloc(4);
       length.writeUInt32BE(code.length);
-      this.#stream.write(Buffer.concat([length, code]));
+      this.#box.write(Buffer.concat([length, code]));
     });
   }
 
@@ -290,9 +278,9 @@ class Resident {
     if (this.#received_bytes < 4) return;
     const all = this.#received.length === 1 ? chunk : Buffer.concat(this.#received);
     const end = 4 + all.readUInt32BE(0);
-    // An answer that nobody asked for, or of a size that none has: its state is not what it was.
+    // An answer without a request, or larger than any answer can be: this compiler can no longer be trusted.
     if (end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end) {
-      this.#stream.kill();
+      this.#box.kill();
       return;
     }
     this.#received = all.length === end ? [] : [all];
@@ -300,9 +288,9 @@ class Resident {
     if (all.length === end) this.#asked.shift()?.resolve(all.subarray(4));
   }
 
-  /** What its group has used since it was last read. */
+  /** What its group has used since the last reading. */
   async #readUsage(): Promise<number | null> {
-    const usage = await this.#stream.usage().catch(() => null);
+    const usage = await this.#box.usage().catch(() => null);
     if (usage === null) return null;
     const used = usage.cpu_us - this.#cpu_us;
     this.#cpu_us = usage.cpu_us;
@@ -310,7 +298,7 @@ class Resident {
   }
 }
 
-function decodeAnswer(bytes: Buffer): Omit<JavaAnswer, 'cpu_us' | 'wall_us'> {
+function decodeAnswer(bytes: Buffer): Omit<ResidentAnswer, 'cpu_us' | 'wall_us'> {
   const saidEnd = 8 + bytes.readUInt32BE(4);
   const nameEnd = saidEnd + 4 + bytes.readUInt32BE(saidEnd);
   const said = bytes.subarray(8, saidEnd);
@@ -318,7 +306,7 @@ function decodeAnswer(bytes: Buffer): Omit<JavaAnswer, 'cpu_us' | 'wall_us'> {
     compiled: bytes.readUInt32BE(0) === 0,
     said,
     said_truncated: said.length >= DIAGNOSTICS_LIMIT,
-    main_class: bytes.toString('utf8', saidEnd + 4, nameEnd),
+    entry: bytes.toString('utf8', saidEnd + 4, nameEnd),
     archive: bytes.subarray(nameEnd),
   };
 }

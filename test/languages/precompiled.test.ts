@@ -4,8 +4,8 @@
  * submission (verdict, output, diagnostics to the letter, exit codes) is the same.
  */
 import t from 'tap';
-import { HEADER_SETS } from '../../src/executor/headers.ts';
-import { anExecutor, type Outcome, PLAIN } from './an_executor.ts';
+import { HEADER_SETS } from '../../src/languages/cpp/headers.ts';
+import { anExecutor, type Outcome, PLAIN } from '../executor/an_executor.ts';
 
 const IO = '#include <iostream>\n';
 const ALL = '#include <bits/stdc++.h>\n';
@@ -110,9 +110,9 @@ const seen = ({ verdict, exit_code, signal, stdout, stderr, compile }: Outcome) 
 });
 
 t.test('a corpus compiled both ways', async (t) => {
-  const plain = await anExecutor(t, { speed: PLAIN });
+  const plain = await anExecutor(t, { switches: PLAIN });
   const fast = await anExecutor(t, {
-    speed: { ...PLAIN, precompiled_headers: true },
+    switches: { ...PLAIN, precompiled_headers: true },
     header_sets: SETS,
   });
   await fast.executor.prepared();

@@ -1,20 +1,20 @@
 // needs: java
-/** Resident compilers: whose they are, when they end, and that no end of theirs is ever a verdict. */
+/** Resident compilers: which account has one, when it ends, and that its end is never a verdict. */
 import t from 'tap';
 import { bootId } from '../../src/executor/compile_cache.ts';
-import { JavaCompilers } from '../../src/executor/java_compiler.ts';
-import { Preparation, prepareJavaFront } from '../../src/executor/prepare.ts';
-import { anExecutor, PLAIN } from './an_executor.ts';
+import { openCompilers } from '../../src/executor/compilers.ts';
+import { ResidentCompilers } from '../../src/languages/java/resident_compilers.ts';
+import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 
-const speed = { ...PLAIN, resident_java_compilers: 2 };
+const WITH_RESIDENTS = { switches: { ...PLAIN, java_compiler: true }, standing_boxes: 2 };
 const hello = (n: number) =>
   `class A { public static void main(String[] a) { System.out.print(${n}); } }`;
 
-/** No stack is deep enough for it. */
+/** Overflows the compiler's stack. */
 const DEEP = `class A { int f() { return ${'('.repeat(30_000)}1${')'.repeat(30_000)}; } public static void main(String[] a) {} }`;
 
 t.test('residents', async (t) => {
-  const { run, executor, faults } = await anExecutor(t, { speed });
+  const { run, executor, faults } = await anExecutor(t, WITH_RESIDENTS);
   await executor.prepared();
   const way = async (code: string, account_id: string) => {
     const { evidence, stdout } = await run('java', code, { account_id });
@@ -34,7 +34,7 @@ t.test('residents', async (t) => {
     t.strictSame(await way(hello(4), 'carol'), ['resident', '4']);
   });
 
-  t.test('one that breaks is asked no more, and nobody sees it break', async (t) => {
+  t.test('one that breaks is not used again, and its account does not see it break', async (t) => {
     const broken = await run('java', DEEP, { account_id: 'carol' });
     t.match(broken, { verdict: 'CE', evidence: { compile: { by: 'plain' } } });
     t.match(broken.stderr, /^An exception has occurred in the compiler|StackOverflowError/);
@@ -53,7 +53,7 @@ t.test('residents', async (t) => {
     t.ok(outputs.some(([by]) => by === 'plain'));
   });
 
-  t.test('who no longer waits is told so, and the next is served', async (t) => {
+  t.test('a cancelled request rejects, and the next is served', async (t) => {
     const abort = new AbortController();
     abort.abort(new Error('gone'));
     const gone = run('java', hello(200), { account_id: 'carol', signal: abort.signal });
@@ -63,8 +63,8 @@ t.test('residents', async (t) => {
   t.strictSame(faults, []);
 });
 
-t.test('what it used is what its group used', async (t) => {
-  const { run, executor } = await anExecutor(t, { speed });
+t.test('its CPU time is what its group used', async (t) => {
+  const { run, executor } = await anExecutor(t, WITH_RESIDENTS);
   await executor.prepared();
   const { compile } = await run('java', hello(1));
   t.ok(compile!.cpu_time_us! > 500 && compile!.cpu_time_us! < 2_000_000, `${compile!.cpu_time_us}`);
@@ -73,20 +73,26 @@ t.test('what it used is what its group used', async (t) => {
   t.ok(again.compile!.cpu_time_us! < 2_000_000);
 });
 
-t.test('one without work ends, and its place is free', async (t) => {
-  const { sandbox, cache, toolchains } = await anExecutor(t, { speed: PLAIN });
-  const preparation = new Preparation(sandbox, cache.artefacts_folder, await bootId());
-  const front = () => prepareJavaFront(preparation, toolchains.java!);
+t.test('a compiler without work ends, and its room is free', async (t) => {
+  const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN });
+  const java = toolchains.get('java')!;
   const log = (message: string) => t.fail(message);
-  const tools = toolchains.java!;
-  const compilers = new JavaCompilers({ sandbox, tools, front, log, most: 1, idle_ms: 1 });
-  const { signal } = new AbortController();
-  const compile = (account: string) => compilers.compile(account, Buffer.from(hello(1)), signal);
+  const opened = openCompilers({
+    ...{ sandbox, toolchains: new Map([['java', java]]), artefacts_folder: cache.artefacts_folder },
+    ...{ boot: await bootId(), isOn: () => false, log },
+  });
+  const [step] = await opened.open.get('java')!.steps(Buffer.from(hello(1)));
+  const compilers = new ResidentCompilers({
+    ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms: 1 },
+    open: (request) =>
+      sandbox.open({ ...request, files: [], stdin: new Uint8Array(), profile: 'java' }),
+  });
+  const compile = (account: string) => compilers.compile(account, Buffer.from(hello(1)));
   t.equal(await compile('alice'), null, 'none is warm yet');
   t.ok(await compilers.warmed());
-  t.match(await compile('alice'), { compiled: true, main_class: 'A' });
+  t.match(await compile('alice'), { compiled: true, entry: 'A' });
   while (!(await compilers.warmed())) await new Promise(setImmediate);
-  t.match(await compile('bob'), { compiled: true }, 'there is one place, and it is no longer hers');
+  t.match(await compile('bob'), { compiled: true }, 'there is one room, and it is no longer hers');
   await compilers.close();
   t.equal(await compile('carol'), null, 'closed');
 });

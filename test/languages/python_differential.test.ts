@@ -5,13 +5,13 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { anExecutor, type Outcome, PLAIN } from './an_executor.ts';
+import { anExecutor, type Outcome, PLAIN } from '../executor/an_executor.ts';
 import { CORPUS } from './python_corpus.ts';
 
 const IS_WARM = 'import sys; print("decimal" in sys.modules)';
 
-const { run } = await anExecutor(t, { speed: { ...PLAIN, python_zygote: true }, slots: 1 });
-const plain = await anExecutor(t, { speed: PLAIN, slots: 1 });
+const { run } = await anExecutor(t, { switches: { ...PLAIN, python_zygote: true }, slots: 1 });
+const plain = await anExecutor(t, { switches: PLAIN, slots: 1 });
 
 /** The slot warms its interpreters in its pauses; a run after this one is forked. */
 async function warm(): Promise<void> {

@@ -2,14 +2,14 @@
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
-import { anExecutor, PLAIN } from './an_executor.ts';
+import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 
 const MiB = 1024 * 1024;
 const main = (body: string, head = '') =>
   `#include <iostream>\n${head}\nint main(int argc, char** argv) { ${body} }\n`;
 
 t.test('C++', async (t) => {
-  const { run, cache } = await anExecutor(t, { speed: PLAIN });
+  const { run, cache } = await anExecutor(t, { switches: PLAIN });
   const cpp = (code: string, more = {}) => run('cpp', code, more);
 
   t.test('compiles and runs, and tells the two apart', async (t) => {
@@ -154,7 +154,7 @@ t.test('a compiler has limits of its own', async (t) => {
     ...DEFAULT_POLICY,
     compile: { ...DEFAULT_POLICY.compile, cpu_ms: 1_000, memory_bytes: 96 * MiB },
   };
-  const { run } = await anExecutor(t, { policy, speed: PLAIN });
+  const { run } = await anExecutor(t, { policy, switches: PLAIN });
 
   t.test('time', async (t) => {
     const slow = `
