@@ -7,7 +7,7 @@ import { type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts
 import type { BoxReport, ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { interrupted, judge } from '../domain/verdict.ts';
 import { LOAD_FOLDER, WORK_FOLDER } from '../languages/shared/box.ts';
-import type { IsOn, Mount } from '../languages/shared/language.ts';
+import type { IsOn } from '../languages/shared/language.ts';
 import { type Installed, switchReader, type Toolchains } from '../languages/shared/toolchains.ts';
 import { type CompileResult, Compiler } from './compile.ts';
 import { bootId, type CompileCache } from './compile_cache.ts';
@@ -110,15 +110,14 @@ async function run(
   { installed, order, limits, signal }: Execution,
   program: { artefact: string; entry: string } | null,
 ): Promise<BoxReport> {
-  const { language, compiler, forks_if, mounts } = installed;
+  const { language, compiler, forks_if } = installed;
   const artefact = compiler === null ? '' : `${LOAD_FOLDER}/${compiler.artefact}`;
   const entry = program?.entry ?? '';
-  const command = installed.run({ artefact, entry, args: order.args, limits });
-  const argv = sandbox.isolation.degraded ? onThisMachine(command.argv, mounts) : command.argv;
+  const has_root = !sandbox.isolation.degraded;
+  const command = installed.run({ artefact, entry, args: order.args, limits, has_root });
   const report = await sandbox.run(
     {
-      argv,
-      env: command.env,
+      ...command,
       cwd: WORK_FOLDER,
       files: program === null ? [{ path: language.source, bytes: order.code }] : [],
       stdin: order.stdin,
@@ -131,13 +130,6 @@ async function run(
   );
   if (interrupted(report)) throw new SandboxFault('refused', 'the program ended unobserved');
   return report;
-}
-
-/** Degraded isolation has no root of its own: an executable that a box would see elsewhere is where it is. */
-export function onThisMachine(argv: readonly string[], mounts: readonly Mount[]): string[] {
-  const [executable = '', ...rest] = argv;
-  const moved = mounts.find(({ from, to }) => from !== to && executable.startsWith(`${to}/`));
-  return [moved ? moved.from + executable.slice(moved.to.length) : executable, ...rest];
 }
 
 function outcomeOf(

@@ -1,7 +1,6 @@
 /** A failure of the service is thrown and never judged; the evidence shows what the judgement rests on. */
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
-import { onThisMachine } from '../../src/executor/executor.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 
 const SLEEPS = 'import time; time.sleep(60)';
@@ -75,17 +74,6 @@ t.test('its languages are those of its toolchains', async (t) => {
   const one = await anExecutor(t, { switches: PLAIN, toolchains });
   t.strictSame(one.executor.languages(), ['python']);
   await t.rejects(one.run('java', 'class A {}'), /cannot run java/);
-});
-
-t.test('without a root of its own, a program is started where it is on this machine', async (t) => {
-  const mounts = [
-    { from: '/usr', to: '/usr' },
-    { from: '/home/me/node/bin', to: '/opt/node' },
-  ];
-  const onHost = (...argv: string[]) => onThisMachine(argv, mounts);
-  t.strictSame(onHost('/opt/node/node', '/opt/node/x'), ['/home/me/node/bin/node', '/opt/node/x']);
-  t.strictSame(onHost('/opt/nodes/node'), ['/opt/nodes/node']);
-  t.strictSame(onHost('/usr/bin/python3', '-I'), ['/usr/bin/python3', '-I']);
 });
 
 t.test('a cache of size 0 leaves nothing on disk', async (t) => {

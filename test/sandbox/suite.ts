@@ -184,7 +184,7 @@ async function runSide(
 }
 
 export function requestFor(
-  bench: Pick<Bench, 'programs' | 'toolchains' | 'host'>,
+  bench: Pick<Bench, 'programs' | 'toolchains' | 'host' | 'many'>,
   side: Side,
   topic: Topic,
   language: Language,
@@ -213,7 +213,7 @@ export function requestFor(
 }
 
 function commandFor(
-  { programs, toolchains }: Pick<Bench, 'programs' | 'toolchains'>,
+  { programs, toolchains, many }: Pick<Bench, 'programs' | 'toolchains' | 'many'>,
   program: string,
   topic: Topic,
   language: Language,
@@ -221,14 +221,15 @@ function commandFor(
   args: string[],
 ): Required<Pick<BoxRequest, 'argv' | 'env' | 'files' | 'load'>> {
   const { run, language: known } = toolchains.get(language)!;
+  const has_root = !many.isolation.degraded;
   const script = programs.scripts[language];
   if (script !== undefined) {
-    const command = run({ artefact: '', entry: '', args, limits });
+    const command = run({ artefact: '', entry: '', args, limits, has_root });
     const files = [{ path: known.source, bytes: script(topic, program) }];
     return { ...command, files, load: [] };
   }
   const compiled = { artefact: COMPILED_AT[language] ?? '/load/hostile', entry: 'Hostile' };
-  const command = run({ ...compiled, args: [program, ...args], limits });
+  const command = run({ ...compiled, args: [program, ...args], limits, has_root });
   return { ...command, files: [], load: [{ key: `hostile-${language}`, at: '/load' }] };
 }
 

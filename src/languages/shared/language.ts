@@ -88,6 +88,8 @@ export type Program = {
   entry: string;
   args: readonly string[];
   limits: RunLimits;
+  /** False in degraded isolation: there `mounts` are at their paths on this machine. */
+  has_root: boolean;
 };
 
 export type Compiler = {
