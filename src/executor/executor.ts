@@ -35,7 +35,8 @@ export type Executor = {
 };
 
 export async function createExecutor(options: ExecutorOptions): Promise<Executor> {
-  const { sandbox, toolchains, cache, policy, switches = {}, log = () => {} } = options;
+  const { sandbox, cache, policy, switches = {}, log = () => {} } = options;
+  const toolchains = runnable(options.toolchains, sandbox.isolation.degraded);
   const isOn = switchReader(switches);
   const { artefacts_folder } = cache;
   const boot = await bootId();
@@ -51,6 +52,11 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
       await cache.settled();
     },
   };
+}
+
+/** Those that this isolation can run. */
+export function runnable(toolchains: Toolchains, degraded: boolean): Toolchains {
+  return new Map([...toolchains].filter(([, { needs_box }]) => !(degraded && needs_box)));
 }
 
 type Parts = Pick<ExecutorOptions, 'sandbox' | 'toolchains' | 'policy'> & {
@@ -113,8 +119,7 @@ async function run(
   const { language, compiler, forks_if } = installed;
   const artefact = compiler === null ? '' : `${LOAD_FOLDER}/${compiler.artefact}`;
   const entry = program?.entry ?? '';
-  const has_root = !sandbox.isolation.degraded;
-  const command = installed.run({ artefact, entry, args: order.args, limits, has_root });
+  const command = installed.run({ artefact, entry, args: order.args, limits });
   const report = await sandbox.run(
     {
       ...command,

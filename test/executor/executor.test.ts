@@ -1,6 +1,7 @@
 /** A failure of the service is thrown and never judged; the evidence shows what the judgement rests on. */
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
+import { runnable } from '../../src/executor/executor.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 
 const SLEEPS = 'import time; time.sleep(60)';
@@ -74,6 +75,14 @@ t.test('its languages are those of its toolchains', async (t) => {
   const one = await anExecutor(t, { switches: PLAIN, toolchains });
   t.strictSame(one.executor.languages(), ['python']);
   await t.rejects(one.run('java', 'class A {}'), /cannot run java/);
+});
+
+t.test('degraded isolation leaves out the languages that need a box', async (t) => {
+  const { toolchains } = await anExecutor(t, { switches: PLAIN });
+  t.ok(toolchains.get('javascript')?.needs_box);
+  t.strictSame([...runnable(toolchains, false).keys()], [...toolchains.keys()]);
+  const left = [...toolchains.keys()].filter((name) => name !== 'javascript');
+  t.strictSame([...runnable(toolchains, true).keys()], left);
 });
 
 t.test('a cache of size 0 leaves nothing on disk', async (t) => {

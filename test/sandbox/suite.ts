@@ -9,6 +9,7 @@ import type { LanguageName as Language, RunLimits } from '../../src/domain/limit
 import { limitsFor } from '../../src/domain/limits.ts';
 import type { BoxReport } from '../../src/domain/result.ts';
 import { judge } from '../../src/domain/verdict.ts';
+import { runnable } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import {
   type BoxRequest,
@@ -89,7 +90,8 @@ export async function openBench(): Promise<Bench> {
 }
 
 export function languagesOf(bench: Bench, test: Case): Language[] {
-  return test.languages.filter((language) => bench.toolchains.has(language));
+  const able = runnable(bench.toolchains, bench.many.isolation.degraded);
+  return test.languages.filter((language) => able.has(language));
 }
 
 /** Python both ways: the second is other code, with other mistakes to make. */
@@ -184,7 +186,7 @@ async function runSide(
 }
 
 export function requestFor(
-  bench: Pick<Bench, 'programs' | 'toolchains' | 'host' | 'many'>,
+  bench: Pick<Bench, 'programs' | 'toolchains' | 'host'>,
   side: Side,
   topic: Topic,
   language: Language,
@@ -213,7 +215,7 @@ export function requestFor(
 }
 
 function commandFor(
-  { programs, toolchains, many }: Pick<Bench, 'programs' | 'toolchains' | 'many'>,
+  { programs, toolchains }: Pick<Bench, 'programs' | 'toolchains'>,
   program: string,
   topic: Topic,
   language: Language,
@@ -221,15 +223,14 @@ function commandFor(
   args: string[],
 ): Required<Pick<BoxRequest, 'argv' | 'env' | 'files' | 'load'>> {
   const { run, language: known } = toolchains.get(language)!;
-  const has_root = !many.isolation.degraded;
   const script = programs.scripts[language];
   if (script !== undefined) {
-    const command = run({ artefact: '', entry: '', args, limits, has_root });
+    const command = run({ artefact: '', entry: '', args, limits });
     const files = [{ path: known.source, bytes: script(topic, program) }];
     return { ...command, files, load: [] };
   }
   const compiled = { artefact: COMPILED_AT[language] ?? '/load/hostile', entry: 'Hostile' };
-  const command = run({ ...compiled, args: [program, ...args], limits, has_root });
+  const command = run({ ...compiled, args: [program, ...args], limits });
   return { ...command, files: [], load: [{ key: `hostile-${language}`, at: '/load' }] };
 }
 

@@ -72,12 +72,14 @@ async function probe(executable: string): Promise<Probed> {
       version: `Node ${version}`,
       at: executable,
       mounts: [...(await mountsFor([])), ...node, PRELOAD],
-      run: ({ args, limits, has_root }) => ({
+      // V8 reserves more addresses than degraded isolation allows a process.
+      needs_box: true,
+      run: ({ args, limits }) => ({
         argv: [
-          has_root ? inBox : executable,
+          inBox,
           `--max-old-space-size=${heapMib(limits.memory_bytes)}`,
           '--require',
-          has_root ? PRELOAD.to : PRELOAD.from,
+          PRELOAD.to,
           `${WORK_FOLDER}/${SOURCE}`,
           ...args,
         ],

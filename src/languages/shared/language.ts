@@ -73,6 +73,8 @@ export type Toolchain = {
   readonly notes?: readonly { check: string; found: string }[];
   /** The switch with which the launcher may fork runs from a warm process of the same command. */
   readonly forks_if?: string;
+  /** It does not run in degraded isolation, where a program has no root and no control group of its own. */
+  readonly needs_box?: boolean;
   run(program: Program): Command;
   /** Null for an interpreted language. */
   readonly compiler: Compiler | null;
@@ -88,8 +90,6 @@ export type Program = {
   entry: string;
   args: readonly string[];
   limits: RunLimits;
-  /** False in degraded isolation: there `mounts` are at their paths on this machine. */
-  has_root: boolean;
 };
 
 export type Compiler = {

@@ -35,7 +35,7 @@ export const programs: readonly CorpusProgram[] = [
     verdict: 'RE',
     exit_code: 1,
     stderr:
-      /^\/box\/main\.js:1\n[^]*TypeError: Cannot read properties of null \(reading 'x'\)\n {4}at f /,
+      /^\/box\/main\.js:1\n[\s\S]*TypeError: Cannot read properties of null \(reading 'x'\)\n {4}at f /,
   },
   {
     name: 'UTF-8',
@@ -176,7 +176,7 @@ export const programs: readonly CorpusProgram[] = [
     code: 'const = 1;',
     verdict: 'RE',
     exit_code: 1,
-    stderr: /^\/box\/main\.js:1\n[^]*SyntaxError: Unexpected token '='/,
+    stderr: /^\/box\/main\.js:1\n[\s\S]*SyntaxError: Unexpected token '='/,
   },
   {
     name: 'large output, then process.exit',
@@ -200,7 +200,7 @@ export const programs: readonly CorpusProgram[] = [
   },
   {
     name: 'stdin as lines',
-    code: 'import { createInterface } from "node:readline";\nfor await (const line of createInterface({ input: process.stdin })) console.log(`[${line}]`);',
+    code: 'import { createInterface } from "node:readline";\nfor await (const line of createInterface({ input: process.stdin })) console.log("[" + line + "]");',
     stdin: 'a\nb c\n',
     verdict: 'AC',
     stdout: '[a]\n[b c]\n',
@@ -220,7 +220,7 @@ export const programs: readonly CorpusProgram[] = [
   },
   {
     name: 'a file, by the thread pool',
-    code: 'import { readFile, writeFile } from "node:fs/promises";\nawait Promise.all([1, 2, 3, 4, 5, 6].map((n) => writeFile(`${n}`, `${n}`)));\nconsole.log((await Promise.all([6, 5, 4].map((n) => readFile(`${n}`, "utf8")))).join());',
+    code: 'import { readFile, writeFile } from "node:fs/promises";\nawait Promise.all([1, 2, 3, 4, 5, 6].map((n) => writeFile(String(n), String(n))));\nconsole.log((await Promise.all([6, 5, 4].map((n) => readFile(String(n), "utf8")))).join());',
     verdict: 'AC',
     stdout: '6,5,4\n',
   },

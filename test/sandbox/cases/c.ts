@@ -44,6 +44,7 @@ export const c: readonly Case[] = [
   {
     name: 'C: memory bomb',
     topic: 'bombs',
+    needs_box: true,
     claim: 'a C program cannot have more memory than its limit',
     because: 'the kernel charges its group for every page, and kills at the limit',
     languages: C,
@@ -72,6 +73,7 @@ export const c: readonly Case[] = [
   {
     name: 'C: files of the host',
     topic: 'files',
+    needs_box: true,
     claim: 'a C program cannot read files of the host',
     because: 'its root holds toolchains and nothing else',
     languages: C,
@@ -81,6 +83,7 @@ export const c: readonly Case[] = [
   {
     name: 'C: writing outside',
     topic: 'files',
+    needs_box: true,
     claim: 'a C program cannot write outside /box and /tmp',
     because: 'every other mount is read-only, and it is an ordinary user',
     languages: C,
