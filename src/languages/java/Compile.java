@@ -45,17 +45,17 @@ import javax.tools.ToolProvider;
 
 /**
  * The JDK's own compiler for one source whose public class may have any name, as `java File.java`
- * takes it: the file object says that it is named rightly whatever it holds. Diagnostics are what
- * javac prints for a file Main.java, since it is javac that prints them.
+ * accepts it: the file object says that its name is right, whatever it holds. Diagnostics are those
+ * that javac prints for a file Main.java, because javac prints them.
  *
  * <p>Once: {@code java Compile SOURCE JAR} writes the class files into one archive and the main
  * class's name to standard output, and exits as javac does.
  *
- * <p>Resident: {@code java Compile --serve WARM_UP_ROUNDS} says one byte when it is warm, then
- * answers requests on standard input, one by one, until that ends. All numbers are u32, big endian. A
+ * <p>Resident: {@code java Compile --serve WARM_UP_ROUNDS} writes one byte when it is warm, then
+ * answers requests on standard input, one by one, until the input ends. All numbers are u32, big endian. A
  * request is {@code length, source}. An answer is {@code length of all that follows, status (0
- * compiled, 1 refused), length, diagnostics, length, main class, archive}. What javac fails at (out
- * of memory, stack overflow, a bug) ends the process without an answer: it is not asked again.
+ * compiled, 1 rejected), length, diagnostics, length, main class, archive}. A failure of javac (out of memory,
+ * stack overflow, a bug) ends the process without an answer: it is not used again.
  *
  * <p>No code of the source ever runs here: annotation processing is off, and nothing is loaded.
  */
@@ -194,7 +194,7 @@ public final class Compile {
       }
     }
 
-    /** The first class with a main, in the order of the source; without one, the JVM says so of the first. */
+    /** The first class with a main, in the order of the source. Without one it is the first class, and the JVM reports it. */
     String mainClass() {
       for (String name : declared) if (runnable.contains(name)) return name;
       return declared.get(0);
@@ -204,7 +204,7 @@ public final class Compile {
       return words.toString();
     }
 
-    /** Out of memory or stack, or a bug of javac: it says so in these words, and in no other way. */
+    /** Out of memory or stack, or a bug of javac: these words are its only sign. */
     boolean broken() {
       return !compiled && words.getBuffer().indexOf("An exception has occurred in the compiler (") >= 0;
     }
@@ -229,7 +229,7 @@ public final class Compile {
       return bytes.toByteArray();
     }
 
-    /** Takes every class file into memory, and looks for classes nowhere but in the platform. */
+    /** Keeps every class file in memory, and finds classes in the platform alone. */
     private final class InMemory extends ForwardingJavaFileManager<JavaFileManager> {
       private int written;
 
@@ -284,7 +284,7 @@ public final class Compile {
       return text;
     }
 
-    /** Whatever its public class is called; only package-info and module-info are something else. */
+    /** True for every name of a public class; package-info and module-info are not classes. */
     @Override
     public boolean isNameCompatible(String simpleName, Kind kind) {
       return kind == Kind.SOURCE && SourceVersion.isIdentifier(simpleName);

@@ -1,4 +1,4 @@
-/** What a resident compiler compiles before its first account: what programs are usually made of. */
+/** The sources that a resident compiler compiles before its first account: what programs usually contain. */
 final class WarmUp {
   static final String[] SOURCES = {
     """
