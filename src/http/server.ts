@@ -145,7 +145,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     digest_key: config.digest_key,
     parseSubmission: submissionParser(rules),
     openapi: Buffer.from(JSON.stringify(openapiDocument(calls, rules))),
-    page: (origin) => page(calls, origin),
+    page: (origin) => page(calls, origin, config.languages),
     isReady: createReadiness(health, log),
     isOpen,
   };

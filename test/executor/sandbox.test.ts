@@ -249,7 +249,7 @@ t.test('a box that stays open', async (t) => {
   const usage = await stream.usage();
   t.ok(
     usage !== null && usage.cpu_us > 1_000 && usage.memory_bytes > 100_000,
-    'its usage can be read meanwhile',
+    'its usage can be read while it runs',
   );
   stream.end('def\n');
   await heard(3);

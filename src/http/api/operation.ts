@@ -9,7 +9,8 @@ export type Operation = {
   parameters?: readonly object[];
   /** examples of the submission that the call takes */
   request?: Record<string, RequestExample>;
-  success: readonly Success[];
+  /** a function where it depends on the languages that are on */
+  success: readonly Success[] | ((languages: readonly string[]) => readonly Success[]);
   problems: readonly ProblemWord[];
 };
 

@@ -1,10 +1,11 @@
 /** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { BY_NAME, CANONICAL_NAMES } from '../../languages/shared/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
-import { LANGUAGE_NAMES, type LanguageName } from '../api/language_names.ts';
 import {
   EXAMPLE_ID,
+  type Operation,
   RATE,
   RESPONSE_HEADERS,
   type RequestExample,
@@ -46,7 +47,7 @@ export function openapiDocument(
       },
       schemas: {
         SubmissionRequest: requestSchemaHere(rules),
-        ...answerSchemas(calls),
+        ...answerSchemas(calls, rules),
       },
       headers: RESPONSE_HEADERS,
     },
@@ -78,12 +79,16 @@ const PROBLEM = v.strictObject({
   id: v.exactOptional(v.pipe(uuid, v.description('With timeout: the submission, which goes on.'))),
 });
 
-function answerSchemas(calls: readonly ApiCall[]): Record<string, object> {
+function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
   const named = calls.flatMap(({ operation }) =>
-    operation.success.flatMap(({ schemas }) => Object.entries(schemas)),
+    successOf(operation, rules).flatMap(({ schemas }) => Object.entries(schemas)),
   );
   const all = [...new Map([...named, ['Problem', PROBLEM as v.GenericSchema]])];
   return Object.fromEntries(all.map(([name, schema]) => [name, jsonSchemaOf(schema)]));
+}
+
+function successOf({ success }: Operation, { languages }: SubmissionRules): readonly Success[] {
+  return typeof success === 'function' ? success(languages) : success;
 }
 
 /** JSON Schema has no words for these checks; the descriptions state them. */
@@ -98,15 +103,12 @@ function jsonSchemaOf(schema: v.GenericSchema): object {
   return converted;
 }
 
-/** Without the fields and languages that this deployment does not accept. */
+/** Without the fields that this deployment does not accept. */
 function requestSchemaHere(rules: SubmissionRules): object {
   const schema = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, { enum?: string[] }>;
+    properties: Record<string, unknown>;
   };
   for (const name of rules.forbidden) delete schema.properties[name];
-  schema.properties['language']!.enum = Object.entries(LANGUAGE_NAMES)
-    .filter(([, language]) => rules.languages.includes(language))
-    .map(([name]) => name);
   return {
     ...schema,
     dependentRequired: {
@@ -123,10 +125,20 @@ function examplesHere(
 ): Record<string, RequestExample> {
   const accepted = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     if (answer !== '202') return true;
-    const language = LANGUAGE_NAMES[(value as { language: LanguageName }).language];
-    return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
+    const language = CANONICAL_NAMES.get((value as { language: string }).language);
+    return (
+      languages.some((name) => name === language) &&
+      !forbidden.some((name) => Object.hasOwn(value, name))
+    );
   };
-  return Object.fromEntries(Object.entries(examples).filter(accepted));
+  const all = [...languages.map(helloIn), ...Object.entries(examples)];
+  return Object.fromEntries(all.filter(accepted));
+}
+
+function helloIn(name: string): [string, RequestExample] {
+  const { title, hello } = BY_NAME.get(name)!;
+  const summary = `The least that a submission needs, in ${title}`;
+  return [name, { summary, value: { language: name, code: hello }, 'x-answer': '202' }];
 }
 
 function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocument['paths'] {
@@ -141,7 +153,7 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request, success } = call.operation;
+  const { id, summary, description, parameters, request } = call.operation;
   return {
     operationId: id,
     summary,
@@ -159,7 +171,10 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
         },
       },
     }),
-    responses: { ...successResponses(success), ...problemResponses(call) },
+    responses: {
+      ...successResponses(successOf(call.operation, rules)),
+      ...problemResponses(call),
+    },
   };
 }
 

@@ -1,6 +1,8 @@
 /** The page for people at `/`: what the API does, with calls to copy. */
 import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
+import type { Language } from '../../languages/shared/language.ts';
+import { BY_NAME, titlesOf } from '../../languages/shared/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 
@@ -30,16 +32,22 @@ const VERDICT_ROWS = Object.entries(VERDICTS).map(
   ([name, { meaning }]) => [name, meaning] as const,
 );
 
-export function page(calls: readonly ApiCall[], origin: string): Answer {
+/** `languages`: those that are on, by their canonical names. */
+export function page(
+  calls: readonly ApiCall[],
+  origin: string,
+  languages: readonly string[],
+): Answer {
   return {
     status: STATUS.ok,
     type: 'text/html; charset=utf-8',
     headers: { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' },
-    body: Buffer.from(html(calls, origin)),
+    body: Buffer.from(html(calls, origin, languages)),
   };
 }
 
-function html(calls: readonly ApiCall[], origin: string): string {
+function html(calls: readonly ApiCall[], origin: string, languages: readonly string[]): string {
+  const [first, second = first] = languages.map((name) => BY_NAME.get(name)!);
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -47,18 +55,18 @@ function html(calls: readonly ApiCall[], origin: string): string {
 <title>Runledger</title>
 <style>${STYLE}</style>
 <h1>Runledger</h1>
-<p>Send source code in Python, C++ or Java; get a verdict, the output, and the time and memory that it used.</p>
+<p>Send source code in ${escaped(titlesOf(languages, 'or'))}; get a verdict, the output, and the time and memory that it used.</p>
 <nav><a href="/openapi.json">OpenAPI document</a><a href="/livez">live</a><a href="/readyz">ready</a></nav>
 
 <h2>Run something</h2>
 <p>Every call under <code>/api/</code> needs your key. Keep it on your own servers.</p>
 <pre><code>export RUNLEDGER_API_KEY=...</code></pre>
-<pre><code>${curl(origin, '/api/submit?wait=true', '{"language": "python", "code": "print(6 * 7)"}')}</code></pre>
+<pre><code>${curl(origin, '/api/submit?wait=true', helloIn(first))}</code></pre>
 
 <h2>Run it later</h2>
 <p>Without <code>wait</code> the answer is <code>202</code> with an id, at once. With an
 <code>Idempotency-Key</code> a call can be repeated safely: it never runs twice.</p>
-<pre><code>${curl(origin, '/api/submit', '{"language": "cpp", "code": "int main() { return 3; }"}', 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
+<pre><code>${curl(origin, '/api/submit', helloIn(second), 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
 <pre><code>curl ${origin}/api/result/ID?wait=true -H "X-API-Key: $RUNLEDGER_API_KEY"</code></pre>
 
 <h2>Endpoints</h2>
@@ -83,13 +91,21 @@ function endpointRows(calls: readonly ApiCall[]): [string, string][] {
     .map(({ method, path, operation }) => [`${method} ${path}`, operation.summary]);
 }
 
+function helloIn(language: Language | undefined): string {
+  if (language === undefined) return '{}';
+  return `{"language": ${JSON.stringify(language.name)}, "code": ${JSON.stringify(language.hello)}}`;
+}
+
+const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
 function curl(origin: string, path: string, body: string, header?: string): string {
   return [
     `curl '${origin}${path}' \\`,
     '  -H "X-API-Key: $RUNLEDGER_API_KEY" \\',
     ...(header === undefined ? [] : [`  -H '${header}' \\`]),
     "  -H 'Content-Type: application/json' \\",
-    `  -d '${body}'`,
+    `  -d '${escaped(body)}'`,
   ].join('\n');
 }
 
