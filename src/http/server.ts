@@ -23,7 +23,7 @@ import { openapiDocument } from './document/openapi.ts';
 import { page } from './document/page.ts';
 import { createRouter } from './router.ts';
 import { openExchange } from './wire/exchange.ts';
-import { createInFlight, type InFlight } from './wire/in_flight.ts';
+import { createInFlight, type InFlight } from './wire/in_flight_requests.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 

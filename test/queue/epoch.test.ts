@@ -7,7 +7,7 @@ import {
   type ExecutionEpochOptions,
   openExecutionEpoch,
 } from '../../src/queue/epoch.ts';
-import { createInFlight } from '../../src/queue/in_flight.ts';
+import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { advanceEpoch } from '../../src/store/consumers.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 

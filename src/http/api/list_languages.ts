@@ -4,7 +4,7 @@ import { STATUS } from '../wire/answer.ts';
 import type { ApiCall } from './api_call.ts';
 import { LANGUAGES } from './language_names.ts';
 import { COMMON, RATE } from './operation.ts';
-import { withHealth } from './service_health.ts';
+import { withHealth } from './read_health.ts';
 
 const ANSWER = v.strictObject({
   languages: v.pipe(v.array(v.picklist(LANGUAGES)), v.description('What workers can run now.')),
