@@ -28,12 +28,7 @@ import type { Log } from '../log.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
 import { createExecutions, type Executions } from '../store/executions.ts';
-import {
-  type FetchedJob,
-  fetchExecutions,
-  finishJobs,
-  returnJob,
-} from '../store/jobs.ts';
+import { type FetchedJob, fetchExecutions, finishJobs, returnJob } from '../store/jobs.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
 

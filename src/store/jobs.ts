@@ -2,7 +2,6 @@
 import type { Db } from '../db.ts';
 import { type Started, type StartedRow, startedOf } from './executions.ts';
 
-
 export type FetchedJob = {
   readonly id: string;
   /** The epoch that fetched it. */
