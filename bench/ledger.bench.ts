@@ -18,7 +18,7 @@ import { connect, type Db } from '../src/db.ts';
 import { uuidv7 } from '../src/domain/ids.ts';
 import { createKey, setTier } from '../src/store/keys.ts';
 import { rebuild } from '../src/store/rebuild.ts';
-import { seal } from '../src/store/seal.ts';
+import { seal } from '../src/store/seals.ts';
 import { createSubmissions, type Submissions } from '../src/store/submissions.ts';
 import { verify } from '../src/store/verify.ts';
 import { submission } from '../test/queue/given.ts';

@@ -1,14 +1,13 @@
--- Who may call what. Laid anew with the functions and views, last.
+-- Which role may call which function. Applied after the functions and views, whenever one of them has changed.
 --
---   owner    migrates, and is the operator's login for commands. Even for it the log's triggers hold.
---   web      takes submissions, reads results, delivers webhooks, maintains: through functions, and its own jobs.
---   worker   fetches, starts, completes, releases: through functions. It sits beside hostile code, so it reads no table,
---            submits nothing, and sees nothing of keys, webhooks or other jobs than those it fetched.
+--   owner    migrates, and is the operator's login for commands. The log's triggers hold for it, too.
+--   web      accepts submissions, reads results, delivers webhooks and does maintenance, through functions; has its own jobs.
+--   worker   starts, completes and releases executions, through functions; has its own jobs. It is next to hostile code: it
+--            reads no other table, submits nothing, and cannot see keys, webhooks or jobs that are no executions.
 --   auditor  reads the audit views, which show no secret, no digest and nothing that a user sent.
 --
--- No role may touch a table of the ledger itself: functions run as the owner, with a fixed search_path.
--- Where the roles are missing (sql/roles.sql), everyone is the owner and the log is guarded by its triggers alone; doctor
--- says so.
+-- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Where the roles are
+-- missing (sql/roles.sql), every process is the owner and only the triggers protect the log; doctor reports it.
 
 revoke all on schema runledger from public;
 revoke all on all tables in schema runledger from public;

@@ -1,6 +1,6 @@
--- The roles that privileges.sql speaks of, made where the owner may make roles; without a login, which is given to them
--- by whoever runs the server: alter role runledger_web login password '…'. A hosted database with one login has none of
--- them. Run at each migration: when roles have appeared since the last one, privileges are laid anew.
+-- The roles of privileges.sql, created where the owner may create roles. They have no login; the server's administrator
+-- gives them one: alter role runledger_web login password '…'. A hosted database with a single login has none of them. Run
+-- at each migration: if roles have appeared since the last one, the privileges are applied again.
 do $$
 declare
   role text;
@@ -10,7 +10,7 @@ begin
       begin
         execute format('create role %I', 'runledger_' || role);
       exception when insufficient_privilege or unique_violation or duplicate_object then
-        null; -- may not, or the migration of another database of this server was quicker
+        null; -- not allowed, or the migration of another database on this server has created it
       end;
     end if;
   end loop;

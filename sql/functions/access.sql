@@ -1,11 +1,11 @@
--- Accounts, tiers and keys. Each command appends to its own stream and projects it in one transaction.
+-- Accounts, tiers and keys. Each command appends to one stream and stores the rows that follow, in one transaction.
 
--- An id outside UUIDv7's range, so that these streams live in the partition that is never detached.
+-- An id outside the range of UUIDv7, so that its stream is in the partition that is never detached.
 create or replace function runledger.permanent_id() returns uuid
 language sql volatile
 as $$ select overlay(gen_random_uuid()::text placing 'f' from 1 for 1)::uuid $$;
 
--- Web processes remember which keys are over their rate; what they remember ends with the limits it was about.
+-- Web processes remember which keys are over their rate. When limits or keys change, they must forget that.
 create or replace function runledger.tell_access_changed() returns void
 language sql volatile
 as $$ select pg_notify('runledger_access', '') $$;
@@ -27,7 +27,7 @@ begin
     array[jsonb_build_object('name', tier_name, 'per_minute', new_per_minute, 'concurrent', new_concurrent)]);
   perform project_access(tier_id);
   perform tell_access_changed();
-  -- a raised limit takes effect now
+  -- A raised limit takes effect at once.
   select array_agg(x.key_id) into locked from (
     select u.key_id from key_usage u join keys k on k.id = u.key_id where k.tier = tier_name
     order by k.account_id, u.key_id for update of u
@@ -68,7 +68,7 @@ begin
 end
 $$;
 
--- Gives a key one more secret; the ones before it end after the grace.
+-- Gives a key one more secret. Its earlier secrets end after the grace period.
 create or replace function runledger.rotate_key(key uuid, digest bytea, grace interval) returns timestamptz
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -78,7 +78,7 @@ declare
 begin
   select * into k from keys where id = key for update;
   if k.id is null or k.revoked_at is not null then
-    raise exception 'there is no key % that could be rotated', key using errcode = 'RL404';
+    raise exception 'there is no key % to rotate', key using errcode = 'RL404';
   end if;
   perform append_events(key, (select max(version) from events where stream = key), array['key.rotated'],
     array[jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends)]);

@@ -1,5 +1,7 @@
--- Appends to one stream at the version that the caller expects: 0 for a stream that must be new.
--- The primary key (stream, version) is the lock: of two writers that expect the same version one gets RL409.
+-- Appends to the stream of an account, a tier, a key or of retention, at the version that the caller expects: 0 for a stream
+-- that must be new. Submissions have append_to_submissions() instead, which stores the row as well.
+--
+-- The primary key (stream, version) serves as the lock: of two writers that expect the same version one gets RL409.
 create or replace function runledger.append_events(
   stream uuid, expected_version integer, types text[], facts jsonb[], schemas smallint[] default null
 ) returns integer

@@ -1,5 +1,5 @@
--- The bytes, the first event and the row of each accepted submission of a batch. Empty bytes are not kept: a fact that
--- names no stdin means an empty one.
+-- Stores the bytes, the first event and the row of each accepted submission of a batch. Empty bytes are not stored: facts
+-- that name no stdin mean an empty one.
 create or replace function runledger.append_submissions(
   batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[],
   ns integer[], ids uuid[], accounts uuid[], keys uuid[], ats timestamptz[]
@@ -35,12 +35,12 @@ begin
     from accepted a
     join digests d using (id)
     cross join lateral (select batch -> (a.n - 1)) row(b)
-    returning stream, version, at, facts
+    returning stream, at, facts
   )
-  insert into submissions (id, version, account_id, key_id, language, status, attempts, deaths, has_webhook, created_at)
-  select e.stream, e.version, (e.facts ->> 'account_id')::uuid, (e.facts ->> 'key_id')::uuid, e.facts ->> 'language', 'pending', 0, 0,
-    coalesce((e.facts ->> 'webhook')::boolean, false), e.at
-  from appended e;
+  insert into submissions
+  select (x.next).* from (
+    select next_submission(null, e.stream, 1, 'submission.accepted', e.at, e.facts) as next from appended e offset 0
+  ) x;
 
   if batch @? '$[*].webhook.key_id' then
     insert into webhook_secrets (submission_id, encryption_key_id, nonce, ciphertext)

@@ -1,4 +1,4 @@
--- The one source of time for every decision. Tests put a function of their own in its place.
+-- The only source of time for decisions. Tests replace this function.
 create or replace function runledger.clock() returns timestamptz
 language sql volatile
 as $$ select clock_timestamp() $$;

@@ -1,10 +1,12 @@
--- Ends executions of one consumer in one transaction. Fenced: only the consumer that holds the lease of that attempt may;
--- any other report is appended as refused and changes nothing, but for one that is told again because the answer was
--- lost with the connection: that is answered like the first time. Then: append, keep the output, project, give the
--- place back, promote the key's oldest held submission, ask for the delivery.
+-- Ends executions of one consumer in one transaction: it appends the events, stores the output and the rows, frees the
+-- keys' concurrency, gives each key's oldest gated submission a job, and requests the deliveries.
 --
--- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. Answers which of them, from
--- 1, were refused.
+-- What must stay true: only the consumer that holds the lease of an attempt ends it. Any other report is appended as
+-- execution.refused and changes nothing. One exception: a report may be repeated, because the answer to the first was lost
+-- with the connection; it then gets the same answer and appends nothing.
+--
+-- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. The answer is the positions,
+-- from 1, of the refused reports.
 create or replace function runledger.complete_many(
   consumer uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[]
 ) returns integer[]
@@ -20,7 +22,8 @@ declare
   first_id uuid := bounds.first_id;
   last_id uuid := bounds.last_id;
 begin
-  -- all of them in one order, those that are refused, too; a lease may be gone since it was read, but then its attempt is
+  -- Lock the rows of all reports in one order, also of those that will be refused. A lease may have gone since this
+  -- statement read it; but then the submission's attempt or status has changed, too, and the locked row shows that.
   select array_agg(x.s) filter (where x.good), array_agg(x.n) filter (where x.good), array_agg(x.type) filter (where x.good),
     array_agg(x.facts) filter (where x.good), array_agg(stdouts[x.n]) filter (where x.good), array_agg(stderrs[x.n]) filter (where x.good)
   into found_rows, ns, types, facts, outs, errs from (
@@ -43,8 +46,8 @@ begin
 end
 $$;
 
--- Appends the reports that no lease allows as refused, and answers which: but for those in good, and for those that
--- have been taken before from this consumer. The caller holds the submissions' rows.
+-- Appends execution.refused for the reports that no lease allows, and returns their positions. Reports in good are not
+-- refused, and neither is a report that was accepted before from this consumer. The caller holds the submissions' rows.
 create or replace function runledger.refuse_reports(
   consumer uuid, ids uuid[], attempts integer[], results jsonb, good integer[], at timestamptz
 ) returns integer[]
@@ -54,9 +57,9 @@ as $$
 #variable_conflict use_variable
 declare
   refused integer[];
-  refused_ids uuid[];
+  n integer;
 begin
-  select coalesce(array_agg(r.n::integer), '{}'), array_agg(r.id) into refused, refused_ids
+  select coalesce(array_agg(r.n::integer), '{}') into refused
   from unnest(ids, attempts) with ordinality r(id, attempt, n)
   where not (r.n = any (good)) and not exists (
     select from log e join log b on b.stream = e.stream
@@ -65,40 +68,41 @@ begin
       and (b.facts ->> 'attempt')::integer = r.attempt and (b.facts ->> 'consumer')::uuid = consumer
       and (select count(*) from log x where x.stream = e.stream and x.type = 'execution.lost'
            and (x.facts ->> 'attempt')::integer = r.attempt) = 0);
-  if refused = '{}' then
-    return refused;
-  end if;
-  insert into events (stream, version, type, schema, at, generation, facts)
-  select s.id, s.version + 1, 'execution.refused', current_schema_of('execution.refused'), refuse_reports.at, generation(),
-    jsonb_build_object('attempt', attempts[r.n], 'consumer', consumer, 'verdict', results -> (r.n - 1) -> 'facts' -> 'verdict')
-  from unnest(refused) r(n)
-  join submissions s on s.id = ids[r.n];
-  perform project_submissions(refused_ids);
+  -- One by one: two of them may be reports of the same submission.
+  foreach n in array refused loop
+    perform append_to_submissions(array_agg(s), '{execution.refused}', at, array[jsonb_build_object(
+      'attempt', attempts[n], 'consumer', consumer, 'verdict', results -> (n - 1) -> 'facts' -> 'verdict')])
+    from submissions s where s.id = ids[n];
+  end loop;
   return refused;
 end
 $$;
 
--- The one way in which a submission ends: appends the terminal event, keeps output, frees the lease and the key's
--- place, promotes, and asks for the delivery. The caller holds the submissions' rows, and has them as they are; where
--- one was never started it holds queue_state, too: that one frees its place in the bound.
+-- The only way in which a submission ends. It appends the terminal event, stores the output and the row, deletes the
+-- lease, frees the key's concurrency, promotes gated submissions, and requests the delivery. The caller holds the
+-- submissions' rows and gives them as they stand. If one of them was never started, the caller holds queue_state, too: its
+-- end frees a queue place.
+--
+-- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
+-- not set them again for speed.
 create or replace function runledger.end_found(
   found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
 ) returns void
-language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+language plpgsql
 as $$
 #variable_conflict use_variable
 declare
-  ids uuid[]; keys uuid[]; asked uuid[]; never_started uuid[];
+  ids uuid[]; keys uuid[]; never_started uuid[];
+  -- with the digests of the output
+  all_facts jsonb[];
+  ended submissions[];
+  has_webhooks boolean;
   waits integer;
 begin
-  select array_agg(s.id), array_agg(s.key_id), array_agg(s.id) filter (where s.has_webhook), array_agg(s.id) filter (where s.attempts = 0)
-  into ids, keys, asked, never_started from unnest(found_rows) s;
-
   with parts as materialized (
-    select x.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
-    from unnest(ids, stdouts, stderrs) x(id, stdout, stderr)
-    cross join lateral (values ('stdout', nullif(stdout, '')), ('stderr', nullif(stderr, ''))) p(kind, bytes)
+    select s.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
+    from unnest(found_rows) with ordinality s
+    cross join lateral (values ('stdout', nullif(stdouts[s.ordinality], '')), ('stderr', nullif(stderrs[s.ordinality], ''))) p(kind, bytes)
     where p.bytes is not null
   ), kept as (
     insert into payloads (stream, kind, salt, bytes) select id, kind, salt, bytes from parts
@@ -106,45 +110,23 @@ begin
     select id, jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
     from parts group by id
   ), freed as (
-    delete from leases l where l.submission_id = any (ids)
-  ), appended as (
-    insert into events (stream, version, type, schema, at, generation, facts)
-    select x.id, (found_rows[x.n]).version + step.n, step.type, current_schema_of(step.type), end_found.at,
-      (select max(generation) from generations), step.facts
-    from unnest(ids, types, facts) with ordinality x(id, type, facts, n)
-    left join digests d on d.id = x.id
-    cross join lateral (
-      values (1, x.type, x.facts || jsonb_build_object('bytes', coalesce(d.bytes, '{}'))),
-        (2, 'delivery.requested', jsonb_build_object('next_at', end_found.at))
-    ) step(n, type, facts)
-    where step.n = 1 or x.id = any (asked)
-    returning events.stream, events.version, events.type, events.at, events.facts
+    delete from leases l where l.submission_id = any (array(select id from unnest(found_rows)))
   )
-  insert into submissions as s
-  select t.id, e.version + t.has_webhook::integer, t.account_id, t.key_id, t.language,
-    case when done is null then 'error' else 'completed' end, case when done is null then 'IE' else done ->> 'verdict' end,
-    (done ->> 'exit_code')::integer, done ->> 'signal',
-    (done ->> 'cpu_time_us')::bigint, (done ->> 'wall_time_us')::bigint, (done ->> 'memory_peak_bytes')::bigint,
-    coalesce((done ->> 'stdout_truncated')::boolean, case when done is null then false end),
-    coalesce((done ->> 'stderr_truncated')::boolean, case when done is null then false end),
-    case when jsonb_typeof(done -> 'compile') = 'object' then done -> 'compile' end,
-    t.attempts, t.deaths, t.has_webhook, t.created_at, t.started_at, e.at
-  from appended e
-  join unnest(found_rows) t on t.id = e.stream
-  cross join lateral (select case e.type when 'submission.completed' then e.facts end) f(done)
-  where e.type <> 'delivery.requested'
-  on conflict (id) do update set
-    version = excluded.version, status = excluded.status, verdict = excluded.verdict, exit_code = excluded.exit_code,
-    signal = excluded.signal, cpu_time_us = excluded.cpu_time_us, wall_time_us = excluded.wall_time_us,
-    memory_peak_bytes = excluded.memory_peak_bytes, stdout_truncated = excluded.stdout_truncated,
-    stderr_truncated = excluded.stderr_truncated, compile = excluded.compile, completed_at = excluded.completed_at;
+  select array_agg(x.id), array_agg(x.key_id), array_agg(x.id) filter (where x.attempts = 0), bool_or(x.has_webhook), array_agg(x.facts)
+  into ids, keys, never_started, has_webhooks, all_facts from (
+    select s.id, s.key_id, s.attempts, s.has_webhook, facts[s.ordinality] || jsonb_build_object('bytes', coalesce(d.bytes, '{}')) as facts
+    from unnest(found_rows) with ordinality s left join digests d on d.id = s.id
+    order by s.ordinality
+  ) x;
 
-  -- the keys come after the submissions, and as late as may be: submitting waits for them
+  ended := append_to_submissions(found_rows, types, at, all_facts);
+
+  -- The keys' rows come after the submissions' in the order of locks, and late: submitting waits for them.
   if keys[1] = all (keys) and never_started is null then
     update key_usage u set dispatched = u.dispatched - cardinality(keys) where u.key_id = keys[1] returning u.gated into waits;
   else
     perform from key_usage u where u.key_id = any (keys) order by (select k.account_id from keys k where k.id = u.key_id), u.key_id for update;
-    -- a submission that ended while it was gated has no place to give back
+    -- A submission that ended while it was gated has taken none of its key's concurrency.
     with ended as materialized (
       select x.id, x.key_id from unnest(ids, keys) x(id, key_id)
     ), gone as (
@@ -159,8 +141,10 @@ begin
     )
     select max(gated) into waits from changed;
   end if;
-  if asked is not null then
-    perform project_deliveries(asked), enqueue_deliveries(asked);
+  if has_webhooks then
+    perform append_to_deliveries(array_agg(s), 'delivery.requested', at, jsonb_build_object('next_at', at)),
+      enqueue_deliveries(array_agg(s.id))
+    from unnest(ended) s where s.has_webhook;
   end if;
   if waits > 0 then
     perform promote(keys);
@@ -172,11 +156,12 @@ begin
 end
 $$;
 
--- The same for a caller that holds the rows and knows their ids alone.
+-- The same for a caller that holds the rows and knows only their ids.
 create or replace function runledger.end_submissions(
   ids uuid[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 begin
   perform end_found(array_agg(s order by x.n), end_submissions.at, stdouts, stderrs, types, facts)

@@ -1,8 +1,8 @@
--- Deliveries of webhooks. A delivery is requested (with the terminal event, or anew by an operator), attempted, and
--- ended; its stream is the submission's. One job at a time is meant to carry it, and what a left-over job asks for
--- here is answered with nothing: a delivery that has ended, or whose time has not come, is not due.
+-- Deliveries of webhooks. A delivery is requested (with the terminal event, or again by an operator), attempted, and
+-- ended. Its events are in the submission's stream. One job at a time carries it. A job that is left over gets no row
+-- here: a delivery that has ended, or whose time has not come, is not due.
 
--- What an attempt needs before it has a place: whether it is due, and who receives. Null url: purged.
+-- Whether a delivery is due, and its receiver: asked before the attempt waits for its turn. No row after a purge.
 create or replace function runledger.delivery_due(id uuid)
 returns table (url text)
 language sql stable security definer set search_path = runledger, pg_temp
@@ -12,8 +12,8 @@ as $$
   where d.id = delivery_due.id and d.status = 'waiting' and d.next_at <= clock()
 $$;
 
--- All that an attempt needs; body, where an attempt before kept the one that it sent. Of the outputs only what a body can hold (payload.ts cuts at 64 KiB of UTF-8; the bytes
--- beyond tell it that something was cut).
+-- Everything that an attempt needs. body is the one that an earlier attempt stored. Of the outputs only as much as a body
+-- can hold: payload.ts cuts at 64 KiB of UTF-8, and the few bytes beyond show it that something was cut.
 create or replace function runledger.delivery_open(id uuid)
 returns table (
   url text, attempts integer, failures integer, traceparent text,
@@ -34,8 +34,9 @@ as $$
   left join webhook_secrets w on w.submission_id = d.id
 $$;
 
--- Appends what came of an attempt and what follows from it. False: another process told of this attempt already.
--- The first body that has to be sent again is kept, so that a later version that renders otherwise sends the same.
+-- Appends the outcome of an attempt and what follows from it. False: another process has recorded this attempt already.
+-- The first body that has to be sent again is stored: a later version of Runledger, which may render it otherwise, then
+-- sends the same bytes.
 --   next: {retry_in_ms, counts} or {end}
 create or replace function runledger.append_delivery_attempt(
   id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
@@ -47,12 +48,12 @@ as $$
 declare
   now_at timestamptz;
   next_at timestamptz;
-  last_version integer;
+  before submissions[];
   ended text := next ->> 'end';
   salt bytea := uuid_send(gen_random_uuid());
 begin
-  -- the submission's row orders all writers of its stream
-  select s.version into last_version from submissions s where s.id = append_delivery_attempt.id for update;
+  -- The lock of the submission's row orders all writers of its stream.
+  select array_agg(x.s) into before from (select s from submissions s where s.id = append_delivery_attempt.id for update) x;
   perform from deliveries d where d.id = append_delivery_attempt.id and d.status = 'waiting' and d.attempts = after_attempts;
   if not found then
     return false;
@@ -66,15 +67,11 @@ begin
     facts := facts || jsonb_build_object('bytes', jsonb_build_object('webhook_body', jsonb_build_object(
       'size', length(body), 'sha256', encode(sha256(salt || body), 'hex'))));
   end if;
-  insert into events (stream, version, type, at, generation, facts)
-  select id, last_version + e.n, e.type, now_at, generation(), e.facts
-  from (values
-    (1, 'delivery.attempted', facts || jsonb_strip_nulls(jsonb_build_object(
-      'attempt', after_attempts + 1, 'counts', coalesce((next ->> 'counts')::boolean, true), 'next_at', next_at))),
-    (2, 'delivery.ended', jsonb_build_object('outcome', ended))
-  ) e(n, type, facts)
-  where e.n = 1 or ended is not null;
-  perform project_submissions(array[id]), project_deliveries(array[id]);
+  before := append_to_deliveries(before, 'delivery.attempted', now_at, facts || jsonb_strip_nulls(jsonb_build_object(
+    'attempt', after_attempts + 1, 'counts', coalesce((next ->> 'counts')::boolean, true), 'next_at', next_at)));
+  if ended is not null then
+    perform append_to_deliveries(before, 'delivery.ended', now_at, jsonb_build_object('outcome', ended));
+  end if;
   if ended is null then
     perform enqueue_deliveries(array[id], next_at);
   else
@@ -84,15 +81,15 @@ begin
 end
 $$;
 
--- No place was free at its receiver: its job comes back later. Nothing happened, so nothing is appended.
+-- Its receiver is busy: the job comes back later. No attempt was made, so no event is appended.
 create or replace function runledger.put_back_delivery(id uuid, in_ms bigint) returns void
 language sql security definer set search_path = runledger, pg_temp
 as $$
   select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond')
 $$;
 
--- Asks for a delivery anew, due at once and with the whole schedule before it. One that waits keeps its secret; one
--- that has ended has none any more, and gets the one that is given.
+-- Requests a delivery again: it is due at once and begins its schedule from the start. A waiting delivery keeps its
+-- secret. One that has ended has no secret any more and needs the one that is given.
 create or replace function runledger.replay_delivery(id uuid, encryption_key_id text, nonce bytea, ciphertext bytea) returns text
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -117,9 +114,8 @@ begin
       encryption_key_id = excluded.encryption_key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext;
   end if;
   now_at := clock();
-  insert into events (stream, version, type, at, generation, facts)
-  values (id, s.version + 1, 'delivery.requested', now_at, generation(), jsonb_build_object('next_at', now_at, 'replay', true));
-  perform project_submissions(array[id]), project_deliveries(array[id]), enqueue_deliveries(array[id]);
+  perform append_to_deliveries(array[s], 'delivery.requested', now_at, jsonb_build_object('next_at', now_at, 'replay', true)),
+    enqueue_deliveries(array[id]);
   return 'replayed';
 end
 $$;

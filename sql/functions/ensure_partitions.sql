@@ -1,13 +1,13 @@
--- The first UUIDv7 of an instant.
+-- The lowest UUIDv7 of an instant.
 create or replace function runledger.uuid_floor(instant timestamptz) returns uuid
 language sql immutable
 as $$ select (lpad(to_hex((extract(epoch from instant) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid $$;
 
--- Makes the partitions of this month and the next ones, the permanent and the default one. Safe to repeat, and safe
--- for several callers at once.
+-- Creates the partitions of this month and the next ones, the permanent and the default one. It may be called repeatedly,
+-- and by several processes at once.
 create or replace function runledger.ensure_partitions(months_ahead integer default 2) returns void
 language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
--- less than deadlock_timeout: where somebody is in the way it is we who give up, and the next call tries again
+-- Less than deadlock_timeout: in a deadlock this call gives up, and the next call tries again.
 set lock_timeout = '500ms'
 as $$
 declare
@@ -44,13 +44,13 @@ begin
     execute format('create trigger refuse_truncate before truncate on %I for each statement execute function refuse_change()', name);
     execute format('alter table %I enable always trigger refuse_truncate', name);
   elsif parent in ('submissions', 'deliveries') then
-    -- room on the page for the next versions of a row
+    -- Leaves room on the page for later versions of a row.
     execute format('alter table %I set (fillfactor = 60)', name);
   end if;
 exception when check_violation then
-  -- the default partition holds ids of that month already, from a clock that ran ahead: they stay there, all of them
-  raise notice 'no partition % was made: ids of its range are in %_default', name, parent;
+  -- The default partition holds ids of that month already, from a clock that ran ahead. All ids of that month stay there.
+  raise notice 'partition % was not created: ids of its range are in %_default', name, parent;
 when lock_not_available then
-  raise notice 'no partition % was made yet: % is in use', name, parent;
+  raise notice 'partition % was not created yet: % is in use', name, parent;
 end
 $$;

@@ -1,14 +1,14 @@
--- The newest schema of each event type (src/domain/events.ts says what each holds; a test compares the two). A type's
--- older shapes stay in the log as they are, and are upgraded when they are read.
+-- The number of the newest schema of each event type. src/domain/events.ts has the schemas, and a test compares the two.
+-- Events in older shapes stay in the log as they are, and are upgraded when they are read.
 create or replace function runledger.current_schema_of(type text) returns smallint
 language sql immutable
 as $$ select case
   when type in ('submission.completed', 'execution.started', 'execution.lost', 'execution.refused') then 2::smallint
   else 1::smallint end $$;
 
--- The facts of an old shape as the newest one has them. Each step takes one type from one schema to the next.
---   submission.completed 1: times in whole milliseconds (cpu_ms, wall_ms), one flag for both outputs (truncated)
---   execution.* 1: the consumer was called pool
+-- The facts of an old shape in the newest one. Each step takes one type from one schema to the next.
+--   submission.completed 1: had times in whole milliseconds (cpu_ms, wall_ms) and one flag for both outputs (truncated)
+--   execution.* 1: called the consumer `pool`
 create or replace function runledger.upgrade_facts(type text, schema smallint, facts jsonb) returns jsonb
 language sql immutable
 as $$

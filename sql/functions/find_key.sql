@@ -1,6 +1,6 @@
--- The key that a secret's SHA-256 belongs to, or no row. A candidate is found by the first 12 bytes of the digest
--- and compared whole behind a blind: both sides are hashed with a nonce of this call, so that the time of the
--- comparison tells nothing about the stored digest. Where there is no candidate the same comparison is made with zeros.
+-- The key that a secret's SHA-256 belongs to, or no row. The first 12 bytes of the digest find a candidate. Then the whole
+-- digests are compared blinded: both are hashed with a nonce of this call, so the time that the comparison takes says
+-- nothing about the stored digest. Without a candidate the same comparison is made with zeros.
 create or replace function runledger.find_key(digest bytea, at timestamptz)
 returns table (key_id uuid, account_id uuid, per_minute integer, concurrent integer)
 language sql stable

@@ -1,10 +1,10 @@
--- The generation of this cluster; the log's order is (generation, xid, seq). Known after migrate(). The statements
--- of every submission say it themselves: the call would cost more than the look.
+-- The generation of this cluster, which migrate() sets; the log's order is (generation, xid, seq). The statements on the hot
+-- path read the table themselves, because the call costs more than the read.
 create or replace function runledger.generation() returns smallint
 language sql stable
 as $$ select max(generation) from runledger.generations $$;
 
--- Called by migrate: a cluster that was never seen gets the next generation.
+-- Called by migrate: a cluster that this log has not run on before gets the next generation.
 create or replace function runledger.ensure_generation() returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$

@@ -1,5 +1,5 @@
--- What web tells of the service as a whole: nothing in it belongs to one account. A worker is alive while its
--- heartbeat is younger than twice the time after which a sweep ends it.
+-- The state of the service as a whole, for health answers. It holds nothing that belongs to one account. A worker counts as
+-- alive until its heartbeat is older than twice the time after which a sweep ends it.
 create or replace function runledger.service_health(
   out pending bigint, out running bigint, out workers integer, out slots integer,
   out languages text[], out isolation text[], out degraded boolean

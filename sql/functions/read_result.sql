@@ -1,4 +1,4 @@
--- Finds the key of a request and spends its rate: what every request under /api/ does that submits nothing.
+-- Finds the key of a request and spends one request of its rate. Every request under /api/ that submits nothing does this.
 create or replace function runledger.spend(
   digest bytea, out outcome text, out account_id uuid, out key_id uuid,
   out rate_limit integer, out rate_remaining integer, out rate_reset_us bigint
@@ -19,11 +19,10 @@ begin
     return;
   end if;
   account_id := k.account_id; key_id := k.key_id; rate_limit := k.per_minute;
-  -- A crash of the server may forget the last requests spent by readers: nobody was promised more, and a poll does
-  -- not wait for the disk.
+  -- A poll does not wait for the disk. A crash of the server may therefore forget the last requests that readers spent.
   perform set_config('synchronous_commit', 'off', true);
   if k.per_minute = 0 then
-    -- nothing to count; the last use is recorded to the minute, so that polls do not write
+    -- There is nothing to count. The last use is recorded to the minute, so that most polls do not write.
     rate_remaining := 0; rate_reset_us := 0; outcome := 'spent';
     now_at := clock();
     update key_usage u set last_used_at = now_at
@@ -41,8 +40,8 @@ begin
 end
 $$;
 
--- A submission's record as its account may see it, with the rate spent, in one call. A submission of another account
--- and one that is not there take the same statements and give the same answer.
+-- A submission's record as its account may see it, with the rate spent, in one call. For a submission of another account
+-- the same statements run, and give the same answer, as for one that does not exist.
 create or replace function runledger.read_result(digest bytea, id uuid)
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
@@ -71,7 +70,7 @@ begin
 end
 $$;
 
--- The given submissions in whatever state: for callers that were known when they asked, and may see them.
+-- The given submissions in any state, for callers that were authenticated when they asked and may see them.
 create or replace function runledger.records_of(ids uuid[])
 returns table (record jsonb, stdout bytea, stderr bytea)
 language sql stable security definer set search_path = runledger, pg_temp
@@ -82,7 +81,7 @@ as $$
   from submissions s where s.id = any (ids)
 $$;
 
--- Those of the given submissions that have ended: for waiters, whose caller was known when they began.
+-- Those of the given submissions that have ended, for waiting requests, whose callers are authenticated already.
 create or replace function runledger.results_of(ids uuid[])
 returns table (record json, stdout bytea, stderr bytea)
 language plpgsql stable security definer set search_path = runledger, pg_temp

@@ -1,6 +1,6 @@
--- Counts anew what is counted beside the log: places of keys, of accounts and of the queue, and which submissions may
--- be held. Takes every lock of those counters, in the one order, so that nothing moves meanwhile. Answers how many rows
--- were wrong.
+-- Recounts the counters that are not in the log: the concurrency of keys, the queue places of accounts and of the whole queue,
+-- and which submissions may be gated. It takes the locks of all these counters, in the usual order, so that none of them
+-- changes while it counts. Returns how many rows were wrong.
 create or replace function runledger.recount() returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$

@@ -1,6 +1,7 @@
--- What retention takes away, and the events that say so. The operator's commands; no role but the owner may call them.
+-- Retention: removes payloads and detaches months of the log, and appends events that say so. These are commands of the
+-- operator; no role but the owner may call them.
 
--- The one stream of retention's events.
+-- The stream of all retention events.
 create or replace function runledger.retention_stream() returns uuid
 language sql immutable
 as $$ select 'f0000000-0000-4000-8000-000000000001'::uuid $$;
@@ -15,9 +16,9 @@ begin
 end
 $$;
 
--- Takes away what users sent and got, of up to `most` submissions that ended before the time and whose delivery has
--- ended too: payloads with their salts, sealed webhook secrets, idempotency rows. The event is in the same transaction.
--- Answers how many submissions it purged; 0 when there is nothing left.
+-- Deletes what users sent and received, of up to `most` submissions that ended before the time and whose delivery has ended,
+-- too: payloads with their salts, encrypted webhook secrets, idempotency rows. The event is in the same transaction.
+-- Returns how many submissions it purged, and 0 when there are none left.
 create or replace function runledger.purge_payloads(ended_before timestamptz, most integer default 5000) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -28,7 +29,7 @@ begin
   select array_agg(x.id) into ids from (
     select s.id from submissions s
     where s.completed_at < ended_before
-      -- ids are in the order of their making, but for those of a clock that ran ahead
+      -- Ids are in the order of their creation, except those from a clock that ran ahead.
       and (s.id < uuid_floor(ended_before) or s.tableoid = 'submissions_default'::regclass)
       and exists (select from payloads p where p.stream = s.id)
       and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting')
@@ -49,7 +50,7 @@ begin
 end
 $$;
 
--- Why a month may not be detached yet; null when it may.
+-- The reason why a month may not be detached yet, or null.
 create or replace function runledger.why_not_detach(month text) returns text
 language plpgsql stable set search_path = runledger, pg_temp set timezone = 'UTC'
 as $$
@@ -64,7 +65,7 @@ begin
     return 'the log has no partition of that month';
   end if;
   if first_day + interval '1 month' > clock() - interval '1 day' then
-    return 'that month is not over for a day yet';
+    return 'that month ended less than a day ago, or has not ended';
   end if;
   select count(*) into n from submissions s where s.id >= low and s.id < high and s.status in ('pending', 'running');
   if n > 0 then
@@ -84,11 +85,12 @@ begin
 end
 $$;
 
--- Takes a month out of the log: its partitions move to the schema runledger_detached, whole, to be dumped or dropped.
--- events and sketch are what the caller counted; they go into the event, so that verify can still tell what is missing.
+-- Takes a month out of the log: its partitions move to the schema runledger_detached as they are, to be dumped or dropped.
+-- The caller has counted the events and computed their sketch. Both go into the event, so that verify can still name
+-- differences in the rest.
 create or replace function runledger.detach_month(month text, events bigint, sketch text) returns void
 language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
--- less than deadlock_timeout: it is this that gives up and never a submission; the caller tries again
+-- Less than deadlock_timeout: in a deadlock this call gives up and never a submission. The caller tries again.
 set lock_timeout = '500ms'
 as $$
 declare
@@ -99,12 +101,12 @@ declare
   low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
   high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
 begin
-  -- nobody appends while it is looked at
+  -- Nothing is appended while the month is examined.
   lock table submissions, deliveries, events, payloads in access exclusive mode;
   reason := why_not_detach(month);
   execute format('select count(*) from %I', 'events_' || month) into counted;
   if reason is null and counted <> detach_month.events then
-    reason := 'it got events meanwhile';
+    reason := 'events were appended to it since they were counted';
   end if;
   if reason is not null then
     raise exception '% cannot be detached: %', month, reason using errcode = 'RL409';

@@ -2,7 +2,7 @@
 -- their submissions wait again, the jobs that it locked are unlocked, and the jobs of its executions are deleted (each
 -- submission has a new one). Answers how many executions it had; null if the consumer had ended before.
 create or replace function runledger.retire_consumer(
-  consumer uuid, reason text, counts boolean, evidence jsonb default '{}'
+  consumer uuid, reason text, evidence jsonb default '{}'
 ) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
@@ -15,7 +15,7 @@ begin
   end if;
   select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into leased_ids, stale_jobs
   from leases where consumer_id = consumer;
-  perform release_many(consumer, leased_ids, reason, evidence, counts);
+  perform release_many(consumer, leased_ids, reason, evidence);
   perform unlock_jobs_of(consumer, '{}');
   perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));
   return cardinality(leased_ids);

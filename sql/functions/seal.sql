@@ -1,8 +1,9 @@
--- Sealing, the database's half: which events the next seal covers, their digests, and keeping the seal. What is hashed
--- and signed is said in src/domain/seal.ts, which does the rest; the signing key never comes here.
+-- The database's half of sealing: which events the next seal covers, their digests, and storing the seal. The other half is
+-- src/domain/seal_chain.ts, which defines what is hashed and signs it; the signing key never comes here.
 
--- An event's digest: SHA-256 over "runledger event 1" with a line's end, and its canonical bytes. Integers are big endian, at is microseconds since 2000, text has
--- its length in front, facts are the text that jsonb prints (keys by length, then bytes; one space after : and ,).
+-- An event's digest: SHA-256 over "runledger event 1" with a line feed, and the event's canonical bytes. Integers are big
+-- endian, at is microseconds since 2000, text is preceded by its length, and facts are the text that jsonb prints (keys by
+-- length, then bytes; one space after : and ,).
 create or replace function runledger.event_leaf(
   stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
 ) returns bytea
@@ -13,8 +14,8 @@ as $$
     || int8send(seq) || int4send(octet_length(facts::text)) || convert_to(facts::text, 'UTF8'))
 $$;
 
--- The window after the last seal: everything below the oldest transaction that still runs, but not many more than
--- max_events. Null where nothing is to be sealed. A generation that has passed is closed: all of it may be sealed.
+-- The window after the last seal: everything below the oldest running transaction, but not many more than max_events.
+-- Null if there is nothing to seal. An earlier generation is closed: all of it may be sealed.
 create or replace function runledger.seal_window(
   max_events integer, out number bigint, out generation smallint, out from_xid xid8, out to_xid xid8, out upper_xid xid8
 )
@@ -45,14 +46,14 @@ begin
   order by e.xid, e.seq offset max_events limit 1;
   to_xid := coalesce(cut, upper_xid);
   if to_xid = from_xid then
-    -- one transaction holds more than max_events: all of it
+    -- One transaction has more than max_events: the window holds all of them.
     to_xid := (from_xid::text::numeric + 1)::text::xid8;
   end if;
 end
 $$;
 
--- The events of a window, each partition's in one row in byte order of names: how many, and stream, version and leaf of
--- each (52 bytes), in order of seq.
+-- The events of a window, one row for each partition, in byte order of the partitions' names: how many there are, and of
+-- each event stream, version and leaf (52 bytes), in order of seq.
 create or replace function runledger.seal_leaves(generation smallint, from_xid xid8, to_xid xid8)
 returns table (partition text, count bigint, leaves bytea)
 language sql stable security definer set search_path = runledger, pg_temp
@@ -68,13 +69,13 @@ as $$
   order by 1
 $$;
 
--- Keeps a seal, and the sketch that it signs. Of two that seal at once the second gets RL409.
+-- Stores a seal and the sketch that it signs. Of two processes that seal at once the second gets RL409.
 create or replace function runledger.put_seal(seal jsonb, hashes bytea[], hash bytea, sketch bytea, signature bytea) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 begin
   if (seal ->> 'number')::bigint <> (select coalesce(max(s.number), 0) + 1 from seals s) then
-    raise exception 'seal % was laid by another process', seal ->> 'number' using errcode = 'RL409';
+    raise exception 'seal % was stored by another process', seal ->> 'number' using errcode = 'RL409';
   end if;
   insert into seals (number, sealed_at, generation, from_xid, to_xid, partitions, counts, hashes, total, hash, sketch_sha256, signature, signer)
   select x.number, x.sealed_at, x.generation, x.from_xid::xid8, x.to_xid::xid8, x.partitions, x.counts, put_seal.hashes, x.total, put_seal.hash,
@@ -83,11 +84,11 @@ begin
     partitions text[], counts bigint[], total bigint, signer text);
   insert into seal_sketch (cells) values (sketch) on conflict (only_row) do update set cells = excluded.cells;
 exception when unique_violation then
-  raise exception 'seal % was laid by another process', seal ->> 'number' using errcode = 'RL409';
+  raise exception 'seal % was stored by another process', seal ->> 'number' using errcode = 'RL409';
 end
 $$;
 
--- The digests of each seal's windows as the log tells them now, for verify. A part that is not in the log any more has
+-- The digests of each seal's windows as the log gives them now, for verify. A partition that is not in the log any more has
 -- no row.
 create or replace function runledger.sealed_now()
 returns table (number bigint, partition text, count bigint, hash bytea)
@@ -103,7 +104,7 @@ as $$
   ) l join pg_class c on c.oid = l.tableoid
 $$;
 
--- What the next seal is laid upon, and what is published.
+-- The last seal: the next one follows it, and it is what is published.
 create or replace function runledger.last_seal()
 returns table (
   number bigint, total bigint, generation smallint, to_xid text, hash bytea, sketch_sha256 bytea, sealed_at timestamptz,

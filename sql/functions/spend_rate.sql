@@ -1,7 +1,7 @@
--- Judges one request of a key against its rate: at most per_minute in any 60 s, by the times of its last requests.
--- Up to 600 a minute the times are exact; above, requests are counted by the second and a second leaves the window
--- whole, 60 s after its end, so that the limit is never passed. Refused requests are not counted. 0 is unlimited.
--- Both kinds are counted at once, so that a change of the limit across 600 forgets nothing.
+-- Decides whether one request of a key is within its rate: at most per_minute in any 60 s, by the times of its last
+-- requests. Up to 600 a minute the times are exact. Above that, requests are counted by the second, and a second leaves the
+-- window as a whole, 60 s after its end, so that the limit is never exceeded. Rejected requests are not counted. 0 is
+-- unlimited. Both kinds are summed, so that a change of the limit across 600 forgets nothing.
 create or replace function runledger.spend_rate(
   inout hits_us bigint[], inout buckets bigint[], per_minute integer, now_us bigint,
   out allowed boolean, out remaining integer, out reset_us bigint
@@ -41,7 +41,7 @@ begin
 
   allowed := used < per_minute;
   if allowed and per_minute <= exact_up_to then
-    -- a clock that stepped back must not break the order
+    -- A clock that stepped back must not break the order.
     hits_us := hits_us || greatest(now_us, hits_us[cardinality(hits_us)]);
   elsif allowed then
     newest := buckets[cardinality(buckets)];
@@ -53,7 +53,7 @@ begin
   end if;
   used := used + allowed::integer;
   remaining := greatest(per_minute - used, 0);
-  -- when as many have left the window as must, for one more to pass than now
+  -- The time until so many requests have left the window that one more than now may pass.
   if cardinality(buckets) = 0 then
     reset_us := greatest(hits_us[greatest(used - per_minute + 1, 1)] + window_us - now_us, 0);
   else

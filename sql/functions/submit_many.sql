@@ -1,19 +1,20 @@
--- Takes a batch of authenticated requests to submit in one transaction: finds each key, spends its rate, answers
--- replays, holds the queue's bound, appends, projects and enqueues. One answer a row; it raises for nothing expected.
+-- Takes a batch of requests to submit, in one transaction: it finds each request's key, spends the key's rate, answers
+-- repeated idempotency keys, enforces the queue's bound, appends the events, stores the rows and adds the jobs. One row of
+-- the answer is one row of the batch. Nothing that is expected raises.
 --
 -- batch[n]: {digest, id, language, args, compare, limits, webhook_url, webhook: {key_id, nonce, ciphertext},
---            idempotency_key, request_digest, traceparent}; digests and sealed bytes are hex. A row without an id
---            only spends (its body was refused). codes, stdins, expecteds run parallel to it.
+--            idempotency_key, request_digest, traceparent}; digests and encrypted bytes are hex. A row without an id only
+--            spends the rate (its body was rejected). codes, stdins and expecteds run parallel to it.
 --
--- Locks, in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),
--- held, account_usage by id. A step may be left out, never taken backwards. (The tables' own page says it as it once was:
--- keys before submissions, so that a start or an end held them for as long as it took, and submitting waited.)
+-- Locks are taken in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),
+-- gated, account_usage by id. A step may be left out, and never taken backwards. (The first migration describes an older
+-- order, with keys before submissions. A start or an end then held its keys for as long as it took, and submitting waited.)
 --
--- durable: the commit waits for the disk. Without, a crash within the next moment may undo all of it, unless something
--- was committed since that waited: so nobody may be told of it before.
+-- durable: the commit waits for the disk. Without it, a crash within the next moment may undo the whole batch, unless a
+-- later commit that waited has taken it along. Until then no client may get an answer that tells of it.
 --
--- queue_state makes submitting batches follow one another, so that the count of what waits is exact, two equal
--- idempotency keys never race, and all of it costs nothing when batches are few (each process has one in flight).
+-- The lock of queue_state makes submitting batches follow one another. So the number of waiting submissions is exact and two
+-- equal idempotency keys never race. It costs nothing while batches are few: each process has one in flight.
 create or replace function runledger.submit_many(
   batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer, durable boolean default true
 ) returns table (
@@ -25,7 +26,7 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 as $$
 #variable_conflict use_column
 declare
-  -- one row of the batch
+  -- The current row of the batch.
   given jsonb; concurrent integer; given_id uuid; given_language text; given_key uuid;
   rate record;
   usage key_usage;
@@ -39,7 +40,7 @@ declare
   current_key uuid;
   current_account uuid;
   places integer;
-  -- what was accepted, in parallel; what of it has a job; what of it is held
+  -- The accepted submissions, in parallel arrays; the jobs of those that have one; those that are gated.
   a_n integer[] := '{}'; a_id uuid[] := '{}'; a_account uuid[] := '{}'; a_key uuid[] := '{}'; a_at timestamptz[] := '{}';
   jobs graphile_worker.job_spec[] := '{}';
   gated_id uuid[] := '{}'; gated_key uuid[] := '{}';
@@ -48,7 +49,7 @@ begin
     perform set_config('synchronous_commit', 'off', true);
   end if;
   select q.accepted into waiting from queue_state q for update;
-  -- queue_progress(), where a call of it would be dearer than what it does
+  -- As queue_progress() does. The call would cost more than the statement.
   select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
@@ -73,8 +74,8 @@ begin
         usages := usages || usage;
       end if;
       current_key := key_id;
-      -- What waits of an account is read without its lock: nobody else adds to it, and what is being started at this
-      -- moment may count as waiting still.
+      -- The account's waiting submissions are read without its lock: no other transaction adds to them now, and one that
+      -- is being started at this moment may still count as waiting.
       select u as usage, a.pending, case when concurrent > 0 then concurrent else gate(0) end as places into found_usage
       from key_usage u left join account_usage a on a.account_id = submit_many.account_id
       where u.key_id = current_key for update of u;
@@ -161,8 +162,8 @@ begin
 end
 $$;
 
--- Which of the submissions are there; when this is committed they are on disk, too, with all that it saw. An entry of
--- the log that means nothing makes the commit wait.
+-- Returns which of the submissions exist. When this commits, they and everything else that it saw are on disk: it writes a
+-- message without meaning to the write-ahead log, so that its commit has to wait for the disk.
 create or replace function runledger.settle(ids uuid[]) returns uuid[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off

@@ -6,7 +6,7 @@
 --   worker_silent    No heartbeat for 5 s: it hangs or is cut off. Its launcher killed its runs 1 s ago.
 --   database_away    No heartbeat since the server was restarted.
 --
--- Only worker_died counts against the submissions. The calling connection is the witness: a restart or a crash of the
+-- Of these reasons, only worker_died counts against the submissions (loss_reasons). The calling connection is the witness: a restart or a crash of the
 -- server frees every lock and stops every heartbeat, but it also ends this connection. So a free lock proves a death only
 -- if the consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
 create or replace function runledger.sweep(out consumer uuid, out reason text, out executions integer, out suspects integer)
@@ -47,7 +47,7 @@ begin
       end if;
     end if;
     if reason is not null then
-      executions := retire_consumer(p.id, reason, reason = 'worker_died', jsonb_build_object(
+      executions := retire_consumer(p.id, reason, jsonb_build_object(
         'host', p.host, 'heartbeat_at', p.heartbeat_at, 'lock_held', p.lock_is_held, 'found_at', now_at));
       consumer := case when executions is not null then p.id end;
       return;

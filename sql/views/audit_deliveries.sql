@@ -1,5 +1,4 @@
--- The webhook of each submission that asked for one, and how it stands. The address is something that the user sent: it
--- is not shown.
+-- The state of each submission's webhook. The address is not shown, because the user sent it.
 create or replace view runledger.audit_deliveries as
 select d.id as submission_id, s.account_id, a.name as account, d.status, d.attempts, d.failures, d.created_at, d.next_at, d.ended_at
 from runledger.deliveries d

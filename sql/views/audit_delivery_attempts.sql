@@ -1,4 +1,4 @@
--- Every attempt to deliver, with what came of it.
+-- Every attempt to deliver, with its outcome.
 create or replace view runledger.audit_delivery_attempts as
 select l.stream as submission_id, row_number() over (partition by l.stream order by l.version) as attempt,
   l.at, l.facts ->> 'outcome' as outcome, l.facts - 'outcome' as facts

@@ -1,5 +1,5 @@
--- Who held which key when: one row for each secret that a key ever had, and when it was good. A secret ends by a
--- rotation (after its grace) or when the key is revoked, whichever is first; null: it is good now.
+-- Which secrets a key had, and when each was valid: one row for each secret. A secret ends by a rotation (after its grace
+-- period) or when the key is revoked, whichever comes first. A valid_until of null: it is valid now.
 create or replace view runledger.audit_keys as
 select k.id as key_id, k.account_id, a.name as account, k.tier, k.prefix,
   row_number() over (partition by k.id order by s.created_at) as secret,

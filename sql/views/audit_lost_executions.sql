@@ -1,5 +1,5 @@
--- Every execution that ended without a report, and why. counts: the submission may be at fault, because its worker died.
--- next_started_at: when the submission ran again.
+-- Every execution that ended without a report, and the reason (loss_reasons). counts: the loss counts as a death of the
+-- submission. next_started_at: when the submission was started again.
 create or replace view runledger.audit_lost_executions as
 select l.stream as submission_id, s.account_id, (l.facts ->> 'attempt')::integer as attempt, (l.facts ->> 'consumer')::uuid as consumer_id,
   l.facts -> 'evidence' ->> 'host' as host, l.facts ->> 'reason' as reason, coalesce((l.facts ->> 'counts')::boolean, false) as counts,

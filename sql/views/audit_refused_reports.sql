@@ -1,4 +1,4 @@
--- Reports that came from a worker after it had lost the execution: they changed nothing.
+-- Reports from a consumer that had no longer the lease. They changed nothing.
 create or replace view runledger.audit_refused_reports as
 select l.stream as submission_id, (l.facts ->> 'attempt')::integer as attempt, (l.facts ->> 'consumer')::uuid as consumer_id, l.at,
   l.facts ->> 'verdict' as verdict

@@ -1,4 +1,4 @@
--- Which limits were in force when: one row for each time that a tier was set. 0 is unlimited.
+-- Which limits were in force at which time: one row for each change of a tier. 0 is unlimited.
 create or replace view runledger.audit_tiers as
 select l.facts ->> 'name' as tier, (l.facts ->> 'per_minute')::integer as per_minute, (l.facts ->> 'concurrent')::integer as concurrent,
   l.at as valid_from, lead(l.at) over (partition by l.stream order by l.version) as valid_until

@@ -1,5 +1,5 @@
--- All that ever happened to each submission, in order. Facts without what names or digests a user's bytes; their sizes
--- are apart.
+-- Every event of each submission. The digests of a user's bytes and what a user named are left out of the facts; the sizes
+-- have a column of their own.
 create or replace view runledger.audit_timeline as
 select l.stream as submission_id, l.version, l.at, l.type,
   (l.facts ->> 'attempt')::integer as attempt,

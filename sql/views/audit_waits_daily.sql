@@ -1,5 +1,5 @@
--- How long submissions waited for their first start and how long their runs took, by the day (UTC) on which they were
--- accepted and by language. Seconds; a run is from its last start to its end.
+-- How long submissions waited for their first start and how long their runs took, in seconds, by the day (UTC) on which they
+-- were accepted and by language. A run is the time from the last start to the end.
 create or replace view runledger.audit_waits_daily as
 select (s.created_at at time zone 'UTC')::date as day, s.language, count(*) as submissions,
   percentile_cont(0.5) within group (order by w.wait_s) as wait_p50_s,

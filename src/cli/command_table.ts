@@ -22,6 +22,7 @@ export const commands: Readonly<Record<string, Load>> = {
   purge: () => import('./commands/purge_command.ts'),
   detach: () => import('./commands/detach_command.ts'),
   rebuild: () => import('./commands/rebuild_command.ts'),
+  states: () => import('./commands/states_command.ts'),
   doctor: () => import('./commands/doctor_command.ts'),
   config: () => import('./commands/config_command.ts'),
 };

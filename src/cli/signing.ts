@@ -1,4 +1,4 @@
-import { createSigner } from '../domain/seal.ts';
+import { createSigner } from '../domain/seal_chain.ts';
 import type { Context } from './command.ts';
 
 /** Signs heads with this installation's key; null without RUNLEDGER_SEAL_KEY. */

@@ -1,23 +1,29 @@
 /**
- * Every type of event, in every shape that it ever had. An event is never changed: when a type gets a new shape, its
- * schema number rises, the old one stays here, and `upgrade_facts` (sql/functions/event_types.sql) shows the old facts
- * as the newest shape has them. A test holds the two files together.
+ * Every type of event, in every shape that it ever had. An event is never changed. When a type gets a new shape, its
+ * schema number rises, the old schema stays here, and `upgrade_facts` (sql/functions/event_types.sql) shows old facts in
+ * the newest shape. A test holds the two files together. `runledger verify` checks every event against its schema.
  *
- * Facts never hold bytes that a user sent: those have their size and SHA-256(salt ‖ bytes) here.
+ * Facts never hold bytes that a user sent: an event has their size and SHA-256(salt ‖ bytes).
  */
 import * as v from 'valibot';
+import { DELIVERY_ENDS, OUTCOMES } from './delivery_outcomes.ts';
+import { LOSS_REASONS } from './loss_reasons.ts';
+import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
 const uuid = v.pipe(v.string(), v.uuid());
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const measure = v.pipe(v.number(), v.minValue(0));
 const time = v.pipe(v.string(), v.isoTimestamp());
 const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
-const attempt = v.pipe(v.number(), v.integer(), v.minValue(0));
+const attempt = count;
+const name = v.pipe(v.string(), v.nonEmpty());
+/** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
 const evidence = v.record(v.string(), v.unknown());
 const bytes = v.record(v.string(), v.strictObject({ size: count, sha256 }));
 
 const usage = {
   exit_code: v.nullable(v.pipe(v.number(), v.integer())),
-  signal: v.nullable(v.string()),
+  signal: v.nullable(v.pipe(v.string(), v.startsWith('SIG'))),
   memory_peak_bytes: v.nullable(count),
 };
 const compile = v.nullable(
@@ -29,7 +35,9 @@ const compile = v.nullable(
     cached: v.boolean(),
   }),
 );
-const verdict = v.picklist(['AC', 'WA', 'RE', 'SIG', 'TLE', 'MLE', 'OLE', 'CE']);
+const lossReason = v.picklist(LOSS_REASONS);
+const completedVerdict = v.picklist(verdictsWith('completed'));
+const reportedVerdict = v.nullable(v.picklist(VERDICT_NAMES));
 
 /** By type, then by schema number from 1. */
 export const eventTypes = {
@@ -37,10 +45,11 @@ export const eventTypes = {
     v.strictObject({
       account_id: uuid,
       key_id: uuid,
-      language: v.picklist(['python', 'cpp', 'java']),
+      // Languages and limits are added to, and taken out: an event keeps the name that it had.
+      language: name,
       bytes,
       compare: v.picklist(['lenient', 'exact']),
-      limits: v.record(v.string(), count),
+      limits: v.record(name, count),
       webhook: v.optional(v.boolean()),
       idempotency_key: v.optional(uuid),
       traceparent: v.optional(v.string()),
@@ -50,20 +59,20 @@ export const eventTypes = {
     v.strictObject({ attempt, pool: uuid }),
     v.strictObject({ attempt, consumer: uuid }),
   ],
-  /** counts: the worker itself died, so the submission may be at fault. */
+  /** counts: the loss is one of the submission's deaths (sql/views/loss_reasons.sql). */
   'execution.lost': [
-    v.strictObject({ attempt, pool: uuid, reason: v.string(), counts: v.boolean(), evidence }),
-    v.strictObject({ attempt, consumer: uuid, reason: v.string(), counts: v.boolean(), evidence }),
+    v.strictObject({ attempt, pool: uuid, reason: lossReason, counts: v.boolean(), evidence }),
+    v.strictObject({ attempt, consumer: uuid, reason: lossReason, counts: v.boolean(), evidence }),
   ],
   /** A report that came after the execution was lost. */
   'execution.refused': [
-    v.strictObject({ attempt, pool: uuid, verdict: v.nullable(v.string()) }),
-    v.strictObject({ attempt, consumer: uuid, verdict: v.nullable(v.string()) }),
+    v.strictObject({ attempt, pool: uuid, verdict: reportedVerdict }),
+    v.strictObject({ attempt, consumer: uuid, verdict: reportedVerdict }),
   ],
   'submission.completed': [
     v.strictObject({
       attempt,
-      verdict,
+      verdict: completedVerdict,
       ...usage,
       cpu_ms: v.nullable(count),
       wall_ms: v.nullable(count),
@@ -74,7 +83,7 @@ export const eventTypes = {
     }),
     v.strictObject({
       attempt,
-      verdict,
+      verdict: completedVerdict,
       ...usage,
       cpu_time_us: v.nullable(count),
       wall_time_us: v.nullable(count),
@@ -85,22 +94,58 @@ export const eventTypes = {
       bytes,
     }),
   ],
-  /** The service failed, not the program: whatever was measured is evidence alone. */
-  'submission.failed': [v.looseObject({ attempt, verdict: v.literal('IE'), evidence, bytes })],
-  'delivery.requested': [v.looseObject({ next_at: time })],
-  'delivery.attempted': [v.looseObject({ outcome: v.string() })],
-  'delivery.ended': [v.looseObject({ outcome: v.string() })],
-  'account.created': [v.strictObject({ name: v.string() })],
-  'tier.set': [v.strictObject({ name: v.string(), per_minute: count, concurrent: count })],
+  /**
+   * The service failed, not the program. It has measures where a worker reported the failure, in the shape that
+   * submission.completed had at the time. None of them is shown.
+   */
+  'submission.failed': [
+    v.strictObject({
+      attempt,
+      verdict: v.picklist(verdictsWith('error')),
+      ...v.partial(v.object(usage)).entries,
+      cpu_time_us: v.nullish(count),
+      wall_time_us: v.nullish(count),
+      cpu_ms: v.nullish(count),
+      wall_ms: v.nullish(count),
+      truncated: v.optional(v.boolean()),
+      stdout_truncated: v.optional(v.boolean()),
+      stderr_truncated: v.optional(v.boolean()),
+      compile: v.optional(compile),
+      evidence,
+      bytes,
+    }),
+  ],
+  /** replay: an operator asked for it. */
+  'delivery.requested': [v.strictObject({ next_at: time, replay: v.optional(v.literal(true)) })],
+  /** counts: the attempt took a place in the schedule. bytes: of the body, where it has to be sent again. */
+  'delivery.attempted': [
+    v.strictObject({
+      attempt,
+      outcome: v.picklist(OUTCOMES),
+      counts: v.boolean(),
+      status: v.nullable(count),
+      detail: v.nullable(v.string()),
+      address: v.nullable(v.string()),
+      retry_after_ms: v.nullable(measure),
+      answer_bytes: count,
+      answer_cut: v.boolean(),
+      duration_ms: measure,
+      next_at: v.optional(time),
+      bytes: v.optional(bytes),
+    }),
+  ],
+  'delivery.ended': [v.strictObject({ outcome: v.picklist(DELIVERY_ENDS) })],
+  'account.created': [v.strictObject({ name })],
+  'tier.set': [v.strictObject({ name, per_minute: count, concurrent: count })],
   'key.created': [
-    v.strictObject({ account_id: uuid, tier: v.string(), prefix: v.string(), digest: sha256 }),
+    v.strictObject({ account_id: uuid, tier: name, prefix: v.string(), digest: sha256 }),
   ],
   'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time })],
   'key.revoked': [v.strictObject({})],
   'payloads.purged': [
     v.strictObject({ ended_before: time, submissions: count, payloads: count, size_bytes: count }),
   ],
-  'log.detached': [v.strictObject({ partition: v.string(), events: count, sketch: v.string() })],
+  'log.detached': [v.strictObject({ partition: name, events: count, sketch: name })],
 } as const satisfies Record<string, readonly v.GenericSchema[]>;
 
 export type EventType = keyof typeof eventTypes;
@@ -111,7 +156,7 @@ type Last<T extends readonly unknown[]> = T extends readonly [...unknown[], infe
 export type FactsOf<T extends EventType> =
   Last<(typeof eventTypes)[T]> extends infer S extends v.GenericSchema ? v.InferOutput<S> : never;
 
-/** An event as the view runledger.log shows it: whatever its schema was, its facts have the newest. */
+/** An event as the view runledger.log shows it: in the newest schema, whichever it was appended with. */
 export type LedgerEvent<T extends EventType = EventType> = {
   [K in T]: { stream: string; version: number; type: K; facts: FactsOf<K>; at: Date };
 }[T];
@@ -124,13 +169,12 @@ export const isKnown = (type: string, schema: number): boolean =>
 const schemaOf = (type: string, schema: number): v.GenericSchema | undefined =>
   (eventTypes as Record<string, readonly v.GenericSchema[]>)[type]?.[schema - 1];
 
-/** What is wrong with an event's facts under the schema that it was appended with; null when nothing is. */
-export function faultOf(event: { type: string; schema: number; facts: unknown }): string | null {
+/** What is wrong with an event's facts under the schema that it was appended with, in one line; null where nothing is. */
+export function problemOf(event: { type: string; schema: number; facts: unknown }): string | null {
   const schema = schemaOf(event.type, event.schema);
   if (!schema) return `no such event: ${event.type}, schema ${event.schema}`;
-  const parsed = v.safeParse(schema, event.facts);
-  if (parsed.success) return null;
-  return parsed.issues
+  if (v.is(schema, event.facts)) return null;
+  return (v.safeParse(schema, event.facts).issues ?? [])
     .map((issue) => `${v.getDotPath(issue) ?? 'facts'}: ${issue.message}`)
     .join('; ');
 }

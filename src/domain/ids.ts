@@ -1,4 +1,4 @@
-/** UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits. In the order of their making, by the millisecond. */
+/** UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits. Ids are in the order of their creation, by milliseconds. */
 export function uuidv7(at_ms: number, random: Uint8Array): string {
   if (random.length < 10) throw new RangeError('a UUIDv7 needs 10 random bytes');
   const bytes = Buffer.alloc(16);

@@ -1,20 +1,20 @@
 /**
- * A sketch of a set of events, of a fixed size however large the set: an invertible Bloom lookup table (Goodrich and
- * Mitzenmacher, 2011). Two sketches subtracted leave a sketch of what is in one set and not in the other, and up to
- * about 200 such differences can be read out of it, each with its stream, version and digest.
+ * A sketch of a set of events: an invertible Bloom lookup table (Goodrich and Mitzenmacher, 2011). Its size does not depend
+ * on the set's. One sketch minus another is a sketch of the events that are in only one of the two sets, and up to about
+ * 200 of these can be read out of it, each with its stream, version and digest.
  *
- * So a head that was kept elsewhere names the very events that were changed, removed or put in, though nothing in the
- * database can be trusted any more. It proves nothing by itself: that is what the chain of hashes is for.
+ * So a head that was kept outside the database names the events that were changed, removed or inserted, even if nothing in
+ * the database can be trusted any more. The sketch by itself proves nothing; the chain of hashes does.
  *
- * Each event goes into three cells, one of each third, chosen by its check value. A cell holds a count and the XOR of
- * its events' bytes. A cell with exactly one event (count ±1, and the bytes match their own check value) gives it away;
- * it is taken out of its other cells, which makes others readable.
+ * Each event goes into three cells, one in each third, chosen by its check value. A cell has a count and the XOR of its
+ * events' bytes. A cell with exactly one event (a count of ±1, and bytes that match their own check value) gives that event.
+ * It is then taken out of its other cells, which may make those readable.
  */
 import { hash } from 'node:crypto';
 
 const THIRD = 128;
 const CELLS = 3 * THIRD;
-/** What is kept of an event: stream, version, leaf, as SQL's seal_leaves gives them. */
+/** What the sketch has of an event: stream, version and leaf, as seal_leaves() in SQL returns them. */
 export const ITEM_BYTES = 16 + 4 + 32;
 const CHECK_BYTES = 8;
 const XOR_BYTES = ITEM_BYTES + CHECK_BYTES;
@@ -25,14 +25,14 @@ export type Item = { stream: string; version: number; leaf: string };
 
 export const emptySketch = (): Buffer => Buffer.alloc(SKETCH_BYTES);
 
-/** Puts events in, 52 bytes each; a sign of -1 takes them out. */
+/** Adds events, 52 bytes each; a sign of -1 takes them out. */
 export function addItems(sketch: Buffer, items: Uint8Array, sign: 1 | -1 = 1): void {
   for (let at = 0; at < items.length; at += ITEM_BYTES) {
     toggle(sketch, items.subarray(at, at + ITEM_BYTES), sign);
   }
 }
 
-/** Adds (or subtracts) all that is in another sketch. */
+/** Adds (or subtracts) another sketch. */
 export function addSketch(sketch: Buffer, other: Uint8Array, sign: 1 | -1 = 1): void {
   const from = Buffer.from(other.buffer, other.byteOffset, other.byteLength);
   for (let cell = 0; cell < SKETCH_BYTES; cell += CELL_BYTES) {
@@ -42,19 +42,19 @@ export function addSketch(sketch: Buffer, other: Uint8Array, sign: 1 | -1 = 1): 
 }
 
 export type Differences = {
-  /** In the first set alone, and in the second alone. */
+  /** Events that are only in the first set, and only in the second. */
   readonly removed: Item[];
   readonly inserted: Item[];
-  /** False: there are more than could be read. */
+  /** False: there are more differences than could be read. */
   readonly complete: boolean;
 };
 
-/** Reads the differences out of (first minus second); the sketch is used up. */
+/** Reads the differences out of a sketch (first minus second), and empties it. */
 export function readDifferences(difference: Buffer): Differences {
   const removed: Item[] = [];
   const inserted: Item[] = [];
   const queue = Array.from({ length: CELLS }, (_, n) => n * CELL_BYTES);
-  // Each turn takes one event out for good. A sketch that was tampered with could go round for ever.
+  // Each turn takes one event out. The bound is for a forged sketch, which could loop for ever.
   for (let turns = 0; queue.length > 0 && turns < 100 * CELLS; turns++) {
     const cell = queue.pop()!;
     const sign = difference.readInt32BE(cell);

@@ -8,8 +8,8 @@ import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { CHANNELS } from '../store/channels.ts';
-import { createHealth } from '../store/health.ts';
 import { createResults } from '../store/results.ts';
+import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
@@ -105,7 +105,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const { ended } = createResults(asking);
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
-    held: () => waiters.count,
+    waiting: () => waiters.count,
   });
   const store_health = createHealth(db);
   const health = {

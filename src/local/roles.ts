@@ -10,6 +10,8 @@ export type RoleUrls = Readonly<Record<Role, string>>;
 
 export async function createRoles(superuser_url: string, passwords: RolePasswords): Promise<void> {
   await asSuperuser(superuser_url, async (db) => {
+    // Until the connection closes: two processes that alter a role at the same time would fail.
+    await db`select pg_advisory_lock(hashtext('runledger roles'))`;
     for (const role of ROLES) {
       const name = roleName(role);
       const [found] = await db`select from pg_roles where rolname = ${name}`;

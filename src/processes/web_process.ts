@@ -1,12 +1,12 @@
 /** The web process: answers requests, delivers webhooks, seals the log. It never runs submitted code. */
 import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
-import { createSigner } from '../domain/seal.ts';
+import { createSigner } from '../domain/seal_chain.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
-import { seal } from '../store/seal.ts';
+import { seal } from '../store/seals.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
 import { addressOf, type Given, openMetrics, type Running } from './process.ts';

@@ -8,6 +8,7 @@
  *     and runs elsewhere. It counts as a death if the program may have caused it.
  *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
  */
+import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { Log } from '../log.ts';
@@ -147,26 +148,27 @@ async function release(
 ): Promise<void> {
   const { submission_id: id, attempt } = started.order;
   if (membership.lost.aborted) throw new LeaseLost(id);
-  const { reason, counts } = lossOf(error, options.cut.aborted);
-  if (counts) {
+  const { reason, failed } = lossOf(error, options.cut.aborted);
+  if (failed) {
     logOf(options, started).error({ err: error }, 'the execution failed, not the program');
     options.onSandbox(false);
   }
-  const evidence = counts ? { fault: String(error) } : {};
+  const evidence = failed ? { fault: String(error) } : {};
   const released = await untilTaken(membership, () =>
-    membership.executions().release([id], reason, evidence, counts, [attempt]),
+    membership.executions().release([id], reason, evidence, [attempt]),
   );
   if (released.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1);
 }
 
-function lossOf(error: unknown, cut: boolean): { reason: string; counts: boolean } {
-  if (cut) return { reason: 'shutdown', counts: false };
-  if (error instanceof NoSlot) return { reason: 'no_slot', counts: false };
+/** The reason in the log, and whether the execution failed rather than being interrupted. */
+function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
+  if (cut) return { reason: 'shutdown', failed: false };
+  if (error instanceof NoSlot) return { reason: 'no_slot', failed: false };
   const kind = error instanceof SandboxFault ? error.kind : null;
   // The launcher killed the run, because no heartbeat was acknowledged in time.
-  if (kind === 'deadline') return { reason: 'database_away', counts: false };
-  return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', counts: true };
+  if (kind === 'deadline') return { reason: 'database_away', failed: false };
+  return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', failed: true };
 }
 
 /** Asks again for as long as the database is away and the lease may still be ours. */

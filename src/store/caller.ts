@@ -1,9 +1,9 @@
-/** Who makes a request, and how much of its rate is left: part of every answer of the database to a key. */
+/** The caller of a request and the rest of its rate: part of every answer of the database to a key. */
 export type RateState = {
   /** Requests in any 60 s; 0 is unlimited. */
   readonly limit: number;
   readonly remaining: number;
-  /** Until one more request may pass than now. */
+  /** Seconds until one more request than now may pass. */
   readonly reset_s: number;
 };
 

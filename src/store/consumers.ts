@@ -63,7 +63,7 @@ export async function sweep(db: Db): Promise<Swept> {
 
 /** Ends the consumer: nothing stays locked or leased. */
 export async function leaveQueue(db: Db, consumer_id: string): Promise<void> {
-  await db`select runledger.retire_consumer(${consumer_id}, 'shutdown', false)`;
+  await db`select runledger.retire_consumer(${consumer_id}, 'shutdown')`;
 }
 
 /** Records a name by which a runner of graphile-worker locks jobs for the consumer. False: it was declared dead. */

@@ -1,10 +1,10 @@
-/** Deliveries of webhooks, as the process that makes them and the operator see them. */
+/** Deliveries of webhooks, for the process that makes them and for the operator. */
 import type { Db } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
 import { type BytesRow, resultRow } from './results.ts';
 import type { EncryptedSecret } from './submissions.ts';
 
-/** What came of one attempt, kept in its event. */
+/** The outcome of one attempt, as its event has it. */
 export type AttemptFacts = {
   outcome: string;
   status: number | null;
@@ -16,40 +16,40 @@ export type AttemptFacts = {
   duration_ms: number;
 };
 
-/** What follows from an attempt. */
+/** The next step after an attempt. */
 export type AfterAttempt = { end: string } | { retry_in_ms: number; counts: boolean };
 
 export type OpenDelivery = {
   url: string;
-  /** made so far */
+  /** Attempts that were made. */
   attempts: number;
-  /** of these, those that took a place in the schedule since it was last asked for */
+  /** Of these, the ones that took a place in the schedule since the last request. */
   failures: number;
-  /** null: the table of secrets was lost, or restored from an older copy than the log */
+  /** Null: the table of secrets was lost, or restored from an older copy than the log. */
   encrypted_secret: EncryptedSecret | null;
   traceparent: string | null;
-  /** the one that was sent before; null: none was, or it need not be sent again */
+  /** The body of an earlier attempt, which has to be sent again; null: there is none. */
   body: Uint8Array | null;
   record: ResultRow;
 };
 
-export type Told = {
+export type AttemptRecord = {
   id: string;
   after_attempts: number;
   facts: AttemptFacts;
   next: AfterAttempt;
-  /** what was sent; null: nothing could be signed */
+  /** The body that was sent; null: nothing could be signed. */
   body: Uint8Array | null;
 };
 
 export type Deliveries = {
-  /** Null: it has ended, is not there, or its time has not come; the job that asked is left over. */
+  /** Null: it has ended, does not exist, or its time has not come. Then the job is left over. */
   due(id: string): Promise<{ url: string } | null>;
-  /** The same question, with all that an attempt needs. */
+  /** The same, with everything that an attempt needs. */
   open(id: string): Promise<OpenDelivery | null>;
-  /** False: another process told of this attempt already. */
-  attempted(told: Told): Promise<boolean>;
-  /** Comes back later, with nothing appended: there was no place. */
+  /** False: another process has recorded this attempt already. */
+  attempted(attempt: AttemptRecord): Promise<boolean>;
+  /** The job comes back later, and no event is appended: the receiver is busy. */
   putBack(id: string, in_ms: number): Promise<void>;
 };
 
@@ -123,8 +123,8 @@ export async function listDeliveries(db: Db, options: ListOptions): Promise<Deli
 export type Replayed = 'replayed' | 'unknown' | 'secret_needed' | 'purged';
 
 /**
- * Due at once, with the whole schedule before it. One that has ended needs its secret anew, as the
- * one it had was deleted then.
+ * Requests a delivery again: due at once, with its schedule from the start. One that has ended needs its secret again,
+ * because the secret was deleted at its end.
  */
 export async function replayDelivery(
   db: Db,

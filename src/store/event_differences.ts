@@ -1,4 +1,4 @@
-/** What a sketch's differences mean, in words and with what the log still knows of each event. */
+/** Turns the differences of a sketch into changed, removed and inserted events, with what the log still has of each. */
 import type { Db } from '../db.ts';
 import type { Differences, Item } from '../domain/sketch.ts';
 
@@ -6,13 +6,13 @@ export type EventDifference = {
   kind: 'changed' | 'removed' | 'inserted';
   stream: string;
   version: number;
-  /** What stands there now; null for what was removed. */
+  /** What the log has there now; null for a removed event. */
   type: string | null;
   at: Date | null;
 };
 
 export async function eventDifferences(db: Db, found: Differences): Promise<EventDifference[]> {
-  // What could not be read to the end may name nothing false, but would hide how much there is.
+  // A partial reading names no wrong event, but it would hide how many there are.
   if (!found.complete) return [];
   const inserted = new Map(found.inserted.map((item) => [keyOf(item), item]));
   const kinds = found.removed.map((item) => ({

@@ -1,5 +1,6 @@
 /** A worker's reports to the ledger: an execution starts, ends, or is released. Starts and ends go in batches. */
 import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
+import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
@@ -31,10 +32,8 @@ export type Executions = {
   /** Returns executions to the queue. Answers those whose lease this consumer still had. */
   release(
     submission_ids: readonly string[],
-    reason: string,
+    reason: LossReason,
     evidence?: object,
-    /** Whether the loss counts against the submissions. */
-    counts?: boolean,
     /** Only these attempts, in the order of the ids. */
     attempts?: readonly number[],
   ): Promise<string[]>;
@@ -71,10 +70,10 @@ export function createExecutions(
   return {
     start: (command) => starts.add(command),
     complete: (command) => completions.add(command),
-    async release(submission_ids, reason, evidence = {}, counts = false, attempts) {
+    async release(submission_ids, reason, evidence = {}, attempts) {
       const [row] = await db<{ released: string[] }[]>`
         select runledger.release_many(${consumer_id}, ${`{${submission_ids.join(',')}}`}::text::uuid[],
-          ${reason}, ${jsonText(evidence)}::text::jsonb, ${counts},
+          ${reason}, ${jsonText(evidence)}::text::jsonb,
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
     },

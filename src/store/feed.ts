@@ -1,21 +1,21 @@
 /**
- * The log as one sequence that can be followed while it is written: every event once, and those of a stream in the
- * order of their versions.
+ * The log as one sequence that can be followed while it is written: every event once, and those of a stream in the order of
+ * their versions.
  *
- * The obvious orders will not do. Numbers are drawn before the commit, so a reader by seq misses what a slower
- * transaction commits behind it. Transaction ids are drawn before locks are waited for, so a stream's version 4 may have
- * a lower one than its version 3, and even a reader that stays below the oldest running transaction meets them in the
- * wrong order. Therefore a reader goes from snapshot to snapshot: each page is what the newer one sees and the older
- * one did not, in order of seq. A transaction becomes visible once, so nothing is missed or read twice; who appended
- * version 4 saw version 3, so no snapshot sees the later without the earlier; and between two that are seen together
- * seq is the order in which the stream was written.
+ * The obvious orders fail. Sequence numbers are drawn before the commit, so a reader by seq misses events that a slower
+ * transaction commits behind it. Transaction ids are drawn before locks are waited for, so a stream's version 4 may have a
+ * lower id than its version 3, and even a reader that stays below the oldest running transaction meets them in the wrong
+ * order. Therefore a reader goes from snapshot to snapshot: each page has the events that the newer snapshot sees and the
+ * older one did not, in order of seq. A transaction becomes visible once, so no event is missed or read twice. The writer of
+ * version 4 saw version 3, so no snapshot sees the later one without the earlier. And for two events of a stream that become
+ * visible together, seq is the order in which they were written.
  *
- * After a restore into another cluster transaction ids begin anew: the generation orders before them, and one that has
- * passed is read to its end.
+ * After a restore into another cluster transaction ids start again. The generation orders before them, and an earlier
+ * generation is read to its end.
  */
 import type { Db } from '../db.ts';
 
-/** Where a reader is: after the event `after_seq` of what `upto` sees and `seen` does not. To be kept anywhere. */
+/** A reader's position: after the event `after_seq` of those that `upto` sees and `seen` does not. Store it anywhere. */
 export type FeedPosition = { generation: number; seen: string; upto: string; after_seq: string };
 
 export type FeedEvent = {
@@ -39,13 +39,13 @@ export const FEED_START: FeedPosition = {
 
 export type FeedPage = { events: FeedEvent[]; position: FeedPosition };
 
-/** All that is committed now and was not read yet, page by page. */
+/** All events that are committed now and were not read yet, page by page. */
 export async function* readFeed(
   db: Db,
   from: FeedPosition,
   page_events = 1000,
 ): AsyncGenerator<FeedPage> {
-  // what an earlier reader left of its last step
+  // The rest of the last step, if the reader stopped in its middle.
   yield* readStep(db, from, page_events);
   for (const step of await stepsFrom(db, from)) yield* readStep(db, step, page_events);
 }
@@ -70,13 +70,13 @@ async function* readStep(
   }
 }
 
-/** From where a step ends to now: the rest of its generation, and those that came after it. */
+/** From the end of a step until now: the rest of its generation, and the generations after it. */
 async function stepsFrom(db: Db, from: FeedPosition): Promise<FeedPosition[]> {
   const rows = await db<{ generation: number; upto: string }[]>`
     select g.generation, case when g.generation = runledger.generation()
         then pg_current_snapshot()::text else ${EVERYTHING} end as upto
     from runledger.generations g where g.generation >= ${from.generation} order by g.generation`;
-  // What is seen may not be on disk yet, and a crash would undo what a reader was told of.
+  // What the snapshot sees may not be on disk yet, and a crash could undo events that a reader has read.
   await db`select case when not pg_is_in_recovery() then runledger.settle('{}') end`;
   return rows.map(({ generation, upto }) => ({
     generation,

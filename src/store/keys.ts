@@ -1,4 +1,4 @@
-/** Accounts, tiers and keys: the commands that operators give. */
+/** Accounts, tiers and keys: the operator's commands. */
 import type { Db } from '../db.ts';
 
 export type KeyRow = {
@@ -9,7 +9,7 @@ export type KeyRow = {
   created_at: Date;
   revoked_at: Date | null;
   last_used_at: Date | null;
-  /** How many of its secrets are valid now; more than one while it is rotated. */
+  /** How many of its secrets are valid now; more than one during a rotation. */
   secrets: number;
 };
 
@@ -24,7 +24,7 @@ export async function createKey(
   return row!.id;
 }
 
-/** Answers when the older secrets end. */
+/** Returns the time at which the older secrets end. */
 export async function rotateKey(
   db: Db,
   key: { id: string; secret_digest: Uint8Array; grace_ms: number },

@@ -1,10 +1,11 @@
 /**
- * Brings a database to this version. Forward only, and safe when ten processes start at once: one session advisory
- * lock covers all of it, and whoever waited for the lock finds nothing left to do.
+ * Brings a database to this version. Forward only, and safe when ten processes start at once: one session advisory lock
+ * covers all of it, and a process that waited for the lock finds nothing left to do.
  *
- * Tables come from sql/migrations, each file once. Functions, views and privileges have one current definition each;
- * when any of them changed, or a role that they speak of has appeared, all are dropped and laid anew in one transaction,
- * so that nothing of an older version stays callable. Trigger functions are part of their tables, and so of the migrations.
+ * Tables come from sql/migrations, each file once. Functions, views and privileges are definitions: each has one current
+ * file. When any of them changed, or a role that they name has appeared, all of them are dropped and created again in one
+ * transaction, so that nothing of an older version stays callable. Trigger functions belong to their tables, and so to the
+ * migrations.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -14,11 +15,11 @@ import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
 
 const SQL_DIR = new URL('../../sql/', import.meta.url);
-// Any constant, ours alone: "runledger" as a number.
+// Any constant that only we use.
 const LOCK = 0x52_4c_44_47;
 const OLDEST_SERVER = 150_000;
 
-export type Migrated = { applied: string[]; definitions: 'unchanged' | 'laid anew' };
+export type Migrated = { applied: string[]; definitions: 'unchanged' | 'replaced' };
 
 export async function migrate(address: DatabaseAddress | string): Promise<Migrated> {
   const db = connect(address, { name: 'runledger migrate', max: 1 });
@@ -28,7 +29,7 @@ export async function migrate(address: DatabaseAddress | string): Promise<Migrat
     await db.unsafe(BOOKKEEPING).simple();
     await migrateQueue(address);
     const applied = await applyMigrations(db);
-    const definitions = await layDefinitions(db);
+    const definitions = await replaceDefinitions(db);
     await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
     await db.unsafe(SEED_TIER).simple();
     return { applied, definitions };
@@ -58,7 +59,7 @@ async function refuseOldServer(db: postgres.Sql): Promise<void> {
   }
 }
 
-/** graphile-worker's tables are its own affair; our functions name its types, so they come first. */
+/** graphile-worker migrates its own tables. They come first, because our functions name its types. */
 async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
   const { default: pg } = await import('pg');
   const { url, tls } =
@@ -85,7 +86,7 @@ async function applyMigrations(db: postgres.Sql): Promise<string[]> {
     const sha256 = digestOf(text);
     const known = done.get(name);
     if (known !== undefined && known !== sha256) {
-      throw new Error(`${name} was changed after it was applied; put it back and add a new file`);
+      throw new Error(`${name} was changed after it was applied; restore it and add a new file`);
     }
     if (known !== undefined) continue;
     await db.begin(async (tx) => {
@@ -97,7 +98,7 @@ async function applyMigrations(db: postgres.Sql): Promise<string[]> {
   return applied;
 }
 
-async function layDefinitions(db: postgres.Sql): Promise<Migrated['definitions']> {
+async function replaceDefinitions(db: postgres.Sql): Promise<Migrated['definitions']> {
   const files = [
     ...(await sqlFiles('functions')),
     ...(await sqlFiles('views')),
@@ -113,16 +114,16 @@ async function layDefinitions(db: postgres.Sql): Promise<Migrated['definitions']
     await db`select from runledger.migrations where name = 'definitions' and sha256 = ${sha256}`;
   if (known) return 'unchanged';
   await db.begin(async (tx) => {
-    // Functions and views name each other; bodies are checked by the tests instead.
+    // Functions and views name each other, so bodies cannot be checked here. The tests run them.
     await tx.unsafe(`set local check_function_bodies = off; ${DROP_DEFINITIONS}`).simple();
     for (const { text } of files) await tx.unsafe(text).simple();
     await tx`insert into runledger.migrations (name, sha256) values ('definitions', ${sha256})
       on conflict (name) do update set sha256 = excluded.sha256, applied_at = now()`;
   });
-  return 'laid anew';
+  return 'replaced';
 }
 
-// All commands are written down before the first runs: dropping one view takes those upon it along.
+// All commands are composed before the first one runs: dropping a view drops the views that depend on it.
 const DROP_DEFINITIONS = `
   do $$
   declare commands text;

@@ -1,15 +1,16 @@
 /**
- * Builds the projections anew from the log, beside the live ones, and puts them in their place while the service runs.
+ * Builds the projections from the log again, beside the live ones, and swaps them in while the service runs.
  *
- * 1. Tables of the same shape are made in a schema of their own and filled from the views that also serve live writes.
- * 2. Streams that got events since the fill began are folded again, until few are left.
- * 3. The swap, one short transaction: it waits for the writers of the projections and keeps others waiting, folds the
- *    last streams, and exchanges the partitions. The parent tables stay what they are, so nothing that names them
- *    breaks. Whoever appended but had not projected yet does so afterwards, into the new ones: each fold is of a whole
- *    stream, so it makes no difference which of the two is last.
- * 4. The counters beside the log (places of keys, accounts and the queue) are counted anew.
+ * 1. Create tables of the same shape in a schema of their own, and fill them by folding the log (fold_submissions,
+ *    fold_deliveries: the same functions that compute the rows of live writes).
+ * 2. Fold the streams again that got events since the fill began, until few are left.
+ * 3. Swap, in one short transaction: wait for the writers of the projections and make new ones wait, fold the last streams,
+ *    and exchange the partitions. The parent tables stay, so nothing that names them breaks. A writer appends an event and
+ *    stores its row in one transaction, so no writer is between the two when the swap has its locks.
+ * 4. Recount the counters that are not in the log (of keys, accounts and the queue).
  *
- * The swap asks for its locks with a time limit and tries again: it never makes the service wait for long.
+ * The swap requests its locks with a time limit and tries again, so it never makes the service wait for long. An event that
+ * must not follow (RL422) ends the rebuild, and the live projections stay as they are.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
@@ -18,20 +19,20 @@ import type { Db } from '../db.ts';
 export type Rebuilt = {
   events: number;
   rows: number;
-  /** Streams that were folded again because they got events meanwhile, and those of them in the swap. */
+  /** Streams that were folded again because they got events during the rebuild; those of them that the swap folded. */
   caught_up: number;
   swapped_late: number;
-  /** Counters that had to be put right. */
+  /** Counters that were wrong. */
   recounted: number;
   fill_ms: number;
-  /** How long the swap kept others waiting. */
+  /** How long the swap made others wait. */
   locked_ms: number;
   total_ms: number;
 };
 
 const NEW = 'runledger_rebuild';
 const OLD = 'runledger_replaced';
-/** The large ones, which are exchanged by partitions; the others are put right row by row. */
+/** The large tables, whose partitions are exchanged. In the small ones single rows are corrected. */
 const EXCHANGED = ['submissions', 'deliveries'];
 const SMALL = ['accounts', 'tiers', 'keys', 'key_secrets'];
 const LOCK = 0x52_4c_52_42;
@@ -41,12 +42,12 @@ const MAX_SWAPS = 60;
 const SWAP_LOCK_MS = 500;
 
 export async function rebuild(db: Db, say: (line: string) => void = () => {}): Promise<Rebuilt> {
-  // postgres.js never hands out a connection that it has to make first where it asks for no types (db_arrays.ts).
+  // Without a query for types (db_arrays.ts), postgres.js never reserves a connection that it would have to open first.
   await db`select`;
   const alone = await db.reserve();
   try {
     const [lock] = await alone<{ free: boolean }[]>`select pg_try_advisory_lock(${LOCK}) as free`;
-    if (!lock!.free) throw new Error('another rebuild is at work');
+    if (!lock!.free) throw new Error('another rebuild is running');
     return await rebuildAlone(alone, say);
   } finally {
     await alone`select pg_advisory_unlock(${LOCK})`.catch(() => {});
@@ -72,7 +73,7 @@ async function rebuildAlone(
     caught_up += streams;
     if (streams < FEW_STREAMS) break;
   }
-  const { late, locked_ms } = await swapPatiently(db, seen, say);
+  const { late, locked_ms } = await swapWithRetries(db, seen, say);
   await db.unsafe(`drop schema ${NEW} cascade; drop schema ${OLD} cascade`).simple();
   const [row] = await db<{ recounted: number }[]>`select runledger.recount() as recounted`;
   return {
@@ -129,7 +130,7 @@ async function fill(db: postgres.ReservedSql): Promise<{ events: number; rows: n
   await db`set work_mem = '256MB'`;
   for (const table of EXCHANGED) {
     const filled = await db.unsafe(
-      `insert into ${NEW}.${table} select * from runledger.${table}_from_log`,
+      `insert into ${NEW}.${table} select * from runledger.fold_${table}()`,
     );
     rows += filled.count;
   }
@@ -140,7 +141,7 @@ async function fill(db: postgres.ReservedSql): Promise<{ events: number; rows: n
   return { events: row!.events, rows };
 }
 
-/** Folds the streams that got events which the snapshot did not see. */
+/** Folds the streams that have events which the snapshot does not see. */
 async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number> {
   const [changed] = await db<{ ids: string; count: number }[]>`
     select coalesce(array_agg(distinct stream), '{}')::text as ids, count(distinct stream)::integer as count
@@ -155,14 +156,14 @@ async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number
       changed!.ids,
     ]);
     await db.unsafe(
-      `insert into ${NEW}.${table} select * from runledger.${table}_from_log where id = any ($1::text::uuid[])`,
+      `insert into ${NEW}.${table} select * from runledger.fold_${table}($1::text::uuid[])`,
       [changed!.ids],
     );
   }
   return changed!.count;
 }
 
-async function swapPatiently(
+async function swapWithRetries(
   db: postgres.ReservedSql,
   seen: string,
   say: (line: string) => void,
@@ -176,7 +177,7 @@ async function swapPatiently(
     } catch (error) {
       await db`rollback`;
       const { code } = error as { code?: string };
-      // lock_not_available, deadlock_detected: somebody has a longer business there
+      // lock_not_available, deadlock_detected: another transaction holds the tables for longer.
       if ((code !== '55P03' && code !== '40P01') || attempt === MAX_SWAPS) throw error;
       if (attempt === 1) say('waiting for a moment to swap');
       await wait(SWAP_LOCK_MS * (0.5 + Math.random()));
@@ -188,7 +189,7 @@ async function swap(
   db: postgres.ReservedSql,
   seen: string,
 ): Promise<{ late: number; locked_at: number }> {
-  // What can be done before the locks: constraints that spare the exchange a look at every row.
+  // Before the locks: constraints with which attaching a partition needs no scan of its rows.
   const parts = await partitionsOf(db);
   const made = new Set(
     (await db`select relname from pg_class where relnamespace = ${NEW}::regnamespace`).map(
@@ -196,7 +197,7 @@ async function swap(
     ),
   );
   if (parts.some(({ name }) => !made.has(name)))
-    throw new Error('a partition was made meanwhile: run the rebuild again');
+    throw new Error('a partition was created during the rebuild: run it again');
   const bounded = parts.filter(({ check }) => check);
   await db
     .unsafe(
@@ -215,11 +216,11 @@ async function swap(
     await db.unsafe(`lock table runledger.${table} in share row exclusive mode`);
   const late = await foldSince(db, seen);
   await db.unsafe(exchange(parts).join(';\n')).simple();
-  for (const table of SMALL) await putRight(db, table);
+  for (const table of SMALL) await correctRows(db, table);
   return { late, locked_at };
 }
 
-/** The default partition is out while the others come in: they need not look whether it holds rows of theirs. */
+/** The default partition is detached while the others are attached, so that it is not scanned for rows of theirs. */
 function exchange(parts: readonly Partition[]): string[] {
   return [
     ...parts.flatMap(({ parent, name }) => [
@@ -235,8 +236,8 @@ function exchange(parts: readonly Partition[]): string[] {
   ];
 }
 
-/** Few rows, read at every request: those that differ are laid anew, and readers see the old ones until the commit. */
-async function putRight(db: postgres.ReservedSql, table: string): Promise<void> {
+/** For small tables that every request reads: replaces the rows that differ. Readers see the old ones until the commit. */
+async function correctRows(db: postgres.ReservedSql, table: string): Promise<void> {
   await db.unsafe(`
     delete from runledger.${table} t
     where not exists (select from runledger.${table}_from_log l where l is not distinct from t)`);

@@ -1,4 +1,4 @@
-/** Reading results: the projection of the log, as its account may see it. */
+/** Reads results from the projection of the log, as the account may see them. */
 import type { Db } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
@@ -14,9 +14,9 @@ export type Results = {
   read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
   /** Spends one request of the key's rate. */
   spend(secret_digest: Uint8Array): Promise<Refused | { kind: 'spent'; caller: Caller }>;
-  /** Those of the ids that have ended. For those whose caller is known already. */
+  /** Those of the ids that have ended. For callers that are authenticated already. */
   ended(ids: readonly string[]): Promise<ResultRow[]>;
-  /** One in whatever state, for a caller that is known to own it; null when retention has taken it. */
+  /** One in any state, for a caller that is known to own it; null if retention has removed it. */
   record(id: string): Promise<ResultRow | null>;
 };
 

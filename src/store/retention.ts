@@ -1,9 +1,9 @@
-/** Taking away what need not be kept: users' bytes after a while, whole months of the log after a longer one. */
+/** Retention: removes users' bytes after a while, and whole months of the log after a longer one. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Db } from '../db.ts';
 import { addItems, emptySketch } from '../domain/sketch.ts';
 
-/** Removes what users sent and got, of submissions that ended before the time. The log stays whole. */
+/** Removes what users sent and received, of submissions that ended before the time. The log stays complete. */
 export async function purgePayloads(db: Db, ended_before: Date): Promise<number> {
   let submissions = 0;
   for (;;) {
@@ -14,14 +14,14 @@ export async function purgePayloads(db: Db, ended_before: Date): Promise<number>
   }
 }
 
-/** Why the month (YYYY_MM) has to stay; null when it may go. */
+/** Why the month (YYYY_MM) cannot be detached; null if it can. */
 export async function whyNotDetach(db: Db, month: string): Promise<string | null> {
   const [row] = await db<{ reason: string | null }[]>`
     select runledger.why_not_detach(${month}) as reason`;
   return row!.reason;
 }
 
-/** Moves a month's partitions to the schema runledger_detached; answers how many events went. */
+/** Moves a month's partitions to the schema runledger_detached; returns how many events they hold. */
 export async function detachMonth(db: Db, month: string): Promise<number> {
   const sketch = emptySketch();
   let events = 0;
@@ -33,7 +33,7 @@ export async function detachMonth(db: Db, month: string): Promise<number> {
     for (const { item } of batch) addItems(sketch, item);
     events += batch.length;
   }
-  await patiently(
+  await withRetries(
     () => db`select runledger.detach_month(${month}, ${events}, ${sketch.toString('base64')})`,
   );
   return events;
@@ -41,8 +41,8 @@ export async function detachMonth(db: Db, month: string): Promise<number> {
 
 const ATTEMPTS = 60;
 
-/** It asks for its locks with a short limit, so that it keeps nobody waiting. */
-async function patiently(work: () => Promise<unknown>): Promise<void> {
+/** The work requests its locks with a short time limit, so that no submission waits for it. */
+async function withRetries(work: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await work();

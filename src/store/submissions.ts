@@ -1,4 +1,4 @@
-/** Taking submissions: one round trip, shared by whatever arrives while one is in flight. */
+/** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
 import { byteaArray, type Db, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../domain/result.ts';
 import { createBatcher } from './batch.ts';
@@ -17,21 +17,21 @@ export type NewSubmission = {
   limits: ExecutionOrder['limits'];
   webhook: null | { url: string; encrypted_secret: EncryptedSecret };
   idempotency_key: string | null;
-  /** What its Idempotency-Key stands for. */
+  /** The digest of the request that its Idempotency-Key stands for. */
   request_digest: Uint8Array | null;
   traceparent: string | null;
 };
 
 export type SubmitCommand = {
-  /** SHA-256 of the key as it was presented. */
+  /** SHA-256 of the presented key. */
   secret_digest: Uint8Array;
-  /** Null spends the rate and nothing else: the request was no valid submission. */
+  /** Null: the request was no valid submission, so it only spends the rate. */
   submission: NewSubmission | null;
   /**
-   * Nobody is told of it before it has ended or was settled. So it need not be on disk yet: whatever is appended after
-   * it takes it along, its end at the latest.
+   * The client gets no answer before the submission has ended or was settled. So it need not be on disk yet: the next
+   * durable commit takes it along, that of its end at the latest.
    */
-  untold?: boolean;
+  unflushed?: boolean;
 };
 
 export type SubmitOutcome =
@@ -42,26 +42,26 @@ export type SubmitOutcome =
 
 export type Submissions = {
   submit(command: SubmitCommand): Promise<SubmitOutcome>;
-  /** True: the submission is there, and on disk. False: a crash has undone it, and nobody was told of it. */
+  /** True: the submission exists, and is on disk. False: a crash has undone it before its client got an answer. */
   settle(id: string): Promise<boolean>;
 };
 
-// At 64 the commit is shared widely enough; more only makes the first of them wait longer.
+// 64 requests share a commit well enough; with more of them the first one would only wait longer.
 const BATCH_ITEMS = 64;
 const BATCH_BYTES = 4 * 1024 * 1024;
 const SETTLED_ITEMS = 10_000;
-/** Where many requests are held, one that will be held, too, waits so long for others. */
+/** While many requests wait, a batch of requests that will wait, too, lingers this long for more of them. */
 const LINGER_MS = 2;
-const HELD_FOR_EACH = 4;
+const WAITING_FOR_EACH = 4;
 
 export type SubmissionsOptions = {
   readonly queue_capacity: number;
-  /** How many requests are held. */
-  readonly held?: () => number;
+  /** The number of waiting requests. */
+  readonly waiting?: () => number;
 };
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
-  const { held = () => 0 } = options;
+  const { waiting = () => 0 } = options;
   const batcher = createBatcher<SubmitCommand, SubmitOutcome>({
     max_items: BATCH_ITEMS,
     max_bytes: BATCH_BYTES,
@@ -71,11 +71,11 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     isAway,
     linger: {
       for_items: (commands) =>
-        commands.every(({ untold }) => untold) ? held() / HELD_FOR_EACH : 0,
+        commands.every(({ unflushed }) => unflushed) ? waiting() / WAITING_FOR_EACH : 0,
       ms: LINGER_MS,
     },
   });
-  // Many holds end at once where no worker lives, or where web stops.
+  // Many waiting requests end at once if no worker is alive, or when a web process stops.
   const settling = createBatcher<string, boolean>({
     max_items: SETTLED_ITEMS,
     run: (ids) => settleMany(db, ids),
@@ -108,7 +108,7 @@ async function submitMany(
       ${bytesOf((s) => s.stdin)}::text::bytea[],
       ${bytesOf((s) => s.expected_output)}::text::bytea[],
       ${capacity},
-      ${!commands.every(({ untold }) => untold)})`;
+      ${!commands.every(({ unflushed }) => unflushed)})`;
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
   return outcomes;
@@ -158,6 +158,6 @@ function outcomeOf(row: OutcomeRow): SubmitOutcome {
     case 'queue_full':
       return { kind: row.outcome, caller };
     default:
-      throw new Error(`submit_many answered an outcome that is not known: ${row.outcome}`);
+      throw new Error(`submit_many answered an unknown outcome: ${row.outcome}`);
   }
 }

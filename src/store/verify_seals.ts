@@ -1,13 +1,20 @@
 /**
- * Proves the log against its seals, and against a head that was kept elsewhere.
+ * Checks the log against its seals, and against a head that was kept outside the database.
  *
- * Two questions. Does the log hash to what the seals say? That finds whatever was changed by someone who left the seals
- * alone, or could not sign them anew. Does it hash to what the head says? That finds the rest: the head is not in the
- * database, so it makes no difference how many hashes in there were computed anew. What differs is then read out of
- * the sketch, event by event; where more differs than a sketch can tell, the first seal at fault is named.
+ * Two questions. Does the log hash to the seals? This finds the changes of an attacker who left the seals as they were, or
+ * could not sign new ones. Does the log hash to the head? This finds all other changes up to the head: it is not in the
+ * database, so recomputing hashes in there does not help the attacker. The differing events are then read out of the
+ * sketch. If there are more than a sketch can hold, the first wrong seal is named.
  */
 import type { Db } from '../db.ts';
-import { type Head, headText, isSignedBy, NO_HASH, sealHash, sha256 } from '../domain/seal.ts';
+import {
+  type Head,
+  headText,
+  isSignedBy,
+  NO_HASH,
+  sealHash,
+  sha256,
+} from '../domain/seal_chain.ts';
 import {
   addItems,
   addSketch,
@@ -16,21 +23,21 @@ import {
   SKETCH_BYTES,
 } from '../domain/sketch.ts';
 import { type EventDifference, eventDifferences } from './event_differences.ts';
-import type { HeadFile } from './seal.ts';
+import type { HeadFile } from './seals.ts';
 
 export type SealReport = {
   seals: number;
   sealed_events: number;
   /** Events that no seal covers yet: nothing proves them. */
   unsealed_events: number;
-  /** Partitions that retention took away; their part of the chain is as it was sealed. */
+  /** Partitions that retention detached; their share of the chain is taken from the seals. */
   detached: string[];
   /** Of the last seal. */
   signer: string | null;
-  /** Whether the head that was given covers what stands before it. */
+  /** Whether the given head covers the log up to it. */
   head: null | { number: string; total: string; proven: boolean };
   problems: string[];
-  /** The events that differ, where they can be told. */
+  /** The events that differ, as far as the sketch gives them. */
   events: EventDifference[];
 };
 
@@ -70,7 +77,7 @@ export async function verifySeals(
   const stray = last ? await countBelow(db, last.generation, last.to_xid) : 0;
   if (stray > walked.counted)
     problems.push(
-      `${stray - walked.counted} events lie below the last seal and in no seal's window`,
+      `${stray - walked.counted} events are below the last seal and in no seal's window`,
     );
   const head = options.head ? judgeHead(options.head, walked, options.signers) : null;
   if (head) problems.push(...head.problems);
@@ -105,12 +112,12 @@ async function partsNow(db: Db): Promise<Map<string, Part[]>> {
 
 type Walked = {
   problems: string[];
-  /** Of the log as it is now, seal by seal. */
+  /** The chain of the log as it is now, by the seals' numbers. */
   hashes: Map<string, Buffer>;
   counted: number;
 };
 
-/** The chain, from the log as it is now. The first seal at fault is told; all after it would only repeat it. */
+/** Computes the chain from the log as it is now. Only the first wrong seal is reported: later ones would repeat it. */
 function walk(
   seals: readonly Seal[],
   now: Map<string, Part[]>,
@@ -118,27 +125,27 @@ function walk(
   signers: readonly string[],
 ): Walked {
   const walked: Walked = { problems: [], hashes: new Map(), counted: 0 };
-  const fault = (text: string) => {
+  const report = (text: string) => {
     if (walked.problems.length === 0) walked.problems.push(text);
   };
   let before: Uint8Array = NO_HASH;
   let total = 0n;
   seals.forEach((seal, n) => {
     const name = `seal ${seal.number} (${seal.sealed_at.toISOString()})`;
-    if (seal.number !== String(n + 1)) fault(`seal ${n + 1} is missing`);
-    if (!follows(seals[n - 1], seal)) fault(`${name} does not begin where the one before it ends`);
+    if (seal.number !== String(n + 1)) report(`seal ${n + 1} is missing`);
+    if (!follows(seals[n - 1], seal)) report(`${name} does not begin where the one before it ends`);
     const found = now.get(seal.number) ?? [];
     const parts = partsOf(seal, found, gone);
-    for (const difference of partDifferences(seal, found, gone)) fault(`${name}: ${difference}`);
+    for (const difference of partDifferences(seal, found, gone)) report(`${name}: ${difference}`);
     const hash = sealHash(before, windowOf(seal), parts);
     total += parts.reduce((sum, { count }) => sum + count, 0n);
     walked.hashes.set(seal.number, hash);
     walked.counted += found.reduce((sum, { count }) => sum + Number(count), 0);
-    if (!hash.equals(seal.hash)) fault(`${name}: its hash is not that of the events it covers`);
+    if (!hash.equals(seal.hash)) report(`${name}: its hash is not that of the events it covers`);
     if (String(total) !== seal.total)
-      fault(`${name} counts ${seal.total} events up to it, not ${total}`);
+      report(`${name} counts ${seal.total} events up to it, not ${total}`);
     const unsigned = signatureProblem(seal, signers);
-    if (unsigned) fault(`${name} ${unsigned}`);
+    if (unsigned) report(`${name} ${unsigned}`);
     before = hash;
   });
   return walked;
@@ -156,7 +163,7 @@ const windowOf = (seal: Seal) => ({
   to_xid: BigInt(seal.to_xid),
 });
 
-/** What the log has now, and what the seal says of partitions that were detached, in byte order of names. */
+/** What the log has now, and for detached partitions what the seal has, in byte order of their names. */
 function partsOf(seal: Seal, found: readonly Part[], gone: ReadonlySet<string>) {
   const parts = found.map((part) => ({ ...part, count: BigInt(part.count) }));
   seal.partitions.forEach((partition, n) => {
@@ -172,7 +179,7 @@ function partDifferences(seal: Seal, found: readonly Part[], gone: ReadonlySet<s
   const differences = seal.partitions.flatMap((partition, n) => {
     const part = byName.get(partition);
     byName.delete(partition);
-    if (gone.has(partition)) return part ? [`${partition} was detached, and is there`] : [];
+    if (gone.has(partition)) return part ? [`${partition} was detached, but is there`] : [];
     const count = part?.count ?? '0';
     if (count !== seal.counts[n])
       return [`${partition} had ${seal.counts[n]} events, and has ${count}`];
@@ -239,12 +246,12 @@ function headOf(file: HeadFile): Head {
 
 const sketchOf = (file: HeadFile) => Buffer.from(file.sketch, 'base64');
 
-/** A head's text, for whoever checks a file by hand. */
+/** The signed text of a head, to check a file by hand. */
 export const textOf = (file: HeadFile) => headText(headOf(file));
 
 type Basis = { sketch: Buffer; generation: number; to_xid: string };
 
-/** The head's sketch is out of an attacker's reach; the database's own is better than none. */
+/** An attacker cannot reach the head's sketch. Without a head, the database's own sketch is better than none. */
 async function sketchBasis(
   db: Db,
   file: HeadFile | null,

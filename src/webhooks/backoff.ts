@@ -10,14 +10,12 @@
  * - An attempt that the service's own stop cut off proves nothing about the receiver: it is repeated
  *   at once and does not count against the schedule.
  */
-import type { Outcome } from './outcome.ts';
+import type { DeliveryEnd, Outcome } from '../domain/delivery_outcomes.ts';
 
 export const RETRY_AFTER_LIMIT_MS = 24 * 3_600_000;
 export const JITTER = 0.1;
 
-export type NextStep =
-  | { end: 'delivered' | 'gone' | 'exhausted' }
-  | { retry_in_ms: number; counts: boolean };
+export type NextStep = { end: DeliveryEnd } | { retry_in_ms: number; counts: boolean };
 
 export type LastAttempt = {
   schedule_ms: readonly number[];

@@ -16,8 +16,8 @@ import http from 'node:http';
 import https from 'node:https';
 import { isIPv6, type LookupFunction, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import type { AttemptOutcome } from '../domain/delivery_outcomes.ts';
 import { type GuardOptions, parseWebhookUrl, resolveTarget, type Target } from './guard.ts';
-import type { AttemptOutcome } from './outcome.ts';
 import type { Resolver } from './resolve.ts';
 import { parseRetryAfter } from './retry_after.ts';
 

@@ -3,12 +3,21 @@ import { openBench } from '../queue/delivery_bench.ts';
 import { runledger } from './command_line.ts';
 
 const URL_OF_HOOK = 'https://hooks.example.com/';
+const FACTS = {
+  status: null,
+  detail: null,
+  address: null,
+  retry_after_ms: null,
+  answer_bytes: 0,
+  answer_cut: false,
+  duration_ms: 0,
+};
 const UNKNOWN = '01970000-0000-7000-8000-000000000000';
 
 t.test('deliveries are listed, newest first', async (t) => {
   const { ended, db, env } = await openBench(t);
   const ids = [await ended(URL_OF_HOOK), await ended(URL_OF_HOOK)];
-  const facts = JSON.stringify({ outcome: 'refused_status', status: 410 });
+  const facts = JSON.stringify({ ...FACTS, outcome: 'refused_status', status: 410 });
   await db`select runledger.append_delivery_attempt(${ids[0]!}, 0, ${facts}::text::jsonb, '{"end": "gone"}')`;
   const all = await runledger(['deliveries', 'list', '--json'], env);
   t.equal(all.status, 0, all.stderr);
@@ -40,7 +49,7 @@ t.test('deliveries are listed, newest first', async (t) => {
 t.test('a replayed delivery is due now; one that has ended needs its secret', async (t) => {
   const { ended, db, env } = await openBench(t);
   const id = await ended(URL_OF_HOOK);
-  const facts = JSON.stringify({ outcome: 'timeout' });
+  const facts = JSON.stringify({ ...FACTS, outcome: 'timeout' });
   const append = (after: number, next: object) =>
     db`select runledger.append_delivery_attempt(${id}, ${after}, ${facts}::text::jsonb, ${JSON.stringify(next)}::text::jsonb)`;
   const state = async () =>

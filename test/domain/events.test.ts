@@ -1,6 +1,6 @@
 import t from 'tap';
 import { connect } from '../../src/db.ts';
-import { currentSchemaOf, type EventType, eventTypes, faultOf } from '../../src/domain/events.ts';
+import { currentSchemaOf, type EventType, eventTypes, problemOf } from '../../src/domain/events.ts';
 import { freshDatabase } from '../support/database.ts';
 
 const OLD = {
@@ -17,28 +17,29 @@ const OLD = {
   bytes: {},
 };
 
-t.test('SQL and this table know the same newest shapes, and SQL upgrades to them', async (t) => {
+t.test('SQL and eventTypes have the same newest schemas, and SQL upgrades to them', async (t) => {
   const db = connect((await freshDatabase(t)).url, { name: 'test', max: 1 });
   t.teardown(() => db.end());
   for (const type of Object.keys(eventTypes) as EventType[]) {
     const [row] = await db`select runledger.current_schema_of(${type}) as schema`;
     t.equal(row!['schema'], currentSchemaOf(type), type);
   }
-  t.equal(faultOf({ type: 'submission.completed', schema: 1, facts: OLD }), null);
+  t.equal(problemOf({ type: 'submission.completed', schema: 1, facts: OLD }), null);
   const [row] = await db`
     select runledger.upgrade_facts('submission.completed', 1::smallint, ${db.json(OLD)}) as facts`;
-  t.equal(faultOf({ type: 'submission.completed', schema: 2, facts: row!['facts'] }), null);
+  t.equal(problemOf({ type: 'submission.completed', schema: 2, facts: row!['facts'] }), null);
   t.match(row!['facts'], { cpu_time_us: 12_000, wall_time_us: null, stderr_truncated: true });
 });
 
-t.test('facts that are not of their shape are told', async (t) => {
-  const fault = (type: string, schema: number, facts: unknown) => faultOf({ type, schema, facts });
-  t.match(fault('submission.completed', 2, OLD), /cpu_time_us/);
+t.test('problemOf names what is wrong with facts', async (t) => {
+  const problem = (type: string, schema: number, facts: unknown) =>
+    problemOf({ type, schema, facts });
+  t.match(problem('submission.completed', 2, OLD), /cpu_time_us/);
   t.match(
-    fault('key.rotated', 1, { digest: 'short', others_expire_at: 'soon' }),
+    problem('key.rotated', 1, { digest: 'short', others_expire_at: 'soon' }),
     /digest: .*; others_expire_at: /,
   );
-  t.match(fault('tier.set', 1, { name: 'x', per_minute: 1, concurrent: 1, more: 1 }), /more/);
-  t.equal(fault('submission.completed', 3, {}), 'no such event: submission.completed, schema 3');
-  t.equal(fault('nothing.known', 1, {}), 'no such event: nothing.known, schema 1');
+  t.match(problem('tier.set', 1, { name: 'x', per_minute: 1, concurrent: 1, more: 1 }), /more/);
+  t.equal(problem('submission.completed', 3, {}), 'no such event: submission.completed, schema 3');
+  t.equal(problem('nothing.known', 1, {}), 'no such event: nothing.known, schema 1');
 });

@@ -1,5 +1,5 @@
-/** The event of the golden vectors, for both programs that hash events. */
-import type { LogEvent } from '../../src/domain/seal.ts';
+/** The event of the golden vectors, for the SQL and the TypeScript that hash events. */
+import type { LogEvent } from '../../src/domain/seal_chain.ts';
 
 export const EVENT: LogEvent = {
   stream: '017f22e2-79b0-7cc3-98c4-dc0c0c07398f',

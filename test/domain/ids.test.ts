@@ -16,6 +16,6 @@ t.test('ids are in the order of their milliseconds', async (t) => {
     t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-t.test('too little randomness is a mistake of the caller', async (t) => {
+t.test('too few random bytes are an error of the caller', async (t) => {
   t.throws(() => uuidv7(1, randomBytes(9)), RangeError);
 });

@@ -8,7 +8,7 @@ import {
   readDifferences,
 } from '../../src/domain/sketch.ts';
 
-/** The n-th event of a made-up log. */
+/** The n-th event of an invented log. */
 const item = (n: number) =>
   Buffer.concat([
     createHash('md5').update(String(n)).digest(),
@@ -29,13 +29,13 @@ const minus = (a: Buffer, b: Buffer) => {
   return difference;
 };
 
-t.test('two equal sets differ in nothing, in whatever order they came', async (t) => {
+t.test('two equal sets have no differences, in whatever order they were added', async (t) => {
   const one = sketchOf(items(0, 3000), items(3000, 5000));
   const other = sketchOf(items(3000, 5000), items(0, 3000));
   t.same(readDifferences(minus(one, other)), { removed: [], inserted: [], complete: true });
 });
 
-t.test('what is in one alone is named, from either side', async (t) => {
+t.test('events that are in only one set are named, from either side', async (t) => {
   const { removed, inserted, complete } = readDifferences(
     minus(sketchOf(items(0, 5000)), sketchOf(items(3, 5000), item(9001), item(9002))),
   );
@@ -58,19 +58,22 @@ t.test('what is in one alone is named, from either side', async (t) => {
   );
 });
 
-t.test('200 differences are read out of any log; too many are told to be too many', async (t) => {
-  for (let round = 0; round < 20; round++) {
-    const at = round * 100_000;
-    const found = readDifferences(
-      minus(sketchOf(items(at, at + 1000)), sketchOf(items(at + 200, at + 1000))),
-    );
-    t.ok(found.complete, `round ${round}`);
-    t.equal(found.removed.length, 200);
-  }
-  t.notOk(readDifferences(sketchOf(items(0, 2000))).complete);
-});
+t.test(
+  '200 differences can be read out of any log; when there are too many, the sketch says so',
+  async (t) => {
+    for (let round = 0; round < 20; round++) {
+      const at = round * 100_000;
+      const found = readDifferences(
+        minus(sketchOf(items(at, at + 1000)), sketchOf(items(at + 200, at + 1000))),
+      );
+      t.ok(found.complete, `round ${round}`);
+      t.equal(found.removed.length, 200);
+    }
+    t.notOk(readDifferences(sketchOf(items(0, 2000))).complete);
+  },
+);
 
-t.test('a sketch that was tampered with ends, and is not taken for complete', async (t) => {
+t.test('reading a forged sketch ends, and is reported as incomplete', async (t) => {
   const broken = sketchOf(items(0, 50));
   for (let at = 0; at < broken.length; at += 7) broken[at]! ^= 0x55;
   t.notOk(readDifferences(broken).complete);

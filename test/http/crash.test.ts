@@ -77,9 +77,9 @@ t.test('a crash may undo a submission whose id no client has, until it is settle
   const { submit, settle } = createSubmissions(s.db, { queue_capacity: 100 });
   const { secret_digest } = s;
   const [first, second] = [newId(), newId()];
-  await submit({ secret_digest, submission: submission(first), untold: true });
+  await submit({ secret_digest, submission: submission(first), unflushed: true });
   t.equal(await settle(first), true);
-  await submit({ secret_digest, submission: submission(second), untold: true });
+  await submit({ secret_digest, submission: submission(second), unflushed: true });
   await s.crash();
   t.same(await s.ids(), [first]);
   const again = createSubmissions(s.open(), { queue_capacity: 100 });

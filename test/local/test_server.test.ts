@@ -15,8 +15,8 @@ const RUNNER = new URL('runner.ts', import.meta.url).pathname;
 
 /** Starts a process that is its own runner, because it does not have tap's variables. */
 async function startRun() {
-  const { PATH, RUNLEDGER_TEST_DATABASE_URL } = process.env;
-  const env = RUNLEDGER_TEST_DATABASE_URL ? { PATH, RUNLEDGER_TEST_DATABASE_URL } : { PATH };
+  const names = ['PATH', 'TMPDIR', 'RUNLEDGER_TEST_DATABASE_URL'];
+  const env = Object.fromEntries(names.map((name) => [name, process.env[name]]));
   const runner = spawn(process.execPath, [RUNNER], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   const [line] = await once(createInterface({ input: runner.stdout }), 'line');
   const folder = join(tmpdir(), `runledger-tests-${process.getuid!()}-${runner.pid}`);

@@ -44,7 +44,6 @@ export const mutants: readonly Mutant[] = [
     'silences_allowed constant integer := 20',
     'silences_allowed constant integer := 21',
     'test/queue/lease.test.ts',
-    'test/store/history.test.ts',
   ),
   row(
     'SQL ends a submission after 3 deaths',
@@ -52,7 +51,6 @@ export const mutants: readonly Mutant[] = [
     'deaths_allowed constant integer := 3',
     'deaths_allowed constant integer := 4',
     'test/queue/lease.test.ts',
-    'test/store/history.test.ts',
   ),
   row(
     'the default CPU limit is 5 s',

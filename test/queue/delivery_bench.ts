@@ -140,7 +140,7 @@ export async function delivery({ db }: Bench, id: string) {
 
 /** What stands is what the log tells; what waits has a job and a secret, what has ended has neither. */
 export async function judgeTables(t: Assertions, { db }: Bench): Promise<void> {
-  const compared = await compareAll(db);
+  const compared = await db.begin((tx) => compareAll(tx));
   t.same(
     compared.filter(({ differences }) => differences > 0),
     [],

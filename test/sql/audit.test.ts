@@ -1,7 +1,7 @@
-/** The ten questions of AUDIT.md, asked as the page asks them, by the auditor. */
+/** The auditor runs the ten queries of AUDIT.md as they are printed there. */
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 
@@ -32,7 +32,7 @@ t.test('ten questions and their answers', async (t) => {
   await w.clock.advance(2000);
   await start(consumer.executions, id);
   await w.clock.advance(1000);
-  await consumer.executions.release([id], 'worker_died', { host: 'host-7' }, true);
+  await consumer.executions.release([id], 'worker_died', { host: 'host-7' });
   await w.clock.advance(1000);
   await start(other.executions, id, 2);
   await w.clock.advance(500);
@@ -98,7 +98,7 @@ t.test('ten questions and their answers', async (t) => {
   t.match(seals, [{ number: '1', not_sealed_yet: '0' }]);
 });
 
-t.test('the state at any time is what it was then', async (t) => {
+t.test('audit_state_at gives the state of any time', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 0);
   const { digest } = await w.key({ tier: 'free' });
@@ -120,7 +120,7 @@ t.test('the state at any time is what it was then', async (t) => {
     ids.push(idOf(await submit({ secret_digest: digest, submission: submission() })));
   for (let n = 0; n < 4; n++) await step(submitOne);
   for (const id of ids) await step(() => start(executions, id));
-  await step(() => executions.release([ids[1]!], 'stopped'));
+  await step(() => executions.release([ids[1]!], 'shutdown'));
   await step(() => executions.complete({ submission_id: ids[0]!, attempt: 1, outcome: outcome() }));
   for (const { at, rows } of seen) {
     const then = await auditor`
@@ -129,7 +129,27 @@ t.test('the state at any time is what it was then', async (t) => {
   }
 });
 
-t.test('the table of views names every view', async (t) => {
+t.test('a clock that stepped back leaves no gap in a history', async (t) => {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { executions } = await w.consumer();
+  const at = (second: number) => new Date(Date.UTC(2026, 10, 20, 12, 0, second));
+  await w.clock.set(at(10));
+  const id = idOf(
+    await w.submissions().submit({ secret_digest: digest, submission: submission() }),
+  );
+  await w.clock.set(at(5));
+  await start(executions, id);
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  const statuses = async (second: number) =>
+    (await auditor`select status from runledger.audit_state_at(${at(second)})`).map(
+      (row) => row['status'],
+    );
+  t.same(await statuses(7), []);
+  t.same(await statuses(11), ['running']);
+});
+
+t.test('the table in AUDIT.md names every view', async (t) => {
   const w = await world(t);
   const views = (
     await w.db`select relname from pg_class where relnamespace = 'runledger'::regnamespace and relname like 'audit\\_%' and relkind = 'v' order by 1`

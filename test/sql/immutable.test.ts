@@ -1,20 +1,20 @@
 import t from 'tap';
-import { seal } from '../../src/store/seal.ts';
+import { seal } from '../../src/store/seals.ts';
 import { idOf, submission, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 
 aloneOnItsServer();
 
-t.test('nobody changes the log or a seal, the owner included, on any partition', async (t) => {
+t.test('no role can change the log or a seal on any partition, not even the owner', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
   const id = idOf(
     await w.submissions().submit({ secret_digest: digest, submission: submission() }),
   );
   await seal(w.web, null);
-  // partitions that are made later are guarded, too
+  // Partitions that are created later have the triggers, too.
   await w.db`select runledger.ensure_partitions(5)`;
-  // so that the row triggers of each have something to refuse
+  // So that each partition has rows for its row triggers.
   await w.db`insert into runledger.events (stream, version, type, at, generation, facts)
     select x::uuid, 1, 'account.created', now(), 1, '{"name": "x"}'
     from (values ('00000000-0000-7000-8000-000000000000'), (runledger.uuid_floor(now() + interval '5 months')::text)) v(x)`;
@@ -39,7 +39,7 @@ t.test('nobody changes the log or a seal, the owner included, on any partition',
     w.db`insert into runledger.events select * from runledger.events where stream = ${id}
     on conflict (stream, version) do update set facts = '{}'`,
     refused,
-    'nor by way of an insert',
+    'an insert cannot, either',
   );
   for (const db of [w.web, w.worker]) {
     for (const statement of [
@@ -52,7 +52,7 @@ t.test('nobody changes the log or a seal, the owner included, on any partition',
   }
 });
 
-t.test('a session that calls itself a replica is refused as well', async (t) => {
+t.test('a session in the role of a replica cannot, either', async (t) => {
   const w = await world(t);
   await w.key();
   const root = w.connect(w.database.superuser_url, 1);

@@ -4,21 +4,21 @@ import { connect } from '../../src/db.ts';
 import { freshDatabase } from '../support/database.ts';
 import { schemaDump } from './schema_dump.ts';
 
-t.test('the migrated schema is the one that sql/schema.txt shows', async (t) => {
+t.test('sql/schema.txt is the schema that the migrations make', async (t) => {
   const db = connect((await freshDatabase(t)).url, { name: 'test', max: 1 });
   t.teardown(() => db.end());
   const kept = readFileSync(new URL('../../sql/schema.txt', import.meta.url), 'utf8');
   const lines = (await schemaDump(db)).split('\n');
   const expected = kept.split('\n');
-  const hint = 'when it is meant: node test/sql/schema_dump.ts URL > sql/schema.txt';
+  const hint = 'if the change is meant: make schema';
   t.same(
     lines.filter((line) => !expected.includes(line)),
     [],
-    `nothing is there that the file has not (${hint})`,
+    `the database has nothing that the file lacks (${hint})`,
   );
   t.same(
     expected.filter((line) => !lines.includes(line)),
     [],
-    'nothing is missing',
+    `the file has nothing that the database lacks (${hint})`,
   );
 });

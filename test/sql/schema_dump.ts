@@ -1,10 +1,12 @@
 /**
- * The schema as text, from the catalogue: one line for each thing, in byte order. The same on every supported version
- * of PostgreSQL, and in every month: partitions by month are left out but for what they have of their parents.
+ * The schema as text, from the catalogue: one line for each thing, in byte order. It is the same on every supported version
+ * of PostgreSQL and in every month: of partitions by month only what they have of their parents is in it.
  *
- *   node test/sql/schema_dump.ts URL > sql/schema.txt
+ * `make schema` runs this file: it migrates a database of its own and writes sql/schema.txt.
  */
+import { writeFileSync } from 'node:fs';
 import { connect, type Db } from '../../src/db.ts';
+import { freshDatabase } from '../support/database.ts';
 
 const LINES = `
   with ours as (
@@ -65,7 +67,10 @@ export async function schemaDump(db: Db): Promise<string> {
 }
 
 if (import.meta.main) {
-  const db = connect(process.argv[2]!, { name: 'schema dump', max: 1 });
-  process.stdout.write(await schemaDump(db));
+  const undo: (() => unknown)[] = [];
+  const { url } = await freshDatabase({ teardown: (work) => void undo.unshift(work) });
+  const db = connect(url, { name: 'schema dump', max: 1 });
+  writeFileSync(new URL('../../sql/schema.txt', import.meta.url), await schemaDump(db));
   await db.end();
+  for (const work of undo) await work();
 }

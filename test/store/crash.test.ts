@@ -1,11 +1,11 @@
-/** PostgreSQL is killed in the middle of everything: what was answered is there afterwards, and all of it matches. */
+/** PostgreSQL is killed during appends. Afterwards everything that was answered exists, and verify finds no problem. */
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, isAway } from '../../src/db.ts';
-import { createSigner } from '../../src/domain/seal.ts';
+import { createSigner } from '../../src/domain/seal_chain.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
-import { headFile, seal } from '../../src/store/seal.ts';
+import { headFile, seal } from '../../src/store/seals.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { verify } from '../../src/store/verify.ts';
 import { ownServer } from '../support/database.ts';
@@ -18,7 +18,7 @@ t.setTimeout(115_000);
 t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
   t.setTimeout(110_000);
   const server = await ownServer(t);
-  // anew for each life of the server: connections of the one before may not have noticed yet
+  // New ones after each start of the server: older connections may not have noticed its end yet.
   const open = () => {
     const opened = connect(server.url, { name: 'test', max: 8 });
     t.teardown(() => opened.end({ timeout: 1 }));
@@ -87,7 +87,7 @@ t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
   t.comment(`${answered.accepted.size} accepted, ${answered.ended.size} ended`);
 });
 
-/** The killed server's own processes hold its data for a moment: until they are gone a start is refused. */
+/** The killed server's child processes keep its data in use for a moment. Until they have gone it cannot start. */
 async function startAgain(server: { start(): Promise<void> }): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -98,7 +98,7 @@ t.test(
     );
     t.match(await rowOf(s), { status: 'running', version: 4 });
 
-    t.same(await s.mine.executions.release([s.id], 'stopped'), [s.id]);
+    t.same(await s.mine.executions.release([s.id], 'shutdown'), [s.id]);
     t.equal(await s.mine.executions.complete(late), 'refused', 'not after it was given back');
     t.match(await start(s.others.executions, s.id, 2), { order: { attempt: 2 } });
     t.equal(await s.mine.executions.complete(late), 'refused', 'not while another runs it');
@@ -124,11 +124,11 @@ t.test('what is given back waits again with its place and a job of its own', asy
   const s = await scene(t);
   await start(s.mine.executions, s.id);
   t.same(
-    await s.others.executions.release([s.id], 'stopped'),
+    await s.others.executions.release([s.id], 'shutdown'),
     [],
     'only by the consumer that has it',
   );
-  t.same(await s.mine.executions.release([s.id, randomUUID()], 'stopped'), [s.id]);
+  t.same(await s.mine.executions.release([s.id, randomUUID()], 'shutdown'), [s.id]);
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
   t.same(await placesOf(s), { dispatched: 1, gated: 0 });
   const [jobs] = await s.w.db`select count(*)::integer as n from graphile_worker._private_jobs`;
@@ -204,8 +204,7 @@ t.test('a consumer that was declared dead has no more links', async (t) => {
 t.test('giving back is of one attempt, and takes no later one', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id, 1);
-  const giveBack = (attempt: number) =>
-    s.mine.executions.release([s.id], 'no_slot', {}, false, [attempt]);
+  const giveBack = (attempt: number) => s.mine.executions.release([s.id], 'no_slot', {}, [attempt]);
   t.same(await giveBack(1), [s.id]);
   await start(s.mine.executions, s.id, 2);
   t.same(await giveBack(1), [], 'asked again, because the answer was lost');
@@ -297,7 +296,7 @@ t.test('both are told when a consumer that had jobs is found dead', async (t) =>
   const { done } = await eavesdrop(t, s);
   await s.w
     .db`update graphile_worker._private_jobs set locked_at = now(), locked_by = ${`${s.mine.id}/1`}`;
-  await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_died', false)`;
+  await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_silent')`;
   t.same(await done(), ['jobs 1', 'jobs 1000', 'deliveries']);
 });
 

@@ -14,7 +14,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   return { w, works };
 }
 
-t.test('a key belongs to an account, which is made with its first', async (t) => {
+t.test('the first key of an account creates the account', async (t) => {
   const { w, works } = await scene(t);
   const first = await w.key({ account: 'acme', tier: 'free' });
   await w.clock.set(new Date('2026-11-20T12:00:01Z'));
@@ -35,7 +35,7 @@ t.test('a key belongs to an account, which is made with its first', async (t) =>
     await t.rejects(createKey(w.db, { ...key, account, tier: 'free' }), { code: 'RL400' });
 });
 
-t.test('ten keys of a new account made at once make one account', async (t) => {
+t.test('ten keys created at once for a new account create one account', async (t) => {
   const { w } = await scene(t);
   await Promise.all(Array.from({ length: 10 }, () => w.key({ account: 'rush', tier: 'free' })));
   const rows =
@@ -43,13 +43,13 @@ t.test('ten keys of a new account made at once make one account', async (t) => {
   t.equal(rows[0]!['n'], 1);
 });
 
-t.test('a rotation gives a second secret; the first ends after the grace', async (t) => {
+t.test('a rotation adds a secret, and the first one ends after the grace period', async (t) => {
   const { w, works } = await scene(t);
   const key = await w.key({ tier: 'free' });
   const next = secretDigest(newSecret('rl'));
   const ends = await rotateKey(w.db, { id: key.id, secret_digest: next, grace_ms: 60_000 });
   t.same(ends, new Date('2026-11-20T12:01:00Z'));
-  t.ok((await works(key.digest)) && (await works(next)), 'both, for the grace');
+  t.ok((await works(key.digest)) && (await works(next)), 'both work during the grace period');
   await w.clock.advance(59_999);
   t.ok(await works(key.digest));
   await w.clock.advance(1);
@@ -71,7 +71,7 @@ t.test('a key never has more than two secrets', async (t) => {
   );
 });
 
-t.test('rotations at once follow one another', async (t) => {
+t.test('simultaneous rotations follow one another', async (t) => {
   const { w, works } = await scene(t);
   const key = await w.key({ tier: 'free' });
   const digests = Array.from({ length: 5 }, () => secretDigest(newSecret('rl')));
@@ -82,7 +82,7 @@ t.test('rotations at once follow one another', async (t) => {
   t.equal(working.length, 1);
 });
 
-t.test('limits are the key’s, whichever of its secrets is used', async (t) => {
+t.test('the limits belong to the key, whichever of its secrets is used', async (t) => {
   const { w, works } = await scene(t);
   await w.tier('three', 3, 1);
   const key = await w.key({ tier: 'three' });
@@ -97,7 +97,7 @@ t.test('limits are the key’s, whichever of its secrets is used', async (t) => 
   t.same(all, [true, true, true, false]);
 });
 
-t.test('a revoked key is refused, and its accepted work finishes', async (t) => {
+t.test('a revoked key is rejected, and its accepted work finishes', async (t) => {
   const { w, works } = await scene(t);
   const key = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
@@ -109,19 +109,19 @@ t.test('a revoked key is refused, and its accepted work finishes', async (t) => 
   t.notOk(await works(key.digest));
   const { executions } = await w.consumer();
   for (const id of ids) {
-    t.ok(await start(executions, id), 'held ones are promoted as before');
+    t.ok(await start(executions, id), 'gated ones are promoted as before');
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   }
   const events =
     await w.db`select count(*)::integer as n from runledger.events where type = 'key.revoked'`;
-  t.equal(events[0]!['n'], 1, 'revoked twice is revoked once');
+  t.equal(events[0]!['n'], 1, 'a second revocation appends nothing');
   const grace = { id: key.id, secret_digest: new Uint8Array(32), grace_ms: 0 };
   await t.rejects(rotateKey(w.db, grace), { code: 'RL404' });
   await t.rejects(rotateKey(w.db, { ...grace, id: randomUUID() }), { code: 'RL404' });
   await t.rejects(revokeKey(w.db, randomUUID()), { code: 'RL404' });
 });
 
-t.test('tiers are set and listed; nonsense is refused', async (t) => {
+t.test('tiers are set and listed; invalid ones are rejected', async (t) => {
   const { w } = await scene(t);
   await w.tier('beta', 61, 11);
   t.match(await listTiers(w.db), [
@@ -132,11 +132,14 @@ t.test('tiers are set and listed; nonsense is refused', async (t) => {
   await t.rejects(w.tier('x', -1, 1), { code: 'RL400' });
 });
 
-t.test('a digest that shares its first twelve bytes with a key’s is another key', async (t) => {
-  const { w, works } = await scene(t);
-  const key = await w.key({ tier: 'free' });
-  const near = Buffer.from(key.digest);
-  near[31]! ^= 1;
-  t.notOk(await works(near));
-  t.ok(await works(key.digest));
-});
+t.test(
+  'a digest that shares only its first twelve bytes with a key does not match the key',
+  async (t) => {
+    const { w, works } = await scene(t);
+    const key = await w.key({ tier: 'free' });
+    const near = Buffer.from(key.digest);
+    near[31]! ^= 1;
+    t.notOk(await works(near));
+    t.ok(await works(key.digest));
+  },
+);

@@ -1,6 +1,6 @@
 /**
- * Nobody waits for anybody in a circle: everything that takes locks, at once, over few keys, in batches that name them
- * in any order. PostgreSQL counts the circles that it had to cut.
+ * No deadlocks: everything that takes locks runs at once, over few keys, in batches that name them in any order. PostgreSQL
+ * counts the deadlocks that it had to end.
  */
 import t from 'tap';
 import { byteaArray, type Db } from '../../src/db.ts';
@@ -23,7 +23,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 t.setTimeout(115_000);
 
-t.test('all that takes locks, at once', async (t) => {
+t.test('everything that takes locks, at once, without a deadlock', async (t) => {
   t.setTimeout(110_000);
   const seed = seedOfRun();
   t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
@@ -32,7 +32,7 @@ t.test('all that takes locks, at once', async (t) => {
   await w.tier('few', 0, 3);
   await w.tier('free', 0, 0);
   const keys: Key[] = [];
-  // two keys an account, so that the order of keys is not that of accounts
+  // Two keys for each account, so that the order of keys is not the order of accounts.
   for (let n = 0; n < 6; n++)
     keys.push(await w.key({ account: `account ${n % 3}`, tier: n % 2 ? 'few' : 'free' }));
   const pick = <T>(items: readonly T[]) => items[random.below(items.length)]!;
@@ -41,7 +41,7 @@ t.test('all that takes locks, at once', async (t) => {
   );
   let job = 0;
 
-  /** What is pending and has a job, in no order. */
+  /** Pending submissions that have a job, in random order. */
   const some = async (db: Db) => {
     const rows = await db`
       select s.id from runledger.submissions s
@@ -110,7 +110,7 @@ t.test('all that takes locks, at once', async (t) => {
   const [row] =
     await w.db`select pg_stat_force_next_flush(), deadlocks::integer from pg_stat_database
     where datname = ${w.database.name}`;
-  t.equal(row!['deadlocks'], 0, 'circles');
+  t.equal(row!['deadlocks'], 0, 'deadlocks');
   const [ended] = await w.db`select count(*)::integer as n from runledger.submissions
     where status in ('completed', 'error')`;
   t.ok(ended!['n'] > 50, `${ended!['n']} ended`);
@@ -122,7 +122,7 @@ async function repeat(w: World, step: (db: Db) => Promise<unknown>): Promise<voi
   const db = w.connect(w.database.url, 1);
   for (let n = 0; n < ROUNDS; n++) {
     await step(db).catch((error: { code?: string }) => {
-      // expire_pending gives up after a while: somebody was in its way, and no circle
+      // expire_pending gives up when another transaction blocks it for too long: no deadlock.
       if (error.code !== LOCK_NOT_AVAILABLE) throw error;
     });
   }

@@ -7,7 +7,7 @@ import { connect } from '../../src/db.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
 
-/** A database with nothing in it. */
+/** An empty database. */
 async function empty(t: { teardown(work: () => unknown): void }) {
   const database = await freshDatabase(t);
   const name = `runledger_empty_${randomBytes(6).toString('hex')}`;
@@ -38,13 +38,17 @@ const inProcess = async (url: string) => {
   return JSON.parse(out) as Awaited<ReturnType<typeof migrate>>;
 };
 
-t.test('ten processes at once: one migrates, all find it done', async (t) => {
+t.test('of ten processes at once, one migrates and all find it done', async (t) => {
   t.setTimeout(100_000);
   const url = await empty(t);
   const done = await Promise.all(Array.from({ length: 10 }, () => inProcess(url)));
   t.equal(done.filter(({ applied }) => applied.length > 0).length, 1);
-  t.equal(done.filter(({ definitions }) => definitions === 'laid anew').length, 1);
-  t.same(await migrate(url), { applied: [], definitions: 'unchanged' }, 'and again: nothing');
+  t.equal(done.filter(({ definitions }) => definitions === 'replaced').length, 1);
+  t.same(
+    await migrate(url),
+    { applied: [], definitions: 'unchanged' },
+    'a second call has nothing to do',
+  );
   const db = connect(url, { name: 'test', max: 1 });
   const [row] =
     await db`select count(*)::integer as tiers, (select count(*)::integer from runledger.generations) as generations from runledger.tiers`;
@@ -52,7 +56,7 @@ t.test('ten processes at once: one migrates, all find it done', async (t) => {
   await db.end();
 });
 
-t.test('a migration that was changed after it was applied is refused', async (t) => {
+t.test('a migration that was changed after it was applied is rejected', async (t) => {
   const { url } = await freshDatabase(t);
   const db = connect(url, { name: 'test', max: 1 });
   t.teardown(() => db.end());
@@ -61,7 +65,7 @@ t.test('a migration that was changed after it was applied is refused', async (t)
 });
 
 t.test(
-  'definitions that changed are laid anew, with nothing of the older ones left, and the log untouched',
+  'changed definitions are replaced, nothing of the older ones is left, and the log is untouched',
   async (t) => {
     const { url } = await freshDatabase(t);
     const db = connect(url, { name: 'test', max: 1 });
@@ -72,7 +76,7 @@ t.test(
     create view runledger.audit_upon_it as select * from runledger.audit_of_an_older_version`);
     const [before] = await db`select count(*)::integer as n from runledger.events`;
     await db`update runledger.migrations set sha256 = 'other' where name = 'definitions'`;
-    t.same(await migrate(url), { applied: [], definitions: 'laid anew' });
+    t.same(await migrate(url), { applied: [], definitions: 'replaced' });
     const [after] = await db`
     select (select count(*)::integer from runledger.events) as n,
       (select count(*)::integer from pg_proc where proname = 'of_an_older_version') as functions,
@@ -81,7 +85,7 @@ t.test(
   },
 );
 
-t.test('another cluster begins another generation', async (t) => {
+t.test('another cluster starts another generation', async (t) => {
   const { url } = await freshDatabase(t);
   const db = connect(url, { name: 'test', max: 1 });
   t.teardown(() => db.end());

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { createSigner } from '../../src/domain/seal.ts';
+import { createSigner } from '../../src/domain/seal_chain.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
-import { headFile, seal } from '../../src/store/seal.ts';
+import { headFile, seal } from '../../src/store/seals.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
@@ -37,51 +37,54 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   return { w, executions, submitOne, runOne, problems, count };
 }
 
-t.test('a purge takes the bytes of what ended before, and the log stays whole', async (t) => {
-  const s = await scene(t);
-  const noon = new Date('2026-11-20T12:00:00Z');
-  await s.w.clock.set(noon);
-  const old = await s.runOne({
-    stdin: Buffer.from('user data'),
-    idempotency_key: '018f0000-0000-4000-8000-000000000001',
-  });
-  const open = await s.runOne({ webhook: webhook() });
-  const waiting = await s.submitOne();
-  await s.w.clock.advance(30 * DAY_MS);
-  const young = await s.runOne();
-  const skewed = await s.runOne({ id: newId(Date.now() + 5000 * DAY_MS) });
-  await seal(s.w.web, signer);
-  const head = await headFile(s.w.web);
+t.test(
+  'a purge deletes the bytes of submissions that ended before, and the log stays complete',
+  async (t) => {
+    const s = await scene(t);
+    const noon = new Date('2026-11-20T12:00:00Z');
+    await s.w.clock.set(noon);
+    const old = await s.runOne({
+      stdin: Buffer.from('user data'),
+      idempotency_key: '018f0000-0000-4000-8000-000000000001',
+    });
+    const open = await s.runOne({ webhook: webhook() });
+    const waiting = await s.submitOne();
+    await s.w.clock.advance(30 * DAY_MS);
+    const young = await s.runOne();
+    const skewed = await s.runOne({ id: newId(Date.now() + 5000 * DAY_MS) });
+    await seal(s.w.web, signer);
+    const head = await headFile(s.w.web);
 
-  t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
-  t.equal(await s.count('payloads', old), 0, 'with their salts');
-  t.equal(await s.count('idempotency', old, 'submission_id'), 0);
-  t.equal(await s.count('payloads', open), 3, 'a delivery that is under way keeps its bytes');
-  t.equal(await s.count('webhook_secrets', open, 'submission_id'), 1);
-  t.equal(await s.count('payloads', waiting), 1);
-  t.equal(await s.count('payloads', young), 2);
-  t.same(await s.problems(head), []);
-  t.match(
-    [...(await s.w.db`select * from runledger.audit_retention`)],
-    [{ type: 'payloads.purged', payloads: '3' }],
-  );
+    t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
+    t.equal(await s.count('payloads', old), 0, 'with their salts');
+    t.equal(await s.count('idempotency', old, 'submission_id'), 0);
+    t.equal(await s.count('payloads', open), 3, 'a delivery that has not ended keeps its bytes');
+    t.equal(await s.count('webhook_secrets', open, 'submission_id'), 1);
+    t.equal(await s.count('payloads', waiting), 1);
+    t.equal(await s.count('payloads', young), 2);
+    t.same(await s.problems(head), []);
+    t.match(
+      [...(await s.w.db`select * from runledger.audit_retention`)],
+      [{ type: 'payloads.purged', payloads: '3' }],
+    );
 
-  await s.w.db`delete from runledger.payloads where stream = ${young} and kind = 'stdout'`;
-  t.match(
-    (await s.problems(head))[0],
-    `payloads: ${young} stdout is missing`,
-    'what no purge took is missed',
-  );
-  await s.w.clock.advance(30 * DAY_MS);
-  t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + 40 * DAY_MS)), 2);
-  t.equal(await s.count('payloads', skewed), 0, 'also where the id is of a clock that ran ahead');
-  t.same(await s.problems(head), []);
-  await rebuild(s.w.db);
-  t.same(await s.problems(head), []);
-});
+    await s.w.db`delete from runledger.payloads where stream = ${young} and kind = 'stdout'`;
+    t.match(
+      (await s.problems(head))[0],
+      `payloads: ${young} stdout is missing`,
+      'what no purge took is missed',
+    );
+    await s.w.clock.advance(30 * DAY_MS);
+    t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + 40 * DAY_MS)), 2);
+    t.equal(await s.count('payloads', skewed), 0, 'also if the id is from a clock that ran ahead');
+    t.same(await s.problems(head), []);
+    await rebuild(s.w.db);
+    t.same(await s.problems(head), []);
+  },
+);
 
 t.test(
-  'a month is detached when all in it has ended and is sealed, and the seals still hold',
+  'a month can be detached when everything in it has ended and is sealed, and the seals still verify',
   async (t) => {
     const s = await scene(t);
     const month = new Date().toISOString().slice(0, 7).replace('-', '_');
@@ -95,10 +98,9 @@ t.test(
     await start(s.executions, pending);
     await s.executions.complete({ submission_id: pending, attempt: 1, outcome: outcome() });
     t.equal(await whyNotDetach(s.w.db, month), '1 of its deliveries have not ended');
-    await s.w
-      .db`select runledger.append_events(${webhooked}, 4, '{delivery.ended}', array['{"outcome": "delivered"}'::jsonb])`;
-    await s.w
-      .db`select runledger.project_submissions(array[${webhooked}]::uuid[]), runledger.project_deliveries(array[${webhooked}]::uuid[])`;
+    await s.w.db`
+      select runledger.append_to_deliveries(array[s], 'delivery.ended', now(), '{"outcome": "delivered"}')
+      from runledger.submissions s where s.id = ${webhooked}`;
     await s.w.db`delete from runledger.webhook_secrets`;
     t.match(await whyNotDetach(s.w.db, month), /events are not sealed yet/);
     await seal(s.w.web, signer);
@@ -119,7 +121,7 @@ t.test(
     await s.w.db.unsafe('drop schema runledger_detached cascade');
     t.same(await s.problems(after), [], 'though its tables are gone');
 
-    t.test('and what is changed in the rest is still named', async (t) => {
+    t.test('changes in the rest of the log are still named', async (t) => {
       const root = s.w.connect(s.w.database.superuser_url, 1);
       await root.unsafe(
         'alter table runledger.events disable trigger all; alter table runledger.events_default disable trigger all',
@@ -134,7 +136,7 @@ t.test(
   },
 );
 
-t.test('a partition that went without an event that says so is missed', async (t) => {
+t.test('verify finds a partition that is missing without an event of its detachment', async (t) => {
   const s = await scene(t);
   await s.runOne();
   await seal(s.w.web, signer);
@@ -151,7 +153,7 @@ t.test('a partition that went without an event that says so is missed', async (t
 });
 
 t.test(
-  'ids from a clock that runs ahead stay in the default partition, and months go on being made',
+  'ids from a clock that runs ahead stay in the default partition, and later months are still created',
   async (t) => {
     const s = await scene(t);
     const ahead = newId(Date.now() + 100 * DAY_MS);

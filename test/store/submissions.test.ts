@@ -31,7 +31,7 @@ t.test(
   },
 );
 
-t.test('exactly N of many that come at once, over several processes', async (t) => {
+t.test('exactly N of many simultaneous requests pass, over several processes', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
   const processes = [w.submissions(), w.submissions(), w.submissions()];
@@ -44,7 +44,7 @@ t.test('exactly N of many that come at once, over several processes', async (t) 
 });
 
 t.test(
-  'above 600 a minute seconds are counted, and the limit still holds in any 60 s',
+  'above 600 a minute requests are counted by the second, and the limit still holds in any 60 s',
   async (t) => {
     const w = await world(t);
     await w.tier('wide', 1000, 0);
@@ -66,7 +66,7 @@ t.test(
   },
 );
 
-t.test('a change of limit across 600 forgets no request', async (t) => {
+t.test('a change of the limit across 600 forgets no request', async (t) => {
   const w = await world(t);
   await w.clock.set(NOON);
   await w.tier('moving', 50, 0);
@@ -92,7 +92,7 @@ t.test('a tier of 0 a minute is unlimited', async (t) => {
   t.same(tally(answers), { spent: 200 });
 });
 
-t.test('an unknown key spends nothing and fails nobody beside it', async (t) => {
+t.test('an unknown key spends nothing, and the other requests of its batch pass', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
   const { submit } = w.submissions();
@@ -137,7 +137,7 @@ t.test('an Idempotency-Key makes one submission', async (t) => {
   t.equal(row!.n, 2);
 });
 
-t.test('the bound of the queue is exact, and one account has half of it', async (t) => {
+t.test('the bound of the queue is exact, and one account gets at most half of it', async (t) => {
   const w = await world(t);
   await w.tier('free', 0, 3);
   const keys = [
@@ -161,16 +161,16 @@ t.test('the bound of the queue is exact, and one account has half of it', async 
   const { executions } = await w.consumer();
   const ids = first.filter(({ kind }) => kind === 'accepted').map(idOf);
   await start(executions, ids[0]!);
-  t.same(tally(await flood(0, 3)), { accepted: 1, queue_full: 2 }, 'a start frees its place');
-  await executions.release([ids[0]!], 'stopped');
+  t.same(tally(await flood(0, 3)), { accepted: 1, queue_full: 2 }, 'a start frees a queue place');
+  await executions.release([ids[0]!], 'shutdown');
   const [waiting] =
     await w.db`select count(*)::integer as n from runledger.submissions where status = 'pending'`;
-  t.equal(waiting!.n, 101, 'what is queued again after a loss is exempt');
+  t.equal(waiting!.n, 101, 'a submission that waits again after a loss is exempt');
   await start(executions, ids[0]!, 2);
-  t.same(tally(await flood(0, 3)), { queue_full: 3 }, 'and its second start frees nothing');
+  t.same(tally(await flood(0, 3)), { queue_full: 3 }, 'its second start frees no queue place');
 });
 
-t.test('a replay is answered when the queue is full', async (t) => {
+t.test('a replay is answered although the queue is full', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
   const { submit } = w.submissions(2);
@@ -186,7 +186,7 @@ t.test('a replay is answered when the queue is full', async (t) => {
   });
 });
 
-t.test('what is refused stores nothing', async (t) => {
+t.test('a rejected submission stores nothing', async (t) => {
   const w = await world(t);
   await w.tier('one', 1, 1);
   const { digest } = await w.key({ tier: 'one' });
@@ -221,7 +221,7 @@ t.test('a row that the database cannot take fails alone', async (t) => {
   const { submit } = w.submissions();
   const taken = submission();
   t.match(await submit({ secret_digest: digest, submission: taken }), { kind: 'accepted' });
-  // the first leaves at once; the others make one batch, of which one repeats an id that is taken
+  // The first call is sent at once. The others make one batch, and one of them has an id that is taken.
   const answers = await Promise.allSettled(
     [submission(), submission(), taken, submission()].map((one) =>
       submit({ secret_digest: digest, submission: one }),
@@ -235,44 +235,47 @@ t.test('a row that the database cannot take fails alone', async (t) => {
   ]);
 });
 
-t.test('over its places a key is held, and its oldest goes on when one is free', async (t) => {
-  const w = await world(t);
-  await w.tier('two', 0, 2);
-  const key = await w.key({ tier: 'two' });
-  const { submit } = w.submissions();
-  const ids: string[] = [];
-  for (let n = 0; n < 5; n++) {
-    ids.push(idOf(await submit({ secret_digest: key.digest, submission: submission() })));
-    // Ids of one millisecond have no order.
-    await wait(2);
-  }
-  const usage = async () => {
-    const [row] = await w.db`
+t.test(
+  'above its concurrency limit a key is gated, and an end promotes its oldest submission',
+  async (t) => {
+    const w = await world(t);
+    await w.tier('two', 0, 2);
+    const key = await w.key({ tier: 'two' });
+    const { submit } = w.submissions();
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) {
+      ids.push(idOf(await submit({ secret_digest: key.digest, submission: submission() })));
+      // Ids of one millisecond have no order.
+      await wait(2);
+    }
+    const usage = async () => {
+      const [row] = await w.db`
       select dispatched, gated, (select array_agg(submission_id order by submission_id) from runledger.gated) as waiting,
         (select array_agg(distinct (payload ->> 'id')::uuid) from graphile_worker._private_jobs) as jobs
       from runledger.key_usage where key_id = ${key.id}`;
-    return row!;
-  };
-  t.match(await usage(), {
-    dispatched: 2,
-    gated: 3,
-    waiting: ids.slice(2),
-    jobs: ids.slice(0, 2).sort(),
-  });
+      return row!;
+    };
+    t.match(await usage(), {
+      dispatched: 2,
+      gated: 3,
+      waiting: ids.slice(2),
+      jobs: ids.slice(0, 2).sort(),
+    });
 
-  const { executions } = await w.consumer();
-  await start(executions, ids[1]!);
-  t.match(await usage(), { dispatched: 2, gated: 3 }, 'a start keeps its place with the key');
-  await executions.complete({ submission_id: ids[1]!, attempt: 1, outcome: outcome() });
-  const promoted = await usage();
-  t.match(promoted, { dispatched: 2, gated: 2, waiting: ids.slice(3) });
-  t.ok((promoted['jobs'] as string[]).includes(ids[2]!), 'the oldest has a job');
+    const { executions } = await w.consumer();
+    await start(executions, ids[1]!);
+    t.match(await usage(), { dispatched: 2, gated: 3 }, 'a start frees none of the concurrency');
+    await executions.complete({ submission_id: ids[1]!, attempt: 1, outcome: outcome() });
+    const promoted = await usage();
+    t.match(promoted, { dispatched: 2, gated: 2, waiting: ids.slice(3) });
+    t.ok((promoted['jobs'] as string[]).includes(ids[2]!), 'the oldest has a job');
 
-  await w.tier('two', 0, 4);
-  t.match(await usage(), { dispatched: 4, gated: 0 }, 'a raised tier takes effect at once');
-});
+    await w.tier('two', 0, 4);
+    t.match(await usage(), { dispatched: 4, gated: 0 }, 'a raised tier takes effect at once');
+  },
+);
 
-t.test("a newcomer's job is next, not behind what another key has waiting", async (t) => {
+t.test("a new key's job is next, not behind the jobs of another key", async (t) => {
   const w = await world(t);
   await w.tier('five', 0, 5);
   const busy = await w.key({ tier: 'five' });
@@ -317,7 +320,7 @@ t.test("a newcomer's job is next, not behind what another key has waiting", asyn
 });
 
 t.test(
-  'several that are promoted at once are rounds apart, from the one that is being started',
+  'several submissions promoted at once get successive rounds, after the one being started',
   async (t) => {
     const w = await world(t);
     await w.tier('one', 0, 1);
@@ -327,8 +330,8 @@ t.test(
     const { submit } = w.submissions();
     const submitOne = async (one: typeof key) =>
       idOf(await submit({ secret_digest: one.digest, submission: submission() }));
-    const held: string[] = [];
-    for (let n = 0; n < 4; n++) held.push(await submitOne(key));
+    const gated: string[] = [];
+    for (let n = 0; n < 4; n++) gated.push(await submitOne(key));
     let last = '';
     for (let n = 0; n < 30; n++) last = await submitOne(busy);
     const { executions } = await w.consumer();
@@ -336,7 +339,7 @@ t.test(
     await w.tier('one', 0, 4);
     const jobs = await w.db`
     select priority from graphile_worker._private_jobs
-    where payload ->> 'id' = any (${held.slice(1)}) order by priority`;
+    where payload ->> 'id' = any (${gated.slice(1)}) order by priority`;
     t.same(
       jobs.map((row) => row['priority']),
       [30, 31, 32],
@@ -344,7 +347,7 @@ t.test(
   },
 );
 
-t.test('every Unicode scalar and every byte comes back as it went in', async (t) => {
+t.test('every Unicode scalar and every byte is returned as it was sent', async (t) => {
   const w = await world(t);
   const { digest } = await w.key();
   const { submit } = w.submissions();
@@ -363,14 +366,14 @@ t.test('every Unicode scalar and every byte comes back as it went in', async (t)
   t.same(Buffer.from(started!.order.expected_output!), Buffer.from([0, 10]));
 });
 
-t.test('jobs are made for what nobody has asked for before, too, and in order', async (t) => {
+t.test('jobs are created in order, also for a language without earlier jobs', async (t) => {
   const w = await world(t);
   await w.tier('wide', 0, 0);
   const { digest } = await w.key({ tier: 'wide' });
   const { submit } = w.submissions();
   await w.db`truncate graphile_worker._private_tasks cascade`;
   const languages = ['java', 'python', 'java', 'cpp', 'python'];
-  const told = await Promise.all(
+  const answers = await Promise.all(
     languages.map((language) =>
       submit({ secret_digest: digest, submission: submission({ language }) }),
     ),
@@ -382,7 +385,7 @@ t.test('jobs are made for what nobody has asked for before, too, and in order', 
     jobs.map((job) => ({ ...job })),
     languages.map((language, n) => ({
       task: `execute_${language}`,
-      payload: { id: idOf(told[n]!) },
+      payload: { id: idOf(answers[n]!) },
       attempts: 0,
       max_attempts: 32767,
     })),

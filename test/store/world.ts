@@ -1,4 +1,4 @@
-/** A ledger of a test's own, used as its roles use it, with a clock that can be set. */
+/** A ledger of its own for a test, used as its roles use it, with a clock that can be set. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
@@ -12,7 +12,7 @@ import {
   type Submissions,
   type SubmitOutcome,
 } from '../../src/store/submissions.ts';
-import { freshDatabase, type TestDatabase } from '../support/database.ts';
+import { type DatabaseOptions, freshDatabase, type TestDatabase } from '../support/database.ts';
 
 type Test = { teardown(work: () => unknown): void };
 
@@ -33,8 +33,8 @@ export type World = {
   consumer(options?: { slots?: number }): Promise<{ id: string; executions: Executions }>;
 };
 
-export async function world(t: Test): Promise<World> {
-  const database = await freshDatabase(t);
+export async function world(t: Test, options: DatabaseOptions = {}): Promise<World> {
+  const database = await freshDatabase(t, options);
   const opened: Db[] = [];
   const open = (url: string, max = 4) => {
     const db = connect(url, { name: 'test', max });
@@ -68,7 +68,7 @@ export async function world(t: Test): Promise<World> {
   };
 }
 
-/** Takes the place of the real clock at its first use, in this database alone. */
+/** From its first use it replaces the real clock, in this database only. */
 function settableClock(db: Db): World['clock'] {
   let laid: Promise<unknown> | undefined;
   const lay = () => {

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Role } from '../../src/config.ts';
-import { connect, type Db } from '../../src/db.ts';
+import { connect, type Db, isAway } from '../../src/db.ts';
 import { type Server, startServer } from '../../src/local/postgres.ts';
 import {
   createDatabase,
@@ -25,6 +25,7 @@ import {
   type RolePasswords,
   roleUrls,
 } from '../../src/local/roles.ts';
+import { eventProblems, lineOf } from '../../src/store/verify_events.ts';
 import type { Kept } from './keeper.ts';
 
 /** As much of tap's `t` as this file uses. */
@@ -42,13 +43,26 @@ export type TestDatabase = {
 /** A machine under heavy load takes minutes to start PostgreSQL and to migrate the template. */
 const START_TIMEOUT_MS = 240_000;
 
+export type DatabaseOptions = {
+  /**
+   * Why this log may hold events that are of no schema. Without it the test fails for each: whatever appended an event in
+   * a test, its facts are checked before the database goes.
+   */
+  readonly strange_events?: string;
+};
+
 /** A new migrated database, dropped when `t` ends. */
-export const freshDatabase = (t: Test): Promise<TestDatabase> => makeDatabase(t, 'migrated');
+export const freshDatabase = (t: Test, options: DatabaseOptions = {}): Promise<TestDatabase> =>
+  makeDatabase(t, 'migrated', options);
 
 /** A new database without a schema. */
-export const emptyDatabase = (t: Test): Promise<TestDatabase> => makeDatabase(t, 'empty');
+export const emptyDatabase = (t: Test): Promise<TestDatabase> => makeDatabase(t, 'empty', {});
 
-async function makeDatabase(t: Test, state: 'migrated' | 'empty'): Promise<TestDatabase> {
+async function makeDatabase(
+  t: Test,
+  state: 'migrated' | 'empty',
+  options: DatabaseOptions,
+): Promise<TestDatabase> {
   const kept = await server();
   const template = state === 'migrated' ? kept.template : 'template0';
   const name = `runledger_test_${runner()}_${randomBytes(6).toString('hex')}`;
@@ -62,10 +76,37 @@ async function makeDatabase(t: Test, state: 'migrated' | 'empty'): Promise<TestD
       `grant connect on database ${name} to ${ROLES.map((role) => `runledger_${role}`).join(', ')}`,
     );
   });
-  t.teardown(() =>
-    withDb(kept.superuser_url, (db) => db.unsafe(`drop database if exists ${name} with (force)`)),
-  );
-  return describe(kept.superuser_url, name, kept.passwords);
+  const database = describe(kept.superuser_url, name, kept.passwords);
+  t.teardown(async () => {
+    const strange = options.strange_events ? [] : await strangeEvents(database);
+    await withDb(kept.superuser_url, (db) =>
+      db.unsafe(`drop database if exists ${name} with (force)`),
+    );
+    failFor(strange);
+  });
+  return database;
+}
+
+const SHOWN_EVENTS = 5;
+
+/** Events of this database whose facts are not of their schema. */
+async function strangeEvents({ superuser_url }: TestDatabase): Promise<string[]> {
+  const lines: string[] = [];
+  await withDb(superuser_url, async (db) => {
+    const [log] = await db`select to_regclass('runledger.events') is not null as exists`;
+    if (!log!['exists']) return;
+    await db.begin('read only', async (tx) => {
+      for await (const found of eventProblems(tx as unknown as Db)) lines.push(lineOf(found));
+    });
+  });
+  return lines;
+}
+
+function failFor(strange: readonly string[]): void {
+  if (strange.length > 0)
+    throw new Error(
+      [`${strange.length} strange events`, ...strange.slice(0, SHOWN_EVENTS)].join('\n'),
+    );
 }
 
 function describe(superuser_url: string, name: string, passwords: RolePasswords): TestDatabase {
@@ -161,15 +202,19 @@ export async function ownServer(
     running = await startServer({ ...options, port, settings });
     port = running.port;
   };
+  let database: TestDatabase | undefined;
   t.teardown(async () => {
+    // A server that the test has killed, and not started again, cannot be asked.
+    const strange = database ? await strangeEvents(database).catch(noConnection) : [];
     await running?.stop();
     await rm(folder, { recursive: true, force: true });
+    failFor(strange);
   });
   await start();
   const superuser_url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   await createRoles(superuser_url, passwords);
   await createDatabase(superuser_url, 'runledger');
-  const database = describe(superuser_url, 'runledger', passwords);
+  database = describe(superuser_url, 'runledger', passwords);
   const { migrate } = await import('../../src/store/migrate.ts');
   await migrate(database.urls.owner);
   const kill = async () => {
@@ -184,4 +229,9 @@ export async function ownServer(
     start,
     stop: () => running.stop(),
   };
+}
+
+function noConnection(error: unknown): string[] {
+  if (isAway(error)) return [];
+  throw error;
 }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
+import { OUTCOMES } from '../../src/domain/delivery_outcomes.ts';
 import { type LastAttempt, nextStep, RETRY_AFTER_LIMIT_MS } from '../../src/webhooks/backoff.ts';
-import { OUTCOMES } from '../../src/webhooks/outcome.ts';
 
 const HOUR = 3_600_000;
 const DEFAULT_SCHEDULE_MS = loadConfig({}).webhook_schedule_ms;

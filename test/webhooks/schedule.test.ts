@@ -6,8 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { durationMs } from '../../src/config/parsers.ts';
 import { loadConfig } from '../../src/config.ts';
+import { OUTCOMES } from '../../src/domain/delivery_outcomes.ts';
 import { JITTER, RETRY_AFTER_LIMIT_MS } from '../../src/webhooks/backoff.ts';
-import { OUTCOMES } from '../../src/webhooks/outcome.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

@@ -1,5 +1,5 @@
 import { detachMonth, whyNotDetach } from '../../store/retention.ts';
-import { seal } from '../../store/seal.ts';
+import { seal } from '../../store/seals.ts';
 import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
 import { signerOf } from '../signing.ts';
 

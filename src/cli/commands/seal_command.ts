@@ -1,4 +1,4 @@
-import { headFile, seal } from '../../store/seal.ts';
+import { headFile, seal } from '../../store/seals.ts';
 import { type Command, CommandFailed } from '../command.ts';
 import { signerOf } from '../signing.ts';
 

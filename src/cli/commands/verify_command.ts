@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { HeadFile } from '../../store/seal.ts';
+import type { HeadFile } from '../../store/seals.ts';
 import { type Verification, verify } from '../../store/verify.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { signerOf } from '../signing.ts';

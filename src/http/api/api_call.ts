@@ -5,8 +5,8 @@
  */
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
-import type { Health } from '../../store/health.ts';
 import type { Results } from '../../store/results.ts';
+import type { Health } from '../../store/service_health.ts';
 import type { EncryptedSecret, Submissions } from '../../store/submissions.ts';
 import type { Waiters } from '../../store/waiters.ts';
 import type { Answer } from '../wire/answer.ts';

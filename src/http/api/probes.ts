@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { isAway } from '../../db.ts';
 import type { Log } from '../../log.ts';
-import type { Health } from '../../store/health.ts';
+import type { Health } from '../../store/service_health.ts';
 import { STATUS } from '../wire/answer.ts';
 import { unavailable } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';

@@ -1,6 +1,6 @@
 /** GET /api/health and GET /api/health/ready: the state of the service, for callers with a key. */
 import * as v from 'valibot';
-import type { ServiceHealth } from '../../store/health.ts';
+import type { ServiceHealth } from '../../store/service_health.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { unavailable } from '../wire/problem.ts';

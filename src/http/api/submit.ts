@@ -143,7 +143,7 @@ async function store(
   const outcome = await web.submissions.submit({
     secret_digest: digest,
     submission,
-    untold: unflushed,
+    unflushed,
   });
   switch (outcome.kind) {
     case 'unauthorized':

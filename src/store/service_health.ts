@@ -1,16 +1,16 @@
-/** The state of the service as a whole, for health answers; nothing of one account is in it. */
+/** The state of the service as a whole, for health answers. It holds nothing of a single account. */
 import type { Db } from '../db.ts';
 
 export type ServiceHealth = {
-  /** Submissions that no worker has started. */
+  /** Submissions that no worker has started yet. */
   pending: number;
   running: number;
   workers: number;
   slots: number;
-  /** What the workers that are alive can run. */
+  /** Languages that the live workers can run. */
   languages: string[];
   isolation: string[];
-  /** A worker runs without the isolation that production has. */
+  /** At least one worker runs without the isolation that production requires. */
   degraded: boolean;
 };
 

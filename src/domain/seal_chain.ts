@@ -1,15 +1,15 @@
 /**
- * What a seal is: pure, from digests of events to a signed head.
+ * The chain of seals, as pure functions: from digests of events to a signed head.
  *
  *   leaf   SHA-256("runledger event 1\n" ‖ canonical bytes of one event); eventBytes below, runledger.event_leaf in SQL
  *   part   SHA-256(leaf ‖ leaf ‖ …): one window's events of one partition, in order of seq
  *   seal   SHA-256("runledger seal 1\n" ‖ hash of the seal before ‖ number ‖ window ‖ its parts): a chain
  *   head   the last seal in a few lines of text, signed with Ed25519 by a key that PostgreSQL never sees
  *
- * The parts are hashed apart so that a partition which retention has detached leaves the chain whole: its parts are
- * taken from the seal, all others from the log. The head also signs the digest of a sketch (domain/sketch.ts) of all
- * that is sealed. With a head that was kept elsewhere, a log whose every hash was computed anew is told from the real
- * one, and the sketch names what differs.
+ * Each partition is hashed apart, so that the chain can still be checked after retention has detached one: its hashes are
+ * taken from the seals, all others from the log. The head also signs the digest of a sketch (sketch.ts) of all sealed
+ * events. With a head that was kept outside the database, a log with recomputed hashes can be told from the real one, and
+ * the sketch names the events that differ.
  */
 import {
   createHash,
@@ -25,7 +25,7 @@ export type LogEvent = {
   version: number;
   type: string;
   schema: number;
-  /** Microseconds since 2000-01-01 UTC, PostgreSQL's own count. */
+  /** Microseconds since 2000-01-01 UTC, as PostgreSQL counts them. */
   at_us: bigint;
   generation: number;
   xid: bigint;
@@ -34,7 +34,7 @@ export type LogEvent = {
   facts: string;
 };
 
-/** The canonical bytes of an event. Integers are big endian; text has its length in bytes in front. */
+/** The canonical bytes of an event. Integers are big endian; text is preceded by its length in bytes. */
 export function eventBytes(event: LogEvent): Buffer {
   return Buffer.concat([
     Buffer.from(event.stream.replaceAll('-', ''), 'hex'),
@@ -60,7 +60,7 @@ export type SealWindow = {
   to_xid: bigint;
 };
 
-/** Before the first seal. */
+/** The hash before the first seal. */
 export const NO_HASH = new Uint8Array(32);
 
 export function sealHash(
@@ -90,7 +90,7 @@ export type Head = {
   sealed_at: Date;
 };
 
-/** The signed text. Lines of words, so that openssl and a pair of eyes can check it too. */
+/** The signed text: lines of words, which a person can read and openssl can check. */
 export function headText(head: Head): string {
   return [
     'runledger head 1',

@@ -1,5 +1,5 @@
 /**
- * How one attempt to deliver a webhook can end. These words are public: the event keeps them, the
+ * How one attempt to deliver a webhook can end, and how a delivery can. These words are public: the events hold them, the
  * metric counts them, and WEBHOOKS.md explains each.
  */
 export const OUTCOMES = [
@@ -22,3 +22,11 @@ export type Outcome = (typeof OUTCOMES)[number];
 
 /** The outcomes of an attempt that had a secret to sign with. */
 export type AttemptOutcome = Exclude<Outcome, 'secret_unreadable'>;
+
+export const DELIVERY_ENDS = [
+  'delivered',
+  'gone',
+  'exhausted', // the last attempt of the schedule failed
+] as const;
+
+export type DeliveryEnd = (typeof DELIVERY_ENDS)[number];

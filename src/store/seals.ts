@@ -1,9 +1,9 @@
 /**
- * Seals the log behind its writers: every transaction below the oldest that still runs has ended, so what is there is
- * all there will ever be. Maintenance calls this every few seconds; it takes nothing from the write path.
+ * Seals the log behind its writers. Every transaction below the oldest running one has ended, so the events there are
+ * complete. Maintenance seals every few seconds; the write path is not involved.
  *
- * What must stay true: a seal is only laid on one that this process could have laid. The last head's signature and the
- * digest of its sketch are checked first, so that whoever changed them in the database gets no signature on top.
+ * What must stay true: a new seal only follows one that this process could have made. The last head's signature and the
+ * digest of its sketch are checked first, so that an attacker who changed them in the database gets no signature on top.
  */
 import { byteaArray, type Db } from '../db.ts';
 import {
@@ -14,10 +14,10 @@ import {
   type Signer,
   sealHash,
   sha256,
-} from '../domain/seal.ts';
+} from '../domain/seal_chain.ts';
 import { addItems, emptySketch, ITEM_BYTES } from '../domain/sketch.ts';
 
-/** What is published: with it `verify --head` tells a log that was made anew from the real one. */
+/** The head as it is published. With it `verify --head` can tell a forged log from the real one. */
 export type HeadFile = {
   format: 'runledger head 1';
   number: string;
@@ -36,18 +36,18 @@ export type HeadFile = {
 
 export type Sealed = { number: bigint; events: number; total: bigint };
 
-/** Bounds the memory of one seal, and how much a changed seal leaves in doubt. */
+/** Bounds the memory that one seal needs, and how many events one broken seal leaves in doubt. */
 const MAX_EVENTS = 20_000;
 
-/** The last seal cannot be one of ours. */
+/** The last seal cannot be ours. */
 export class SealBroken extends Error {}
 
-/** Seals all that can be sealed now; answers what it sealed. */
+/** Seals all events that can be sealed now, and returns the new seals. */
 export async function seal(db: Db, signer: Signer | null): Promise<Sealed[]> {
   const done: Sealed[] = [];
   for (;;) {
     const one = await sealWindow(db, signer).catch((error: { code?: string }) => {
-      // Another process seals at this moment: it goes on with what is left.
+      // Another process is sealing; it will seal the rest, too.
       if (error.code === 'RL409') return null;
       throw error;
     });
@@ -64,7 +64,7 @@ async function sealWindow(db: Db, signer: Signer | null): Promise<Sealed | null>
     select number, generation, from_xid::text, to_xid::text from runledger.seal_window(${MAX_EVENTS})`;
   if (row?.number == null) return null;
   const last = await lastSeal(db);
-  refuseForeign(last, signer);
+  rejectForeign(last, signer);
   const window = {
     number: BigInt(row.number),
     generation: row.generation,
@@ -105,7 +105,7 @@ async function sealWindow(db: Db, signer: Signer | null): Promise<Sealed | null>
   return { number: head.number, events, total: head.total };
 }
 
-/** The last 32 bytes of every 52. */
+/** The leaves alone: the last 32 bytes of every 52. */
 function leavesOf(items: Buffer): Buffer {
   const leaves = Buffer.alloc((items.length / ITEM_BYTES) * 32);
   for (let n = 0; n * ITEM_BYTES < items.length; n++) {
@@ -153,12 +153,12 @@ export async function lastSeal(db: Db): Promise<LastSeal | null> {
   };
 }
 
-function refuseForeign(last: LastSeal | null, signer: Signer | null): void {
+function rejectForeign(last: LastSeal | null, signer: Signer | null): void {
   if (!last) return;
   const name = `seal ${last.head.number}`;
   if (!sha256(last.sketch).equals(last.head.sketch_sha256))
     throw new SealBroken(`the sketch is not the one that ${name} signed: run runledger verify`);
-  // A key that was changed by the operator signs on from here; verify tells where.
+  // When the operator has changed the key, the new one signs from here on; verify shows where.
   if (!signer || last.signer !== signer.name) return;
   if (!last.signature || !isSignedBy(signer.name, last.head, last.signature))
     throw new SealBroken(`${name} is not signed by our key: run runledger verify`);

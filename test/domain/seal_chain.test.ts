@@ -1,4 +1,4 @@
-/** Golden vectors: made once by another program from the table in AUDIT.md. If one fails, old seals no longer verify. */
+/** Golden vectors, computed once by another program from the table in AUDIT.md. If one fails, old seals no longer verify. */
 import t from 'tap';
 import {
   createSigner,
@@ -10,7 +10,7 @@ import {
   NO_HASH,
   sealHash,
   sha256,
-} from '../../src/domain/seal.ts';
+} from '../../src/domain/seal_chain.ts';
 import { EVENT } from './golden.ts';
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
@@ -75,7 +75,7 @@ sealed_at 2026-11-20T12:00:00.000Z
   t.notOk(isSignedBy('no key', HEAD, signature));
 });
 
-t.test('a seal covers its window, its place and each of its parts', async (t) => {
+t.test('a seal covers its window, its number and each of its parts', async (t) => {
   const [first, second] = PARTS;
   const others = [
     sealHash(sha256('another'), WINDOW, PARTS),

@@ -1,12 +1,13 @@
 /**
- * A submission's life, as a pure decider: what a command comes to in each state (decide), and what an event makes of the
- * state (evolve). SQL decides and folds on the write path, where the locks are; a test drives both with the same random
- * histories, so this is the place to read how it goes.
+ * A second, independent model of a submission's life, as a pure decider: the events that a command appends in each state
+ * (decide), and the state after an event (evolve). SQL decides and folds (sql/functions/next_submission.sql,
+ * release_many.sql); tests drive both with the same histories and compare.
  *
  *   pending ──start──▶ running ──complete──▶ completed | error
  *      ▲                  │
  *      └──── release ─────┘        a loss too many, or waiting too long: error
  */
+import type { LossReason } from '../../src/domain/loss_reasons.ts';
 
 export type State = {
   readonly status: 'none' | 'pending' | 'running' | 'completed' | 'error';
@@ -14,7 +15,9 @@ export type State = {
   readonly webhook: boolean;
   /** Executions started so far; the number of the newest. */
   readonly attempts: number;
-  /** Losses that count: a worker died while it ran this. */
+  /** Losses by reason. */
+  readonly losses: Readonly<Partial<Record<LossReason, number>>>;
+  /** Losses that count against the submission. */
   readonly deaths: number;
   /** The consumer that runs it now, or ran it to its end. */
   readonly consumer: string | null;
@@ -31,7 +34,7 @@ export type Command =
       readonly status: 'completed' | 'error';
       readonly verdict: string;
     }
-  | { readonly kind: 'release'; readonly consumer: string; readonly counts: boolean }
+  | { readonly kind: 'release'; readonly consumer: string; readonly reason: LossReason }
   | { readonly kind: 'expire' };
 
 export type Event = {
@@ -42,10 +45,13 @@ export type Event = {
     | 'execution.refused'
     | 'submission.completed'
     | 'submission.failed'
-    | 'delivery.requested';
+    | 'delivery.requested'
+    | 'delivery.attempted'
+    | 'delivery.ended';
   readonly facts: {
     readonly attempt?: number;
     readonly consumer?: string;
+    readonly reason?: LossReason;
     readonly counts?: boolean;
     readonly verdict?: string | null;
     readonly webhook?: boolean;
@@ -57,14 +63,24 @@ export const NEW: State = {
   version: 0,
   webhook: false,
   attempts: 0,
+  losses: {},
   deaths: 0,
   consumer: null,
   verdict: null,
 };
 
-/** The third worker that dies over a submission is the last; so is the twentieth loss of any kind. */
-export const DEATHS_ALLOWED = 3;
-export const ATTEMPTS_ALLOWED = 20;
+/** Whether a loss counts, and how many end the submission: of all that count together, or else of that very reason. */
+export const REASONS: Readonly<Record<LossReason, { counts: boolean; ends_after: number | null }>> =
+  {
+    worker_died: { counts: true, ends_after: 3 },
+    launcher_died: { counts: true, ends_after: 3 },
+    execution_failed: { counts: true, ends_after: 3 },
+    worker_silent: { counts: false, ends_after: 20 },
+    database_away: { counts: false, ends_after: null },
+    answer_lost: { counts: false, ends_after: null },
+    no_slot: { counts: false, ends_after: null },
+    shutdown: { counts: false, ends_after: null },
+  };
 
 /** The events that a command appends; none where there is nothing to do. */
 export function decide(state: State, command: Command): Event[] {
@@ -74,7 +90,7 @@ export function decide(state: State, command: Command): Event[] {
         ? [{ type: 'submission.accepted', facts: { webhook: command.webhook } }]
         : [];
     case 'start':
-      // anything else: the job is stale
+      // In any other status the job is stale.
       return state.status === 'pending'
         ? [
             {
@@ -100,21 +116,22 @@ function decideComplete(state: State, command: Command & { kind: 'complete' }): 
     return status === 'error'
       ? fail(state, attempt)
       : end(state, 'submission.completed', { attempt, verdict });
-  // told again, because the first answer was lost with the connection
+  // A repeated report: the answer to the first was lost with the connection.
   if (holds && state.status !== 'pending') return [];
   return [{ type: 'execution.refused', facts: { attempt, consumer, verdict } }];
 }
 
 function decideRelease(state: State, command: Command & { kind: 'release' }): Event[] {
-  const { consumer, counts } = command;
+  const { consumer, reason } = command;
   if (state.status !== 'running' || state.consumer !== consumer) return [];
+  const { counts, ends_after } = REASONS[reason];
   const lost: Event = {
     type: 'execution.lost',
-    facts: { attempt: state.attempts, consumer, counts },
+    facts: { attempt: state.attempts, consumer, reason, counts },
   };
   const after = evolve(state, lost);
-  const hopeless = after.deaths >= DEATHS_ALLOWED || after.attempts >= ATTEMPTS_ALLOWED;
-  return hopeless ? [lost, ...fail(after)] : [lost];
+  const so_many = counts ? after.deaths : after.losses[reason]!;
+  return ends_after !== null && so_many >= ends_after ? [lost, ...fail(after)] : [lost];
 }
 
 const fail = (state: State, attempt = state.attempts): Event[] =>
@@ -125,7 +142,24 @@ function end(state: State, type: Event['type'], facts: Event['facts']): Event[] 
   return state.webhook ? [ended, { type: 'delivery.requested', facts: {} }] : [ended];
 }
 
+/** The statuses in which an event may come. */
+const MAY_COME: Readonly<Record<Event['type'], readonly State['status'][]>> = {
+  'submission.accepted': ['none'],
+  'execution.started': ['pending'],
+  'execution.lost': ['running'],
+  'execution.refused': ['pending', 'running', 'completed', 'error'],
+  'submission.completed': ['running'],
+  'submission.failed': ['pending', 'running'],
+  'delivery.requested': ['completed', 'error'],
+  'delivery.attempted': ['completed', 'error'],
+  'delivery.ended': ['completed', 'error'],
+};
+
+export const mayCome = (status: State['status'], type: string): boolean =>
+  (MAY_COME as Record<string, readonly State['status'][]>)[type]?.includes(status) ?? false;
+
 export function evolve(state: State, { type, facts }: Event): State {
+  if (!mayCome(state.status, type)) throw new Error(`${type} cannot follow in ${state.status}`);
   const next = { ...state, version: state.version + 1 };
   switch (type) {
     case 'submission.accepted':
@@ -137,19 +171,24 @@ export function evolve(state: State, { type, facts }: Event): State {
         attempts: state.attempts + 1,
         consumer: facts.consumer ?? null,
       };
-    case 'execution.lost':
+    case 'execution.lost': {
+      const { reason, counts } = facts;
       return {
         ...next,
         status: 'pending',
         consumer: null,
-        deaths: state.deaths + (facts.counts ? 1 : 0),
+        losses: { ...state.losses, [reason!]: (state.losses[reason!] ?? 0) + 1 },
+        deaths: state.deaths + (counts ? 1 : 0),
       };
+    }
     case 'submission.completed':
       return { ...next, status: 'completed', verdict: facts.verdict ?? null };
     case 'submission.failed':
       return { ...next, status: 'error', verdict: 'IE' };
     case 'execution.refused':
     case 'delivery.requested':
+    case 'delivery.attempted':
+    case 'delivery.ended':
       return next;
   }
 }

@@ -1,0 +1,111 @@
+-- A submission's row and one event give the next row. Nothing else decides what a column holds: live writes compute the
+-- row that they store with next_submission(), and rebuild, verify and audit_state_at fold the log with it
+-- (fold_submissions).
+--
+-- What must stay true: it fails closed. An event that must not follow, or that leaves a gap in the versions, raises RL422.
+--
+-- To store one more field: add the column in a migration, its assignment here, and its name to the list in
+-- append_to_submissions() below.
+create or replace function runledger.next_submission(
+  s runledger.submissions, stream uuid, version integer, type text, at timestamptz, facts jsonb
+) returns runledger.submissions
+language plpgsql immutable parallel safe
+as $$
+declare
+  status text := runledger.next_status(s.status, type);
+begin
+  if status is null or version <> coalesce(s.version, 0) + 1 then
+    perform runledger.reject_event(stream, version, type, s.status);
+  end if;
+  s.version := version;
+  s.status := status;
+  case type
+  when 'submission.accepted' then
+    s.id := stream;
+    s.account_id := facts ->> 'account_id';
+    s.key_id := facts ->> 'key_id';
+    s.language := facts ->> 'language';
+    s.has_webhook := coalesce((facts ->> 'webhook')::boolean, false);
+    s.created_at := at;
+    s.attempts := 0;
+    s.deaths := 0;
+  when 'execution.started' then
+    s.attempts := s.attempts + 1;
+    s.started_at := at;
+  when 'execution.lost' then
+    s.deaths := s.deaths + (facts ->> 'counts')::boolean::integer;
+  when 'submission.completed' then
+    s.completed_at := at;
+    s.verdict := facts ->> 'verdict';
+    s.exit_code := facts ->> 'exit_code';
+    s.signal := facts ->> 'signal';
+    s.cpu_time_us := facts ->> 'cpu_time_us';
+    s.wall_time_us := facts ->> 'wall_time_us';
+    s.memory_peak_bytes := facts ->> 'memory_peak_bytes';
+    s.stdout_truncated := facts ->> 'stdout_truncated';
+    s.stderr_truncated := facts ->> 'stderr_truncated';
+    s.compile := nullif(facts -> 'compile', 'null');
+  when 'submission.failed' then
+    s.completed_at := at;
+    s.verdict := 'IE';
+    s.stdout_truncated := false;
+    s.stderr_truncated := false;
+  else
+    -- the other events only count in the version
+  end case;
+  return s;
+end
+$$;
+
+-- An event that must not follow in that status, or not with that version. Nothing may be appended or folded after it.
+create or replace function runledger.reject_event(stream uuid, version integer, type text, status text) returns integer
+language plpgsql immutable parallel safe
+as $$
+begin
+  raise exception 'stream % version %: % cannot follow here, where the status is %', stream, version, type, coalesce(status, 'none')
+    using errcode = 'RL422';
+end
+$$;
+
+-- The fold of one stream's events, which must come in the order of their versions.
+create or replace aggregate runledger.submission_of(stream uuid, version integer, type text, at timestamptz, facts jsonb) (
+  sfunc = runledger.next_submission, stype = runledger.submissions
+);
+
+-- Appends one event to each of the given submissions, stores the rows that follow, and returns them. The caller holds the
+-- submissions' rows and gives them as they stand; types and facts run parallel to them.
+--
+-- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
+-- not set them again for speed.
+create or replace function runledger.append_to_submissions(
+  before runledger.submissions[], types text[], at timestamptz, facts jsonb[]
+) returns runledger.submissions[]
+language plpgsql
+as $$
+#variable_conflict use_variable
+declare
+  after runledger.submissions[];
+begin
+  with given as materialized (
+    select runledger.next_submission(before[n], (before[n]).id, (before[n]).version + 1, types[n], append_to_submissions.at,
+      append_to_submissions.facts[n]) as after, types[n] as type, append_to_submissions.facts[n] as facts
+    from generate_subscripts(before, 1) n
+  ), appended as (
+    insert into runledger.events (stream, version, type, schema, at, generation, facts)
+    select (g.after).id, (g.after).version, g.type, runledger.current_schema_of(g.type), append_to_submissions.at,
+      (select max(generation) from runledger.generations), g.facts
+    from given g
+  ), put as (
+    insert into runledger.submissions as s
+    select (g.after).* from given g
+    on conflict (id) do update set
+      version = excluded.version, status = excluded.status, verdict = excluded.verdict, exit_code = excluded.exit_code,
+      signal = excluded.signal, cpu_time_us = excluded.cpu_time_us, wall_time_us = excluded.wall_time_us,
+      memory_peak_bytes = excluded.memory_peak_bytes, stdout_truncated = excluded.stdout_truncated,
+      stderr_truncated = excluded.stderr_truncated, compile = excluded.compile, attempts = excluded.attempts,
+      deaths = excluded.deaths, started_at = excluded.started_at, completed_at = excluded.completed_at
+  )
+  select array_agg(g.after) into after from given g;
+  return after;
+end
+$$;

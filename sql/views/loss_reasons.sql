@@ -1,0 +1,16 @@
+-- Why an execution can end without a report. release_many() accepts no other reason. A reason stays in this list for as
+-- long as a log may hold it.
+--
+--   counts       the submission may be the cause: the loss is one of its deaths, and it runs alone from then on
+--   ends_after   the submission ends in `error` at this number of deaths (where counts) or of losses for this very reason
+--   failed_for   the word for that in the evidence of submission.failed
+create or replace view runledger.loss_reasons (reason, counts, ends_after, failed_for, description) as
+values
+  ('worker_died', true, 3, 'deaths', 'the worker process has ended: its lock is free'),
+  ('launcher_died', true, 3, 'deaths', 'the launcher ended while it ran the program'),
+  ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, for a reason of its own'),
+  ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s: the worker hangs, or is cut off from the database'),
+  ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
+  ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to its start'),
+  ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time'),
+  ('shutdown', false, null, null, 'the worker stopped and gave the execution back');

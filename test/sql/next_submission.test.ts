@@ -1,0 +1,127 @@
+/** The one function from a row and an event to the next row, and what uses it. */
+import t from 'tap';
+import { eventTypes } from '../../src/domain/events.ts';
+import { STATUS_NAMES } from '../../src/domain/statuses.ts';
+import { verdictsWith } from '../../src/domain/verdicts.ts';
+import { rebuild } from '../../src/store/rebuild.ts';
+import { verify } from '../../src/store/verify.ts';
+import { mayCome } from '../store/oracle.ts';
+import {
+  failed,
+  idOf,
+  outcome,
+  start,
+  submission,
+  type World,
+  webhook,
+  world,
+} from '../store/world.ts';
+
+const SOMEBODY = 'd5878fba-2e0c-4f31-a614-7160c2c48760';
+const check = (w: World) => verify(w.db, { head: null, signers: [] });
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { executions } = await w.consumer();
+  const submitOne = async (change = {}) =>
+    idOf(await submit({ secret_digest: digest, submission: submission(change) }));
+  return { w, submitOne, executions };
+}
+
+t.test('an event that must not follow, or leaves a gap, raises', async (t) => {
+  const { w } = await scene(t);
+  const next = (status: string, version: number, type: string) => w.db`
+    select runledger.next_submission(
+      jsonb_populate_record(null::runledger.submissions, ${w.db.json(
+        status === 'none' ? {} : { status, version: 7, attempts: 1, deaths: 0 },
+      )}), ${SOMEBODY}, ${version}, ${type}, now(), '{"counts": false}')`;
+  for (const status of ['none', ...STATUS_NAMES] as const)
+    for (const type of [...Object.keys(eventTypes), 'moon.landed']) {
+      const version = status === 'none' ? 1 : 8;
+      const what = `${type} in ${status}`;
+      if (mayCome(status, type)) t.ok(await next(status, version, type), what);
+      else await t.rejects(next(status, version, type), { code: 'RL422' }, what);
+    }
+  await t.rejects(next('pending', 9, 'execution.started'), { code: 'RL422' }, 'a gap');
+  await t.rejects(
+    next('pending', 7, 'execution.started'),
+    { code: 'RL422' },
+    'the same version again',
+  );
+});
+
+t.test('every column has its value from an event, and live writes store all of them', async (t) => {
+  const { w, submitOne, executions } = await scene(t);
+  const id = await submitOne({ webhook: webhook() });
+  await start(executions, id);
+  const compile = {
+    cpu_time_us: 1,
+    wall_time_us: 2,
+    memory_peak_bytes: 3,
+    exit_code: 0,
+    cached: false,
+  };
+  await executions.complete({
+    submission_id: id,
+    attempt: 1,
+    outcome: outcome({
+      verdict: 'SIG',
+      exit_code: 139,
+      signal: 'SIGSEGV',
+      compile,
+      stdout_truncated: true,
+    }),
+  });
+  const [stored] = await w.db`select * from runledger.submissions where id = ${id}`;
+  for (const [column, value] of Object.entries(stored!)) t.not(value, null, column);
+  const [folded] = await w.db`select * from runledger.fold_submissions(array[${id}]::uuid[])`;
+  t.same(stored, folded);
+  t.match(stored, {
+    status: 'completed',
+    verdict: 'SIG',
+    signal: 'SIGSEGV',
+    compile,
+    stdout_truncated: true,
+  });
+});
+
+t.test('what the service failed at has the verdict of status error', async (t) => {
+  const { w, submitOne, executions } = await scene(t);
+  const id = await submitOne();
+  await start(executions, id);
+  await executions.complete({ submission_id: id, attempt: 1, outcome: failed() });
+  const [row] = await w.db`select status, verdict from runledger.submissions where id = ${id}`;
+  t.same(row, { status: 'error', verdict: verdictsWith('error')[0] });
+  t.equal(verdictsWith('error').length, 1);
+});
+
+t.test('a log with an impossible history is reported, and not rebuilt', async (t) => {
+  const { w, submitOne } = await scene(t);
+  const id = await submitOne();
+  await w.db`select runledger.append_events(${id}, 1, '{execution.lost}',
+    array[${w.db.json({ attempt: 1, consumer: SOMEBODY, reason: 'shutdown', counts: false, evidence: {} })}]::jsonb[], '{2}')`;
+  const { well, problems, comparisons } = await check(w);
+  t.notOk(well);
+  t.same(problems, [
+    `submissions: stream ${id} version 2: execution.lost cannot follow here, where the status is pending`,
+  ]);
+  t.ok(comparisons.length > 10, 'and all else is compared');
+  const before = await w.db`select * from runledger.submissions`;
+  await t.rejects(rebuild(w.db), { code: 'RL422' });
+  t.same(await w.db`select * from runledger.submissions`, before);
+});
+
+t.test('two late reports of one submission in one batch are both recorded', async (t) => {
+  const { w, submitOne, executions } = await scene(t);
+  const id = await submitOne();
+  const late = (attempt: number) =>
+    executions.complete({ submission_id: id, attempt, outcome: outcome() });
+  // The first call goes alone; those that come while it is under way go together.
+  t.same(await Promise.all([late(1), late(2), late(3)]), ['refused', 'refused', 'refused']);
+  const [row] = await w.db`select status, version from runledger.submissions where id = ${id}`;
+  t.same(row, { status: 'pending', version: 4 });
+  t.same((await check(w)).problems, []);
+});
