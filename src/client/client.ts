@@ -16,7 +16,8 @@ import { hasEnded } from '../domain/statuses.ts';
 export type { ResultRecord } from '../domain/record.ts';
 
 export type SubmissionRequest = {
-  language: 'python' | 'py' | 'cpp' | 'c++' | 'cxx' | 'java';
+  /** a name or an alias; GET /api/languages lists the names of what can run now */
+  language: string;
   code: string;
   stdin?: string;
   /** instead of stdin, for exact bytes */

@@ -2,13 +2,13 @@
 import * as v from 'valibot';
 import { STATUS } from '../wire/answer.ts';
 import type { ApiCall } from './api_call.ts';
-import { LANGUAGES } from './language_names.ts';
 import { COMMON, RATE } from './operation.ts';
 import { withHealth } from './read_health.ts';
 
-const ANSWER = v.strictObject({
-  languages: v.pipe(v.array(v.picklist(LANGUAGES)), v.description('What workers can run now.')),
-});
+const answerOf = (on: readonly string[]) =>
+  v.strictObject({
+    languages: v.pipe(v.array(v.picklist(on)), v.description('What workers can run now.')),
+  });
 
 export const languages: ApiCall = {
   method: 'GET',
@@ -17,13 +17,13 @@ export const languages: ApiCall = {
   operation: {
     id: 'languages',
     summary: 'What can run now',
-    success: [
+    success: (rules) => [
       {
         status: '200',
         description: 'The languages of the workers that are alive.',
-        schemas: { Languages: ANSWER },
+        schemas: { Languages: answerOf(rules.languages) },
         headers: RATE,
-        examples: { all: { value: { languages: ['cpp', 'java', 'python'] } } },
+        examples: { all: { value: { languages: rules.languages.toSorted() } } },
       },
     ],
     problems: ['method_not_allowed', ...COMMON],

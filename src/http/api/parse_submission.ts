@@ -1,10 +1,10 @@
 /** From the bytes of a body to a submission, or to every mistake in it. Pure. */
 import { createHmac } from 'node:crypto';
 import * as v from 'valibot';
-import { type Language, type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
+import { type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
 import { ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
-import { LANGUAGE_NAMES } from './language_names.ts';
+import { CANONICAL_NAMES } from './language_names.ts';
 import {
   type SubmissionBody,
   type SubmissionRules,
@@ -12,7 +12,8 @@ import {
 } from './submission_schema.ts';
 
 export type ParsedSubmission = {
-  language: Language;
+  /** the canonical name */
+  language: string;
   code: Uint8Array;
   stdin: Uint8Array;
   args: string[];
@@ -126,7 +127,7 @@ function shownErrors(errors: FieldError[]): FieldError[] {
 function submissionOf(body: SubmissionBody): ParsedSubmission {
   const { webhook_url, webhook_secret } = body;
   return {
-    language: LANGUAGE_NAMES[body.language],
+    language: CANONICAL_NAMES.get(body.language)!,
     code: Buffer.from(body.code),
     stdin:
       body.stdin_base64 === undefined

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import type { CompileRecord, ResultRecord } from '../../domain/record.ts';
 import { STATUS_NAMES, STATUSES } from '../../domain/statuses.ts';
 import { VERDICT_NAMES, VERDICTS } from '../../domain/verdicts.ts';
-import { LANGUAGES } from './language_names.ts';
+import { BY_NAME } from './language_names.ts';
 import { EXAMPLE_ID } from './operation.ts';
 
 export const uuid = v.pipe(v.string(), v.metadata({ format: 'uuid' }));
@@ -48,7 +48,10 @@ export const RESULT = v.strictObject({
   wall_time: secondsOf('Elapsed time of the run'),
   memory_peak: v.pipe(v.nullable(whole), v.description('Bytes, of the run.')),
   compile: v.pipe(v.nullable(COMPILE), v.description('Null for a language that is not compiled.')),
-  language: v.picklist(LANGUAGES),
+  language: v.pipe(
+    v.picklist([...BY_NAME.keys()]),
+    v.description('The canonical name; a record may have a language that is off now.'),
+  ),
   created_at: time,
   started_at: v.nullable(time),
   completed_at: v.nullable(time),

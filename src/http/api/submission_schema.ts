@@ -4,13 +4,8 @@
  * field's description.
  */
 import * as v from 'valibot';
-import {
-  type Bound,
-  type Language,
-  REQUEST_LIMITS,
-  type RequestLimitName,
-} from '../../domain/limits.ts';
-import { LANGUAGE_NAMES, type LanguageName } from './language_names.ts';
+import { type Bound, REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
+import { acceptedNames, BY_NAME } from './language_names.ts';
 
 export const TEXT_LIMIT_BYTES = 65_536;
 export const SECRET_LIMIT_BYTES = 256;
@@ -22,7 +17,7 @@ const count = (limit: number) => limit.toLocaleString('en');
 
 /** The decisions of an operator about requests. */
 export type SubmissionRules = {
-  languages: readonly Language[];
+  languages: readonly string[];
   /** by the names and in the units of the API */
   bounds: Record<RequestLimitName, Bound>;
   /** optional fields that this deployment does not accept */
@@ -33,19 +28,13 @@ export type SubmissionRules = {
 
 export function submissionSchema(rules: SubmissionRules) {
   const { bounds } = rules;
+  const names = acceptedNames(rules.languages);
   return v.pipe(
     v.strictObject(
       {
         language: v.pipe(
-          v.picklist(
-            Object.keys(LANGUAGE_NAMES) as LanguageName[],
-            `must be one of ${Object.keys(LANGUAGE_NAMES).join(', ')}`,
-          ),
-          v.check(
-            (name) => rules.languages.includes(LANGUAGE_NAMES[name]),
-            `is not offered here; this deployment runs ${rules.languages.join(', ') || 'nothing'}`,
-          ),
-          v.description('py is python; c++ and cxx are cpp.'),
+          v.picklist(names, `must be one of ${names.join(', ')}`),
+          v.description(aliasesOf(rules.languages)),
         ),
         code: text(`Source code, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
         stdin: v.exactOptional(
@@ -103,6 +92,16 @@ export function submissionSchema(rules: SubmissionRules) {
     v.rawCheck((at) => need('webhook_url', 'webhook_secret', at)),
     v.rawCheck((at) => need('webhook_secret', 'webhook_url', at)),
   );
+}
+
+/** "py is python; c++ and cxx are cpp." */
+function aliasesOf(languages: readonly string[]): string {
+  const sentences = languages.flatMap((name) => {
+    const aliases = BY_NAME.get(name)?.aliases ?? [];
+    if (aliases.length === 0) return [];
+    return [`${aliases.join(' and ')} ${aliases.length === 1 ? 'is' : 'are'} ${name}`];
+  });
+  return sentences.length === 0 ? 'The canonical name.' : `${sentences.join('; ')}.`;
 }
 
 export type SubmissionBody = v.InferOutput<ReturnType<typeof submissionSchema>>;

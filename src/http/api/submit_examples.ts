@@ -1,13 +1,8 @@
-/** Examples of submissions, for the OpenAPI document; a test sends each and checks its answer. */
+/** Examples of submissions, for the OpenAPI document, beside one for each language; a test sends each. */
 import { REQUEST_LIMITS } from '../../domain/limits.ts';
 import type { RequestExample } from './operation.ts';
 
 export const SUBMIT_EXAMPLES: Record<string, RequestExample> = {
-  python: {
-    summary: 'The least that a submission needs',
-    value: { language: 'python', code: 'print(6 * 7)' },
-    'x-answer': '202',
-  },
   judged: {
     summary: 'With input, limits and the expected output',
     value: {
@@ -27,14 +22,6 @@ export const SUBMIT_EXAMPLES: Record<string, RequestExample> = {
       code: 'import sys; print(sys.argv[1:], sys.stdin.buffer.read())',
       args: ['--mode', 'fast'],
       stdin_base64: 'AP/+',
-    },
-    'x-answer': '202',
-  },
-  java: {
-    summary: 'Any class that has a main',
-    value: {
-      language: 'java',
-      code: 'class Hello { public static void main(String[] a) { System.out.println("hello"); } }',
     },
     'x-answer': '202',
   },

@@ -2,7 +2,7 @@
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import type { ApiCall } from '../api/api_call.ts';
-import { LANGUAGE_NAMES, type LanguageName } from '../api/language_names.ts';
+import { BY_NAME, CANONICAL_NAMES } from '../api/language_names.ts';
 import {
   EXAMPLE_ID,
   RATE,
@@ -46,7 +46,7 @@ export function openapiDocument(
       },
       schemas: {
         SubmissionRequest: requestSchemaHere(rules),
-        ...answerSchemas(calls),
+        ...answerSchemas(calls, rules),
       },
       headers: RESPONSE_HEADERS,
     },
@@ -78,12 +78,17 @@ const PROBLEM = v.strictObject({
   id: v.exactOptional(v.pipe(uuid, v.description('With timeout: the submission, which goes on.'))),
 });
 
-function answerSchemas(calls: readonly ApiCall[]): Record<string, object> {
-  const named = calls.flatMap(({ operation }) =>
-    operation.success.flatMap(({ schemas }) => Object.entries(schemas)),
+function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
+  const named = calls.flatMap((call) =>
+    successOf(call, rules).flatMap(({ schemas }) => Object.entries(schemas)),
   );
   const all = [...new Map([...named, ['Problem', PROBLEM as v.GenericSchema]])];
   return Object.fromEntries(all.map(([name, schema]) => [name, jsonSchemaOf(schema)]));
+}
+
+function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Success[] {
+  const { success } = operation;
+  return typeof success === 'function' ? success(rules) : success;
 }
 
 /** JSON Schema has no words for these checks; the descriptions state them. */
@@ -101,12 +106,9 @@ function jsonSchemaOf(schema: v.GenericSchema): object {
 /** Without the fields and languages that this deployment does not accept. */
 function requestSchemaHere(rules: SubmissionRules): object {
   const schema = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, { enum?: string[] }>;
+    properties: Record<string, unknown>;
   };
   for (const name of rules.forbidden) delete schema.properties[name];
-  schema.properties['language']!.enum = Object.entries(LANGUAGE_NAMES)
-    .filter(([, language]) => rules.languages.includes(language))
-    .map(([name]) => name);
   return {
     ...schema,
     dependentRequired: {
@@ -117,16 +119,24 @@ function requestSchemaHere(rules: SubmissionRules): object {
   };
 }
 
+/** Only examples that this deployment answers as they announce. */
 function examplesHere(
   examples: Record<string, RequestExample>,
   { forbidden, languages }: SubmissionRules,
 ): Record<string, RequestExample> {
-  const accepted = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
+  const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     if (answer !== '202') return true;
-    const language = LANGUAGE_NAMES[(value as { language: LanguageName }).language];
+    const language = CANONICAL_NAMES.get((value as { language: string }).language) ?? '';
     return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
   };
-  return Object.fromEntries(Object.entries(examples).filter(accepted));
+  const all = [...languages.map(helloIn), ...Object.entries(examples)];
+  return Object.fromEntries(all.filter(works));
+}
+
+function helloIn(name: string): [string, RequestExample] {
+  const { title, hello } = BY_NAME.get(name)!;
+  const summary = `The shortest submission in ${title}`;
+  return [name, { summary, value: { language: name, code: hello }, 'x-answer': '202' }];
 }
 
 function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocument['paths'] {
@@ -141,7 +151,7 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request, success } = call.operation;
+  const { id, summary, description, parameters, request } = call.operation;
   return {
     operationId: id,
     summary,
@@ -159,7 +169,7 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
         },
       },
     }),
-    responses: { ...successResponses(success), ...problemResponses(call) },
+    responses: { ...successResponses(successOf(call, rules)), ...problemResponses(call) },
   };
 }
 

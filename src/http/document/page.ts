@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
 import type { ApiCall } from '../api/api_call.ts';
+import { BY_NAME, titlesOf } from '../api/language_names.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 
 const STYLE = `
@@ -30,16 +31,22 @@ const VERDICT_ROWS = Object.entries(VERDICTS).map(
   ([name, { meaning }]) => [name, meaning] as const,
 );
 
-export function page(calls: readonly ApiCall[], origin: string): Answer {
+/** `languages`: those of this deployment, by their canonical names. */
+export function page(
+  calls: readonly ApiCall[],
+  languages: readonly string[],
+  origin: string,
+): Answer {
   return {
     status: STATUS.ok,
     type: 'text/html; charset=utf-8',
     headers: { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' },
-    body: Buffer.from(html(calls, origin)),
+    body: Buffer.from(html(calls, languages, origin)),
   };
 }
 
-function html(calls: readonly ApiCall[], origin: string): string {
+function html(calls: readonly ApiCall[], languages: readonly string[], origin: string): string {
+  const [first, second = first] = languages;
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -47,18 +54,18 @@ function html(calls: readonly ApiCall[], origin: string): string {
 <title>Runledger</title>
 <style>${STYLE}</style>
 <h1>Runledger</h1>
-<p>Send source code in Python, C++ or Java; get a verdict, the output, and the time and memory that it used.</p>
+<p>Send source code in ${escaped(titlesOf(languages, 'or'))}; get a verdict, the output, and the time and memory that it used.</p>
 <nav><a href="/openapi.json">OpenAPI document</a><a href="/livez">live</a><a href="/readyz">ready</a></nav>
 
 <h2>Run something</h2>
 <p>Every call under <code>/api/</code> needs your key. Keep it on your own servers.</p>
 <pre><code>export RUNLEDGER_API_KEY=...</code></pre>
-<pre><code>${curl(origin, '/api/submit?wait=true', '{"language": "python", "code": "print(6 * 7)"}')}</code></pre>
+<pre><code>${curl(origin, '/api/submit?wait=true', helloIn(first))}</code></pre>
 
 <h2>Run it later</h2>
 <p>Without <code>wait</code> the answer is <code>202</code> with an id, at once. With an
 <code>Idempotency-Key</code> a call can be repeated safely: it never runs twice.</p>
-<pre><code>${curl(origin, '/api/submit', '{"language": "cpp", "code": "int main() { return 3; }"}', 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
+<pre><code>${curl(origin, '/api/submit', helloIn(second), 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
 <pre><code>curl ${origin}/api/result/ID?wait=true -H "X-API-Key: $RUNLEDGER_API_KEY"</code></pre>
 
 <h2>Endpoints</h2>
@@ -76,6 +83,14 @@ of seconds to wait.</p>
 `;
 }
 
+function helloIn(name: string | undefined): string {
+  const code = BY_NAME.get(name ?? '')?.hello ?? '';
+  return `{"language": ${JSON.stringify(name)}, "code": ${JSON.stringify(code)}}`;
+}
+
+const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
 /** The calls that need a key; the others are links at the top. */
 function endpointRows(calls: readonly ApiCall[]): [string, string][] {
   return calls
@@ -89,7 +104,7 @@ function curl(origin: string, path: string, body: string, header?: string): stri
     '  -H "X-API-Key: $RUNLEDGER_API_KEY" \\',
     ...(header === undefined ? [] : [`  -H '${header}' \\`]),
     "  -H 'Content-Type: application/json' \\",
-    `  -d '${body}'`,
+    `  -d '${escaped(body)}'`,
   ].join('\n');
 }
 
