@@ -40,7 +40,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
 };
 /** The queue library, and the client that it is built on, in the two places that speak to it. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);
-const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/runner.ts', 'src/store/migrate.ts']);
+const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/delivery_runner.ts', 'src/store/migrate.ts']);
 /** These put the rooms together and may know all of them. */
 const COMPOSE = new Set(['main', 'parts', 'cli']);
 
@@ -66,7 +66,7 @@ t.test(
   },
 );
 
-t.test('only the queue runner and the migrations know graphile-worker', async (t) => {
+t.test('only the delivery runner and the migrations know graphile-worker', async (t) => {
   for (const { from } of all.filter(({ to }) => QUEUE_LIBRARY.has(to))) {
     t.ok(KNOW_THE_QUEUE_LIBRARY.has(from), from);
   }

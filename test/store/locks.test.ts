@@ -1,6 +1,6 @@
 /**
- * Nobody waits for anybody in a circle: everything that takes locks, at once, over few keys, in batches that name them
- * in any order. PostgreSQL counts the circles that it had to cut.
+ * No deadlocks: everything that takes locks runs at once, over few keys, in batches that name them in any order. PostgreSQL
+ * counts the deadlocks that it had to resolve.
  */
 import t from 'tap';
 import { byteaArray, type Db } from '../../src/db.ts';
@@ -23,7 +23,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 t.setTimeout(115_000);
 
-t.test('all that takes locks, at once', async (t) => {
+t.test('everything that takes locks, at once', async (t) => {
   t.setTimeout(110_000);
   const seed = seedOfRun();
   t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
@@ -41,7 +41,7 @@ t.test('all that takes locks, at once', async (t) => {
   );
   let job = 0;
 
-  /** What is pending and has a job, in no order. */
+  /** Pending submissions that have a job, in random order. */
   const some = async (db: Db) => {
     const rows = await db`
       select s.id from runledger.submissions s
@@ -82,7 +82,7 @@ t.test('all that takes locks, at once', async (t) => {
       await db`select runledger.release_many(${consumers[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
         'worker_died', '{}', true)`;
     },
-    relink: async (db, n) => {
+    new_epoch: async (db, n) => {
       const rows = await db`select job_id as id from runledger.leases
         where consumer_id = ${consumers[n]!.id} and random() < 0.9`;
       await advanceEpoch(
@@ -110,7 +110,7 @@ t.test('all that takes locks, at once', async (t) => {
   const [row] =
     await w.db`select pg_stat_force_next_flush(), deadlocks::integer from pg_stat_database
     where datname = ${w.database.name}`;
-  t.equal(row!['deadlocks'], 0, 'circles');
+  t.equal(row!['deadlocks'], 0, 'deadlocks');
   const [ended] = await w.db`select count(*)::integer as n from runledger.submissions
     where status in ('completed', 'error')`;
   t.ok(ended!['n'] > 50, `${ended!['n']} ended`);
@@ -122,7 +122,7 @@ async function repeat(w: World, step: (db: Db) => Promise<unknown>): Promise<voi
   const db = w.connect(w.database.url, 1);
   for (let n = 0; n < ROUNDS; n++) {
     await step(db).catch((error: { code?: string }) => {
-      // expire_pending gives up after a while: somebody was in its way, and no circle
+      // expire_pending gives up after a while: a lock was in its way, and no deadlock
       if (error.code !== LOCK_NOT_AVAILABLE) throw error;
     });
   }
