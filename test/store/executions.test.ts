@@ -268,10 +268,10 @@ t.test(
     const { digest } = await s.w.key({ tier: 'one' });
     const { done } = await eavesdrop(t, s);
     const both = [submission(), submission()];
-    const told = await Promise.all(
+    const accepted = await Promise.all(
       both.map((one) => s.submit({ secret_digest: digest, submission: one })),
     );
-    const [first, second] = told.map(idOf);
+    const [first, second] = accepted.map(idOf);
     await start(s.mine.executions, first!);
     await s.mine.executions.complete({ submission_id: first!, attempt: 1, outcome: outcome() });
     await start(s.mine.executions, second!);
