@@ -44,7 +44,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
 };
 /** The queue library and its database client: only these two files use them. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);
-const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/runner.ts', 'src/store/migrate.ts']);
+const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/delivery_runner.ts', 'src/store/migrate.ts']);
 /** These compose the rooms and may import all of them. */
 const COMPOSE = new Set(['processes', 'cli']);
 
@@ -80,7 +80,7 @@ t.test('domain reads no files, clocks or sockets', async (t) => {
   }
 });
 
-t.test('only the queue runner and the migrations import graphile-worker', async (t) => {
+t.test('only the delivery runner and the migrations import graphile-worker', async (t) => {
   for (const { from } of all.filter(({ to }) => QUEUE_LIBRARY.has(to))) {
     t.ok(KNOW_THE_QUEUE_LIBRARY.has(from), from);
   }

@@ -58,7 +58,7 @@ end
 $$;
 
 -- An event that must not follow in that status, or not with that version. Nothing may be appended or folded after it.
-create or replace function runledger.reject_event(stream uuid, version integer, type text, status text) returns integer
+create or replace function runledger.reject_event(stream uuid, version integer, type text, status text) returns void
 language plpgsql immutable parallel safe
 as $$
 begin

@@ -1,4 +1,4 @@
--- The first and the last of some ids. A statement that compares a partition key with these two needs not look at the
+-- The first and the last of some ids. A statement that compares a partition key with these two does not need to look at the
 -- partitions outside of them.
 create or replace function runledger.uuid_bounds(ids uuid[], out first_id uuid, out last_id uuid)
 language plpgsql immutable

@@ -16,7 +16,7 @@ import { hasEnded } from '../domain/statuses.ts';
 export type { ResultRecord } from '../domain/record.ts';
 
 export type SubmissionRequest = {
-  /** a name or an alias of one that the server has on; GET /api/languages lists what it can run now */
+  /** a name or an alias; GET /api/languages lists the names of what can run now */
   language: string;
   code: string;
   stdin?: string;

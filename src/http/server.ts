@@ -23,8 +23,8 @@ import { openapiDocument } from './document/openapi.ts';
 import { page } from './document/page.ts';
 import { createRouter } from './router.ts';
 import { openExchange } from './wire/exchange.ts';
-import { createInFlight, type InFlight } from './wire/in_flight.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
+import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
 /** For the last answers, after the grace. */
@@ -55,7 +55,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   let open = true;
   const web = await composeWeb(parts, () => open);
   const server = serverOf(config);
-  const in_flight = createInFlight({
+  const open_requests = createOpenRequests({
     log,
     metrics: parts.metrics ?? createMetrics(),
     over_tls: config.tls !== 'off',
@@ -63,8 +63,8 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     waiting: () => web.waiters.count,
   });
   const sockets = watchSockets(server, {
-    respond: in_flight.respond,
-    cut: in_flight.cut,
+    respond: open_requests.respond,
+    cut: open_requests.cut,
     note: (facts) => log.info(facts, 'no request'),
   });
   const connections = watchNewConnections(server);
@@ -74,7 +74,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     exchange.route = 'call' in match ? match.call.path : '(none)';
     exchange.params = params;
     sockets.opened(exchange);
-    in_flight.begin(exchange, answerTo(web, exchange, match), () => sockets.ended(exchange));
+    open_requests.begin(exchange, answerTo(web, exchange, match), () => sockets.ended(exchange));
   });
   server.maxConnections = config.connections_max;
   server.on('request', route);
@@ -90,7 +90,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     port,
     async close(grace_ms = config.shutdown_grace_ms) {
       open = false;
-      await stop({ server, connections, web, in_flight }, grace_ms);
+      await stop({ server, connections, web, open_requests }, grace_ms);
     },
   };
 }
@@ -145,7 +145,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     digest_key: config.digest_key,
     parseSubmission: submissionParser(rules),
     openapi: Buffer.from(JSON.stringify(openapiDocument(calls, rules))),
-    page: (origin) => page(calls, origin, config.languages),
+    page: (origin) => page(calls, config.languages, origin),
     isReady: createReadiness(health, log),
     isOpen,
   };
@@ -181,11 +181,16 @@ function originHost(config: Config): string {
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
-type Stopping = { server: Server; connections: NewConnections; web: Web; in_flight: InFlight };
+type Stopping = {
+  server: Server;
+  connections: NewConnections;
+  web: Web;
+  open_requests: OpenRequests;
+};
 
 /** After the grace waiting requests are answered without their results; then every connection is cut. */
 async function stop(
-  { server, connections, web, in_flight }: Stopping,
+  { server, connections, web, open_requests }: Stopping,
   grace_ms: number,
 ): Promise<void> {
   await connections.accepted();
@@ -194,7 +199,7 @@ async function stop(
   const giveUp = setTimeout(() => void web.waiters.close(), grace_ms);
   const cut = setTimeout(() => server.closeAllConnections(), grace_ms + LAST_ANSWERS_MS);
   await connections.heard();
-  await in_flight.idle();
+  await open_requests.idle();
   clearTimeout(giveUp);
   clearTimeout(cut);
   await web.waiters.close();

@@ -50,7 +50,7 @@ import {
   sweep,
 } from '../store/consumers.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
-import { createInFlight, type InFlight } from './in_flight.ts';
+import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 
 export const LEASE_MS = 4000;
 const HEARTBEAT_MS = 1000;

@@ -35,7 +35,8 @@ const environment = (state_dir: string, more: NodeJS.ProcessEnv = {}): NodeJS.Pr
 });
 
 function serve(t: Test, state_dir: string, more: NodeJS.ProcessEnv = {}): Serving {
-  const child = spawn(process.execPath, [CLI, 'serve'], {
+  // setpriv: it also ends if the test file is killed.
+  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
     env: environment(state_dir, more),
     stdio: ['ignore', 'pipe', 'pipe'],
     // Its own process group, as in a terminal.

@@ -149,7 +149,7 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
   const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER };
   const hello = file('hello.py', 'print(6 * 7)\n');
   const cases: [string[], Record<string, string>, number, RegExp][] = [
-    [[], env, 2, /usage: runledger run FILE/],
+    [[], env, 2, /usage: \.\/runledger run FILE/],
     [[hello], { RUNLEDGER_SERVER }, 2, /RUNLEDGER_API_KEY is not set/],
     [[hello], { ...env, RUNLEDGER_API_KEY: 'nonsense' }, 125, /key is missing or invalid.*request/],
     [['nothing.py'], env, 1, /nothing\.py: cannot be read \(ENOENT\)/],

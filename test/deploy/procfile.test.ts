@@ -28,7 +28,8 @@ const platform = (database_url: string, port: number): NodeJS.ProcessEnv => ({
 });
 
 function start(t: Test, args: readonly string[], env: NodeJS.ProcessEnv) {
-  const runner = spawn('nf', ['start', '--raw', ...args], {
+  // setpriv: it also ends if the test file is killed.
+  const runner = spawn('setpriv', ['--pdeathsig=KILL', 'nf', 'start', '--raw', ...args], {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -1,6 +1,9 @@
 import t from 'tap';
 import { connect } from '../../src/db.ts';
+import { DELIVERY_ENDS } from '../../src/domain/delivery_outcomes.ts';
 import { currentSchemaOf, type EventType, eventTypes, problemOf } from '../../src/domain/events.ts';
+import { LOSS_REASONS } from '../../src/domain/loss_reasons.ts';
+import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 import { freshDatabase } from '../support/database.ts';
 
 const OLD = {
@@ -42,4 +45,39 @@ t.test('problemOf names what is wrong with facts', async (t) => {
   t.match(problem('tier.set', 1, { name: 'x', per_minute: 1, concurrent: 1, more: 1 }), /more/);
   t.equal(problem('submission.completed', 3, {}), 'no such event: submission.completed, schema 3');
   t.equal(problem('nothing.known', 1, {}), 'no such event: nothing.known, schema 1');
+});
+
+t.test('names come from their lists, and languages are open', async (t) => {
+  const problem = (type: string, schema: number, facts: unknown) =>
+    problemOf({ type, schema, facts });
+  const consumer = 'd5878fba-2e0c-4f31-a614-7160c2c48760';
+  const lost = (reason: string) =>
+    problem('execution.lost', 2, { attempt: 1, consumer, reason, counts: false, evidence: {} });
+  for (const reason of LOSS_REASONS) t.equal(lost(reason), null, reason);
+  t.match(lost('stopped'), /^reason: /);
+  const refused = (verdict: string | null) =>
+    problem('execution.refused', 2, { attempt: 1, consumer, verdict });
+  for (const verdict of [...VERDICT_NAMES, null]) t.equal(refused(verdict), null, String(verdict));
+  t.match(refused('ZZ'), /^verdict: /);
+  const completed = { ...OLD, verdict: 'IE' };
+  t.match(problem('submission.completed', 1, completed), /^verdict: /, 'IE is not completed');
+  const accepted = (language: string) =>
+    problem('submission.accepted', 1, {
+      ...{ account_id: consumer, key_id: consumer, language },
+      ...{ bytes: {}, compare: 'exact', limits: {} },
+    });
+  t.equal(accepted('whitespace'), null);
+  t.match(accepted(''), /^language: /);
+  t.match(problem('delivery.ended', 1, { outcome: 'lost' }), /^outcome: /);
+  t.match(problem('delivery.requested', 1, { next_at: 'soon' }), /^next_at: /);
+});
+
+t.test('a delivery ends in the same words in SQL', async (t) => {
+  const db = connect((await freshDatabase(t)).url, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  const [row] = await db`
+    select pg_get_constraintdef(oid) as text from pg_constraint
+    where conrelid = 'runledger.deliveries'::regclass and contype = 'c'`;
+  const words = [...String(row!['text']).matchAll(/'([a-z]+)'/g)].map((match) => match[1]);
+  t.same(words, ['waiting', ...DELIVERY_ENDS]);
 });

@@ -65,7 +65,7 @@ t.test('the OpenAPI document and the page have what is on, and nothing else', as
   const documentOf = (RUNLEDGER_LANGUAGES: string) => {
     const config = loadConfig({ RUNLEDGER_LANGUAGES });
     const document = openapiDocument(calls, submissionRules(config, null)) as unknown as Document;
-    const { body } = page(calls, 'https://x.example', config.languages);
+    const { body } = page(calls, config.languages, 'https://x.example');
     return { document, html: Buffer.from(body as Uint8Array).toString() };
   };
   const usual = documentOf('');

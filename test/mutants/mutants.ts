@@ -190,7 +190,6 @@ export const mutants: readonly Mutant[] = [
     "...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),",
     '',
     'test/http/parse_submission.test.ts',
-    'test/http/contract.test.ts',
   ),
   row(
     'two requests with different boundaries have different digests',

@@ -8,7 +8,7 @@ import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.t
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
 t.setTimeout(120_000);
-const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
 
 async function scene(t: Test) {

@@ -1,4 +1,4 @@
-/** Delivers webhooks as a process of its own, for tests that kill it. */
+/** Delivers webhooks as a separate process, for tests that kill it. */
 import { loadConfig } from '../../src/config.ts';
 import { connect } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';

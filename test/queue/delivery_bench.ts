@@ -1,4 +1,4 @@
-/** A database with submissions that have ended and wait for their delivery, made through the store's own doors. */
+/** A database with submissions that have ended and wait for delivery, made through the store's own functions. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { secretDigest } from '../../src/access/secret.ts';
@@ -25,23 +25,23 @@ export const SECRET = 'the secret of a delivery';
 export const encryptionKey: EncryptionKey = { id: 'k1', bytes: randomBytes(32) };
 const ACCOUNT_SECRET = secretDigest('a key of the test');
 
-/** Every name is this machine. */
+/** Resolves every name to this machine. */
 const toLoopback: Resolver = async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] });
 
 export type Bench = {
-  /** as the owner: to look at anything */
+  /** the owner's connection */
   db: Db;
   env: NodeJS.ProcessEnv;
   config: Config;
-  /** Submits, runs and ends one; its delivery is then in the queue. */
+  /** Submits, runs and ends a submission; its delivery is then in the queue. */
   ended(url: string): Promise<string>;
-  /** What a web process does; it stops with the grace that was set. */
+  /** Starts what a web process does; it stops within the configured grace period. */
   start(over?: Partial<DeliveringOptions>): Promise<{ stop(): Promise<void> }>;
-  /** What the log says of the delivery. */
+  /** The delivery's events. */
   facts(id: string): Promise<{ type: string; facts: Record<string, unknown> }[]>;
 };
 
-/** What of tap's `t` is needed here. */
+/** The part of tap's `t` that is needed here. */
 type Assertions = { same(found: unknown, wanted: unknown): boolean };
 type Test = Parameters<typeof freshDatabase>[0];
 type Settings = Readonly<Record<string, string>>;
@@ -85,13 +85,13 @@ export async function openBench(
     env,
     config,
     async ended(url) {
-      const told = withWebhook(url);
-      await submissions.submit({ secret_digest: ACCOUNT_SECRET, submission: told });
-      const command = { submission_id: told.id, job_id: '1', priority: 0 };
+      const sent = withWebhook(url);
+      await submissions.submit({ secret_digest: ACCOUNT_SECRET, submission: sent });
+      const command = { submission_id: sent.id, job_id: '1', priority: 0 };
       const started = await executions.start(command);
       const { attempt } = started!.order;
-      await executions.complete({ submission_id: told.id, attempt, outcome });
-      return told.id;
+      await executions.complete({ submission_id: sent.id, attempt, outcome });
+      return sent.id;
     },
     async start(over = {}) {
       const options = { config, log: quiet, db: web, resolve: toLoopback, ca: trusted, ...over };
@@ -124,7 +124,7 @@ export const verify = ({ body, headers }: Got, secret?: string) =>
   library(secret).verify(body, headers as Record<string, string>) as {
     data: Record<string, unknown>;
   };
-/** Answers one status after the other, then 204. */
+/** Answers these statuses in turn, then 204. */
 export const answers = (...statuses: number[]): Answer => {
   const left = [...statuses];
   return (_got, response) => void response.writeHead(left.shift() ?? 204).end();
@@ -138,7 +138,7 @@ export async function delivery({ db }: Bench, id: string) {
   return row;
 }
 
-/** What stands is what the log tells; what waits has a job and a secret, what has ended has neither. */
+/** The tables agree with the log. A waiting delivery has a job and a secret, an ended one has neither. */
 export async function judgeTables(t: Assertions, { db }: Bench): Promise<void> {
   const compared = await db.begin((tx) => compareAll(tx));
   t.same(
@@ -147,7 +147,7 @@ export async function judgeTables(t: Assertions, { db }: Bench): Promise<void> {
   );
 }
 
-/** Until it is so of the jobs whose time has come. */
+/** Waits until so many jobs are due, and so many of them locked. */
 export async function jobsAre(
   { db }: Bench,
   wanted: { due: number; taken: number },
@@ -160,7 +160,7 @@ export async function jobsAre(
   }
 }
 
-/** Asks until it holds; a database that is away for a while is asked again. */
+/** Asks until the condition holds; asks again while the database is away. */
 export async function until(
   bench: Bench,
   id: string,

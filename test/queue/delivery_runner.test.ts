@@ -11,7 +11,7 @@ import {
   openDeliveryEpoch,
   startRunner,
 } from '../../src/queue/delivery_runner.ts';
-import { createInFlight } from '../../src/queue/in_flight.ts';
+import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { addLocker } from '../../src/store/consumers.ts';
 import { world } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';

@@ -7,7 +7,7 @@ import {
   type ExecutionEpochOptions,
   openExecutionEpoch,
 } from '../../src/queue/epoch.ts';
-import { createInFlight } from '../../src/queue/in_flight.ts';
+import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { advanceEpoch } from '../../src/store/consumers.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
@@ -173,7 +173,7 @@ t.test(
     const returning = Promise.withResolvers<'returned'>();
     const first = s.open({ task: () => returning.promise });
     await s.until(() => s.in_flight.size === 1);
-    // The unlock is on its way and the answer is not here; meanwhile a second fetch brought the job, and was lost.
+    // The unlock has been sent and not answered. Until then another fetch may bring the job, and its answer be lost.
     await s.w.db.begin(async (tx) => {
       await tx`select from graphile_worker._private_jobs for update`;
       returning.resolve('returned');

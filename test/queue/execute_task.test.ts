@@ -11,7 +11,7 @@ import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
 t.setTimeout(120_000);
-const log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
 
 async function scene(t: Test, { slots: count = 2 } = {}) {
@@ -153,14 +153,14 @@ t.test('a lost lease makes it throw', async (t) => {
   const s = await scene(t);
   const refused = await s.fetched();
   const stolen = async () => {
-    await s.executions.release([refused.submission_id], 'test');
+    await s.executions.release([refused.submission_id], 'shutdown');
     return outcome();
   };
   await t.rejects(s.run(refused, stolen), LeaseLost, 'the report was refused');
 
   const gone = await s.fetched();
   const failing = async () => {
-    await s.executions.release([gone.submission_id], 'test');
+    await s.executions.release([gone.submission_id], 'shutdown');
     throw new Error('killed');
   };
   await t.rejects(s.run(gone, failing), LeaseLost, 'there was nothing to release');

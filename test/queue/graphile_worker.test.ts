@@ -75,7 +75,7 @@ t.test('a consumer does not join a queue whose schema is unknown', async (t) => 
     languages: [],
     isolation: {},
     openEpoch: () => NO_RUNNER,
-    log: createLog({ level: 'silent', part: 'test', to: 'stderr' }),
+    log: createLog({ level: 'silent', process: 'test', to: 'stderr' }),
   });
   await t.rejects(joining, QueueSchemaUnknown);
   await t.rejects(joining, {

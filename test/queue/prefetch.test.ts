@@ -1,4 +1,4 @@
-/** A worker whose executions are short takes the next ones ahead of need. */
+/** A worker whose executions are short prefetches the next ones. */
 import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, startFleet } from './fleet.ts';
@@ -6,7 +6,7 @@ import { nothingIsLeft, startFleet } from './fleet.ts';
 t.setTimeout(180_000);
 
 t.test(
-  'short ones are started several at a time, and run no more at once than slots',
+  'short executions are started several at a time, and no more run at once than there are slots',
   async (t) => {
     const { url, urls } = await freshDatabase(t);
     const fleet = await startFleet(t, { url, worker_url: urls.worker });
@@ -24,35 +24,38 @@ t.test(
   },
 );
 
-t.test('what waits in vain behind long ones is given back, and counts for nothing', async (t) => {
-  const { url, urls } = await freshDatabase(t);
-  const fleet = await startFleet(t, { url, worker_url: urls.worker });
-  await fleet.worker({ slots: 2 });
-  // It may be that nothing was taken ahead just now: then once more.
-  for (let tries = 0; ; tries += 1) {
-    t.ok(await startsAhead(fleet));
-    const all = await Promise.all([
-      fleet.submit('sleep 4000'),
-      fleet.submit('sleep 4000'),
-      ...Array.from({ length: 4 }, () => fleet.submit('sleep 0')),
-    ]);
-    const ended = await Promise.all(all.map((id) => fleet.ended(id)));
-    t.same([...new Set(ended.map(({ verdict }) => verdict))], ['AC']);
-    const losses = (await Promise.all(all.map((id) => fleet.events(id))))
-      .flat()
-      .filter(({ type }) => type === 'execution.lost');
-    if (losses.length === 0 && tries < 5) continue;
-    t.match(
-      losses.map(({ facts }) => facts),
-      losses.map(() => ({ reason: 'no_slot', counts: false })),
-    );
-    t.ok(losses.length > 0 && losses.length <= 4, `${losses.length} were given back, once each`);
-    break;
-  }
-  await nothingIsLeft(t, fleet);
-});
+t.test(
+  'a prefetched execution that finds no slot behind long ones is released, and the loss does not count',
+  async (t) => {
+    const { url, urls } = await freshDatabase(t);
+    const fleet = await startFleet(t, { url, worker_url: urls.worker });
+    await fleet.worker({ slots: 2 });
+    // Perhaps nothing was prefetched at that moment: then try again.
+    for (let tries = 0; ; tries += 1) {
+      t.ok(await startsAhead(fleet));
+      const all = await Promise.all([
+        fleet.submit('sleep 4000'),
+        fleet.submit('sleep 4000'),
+        ...Array.from({ length: 4 }, () => fleet.submit('sleep 0')),
+      ]);
+      const ended = await Promise.all(all.map((id) => fleet.ended(id)));
+      t.same([...new Set(ended.map(({ verdict }) => verdict))], ['AC']);
+      const losses = (await Promise.all(all.map((id) => fleet.events(id))))
+        .flat()
+        .filter(({ type }) => type === 'execution.lost');
+      if (losses.length === 0 && tries < 5) continue;
+      t.match(
+        losses.map(({ facts }) => facts),
+        losses.map(() => ({ reason: 'no_slot', counts: false })),
+      );
+      t.ok(losses.length > 0 && losses.length <= 4, `${losses.length} were released, once each`);
+      break;
+    }
+    await nothingIsLeft(t, fleet);
+  },
+);
 
-/** Keeps the worker busy with short ones until more were started in one go than there are slots. */
+/** Keeps the worker busy with short executions until more were started at once than there are slots. */
 async function startsAhead(fleet: Awaited<ReturnType<typeof startFleet>>): Promise<boolean> {
   for (let tries = 0; tries < 20; tries += 1) {
     const ids = await Promise.all(Array.from({ length: 30 }, () => fleet.submit('sleep 0')));

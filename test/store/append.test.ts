@@ -150,7 +150,7 @@ t.test('a reader finishes an earlier generation, and then starts the next', asyn
   await w.db`insert into runledger.generations select max(generation) + 1, 1, now() from runledger.generations`;
   // As after a restore: the next event has a lower transaction id than the one before it.
   await w.db`insert into runledger.events (stream, version, type, at, generation, xid, facts)
-    select ${stream}, 2, 'account.created', now(), max(generation), '5', '{}' from runledger.generations`;
+    select ${stream}, 2, 'account.created', now(), max(generation), '5', '{"name": "n"}' from runledger.generations`;
   const versions: number[] = [];
   for await (const page of readFeed(w.db, FEED_START))
     versions.push(

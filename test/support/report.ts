@@ -23,7 +23,7 @@ export const addTo = (to: Map<string, number>, reason: string, tests: number) =>
 export function printFiles(parser: Parser, print: (text: string) => void): void {
   let problems: string[] = [];
   parser.on('fail', (result: Result) => problems.push(problemText(result)));
-  // What a test file writes besides TAP; of a file that passed nobody needs it.
+  // Whatever a test file writes besides TAP. It is shown only if the file fails.
   parser.on('extra', (text: string) => problems.push(text.trimEnd()));
   parser.on('assert', ({ ok, name, time }: Result) => {
     print(`${ok ? 'ok    ' : 'FAILED'}  ${name}  ${((time ?? 0) / 1000).toFixed(1)} s`);

@@ -20,7 +20,7 @@ export const command: Command = {
   words: [{ name: 'FILE', help: 'the source file; - is stdin' }],
   options: {
     stdin: { value: 'FILE', help: 'the input of the program' },
-    language: { value: 'L', help: 'the language, where the file name does not tell it' },
+    language: { value: 'L', help: 'the language, if the file name does not imply it' },
     server: { value: 'URL', help: 'the service to send to, in place of RUNLEDGER_SERVER' },
     json: JSON_OPTION,
   },

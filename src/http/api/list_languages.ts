@@ -3,9 +3,9 @@ import * as v from 'valibot';
 import { STATUS } from '../wire/answer.ts';
 import type { ApiCall } from './api_call.ts';
 import { COMMON, RATE } from './operation.ts';
-import { withHealth } from './service_health.ts';
+import { withHealth } from './read_health.ts';
 
-const languagesSchema = (on: readonly string[]) =>
+const answerOf = (on: readonly string[]) =>
   v.strictObject({
     languages: v.pipe(v.array(v.picklist(on)), v.description('What workers can run now.')),
   });
@@ -17,13 +17,13 @@ export const languages: ApiCall = {
   operation: {
     id: 'languages',
     summary: 'What can run now',
-    success: (on) => [
+    success: (rules) => [
       {
         status: '200',
         description: 'The languages of the workers that are alive.',
-        schemas: { Languages: languagesSchema(on) },
+        schemas: { Languages: answerOf(rules.languages) },
         headers: RATE,
-        examples: { all: { value: { languages: on.toSorted() } } },
+        examples: { all: { value: { languages: rules.languages.toSorted() } } },
       },
     ],
     problems: ['method_not_allowed', ...COMMON],

@@ -1,16 +1,16 @@
 /** A call's entry in the OpenAPI document, and the parts that several calls share. */
 import type { GenericSchema } from 'valibot';
 import type { ProblemWord } from '../wire/problem.ts';
+import type { SubmissionRules } from './submission_schema.ts';
 
 export type Operation = {
   id: string;
   summary: string;
   description?: string;
   parameters?: readonly object[];
-  /** examples of the submission that the call takes */
+  /** examples of the submission that the call takes, beside one program for each language */
   request?: Record<string, RequestExample>;
-  /** a function where it depends on the languages that are on */
-  success: readonly Success[] | ((languages: readonly string[]) => readonly Success[]);
+  success: readonly Success[] | ((rules: SubmissionRules) => readonly Success[]);
   problems: readonly ProblemWord[];
 };
 

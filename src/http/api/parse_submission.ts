@@ -1,7 +1,7 @@
 /** From the bytes of a body to a submission, or to every mistake in it. Pure. */
 import { createHmac } from 'node:crypto';
 import * as v from 'valibot';
-import { type LanguageName, type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
+import { type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
 import { CANONICAL_NAMES } from '../../languages/shared/registry.ts';
 import { ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
@@ -12,7 +12,8 @@ import {
 } from './submission_schema.ts';
 
 export type ParsedSubmission = {
-  language: LanguageName;
+  /** the canonical name */
+  language: string;
   code: Uint8Array;
   stdin: Uint8Array;
   args: string[];

@@ -50,9 +50,7 @@ export const RESULT = v.strictObject({
   compile: v.pipe(v.nullable(COMPILE), v.description('Null for a language that is not compiled.')),
   language: v.pipe(
     v.picklist([...BY_NAME.keys()]),
-    v.description(
-      'The canonical name. It may be of a language that is no longer on, because a record stays.',
-    ),
+    v.description('The canonical name; a record may have a language that is off now.'),
   ),
   created_at: time,
   started_at: v.nullable(time),

@@ -4,12 +4,7 @@
  * field's description.
  */
 import * as v from 'valibot';
-import {
-  type Bound,
-  type LanguageName,
-  REQUEST_LIMITS,
-  type RequestLimitName,
-} from '../../domain/limits.ts';
+import { type Bound, REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
 import { acceptedNames, BY_NAME } from '../../languages/shared/registry.ts';
 
 export const TEXT_LIMIT_BYTES = 65_536;
@@ -22,7 +17,7 @@ const count = (limit: number) => limit.toLocaleString('en');
 
 /** The decisions of an operator about requests. */
 export type SubmissionRules = {
-  languages: readonly LanguageName[];
+  languages: readonly string[];
   /** by the names and in the units of the API */
   bounds: Record<RequestLimitName, Bound>;
   /** optional fields that this deployment does not accept */
@@ -100,13 +95,13 @@ export function submissionSchema(rules: SubmissionRules) {
 }
 
 /** "py is python; c++ and cxx are cpp." */
-function aliasesOf(languages: readonly LanguageName[]): string {
-  const said = languages.flatMap((name) => {
+function aliasesOf(languages: readonly string[]): string {
+  const sentences = languages.flatMap((name) => {
     const aliases = BY_NAME.get(name)?.aliases ?? [];
     if (aliases.length === 0) return [];
     return [`${aliases.join(' and ')} ${aliases.length === 1 ? 'is' : 'are'} ${name}`];
   });
-  return said.length === 0 ? 'The canonical name.' : `${said.join('; ')}.`;
+  return sentences.length === 0 ? 'The canonical name.' : `${sentences.join('; ')}.`;
 }
 
 export type SubmissionBody = v.InferOutput<ReturnType<typeof submissionSchema>>;

@@ -1,7 +1,4 @@
-/**
- * Examples of submissions, for the OpenAPI document; a test sends each and checks its answer. The document begins with a
- * program in each language that is on (document/openapi.ts).
- */
+/** Examples of submissions, for the OpenAPI document, beside one for each language; a test sends each. */
 import { REQUEST_LIMITS } from '../../domain/limits.ts';
 import type { RequestExample } from './operation.ts';
 

@@ -5,7 +5,6 @@ import { BY_NAME, CANONICAL_NAMES } from '../../languages/shared/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import {
   EXAMPLE_ID,
-  type Operation,
   RATE,
   RESPONSE_HEADERS,
   type RequestExample,
@@ -80,15 +79,16 @@ const PROBLEM = v.strictObject({
 });
 
 function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
-  const named = calls.flatMap(({ operation }) =>
-    successOf(operation, rules).flatMap(({ schemas }) => Object.entries(schemas)),
+  const named = calls.flatMap((call) =>
+    successOf(call, rules).flatMap(({ schemas }) => Object.entries(schemas)),
   );
   const all = [...new Map([...named, ['Problem', PROBLEM as v.GenericSchema]])];
   return Object.fromEntries(all.map(([name, schema]) => [name, jsonSchemaOf(schema)]));
 }
 
-function successOf({ success }: Operation, { languages }: SubmissionRules): readonly Success[] {
-  return typeof success === 'function' ? success(languages) : success;
+function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Success[] {
+  const { success } = operation;
+  return typeof success === 'function' ? success(rules) : success;
 }
 
 /** JSON Schema has no words for these checks; the descriptions state them. */
@@ -103,7 +103,7 @@ function jsonSchemaOf(schema: v.GenericSchema): object {
   return converted;
 }
 
-/** Without the fields that this deployment does not accept. */
+/** Without the fields and languages that this deployment does not accept. */
 function requestSchemaHere(rules: SubmissionRules): object {
   const schema = jsonSchemaOf(submissionSchema(rules)) as {
     properties: Record<string, unknown>;
@@ -119,25 +119,23 @@ function requestSchemaHere(rules: SubmissionRules): object {
   };
 }
 
+/** Only examples that this deployment answers as they announce. */
 function examplesHere(
   examples: Record<string, RequestExample>,
   { forbidden, languages }: SubmissionRules,
 ): Record<string, RequestExample> {
-  const accepted = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
+  const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     if (answer !== '202') return true;
-    const language = CANONICAL_NAMES.get((value as { language: string }).language);
-    return (
-      languages.some((name) => name === language) &&
-      !forbidden.some((name) => Object.hasOwn(value, name))
-    );
+    const language = CANONICAL_NAMES.get((value as { language: string }).language) ?? '';
+    return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
-  return Object.fromEntries(all.filter(accepted));
+  return Object.fromEntries(all.filter(works));
 }
 
 function helloIn(name: string): [string, RequestExample] {
   const { title, hello } = BY_NAME.get(name)!;
-  const summary = `The least that a submission needs, in ${title}`;
+  const summary = `The shortest submission in ${title}`;
   return [name, { summary, value: { language: name, code: hello }, 'x-answer': '202' }];
 }
 
@@ -171,10 +169,7 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
         },
       },
     }),
-    responses: {
-      ...successResponses(successOf(call.operation, rules)),
-      ...problemResponses(call),
-    },
+    responses: { ...successResponses(successOf(call, rules)), ...problemResponses(call) },
   };
 }
 

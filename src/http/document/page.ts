@@ -1,7 +1,6 @@
 /** The page for people at `/`: what the API does, with calls to copy. */
 import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
-import type { Language } from '../../languages/shared/language.ts';
 import { BY_NAME, titlesOf } from '../../languages/shared/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
@@ -32,22 +31,22 @@ const VERDICT_ROWS = Object.entries(VERDICTS).map(
   ([name, { meaning }]) => [name, meaning] as const,
 );
 
-/** `languages`: those that are on, by their canonical names. */
+/** `languages`: those of this deployment, by their canonical names. */
 export function page(
   calls: readonly ApiCall[],
-  origin: string,
   languages: readonly string[],
+  origin: string,
 ): Answer {
   return {
     status: STATUS.ok,
     type: 'text/html; charset=utf-8',
     headers: { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' },
-    body: Buffer.from(html(calls, origin, languages)),
+    body: Buffer.from(html(calls, languages, origin)),
   };
 }
 
-function html(calls: readonly ApiCall[], origin: string, languages: readonly string[]): string {
-  const [first, second = first] = languages.map((name) => BY_NAME.get(name)!);
+function html(calls: readonly ApiCall[], languages: readonly string[], origin: string): string {
+  const [first, second = first] = languages;
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -84,20 +83,20 @@ of seconds to wait.</p>
 `;
 }
 
+function helloIn(name: string | undefined): string {
+  const code = BY_NAME.get(name ?? '')?.hello ?? '';
+  return `{"language": ${JSON.stringify(name)}, "code": ${JSON.stringify(code)}}`;
+}
+
+const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
 /** The calls that need a key; the others are links at the top. */
 function endpointRows(calls: readonly ApiCall[]): [string, string][] {
   return calls
     .filter(({ keyed }) => keyed)
     .map(({ method, path, operation }) => [`${method} ${path}`, operation.summary]);
 }
-
-function helloIn(language: Language | undefined): string {
-  if (language === undefined) return '{}';
-  return `{"language": ${JSON.stringify(language.name)}, "code": ${JSON.stringify(language.hello)}}`;
-}
-
-const escaped = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
 function curl(origin: string, path: string, body: string, header?: string): string {
   return [

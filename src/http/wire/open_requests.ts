@@ -5,7 +5,7 @@ import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
 import type { Answer } from './answer.ts';
 import { type Exchange, respond } from './exchange.ts';
 
-export type InFlight = {
+export type OpenRequests = {
   respond(exchange: Exchange, answer: Answer): void;
   /** `answer` settles with null where the client is gone. */
   begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void;
@@ -15,7 +15,7 @@ export type InFlight = {
   idle(): Promise<void>;
 };
 
-export type InFlightParts = {
+export type OpenRequestsParts = {
   log: Log;
   metrics: Metrics;
   /** Behind TLS every answer asks browsers to stay with HTTPS. */
@@ -24,7 +24,7 @@ export type InFlightParts = {
   waiting: () => number;
 };
 
-export function createInFlight(parts: InFlightParts): InFlight {
+export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { log, metrics } = parts;
   const shared = sharedHeaders(parts.over_tls);
   const requests = metrics.counter(

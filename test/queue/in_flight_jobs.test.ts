@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createInFlight } from '../../src/queue/in_flight.ts';
+import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 
 t.test(
   'a job that is in flight cannot be added again, nor any job that came with it',
