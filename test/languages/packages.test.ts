@@ -1,4 +1,4 @@
-/** What `src/local/toolchains.sh` installs: the packages of the languages that are on, and the launcher's. */
+/** The packages that `src/local/toolchains.sh` installs: those of the languages that are on, and the launcher's. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ const BASE = { node: process.execPath, dirname: '/usr/bin/dirname', id: '/usr/bi
 t.test('by default those of Python, C++ and Java, and a C compiler for the launcher', async (t) => {
   t.match(
     installer(t, BASE),
-    /^missing, to be installed by an administrator: apt-get install gcc python3 g\+\+ default-jdk-headless /,
+    /^missing packages; an administrator can install them: apt-get install gcc python3 g\+\+ default-jdk-headless /,
   );
 });
 
@@ -39,9 +39,9 @@ t.test('those of other languages where they are on', async (t) => {
   t.match(said, /apt-get install gcc python3 \(/, 'one package once, and none for JavaScript');
 });
 
-t.test('without Node it says so, and goes on', async (t) => {
+t.test('without Node it prints the reason and continues', async (t) => {
   const { dirname, id } = BASE;
   const said = installer(t, { dirname, id });
-  t.match(said, /Node 24 is not there/);
+  t.match(said, /the packages of the languages are not known, because Node 24 is missing/);
   t.match(said, /apt-get install gcc \(/);
 });

@@ -71,21 +71,27 @@ t.test('a box sees the system, the chosen tools, and nothing else of the machine
     t.ok(seen.includes('/usr'));
     const allowed =
       /^\/(usr|bin|lib|lib32|lib64|libx32|opt\/java\/\w+|etc\/(ld\.so\.cache|java[\w-]*|ssl\/certs\/java))$/;
-    for (const path of seen.filter((path) => !(name === 'javascript' && path === '/opt/node')))
-      t.match(path, allowed);
+    const own = name === 'javascript' ? ['/opt/node', '/opt/blocking_output.cjs'] : [];
+    for (const path of seen.filter((path) => !own.includes(path))) t.match(path, allowed);
     for (const { target } of links) t.notMatch(target, /^\/etc|\.\./, 'no link leads out');
   }
 });
 
-t.test("of this clone, JavaScript's box sees the folder of Node's executable alone", async (t) => {
-  const { toolchains } = await findToolchains();
-  const { mounts } = toolchains.get('javascript')!;
-  const clone = join(import.meta.dirname, '../..');
-  for (const { from, to } of mounts.filter(({ from }) => from.startsWith(clone))) {
-    t.match(from, /\/node_modules\/node-linux-\w+\/bin$/);
-    t.equal(to, '/opt/node');
-  }
-});
+t.test(
+  "of this clone, JavaScript's box sees only Node's folder and its preloaded file",
+  async (t) => {
+    const { toolchains } = await findToolchains();
+    const { mounts } = toolchains.get('javascript')!;
+    const clone = join(import.meta.dirname, '../..');
+    const own: Readonly<Record<string, RegExp>> = {
+      '/opt/node': /\/node_modules\/node-linux-\w+\/bin$/,
+      '/opt/blocking_output.cjs': /\/src\/languages\/javascript\/blocking_output\.cjs$/,
+    };
+    for (const { from, to } of mounts.filter(({ from }) => from.startsWith(clone))) {
+      t.match(from, own[to] ?? /nothing/, to);
+    }
+  },
+);
 
 t.test('tools outside the system folders are mounted where they are', async (t) => {
   const folder = t.testdir();

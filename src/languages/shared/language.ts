@@ -17,7 +17,7 @@ export type Language = {
   readonly title: string;
   /** Other names that the API accepts. */
   readonly aliases: readonly string[];
-  /** Endings of source files, without the dot, for `runledger run FILE`. */
+  /** Endings of source files, without the dot, for `./runledger run FILE`. */
   readonly endings: readonly string[];
   /** Where the ending of a file says more than its text does: the text to submit instead. */
   readonly fromFile?: (code: string, ending: string) => string;
@@ -69,7 +69,7 @@ export type Toolchain = {
   readonly at: string;
   /** What a box sees of this machine. */
   readonly mounts: readonly Mount[];
-  /** What `runledger doctor` shows besides. */
+  /** What `./runledger doctor` shows besides. */
   readonly notes?: readonly { check: string; found: string }[];
   /** The switch with which the launcher may fork runs from a warm process of the same command. */
   readonly forks_if?: string;

@@ -131,7 +131,7 @@ export const programs: readonly CorpusProgram[] = [
     stderr: '',
   },
   {
-    name: 'a module by what `runledger run x.mjs` adds',
+    name: 'a module by what `./runledger run x.mjs` adds',
     code: 'console.log(typeof require, this);\nexport {};\n',
     verdict: 'AC',
     stdout: 'undefined undefined\n',

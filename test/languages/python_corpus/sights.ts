@@ -47,7 +47,7 @@ export const looks = family('looks at', {
   'warning filters':
     'import warnings\nprint([(f[0], f[2].__name__) for f in warnings.filters], warnings.showwarning.__module__)',
   decimal: 'import decimal\nprint(decimal.getcontext(), decimal.Decimal(1) / 3)',
-  'random is seeded anew':
+  'random can be seeded':
     'import random\nrandom.seed(7)\nprint(random.random(), random.getstate()[0])',
   'regular expressions': 'import re\nprint(re.compile("a(b)?").match("a").groups())',
   tracemalloc:
