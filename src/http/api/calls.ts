@@ -4,8 +4,8 @@ import { frontPage } from './front_page.ts';
 import { languages } from './list_languages.ts';
 import { openapiJson } from './openapi_json.ts';
 import { livez, readyz } from './probes.ts';
+import { health, healthReady } from './read_health.ts';
 import { readResult } from './read_result.ts';
-import { health, healthReady } from './service_health.ts';
 import { submit } from './submit.ts';
 
 export const calls: readonly ApiCall[] = [

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { STATUS } from '../wire/answer.ts';
 import type { ApiCall } from './api_call.ts';
 import { COMMON, RATE } from './operation.ts';
-import { withHealth } from './service_health.ts';
+import { withHealth } from './read_health.ts';
 
 const answerOf = (on: readonly string[]) =>
   v.strictObject({
