@@ -1,45 +1,66 @@
-# Two commands on a fresh machine: `make run` and `make test`. Both install what is missing first.
-# `make help` lists the rest.
+# On a fresh machine: `make run` starts the service and `make test` runs the tests. Both first install what is missing.
+# `make help` lists all targets.
 
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 .DEFAULT_GOAL := help
-# What serving needs, and what tests, checks and benches need as well.
+# Stamps: the packages that running needs; those of tests, checks and benches, too; and tap's built plugins.
 RUNTIME := node_modules/.runtime
 PACKAGES := node_modules/.installed
 TAP := .tap/.built
 
 .PHONY: help
 help:
-	@echo 'make run           install what is missing, start everything, print address, key and a curl line'
-	@echo 'make install       what run needs, and nothing started'
-	@echo 'make test          all tests; ends with "N passed, N failed"'
-	@echo 'make check         format, lint, types, import arrows, dead files'
-	@echo 'make format        write the format that check asks for'
+	@echo 'make run           install what is missing, start the service, print its address, a key and a curl call'
+	@echo 'make install       install what running needs, and start nothing'
+	@echo 'make test          run all tests; the last line is "N passed, N failed"'
+	@echo 'make test FILE=test/metrics.test.ts   run one test file, or a folder of them'
+	@echo 'make watch FILE=test/metrics.test.ts  run one test file again whenever it or what it imports changes'
+	@echo 'make check         check format, lint, types, imports and unused files'
+	@echo 'make format        apply the format that check expects'
 	@echo 'make schema        write sql/schema.txt from the migrations and definitions in sql/'
-	@echo 'make contract      the public contract, over HTTP'
-	@echo 'make sandbox-test  hostile and honest programs in boxes; sandbox-test-v2 in machines with cgroup v2'
-	@echo 'make sandbox-test-switches   sandbox-test with each speed-up left out'
-	@echo 'make bench         measurements, each with its question and its ratio'
-	@echo 'make bench-compare BASE=HEAD~1   did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
-	@echo 'make bench-compare A=dir B=dir   what changed between two runs of make bench'
-	@echo 'make chaos         kill things at random and see that nothing is lost'
-	@echo 'make config        every variable with default, unit and reason'
-	@echo 'make doctor        what is well here and what is not'
+	@echo 'make contract      test the public contract over HTTP, rule by rule'
+	@echo 'make sandbox-test  run hostile and honest programs in boxes; sandbox-test-v2: in machines with cgroup v2'
+	@echo 'make sandbox-test-switches    the same with each speed-up switched off in turn'
+	@echo 'make test-under-load LOAD=12  run all tests beside LOAD busy processes'
+	@echo 'make mutants       break the code in known ways, and see that the tests notice'
+	@echo 'make chaos         kill processes at random, and see that nothing is lost'
+	@echo 'make bench         measure; each figure with its question and its ratio'
+	@echo 'make bench-compare BASE=HEAD~1     did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
+	@echo 'make bench-compare A=dir B=dir    compare two runs of bench'
+	@echo 'make config        print every variable with its default, unit and reason'
+	@echo 'make doctor        check this machine and this installation'
 
-# exec: make hands signals on to the shell's one process, which stops everything in order.
+# exec: the service replaces the shell, so that it gets make's signals itself.
 .PHONY: run
 run: $(RUNTIME) machine
-	@exec node src/cli/main.ts serve
+	@exec ./runledger serve
 
+# FILE: a test file or a folder; all tests without it.
 .PHONY: test
 test: $(PACKAGES) $(TAP) machine
-	@exec node test/support/run.ts
+	@exec node test/support/run.ts $(FILE)
+
+# Node's own watch mode: TAP on the terminal, Ctrl-C ends it.
+.PHONY: watch
+watch: $(PACKAGES) $(TAP) machine
+	@[ -f "$(FILE)" ] || { echo 'name a test file: make watch FILE=test/metrics.test.ts' >&2; exit 2; }
+	@exec node --watch $(FILE)
+
+# LOAD busy processes beside the suite, as on a slow machine. No test may fail for it.
+.PHONY: test-under-load
+test-under-load: $(PACKAGES) $(TAP) machine
+	@exec node test/support/load.ts $(or $(LOAD),12) $(FILE)
+
+# FILE: run only the mutants of files whose path contains it.
+.PHONY: mutants
+mutants: $(PACKAGES) $(TAP) machine
+	@exec node test/mutants/run.ts $(FILE)
 
 .PHONY: check
 check: $(PACKAGES) $(TAP)
 	@biome ci --colors=off --error-on-warnings .
 	@tsc -p .
-	@tap --reporter=terse test/arrows.test.ts
+	@tap --reporter=terse test/arrows.test.ts test/c_arrows.test.ts
 
 .PHONY: format
 format: $(PACKAGES)
@@ -52,17 +73,17 @@ schema: $(PACKAGES)
 
 .PHONY: config doctor
 config doctor: $(RUNTIME)
-	@exec node src/cli/main.ts $@
+	@exec ./runledger $@
 
-# The lock file decides, and stays as it is; a tree that is in use keeps what it has. The link to the
-# packaged Node is made anew: older versions of npm remove it together with the other processor's package.
+# --no-save: npm installs what the lock file names and does not change it. The link to the packaged Node is renewed,
+# because older versions of npm remove it together with the package for the other processor.
 $(PACKAGES): package.json package-lock.json
 	@echo 'packages: installing with npm (once, about 550 MB) ...' >&2
 	@npm install --no-save
 	@$(link-node)
 	@touch $(RUNTIME) $@
 
-# Where everything is installed, leaving some out would remove it.
+# If the test packages are installed, --omit=dev would remove them: install everything then.
 $(RUNTIME): package.json package-lock.json
 	@if [ -e $(PACKAGES) ]; then $(MAKE) --no-print-directory $(PACKAGES); else \
 	  echo 'packages: installing with npm (once, about 300 MB) ...' >&2; \
@@ -80,17 +101,16 @@ done; \
   exit 1; }
 endef
 
-# tap builds its runner for the plugins that .taprc asks for.
+# tap builds its runner for the plugins that .taprc names.
 $(TAP): .taprc $(PACKAGES)
 	@echo 'tests: building the runner ...' >&2
 	@tap build >/dev/null 2>&1
 	@touch $@
 
-# Everything that serving needs, and nothing started.
 .PHONY: install
 install: $(RUNTIME) machine
 
-# Compilers, interpreters and the launcher that builds the boxes.
+# Compilers, interpreters, and the launcher that builds the boxes.
 .PHONY: machine
 machine:
 	@src/local/toolchains.sh
@@ -107,15 +127,15 @@ contract: $(PACKAGES) $(TAP) machine
 sandbox-test: $(PACKAGES) $(TAP) machine
 	@exec node test/sandbox/main.ts
 
-# The same with every speed-up, and then with each of them left out.
+# First with every speed-up, then with each of them switched off in turn.
 sandbox-test-switches: $(PACKAGES) $(TAP) machine
 	@for left_out in '' precompiled_headers java_compiler compile_cache python_zygote; do \
 	  echo "without: $${left_out:-none}"; \
 	  node test/sandbox/main.ts --quiet $${left_out:+--without $$left_out} || exit 1; \
 	done
 
-# The same in throw-away machines whose kernel has cgroup v2 alone: as root, and as an ordinary user
-# whom systemd delegated a group. Emulated, so some minutes.
+# In throw-away emulated machines whose kernel has only cgroup v2: as root, and as an ordinary user with a control
+# group that systemd delegated. Takes some minutes.
 .PHONY: sandbox-test-v2
 sandbox-test-v2: $(PACKAGES) machine
 	@node test/sandbox/prepare.ts
@@ -139,6 +159,6 @@ bench-compare: $(PACKAGES) machine
 	@if [ -n '$(A)$(B)' ]; then exec node bench/support/compare.ts '$(A)' '$(B)'; fi; \
 	  exec node bench/support/compare_revisions.ts
 
-# SEED=7 SUBMISSIONS=2000 SEEDS=20, each optional.
+# Optional: SEED=7 SUBMISSIONS=2000 SEEDS=20.
 chaos: $(PACKAGES) machine
 	@exec node test/simulation/chaos.ts

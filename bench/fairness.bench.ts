@@ -1,6 +1,6 @@
 /**
- * How long does one key's submission wait while another key has 5,000 waiting? Key A's take 200 ms each on every slot;
- * key B submits one a time. Beside it, in the same run: B on an idle service.
+ * How long does one key's submission wait while another key has 5,000 waiting? Those of key A take 200 ms each on every slot;
+ * key B submits one at a time. For comparison, in the same run: B on an idle service.
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -58,7 +58,7 @@ try {
   teardowns.unshift(() => worker.kill('SIGKILL'));
   await once(worker, 'message');
 
-  /** B's waits from submitting to starting, by the log. */
+  /** B's waits from submit to start, from the log. */
   const waits = async (): Promise<number[]> => {
     const ids: string[] = [];
     for (let n = 0; n < B_COUNT; n += 1) {
@@ -84,7 +84,7 @@ try {
     const busy = await waits();
     const [row] = await owner<{ waiting: number }[]>`
       select count(*)::integer as waiting from runledger.submissions where status = 'pending'`;
-    if (row!.waiting === 0) throw new Error('A had not enough waiting: the question was not asked');
+    if (row!.waiting === 0) throw new Error('A had too few waiting, so nothing was measured');
     const added_ms = quantile(busy, 0.99) - quantile(idle, 0.99);
     const name = `A (${tier}) has ${A_WAITING} of ${A_RUN_MS} ms waiting:`;
     measures.push(
@@ -97,7 +97,7 @@ try {
         at_most: 1,
       },
     );
-    // The next one has the service for itself: what is left of A is not waited for.
+    // End the rest of A's submissions, so that the next tier has the service for itself.
     await owner`select runledger.expire_pending(interval '0 s', ${A_WAITING})`;
   }
   publish('fairness', 'how long does one key wait behind 5,000 of another?', measures);

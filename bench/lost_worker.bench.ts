@@ -1,6 +1,6 @@
 /**
- * How long does what a lost worker ran wait until it runs again elsewhere? From the kill, the stop or the cut to the
- * second start, by the machine's one monotonic clock.
+ * How long does an execution of a lost worker wait until it runs elsewhere? From the kill, the stop or the cut to the second
+ * start, by the machine's monotonic clock.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Fleet, overlaps, startFleet, type WorkerProcess } from '../test/queue/fleet.ts';
@@ -56,7 +56,7 @@ try {
     : [];
   const twice = overlaps(fleet.runs());
   if (twice.length > 0) throw new Error(`ran twice at once: ${twice.join(', ')}`);
-  publish('lost_worker', 'how long until what a lost worker ran runs again elsewhere?', [
+  publish('lost_worker', 'how long until an execution of a lost worker runs elsewhere?', [
     ...figures(`kill -9, ${KILLS} times`, killed, 1000, 2000),
     ...figures(`SIGSTOP, ${HANGS} times`, stopped, 6000, 6000),
     ...figures(`network cut, ${cut.length} times`, cut, 6000, 6000),
@@ -76,7 +76,7 @@ function figures(name: string, ms: number[], median_ms: number, worst_ms: number
   ];
 }
 
-/** Each time the one that runs something is lost, and comes back before the next time. */
+/** Each time, the worker that runs the submission is lost, and comes back before the next time. */
 async function lose(
   fleet: Fleet,
   crew: Crew,
@@ -86,14 +86,14 @@ async function lose(
   const taken: number[] = [];
   for (let n = 0; n < times; n += 1) {
     await fleet.acquainted();
-    // A stop at any moment between two heartbeats and two looks.
+    // At a random moment between two heartbeats and two sweeps.
     await wait(Math.random() * 1000);
     const id = await fleet.submit('sleep 3000');
     await fleet.begun(id);
     const consumers = await fleet.db<{ pid: number }[]>`
       select (p.isolation ->> 'pid')::integer as pid from runledger.leases l join runledger.consumers p on p.id = l.consumer_id where l.submission_id = ${id}`;
     const one = crew.find(({ worker }) => worker.pid === consumers[0]?.pid);
-    if (!one) throw new Error('nobody holds it');
+    if (!one) throw new Error('no worker has it');
     const lost_ms = Number(process.hrtime.bigint() / 1000n) / 1000;
     const restore = await harm(one);
     const again = await Promise.race([

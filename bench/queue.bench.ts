@@ -1,6 +1,6 @@
 /**
- * How many submissions a second go from submit to result when executing takes no time, and how long each waits for a
- * worker and for its result? Beside it, in the same run: graphile-worker with an empty task, and the plainest build.
+ * How many submissions a second go from submit to result if an execution takes no time, and how long does each wait for a
+ * worker and for its result? For comparison, in the same run: graphile-worker with an empty task, and the plainest build.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -10,7 +10,7 @@ import { newSecret, secretDigest } from '../src/access/secret.ts';
 import { connect, type Db } from '../src/db.ts';
 import { uuidv7 } from '../src/domain/ids.ts';
 import { createLog } from '../src/log.ts';
-import { connectRunner, startRunner } from '../src/queue/runner.ts';
+import { connectRunner, startRunner } from '../src/queue/delivery_runner.ts';
 import { createKey, setTier } from '../src/store/keys.ts';
 import { createResults } from '../src/store/results.ts';
 import { createSubmissions } from '../src/store/submissions.ts';
@@ -33,7 +33,7 @@ const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
 const server = await ownServer(t, {
   shared_buffers: '512MB',
   max_wal_size: '4GB',
-  // Commit times are read from it: what a caller or a worker sees is later.
+  // For commit times: what a caller or a worker sees is later.
   track_commit_timestamp: 'on',
   ...KEEPS_LOG,
 });
@@ -51,7 +51,7 @@ try {
     const pairs: { ours: number; plain: number }[] = [];
     ours.begin();
     for (let n = 0; n < ROUNDS; n += 1) {
-      // In turn, so that what else the machine does falls on both.
+      // In turn, so that other load on the machine falls on both.
       pairs.push({
         ours: await rounds(callers, ROUND_MS, ours.once),
         plain: await rounds(callers, ROUND_MS, plain.once),
@@ -92,7 +92,7 @@ function millis(name: string, samples: number[], p99_at_most?: number): Measure[
   ];
 }
 
-/** So many callers, each with one submission under way; answers runs a second. */
+/** So many callers, each with one open submission; answers runs a second. */
 async function rounds(callers: number, ms: number, runOnce: () => Promise<void>): Promise<number> {
   const began = performance.now();
   let runs = 0;
@@ -112,18 +112,13 @@ async function emptyTasks(): Promise<number> {
   await db`select graphile_worker.add_jobs(array(
     select ('empty', json_build_object('id', n), null, null, null, null, null, null)::graphile_worker.job_spec
     from generate_series(1, ${EMPTY_JOBS}) n))`;
-  const log = createLog({ level: 'warn', part: 'bench', to: 'stderr' });
+  const log = createLog({ level: 'warn', process: 'bench', to: 'stderr' });
   const pool = connectRunner(server.url, 'bench', log);
   const { promise, resolve } = Promise.withResolvers<void>();
   let done = 0;
   const began = performance.now();
-  const runner = startRunner({
-    pool,
-    locked_by: 'bench/1',
+  const runner = startRunner(pool, {
     concurrency: Number(SLOTS),
-    heed_ms: 0,
-    free: () => Number(SLOTS),
-    onShutdown: () => {},
     log,
     tasks: {
       async empty() {
@@ -147,7 +142,7 @@ async function startOurs() {
   const submissions = createSubmissions(db, { queue_capacity: 100_000 });
   const waiters = await createWaiters(db, createResults(db), () => {});
   const worker = await startWorkerProcess();
-  let seen: { id: string; began_ms: number; told_ms: number }[] = [];
+  let seen: { id: string; began_ms: number; answered_ms: number }[] = [];
   let turn = 0;
   return {
     begin: () => {
@@ -156,7 +151,7 @@ async function startOurs() {
     async once() {
       turn += 1;
       const id = uuidv7(Date.now(), randomBytes(10));
-      // As a held request does: it waits from before there is anything to wait for.
+      // As a waiting request does: it waits before it submits.
       const waiting = waiters.wait(id, { timeout_ms: 30_000, unborn: true });
       const taken = await submissions.submit({
         secret_digest: keys[turn % keys.length]!,
@@ -164,20 +159,20 @@ async function startOurs() {
       });
       if (taken.kind !== 'accepted') throw new Error(taken.kind);
       const row = await waiting;
-      const told_ms = performance.timeOrigin + performance.now();
+      const answered_ms = performance.timeOrigin + performance.now();
       if (row?.verdict !== 'AC') throw new Error('no result');
-      seen.push({ id, began_ms: Number(Buffer.from(row.stdout!)), told_ms });
+      seen.push({ id, began_ms: Number(Buffer.from(row.stdout!)), answered_ms });
     },
     async latencies() {
       const commits = await commitTimes(
         owner,
         seen.map(({ id }) => id),
       );
-      const of = (n: 'accepted_ms' | 'completed_ms', at: 'began_ms' | 'told_ms') =>
+      const of = (n: 'accepted_ms' | 'completed_ms', at: 'began_ms' | 'answered_ms') =>
         seen.map((one) => one[at] - commits.get(one.id)![n]);
       return {
         to_start_ms: of('accepted_ms', 'began_ms'),
-        to_waiter_ms: of('completed_ms', 'told_ms'),
+        to_waiter_ms: of('completed_ms', 'answered_ms'),
       };
     },
     async stop() {

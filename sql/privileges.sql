@@ -17,10 +17,12 @@ do $$
 declare
   web constant text[] := '{submit_many,settle,spend,read_result,results_of,records_of,service_health,
     delivery_due,delivery_open,append_delivery_attempt,put_back_delivery,
-    register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,free_orphaned_jobs,free_jobs,queue_facts,ensure_partitions,
+    queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,
+    queue_facts,ensure_partitions,
     expire_pending,forget_idempotency,rebase_rounds,seal_window,seal_leaves,put_seal,last_seal}';
-  worker constant text[] := '{start_many,complete_many,release_many,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,free_orphaned_jobs,free_jobs}';
-  -- Views call these two as the role that reads the view. They read no table.
+  worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,
+    queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer}';
+  -- views call these as whoever reads the view; they read nothing
   auditor constant text[] := '{current_schema_of,upgrade_facts,audit_state_at}';
   grants record;
   f record;
@@ -57,40 +59,38 @@ begin
 end
 $$;
 
--- The queue's tables belong to graphile-worker, and its row level security closes them. Each of our two roles sees the jobs
--- of its own tasks: worker those that execute, web all others. The list of task ids is computed once for each statement. Only
--- our functions add jobs, as the owner.
+-- The queue's tables belong to graphile-worker and are closed by its row level security. A worker has no right on them:
+-- it fetches, finishes and returns jobs by functions. A web process runs graphile-worker's own runner for deliveries, so
+-- it sees the jobs of every task that is not an execution. The list of task ids is made once a statement. Jobs are added
+-- by our functions alone, as the owner.
 create or replace function runledger.is_execution(identifier text) returns boolean
 language sql immutable
 as $$ select identifier like 'execute\_%' $$;
 revoke all on function runledger.is_execution(text) from public;
 
 do $$
-declare
-  kind record;
 begin
-  for kind in
-    select * from (values ('runledger_web', 'not'), ('runledger_worker', '')) k(role, negation)
-    where exists (select from pg_roles where rolname = k.role)
-  loop
-    execute format($grants$
-      grant execute on function runledger.is_execution(text) to %1$I;
-      grant usage on schema graphile_worker to %1$I;
-      grant select on graphile_worker.migrations, graphile_worker._private_job_queues to %1$I;
-      grant select, insert on graphile_worker._private_tasks to %1$I;
-      grant select, update, delete on graphile_worker._private_jobs to %1$I;
-      -- graphile-worker's statements name the table of queues, though none of our jobs is in a queue.
-      grant update on graphile_worker._private_job_queues to %1$I;
-      drop policy if exists %1$s on graphile_worker._private_tasks;
-      create policy %1$s on graphile_worker._private_tasks to %1$I
-        using (%2$s runledger.is_execution(identifier)) with check (%2$s runledger.is_execution(identifier));
-      drop policy if exists %1$s on graphile_worker._private_jobs;
-      create policy %1$s on graphile_worker._private_jobs to %1$I
-        using (task_id = any ((select array_agg(t.id) from graphile_worker._private_tasks t where %2$s runledger.is_execution(t.identifier))::integer[]))
-    $grants$, kind.role, kind.negation);
-  end loop;
+  if exists (select from pg_roles where rolname = 'runledger_worker') then
+    revoke all on all tables in schema graphile_worker from runledger_worker;
+    revoke all on schema graphile_worker from runledger_worker;
+    drop policy if exists runledger_worker on graphile_worker._private_tasks;
+    drop policy if exists runledger_worker on graphile_worker._private_jobs;
+  end if;
   if exists (select from pg_roles where rolname = 'runledger_web') then
+    grant execute on function runledger.is_execution(text) to runledger_web;
+    grant usage on schema graphile_worker to runledger_web;
+    grant select on graphile_worker.migrations, graphile_worker._private_job_queues to runledger_web;
+    grant select, insert on graphile_worker._private_tasks to runledger_web;
+    grant select, update, delete on graphile_worker._private_jobs to runledger_web;
+    -- graphile-worker names the table of queues in its statements, though no job of ours is in a queue
+    grant update on graphile_worker._private_job_queues to runledger_web;
     grant select, insert, update on graphile_worker._private_known_crontabs to runledger_web;
+    drop policy if exists runledger_web on graphile_worker._private_tasks;
+    create policy runledger_web on graphile_worker._private_tasks to runledger_web
+      using (not runledger.is_execution(identifier)) with check (not runledger.is_execution(identifier));
+    drop policy if exists runledger_web on graphile_worker._private_jobs;
+    create policy runledger_web on graphile_worker._private_jobs to runledger_web using (task_id = any (
+      (select array_agg(t.id) from graphile_worker._private_tasks t where not runledger.is_execution(t.identifier))::integer[]));
     drop policy if exists runledger_web on graphile_worker._private_known_crontabs;
     create policy runledger_web on graphile_worker._private_known_crontabs to runledger_web using (true) with check (true);
   end if;

@@ -1,7 +1,8 @@
-/** Environment -> one frozen, validated object. The variables themselves are in config/variables.ts. */
+/** From the environment to one frozen, validated object. The variables are in config/variables.ts. */
 import * as v from 'valibot';
 import type { Variable } from './config/variable.ts';
 import { variables } from './config/variables.ts';
+import { LIMITS, REQUEST_LIMITS } from './domain/limits.ts';
 
 type Variables = typeof variables;
 type ValueOf<V> = V extends Variable<infer T> ? T : never;
@@ -10,7 +11,7 @@ export type Config = { readonly [K in keyof Variables]: ValueOf<Variables[K]> };
 export type Role = 'owner' | 'web' | 'worker' | 'auditor';
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The environment is at fault: one line for each problem, each naming its variable. */
+/** The environment has mistakes: one line for each, beginning with its variable. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
   constructor(problems: readonly string[]) {
@@ -40,13 +41,13 @@ function unknownNames(env: Environment): string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('RUNLEDGER_') && !name.startsWith('RUNLEDGER_TEST_'))
     .filter((name) => !known.has(name))
-    .map((name) => `${name}: no such variable (\`runledger config\` prints them all)`);
+    .map((name) => `${name}: no such variable (\`./runledger config\` prints them all)`);
 }
 
 type Parsed = { value: unknown } | { problem: string };
 
 function parseOne(variable: Variable<unknown>, given: string | undefined): Parsed {
-  // Empty counts as not set: compose files and CI systems hand empty values on.
+  // Empty counts as not set: compose files and CI systems pass empty values.
   const word = given?.trim() || variable.default;
   if (word === null) return { value: null };
   const result = v.safeParse(variable.parse, word);
@@ -68,7 +69,7 @@ function deepFreeze(value: unknown): unknown {
 const LOOPBACK = new Set(['localhost', '::1', '[::1]']);
 export const isLoopback = (host: string) => LOOPBACK.has(host) || /^127(\.\d{1,3}){3}$/.test(host);
 
-/** What each variable alone cannot tell. */
+/** Mistakes that take two variables. */
 function contradictions(config: Config): string[] {
   const found: string[] = [];
   if (config.tls === 'off' && !isLoopback(listenHost(config))) {
@@ -82,15 +83,11 @@ function contradictions(config: Config): string[] {
   if (config.tls === 'native' && !config.tls_key_file) {
     found.push('RUNLEDGER_TLS_KEY_FILE: must be set with RUNLEDGER_TLS=native');
   }
-  const bounds = [
-    ['RUNLEDGER_LIMITS_CPU', config.limits_cpu_ms, config.limits_cpu_max_ms],
-    ['RUNLEDGER_LIMITS_WALL', config.limits_wall_ms, config.limits_wall_max_ms],
-    ['RUNLEDGER_LIMITS_MEMORY', config.limits_memory_bytes, config.limits_memory_max_bytes],
-    ['RUNLEDGER_LIMITS_STDOUT', config.limits_stdout_bytes, config.limits_stdout_max_bytes],
-    ['RUNLEDGER_LIMITS_PROCESSES', config.limits_processes, config.limits_processes_max],
-  ] as const;
-  for (const [name, value, most] of bounds) {
-    if (value > most) found.push(`${name}: must not be over ${name}_MAX`);
+  for (const { field } of REQUEST_LIMITS) {
+    const { variable } = LIMITS[field];
+    if (config[`limits_${field}`] > config[`limits_max_${field}`]) {
+      found.push(`${variable}: must not be over ${variable}_MAX`);
+    }
   }
   return found;
 }
@@ -99,7 +96,7 @@ export function listenHost(config: Config): string {
   return config.host ?? (config.tls === 'off' ? '127.0.0.1' : '::');
 }
 
-/** The role's own address where there is one, else the one for all. */
+/** The role's own address where there is one, else the address for all roles. */
 export function databaseUrl(config: Config, role: Role): string | null {
   const own = {
     owner: null,
@@ -118,7 +115,7 @@ export type DescribedVariable = {
   reason: string;
 };
 
-/** Every variable as `runledger config` shows it; secrets as "(set)". */
+/** Every variable as `./runledger config` shows it; secrets as "(set)". */
 export function describeConfig(env: Environment = process.env): DescribedVariable[] {
   return Object.values(variables).map((variable) => {
     const given = env[variable.name]?.trim() || null;

@@ -1,4 +1,4 @@
-/** Connections to PostgreSQL. Everything above this file speaks through src/store. */
+/** Connections to PostgreSQL. Only src/store and src/queue send SQL through them. */
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
 import { knowArrays } from './db_arrays.ts';
@@ -6,12 +6,15 @@ import { knowArrays } from './db_arrays.ts';
 export type Db = postgres.Sql;
 
 export type DbOptions = {
-  /** What the connections are called in pg_stat_activity. */
+  /** The application_name of the connections, shown in pg_stat_activity. */
   readonly name: string;
   readonly max: number;
-  /** How long one statement may take before the server ends it; 0 is without end. */
+  /** After this time the server cancels a statement; 0 is no limit. */
   readonly statement_timeout_ms?: number;
-  /** For a connection whose session matters (it holds a lock): never closed for its age, and its end is told. */
+  /**
+   * For connections whose session matters, because it holds a lock: called when one closes. They are never closed for
+   * their age.
+   */
   readonly on_close?: () => void;
 };
 
@@ -21,11 +24,12 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     max: options.max,
     fetch_types: false,
     ssl: tls as boolean,
-    // A database that does not answer must be noticed while a caller still waits.
+    // In seconds. A client that waits for an answer must learn soon that the database is away.
     connect_timeout: 5,
-    // A dead peer is noticed by the kernel (tcp_keepalives below), not after two hours.
+    // In seconds. With the settings below, both sides notice a dead peer in under a minute, not after two hours.
     keep_alive: 10,
-    // Tried again soon: whoever waits is answered 503 meanwhile. Spread, so that a fleet does not return as one.
+    // In seconds. Short, because until it reconnects every request gets a 503. With jitter, so that a fleet of processes
+    // does not reconnect at the same moment.
     backoff: (attempt: number) => Math.min(2 ** attempt * 0.05, 1) * (0.5 + Math.random() / 2),
     onnotice: () => {},
     ...(options.on_close ? { onclose: options.on_close, max_lifetime: null } : {}),
@@ -41,17 +45,19 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
   return db;
 }
 
-const LISTEN_AGAIN_MS = 250;
+const RECONNECT_MS = 250;
 
-/** What is done with what is said, by channel. */
+/** The handler of each channel. */
 export type Channels = Readonly<Record<string, (payload: string) => void>>;
 
 /**
- * Hears channels on one connection of their own, for as long as it takes: postgres.js's own `listen` tries once to make
- * a lost connection anew and then stays silent, so the trying is ours. What was said meanwhile is not heard: whoever
- * listens asks again by other means, or when `onHearing` says that the connection was made.
+ * Listens on channels, on one dedicated connection, and reconnects until it is closed. (postgres.js's own `listen`
+ * tries only once to reconnect and then stays silent.)
  *
- * One connection, because PostgreSQL wakes every listening one for whatever is said on any channel.
+ * Notifications that are sent while the connection is lost never arrive. The caller must also poll, or look for what it
+ * missed when `onHearing` reports a new connection.
+ *
+ * All channels share one connection, because PostgreSQL wakes every listening connection for every notification.
  */
 export function listen(
   db: Db,
@@ -59,35 +65,35 @@ export function listen(
   { onFault, onHearing }: { onFault: (error: unknown) => void; onHearing?: () => void },
 ): { close(): Promise<void> } {
   let closed = false;
-  let again: NodeJS.Timeout | undefined;
-  const hear = async () => {
+  let retry: NodeJS.Timeout | undefined;
+  const subscribe = async () => {
     try {
       for (const channel of Object.keys(channels)) await connection`listen ${connection(channel)}`;
       onHearing?.();
     } catch (error) {
       if (!isAway(error)) onFault(error);
-      later();
+      retryLater();
     }
   };
-  const later = () => {
-    clearTimeout(again);
-    if (!closed) again = setTimeout(hear, LISTEN_AGAIN_MS).unref();
+  const retryLater = () => {
+    clearTimeout(retry);
+    if (!closed) retry = setTimeout(subscribe, RECONNECT_MS).unref();
   };
-  // Options as postgres.js has parsed them are options, too; these are how its own `listen` is made.
+  // postgres.js accepts its own parsed options as options. Its `listen` uses these, too.
   const connection = postgres({
     ...db.options,
     max: 1,
     idle_timeout: null,
     max_lifetime: null,
     fetch_types: false,
-    onclose: later,
+    onclose: retryLater,
     onnotify: (channel: string, payload: string) => channels[channel]?.(payload),
   } as never);
-  void hear();
+  void subscribe();
   return {
     close() {
       closed = true;
-      clearTimeout(again);
+      clearTimeout(retry);
       return connection.end({ timeout: 1 });
     },
   };
@@ -95,14 +101,14 @@ export function listen(
 
 /** An array of bytes as PostgreSQL's text form of bytea[]; null stays null. */
 export function byteaArray(items: readonly (Uint8Array | null)[]): string {
-  const parts = items.map((bytes) => (bytes === null ? 'NULL' : `"\\\\x${hex(bytes)}"`));
-  return `{${parts.join(',')}}`;
+  const texts = items.map((bytes) => (bytes === null ? 'NULL' : `"\\\\x${hex(bytes)}"`));
+  return `{${texts.join(',')}}`;
 }
 
 export const hex = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 
-/** JSON that jsonb takes: it holds no U+0000 and no half of a surrogate pair, and a report may bring either. */
+/** JSON that jsonb accepts. jsonb rejects U+0000 and lone surrogates, and a report may contain either. */
 export const jsonText = (value: unknown): string =>
   JSON.stringify(value, (_, item: unknown) => {
     if (typeof item === 'string') return plain(item);
@@ -114,13 +120,17 @@ export const jsonText = (value: unknown): string =>
 
 const plain = (text: string) => text.toWellFormed().replaceAll('\u0000', '\ufffd');
 
-/** Is this error the database's absence, and not its answer? Then trying again later may help. */
+/** True if the database is away, so that a retry may help; false if it answered with an error. */
 export function isAway(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code !== 'string') return false;
   // 57P0x: shut down, crashed, starting up; 08: connection; 53300: too many connections; 25006: a standby
   return /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) || AWAY.has(code);
 }
+
+/** Did the database reject the statement? Then the statement changed nothing. */
+export const isRejected = (error: unknown): boolean =>
+  error instanceof postgres.PostgresError && !isAway(error);
 
 const AWAY = new Set([
   'CONNECTION_CLOSED',

@@ -1,9 +1,10 @@
 /**
- * Arrays, for postgres.js. It would ask the server for its types of arrays on each new connection, and where the
- * connection breaks at that moment nobody hears of it but the process, which ends. Those that are used here have had
- * the same numbers in every PostgreSQL.
+ * Array types for postgres.js. By default it asks the server for them on every new connection. If the connection breaks
+ * at that moment, the error reaches no caller and ends the process. The types used here have the same numbers in every
+ * version of PostgreSQL, so they are listed.
  */
-/** By the type of the elements: bool, bytea, name, int8, int2, int4, text, oid, json, float8, timestamptz, uuid, jsonb. */
+
+/** Element type to array type: bool, bytea, name, int8, int2, int4, text, oid, json, float8, timestamptz, uuid, jsonb. */
 const ARRAY_OF: Readonly<Record<number, number>> = {
   16: 1000,
   17: 1001,
@@ -23,7 +24,7 @@ const ARRAY_OF: Readonly<Record<number, number>> = {
 type Parse = (text: string) => unknown;
 type Serialize = (value: unknown) => string;
 
-/** What of postgres.js's options, as it has parsed them, is filled here; its connections read it. */
+/** The parsed options of postgres.js that its connections read, and that this file fills. */
 type Inside = {
   readonly parsers: Record<number, Parse>;
   readonly serializers: Record<number, Serialize>;
@@ -46,7 +47,7 @@ export function knowArrays({ options }: { readonly options: object }): void {
 
 const ITEM = /"((?:[^"\\]|\\.)*)"|([^,{}]+)/gs;
 
-/** Of one dimension. */
+/** For arrays of one dimension. */
 function parseArray(text: string, parse: Parse): unknown[] {
   return [...text.matchAll(ITEM)].map(([, quoted, bare]) => {
     if (quoted !== undefined) return parse(quoted.replace(/\\(.)/gs, '$1'));
@@ -55,8 +56,8 @@ function parseArray(text: string, parse: Parse): unknown[] {
 }
 
 function serializeArray(items: readonly unknown[], serialize: Serialize): string {
-  const parts = items.map((item) =>
+  const texts = items.map((item) =>
     item === null ? 'NULL' : `"${serialize(item).replace(/["\\]/g, '\\$&')}"`,
   );
-  return `{${parts.join(',')}}`;
+  return `{${texts.join(',')}}`;
 }

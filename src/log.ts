@@ -2,7 +2,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type Log = Logger;
 
-/** What must never reach a log, wherever an object that holds it is logged. */
+/** Fields whose values must never reach a log. */
 const SECRETS = [
   'secret',
   'webhook_secret',
@@ -12,20 +12,19 @@ const SECRETS = [
   'database_url',
 ];
 
-/**
- * One JSON object a line on stdout, as hosting platforms collect it. Commands whose stdout is an
- * answer log to stderr.
- */
-export function createLog(options: { level: string; part: string; to?: 'stdout' | 'stderr' }): Log {
+type LogOptions = { level: string; process: string; to?: 'stdout' | 'stderr' };
+
+/** Writes one JSON object a line. stdout is where platforms collect logs; stderr is for processes that print answers. */
+export function createLog(options: LogOptions): Log {
   const destination: DestinationStream = pino.destination({
     dest: options.to === 'stderr' ? 2 : 1,
-    // Synchronous: a line written just before an exit must not be lost.
+    // Synchronous, so that a line written just before an exit is not lost.
     sync: true,
   });
   return pino(
     {
       level: options.level,
-      base: { part: options.part, pid: process.pid },
+      base: { process: options.process, pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: SECRETS, censor: '(secret)' },

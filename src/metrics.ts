@@ -1,25 +1,25 @@
 /**
- * Counters, gauges and histograms in Prometheus' text format (0.0.4). Names begin with
- * `runledger_` and end in their base unit; no id is ever a label, or the series would grow without end.
+ * Counters, gauges and histograms in the Prometheus text format (0.0.4). Names begin with `runledger_` and end in their
+ * base unit. No id is ever a label, because the number of series would grow without bound.
  */
 type Labels = Readonly<Record<string, string>>;
 
 export type Counter = { add(labels?: Labels, by?: number): void };
 export type Histogram = { observe(value: number, labels?: Labels): void };
-/** Asked when somebody reads: a value, or one for each set of labels. */
+/** Called when the metrics are read. Returns a value, or one for each set of labels, or null for no value. */
 export type GaugeRead = () => number | readonly (readonly [Labels, number])[] | null;
 
 export type Metrics = {
   counter(name: string, help: string): Counter;
   histogram(name: string, help: string, buckets: readonly number[]): Histogram;
   gauge(name: string, help: string, read: GaugeRead | (() => Promise<ReturnType<GaugeRead>>)): void;
-  /** One Prometheus text page. */
+  /** All metrics as one page of Prometheus text. */
   text(): Promise<string>;
 };
 
 type Family = { name: string; help: string; type: string; lines(): Promise<string[]> | string[] };
 
-/** Seconds; from a cache hit to a held request. */
+/** In seconds: from a cache hit to a waiting request. */
 export const DURATION_BUCKETS_S = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ];
@@ -28,7 +28,7 @@ export function createMetrics(): Metrics {
   const families = new Map<string, Family>();
   const add = (family: Family) => {
     if (!/^runledger_[a-z0-9_]+$/.test(family.name)) throw new Error(`bad name: ${family.name}`);
-    if (families.has(family.name)) throw new Error(`${family.name} is there already`);
+    if (families.has(family.name)) throw new Error(`${family.name} is already defined`);
     families.set(family.name, family);
   };
   return {
@@ -65,9 +65,9 @@ export function createMetrics(): Metrics {
       add({ name, help, type: 'gauge', lines: async () => gaugeLines(name, await read()) });
     },
     async text() {
-      const parts: string[] = [];
-      for (const family of families.values()) parts.push(await familyText(family));
-      return parts.join('');
+      const texts: string[] = [];
+      for (const family of families.values()) texts.push(await familyText(family));
+      return texts.join('');
     },
   };
 }
@@ -75,7 +75,7 @@ export function createMetrics(): Metrics {
 type Series = { labels: Labels; counts: number[]; sum: number };
 
 async function familyText({ name, help, type, lines }: Family): Promise<string> {
-  // One gauge that cannot be read must not take the others' values away.
+  // A gauge that cannot be read must not hide the other metrics.
   const all = await Promise.resolve()
     .then(lines)
     .catch(() => []);

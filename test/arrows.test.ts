@@ -1,10 +1,12 @@
 /**
- * Who may import whom. A room knows what stands in its row, and itself; `domain` knows nobody. Only
- * main, parts and the command line compose, so config and connections come to everyone as arguments.
+ * Which file may import which. A room (a folder of src) may import what its row names, and itself. `domain` imports no
+ * other room. Only processes and the command line compose rooms; every other file gets its configuration and its
+ * connections as arguments. No files import each other in a circle, and no two modules have the same name.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import t from 'tap';
-import { importsOf, sourcesBelow } from './support/imports.ts';
+import { circlesIn, importsOf, sourcesBelow } from './support/imports.ts';
 
 /** The first folder below src, or the file itself. */
 const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
@@ -12,7 +14,7 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  config: ['valibot', 'config'],
+  config: ['valibot', 'config', 'domain'],
   environment: ['config'],
   log: ['pino'],
   metrics: NODE_ONLY,
@@ -38,11 +40,11 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   client: ['domain'],
   local: ['db', 'config'],
 };
-/** The queue library, and the client that it is built on, in the two places that speak to it. */
+/** The queue library and its database client: only these two files use them. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);
-const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/runner.ts', 'src/store/migrate.ts']);
-/** These put the rooms together and may know all of them. */
-const COMPOSE = new Set(['main', 'parts', 'cli']);
+const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/delivery_runner.ts', 'src/store/migrate.ts']);
+/** These compose the rooms and may import all of them. */
+const COMPOSE = new Set(['processes', 'cli']);
 
 const all = sourcesBelow('src').flatMap(importsOf);
 const outward = all.filter(({ from, to }) => !to.startsWith('node:') && room(from) !== room(to));
@@ -56,48 +58,71 @@ t.test('each room imports only what its row names', async (t) => {
   }
 });
 
-t.test(
-  'domain and the executor read no files, clocks or sockets of their own accord',
-  async (t) => {
-    const impure = /^node:(fs|net|http|https|dgram|child_process|timers)/;
-    for (const { from, to } of all.filter(({ from }) => room(from) === 'domain')) {
-      t.notMatch(to, impure, `${from} imports ${to}`);
-    }
-  },
-);
+t.test('domain reads no files, clocks or sockets', async (t) => {
+  const impure = /^node:(fs|net|http|https|dgram|child_process|timers)/;
+  for (const { from, to } of all.filter(({ from }) => room(from) === 'domain')) {
+    t.notMatch(to, impure, `${from} imports ${to}`);
+  }
+});
 
-t.test('only the queue runner and the migrations know graphile-worker', async (t) => {
+t.test('only the delivery runner and the migrations import graphile-worker', async (t) => {
   for (const { from } of all.filter(({ to }) => QUEUE_LIBRARY.has(to))) {
     t.ok(KNOW_THE_QUEUE_LIBRARY.has(from), from);
   }
 });
 
-t.test('nobody imports who composes', async (t) => {
+t.test('no room imports processes or the command line', async (t) => {
   for (const { from, to } of outward.filter(({ to }) => COMPOSE.has(room(to)))) {
     t.ok(COMPOSE.has(room(from)), `${from} imports ${to}`);
   }
 });
 
-t.test('what is imported is there', async (t) => {
+t.test('every imported file exists', async (t) => {
   for (const { from, to } of all.filter(({ to }) => to.startsWith('src/'))) {
     t.ok(existsSync(to), `${from} imports ${to}`);
   }
 });
 
-t.test(
-  'no file is dead: each can be reached from the command line or is named in a document',
-  async (t) => {
-    const documents = readdirSync('.').filter((name) => name.endsWith('.md'));
-    const prose = documents.map((name) => readFileSync(name, 'utf8')).join();
-    const named = sourcesBelow('src').filter((file) => prose.includes(file));
-    const roots = ['src/cli/main.ts', ...named];
-    const reached = new Set<string>();
-    const visit = (file: string): void => {
-      if (reached.has(file)) return;
-      reached.add(file);
-      for (const { to } of all.filter(({ from }) => from === file)) visit(to);
-    };
-    for (const root of roots) visit(root);
-    for (const file of sourcesBelow('src')) t.ok(reached.has(file), `${file} is reached`);
-  },
-);
+// Imports of types count, too: files in a circle cannot be understood one at a time, whatever they import.
+t.test('no files import each other in a circle', async (t) => {
+  const imports = ['src', 'test/support', 'bench'].flatMap(sourcesBelow).flatMap(importsOf);
+  for (const circle of circlesIn(imports)) t.fail(circle.join(', '));
+});
+
+t.test('a circle is found whole, and only a circle', async (t) => {
+  const graph = (...pairs: string[]) => pairs.map((pair) => ({ from: pair[0]!, to: pair[1]! }));
+  t.strictSame(circlesIn(graph('ab', 'ac', 'bd', 'cd')), []);
+  t.strictSame(circlesIn(graph('ab', 'bc', 'ca', 'cd', 'xa')), [['a', 'b', 'c']]);
+  t.strictSame(circlesIn(graph('ab', 'bc', 'cb', 'ca', 'de', 'ed')), [
+    ['a', 'b', 'c'],
+    ['d', 'e'],
+  ]);
+  t.strictSame(circlesIn(graph('aa')), [['a']]);
+});
+
+// A name in a stack trace, a search or a sentence must mean one file. Entries repeat, because their folder names them;
+// so do the files of languages, which are called by the language wherever a language has a file of its own.
+t.test('no two modules of src have the same name', async (t) => {
+  const ENTRIES = new Set(['main.ts', 'index.ts']);
+  const byName = Map.groupBy(
+    sourcesBelow('src').filter((file) => !file.startsWith('src/languages/')),
+    (file) => basename(file),
+  );
+  for (const [name, files] of byName) {
+    if (!ENTRIES.has(name)) t.equal(files.length, 1, files.join(', '));
+  }
+});
+
+t.test('every file can be reached from the command line, or a document names it', async (t) => {
+  const documents = readdirSync('.').filter((name) => name.endsWith('.md'));
+  const prose = documents.map((name) => readFileSync(name, 'utf8')).join();
+  const named = sourcesBelow('src').filter((file) => prose.includes(file));
+  const reached = new Set<string>();
+  const visit = (file: string): void => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const { to } of all.filter(({ from }) => from === file)) visit(to);
+  };
+  for (const root of ['src/cli/main.ts', ...named]) visit(root);
+  for (const file of sourcesBelow('src')) t.ok(reached.has(file), `${file} is reached`);
+});

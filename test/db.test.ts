@@ -2,7 +2,7 @@ import t from 'tap';
 import { connect } from '../src/db.ts';
 import { freshDatabase } from './support/database.ts';
 
-t.test('arrays go there and come back', async (t) => {
+t.test('arrays survive the way to the database and back', async (t) => {
   const { urls } = await freshDatabase(t);
   const db = connect(urls.owner, { name: 'test', max: 1 });
   t.teardown(() => db.end({ timeout: 1 }));

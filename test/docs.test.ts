@@ -1,26 +1,38 @@
-/** What the documents name is there: links, files, variables, commands, targets of make. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+/** Everything that the documents name exists: links, files, variables, commands with their options, targets of make. */
+import { existsSync, readFileSync } from 'node:fs';
 import t from 'tap';
-import { commands } from '../src/cli/commands.ts';
+import { commands, commandsOf, isGroup } from '../src/cli/command_table.ts';
 import { variables } from '../src/config/variables.ts';
+import { documents } from './support/documents.ts';
 
-const documents = readdirSync('.').filter((name) => name.endsWith('.md'));
-const texts = [...documents, 'app.json', 'render.yaml', 'Makefile'].map((name) => ({
-  name,
-  text: readFileSync(name, 'utf8'),
-}));
+const others = ['app.json', 'render.yaml', 'Makefile', 'Procfile'];
+const texts = [
+  ...documents(),
+  ...others.map((name) => ({ name, text: readFileSync(name, 'utf8') })),
+];
 
 const found = (text: string, pattern: RegExp) =>
   [...text.matchAll(pattern)].map((match) => match[1]!);
 
-t.test('every link leads somewhere', async (t) => {
-  for (const { name, text } of texts) {
-    for (const link of found(text, /\]\(([^)#:\s]+)(?:#[^)]*)?\)/g))
-      t.ok(existsSync(link), `${name}: ${link}`);
+t.test('every link leads to a file, and to a heading in it', async (t) => {
+  const headings = (text: string) =>
+    found(text, /^#+ (.*)$/gm).map((heading) =>
+      heading
+        .toLowerCase()
+        .replace(/[^a-z0-9 -]/g, '')
+        .replaceAll(' ', '-'),
+    );
+  for (const { name, text } of documents()) {
+    for (const [, file, anchor] of text.matchAll(/\]\(([^)#:\s]*)(?:#([^)]*))?\)/g)) {
+      const target = file || name;
+      t.ok(existsSync(target), `${name}: ${target}`);
+      if (anchor)
+        t.ok(headings(readFileSync(target, 'utf8')).includes(anchor), `${name}: #${anchor}`);
+    }
   }
 });
 
-t.test('every file that is named is there', async (t) => {
+t.test('every file that is named exists', async (t) => {
   for (const { name, text } of texts) {
     const paths = found(text, /(?<!build\/)\b((?:src|sql|test|bench)\/[a-z0-9_/.-]*[a-z0-9_])/g);
     for (const path of paths) t.ok(existsSync(path), `${name}: ${path}`);
@@ -36,29 +48,45 @@ t.test('every variable that is named exists', async (t) => {
   }
 });
 
-t.test('every command that is named exists', async (t) => {
+t.test('every command that is named exists, with the options that are named', async (t) => {
   for (const { name, text } of texts) {
-    for (const words of found(text, /\brunledger ([a-z]+(?: [a-z]+)?)/g)) {
-      const known = [words, words.split(' ')[0]!].some((command) =>
-        Object.hasOwn(commands, command),
+    for (const line of found(text, /(?:\.\/runledger|src\/cli\/main\.ts) ([^`\n#>|&]+)/g)) {
+      const [first = '', second = ''] = line.trim().split(/\s+/);
+      const command = [`${first} ${second}`, first].find((words) => Object.hasOwn(commands, words));
+      if (/^(--help|--version|COMMAND|…|\$)/.test(first) || (isGroup(first) && second === '--help'))
+        continue;
+      t.ok(
+        command,
+        `${name}: ./runledger ${line}${isGroup(first) ? ` (${commandsOf(first)})` : ''}`,
       );
-      if (isCommandLine(text, words)) t.ok(known, `${name}: runledger ${words}`);
+      if (!command) continue;
+      const { options = {} } = (await commands[command]!()).command;
+      for (const option of found(line, /--([a-z-]+)/g))
+        t.ok(
+          option === 'help' || Object.hasOwn(options, option),
+          `${name}: ${command} --${option}`,
+        );
     }
   }
 });
 
-/** Prose says "a runledger already runs"; a command stands in code, and a format has a number. */
-function isCommandLine(text: string, words: string): boolean {
-  return new RegExp(`(npx |\`|^\\s*)runledger ${words}(?! \\d)`, 'm').test(text);
-}
+t.test('a command is always written as it is typed in a clone', async (t) => {
+  for (const { name, text } of documents()) {
+    t.notMatch(text, /npx/, name);
+    for (const command of Object.keys(commands)) {
+      // `runledger seal 1` is the first line of a format.
+      t.notMatch(text, new RegExp(`(?<!/)\\brunledger ${command}\\b(?! 1)`), name);
+    }
+  }
+});
 
 t.test('every target of make that is named exists', async (t) => {
   const makefile = readFileSync('Makefile', 'utf8');
   for (const { name, text } of texts.filter((one) => one.name !== 'Makefile')) {
-    for (const target of found(text, /(?:^|`)make ([a-z-]+)/gm)) {
+    for (const target of found(text, /(?:^|`)make ([a-z][a-z0-9-]*)/gm)) {
       t.match(
         makefile,
-        new RegExp(`^[a-z -]*\\b${target}\\b[a-z -]*:`, 'm'),
+        new RegExp(`^[a-z0-9 -]*(?<![a-z0-9-])${target}(?![a-z0-9-])[a-z0-9 -]*:`, 'm'),
         `${name}: make ${target}`,
       );
     }

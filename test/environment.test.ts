@@ -1,12 +1,12 @@
 import t from 'tap';
 import { variables } from '../src/config/variables.ts';
 import { loadConfig } from '../src/config.ts';
-import { environmentFor, holdsForeign } from '../src/environment.ts';
+import { environmentFor, hasForeignSecrets } from '../src/environment.ts';
 
 const everything = {
   PATH: '/bin',
   HOME: '/root',
-  AWS_SECRET_ACCESS_KEY: 'of somebody else',
+  AWS_SECRET_ACCESS_KEY: 'not ours',
   DATABASE_URL: 'postgres://owner@h/db',
   RUNLEDGER_WEB_DATABASE_URL: 'postgres://web@h/db',
   RUNLEDGER_WORKER_DATABASE_URL: 'postgres://worker@h/db',
@@ -18,7 +18,7 @@ const everything = {
   RUNLEDGER_QUEUE_CAPACITY: '5',
 };
 
-t.test('a worker is given no key of ours, and no login but its own', async (t) => {
+t.test('a worker gets no key of the service, and only its own login', async (t) => {
   t.strictSame(environmentFor('worker', everything), {
     PATH: '/bin',
     HOME: '/root',
@@ -28,7 +28,7 @@ t.test('a worker is given no key of ours, and no login but its own', async (t) =
   });
 });
 
-t.test('a secret that nobody listed is for neither part', async (t) => {
+t.test('a secret that is not listed reaches neither process', async (t) => {
   const listed =
     /^(DATABASE_URL|RUNLEDGER_(WEB|WORKER)_DATABASE_URL|RUNLEDGER_(WEBHOOK_KEYS|DIGEST_KEY|SEAL_KEY))$/;
   for (const { name, secret } of Object.values(variables)) {
@@ -38,7 +38,7 @@ t.test('a secret that nobody listed is for neither part', async (t) => {
   }
 });
 
-t.test('a worker of a deployment with TLS of its own has a valid environment', async (t) => {
+t.test('a worker of a deployment with native TLS has a valid environment', async (t) => {
   const env = environmentFor('worker', {
     DATABASE_URL: 'postgres://one@h/db',
     RUNLEDGER_TLS: 'native',
@@ -48,22 +48,22 @@ t.test('a worker of a deployment with TLS of its own has a valid environment', a
   t.equal(loadConfig(env).tls, 'native');
 });
 
-t.test('web is given its keys, and no login but its own', async (t) => {
+t.test('web gets its keys, and only its own login', async (t) => {
   const web = environmentFor('web', everything);
   t.match(web, { RUNLEDGER_WEBHOOK_KEYS: 'k', RUNLEDGER_SEAL_KEY: 's', RUNLEDGER_DIGEST_KEY: 'd' });
   t.equal(web['DATABASE_URL'], 'postgres://web@h/db');
-  t.notOk(Object.values(web).some((value) => /worker@|auditor@|owner@|somebody/.test(value ?? '')));
+  t.notOk(Object.values(web).some((value) => /worker@|auditor@|owner@|not ours/.test(value ?? '')));
 });
 
-t.test('where there is one login for all, it is kept', async (t) => {
+t.test('a single login for all processes is kept', async (t) => {
   const env = { DATABASE_URL: 'postgres://one@h/db' };
   t.strictSame(environmentFor('worker', env), env);
-  t.equal(holdsForeign('worker', env), false);
+  t.equal(hasForeignSecrets('worker', env), false);
 });
 
-t.test('what an environment holds too much of is seen', async (t) => {
-  t.equal(holdsForeign('worker', everything), true);
-  t.equal(holdsForeign('worker', environmentFor('worker', everything)), false);
-  t.equal(holdsForeign('web', environmentFor('web', everything)), false);
-  t.equal(holdsForeign('worker', { RUNLEDGER_SEAL_KEY: 's' }), true);
+t.test('foreign secrets in an environment are detected', async (t) => {
+  t.equal(hasForeignSecrets('worker', everything), true);
+  t.equal(hasForeignSecrets('worker', environmentFor('worker', everything)), false);
+  t.equal(hasForeignSecrets('web', environmentFor('web', everything)), false);
+  t.equal(hasForeignSecrets('worker', { RUNLEDGER_SEAL_KEY: 's' }), true);
 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { createMetrics } from '../src/metrics.ts';
 
-t.test('counters, histograms and gauges in Prometheus text', async (t) => {
+t.test('counters, histograms and gauges are printed in the Prometheus text format', async (t) => {
   const metrics = createMetrics();
   const requests = metrics.counter('runledger_requests_total', 'Requests.');
   requests.add({ b: '2', a: '1' });
@@ -44,9 +44,9 @@ runledger_each{of="x"} 1
   );
 });
 
-t.test('a name is one of ours, and taken once', async (t) => {
+t.test('a name must begin with runledger_ and be new', async (t) => {
   const metrics = createMetrics();
   t.throws(() => metrics.counter('requests_total', ''), /bad name/);
   metrics.counter('runledger_x_total', '');
-  t.throws(() => metrics.counter('runledger_x_total', ''), /is there already/);
+  t.throws(() => metrics.counter('runledger_x_total', ''), /is already defined/);
 });

@@ -1,4 +1,4 @@
-/** A worker whose executions take no time: what is left is the queue. It answers with the time at which each began. */
+/** A worker whose executions take no time, so that the queue alone is measured. Each execution outputs its begin. */
 import { loadConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { startWorker } from '../../src/queue/worker.ts';
@@ -8,12 +8,12 @@ const facts = { verdict: 'AC', status: 'completed', exit_code: 0, signal: null }
 const measured = { cpu_time_us: 1000, wall_time_us: 1000, memory_peak_bytes: 1 << 20 };
 const none = { stderr, stdout_truncated: false, stderr_truncated: false, compile: null };
 
-/** Tells its parent when it is ready, and ends with it. */
+/** Messages its parent when it is ready, and ends with it. */
 export async function startBenchWorker(run: (code: string) => Promise<void>): Promise<void> {
   const config = loadConfig();
   const worker = await startWorker({
     config,
-    log: createLog({ level: 'warn', part: 'worker', to: 'stderr' }),
+    log: createLog({ level: 'warn', process: 'worker', to: 'stderr' }),
     executor: {
       languages: () => config.languages,
       slots: config.slots ?? 24,

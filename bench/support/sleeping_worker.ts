@@ -1,4 +1,4 @@
-/** A worker whose programs take as long as their code says, and nothing else: "sleep 20". */
+/** A worker whose executions take as long as the code says: "sleep 20" is 20 ms. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { startBenchWorker } from './empty_worker.ts';
 

@@ -1,8 +1,9 @@
--- A consumer is one process that takes jobs: a worker with its slots, or a web process with its deliveries.
+-- A consumer is one process registered in the queue: a worker with its slots, or a web process with its deliveries.
+-- src/queue/consumer.ts has the chart of its states.
 --
--- It proves that it lives in two ways, both on one connection of its own: a session advisory lock, which the server
--- lets go the moment that the process dies, and a heartbeat each second, which stops when it hangs or is cut off.
--- Called on that connection; each heartbeat takes the lock again where a broken connection lost it.
+-- A consumer proves in two ways that it is alive, both on one connection of its own. A session advisory lock: the server
+-- frees it the moment the process dies. A heartbeat each second: it stops when the process hangs or is cut off. Both
+-- functions below run on that connection; each heartbeat takes the lock again if a broken connection lost it.
 create or replace function runledger.register_consumer(
   consumer uuid, kind text, host text, slots integer, languages text[], isolation jsonb, lock_key bigint
 ) returns void
@@ -16,7 +17,7 @@ begin
 end
 $$;
 
--- False: the consumer was declared dead. What it ran is another's now, and it may register anew.
+-- False: the consumer was declared dead. Its executions belong to others, and it may register as another consumer.
 create or replace function runledger.heartbeat(consumer uuid) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -28,14 +29,17 @@ begin
 end
 $$;
 
--- From now on the consumer speaks by other connections. What it started by the last ones and never heard of waits again:
--- all but what its known jobs run. False: the consumer was declared dead. Each question has a epoch of its own, and one that
--- arrives after a later one does nothing.
-create or replace function runledger.advance_epoch(consumer uuid, epoch integer, known bigint[]) returns boolean
+-- Begins a new epoch: the consumer has replaced its connections. An answer of an older epoch may have been lost, so
+-- everything that the consumer fetched and does not know of goes back to the queue: executions whose job is not in
+-- in_flight are lost for the reason answer_lost, and jobs not in in_flight are unlocked. From then on no statement of an
+-- older epoch fetches or starts anything. False: the consumer was declared dead.
+--
+-- Each call has an epoch of its own. One that arrives after a later one changes nothing.
+create or replace function runledger.advance_epoch(consumer uuid, epoch integer, in_flight bigint[]) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 begin
-  -- for update: what is being fetched at this moment (start_many) is waited for, and found below
+  -- `for update` waits for a fetch that is being executed (it has the row for key share), so that its jobs are found below.
   perform from consumers p where p.id = consumer and p.ended_at is null for update;
   if not found then
     return false;
@@ -43,21 +47,22 @@ begin
   update consumers p set epoch = advance_epoch.epoch where p.id = consumer and p.epoch < advance_epoch.epoch;
   if found then
     perform release_many(consumer, (select coalesce(array_agg(l.submission_id), '{}') from leases l
-      where l.consumer_id = consumer and l.job_id <> all (known)), 'answer_lost');
+      where l.consumer_id = consumer and l.job_id <> all (in_flight)), 'answer_lost');
+    perform unlock_jobs_of(consumer, in_flight);
   end if;
   return true;
 end
 $$;
 
--- Ends a consumer: it starts and completes nothing any more. What it ran is released by the caller. Its counts move to
--- queue_state in the same transaction, so that nobody counts them twice or not at all.
+-- Ends a consumer: from then on it starts and completes nothing. The caller releases its executions. Its counts move to
+-- queue_state in the same transaction, so that they are counted once at any moment.
 create or replace function runledger.end_consumer(consumer uuid, reason text) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   progress consumer_progress;
 begin
-  -- for update, and not the update's own weaker lock: it waits for what the consumer starts at this moment (start_many)
+  -- `for update`, because the lock of a plain update is weaker: it would not wait for a fetch that is being executed.
   perform from consumers p where p.id = consumer and p.ended_at is null for update;
   if not found then
     return false;
@@ -67,5 +72,29 @@ begin
   delete from consumer_progress where consumer_id = consumer returning * into progress;
   update queue_state set started = started + progress.started, round = greatest(round, progress.round);
   return true;
+end
+$$;
+
+-- Records a name by which a runner of graphile-worker locks jobs for this consumer. It must be recorded before a task of
+-- that runner begins: free_orphaned_jobs() unlocks jobs of unknown names after a while. False: the consumer was declared dead.
+create or replace function runledger.add_locker(consumer uuid, locker text) returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  update consumers p set lockers = p.lockers || locker where p.id = consumer and p.ended_at is null;
+  return found;
+end
+$$;
+
+-- Unlocks the jobs that an ended runner of this consumer left locked, and forgets its name.
+create or replace function runledger.remove_locker(consumer uuid, locker text) returns void
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  update consumers p set lockers = array_remove(p.lockers, locker) where p.id = consumer and locker = any (p.lockers);
+  if found then
+    perform graphile_worker.force_unlock_workers(array[locker]);
+    perform announce_jobs();
+  end if;
 end
 $$;

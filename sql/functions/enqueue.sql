@@ -1,4 +1,4 @@
--- The job of a submission. alone: it took a worker down before, and runs without neighbours.
+-- The job of a submission. alone: a worker died while it ran this submission, so it runs without neighbours.
 create or replace function runledger.execution_job(id uuid, language text, priority smallint, alone boolean default false)
 returns graphile_worker.job_spec
 language sql stable
@@ -7,8 +7,8 @@ as $$
     null, null, 32767, null, priority, null)::graphile_worker.job_spec
 $$;
 
--- Adds jobs that execute, all in one statement and with one NOTIFY. graphile-worker's own function looks for queues and
--- keys besides, of which these have none, and plans anew at each call.
+-- Adds jobs of submissions, all in one statement and with one NOTIFY. graphile-worker's own add_jobs() also looks for queues
+-- and keys, which these jobs have not, and it plans its statements again at each call.
 create or replace function runledger.add_executions(jobs graphile_worker.job_spec[]) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -18,11 +18,12 @@ begin
   select coalesce(t.id, queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
   from unnest(jobs) with ordinality j left join graphile_worker._private_tasks t on t.identifier = j.identifier
   order by j.ordinality;
-  perform pg_notify('jobs:insert', '{"count":' || cardinality(jobs) || '}');
+  -- Not graphile-worker's channel: its runners in the web processes have nothing to do with executions.
+  perform pg_notify('runledger_jobs', '');
 end
 $$;
 
--- What nobody has asked for before is not yet known there.
+-- The id of a task in graphile-worker's table; a task that was never asked for before is inserted.
 create or replace function runledger.queue_task(wanted text) returns integer
 language sql
 as $$
@@ -30,10 +31,10 @@ as $$
   on conflict (identifier) do update set identifier = excluded.identifier returning id
 $$;
 
--- Where sequential scans are off, a plan that was made on an empty table does not scan the backlog. jit must be off then,
--- too: the planner sees costs of 10^10 and would compile each statement for 100 ms. Bitmap scans are off, here and
--- wherever these are, because they mark no dead entry of an index as they meet it, and in tables whose rows come and go
--- most entries are dead.
+-- Why these settings, here and in every function that has them. With sequential scans off, a plan that was made for an
+-- empty table does not scan the backlog later. jit must then be off, too: the planner sees costs of 10^10 and would compile
+-- each statement for 100 ms. Bitmap scans are off because they do not mark dead index entries, and in tables whose rows
+-- come and go most entries are dead.
 create or replace function runledger.enqueue_executions(
   ids uuid[], languages text[], priorities smallint[], alone boolean[] default null
 ) returns void
@@ -48,8 +49,8 @@ begin
 end
 $$;
 
--- Of these jobs those that can be locked now. One that is just being fetched is passed over: its statement waits for
--- locks that whoever asks here may hold (start_many), and it will be found stale there.
+-- Those of the jobs that can be locked now. A job that is being fetched is skipped: the fetch waits for locks that the
+-- caller may hold (start_many), and it will find the job stale.
 create or replace function runledger.lock_jobs(ids bigint[]) returns bigint[]
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -59,8 +60,9 @@ begin
 end
 $$;
 
--- By its key a delivery has one job at most that nobody runs yet: a new one takes the place of that. It is another row,
--- and not the old one changed: who held that one, and was declared dead meanwhile, still deletes it when he is done.
+-- A delivery's key allows one job that nobody runs yet: a new job replaces it. The new job is another row, and not the old
+-- row changed: a process that held the old one, and was declared dead since, still deletes the old row when it is done.
+-- add_jobs() wakes graphile-worker's runners in the web processes.
 create or replace function runledger.enqueue_deliveries(ids uuid[], run_at timestamptz default null) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -73,7 +75,6 @@ begin
           'deliver_webhook', json_build_object('id', id), null, enqueue_deliveries.run_at, 32767, 'delivery/' || id, 0, null
         )::graphile_worker.job_spec)
        from unnest(ids) id));
-    perform pg_notify('runledger_deliveries', '');
   end if;
 end
 $$;

@@ -1,5 +1,5 @@
--- How many of a key's submissions may be with the workers at once. A key without a limit is held too, at a few for
--- each slot there is, so that 10,000 of its submissions are never in front of another key's first.
+-- How many of a key's submissions may have a job or run at once; further ones are gated. A key without a limit is gated, too,
+-- at a few for each slot of all workers, so that its 10,000 submissions are never queued before another key's first.
 create or replace function runledger.gate(concurrent integer) returns integer
 language sql stable
 as $$
@@ -7,7 +7,7 @@ as $$
     else greatest(16, 4 * (select coalesce(sum(slots), 0) from runledger.consumers where ended_at is null and kind = 'worker'))::integer end
 $$;
 
--- The round that was started last, and how many submissions were started in all.
+-- The round that was started last, and how many submissions were started in total.
 create or replace function runledger.queue_progress(out started bigint, out round bigint, out round_base bigint)
 language sql stable
 as $$
@@ -16,13 +16,13 @@ as $$
   group by q.started, q.round, q.round_base
 $$;
 
--- graphile-worker's priority of a round: a smallint, counted from the base that maintenance moves along.
+-- A round as graphile-worker's priority: a smallint, counted from a base that maintenance moves (rebase_rounds).
 create or replace function runledger.round_priority(round bigint, round_base bigint) returns smallint
 language sql immutable
 as $$ select least(greatest(round - round_base, -32768), 32767)::smallint $$;
 
--- Counts what waits of accounts: each takes as many places as it is named, or with -1 gives them back. The last locks of
--- a transaction, and so held for a moment only.
+-- Counts the queue places of accounts: each account takes one for each time it is listed, or gives it back if sign is -1.
+-- These locks come last in every transaction, so they are short.
 create or replace function runledger.take_places(account_ids uuid[], sign integer default 1) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off

@@ -1,6 +1,6 @@
--- What web's processes do beside their work. Each may be called by any number of processes at once: one does it.
+-- The chores of web processes. Any number of processes may call one at once: one of them does it.
 
--- Ends what no worker could take for longer than max_age. Answers how many.
+-- Ends the submissions that no worker started within max_age. Answers how many.
 create or replace function runledger.expire_pending(max_age interval, most integer default 500) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
@@ -14,7 +14,7 @@ begin
   if not pg_try_advisory_xact_lock(x'524c4558'::bigint) then
     return 0;
   end if;
-  -- what waits has a job or is held; both are as few as the queue's bound
+  -- a pending submission has a job or is gated; the queue's bound limits both
   select array_agg(id) into old from (
     select submission_id as id from gated where submission_id < oldest_allowed
     union
@@ -26,7 +26,7 @@ begin
   if old is null then
     return 0;
   end if;
-  -- what was never started frees its place in the bound, and queue_state comes before submissions
+  -- a submission that was never started gives its queue place back, and queue_state is locked before submissions
   perform from queue_state for update;
   select array_agg(x.id) into old from (
     select s.id from submissions s where s.id = any (old) and s.status = 'pending' order by s.id for update
@@ -45,7 +45,7 @@ begin
 end
 $$;
 
--- A repeated Idempotency-Key is answered for at least 24 hours.
+-- An Idempotency-Key is remembered for at least 24 hours.
 create or replace function runledger.forget_idempotency(most integer default 10000) returns integer
 language sql security definer set search_path = runledger, pg_temp
 as $$
@@ -57,14 +57,14 @@ as $$
   select count(*)::integer from gone
 $$;
 
--- A job's priority is its round, counted from a base, in 16 bits. Before they run out the base moves up and every
--- waiting job's priority moves down with it. A batch that was under way meanwhile counted from the old base, so its
--- jobs seem to be far ahead: the next look, one sweep later, sets them right. Answers by how much the base moved.
+-- A job's priority is its round, counted from a base, in 16 bits. Before these run out, the base moves up and the priority of
+-- every waiting job moves down with it. A batch that was being submitted at that moment counted from the old base, so its
+-- jobs seem to be far ahead: the next call corrects them. Answers by how much the base moved.
 create or replace function runledger.rebase_rounds(after bigint default 16000) returns bigint
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
-  -- no key's rounds run ahead of the one last started by more than its places
+  -- a key's rounds are ahead of the last started one by no more than its jobs, which its gate limits
   ahead constant integer := 8000;
   progress record;
   moved bigint := 0;

@@ -1,5 +1,5 @@
--- Gives each key's free places to its oldest held submissions. The caller holds the keys' rows. The caller's order of
--- keys is (account, key), as everywhere.
+-- Makes jobs for each key's oldest gated submissions, as many as its limit allows now. The caller has locked the keys' rows,
+-- in the order (account, key) as everywhere.
 create or replace function runledger.promote(key_ids uuid[]) returns integer
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off

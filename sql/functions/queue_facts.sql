@@ -1,4 +1,4 @@
--- What metrics tell of the queue and the log as a whole. Nothing in it belongs to one account.
+-- The queue and the log as a whole, for metrics. Nothing in it belongs to one account.
 create or replace function runledger.queue_facts(
   out waiting bigint, out gated bigint, out running bigint, out oldest_wait_s double precision,
   out deliveries_waiting bigint, out unsealed bigint, out unsealed_s double precision

@@ -1,33 +1,47 @@
--- Ends a consumer and takes back all that it had, in one transaction: its executions are lost with the reason and wait
--- again, the jobs that it had locked are free, the jobs of executions that are lost are gone (each has a new one).
--- given_back are jobs that it took and threw back: they need not wait as failed ones do.
--- Answers how many executions it had; null when it was ended before.
+-- Ends a consumer and takes back everything that it had, in one transaction: its executions are lost for the reason and
+-- their submissions wait again, the jobs that it locked are unlocked, and the jobs of its executions are deleted (each
+-- submission has a new one). Answers how many executions it had; null if the consumer had ended before.
 create or replace function runledger.retire_consumer(
-  consumer uuid, reason text, evidence jsonb default '{}', given_back bigint[] default '{}'
+  consumer uuid, reason text, evidence jsonb default '{}'
 ) returns integer
 language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 declare
-  held_ids uuid[];
+  leased_ids uuid[];
   stale_jobs bigint[];
-  lockers text[];
 begin
   if not end_consumer(consumer, reason) then
     return null;
   end if;
-  select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into held_ids, stale_jobs
+  select coalesce(array_agg(submission_id), '{}'), coalesce(array_agg(job_id), '{}') into leased_ids, stale_jobs
   from leases where consumer_id = consumer;
-  perform release_many(consumer, held_ids, reason, evidence);
-  select array_agg(distinct locked_by) into lockers from graphile_worker.jobs where locked_by like consumer || '/%';
-  perform graphile_worker.force_unlock_workers(lockers) where lockers is not null;
+  perform release_many(consumer, leased_ids, reason, evidence);
+  perform unlock_jobs_of(consumer, '{}');
   perform graphile_worker.complete_jobs(lock_jobs(stale_jobs));
-  perform graphile_worker.reschedule_jobs(lock_jobs(given_back), run_at => now());
-  perform tell_of_jobs() where lockers is not null or cardinality(given_back) > 0;
-  return cardinality(held_ids);
+  return cardinality(leased_ids);
 end
 $$;
 
--- Jobs that became free again: who takes them looks at once and not at the next poll.
-create or replace function runledger.tell_of_jobs() returns void
+-- Unlocks the jobs that a consumer has locked, except those in in_flight: in any of its epochs (fetch_executions) and, when
+-- it has ended, by its runners of graphile-worker (add_locker).
+create or replace function runledger.unlock_jobs_of(consumer uuid, in_flight bigint[]) returns void
+language plpgsql set search_path = runledger, pg_temp
+as $$
+declare
+  unlocked bigint;
+  names text[];
+begin
+  update graphile_worker._private_jobs j set locked_at = null, locked_by = null
+  where j.locked_by like consumer || '/%' and j.id <> all (in_flight);
+  get diagnostics unlocked = row_count;
+  select p.lockers into names from consumers p where p.id = consumer and p.ended_at is not null and p.lockers <> '{}';
+  perform graphile_worker.force_unlock_workers(names) where names is not null;
+  perform announce_jobs() where unlocked > 0 or names is not null;
+end
+$$;
+
+-- Tells every process that jobs are available again, so that it looks at once and not at its next poll. Executions have a
+-- channel of their own: graphile-worker's channel would wake the runners of every web process at each submission.
+create or replace function runledger.announce_jobs() returns void
 language sql volatile
-as $$ select pg_notify('jobs:insert', '{"count":1000}'), pg_notify('runledger_deliveries', '') $$;
+as $$ select pg_notify('runledger_jobs', ''), pg_notify('jobs:insert', '{"count":1000}') $$;

@@ -1,14 +1,14 @@
--- Finds one consumer that is dead and retires it; the caller asks again until there is none. Every process asks each
--- second, on the connection of its heartbeats; the lock lets one at a time look.
+-- Finds one dead consumer and retires it; the caller calls again until there is none. Every process calls this each half
+-- second, on the connection of its heartbeats. The advisory lock lets one process at a time look.
 --
---   worker_died      its lock is free, and was at a look before: the connection that held it has ended, and a process
---                    that lives takes its lock back at once.
---   worker_silent    no heartbeat for 5 s: it hangs or is cut off. Its launcher has killed its runs 1 s ago.
---   database_away    silent since the server was started anew.
+--   worker_died      Its lock is free, and was free at an earlier look: the connection that held it has ended. A process
+--                    that is alive takes its lock back at once.
+--   worker_silent    No heartbeat for 5 s: it hangs or is cut off. Its launcher killed its runs 1 s ago.
+--   database_away    No heartbeat since the server was restarted.
 --
--- Of these only worker_died counts against what it ran (loss_reasons). The asking connection is the witness: a restart or a crash of the
--- server frees every lock and stops every heartbeat, but it ends this connection too. So a free lock proves a death
--- only where the consumer was seen alive after this connection began, and silence only where it is older than the silence.
+-- Of these reasons, only worker_died counts against the submissions (loss_reasons). The calling connection is the witness: a restart or a crash of the
+-- server frees every lock and stops every heartbeat, but it also ends this connection. So a free lock proves a death only
+-- if the consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
 create or replace function runledger.sweep(out consumer uuid, out reason text, out executions integer, out suspects integer)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -56,34 +56,33 @@ begin
 end
 $$;
 
--- Jobs that a dead consumer locked after it was retired (it hung between taking them and starting them). And jobs that can
--- never run again: one that was added by the same key while it was locked took its place, and its consumer then died.
+-- Unlocks jobs that no live consumer has, and deletes jobs that can never run again. Answers how many names had orphans.
+--
+--   * A fetch of ours locks jobs as consumer/epoch while it holds the consumer alive, so such a job is an orphan as soon as
+--     the consumer has ended.
+--   * A runner of graphile-worker may lock jobs before its name is recorded with its consumer (add_locker). A name that no
+--     live consumer has is an orphan's after `unknown_for`; until the name is recorded the runner begins no task, and
+--     src/queue/delivery_runner.ts gives up on recording it well before.
+--   * A job that was added again by its key while it was locked lost its key and its last attempt. If its consumer then
+--     died, nobody deletes it but this.
 create or replace function runledger.free_orphaned_jobs() returns integer
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
-  lockers text[];
+  unknown_for constant interval := '10 seconds';
+  orphaned text[];
 begin
-  select array_agg(distinct j.locked_by) into lockers from graphile_worker.jobs j
-  where j.locked_by is not null
-    and not exists (select from consumers p where p.ended_at is null and j.locked_by like p.id || '/%');
+  select array_agg(distinct j.locked_by) into orphaned from graphile_worker.jobs j
+  where j.locked_by is not null and (j.locked_by like '%/%' or j.locked_at < now() - unknown_for)
+    and not exists (
+      select from consumers p where p.ended_at is null and (j.locked_by like p.id || '/%' or j.locked_by = any (p.lockers)));
   perform graphile_worker.complete_jobs(array_agg(j.id)) from graphile_worker.jobs j
   where j.locked_at is null and j.attempts >= j.max_attempts having count(*) > 0;
-  if lockers is null then
+  if orphaned is null then
     return 0;
   end if;
-  perform graphile_worker.force_unlock_workers(lockers);
-  perform tell_of_jobs();
-  return cardinality(lockers);
-end
-$$;
-
--- Unlocks what a runner left locked that has ended (it is started anew after each outage, by another name).
-create or replace function runledger.free_jobs(lockers text[]) returns void
-language plpgsql security definer set search_path = runledger, pg_temp
-as $$
-begin
-  perform graphile_worker.force_unlock_workers(lockers);
-  perform tell_of_jobs();
+  perform graphile_worker.force_unlock_workers(orphaned);
+  perform announce_jobs();
+  return cardinality(orphaned);
 end
 $$;

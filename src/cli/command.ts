@@ -1,65 +1,67 @@
-/** What a command is, and what it is given. */
-import type { ParseArgsOptionsConfig } from 'node:util';
+/**
+ * What a command declares, and what it gets to work with.
+ *
+ * A command is one file in commands/ and one line in command_table.ts. main.ts parses the arguments, checks them
+ * and prints the help, all from the declaration.
+ */
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import type { Config, Role } from '../config.ts';
 import type { Db } from '../db.ts';
 
 export type Command = {
-  /** After the name, as shown by --help: `ID [--grace 24h]`. */
-  readonly usage: string;
+  /** One sentence for `--help`. */
   readonly summary: string;
-  readonly options?: ParseArgsOptionsConfig;
-  /** How many words without dashes it takes. */
-  readonly words?: readonly [min: number, max: number];
-  /** The exit status. */
+  /** The arguments without dashes, in order. */
+  readonly words?: readonly Word[];
+  /** By name, without the dashes. */
+  readonly options?: Readonly<Record<string, Option>>;
+  /** A complete command line, as typed after `./runledger`. */
+  readonly example: string;
+  /** Returns the exit status. */
   run(context: Context): Promise<number>;
 };
+
+export type Word = { readonly name: string; readonly help: string };
+
+export type Option = {
+  /** The placeholder for its value in the help (`NAME`); absent for a switch. */
+  readonly value?: string;
+  readonly default?: string;
+  readonly required?: boolean;
+  readonly help: string;
+};
+
+/** For a command whose answer a program may read. */
+export const JSON_OPTION: Option = { help: 'print JSON, for programs' };
 
 export type Context = {
   readonly words: readonly string[];
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
-  /** Asked for with --json: stdout is for a program. */
+  /** True with --json. */
   readonly json: boolean;
   readonly env: NodeJS.ProcessEnv;
   readonly config: Config;
-  /** To stdout: an answer. Anything but text is printed as JSON. */
+  /** Prints an answer to stdout. Anything but text is printed as JSON. */
   answer(value: unknown): void;
-  /** To stderr: whatever else a person should know. */
+  /** Prints a line for a person to stderr. */
   say(line: string): void;
-  /** DATABASE_URL's, else the embedded one, started for the call when it is not running. */
+  /** Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary. */
   database(role?: Role): Promise<Db>;
   address(role?: Role): Promise<DatabaseAddress>;
 };
 
-/** The caller's mistake: printed as one line, exit status 2. */
+/** The caller made a mistake: printed as one line, exit status 2. */
 export class UsageError extends Error {}
 
-/** Something is not well, or was refused: printed as one line, exit status 1. */
+/** The command could not do its work, or found a problem: printed as one line, exit status 1. */
 export class CommandFailed extends Error {}
 
-export function requireOption(context: Context, name: string): string {
+/** The value of an option that is required or has a default. */
+export function optionText(context: Context, name: string): string {
   const value = context.options[name];
   if (typeof value !== 'string' || value === '') throw new UsageError(`--${name} is missing`);
   return value;
 }
 
-/** Rows as columns of text, headings first. */
-export function table(rows: readonly Readonly<Record<string, unknown>>[]): string {
-  const names = Object.keys(rows[0] ?? {});
-  const cells = [names, ...rows.map((row) => names.map((name) => shown(row[name])))];
-  const widths = names.map((_, column) => Math.max(...cells.map((line) => line[column]!.length)));
-  return cells
-    .map((line) =>
-      line
-        .map((cell, column) => cell.padEnd(widths[column]!))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
-}
-
-function shown(value: unknown): string {
-  if (value === null || value === undefined) return '-';
-  if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z');
-  return String(value);
-}
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+export const isUuid = (word: string): boolean => UUID.test(word);

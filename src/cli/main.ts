@@ -1,28 +1,26 @@
 #!/usr/bin/env node
-/** The command line: finds the command in the table, reads its options, and turns errors into one line. */
+/** The command line: finds the command, reads its options, runs it, and reports an error in one line. */
+import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { isAway } from '../db.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
-import { commands } from './commands.ts';
-import { createContext } from './context.ts';
+import { createContext } from './command_context.ts';
+import { commands, commandsOf, isGroup } from './command_table.ts';
+import { commandHelp, groupHelp, overview, seeHelp, usageOf } from './help.ts';
 
 const OK = 0;
-const NOT_WELL = 1;
+const FAILED = 1;
 const USAGE = 2;
 
 async function main(argv: readonly string[]): Promise<number> {
-  const name = [argv.slice(0, 2).join(' '), argv[0] ?? ''].find((words) =>
-    Object.hasOwn(commands, words),
-  );
-  if (!name) return overview(argv);
-  const command = await commands[name]!();
-  const rest = argv.slice(name.split(' ').length);
-  if (rest.includes('--help') || rest.includes('-h')) {
-    process.stdout.write(`runledger ${name} ${command.usage}\n\n${command.summary}\n`);
-    return OK;
-  }
-  const { context, close } = createContext(parse(name, command, rest));
+  const [first = '', second = ''] = argv;
+  const name = [`${first} ${second}`, first].find((words) => Object.hasOwn(commands, words));
+  if (name === undefined) return withoutCommand(first, second);
+  const { command } = await commands[name]!();
+  const args = argv.slice(name.split(' ').length);
+  if (args.some(isHelp)) return print(commandHelp(name, command));
+  const { context, close } = createContext(parse(name, command, args));
   try {
     return await command.run(context);
   } finally {
@@ -30,40 +28,62 @@ async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
+const isHelp = (word: string) => word === '--help' || word === '-h';
+
+async function withoutCommand(first: string, second: string): Promise<number> {
+  if (isHelp(first) || first === 'help') return print(await overview());
+  if (first === '--version') return print(`runledger ${await version()}\n`);
+  if (first === '') {
+    process.stderr.write(await overview());
+    return USAGE;
+  }
+  if (!isGroup(first)) throw new UsageError(`no such command: ${first}; ${seeHelp()}`);
+  if (isHelp(second)) return print(await groupHelp(first));
+  const known = commandsOf(first).map((name) => name.slice(first.length + 1));
+  const problem = second ? `no such command: ${first} ${second}` : `${first}: no command given`;
+  throw new UsageError(`${problem} (${known.join(', ')}); ${seeHelp(first)}`);
+}
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return OK;
+}
+
+async function version(): Promise<string> {
+  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
 function parse(name: string, command: Command, args: readonly string[]) {
-  const usage = `usage: runledger ${name} ${command.usage}`;
-  const [min, max] = command.words ?? [0, 0];
+  const words = command.words?.length ?? 0;
+  const { values, positionals } = parsed(name, command, args);
+  if (positionals.length !== words) {
+    throw new UsageError(`usage: ${usageOf(name, command)}; ${seeHelp(name)}`);
+  }
+  for (const [option, { required }] of Object.entries(command.options ?? {})) {
+    if (required && !values[option])
+      throw new UsageError(`--${option} is missing; ${seeHelp(name)}`);
+  }
+  return { words: positionals, options: values };
+}
+
+function parsed(name: string, { options = {} }: Command, args: readonly string[]) {
+  const declared = Object.entries(options).map(([option, { value, default: preset }]) => [
+    option,
+    { type: value ? 'string' : 'boolean', ...(preset !== undefined && { default: preset }) },
+  ]);
   try {
     const { values, positionals } = parseArgs({
       args: [...args],
-      options: { ...command.options, json: { type: 'boolean' } },
+      options: Object.fromEntries(declared) as Record<string, { type: 'string' | 'boolean' }>,
       allowPositionals: true,
     });
-    if (positionals.length < min || positionals.length > max) throw new Error('');
-    return { words: positionals, options: values as Record<string, string | boolean | undefined> };
+    return { values: values as Record<string, string | boolean | undefined>, positionals };
   } catch (error) {
-    // Node's message ends in advice about `--` that confuses here.
-    const reason = (error as Error).message.split('. To specify')[0]!;
-    throw new UsageError(reason ? `${reason}\n${usage}` : usage);
+    // Node's message goes on with advice about `--` that does not help here.
+    const [problem] = (error as Error).message.split(/\. To specify|\n/);
+    throw new UsageError(`${problem}; ${seeHelp(name)}`);
   }
-}
-
-async function overview(argv: readonly string[]): Promise<number> {
-  const asked = argv.length > 0 && ['help', '--help', '-h'].includes(argv[0]!);
-  const lines = await Promise.all(
-    Object.entries(commands).map(async ([name, load]) => {
-      const { usage, summary } = await load();
-      return `  runledger ${`${name} ${usage}`.trimEnd()}\n      ${summary}`;
-    }),
-  );
-  const text = `runledger runs submitted code and keeps a provable record\n\n${lines.join('\n')}\n`;
-  if (asked) {
-    process.stdout.write(text);
-    return OK;
-  }
-  const unknown = argv.length > 0 ? `no such command: ${argv.join(' ')}\n\n` : '';
-  process.stderr.write(unknown + text);
-  return USAGE;
 }
 
 function report(error: unknown): number {
@@ -71,21 +91,19 @@ function report(error: unknown): number {
     process.stderr.write(`${error.message}\n`);
     return USAGE;
   }
-  if (error instanceof CommandFailed) {
-    process.stderr.write(`${error.message}\n`);
-    return NOT_WELL;
-  }
-  const { code, message } = error as { code?: unknown; message?: string };
-  // Refused by the database with a code of ours, or the database is not there: no stack explains more.
-  if ((typeof code === 'string' && code.startsWith('RL')) || isAway(error)) {
-    process.stderr.write(`${message}\n`);
-    return NOT_WELL;
-  }
-  process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
-  return NOT_WELL;
+  process.stderr.write(`${problemOf(error)}\n`);
+  return FAILED;
 }
 
-// A reader that stops early (`| head`) is no fault of ours.
+/** One line where the line explains everything: our own errors, and a database that rejects a call or is away. */
+function problemOf(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: string };
+  const rejected = typeof code === 'string' && code.startsWith('RL');
+  if (error instanceof CommandFailed || rejected || isAway(error)) return String(message);
+  return error instanceof Error ? String(error.stack) : String(error);
+}
+
+// A reader may stop early (`| head`); that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(OK);
 });

@@ -4,27 +4,29 @@
  *   const runledger = createClient({ server: 'https://…', api_key: process.env.RUNLEDGER_API_KEY! });
  *   const result = await runledger.run({ language: 'python', code: 'print(6 * 7)' });
  *
- * What must stay true: nothing runs twice because of a retry. Every submission has an
- * Idempotency-Key from its first try on, so a call whose answer was lost is simply made again.
+ * What must stay true: nothing runs twice because of a retry. Every submission has an Idempotency-Key from its first try
+ * on, so a call whose answer was lost can be repeated.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { RequestLimitName } from '../domain/limits.ts';
 import type { ResultRecord } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 
 export type { ResultRecord } from '../domain/record.ts';
 
 export type SubmissionRequest = {
-  language: 'python' | 'py' | 'cpp' | 'c++' | 'cxx' | 'java';
+  /** a name or an alias; GET /api/languages lists the names of what can run now */
+  language: string;
   code: string;
   stdin?: string;
-  /** instead of stdin: its exact bytes */
+  /** instead of stdin, for exact bytes */
   stdin_base64?: string;
   args?: string[];
   expected_output?: string;
   compare?: 'lenient' | 'exact';
-  /** seconds and bytes */
-  limits?: Partial<Record<'cpu_time' | 'wall_time' | 'memory' | 'output' | 'processes', number>>;
+  /** times in seconds, sizes in bytes */
+  limits?: Partial<Record<RequestLimitName, number>>;
   webhook_url?: string;
   webhook_secret?: string;
 };
@@ -32,10 +34,10 @@ export type SubmissionRequest = {
 export type ClientOptions = {
   server: string;
   api_key: string;
-  /** tries of one call, the first included */
+  /** tries of one call, including the first */
   attempts?: number;
   fetch?: typeof fetch;
-  /** between tries; a test puts its own here */
+  /** waits between tries; a test passes its own */
   pause?: (ms: number, signal?: AbortSignal) => Promise<unknown>;
 };
 
@@ -44,17 +46,17 @@ export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
 
 export type Client = {
-  /** Answers when the submission is stored. */
+  /** Resolves when the submission is stored. */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
   /** The record as it is now. */
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** The record when the submission has ended, however long that takes. */
   wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
-  /** submit and wait, in one call where the result is there in time. */
+  /** submit and wait; one call where the result is there in time. */
   run(request: SubmissionRequest, options?: SubmitOptions): Promise<ResultRecord>;
 };
 
-/** What the service refused, with its own words. */
+/** An error that the service answered, with its words. */
 export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
@@ -84,10 +86,10 @@ type Sent = { status: number; body: ProblemBody & Partial<ResultRecord> };
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 60_000;
-/** Longer than the service holds a call, so that it is the service that ends the wait. */
+/** Longer than the service lets a call wait, so that the service ends the wait. */
 const CALL_TIMEOUT_MS = 45_000;
-/** Answers after which the same call may succeed. */
-const PASSING = new Set([429, 500, 502, 503, 504]);
+/** Statuses after which the same call may succeed. */
+const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 
 export function createClient(options: ClientOptions): Client {
   const send = (path: string, init: RequestInit, given: CallOptions) =>
@@ -144,12 +146,12 @@ async function sendWithRetries(
     const outcome = await sendOnce(options, path, init, signal);
     if ('sent' in outcome) return outcome.sent;
     signal?.throwIfAborted();
-    if (!outcome.passing || attempt >= attempts) throw outcome.error;
+    if (!outcome.temporary || attempt >= attempts) throw outcome.error;
     await pause(outcome.pause_ms ?? backoff(attempt), signal);
   }
 }
 
-type Outcome = { sent: Sent } | { error: Error; passing: boolean; pause_ms?: number };
+type Outcome = { sent: Sent } | { error: Error; temporary: boolean; pause_ms?: number };
 
 async function sendOnce(
   { server, api_key, fetch: send = fetch }: ClientOptions,
@@ -162,23 +164,23 @@ async function sendOnce(
     const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
       ...init,
       headers: { ...init.headers, 'x-api-key': api_key },
-      // A redirect would carry the key to wherever it leads.
+      // A redirect would send the key to another address.
       redirect: 'error',
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
     const body = parse(await response.text());
-    // 408: it runs, and the id says how to ask for it.
-    const taken = response.ok || (response.status === 408 && body.id !== undefined);
-    if (taken) return { sent: { status: response.status, body } };
+    // 408: the submission goes on, and its id leads to the result.
+    const accepted = response.ok || (response.status === 408 && body.id !== undefined);
+    if (accepted) return { sent: { status: response.status, body } };
     const pause_ms = retryAfterMs(response.headers.get('retry-after'));
     return {
       error: new ApiError(response.status, body, response.headers.get('x-request-id')),
-      passing: PASSING.has(response.status),
+      temporary: TEMPORARY.has(response.status),
       ...(pause_ms !== null && { pause_ms }),
     };
   } catch (error) {
     const reason = ((error as Error).cause ?? error) as Error;
-    return { error: new Error(`cannot reach ${server}: ${reason.message}`), passing: true };
+    return { error: new Error(`cannot reach ${server}: ${reason.message}`), temporary: true };
   }
 }
 
@@ -195,7 +197,7 @@ function retryAfterMs(header: string | null): number | null {
   return Math.min(Number(header) * 1000, LONGEST_PAUSE_MS);
 }
 
-/** Doubling, and spread, so that callers that failed together do not return together. */
+/** Doubles with each try, with jitter, so that callers that failed together do not retry together. */
 function backoff(attempt: number): number {
   const full = Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS);
   return full * (0.5 + Math.random() / 2);

@@ -1,7 +1,7 @@
 /**
- * TLS to the database, said once for both clients: postgres.js and graphile-worker's pg read
- * `sslmode` in an address differently (pg checks certificates at `require`, postgres.js does not), so
- * it is taken out of the address and given to both as TLS options.
+ * TLS to the database. There are two clients, and they read `sslmode` in an address differently: at `require`
+ * graphile-worker's pg checks certificates, and postgres.js does not. So `sslmode` is removed from the address, and both
+ * clients get the same TLS options instead.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -9,7 +9,7 @@ import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
 import { type Config, isLoopback } from '../config.ts';
 
 export type DatabaseAddress = {
-  /** Without sslmode and its kin. */
+  /** without sslmode, ssl and sslrootcert */
   readonly url: string;
   readonly tls:
     | false
@@ -36,8 +36,8 @@ export function databaseAddress(
 }
 
 /**
- * Neither client says which host it wants when that is a bare address (a server name may not be
- * one), and Node would then look for `localhost` in the certificate.
+ * A server name cannot be an IP address, so for one neither client names the host that it wants, and Node would look for
+ * `localhost` in the certificate.
  */
 function checkOfAddress(hostname: string): Pick<ConnectionOptions, 'checkServerIdentity'> {
   const host = hostname.replace(/^\[|\]$/g, '');
@@ -46,9 +46,9 @@ function checkOfAddress(hostname: string): Pick<ConnectionOptions, 'checkServerI
 }
 
 function modeOf(url: URL): string {
-  const said = url.searchParams.get('sslmode') ?? url.searchParams.get('ssl');
-  if (said) return said === 'true' ? 'require' : said;
-  // A socket's folder is written percent-encoded in the place of the host.
+  const mode = url.searchParams.get('sslmode') ?? url.searchParams.get('ssl');
+  if (mode) return mode === 'true' ? 'require' : mode;
+  // The folder of a local socket is percent-encoded where the host would be.
   const local = isLoopback(url.hostname) || url.hostname === '' || url.hostname.startsWith('%2F');
   return local ? 'disable' : 'require';
 }

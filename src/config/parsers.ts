@@ -1,4 +1,4 @@
-/** From the text of a variable to its value. Each message completes the sentence "NAME ...". */
+/** Parsers for the values of variables. Each message completes a sentence that begins with the variable's name. */
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
 
@@ -99,7 +99,7 @@ const namedKey = (word: string): NamedKey | null => {
   const colon = word.indexOf(':');
   const key = secretBytes(word.slice(colon + 1));
   if (!key) return null;
-  // A platform that generates one value cannot put an id before it: then the id comes from the key.
+  // A platform that generates the value cannot put an id before it, so the id then derives from the key.
   const id =
     colon === -1
       ? createHash('sha256').update(key).digest('hex').slice(0, 8)
@@ -113,7 +113,7 @@ export const namedKeys = v.pipe(
   v.array(
     v.custom<NamedKey>(
       (key) => key !== null,
-      'must be keys with commas between them, each id:BASE64 of 32 bytes; the first one seals',
+      'must be keys with commas between them, each id:BASE64 of 32 bytes; the first one encrypts',
     ),
   ),
   v.check(

@@ -1,14 +1,15 @@
+/** One variable of the environment, and the two functions that make one. */
 import type * as v from 'valibot';
 import { text } from './parsers.ts';
 
 export type Variable<T> = {
   readonly name: string;
   readonly parse: v.GenericSchema<string, T>;
-  /** As one would write it in the environment; null where there is none. */
+  /** as text of the environment; null where there is none */
   readonly default: string | null;
   readonly unit: string;
   readonly reason: string;
-  /** Printed as "(set)", never as its value. */
+  /** printed as "(set)", never as its value */
   readonly secret: boolean;
 };
 
@@ -22,7 +23,7 @@ export const row = <T>(name: string, parse: v.GenericSchema<string, T>, row: Row
   ...row,
 });
 
-/** A variable without one: its value is null where it is not set. */
+/** A variable without a default: its value is null where it is not set. */
 export const optional = <T>(
   name: string,
   parse: v.GenericSchema<string, T>,

@@ -1,52 +1,186 @@
-/** Limits of one run: their defaults, what a request may ask for, and how the two meet. */
+/**
+ * Limits of one run. LIMITS is the one table: a row is a limit that the launcher enforces, with its default, and, where a
+ * submission may set it, the field of the API and its bounds. Everything else derives from the rows: `RunLimits`, which
+ * the launcher's order must carry whole (src/executor/launcher_wire.ts), the variables of the configuration, the request
+ * schema, the OpenAPI document and the client's types. So a new limit is one row, and does not compile before the order
+ * to the launcher has it.
+ */
 
 export type Language = 'python' | 'cpp' | 'java';
 
-export type RunLimits = {
-  cpu_ms: number;
-  wall_ms: number;
-  memory_bytes: number;
-  processes: number;
-  stdout_bytes: number;
-  stderr_bytes: number;
-  disk_bytes: number;
-  inodes: number;
-  /** RLIMIT_NOFILE */
-  files: number;
-};
+const KiB = 1024;
+const MiB = 1024 * KiB;
+const GiB = 1024 * MiB;
+const HOUR = 3_600_000;
 
-/** What a request may override; seconds have become milliseconds at the door. */
-export type LimitOverrides = Partial<{
-  cpu_time_ms: number;
-  wall_time_ms: number;
-  memory_bytes: number;
-  output_bytes: number;
-  processes: number;
+export type Limit = Readonly<{
+  unit: 'ms' | 'bytes' | 'count';
+  default: number;
+  /** the configuration variable of the default; that of the largest value of a request ends in _MAX */
+  variable: string;
+  /** the smallest and largest value that the configuration accepts */
+  range: readonly [number, number];
+  /** for people: what is counted, and why */
+  counts?: string;
+  reason?: string;
+  request?: RequestLimit;
 }>;
 
+/** How a submission sets a limit. Times are seconds in the API and milliseconds everywhere else. */
+type RequestLimit = Readonly<{
+  /** its name in `limits` of a request */
+  name: string;
+  /** its name in stored submissions and events; it never changes */
+  stored: string;
+  /** bounds of a request; an operator may set another maximum */
+  min: number;
+  max: number;
+  description: string;
+  /** for the OpenAPI document, in the unit of the API */
+  example: number;
+}>;
+
+export const LIMITS = {
+  cpu_ms: {
+    unit: 'ms',
+    default: 5_000,
+    variable: 'RUNLEDGER_LIMITS_CPU',
+    range: [10, HOUR],
+    request: {
+      name: 'cpu_time',
+      stored: 'cpu_time_ms',
+      min: 10,
+      max: 15_000,
+      description: 'CPU time of the run, seconds.',
+      example: 1,
+    },
+  },
+  wall_ms: {
+    unit: 'ms',
+    default: 10_000,
+    variable: 'RUNLEDGER_LIMITS_WALL',
+    range: [10, HOUR],
+    request: {
+      name: 'wall_time',
+      stored: 'wall_time_ms',
+      min: 10,
+      max: 30_000,
+      description: 'Elapsed time of the run, seconds.',
+      example: 2,
+    },
+  },
+  memory_bytes: {
+    unit: 'bytes',
+    default: 256 * MiB,
+    variable: 'RUNLEDGER_LIMITS_MEMORY',
+    range: [MiB, 1024 * GiB],
+    request: {
+      name: 'memory',
+      stored: 'memory_bytes',
+      min: 16 * MiB,
+      max: 1 * GiB,
+      description: 'Memory of the run, bytes.',
+      example: 128 * MiB,
+    },
+  },
+  stdout_bytes: {
+    unit: 'bytes',
+    default: 1 * MiB,
+    variable: 'RUNLEDGER_LIMITS_STDOUT',
+    range: [0, 64 * MiB],
+    request: {
+      name: 'output',
+      stored: 'output_bytes',
+      min: 0,
+      max: 4 * MiB,
+      description: 'Standard output kept, bytes.',
+      example: 64 * KiB,
+    },
+  },
+  stderr_bytes: {
+    unit: 'bytes',
+    default: 64 * KiB,
+    variable: 'RUNLEDGER_LIMITS_STDERR',
+    range: [0, 64 * MiB],
+    reason: 'stderr that is kept of one run; the rest is drained and the result flagged',
+  },
+  processes: {
+    unit: 'count',
+    default: 64,
+    variable: 'RUNLEDGER_LIMITS_PROCESSES',
+    range: [1, 4096],
+    counts: 'processes and threads',
+    request: {
+      name: 'processes',
+      stored: 'processes',
+      min: 1,
+      max: 256,
+      description: 'Processes and threads at once.',
+      example: 16,
+    },
+  },
+  disk_bytes: {
+    unit: 'bytes',
+    default: 64 * MiB,
+    variable: 'RUNLEDGER_LIMITS_DISK',
+    range: [64 * KiB, 64 * GiB],
+    reason: 'the work folder and /tmp together; charged to the memory of the run',
+  },
+  inodes: {
+    unit: 'count',
+    default: 4_096,
+    variable: 'RUNLEDGER_LIMITS_INODES',
+    range: [16, 10_000_000],
+    counts: 'files',
+    reason: 'the work folder and /tmp together',
+  },
+  /** RLIMIT_NOFILE */
+  files: {
+    unit: 'count',
+    default: 64,
+    variable: 'RUNLEDGER_LIMITS_FILES',
+    range: [8, 65_536],
+    counts: 'open files',
+  },
+} as const satisfies Readonly<Record<string, Limit>>;
+
+type Rows = typeof LIMITS;
+export type LimitField = keyof Rows;
+
+/** The limits in force for one run: every row has a value. */
+export type RunLimits = Record<LimitField, number>;
+
+/** The rows that a submission may set, and their names in the API and in the log. */
+export type RequestField = {
+  [F in LimitField]: Rows[F] extends { request: RequestLimit } ? F : never;
+}[LimitField];
+type RequestOf<F extends RequestField> = Rows[F]['request'];
+export type RequestLimitName = { [F in RequestField]: RequestOf<F>['name'] }[RequestField];
+type StoredName = { [F in RequestField]: RequestOf<F>['stored'] }[RequestField];
+
+/** The limits that a submission set, as they are stored. */
+export type LimitOverrides = Partial<Record<StoredName, number>>;
+
 export type Bound = { min: number; max: number };
-export type LimitBounds = Record<keyof LimitOverrides, Bound>;
+export type LimitBounds = Record<StoredName, Bound>;
 
-const MiB = 1024 * 1024;
-const KiB = 1024;
+export const LIMIT_FIELDS = Object.keys(LIMITS) as LimitField[];
 
-const RUN: RunLimits = {
-  cpu_ms: 5_000,
-  wall_ms: 10_000,
-  memory_bytes: 256 * MiB,
-  processes: 64,
-  stdout_bytes: 1 * MiB,
-  stderr_bytes: 64 * KiB,
-  disk_bytes: 64 * MiB,
-  inodes: 4_096,
-  files: 64,
-};
+export const REQUEST_LIMITS = LIMIT_FIELDS.flatMap((field) => {
+  const row: Limit = LIMITS[field];
+  return row.request === undefined ? [] : [{ ...row.request, unit: row.unit, field }];
+}) as readonly (Omit<RequestLimit, 'name' | 'stored'> & {
+  field: RequestField;
+  unit: Limit['unit'];
+  name: RequestLimitName;
+  stored: StoredName;
+})[];
 
-/** A compiler runs under its own limits, never the request's: a program's must not fail its build. */
+/** A compiler has limits of its own, never those of a request, so that tight limits for a program don't fail its build. */
 export const COMPILE_DEFAULTS: Readonly<RunLimits> = {
   cpu_ms: 10_000,
   wall_ms: 15_000,
-  memory_bytes: 1024 * MiB,
+  memory_bytes: 1 * GiB,
   processes: 64,
   stdout_bytes: 64 * KiB,
   stderr_bytes: 64 * KiB,
@@ -55,63 +189,27 @@ export const COMPILE_DEFAULTS: Readonly<RunLimits> = {
   files: 256,
 };
 
-/** What a request may ask for unless the operator says otherwise. */
-export const DEFAULT_BOUNDS: Readonly<LimitBounds> = {
-  cpu_time_ms: { min: 10, max: 15_000 },
-  wall_time_ms: { min: 10, max: 30_000 },
-  memory_bytes: { min: 16 * MiB, max: 1024 * MiB },
-  output_bytes: { min: 0, max: 4 * MiB },
-  processes: { min: 1, max: 256 },
-};
-
-/** All that an operator decides about limits. */
+/** Everything that an operator decides about limits. */
 export type LimitPolicy = { run: RunLimits; compile: RunLimits; bounds: LimitBounds };
 
+/** The policy of a configuration that sets nothing. */
 export const DEFAULT_POLICY: Readonly<LimitPolicy> = {
-  run: RUN,
+  run: mapFields(({ default: value }) => value),
   compile: COMPILE_DEFAULTS,
-  bounds: DEFAULT_BOUNDS,
+  bounds: boundsOf((request) => request.max),
 };
 
-/** The configuration's words for them; what is counted but has no bound of its own stays as it is. */
-export type LimitSettings = Readonly<{
-  limits_cpu_ms: number;
-  limits_cpu_max_ms: number;
-  limits_wall_ms: number;
-  limits_wall_max_ms: number;
-  limits_memory_bytes: number;
-  limits_memory_max_bytes: number;
-  limits_stdout_bytes: number;
-  limits_stdout_max_bytes: number;
-  limits_stderr_bytes: number;
-  limits_processes: number;
-  limits_processes_max: number;
-  limits_disk_bytes: number;
-  limits_inodes: number;
-  limits_files: number;
-  limits_compile_cpu_ms: number;
-  limits_compile_wall_ms: number;
-  limits_compile_memory_bytes: number;
-  limits_compile_output_bytes: number;
-}>;
+export const DEFAULT_BOUNDS: Readonly<LimitBounds> = DEFAULT_POLICY.bounds;
+
+/** The limits of a configuration: src/config/limit_variables.ts has a variable for each. */
+export type LimitSettings = Readonly<
+  Record<`limits_${LimitField}` | `limits_max_${RequestField}`, number> &
+    Record<`limits_compile_${'cpu_ms' | 'wall_ms' | 'memory_bytes' | 'output_bytes'}`, number>
+>;
 
 export function policyFrom(settings: LimitSettings): LimitPolicy {
-  const upTo = (path: keyof LimitOverrides, max: number): Bound => ({
-    min: Math.min(DEFAULT_BOUNDS[path].min, max),
-    max,
-  });
   return {
-    run: {
-      cpu_ms: settings.limits_cpu_ms,
-      wall_ms: settings.limits_wall_ms,
-      memory_bytes: settings.limits_memory_bytes,
-      processes: settings.limits_processes,
-      stdout_bytes: settings.limits_stdout_bytes,
-      stderr_bytes: settings.limits_stderr_bytes,
-      disk_bytes: settings.limits_disk_bytes,
-      inodes: settings.limits_inodes,
-      files: settings.limits_files,
-    },
+    run: mapFields((_, field) => settings[`limits_${field}`]),
     compile: {
       ...COMPILE_DEFAULTS,
       cpu_ms: settings.limits_compile_cpu_ms,
@@ -120,14 +218,21 @@ export function policyFrom(settings: LimitSettings): LimitPolicy {
       stdout_bytes: settings.limits_compile_output_bytes,
       stderr_bytes: settings.limits_compile_output_bytes,
     },
-    bounds: {
-      cpu_time_ms: upTo('cpu_time_ms', settings.limits_cpu_max_ms),
-      wall_time_ms: upTo('wall_time_ms', settings.limits_wall_max_ms),
-      memory_bytes: upTo('memory_bytes', settings.limits_memory_max_bytes),
-      output_bytes: upTo('output_bytes', settings.limits_stdout_max_bytes),
-      processes: upTo('processes', settings.limits_processes_max),
-    },
+    bounds: boundsOf(({ field }) => settings[`limits_max_${field}`]),
   };
+}
+
+function mapFields(pick: (row: Limit, field: LimitField) => number): RunLimits {
+  const values = LIMIT_FIELDS.map((field) => [field, pick(LIMITS[field], field)]);
+  return Object.fromEntries(values) as RunLimits;
+}
+
+function boundsOf(maxOf: (request: (typeof REQUEST_LIMITS)[number]) => number): LimitBounds {
+  const bounds = REQUEST_LIMITS.map((request) => {
+    const max = maxOf(request);
+    return [request.stored, { min: Math.min(request.min, max), max }];
+  });
+  return Object.fromEntries(bounds) as LimitBounds;
 }
 
 /**
@@ -156,8 +261,8 @@ const FLOORS: Readonly<Record<Language, { memory_bytes: number; processes: numbe
 };
 
 /**
- * The limits in force. Overrides are clamped and not refused here: what was accepted under one
- * operator's bounds still runs after they were narrowed.
+ * The limits in force. Overrides are clamped here and not rejected: a submission that was accepted under an operator's
+ * bounds still runs after the operator has narrowed them.
  */
 export function limitsFor(
   language: Language,
@@ -165,24 +270,23 @@ export function limitsFor(
   policy: LimitPolicy = DEFAULT_POLICY,
 ): RunLimits {
   const { bounds } = policy;
-  const base = baseOf(language, policy.run);
-  const within = (path: keyof LimitOverrides, otherwise: number): number => {
-    const asked = overrides[path];
-    if (asked === undefined || !Number.isFinite(asked)) return otherwise;
-    return Math.min(Math.max(Math.trunc(asked), bounds[path].min), bounds[path].max);
-  };
-  const cpu_ms = within('cpu_time_ms', base.cpu_ms);
+  const limits = { ...baseOf(language, policy.run) };
+  for (const { field, stored } of REQUEST_LIMITS) {
+    const asked = overrides[stored];
+    if (!isNumber(asked)) continue;
+    const { min, max } = bounds[stored];
+    limits[field] = Math.min(Math.max(Math.trunc(asked), min), max);
+  }
+  // CPU time beyond the wall time could never be used, so a request for CPU time alone raises the wall time, too.
+  if (!isNumber(overrides.wall_time_ms)) {
+    const { max } = bounds.wall_time_ms;
+    limits.wall_ms = Math.max(limits.wall_ms, Math.min(2 * limits.cpu_ms, max));
+  }
   const floor = FLOORS[language];
-  return {
-    ...base,
-    cpu_ms,
-    // More CPU time than wall time could never be used: a request for CPU alone brings its wall.
-    wall_ms: within(
-      'wall_time_ms',
-      Math.max(base.wall_ms, Math.min(2 * cpu_ms, bounds.wall_time_ms.max)),
-    ),
-    memory_bytes: Math.max(within('memory_bytes', base.memory_bytes), floor.memory_bytes),
-    stdout_bytes: within('output_bytes', base.stdout_bytes),
-    processes: Math.max(within('processes', base.processes), floor.processes),
-  };
+  limits.memory_bytes = Math.max(limits.memory_bytes, floor.memory_bytes);
+  limits.processes = Math.max(limits.processes, floor.processes);
+  return limits;
 }
+
+const isNumber = (value: number | undefined): value is number =>
+  value !== undefined && Number.isFinite(value);

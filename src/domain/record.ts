@@ -1,11 +1,11 @@
 /**
- * The result record, as callers see it: one renderer for the API and for webhooks, so that the
- * two can never disagree. Pure: a row in, an object ready for JSON.stringify out.
+ * The result record, as callers see it. The API and webhooks share one renderer, so that they never disagree. Pure: a row
+ * in, an object for JSON.stringify out.
  */
 import { hasEnded, type Status } from './statuses.ts';
 import type { Verdict } from './verdicts.ts';
 
-/** A submission as the projections hold it. Times are whole microseconds, sizes whole bytes. */
+/** A submission as it is stored in the projections. Times are whole microseconds, sizes whole bytes. */
 export type ResultRow = {
   id: string;
   account_id: string;
@@ -38,7 +38,7 @@ export type CompileRow = {
 
 export type ResultEncoding = 'utf8' | 'base64';
 
-/** What a caller gets: the same fields in every state, null where there is nothing to say yet. */
+/** The record that a caller gets: the same fields in every state, with nulls until there is a value. */
 export type ResultRecord = {
   id: string;
   status: Status;
@@ -70,7 +70,7 @@ export type CompileRecord = {
 
 export function renderResult(row: ResultRow, encoding: ResultEncoding = 'utf8'): ResultRecord {
   const text = encoding === 'base64' ? base64Of : textOf;
-  // A row keeps what an earlier, lost attempt may have left; until the end none of it is a result.
+  // Before the end a row may still have values of an earlier attempt that was lost; they are not a result.
   const ended = hasEnded(row.status);
   const shown = <T>(value: T): T | null => (ended ? value : null);
   return {
@@ -105,12 +105,12 @@ function renderCompile(compile: CompileRow): CompileRecord {
   };
 }
 
-/** Dividing whole microseconds gives the double nearest to the decimal, which prints with at most six places. */
+/** Dividing whole microseconds gives the double nearest to the decimal, which prints with at most six decimal places. */
 function secondsOf(microseconds: number | null): number | null {
   return microseconds === null ? null : microseconds / 1_000_000;
 }
 
-// ignoreBOM: a byte order mark that the program printed is output like any other.
+// ignoreBOM: a byte order mark that the program printed is part of its output.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Each maximal invalid sequence becomes one U+FFFD (the WHATWG rule), so the text is always valid JSON. */

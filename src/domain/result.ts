@@ -1,4 +1,4 @@
-/** The shapes between the launcher, the executor and whoever stores what came out. No behaviour. */
+/** Types that the launcher's client, the executor and the store exchange. No behaviour. */
 
 import type { Language, LimitOverrides } from './limits.ts';
 import type { EndedStatus } from './statuses.ts';
@@ -6,14 +6,14 @@ import type { Verdict } from './verdicts.ts';
 
 export type { Verdict } from './verdicts.ts';
 
-/** Which limit of ours ended a program, or why else we ended it. */
+/** Which limit ended a program, or why else the service ended it. */
 export type KilledFor = 'cpu' | 'wall' | 'output' | 'cancelled' | 'deadline';
 
-/** What the launcher measured for one program in a box: the evidence. */
+/** The launcher's measurements of one program in a box: the evidence. */
 export type BoxReport = {
-  /** of the program, when it exited */
+  /** when the program exited */
   exit_code: number | null;
-  /** when it was ended by a signal, whoever sent it */
+  /** when a signal ended it, ours or any other */
   signal: number | null;
   /** the first limit of ours that fired */
   killed_for: KilledFor | null;
@@ -24,7 +24,7 @@ export type BoxReport = {
   oom_kills: number;
   processes_peak: number | null;
   pids_limit_hits: number;
-  /** kept bytes; `…_seen_bytes` counts all that was written as far as it was read */
+  /** the bytes that are kept; `…_seen_bytes` counts every byte that was read */
   stdout: Uint8Array;
   stderr: Uint8Array;
   stdout_seen_bytes: number;
@@ -33,7 +33,7 @@ export type BoxReport = {
 
 export type Compare = 'lenient' | 'exact';
 
-/** What an execution is given. */
+/** The input of an execution. */
 export type ExecutionOrder = {
   submission_id: string;
   attempt: number;
@@ -47,7 +47,7 @@ export type ExecutionOrder = {
   limits: LimitOverrides;
 };
 
-/** Null where it cannot be told, as for a compile that was answered from the cache. */
+/** Null where a value is unknown, as for a program from the compile cache. */
 export type CompileFacts = {
   cpu_time_us: number | null;
   wall_time_us: number | null;
@@ -56,7 +56,7 @@ export type CompileFacts = {
   cached: boolean;
 };
 
-/** What an execution hands back: facts for the event, and bytes. */
+/** The output of an execution: facts for the event, and bytes. */
 export type ExecutionOutcome = {
   verdict: Verdict;
   status: EndedStatus;

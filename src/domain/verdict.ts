@@ -1,15 +1,12 @@
 /**
- * The judgement: from the launcher's reports, the limits in force and the order, nothing else. The
- * rows below are tried in order and the first that holds wins; each reads evidence that the program
- * does not write (kernel counters, the wait status, the timer that fired), but for two: the expected
- * output, and a runtime's own word that memory ran out. A program can forge the latter, and gains
- * nothing: it was going to fail either way.
+ * Decides the verdict, from the launcher's reports, the limits in force and the order alone. The rows below are tried in
+ * order, and the first that holds wins. Most rows read evidence that the program does not write: kernel counters, the
+ * wait status, the timer that fired. Two read what it writes: WA compares its output, and MLE also trusts a runtime's own
+ * message that memory ran out. A program can forge that message and gains nothing, because it fails either way.
  */
 
 import type { RunLimits } from './limits.ts';
 import type { BoxReport, Compare, Verdict } from './result.ts';
-
-export type { BoxReport, ExecutionOrder, ExecutionOutcome, Verdict } from './result.ts';
 
 /** How a compiler ended. */
 export type CompileEnd = Pick<BoxReport, 'exit_code' | 'signal' | 'killed_for'>;
@@ -22,7 +19,7 @@ export type Case = {
   limits: RunLimits;
   expected_output: Uint8Array | null;
   compare: Compare;
-  /** how this language's runtime says that memory ran out, matched in what it left on stderr */
+  /** how this language's runtime reports that memory ran out, looked for in stderr */
   out_of_memory_words: readonly string[];
 };
 
@@ -41,32 +38,33 @@ const RUN_ROWS: readonly Row[] = [
 ];
 
 const SIGKILL = 9;
-const FAULT: Judgement = { verdict: 'IE', exit_code: null, signal: null };
+const SERVICE_FAILED: Judgement = { verdict: 'IE', exit_code: null, signal: null };
 
 export function judge(subject: Case): Judgement {
   const { compile, run } = subject;
-  if (compile !== null && interrupted(compile)) return FAULT;
+  if (compile !== null && interrupted(compile)) return SERVICE_FAILED;
   if (compile !== null && refused(compile)) return { verdict: 'CE', exit_code: null, signal: null };
-  if (run === null || interrupted(run)) return FAULT;
+  if (run === null || interrupted(run)) return SERVICE_FAILED;
   const row = RUN_ROWS.find((candidate) => candidate.holds(run, subject));
-  if (row === undefined) return FAULT;
+  if (row === undefined) return SERVICE_FAILED;
   const { exit_code, signal } = endOf(run, row.verdict);
   return { verdict: row.verdict, exit_code, signal };
 }
 
-/** The service ended it, or cannot say how it ended: that judges nobody. */
+/** The service ended it, or does not know how it ended: that is no verdict on the program. */
 export function interrupted(report: CompileEnd): boolean {
   if (report.killed_for === 'cancelled' || report.killed_for === 'deadline') return true;
   return report.exit_code === null && report.signal === null && report.killed_for === null;
 }
 
+/** The compiler rejected the source, or ran into its own limit. */
 export function refused(compile: CompileEnd): boolean {
   return compile.killed_for !== null || compile.signal !== null || compile.exit_code !== 0;
 }
 
 /**
- * A program may end on its own between its last instant within the limit and our signal, so the
- * counters decide as the timers do: what used more than it had is late whoever ended it.
+ * A program may exit by itself between the end of its time and our signal. So the counters decide as well as the timers:
+ * a program that used more than its limit is late, however it ended.
  */
 function ranOutOfTime(run: BoxReport, { limits }: Case): boolean {
   if (run.killed_for === 'cpu' || run.killed_for === 'wall') return true;
@@ -76,8 +74,8 @@ function ranOutOfTime(run: BoxReport, { limits }: Case): boolean {
 function ranOutOfMemory(run: BoxReport, { out_of_memory_words }: Case): boolean {
   if (run.oom_kills > 0) return true;
   if (run.killed_for !== null || run.exit_code === 0) return false;
-  const said = new TextDecoder('latin1').decode(run.stderr);
-  return out_of_memory_words.some((words) => said.includes(words));
+  const stderr = new TextDecoder('latin1').decode(run.stderr);
+  return out_of_memory_words.some((words) => stderr.includes(words));
 }
 
 function differsFromExpected(run: BoxReport, { expected_output, compare }: Case): boolean {
@@ -87,7 +85,7 @@ function differsFromExpected(run: BoxReport, { expected_output, compare }: Case)
     : !sameText(run.stdout, expected_output);
 }
 
-/** What we ended ends as our SIGKILL does, even where the program raced it to its own exit. */
+/** A program that we ended has the exit code of our SIGKILL, even where it exited by itself just before. */
 function endOf(run: BoxReport, verdict: Verdict): { exit_code: number; signal: string | null } {
   const ours = verdict === 'TLE' || verdict === 'OLE' || run.killed_for !== null;
   const signal = ours ? SIGKILL : run.signal;
@@ -99,7 +97,7 @@ function exitOfSignal(signal: number): { exit_code: number; signal: string } {
   return { exit_code: 128 + signal, signal: signalName(signal) };
 }
 
-/** The code a shell would show for how a program ended; null when it cannot be told. */
+/** The exit code that a shell would show; null when it is unknown. */
 export function exitCodeOf(report: CompileEnd): number | null {
   if (report.killed_for !== null) return 128 + SIGKILL;
   return report.signal === null ? report.exit_code : 128 + report.signal;
@@ -114,8 +112,8 @@ const LINE_FEED = 0x0a;
 const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 
 /**
- * Equal but for white space at the ends of lines and of the text. Walks both at once, and stops at
- * the first difference: a megabyte of output costs what its likeness to the expected text costs.
+ * Equal except for white space at the ends of lines and of the text. Walks both texts together and stops at the first
+ * difference, so the cost grows with the length of their common start and not with the size of the output.
  */
 export function sameText(a: Uint8Array, b: Uint8Array): boolean {
   let i = 0;
@@ -132,12 +130,12 @@ export function sameText(a: Uint8Array, b: Uint8Array): boolean {
       i++;
       j++;
     }
-    // Both go on, and not alike: in every other case the next gap tells.
+    // Both texts go on and differ here; in every other case the next gap decides.
     if (i < a.length && j < b.length && a[i] !== b[j] && !isSpace(a[i] as number)) return false;
   }
 }
 
-/** A stretch of white space: how many lines it ends, and where what is left of it begins. */
+/** A stretch of white space: how many lines it ends, and where the indentation of the last one begins. */
 type Gap = { lines: number; indent: number; end: number };
 
 function gapAt(text: Uint8Array, from: number): Gap {

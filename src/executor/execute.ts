@@ -103,7 +103,7 @@ async function execute(
   signal: AbortSignal,
 ): Promise<ExecutionOutcome> {
   if (parts.toolchains[order.language] === null) {
-    throw new Error(`this machine cannot run ${order.language}: see \`runledger doctor\``);
+    throw new Error(`this machine cannot run ${order.language}: see \`./runledger doctor\``);
   }
   const limits = limitsFor(order.language, order.limits, parts.policy);
   if (LANGUAGES[order.language].compile === null) {

@@ -122,11 +122,21 @@ export function encodeRequest(request: BoxRequest, stream: boolean): Uint8Array[
   return parts;
 }
 
+/** In the order of `struct limits` (sandbox/wire.h). A limit that is missing here does not compile. */
+const LIMIT_ORDER = Object.keys({
+  cpu_ms: true,
+  wall_ms: true,
+  memory_bytes: true,
+  processes: true,
+  stdout_bytes: true,
+  stderr_bytes: true,
+  disk_bytes: true,
+  inodes: true,
+  files: true,
+} satisfies Record<keyof RunLimits, true>) as (keyof RunLimits)[];
+
 function encodeLimits(limits: RunLimits): Buffer {
-  const { cpu_ms, wall_ms, memory_bytes, processes, stdout_bytes, stderr_bytes } = limits;
-  const { disk_bytes, inodes, files } = limits;
-  const numbers = [cpu_ms, wall_ms, memory_bytes, processes, stdout_bytes, stderr_bytes];
-  return Buffer.concat([...numbers, disk_bytes, inodes, files].map(number64));
+  return Buffer.concat(LIMIT_ORDER.map((name) => number64(limits[name])));
 }
 
 function text(value: string): Buffer {

@@ -1,47 +1,44 @@
-/** The web process: composes the parts, listens, and stops in order. */
+/** The HTTP server of a web process: composes the parts, listens, and stops in order. */
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import polka from 'polka';
 import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { CHANNELS } from '../store/channels.ts';
 import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
 import { createWaiters } from '../store/waiters.ts';
-import { type Match, withPatience } from './door.ts';
-import { openExchange } from './exchange.ts';
-import { type Newcomers, watchNewcomers } from './newcomers.ts';
-import { openapiDocument } from './openapi.ts';
-import { submissionParser } from './parse_submission.ts';
-import { patternOf, routeTable } from './routes.ts';
-import { submissionRules } from './rules.ts';
-import { createServe, type Serve } from './serve.ts';
-import { serverOptions, watchSockets } from './sockets.ts';
-import { createSpentKeys } from './spent_keys.ts';
-import type { Web, WebhookPort } from './web.ts';
+import type { Web, WebhookPort } from './api/api_call.ts';
+import { calls } from './api/calls.ts';
+import { answerTo, withPatience } from './api/dispatch.ts';
+import { submissionParser } from './api/parse_submission.ts';
+import { createReadiness } from './api/probes.ts';
+import { createSpentKeys } from './api/spent_keys.ts';
+import { submissionRules } from './api/submission_rules.ts';
+import { openapiDocument } from './document/openapi.ts';
+import { page } from './document/page.ts';
+import { createRouter } from './router.ts';
+import { openExchange } from './wire/exchange.ts';
+import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
+import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
+import { serverOptions, watchSockets } from './wire/sockets.ts';
 
-/** For the answers that are left when the grace is over. */
-const LAST_WORDS_MS = 1_000;
-/** Access changes are told on it: see tell_access_changed() in sql/functions/access.sql. */
-const ACCESS_CHANNEL = 'runledger_access';
-/** New deliveries are told on it: see enqueue_deliveries() in sql/functions/enqueue.sql. */
-const DELIVERIES_CHANNEL = 'runledger_deliveries';
+/** For the last answers, after the grace. */
+const LAST_ANSWERS_MS = 1_000;
 
 export type WebParts = {
   config: Config;
   log: Log;
   db: Db;
-  /** One connection that submits, and one that asks for what ended. */
+  /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
-  /** there may be deliveries to be made; a word of it that is lost is made good elsewhere */
-  onDeliveries?: () => void;
-  /** where others put what they measure, too */
+  /** The other components of the process share it. */
   metrics?: Metrics;
 };
 
@@ -49,7 +46,7 @@ export type RunningWeb = {
   /** as callers on this machine reach it */
   readonly origin: string;
   readonly port: number;
-  /** Stops accepting, answers what it holds, and gives up after the grace. */
+  /** Stops accepting, answers the requests in flight, and gives up after the grace. */
   close(grace_ms?: number): Promise<void>;
 };
 
@@ -57,28 +54,34 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   const { config, log } = parts;
   let open = true;
   const web = await composeWeb(parts, () => open);
-  const metrics = parts.metrics ?? createMetrics();
   const server = serverOf(config);
-  const serve = createServe(web, metrics);
+  const open_requests = createOpenRequests({
+    log,
+    metrics: parts.metrics ?? createMetrics(),
+    over_tls: config.tls !== 'off',
+    isOpen: web.isOpen,
+    waiting: () => web.waiters.count,
+  });
   const sockets = watchSockets(server, {
-    respond: serve.respond,
-    cut: serve.cut,
+    respond: open_requests.respond,
+    cut: open_requests.cut,
     note: (facts) => log.info(facts, 'no request'),
   });
-  const newcomers = watchNewcomers(server);
-  const app = routedApp((req, res, match, params) => {
-    const exchange = openExchange(req, res, { trust_router: config.tls === 'proxy' });
-    exchange.route = 'route' in match ? match.route.path : '(none)';
+  const connections = watchNewConnections(server);
+  const trust_router = config.tls === 'proxy';
+  const route = createRouter(calls, (req, res, match, params) => {
+    const exchange = openExchange(req, res, { trust_router });
+    exchange.route = 'call' in match ? match.call.path : '(none)';
     exchange.params = params;
     sockets.opened(exchange);
-    serve.begin(exchange, match, () => sockets.ended(exchange));
+    open_requests.begin(exchange, answerTo(web, exchange, match), () => sockets.ended(exchange));
   });
   server.maxConnections = config.connections_max;
-  server.on('request', app);
-  // Whether the body is wanted is decided later: the reader of the body says "100 Continue".
-  server.on('checkContinue', app);
+  server.on('request', route);
+  // The reader of the body sends "100 Continue", once a handler wants the body.
+  server.on('checkContinue', route);
   // RFC 9110 lets a server ignore an expectation that it does not know.
-  server.on('checkExpectation', app);
+  server.on('checkExpectation', route);
   await listen(server, config);
   const { port } = server.address() as AddressInfo;
   const scheme = config.tls === 'native' ? 'https' : 'http';
@@ -87,13 +90,13 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     port,
     async close(grace_ms = config.shutdown_grace_ms) {
       open = false;
-      await stop({ server, newcomers, web, serve }, grace_ms);
+      await stop({ server, connections, web, open_requests }, grace_ms);
     },
   };
 }
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
-  const { config, log, db, submitting, asking, webhooks, onDeliveries = () => {} } = parts;
+  const { config, log, db, submitting, asking, webhooks } = parts;
   if (config.digest_key === null) {
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
@@ -104,22 +107,23 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     queue_capacity: config.queue_capacity,
     waiting: () => waiters.count,
   });
-  const health = createHealth(db);
+  const store_health = createHealth(db);
+  const health = {
+    read: withPatience(store_health.read),
+    ping: withPatience(store_health.ping),
+  };
   const spent_keys = createSpentKeys();
-  const onFault = (error: unknown) => {
+  const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
   const onAccessChange = () => {
     spent_keys.forget();
     log.info('keys or limits were changed');
   };
-  const waiters = await createWaiters(db, { ended }, onFault, {
-    channels: { [ACCESS_CHANNEL]: onAccessChange, [DELIVERIES_CHANNEL]: onDeliveries },
-    // while the connection was lost, a word may have been missed
-    onHearing() {
-      spent_keys.forget();
-      onDeliveries();
-    },
+  const waiters = await createWaiters(db, { ended }, onError, {
+    channels: { [CHANNELS.access]: onAccessChange },
+    // Notifications may have been missed while the connection was lost.
+    onHearing: () => spent_keys.forget(),
   });
   return {
     config,
@@ -135,54 +139,16 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
       record: withPatience(results.record),
     },
     waiters,
-    health: { read: withPatience(health.read), ping: withPatience(health.ping) },
+    health,
     spent_keys,
     webhooks,
     digest_key: config.digest_key,
     parseSubmission: submissionParser(rules),
-    openapi: Buffer.from(JSON.stringify(openapiDocument(rules))),
+    openapi: Buffer.from(JSON.stringify(openapiDocument(calls, rules))),
+    page: (origin) => page(calls, config.languages, origin),
+    isReady: createReadiness(health, log),
     isOpen,
   };
-}
-
-type OnRequest = (
-  req: IncomingMessage,
-  res: ServerResponse,
-  match: Match,
-  params: Record<string, string>,
-) => void;
-
-/** polka finds the route; what it would do on its own (errors, 404) is not left to it. */
-function routedApp(onRequest: OnRequest): (req: IncomingMessage, res: ServerResponse) => void {
-  const routes = routeTable();
-  const patterns = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
-  const allowed = (path: string): string | null => {
-    const methods = patterns
-      .filter(({ pattern }) => pattern.test(path))
-      .map(({ route }) => route.method);
-    if (path === '*') methods.push('GET', 'POST');
-    if (methods.length === 0) return null;
-    return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
-  };
-  const app = polka({
-    onNoMatch: (req, res) => onRequest(req, res, { allow: allowed(req.path) }, {}),
-    onError: (_error, req) => {
-      req.socket.destroy();
-    },
-  });
-  for (const { route, pattern } of patterns) {
-    app.add(route.method, pattern, (req, res) => onRequest(req, res, { route }, req.params));
-  }
-  return (req, res) => {
-    req.url = localTarget(req.url ?? '/');
-    app.handler(req as Parameters<typeof app.handler>[0], res, undefined as never);
-  };
-}
-
-/** Of the absolute form (`GET http://host/path`), which every server has to take, what is ours. */
-function localTarget(target: string): string {
-  const absolute = /^https?:\/\/[^/?#]*/i.exec(target);
-  return absolute === null ? target : target.slice(absolute[0].length) || '/';
 }
 
 function serverOf(config: Config): Server {
@@ -201,7 +167,7 @@ function serverOf(config: Config): Server {
 function listen(server: Server, config: Config): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // A burst of connections waits in the kernel's queue and is not refused.
+    // A burst of connections queues in the kernel and none is rejected.
     server.listen({ port: config.port, host: listenHost(config), backlog: 4_096 }, () => {
       server.off('error', reject);
       resolve();
@@ -215,17 +181,25 @@ function originHost(config: Config): string {
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
-type Stopping = { server: Server; newcomers: Newcomers; web: Web; serve: Serve };
+type Stopping = {
+  server: Server;
+  connections: NewConnections;
+  web: Web;
+  open_requests: OpenRequests;
+};
 
-/** After the grace what is held is answered without its result; what cannot be answered is cut. */
-async function stop({ server, newcomers, web, serve }: Stopping, grace_ms: number): Promise<void> {
-  await newcomers.allIn();
+/** After the grace waiting requests are answered without their results; then every connection is cut. */
+async function stop(
+  { server, connections, web, open_requests }: Stopping,
+  grace_ms: number,
+): Promise<void> {
+  await connections.accepted();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   const giveUp = setTimeout(() => void web.waiters.close(), grace_ms);
-  const cut = setTimeout(() => server.closeAllConnections(), grace_ms + LAST_WORDS_MS);
-  await newcomers.heard();
-  await serve.idle();
+  const cut = setTimeout(() => server.closeAllConnections(), grace_ms + LAST_ANSWERS_MS);
+  await connections.heard();
+  await open_requests.idle();
   clearTimeout(giveUp);
   clearTimeout(cut);
   await web.waiters.close();

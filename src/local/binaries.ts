@@ -1,10 +1,10 @@
 /**
- * Where PostgreSQL's programs are, and how another uid gets to them.
+ * Finds PostgreSQL's programs, in a place where the server's uid can execute them.
  *
- * They come in an npm package below node_modules. Started by root the server runs under a uid of its
- * own, which may be unable to enter the folders above (a clone in /root, an npm that ran with umask
- * 077). Then the programs are laid out once more in a temporary folder that it may read: as hard
- * links where the file system allows, so that this costs no disk and a few milliseconds.
+ * The programs come in an npm package below node_modules. When root starts the server, it runs under its own uid,
+ * which may not be able to enter the folders above (a clone in /root, or an npm that ran with umask 077). In that case
+ * the programs are copied to a temporary folder that the uid can read. The copies are hard links where the file system
+ * allows it, so they take no disk space and a few milliseconds.
  */
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
@@ -30,11 +30,11 @@ const run = promisify(execFile);
 export type Binaries = {
   /** Holds bin, lib and share. */
   readonly dir: string;
-  /** Has to be removed after the server's end. */
+  /** True for a temporary copy, which must be removed when the server has ended. */
   readonly temporary: boolean;
 };
 
-/** The package of this processor; null where npm left it out. */
+/** The package for this processor; null if npm did not install it. */
 export function packagedBinaries(): string | null {
   const require = createRequire(import.meta.url);
   try {
@@ -45,10 +45,10 @@ export function packagedBinaries(): string | null {
   }
 }
 
-/** How to start a program as the given uid (null: as ourselves) that is told of our death. */
+/** The command prefix that runs a program under a uid (null: our own) and ends it when this process dies. */
 export function asUid(uid: number | null): string[] {
   const identity = uid === null ? [] : [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'];
-  // SIGINT is PostgreSQL's fast shutdown. The kernel sends it however we die.
+  // SIGINT is PostgreSQL's fast shutdown. The kernel sends it when this process dies, kill -9 included.
   return ['setpriv', ...identity, '--pdeathsig=INT', '--'];
 }
 
@@ -61,9 +61,9 @@ export async function reachableBinaries(uid: number | null): Promise<Binaries> {
   }
   if (!(await failure(packaged, uid))) return { dir: packaged, temporary: false };
   const reasons: string[] = [];
-  // A temporary folder may be mounted noexec: the next may not be.
+  // One temporary folder may be mounted noexec; another may work.
   for (const parent of new Set([tmpdir(), '/var/tmp', '/run', '/dev/shm'])) {
-    const dir = await layOut(packaged, parent).catch((error: Error) => error.message);
+    const dir = await copyPrograms(packaged, parent).catch((error: Error) => error.message);
     const reason = dir.startsWith('/') ? await failure(dir, uid) : dir;
     if (!reason) return { dir, temporary: true };
     reasons.push(`${parent}: ${reason}`);
@@ -74,7 +74,7 @@ export async function reachableBinaries(uid: number | null): Promise<Binaries> {
   );
 }
 
-/** Why this uid cannot run the programs there; null when it can. Trying is the only true test. */
+/** Why this uid cannot run the programs there; null if it can. Only running one gives a reliable answer. */
 async function failure(dir: string, uid: number | null): Promise<string | null> {
   const [setpriv, ...rest] = asUid(uid);
   try {
@@ -86,21 +86,21 @@ async function failure(dir: string, uid: number | null): Promise<string | null> 
   }
 }
 
-async function layOut(from: string, parent: string): Promise<string> {
+async function copyPrograms(from: string, parent: string): Promise<string> {
   const to = await mkdtemp(join(parent, 'runledger-postgres-'));
   await chmod(to, 0o755);
   for (const entry of await readdir(from, { recursive: true, withFileTypes: true })) {
     const source = join(entry.parentPath, entry.name);
     const target = join(to, source.slice(from.length));
     if (entry.isDirectory()) await mkdir(target, { recursive: true, mode: 0o755 });
-    // Static libraries serve only who compiles against PostgreSQL.
-    else if (entry.isFile() && !entry.name.endsWith('.a')) await place(source, target);
+    // Static libraries are only needed to compile against PostgreSQL.
+    else if (entry.isFile() && !entry.name.endsWith('.a')) await linkOrCopy(source, target);
   }
   await linkLibraries(from, to);
   return to;
 }
 
-async function place(source: string, target: string): Promise<void> {
+async function linkOrCopy(source: string, target: string): Promise<void> {
   await mkdir(dirname(target), { recursive: true, mode: 0o755 });
   const { mode } = await stat(source);
   if (mode & constants.S_IROTH) {
@@ -114,7 +114,7 @@ async function place(source: string, target: string): Promise<void> {
   await chmod(target, mode | 0o444 | (mode & 0o100 ? 0o111 : 0));
 }
 
-/** npm packages hold no symbolic links: this one lists those that its libraries need. */
+/** npm packages cannot contain symbolic links. This one lists the links that its libraries need. */
 async function linkLibraries(from: string, to: string): Promise<void> {
   const listed = await readFile(join(from, 'pg-symlinks.json'), 'utf8');
   for (const { source, target } of JSON.parse(listed) as { source: string; target: string }[]) {

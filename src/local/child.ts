@@ -1,41 +1,44 @@
 /**
- * A part of the service as a process of its own, started again when it ends unasked.
+ * A child process that is restarted when it ends unexpectedly.
  *
- * What must stay true: it has the environment that it was given and nothing else of ours; it ends
- * when we end (its channel to us closes, see src/main.ts); and one that says it cannot run on this
- * machine (CANNOT_RUN) is not started again.
+ * What must stay true:
+ * - It gets the environment that `options.env` names, and nothing else of ours.
+ * - It ends when this process ends: its IPC channel closes, and it stops (stop_request.ts).
+ * - It is not restarted if it exits with CANNOT_RUN.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** Exit status of a part to which starting again would change nothing. */
+/** The exit status that means: a restart would not help. */
 export const CANNOT_RUN = 3;
+/** The backoff between restarts doubles from the first to the longest. */
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
-/** One that ran for so long did start: the next pause is short again. */
-const RAN_WELL_MS = 60_000;
+/** A child that ran this long counts as healthy: the backoff starts over. */
+const HEALTHY_AFTER_MS = 60_000;
 
 export type Ready = { address: string | null };
 export type Started = { kind: 'ready'; address: string | null } | { kind: 'ended'; code: number };
 
 export type Child = {
-  /** How its first start went. */
+  /** The outcome of its first start. */
   readonly first: Promise<Started>;
-  /** SIGTERM, and SIGKILL after the patience; settles when nothing of it is left. */
-  stop(patience_ms: number): Promise<void>;
+  /** Sends SIGTERM, and SIGKILL after the timeout. Resolves when the process has ended. */
+  stop(timeout_ms: number): Promise<void>;
 };
 
 type Options = {
   command: readonly string[];
   env: NodeJS.ProcessEnv;
-  onEnd(code: number, again_in_ms: number | null): void;
+  /** `restart_in_ms` is null when it is not restarted. */
+  onEnd(code: number, restart_in_ms: number | null): void;
 };
 
 export function keepRunning(options: Options): Child {
   let stopping = false;
   let current: ChildProcess | null = null;
-  const awake = new AbortController();
+  const sleep = new AbortController();
   const { promise: first, resolve: firstDone } = Promise.withResolvers<Started>();
 
   const loop = async () => {
@@ -47,20 +50,20 @@ export function keepRunning(options: Options): Child {
       const code = await ended(current);
       firstDone({ kind: 'ended', code });
       if (stopping) return;
-      if (performance.now() - born > RAN_WELL_MS) pause_ms = FIRST_PAUSE_MS;
+      if (performance.now() - born > HEALTHY_AFTER_MS) pause_ms = FIRST_PAUSE_MS;
       options.onEnd(code, code === CANNOT_RUN ? null : pause_ms);
       if (code === CANNOT_RUN) return;
-      await wait(pause_ms, null, { signal: awake.signal }).catch(() => {});
+      await wait(pause_ms, null, { signal: sleep.signal }).catch(() => {});
       pause_ms = Math.min(pause_ms * 2, LONGEST_PAUSE_MS);
     }
   };
   const finished = loop();
 
-  const stop = async (patience_ms: number) => {
+  const stop = async (timeout_ms: number) => {
     stopping = true;
-    awake.abort();
+    sleep.abort();
     current?.kill('SIGTERM');
-    const killer = setTimeout(() => current?.kill('SIGKILL'), patience_ms);
+    const killer = setTimeout(() => current?.kill('SIGKILL'), timeout_ms);
     await finished;
     clearTimeout(killer);
   };
@@ -71,7 +74,7 @@ function launch(options: Options): ChildProcess {
   const [program, ...args] = options.command;
   return spawn(program!, args, {
     env: options.env,
-    // A session of its own: Ctrl-C reaches us alone, and we stop the parts in order.
+    // Its own session: Ctrl-C in a terminal reaches only this process, which stops its children in order.
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });

@@ -1,6 +1,6 @@
 /**
- * How an ordinary user gets control groups of its own: systemd delegates them to a scope of the
- * user's manager. A login shell is in no such scope, so `serve` starts its worker in one.
+ * Control groups for an ordinary user. systemd delegates them to a scope of the user's service manager. A login shell
+ * is not in such a scope, so `serve` starts its worker in one.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, readFileSync } from 'node:fs';
@@ -16,18 +16,18 @@ const SCOPE = [
   'Delegate=yes',
   '--',
 ];
-/** A manager that is there answers at once. */
-const PATIENCE_MS = 3_000;
+/** A running service manager answers at once. */
+const TIMEOUT_MS = 3_000;
 
-/** What to put before a worker's command; nothing where that is not needed or would not help. */
+/** The command prefix that starts a worker in a delegated scope. Empty if it is not needed or not possible. */
 export function delegatedScope(): readonly string[] {
   if (process.getuid!() === 0 || hasOwnGroup()) return [];
   const [program, ...args] = SCOPE;
-  const tried = spawnSync(program!, [...args, 'true'], { timeout: PATIENCE_MS, stdio: 'ignore' });
+  const tried = spawnSync(program!, [...args, 'true'], { timeout: TIMEOUT_MS, stdio: 'ignore' });
   return tried.status === 0 ? SCOPE : [];
 }
 
-/** Started inside a delegated scope, or in a container that gives its user the whole tree. */
+/** True inside a delegated scope, or in a container whose user owns the whole tree. */
 function hasOwnGroup(): boolean {
   try {
     const line = readFileSync('/proc/self/cgroup', 'utf8')

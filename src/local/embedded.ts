@@ -1,4 +1,4 @@
-/** The PostgreSQL of a machine without one: everything of it lies in the state directory. */
+/** The embedded PostgreSQL, for a machine without one. All of its files are in the state directory. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -10,13 +10,13 @@ const DATABASE = 'runledger';
 
 export type Embedded = {
   readonly urls: RoleUrls;
-  /** Null where someone else's is used. */
+  /** Null if another process runs it. */
   readonly server: Server | null;
 };
 
 type Options = { state_dir: string; postgres_uid: number | null };
 
-/** Starts it; throws AlreadyRunning where one runs on the same data. */
+/** Throws AlreadyRunning if a server runs on the same data. */
 export async function startEmbedded(options: Options): Promise<Embedded> {
   const secrets = await localSecrets(resolve(options.state_dir));
   const server = await startServer({
@@ -39,7 +39,7 @@ export async function startEmbedded(options: Options): Promise<Embedded> {
   return { urls: urlsAt(server.port, secrets), server };
 }
 
-/** The one that runs on this data, or else one started now. */
+/** Uses the server that runs on this data, or else starts it. */
 export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
   const port = await runningPort(dataDir(options));
   if (port === null) return startEmbedded(options);
@@ -47,12 +47,12 @@ export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
   return { urls: urlsAt(port, secrets), server: null };
 }
 
-const PAUSE_MS = 500;
+const RESTART_PAUSE_MS = 500;
 
-/** Starts it again whenever it ends unasked; the answer stops it for good. */
+/** Restarts the server whenever it ends unexpectedly. Returns a function that stops it for good. */
 export function keepServer(
   first: Embedded,
-  again: () => Promise<Embedded>,
+  restart: () => Promise<Embedded>,
   say: (line: string) => void,
 ) {
   let stopping = false;
@@ -61,12 +61,12 @@ export function keepServer(
     while (true) {
       await server.exited;
       if (stopping) return;
-      say('PostgreSQL ended unasked: starting it again');
-      // Its orphaned processes hold the data for a moment: until they are gone a start is refused.
-      await wait(PAUSE_MS);
-      const next = await again().catch((error: Error) => say(error.message));
+      say('PostgreSQL ended unexpectedly: restarting it');
+      // A start fails while the old server's orphaned backends still use the data.
+      await wait(RESTART_PAUSE_MS);
+      const next = await restart().catch((error: Error) => say(error.message));
       if (next) server = next.server!;
-      // Told to stop while this one started: nobody else knows of it.
+      // `stop` was called during the restart and did not see the new server.
       if (stopping) await server.stop();
     }
   };
@@ -79,7 +79,7 @@ export function keepServer(
 }
 
 const SETTINGS = {
-  // Web and worker hold up to 15 connections each; the rest is for more workers, commands and an auditor's psql.
+  // Web and worker use up to 15 connections each; the rest is for more workers, commands and an auditor's psql.
   max_connections: '100',
   log_min_messages: 'warning',
   log_line_prefix: '%m [%p] %q%u@%d ',
@@ -94,7 +94,7 @@ const url = (user: string, password: string, port: number, database: string) =>
 const urlsAt = (port: number, secrets: LocalSecrets) =>
   roleUrls(url('x', 'x', port, DATABASE), secrets.role_passwords);
 
-/** The same port at each start, where it is free, so that an auditor's saved address stays good. */
+/** Remembers the port. The server takes the same one at each start if it is free, so that saved addresses stay valid. */
 const portFile = (options: Options) => join(resolve(options.state_dir), 'postgres.port');
 
 async function lastPort(options: Options): Promise<number | null> {

@@ -2,20 +2,20 @@
  * One PostgreSQL server as a child of this process.
  *
  * What must stay true:
- * - It never outlives us. The kernel sends it SIGINT (a fast shutdown) when our main thread ends,
- *   kill -9 included (setpriv --pdeathsig). Ctrl-C in a terminal does not reach it: it is in a
- *   session of its own, so that whoever uses it stops first.
- * - Started by root it runs as POSTGRES_UID, which needs no account. PostgreSQL refuses root, and
- *   nothing else on the machine shall share its uid, a slot of the sandbox least of all.
- * - That uid reaches its data without a right to the folders above: we enter the folder before the
- *   uid changes, and the server's data directory is /proc/self/cwd, which the kernel resolves
- *   without walking a path. So a clone below a 0700 folder works, with no mounts and no capability.
- * - It listens on 127.0.0.1 alone, with a password (scram-sha-256) for everyone.
+ * - It never outlives this process. The kernel sends it SIGINT (a fast shutdown) when our main thread ends, kill -9
+ *   included (setpriv --pdeathsig). Ctrl-C in a terminal does not reach it, because it has its own session: the
+ *   processes that use it stop first.
+ * - When root starts it, it runs as POSTGRES_UID, which needs no account. PostgreSQL does not run as root, and nothing
+ *   else on the machine may share its uid, least of all a slot of the sandbox.
+ * - That uid reaches its data without any right to the folders above. This process enters the folder before the uid
+ *   changes, and the server's data directory is /proc/self/cwd, which the kernel resolves without walking a path. So a
+ *   clone below a 0700 folder works, without mounts or capabilities.
+ * - It listens only on 127.0.0.1, and every login needs a password (scram-sha-256).
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, openSync, rmSync } from 'node:fs';
+import { closeSync, ftruncateSync, openSync, rmSync } from 'node:fs';
 import {
   chown,
   mkdir,
@@ -32,37 +32,40 @@ import { dirname, join, resolve } from 'node:path';
 import { asUid, type Binaries, reachableBinaries } from './binaries.ts';
 
 /**
- * Below 65,536, so that it exists inside a container's user namespace too; outside of what Debian
- * (64000 and up) and systemd (60001 to 60705, 61184 and up) give to anyone.
+ * Below 65,536, so that it exists inside a container's user namespace, too. Outside the ranges that Debian (from 64000)
+ * and systemd (60001 to 60705, and from 61184) assign.
  */
 export const POSTGRES_UID = 60_917;
-/** initdb looks its uid up by name, so the data is made by one that has a name everywhere. */
+/** initdb looks up the name of its uid, so it runs as one that has a name on every system. */
 const NOBODY = 65_534;
-const STOP_PATIENCE_MS = 5_000;
-const START_PATIENCE_MS = 60_000;
+/** Before each harder signal. */
+const STOP_TIMEOUT_MS = 5_000;
+const START_TIMEOUT_MS = 60_000;
+/** A port that was free when it was chosen may be taken when the server binds it. */
+const PORTS_TRIED = 5;
 
 export type ServerOptions = {
   data_dir: string;
-  /** Of the superuser `postgres`; used when the data is made. */
+  /** The password of the superuser `postgres`, set when the data is created. */
   password: string;
-  /** Preferred; another is taken where it is in use. */
+  /** The preferred port; another is used if it is taken. */
   port: number | null;
-  /** Who runs it when we are root. */
+  /** The uid that runs it when root starts it; null for POSTGRES_UID. */
   uid: number | null;
   settings: Record<string, string>;
-  /** False only for data that nobody will miss. */
+  /** False only for data that may be lost. */
   durable: boolean;
 };
 
 export type Server = {
   readonly port: number;
   readonly pid: number;
-  /** Settles when the server has ended, for whatever reason. */
+  /** Resolves when the server has ended, for any reason. */
   readonly exited: Promise<void>;
   stop(): Promise<void>;
 };
 
-/** Somebody's server runs on this data. */
+/** Another server runs on this data. */
 export class AlreadyRunning extends Error {
   readonly pid: number;
   constructor(data_dir: string, pid: number) {
@@ -79,11 +82,9 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const watchdog = binaries.temporary ? removeAfterOurDeath(binaries.dir) : null;
   try {
     await makeData(data_dir, uid, binaries, options);
-    await refuseSecond(data_dir);
-    const port = await freePort(options.port);
-    const child = launch(data_dir, uid, binaries, port, options);
-    const exited = once(child, 'exit').then(() => watchdog?.end());
-    await ready(child, data_dir);
+    await requireUnused(data_dir);
+    const { child, port, ended } = await launchOnFreePort(data_dir, uid, binaries, options);
+    const exited = ended.then(() => watchdog?.end());
     return { port, pid: child.pid!, exited, stop: () => stop(child, exited) };
   } catch (error) {
     watchdog?.end();
@@ -91,17 +92,41 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 }
 
-/** Data belongs to whoever made it, should root come upon an ordinary user's. */
-async function chooseUid(data_dir: string, wanted: number | null): Promise<number | null> {
+type Launched = { child: ChildProcess; port: number; ended: Promise<unknown> };
+
+async function launchOnFreePort(
+  data_dir: string,
+  uid: number | null,
+  binaries: Binaries,
+  options: ServerOptions,
+): Promise<Launched> {
+  for (let tried = 1; ; tried++) {
+    const port = await freePort(options.port);
+    const child = launch(data_dir, uid, binaries, port, options);
+    const ended = once(child, 'exit');
+    try {
+      await ready(child, data_dir);
+      return { child, port, ended };
+    } catch (error) {
+      if (!(error instanceof PortTaken) || tried === PORTS_TRIED) throw error;
+    }
+  }
+}
+
+/** Between the choice of the port and the start of the server another process bound it. */
+class PortTaken extends Error {}
+
+/** When root starts a server on an ordinary user's data, it runs as that user. */
+async function chooseUid(data_dir: string, preferred: number | null): Promise<number | null> {
   if (process.getuid!() !== 0) return null;
   const owner = await stat(data_dir).then(
     (found) => found.uid,
     () => 0,
   );
-  return owner || (wanted ?? POSTGRES_UID);
+  return owner || (preferred ?? POSTGRES_UID);
 }
 
-/** A shell that outlives us by a moment: its standard input ends when we do. */
+/** Starts a shell that outlives this process by a moment: its stdin closes when this process dies. */
 function removeAfterOurDeath(dir: string): { end(): void } {
   const shell = spawn('sh', ['-c', 'read -r _; rm -rf -- "$1"', 'sh', dir], {
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -118,7 +143,7 @@ function removeAfterOurDeath(dir: string): { end(): void } {
   };
 }
 
-/** Made beside its place and moved there whole, so that an interrupted start leaves nothing half. */
+/** Creates the data beside its final path and renames it, so that an interrupted start leaves nothing incomplete. */
 async function makeData(
   data_dir: string,
   uid: number | null,
@@ -155,7 +180,7 @@ async function initialise(
       '--auth=scram-sha-256',
       '--pwfile=/proc/self/fd/0',
     ],
-    // Byte order for all text: the same everywhere, and independent of the machine's locales.
+    // Text sorts by bytes: the same everywhere, whatever the machine's locales.
     ...['--encoding=UTF8', '--locale-provider=builtin', '--locale=C', '--no-instructions'],
     ...(options.durable ? [] : ['--no-sync']),
   ];
@@ -166,14 +191,14 @@ async function initialise(
     stdio: [password, 'pipe', 'pipe'],
   });
   closeSync(password);
-  const said: Buffer[] = [];
-  child.stdout?.on('data', (chunk: Buffer) => said.push(chunk));
-  child.stderr?.on('data', (chunk: Buffer) => said.push(chunk));
+  const output: Buffer[] = [];
+  child.stdout?.on('data', (chunk: Buffer) => output.push(chunk));
+  child.stderr?.on('data', (chunk: Buffer) => output.push(chunk));
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`initdb failed: ${Buffer.concat(said).toString().trim()}`);
+  if (code !== 0) throw new Error(`initdb failed: ${Buffer.concat(output).toString().trim()}`);
 }
 
-/** A file without a name: initdb opens what it is given by path, and may not reach our folders. */
+/** An open file without a name. initdb reads the password by path, and its uid may not reach our folders. */
 async function passwordFile(path: string, uid: number | null, password: string): Promise<number> {
   await writeFile(path, password, { mode: 0o600, flag: 'wx' });
   if (uid !== null) await chown(path, uid, uid);
@@ -190,10 +215,10 @@ async function chownAll(dir: string, uid: number): Promise<void> {
 }
 
 /**
- * PostgreSQL guards its data with postmaster.pid, and judges well whether that is stale but for one
- * case: its number has gone to another process of the same user, as it does in containers.
+ * PostgreSQL guards its data with postmaster.pid, and recognises a stale file in every case but one: another process
+ * of the same user now has that pid, as happens in containers. Then the file is removed here.
  */
-async function refuseSecond(data_dir: string): Promise<void> {
+async function requireUnused(data_dir: string): Promise<void> {
   const pid = await serverPid(data_dir);
   if (pid === null) return;
   if (await worksIn(pid, data_dir)) throw new AlreadyRunning(data_dir, pid);
@@ -211,20 +236,20 @@ async function worksIn(pid: number, data_dir: string): Promise<boolean> {
   return cwd === data_dir;
 }
 
-/** The port of the server that runs on this data; null when none does. */
+/** The port of the server that runs on this data; null if none does. */
 export async function runningPort(data_dir: string): Promise<number | null> {
   const pid = await serverPid(resolve(data_dir));
   if (pid === null || !(await worksIn(pid, resolve(data_dir)))) return null;
   return Number((await statusLines(resolve(data_dir)))[3]) || null;
 }
 
-async function freePort(wanted: number | null): Promise<number> {
+async function freePort(preferred: number | null): Promise<number> {
   const server = createServer();
   const listen = async (port: number) => {
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
   };
-  await listen(wanted ?? 0).catch(() => listen(0));
+  await listen(preferred ?? 0).catch(() => listen(0));
   const { port } = server.address() as { port: number };
   server.close();
   await once(server, 'close');
@@ -241,7 +266,7 @@ function launch(
   const settings = {
     listen_addresses: '127.0.0.1',
     port: String(port),
-    // A socket's path may be too long or out of reach; the loopback never is.
+    // No Unix socket: its path could be too long, or in a folder that its users cannot enter.
     unix_socket_directories: '',
     logging_collector: 'off',
     ...(options.durable
@@ -251,7 +276,9 @@ function launch(
   };
   const [setpriv, ...rest] = asUid(uid);
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const log = openSync(`${data_dir}.log`, 'w', 0o600);
+  // Appending, so that two servers that start at the same time don't overwrite each other's lines.
+  const log = openSync(`${data_dir}.log`, 'a', 0o600);
+  ftruncateSync(log);
   const child = spawn(
     setpriv!,
     [...rest, join(binaries.dir, 'bin/postgres'), '-D', '/proc/self/cwd', ...flags],
@@ -264,11 +291,11 @@ function launch(
 const statusLines = async (data_dir: string) =>
   (await readFile(join(data_dir, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
 
-/** The server writes its state into postmaster.pid; nothing can be awaited, so it is looked at. */
+/** Polls postmaster.pid, where the server writes its state: it sends no signal when it is ready. */
 async function ready(child: ChildProcess, data_dir: string): Promise<void> {
   const failed = once(child, 'error').then(([error]) => Promise.reject(error as Error));
   failed.catch(() => {});
-  const deadline = performance.now() + START_PATIENCE_MS;
+  const deadline = performance.now() + START_TIMEOUT_MS;
   while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
     const lines = await statusLines(data_dir);
     if (Number(lines[0]) === child.pid && lines[7]?.trim() === 'ready') return;
@@ -278,15 +305,17 @@ async function ready(child: ChildProcess, data_dir: string): Promise<void> {
   const log = await readFile(`${data_dir}.log`, 'utf8').catch(() => '');
   const pid = /lock file "postmaster.pid" already exists/.test(log) && (await serverPid(data_dir));
   if (pid) throw new AlreadyRunning(data_dir, pid);
-  throw new Error(`PostgreSQL did not start: ${log.trim().split('\n').slice(-3).join(' | ')}`);
+  const message = `PostgreSQL did not start: ${log.trim().split('\n').slice(-3).join(' | ')}`;
+  if (/could not bind .*Address already in use/.test(log)) throw new PortTaken(message);
+  throw new Error(message);
 }
 
 async function stop(child: ChildProcess, exited: Promise<void>): Promise<void> {
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
     if (child.exitCode !== null || child.signalCode !== null) break;
     child.kill(signal);
-    const patience = new Promise((wake) => setTimeout(wake, STOP_PATIENCE_MS).unref());
-    await Promise.race([exited, patience]);
+    const timeout = new Promise((wake) => setTimeout(wake, STOP_TIMEOUT_MS).unref());
+    await Promise.race([exited, timeout]);
   }
   await exited;
 }

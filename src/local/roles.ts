@@ -1,5 +1,4 @@
-/** The four logins, and a database that the owner owns. What each may do is in sql/privileges.sql. */
-
+/** Creates the four logins, and a database that belongs to the owner. sql/privileges.sql says what each login may do. */
 import type { Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 
@@ -11,10 +10,12 @@ export type RoleUrls = Readonly<Record<Role, string>>;
 
 export async function createRoles(superuser_url: string, passwords: RolePasswords): Promise<void> {
   await asSuperuser(superuser_url, async (db) => {
+    // Until the connection closes: two processes that alter a role at the same time would fail.
+    await db`select pg_advisory_lock(hashtext('runledger roles'))`;
     for (const role of ROLES) {
       const name = roleName(role);
       const [found] = await db`select from pg_roles where rolname = ${name}`;
-      // Passwords are hex: neither statement takes parameters.
+      // These statements take no parameters. The passwords are hex, so they need no quoting.
       const verb = found ? 'alter' : 'create';
       await db.unsafe(`${verb} role ${name} login password '${passwords[role]}'`);
     }
@@ -25,14 +26,14 @@ export async function createDatabase(superuser_url: string, name: string): Promi
   await asSuperuser(superuser_url, async (db) => {
     const [found] = await db`select from pg_database where datname = ${name}`;
     if (!found) await db.unsafe(`create database ${name} owner ${roleName('owner')}`);
-    // Without this every login of the cluster may connect.
+    // By default every login of the cluster may connect.
     await db.unsafe(`revoke all on database ${name} from public`);
     const names = ROLES.map(roleName).join(', ');
     await db.unsafe(`grant connect on database ${name} to ${names}`);
   });
 }
 
-/** The same server and database through each role's own login. */
+/** The address of the same database for each role's login. */
 export function roleUrls(url: string, passwords: RolePasswords): RoleUrls {
   const own = (role: Role) => {
     const parsed = new URL(url);

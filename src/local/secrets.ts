@@ -1,4 +1,4 @@
-/** What an own installation has to keep secret, made once and kept for the owner of the folder alone. */
+/** The secrets of a local installation: generated once, stored in a file that only the owner of the folder can read. */
 import { randomBytes } from 'node:crypto';
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { ROLES } from './roles.ts';
 export type LocalSecrets = {
   postgres_password: string;
   role_passwords: Record<Role, string>;
-  /** Values of the variables of these names, for a start that does not set them. */
+  /** Used for the variables of the same names when the environment does not set them. */
   RUNLEDGER_WEBHOOK_KEYS: string;
   RUNLEDGER_DIGEST_KEY: string;
   RUNLEDGER_SEAL_KEY: string;
@@ -21,7 +21,7 @@ export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
   if (found) return found;
   const made = `${path}.${process.pid}`;
   await writeFile(made, `${JSON.stringify(make(), null, 2)}\n`, { mode: 0o600, flag: 'wx' });
-  // Of two that start at once the first one's are kept: link, unlike rename, never replaces.
+  // If two processes start at the same time, the first one's secrets stay: unlike rename, link never replaces a file.
   await link(made, path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
   });

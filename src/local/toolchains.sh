@@ -1,8 +1,8 @@
 #!/bin/sh
-# Sees to what the languages and the launcher need: python3, g++ (and cc), javac, mold. What is
-# missing is installed with apt where that may be done (root, or sudo that asks for no password);
-# else one line says what to install, and the service goes on with the languages that are there.
-# Never fails: a machine without a compiler can still serve what it can.
+# Installs what the languages and the launcher need: python3, g++, cc, javac, and mold. It uses apt if it may (as root,
+# or with a sudo that asks for no password). Otherwise it prints one line that names the missing packages, and the
+# service runs with the languages that the machine has.
+# It never fails: a machine without a compiler still runs the other languages.
 set -u
 
 missing=
@@ -13,7 +13,7 @@ need python3 python3
 need cc gcc
 need g++ g++
 need javac default-jdk-headless
-# Headers of the C library come with the compiler only when recommended packages do.
+# gcc only recommends the headers of the C library, so a minimal installation lacks them.
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 
 wanted=
@@ -27,7 +27,7 @@ elif sudo -n true 2>/dev/null; then
   as_root='sudo -n'
 fi
 if [ -z "$as_root" ] || ! command -v apt-get >/dev/null 2>&1; then
-  [ -z "$missing" ] || echo "missing, to be installed by an administrator: apt-get install$missing (going on without)" >&2
+  [ -z "$missing" ] || echo "missing packages; an administrator can install them: apt-get install$missing (continuing without)" >&2
   exit 0
 fi
 
@@ -42,13 +42,13 @@ trap 'rm -f "$log"' EXIT
 if [ -n "$missing" ]; then
   echo "compilers: installing$missing (once, a few minutes) ..." >&2
   apt update
-  # One by one: a package that is not to be had must not keep the others out.
+  # One by one, so that a package that is not available does not prevent the others.
   for package in $missing; do
     apt install -y --no-install-recommends "$package" ||
-      echo "could not install $package: $(grep -m1 '^E:' "$log" || tail -n 1 "$log") (going on without)" >&2
+      echo "could not install $package: $(grep -m1 '^E:' "$log" || tail -n 1 "$log") (continuing without)" >&2
   done
 fi
-# A faster linker, where this release has it: no loss without.
+# A faster linker, if this release has it. It is optional.
 if [ -n "$wanted" ] && available mold; then
   echo "compilers: installing mold, a faster linker ..." >&2
   apt install -y --no-install-recommends mold || true

@@ -1,248 +1,290 @@
 /**
- * A process's membership in the queue: it registers a consumer, proves each second that the consumer lives, looks for consumers
- * that do not, and keeps a runner going through every outage.
+ * A process's membership in the queue. It registers a consumer, proves each second that the consumer is alive, looks for
+ * consumers that are dead, and replaces the consumer's connections after every outage.
+ *
+ *                  registered                no heartbeat confirmed for 4 s
+ *     joining ───────────────────> live ────────────────────────────────────> doubtful
+ *        ^                        │  ^ ^                                         │
+ *        │   a statement without  │  │ └──────── heartbeat acknowledged ─────────┤
+ *        │   an answer            v  │                                           │
+ *        │                      fenced <─────────────────────────────────────────┘
+ *        │                         │  heartbeat acknowledged and advance_epoch() answered: live, next epoch
+ *        └── declared dead ────────┘  (from live, doubtful and fenced: it registers as another consumer)
+ *
+ *     any state ── drain() ──> draining ── leave() ──> left
+ *
+ *     joining    no consumer is registered
+ *     live       the only state in which jobs are fetched
+ *     doubtful   the launcher has killed every run; other processes may soon declare this consumer dead
+ *     fenced     nothing that the present epoch still fetches counts; a new epoch is about to begin
+ *     draining   jobs are not fetched any more; heartbeats, new epochs and running tasks go on
+ *     left       the consumer is retired and its connections are closed
+ *
+ * The state is computed from a few facts (see `state`) and never stored, so that they cannot disagree.
  *
  * What must stay true:
- *   * Every acknowledged heartbeat allows the launcher to run on until 4 s after the heartbeat was *sent*; nobody else
- *     starts what we run before 5 s have passed since it was *written*. So a process that is stopped or cut off, and
- *     can notice nothing, has its runs killed before they begin elsewhere.
- *   * The connection that holds the lock is asked again the moment that it closes: a lock that stays free for 200 ms
- *     is taken for our death.
- *   * A consumer that was declared dead never comes back: its leases are others'. What still runs is cut, and the process
- *     registers another.
- *   * While we are not sure to be alive no job is taken.
- *   * Jobs are started by the statement that fetches them. An answer that is lost with its connection leaves executions
- *     that nobody runs: so after each loss the connections are made anew, and what is not in hand is given back.
+ *   * An acknowledged heartbeat lets the launcher run programs until 4 s after the heartbeat was *sent*. Nobody else starts
+ *     these executions before 5 s after it was *written*. So a process that is stopped or cut off, and cannot notice
+ *     anything, has its runs killed before they begin elsewhere.
+ *   * When the connection that holds the lock closes, the next heartbeat is sent at once: a lock that stays free for 200 ms
+ *     counts as the death of this process.
+ *   * A consumer that was declared dead never comes back: its leases belong to others. Its runs are killed, and the process
+ *     registers another consumer.
+ *   * Jobs are fetched only while it is certain that this consumer is alive.
+ *   * A fetch starts the executions of its jobs. If an answer is lost with its connection, executions have started that nobody
+ *     runs. So after any lost answer the epoch is fenced and replaced, and advance_epoch() gives back what is not in flight.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, type Db, isAway } from '../db.ts';
+import { isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import {
+  addLocker,
   advanceEpoch,
   heartbeat,
   leaveQueue,
+  queueSchemaProblem,
   registerConsumer,
   type Swept,
   sweep,
 } from '../store/consumers.ts';
-import type { Membership } from './execute.ts';
-import { createHand, type Hand } from './hand.ts';
-import { type ConsumerTask, type Links, openLinks } from './links.ts';
+import { openHeartbeatSession } from './heartbeat_session.ts';
+import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 
 export const LEASE_MS = 4000;
-const BEAT_MS = 1000;
+const HEARTBEAT_MS = 1000;
 const SWEEP_MS = 500;
-/** After a look that found suspects: a moment longer than sweep() wants a lock to be free. */
+/** After a sweep that found suspects: a little longer than sweep() wants a lock to be free. */
 const SUSPECT_MS = 250;
-const ANSWER_MS = 2000;
-/** A webhook may wait so long for others that are fetched with it. */
-const WEB_HEEDS_MS = 30;
-const AGAIN_MS = 100;
-const DRAINED_MS = 20;
+const RETRY_MS = 100;
+/** Timers may fire a little early. */
+const TIMER_SLACK_MS = 10;
 
-export type ConsumerOptions = {
+export type State = 'joining' | 'live' | 'doubtful' | 'fenced' | 'draining' | 'left';
+
+/** A consumer's connections and what fetches jobs on them. They are replaced together. */
+export type Epoch = {
+  /** Slots have become free, or the consumer is live again. */
+  wake(): void;
+  /** From now on nothing that it fetches counts. */
+  fence(): void;
+  /** Settles when nothing more can arrive that it fetched before the consumer began to drain. */
+  drain(): Promise<void>;
+  /** Ends the connections at once. Settles when no task depends on them any more. */
+  leave(): Promise<void>;
+  /** Ends the connections in order, after everything else has ended. */
+  close(): Promise<void>;
+};
+
+/** What an epoch knows of its consumer. */
+export type EpochContext<E extends Epoch> = {
+  readonly consumer_id: string;
+  readonly epoch: number;
+  /** Of the consumer, through all its epochs. */
+  readonly in_flight: InFlight;
+  /** Fires when the consumer is declared dead. */
+  readonly lost: AbortSignal;
+  /** The consumer is live. */
+  mayFetch(): boolean;
+  /** It is certain that the consumer is alive: what was fetched may begin. */
+  isConfirmed(): boolean;
+  /** The consumer has been told to drain: nobody waits for the database any more. */
+  isLeaving(): boolean;
+  /** The epoch that has the consumer's connections now. */
+  current(): E;
+  /** The database failed this epoch: another must take its place. */
+  onFailed(): void;
+  /** Records a name by which jobs are locked for the consumer. False: it was declared dead. */
+  addLocker(locker: string): Promise<boolean>;
+};
+
+export type ConsumerOptions<E extends Epoch> = {
   readonly address: DatabaseAddress | string;
   readonly kind: 'worker' | 'web';
   readonly slots: number;
-  /** Tasks under way at once, where one may have left its slot before it has ended; as many as slots if not given. */
-  readonly tasks_at_once?: number;
   readonly languages: readonly string[];
   readonly isolation: object;
-  readonly tasks: (membership: () => Membership | null) => Readonly<Record<string, ConsumerTask>>;
-  /** How many jobs may be fetched now. */
-  readonly free: () => number;
-  /** So many executions are there to run next; then ends are told several at a time. */
-  readonly backlog?: () => number;
-  /** We are alive for so long from now. */
+  readonly openEpoch: (context: EpochContext<E>) => E;
+  /** A heartbeat was acknowledged: this consumer is certainly alive for so long from now. */
   readonly onAlive?: (for_ms: number) => void;
-  /** Our leases are another's: what runs must end now. */
+  /** The leases belong to others: everything that runs must end now. */
   readonly onLost?: () => void;
   readonly onSwept?: (swept: Swept) => void;
   readonly log: Log;
 };
 
 export type QueueConsumer = {
-  /** Places have become free. */
+  state(): State;
+  /** Null while none is registered. */
+  consumer_id(): string | null;
+  /** Slots have become free. */
   wake(): void;
-  /** There are jobs: web's connections do not hear of them, most are not for it. */
-  news(): void;
-  /** Takes no more jobs; settles when the tasks under way have ended. */
+  /** Stops fetching. Settles when the tasks of this consumer have ended. */
   drain(): Promise<void>;
-  /** Gives back what is left and closes. */
-  leave(given_back: readonly string[]): Promise<void>;
-  readonly membership: () => Membership | null;
+  /** Retires the consumer and closes its connections. */
+  leave(): Promise<void>;
 };
 
-type Member = {
+/** graphile-worker's tables are of a version that this program does not know. */
+export class QueueSchemaUnknown extends Error {
+  constructor(problem: string) {
+    super(`graphile-worker's schema is not the one that this version needs; missing: ${problem}`);
+    this.name = 'QueueSchemaUnknown';
+  }
+}
+
+type Member<E> = {
   readonly consumer_id: string;
   readonly lost: AbortController;
-  readonly hand: Hand;
-  links: Links;
+  readonly in_flight: InFlight;
+  epoch: E;
   number: number;
+  fenced: boolean;
 };
 
-export async function joinQueue(options: ConsumerOptions): Promise<QueueConsumer> {
+/** Settles when the first consumer is registered. Rejects if the queue's schema is unknown. */
+export async function joinQueue<E extends Epoch>(
+  options: ConsumerOptions<E>,
+): Promise<QueueConsumer> {
   const { log } = options;
-  let member: Member | null = null;
-  let acknowledged = 0;
+  // The facts that the state is computed from.
+  let member: Member<E> | null = null;
+  let confirmed_at = 0;
+  let draining = false;
+  let left = false;
+
+  let schema_checked = false;
   let swept_at = 0;
   let suspects = false;
-  let renew = false;
-  let draining = false;
+  let failing = false;
   let closing = false;
   let nudge: () => void = () => {};
-  let connection = open();
+  const leaving = new Set<Promise<void>>();
+  const { address, kind } = options;
+  const session = openHeartbeatSession({ address, kind, onClose: () => nudge() });
 
-  const membership = (): Membership | null => {
-    const now = member;
-    if (now === null) return null;
-    const { consumer_id, lost } = now;
-    return { consumer_id, lost: lost.signal, executions: () => now.links.executions };
-  };
-  const tasks = options.tasks(membership);
-  const sure = () => performance.now() - acknowledged < LEASE_MS;
-  const free = () => (draining || member === null || !sure() ? 0 : options.free());
+  const isConfirmed = () => performance.now() - confirmed_at < LEASE_MS;
 
-  function open(): Db {
-    // Each name once, so that a look at pg_stat_activity tells whose lock it is.
-    return connect(options.address, {
-      name: `runledger ${options.kind} heartbeat`,
-      max: 1,
-      on_close: () => nudge(),
-    });
-  }
-
-  function link(consumer_id: string, number: number, hand: Hand): Links {
-    const onFailed = () => {
-      if (draining || member?.number !== number || member.consumer_id !== consumer_id) return;
-      renew = true;
-      nudge();
-    };
-    const concurrency = options.tasks_at_once ?? options.slots;
-    const { address } = options;
-    const heed_ms = options.kind === 'web' ? WEB_HEEDS_MS : 0;
-    return openLinks({
-      address,
-      consumer_id,
-      number,
-      tasks,
-      hand,
-      kind: options.kind,
-      concurrency,
-      heed_ms,
-      free,
-      backlog: options.backlog ?? (() => 0),
-      onFailed,
-      log,
-    });
+  function state(): State {
+    if (left) return 'left';
+    if (draining) return 'draining';
+    if (member === null) return 'joining';
+    if (member.fenced) return 'fenced';
+    return isConfirmed() ? 'live' : 'doubtful';
   }
 
   async function register(): Promise<void> {
+    if (!schema_checked) {
+      const problem = await session.ask((db) => queueSchemaProblem(db));
+      if (problem !== null) throw new QueueSchemaUnknown(problem);
+      schema_checked = true;
+    }
     const consumer_id = randomUUID();
-    const { kind, slots, languages, isolation } = options;
+    const { slots, languages, isolation } = options;
     const lock_key = randomBytes(8).readBigUInt64BE() >> 2n;
+    const facts = { host: hostname(), kind, slots, languages, isolation, lock_key };
     const sent = performance.now();
-    await answered(
-      registerConsumer(connection, {
-        id: consumer_id,
-        host: hostname(),
-        kind,
-        slots,
-        languages,
-        isolation,
-        lock_key,
-      }),
-    );
-    alive(sent);
-    const hand = createHand();
-    const links = link(consumer_id, 1, hand);
-    member = { consumer_id, lost: new AbortController(), hand, links, number: 1 };
-    renew = false;
+    await session.ask((db) => registerConsumer(db, { id: consumer_id, ...facts }));
+    confirm(sent);
+    const fresh = { consumer_id, lost: new AbortController(), in_flight: createInFlight() };
+    // The epoch may ask for the state while it opens.
+    const joined = { ...fresh, number: 1, fenced: false } as Member<E>;
+    member = joined;
+    joined.epoch = openEpoch(joined);
     log.info({ consumer: consumer_id, slots }, 'joined the queue');
   }
 
-  function alive(sent: number): void {
-    acknowledged = sent;
+  function openEpoch(of: Member<E>): E {
+    const { consumer_id, lost, in_flight, number } = of;
+    return options.openEpoch({
+      consumer_id,
+      epoch: number,
+      in_flight,
+      lost: lost.signal,
+      mayFetch: () => member === of && of.number === number && state() === 'live',
+      isConfirmed: () => member === of && isConfirmed(),
+      isLeaving: () => draining,
+      current: () => of.epoch,
+      addLocker: (locker) => session.ask((db) => addLocker(db, consumer_id, locker)),
+      onFailed() {
+        if (member !== of || of.number !== number) return;
+        of.fenced = true;
+        nudge();
+      },
+    });
+  }
+
+  function confirm(sent: number): void {
+    confirmed_at = sent;
     options.onAlive?.(LEASE_MS - (performance.now() - sent));
   }
 
-  async function beat(current: Member): Promise<void> {
+  async function beat(current: Member<E>): Promise<void> {
     const sent = performance.now();
-    if (!(await answered(heartbeat(connection, current.consumer_id)))) return lose(current);
-    const wasSure = sure();
-    alive(sent);
-    if (renew) await relink(current);
-    else if (!wasSure) current.links.runner.wake();
+    if (!(await session.ask((db) => heartbeat(db, current.consumer_id))))
+      return declaredDead(current);
+    const was = state();
+    confirm(sent);
+    if (current.fenced) await advance(current);
+    else if (was === 'doubtful') current.epoch.wake();
   }
 
-  function lose(current: Member): void {
+  function declaredDead(current: Member<E>): void {
     log.warn(
       { consumer: current.consumer_id },
-      'this consumer was declared dead; what it ran is cut',
+      'this consumer was declared dead; its runs are killed',
     );
     member = null;
     options.onLost?.();
     current.lost.abort();
-    current.links.leave();
+    leave(current.epoch);
     nudge();
   }
 
-  async function relink(current: Member): Promise<void> {
-    const { consumer_id, hand } = current;
-    // Another number first: what ends with these links is no news of the next ones, and each question has its own.
+  async function advance(current: Member<E>): Promise<void> {
+    const { consumer_id, in_flight } = current;
+    // A number of its own for each try: a try that arrives late must not undo a later one. And what the old epoch reports
+    // from now on does not concern the next.
     current.number += 1;
-    const { number } = current;
-    // Before the question: what arrives after it was asked is not known to it, and given back.
-    current.links.fence();
-    if (!(await answered(advanceEpoch(connection, consumer_id, number, hand.known()))))
-      return lose(current);
-    renew = false;
-    current.links.leave();
-    current.links = link(consumer_id, number, hand);
-    log.info({ consumer: consumer_id }, 'the database is back');
+    const { number, epoch } = current;
+    // Before known(): what arrives after it is not known, and advance_epoch() gives it back.
+    epoch.fence();
+    if (!(await session.ask((db) => advanceEpoch(db, consumer_id, number, in_flight.known()))))
+      return declaredDead(current);
+    current.fenced = false;
+    current.epoch = openEpoch(current);
+    leave(epoch);
+    log.info({ consumer: consumer_id, epoch: number }, 'the connections were replaced');
+  }
+
+  function leave(epoch: E): void {
+    const ending = epoch.leave().catch((error: unknown) => {
+      if (!isAway(error)) log.warn({ err: error }, 'an epoch did not end in order');
+    });
+    leaving.add(ending);
+    void ending.then(() => leaving.delete(ending));
   }
 
   async function look(): Promise<void> {
     suspects = false;
     for (;;) {
-      const swept = await answered(sweep(connection));
+      const swept = await session.ask((db) => sweep(db));
       suspects ||= swept.suspects > 0;
       if (swept.consumer === null) return;
-      log.warn({ ...swept }, 'a consumer was found dead; what it ran waits again');
+      log.warn({ ...swept }, 'a consumer was found dead; its executions wait again');
       options.onSwept?.(swept);
     }
   }
 
-  /** A statement that is not answered in time has a peer that is gone: the connection is left. */
-  async function answered<T>(statement: Promise<T>): Promise<T> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
-      reject(Object.assign(new Error('the database did not answer'), { code: 'ETIMEDOUT' }));
-    }, ANSWER_MS);
-    statement.catch(() => {});
-    try {
-      return await Promise.race([statement, late]);
-    } catch (error) {
-      if ((error as { code?: string }).code === 'ETIMEDOUT') {
-        void connection.end({ timeout: 0 }).catch(() => {});
-        connection = open();
-      }
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  let failing = false;
+  /** One round of registering, heartbeat and sweep, as far as each is due. Answers how long to pause. */
   async function turn(): Promise<number> {
-    const now = performance.now();
+    const due = performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
     try {
       if (member === null) await register();
-      else if (now - acknowledged >= BEAT_MS - 10 || failing) await beat(member);
-      if (performance.now() - swept_at >= (suspects ? SUSPECT_MS : SWEEP_MS) - 10) {
+      else if (due || failing) await beat(member);
+      const sweep_ms = suspects ? SUSPECT_MS : SWEEP_MS;
+      if (performance.now() - swept_at >= sweep_ms - TIMER_SLACK_MS) {
         swept_at = performance.now();
         await look().catch((error) => {
           if (isAway(error)) throw error;
@@ -252,21 +294,23 @@ export async function joinQueue(options: ConsumerOptions): Promise<QueueConsumer
       failing = false;
       return suspects ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {
+      if (error instanceof QueueSchemaUnknown) throw error;
       if (!failing)
         log.warn({ err: error }, isAway(error) ? 'the database is away' : 'no heartbeat');
       failing = true;
-      renew = true;
-      return AGAIN_MS * (0.5 + Math.random());
+      // The outage may have hit the other connections, too, and taken an answer with it.
+      if (member !== null) member.fenced = true;
+      return RETRY_MS * (0.5 + Math.random());
     }
   }
 
-  async function live(first: () => void): Promise<void> {
+  async function live(onJoined: () => void): Promise<void> {
     while (!closing) {
       const { promise, resolve } = Promise.withResolvers<void>();
       nudge = resolve;
-      const pause = await turn();
-      if (member !== null) first();
-      const timer = setTimeout(resolve, pause);
+      const pause_ms = await turn();
+      if (member !== null) onJoined();
+      const timer = setTimeout(resolve, pause_ms);
       await promise;
       clearTimeout(timer);
     }
@@ -275,30 +319,42 @@ export async function joinQueue(options: ConsumerOptions): Promise<QueueConsumer
   const joined = Promise.withResolvers<void>();
   const living = live(joined.resolve);
   living.catch(joined.reject);
-  await joined.promise;
+  try {
+    await joined.promise;
+  } catch (error) {
+    await session.end();
+    throw error;
+  }
 
   return {
-    wake: () => member?.links.runner.wake(),
-    news: () => member?.links.runner.news(),
-    membership,
+    state,
+    consumer_id: () => member?.consumer_id ?? null,
+    wake: () => member?.epoch.wake(),
     async drain() {
       draining = true;
-      await member?.links.runner.stop();
-      // Tasks of links that were left go on, too.
-      while (member !== null && member.hand.known().length > 0) await wait(DRAINED_MS);
+      const current = member;
+      if (current === null) return;
+      const { promise: lost, resolve } = Promise.withResolvers<void>();
+      current.lost.signal.addEventListener('abort', () => resolve(), { once: true });
+      await current.epoch.drain();
+      await Promise.race([lost, current.in_flight.empty()]);
+      await Promise.all(leaving);
     },
-    async leave(given_back) {
+    async leave() {
       closing = true;
       nudge();
       await living;
       const current = member;
       if (current !== null) {
-        await answered(leaveQueue(connection, current.consumer_id, given_back)).catch((error) =>
-          log.warn({ err: error }, 'left the queue without saying so'),
-        );
-        await current.links.close();
+        await session
+          .ask((db) => leaveQueue(db, current.consumer_id))
+          .catch((error) =>
+            log.warn({ err: error }, 'the consumer could not be retired; a sweep will do it'),
+          );
+        await current.epoch.close();
       }
-      await connection.end({ timeout: 1 }).catch(() => {});
+      left = true;
+      await session.end();
     },
   };
 }

@@ -1,19 +1,18 @@
 /**
- * The task of a delivery's job: is it due, is there a place, guard, sign, send, and append what came of it.
+ * The task of a delivery's job: check that it is due, wait for a place at the receiver, guard, sign, send, and append the
+ * outcome.
  *
- *   * The attempt, what follows from it (the next one's job, or the end and the secret's deletion) and the projection
- *     are one transaction. A process that dies before it leaves the job to be run again: at least once, never none.
- *   * A job can be left over (its process died after that transaction): `due` answers nothing for a delivery that has
- *     ended or whose time has not come, and the task returns, which deletes its job. Nothing is lost by that: the
- *     transaction that set the time made a job for it.
- *   * A job can come twice to this process: its consumer was declared dead, and it is the one that takes the job again
- *     while the attempt still runs. The second waits for the first and then asks like any other.
- *   * The place at the receiver comes before the bytes: what waits for one holds an id and no body.
- *   * Stopping: who waits for a place is put back at once; who sends may finish until `cut`; what that cuts off is
- *     appended as such, repeats at once, and takes no place in the schedule.
+ *   * The attempt, what follows from it (the next attempt's job, or the end and the deletion of the secret) and the projection
+ *     are one transaction. If the process dies before it, the job is run again: at least once, never not at all.
+ *   * A job can be left over (its process died after that transaction). `due` answers nothing for a delivery that has ended or
+ *     whose time has not come, and the task returns, which deletes the job. Nothing is lost: the transaction that set the time
+ *     made a job for it.
+ *   * A job can come twice to this process: its consumer was declared dead, and the same process fetches the job again while
+ *     the attempt still runs. The second task waits for the first and then begins with `due`.
+ *   * The place at the receiver comes before the bytes: a task that waits for one holds an id and no body.
+ *   * On a stop, a task that waits for a place puts its job back at once, and one that sends may finish until `cut`. An attempt
+ *     that is cut off is appended as such, is repeated at once, and does not count in the schedule.
  */
-import { setTimeout as wait } from 'node:timers/promises';
-import { isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import type { Deliveries, OpenDelivery } from '../store/deliveries.ts';
 import { nextStep } from '../webhooks/backoff.ts';
@@ -22,7 +21,8 @@ import type { HostGate } from '../webhooks/host_gate.ts';
 import { webhookBody } from '../webhooks/payload.ts';
 import { type Attempt, type SendOptions, sendWebhook } from '../webhooks/send.ts';
 import { signatureHeaders } from '../webhooks/sign.ts';
-import type { Task } from './runner.ts';
+import type { DeliveryTask } from './delivery_runner.ts';
+import { retryWhileAway } from './retry.ts';
 
 export type DeliverOptions = {
   readonly deliveries: Deliveries;
@@ -33,7 +33,7 @@ export type DeliverOptions = {
   readonly gate: HostGate;
   /** Fires when a stop begins. */
   readonly stopping: AbortSignal;
-  /** Fires when the grace of a stop is over. */
+  /** Fires when the grace period of a stop is over. */
   readonly cut: AbortSignal;
   readonly random: () => number;
   readonly now: () => Date;
@@ -46,16 +46,16 @@ export type DeliveryObserver = {
   ended(how: string): void;
 };
 
-/** As the event keeps it: an attempt, or why there was nothing to sign one with. */
+/** The facts of the event: an attempt, or why it could not be signed. */
 type AttemptFacts = Omit<Attempt, 'outcome'> & {
   outcome: Attempt['outcome'] | 'secret_unreadable';
 };
 
 type Made = { facts: AttemptFacts; body: Uint8Array | null };
 
-export function createDeliverTask(options: DeliverOptions): Task {
+export function createDeliverTask(options: DeliverOptions): DeliveryTask {
   const { deliveries, gate, stopping } = options;
-  const under_way = new Map<string, Promise<void>>();
+  const running = new Map<string, Promise<void>>();
   const deliver = async (id: string): Promise<void> => {
     const due = await deliveries.due(id);
     if (due === null) return;
@@ -69,22 +69,22 @@ export function createDeliverTask(options: DeliverOptions): Task {
     }
   };
   return ({ id }) => {
-    const before = under_way.get(id) ?? Promise.resolve();
+    const before = running.get(id) ?? Promise.resolve();
     const mine = before.catch(() => {}).then(() => deliver(id));
-    under_way.set(id, mine);
+    running.set(id, mine);
     return mine.finally(() => {
-      if (under_way.get(id) === mine) under_way.delete(id);
+      if (running.get(id) === mine) running.delete(id);
     });
   };
 }
 
-/** The guard judges the URL later; here it only names who must share places. */
+/** The guard checks the URL later. Here its host only names the receiver whose places are shared. */
 function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? '';
 }
 
 async function attempt(options: DeliverOptions, id: string): Promise<void> {
-  // Asked again: time has passed in line, and another process may have been quicker.
+  // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
   if (delivery === null) return;
   const { facts, body } = await make(options, delivery);
@@ -92,12 +92,15 @@ async function attempt(options: DeliverOptions, id: string): Promise<void> {
   const attempts = delivery.failures + 1;
   const next = nextStep({ ...facts, schedule_ms, attempts, random: random() });
   const log = options.log.child({ submission: id, attempt: delivery.attempts + 1 });
-  const recorded = await untilBack(options.cut, () =>
-    options.deliveries.attempted({ id, after_attempts: delivery.attempts, facts, next, body }),
+  // The receiver's answer is kept while the database is away, or the webhook would be sent again.
+  const recorded = await retryWhileAway(
+    () =>
+      options.deliveries.attempted({ id, after_attempts: delivery.attempts, facts, next, body }),
+    () => options.cut.aborted,
   );
   observe.attempted(facts.outcome, facts.duration_ms / 1000);
   if (!recorded)
-    return log.warn({ outcome: facts.outcome }, 'another process told of this attempt');
+    return log.warn({ outcome: facts.outcome }, 'another process recorded this attempt first');
   if ('end' in next) observe.ended(next.end);
   log.info(
     { outcome: facts.outcome, status: facts.status, detail: facts.detail, ...next },
@@ -105,7 +108,7 @@ async function attempt(options: DeliverOptions, id: string): Promise<void> {
   );
 }
 
-/** Makes the attempt. A secret that cannot be opened is a failure like any other: a key may come back. */
+/** Makes the attempt. A secret that cannot be decrypted is a failure like any other: its key may be put back. */
 async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Made> {
   const { record, url, encrypted_secret, traceparent } = delivery;
   if (encrypted_secret === null) return unreadable('missing');
@@ -133,18 +136,4 @@ function unreadable(detail: string): Made {
     facts: { ...none, outcome, detail, answer_cut: false, duration_ms: 0 },
     body: null,
   };
-}
-
-const AGAIN_MS = 200;
-
-/** What the receiver has answered is kept while the database is away; else it would be sent to again. */
-async function untilBack<T>(cut: AbortSignal, ask: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (!isAway(error) || cut.aborted) throw error;
-    }
-    await wait(AGAIN_MS * (0.5 + Math.random()));
-  }
 }

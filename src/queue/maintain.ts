@@ -1,6 +1,6 @@
 /**
- * What has to be done now and then, in web's processes: any number of them may do it at once, SQL sees to it that one
- * does. A round that fails is logged and the next one comes; a database that is away is told of elsewhere.
+ * The chores of web processes. Any number of processes may do a chore at once: SQL makes sure that one does it. A round that
+ * fails is logged, and the next one follows; that the database is away is logged elsewhere.
  */
 import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
@@ -63,7 +63,7 @@ export function startMaintenance(db: Db, chores: readonly Chore[], log: Log): Ma
 
 async function keepDoing(db: Db, chore: Chore, stopping: AbortSignal, log: Log): Promise<void> {
   for (;;) {
-    // Spread over the processes.
+    // Jitter, so that the processes do not ask at the same moment.
     await pause(chore.every_ms * (0.75 + Math.random() / 2), stopping);
     if (stopping.aborted) return;
     try {

@@ -1,148 +1,152 @@
 /**
- * How many executions this worker runs at once, over every runner that it had, and how many more it has taken by then.
+ * The slots of a worker, over all epochs that it had: how many executions run at once, and how many more are prefetched.
  *
- * Slots are handed out by turn (a job's priority: a newcomer's is before those of who has many), and in the order they
- * were asked for. Whoever asks for all of them (a submission that took a
- * worker down before) waits until everyone else has left and runs without neighbours; from the moment that it asks
- * nobody comes in before it, so it cannot starve.
+ *     reserve ──> (waits) ──> enter ──> leave
  *
- * Where executions are short, the next ones are taken before their slot is free, so that no slot stands empty while one
- * ends and the next is asked for, and so that starting and ending are told several at a time. What is taken ahead is out
- * of every other worker's reach, so it is never more than is likely begun within AHEAD_MS by
- * what the last ones took, and nothing while one takes longer. Who waited in vain shows that this was wrong: then it is
- * learnt anew.
+ * A job has a reservation from the moment it is fetched, so that no more jobs are fetched than fit. Slots go to reservations
+ * by turn (a job's priority: the first job of a newcomer comes before the many of somebody else), and within a turn in the
+ * order of asking. A submission that took a worker down before reserves all slots: it waits until everyone else has left and
+ * runs without neighbours. From the moment it asks, nobody enters before it, so it cannot starve.
+ *
+ * Prefetch: if executions are short, the next jobs are fetched before a slot is free. Then no slot is empty while one
+ * execution ends and the next is fetched, and starts and ends share batches. A prefetched job cannot be taken by any other
+ * worker, so:
+ *   * no more are prefetched than will likely begin within PREFETCH_MS, judged by the durations of the last executions;
+ *   * nothing is prefetched while an execution runs longer than that;
+ *   * a reservation that was not served in time shows that the judgement was wrong: the durations are learned again.
  */
-export type Place = {
-  /** Waits for a slot. False: the patience was over first, and there is none. */
-  enter(patience?: Patience): Promise<boolean>;
-  /** Once; more is harmless. */
+export type SlotReservation = {
+  /** Waits for its slot. False: the limit was reached first, and there is no slot. */
+  enter(limit?: WaitLimit): Promise<boolean>;
+  /** Gives the slot or the reservation back. Calling it again does nothing. */
   leave(): void;
 };
 
-export type Patience = { readonly ms: number; readonly signal: AbortSignal };
+export type WaitLimit = { readonly at_most_ms: number; readonly signal: AbortSignal };
 
 export type Slots = {
   /** How many jobs may be fetched now. */
   free(): number;
-  /** Is counted as taken from now on; all of them for one that runs alone. The lower turn is first. */
-  come(alone: boolean, turn?: number): Place;
-  /** While someone waits for a slot: how many are taken ahead. Else 0. */
+  /** Counts from now on, as all slots if it runs alone. The lower turn enters first. */
+  reserve(alone: boolean, turn?: number): SlotReservation;
+  /** How many are prefetched while a reservation waits for a slot; else 0. */
   backlog(): number;
 };
 
 type Waiting = { alone: boolean; turn: number; enter(): void };
 
-/** How much work is taken ahead at most. */
-const AHEAD_MS = 50;
-/** So many last executions tell how long the next ones are; of these, a few may have been longer. */
+/** How much work is prefetched at most. */
+const PREFETCH_MS = 50;
+/** How many of the last durations are remembered. */
 const REMEMBERED = 16;
-const LONGER = 1;
+/** How many of these may be longer than what counts as the usual duration. */
+const OUTLIERS = 1;
 
 export type SlotsOptions = {
   readonly count: number;
-  /** How many may be taken ahead for each slot. */
-  readonly ahead_each: number;
+  /** How many jobs may be prefetched for each slot. */
+  readonly prefetch_per_slot: number;
   readonly onFree: () => void;
   readonly now?: () => number;
 };
 
 export function createSlots(options: SlotsOptions): Slots {
-  const { count, ahead_each, onFree, now = () => performance.now() } = options;
+  const { count, prefetch_per_slot, onFree, now = () => performance.now() } = options;
   const waiting: Waiting[] = [];
-  const entered = new Set<{ at_ms: number }>();
-  let last_ms: number[] = [];
-  let taken = 0;
-  let inside = 0;
-  let alone_inside = 0;
+  const running = new Set<{ since_ms: number }>();
+  let durations_ms: number[] = [];
+  let occupied = 0;
+  let reserved = 0;
+  let alone_reserved = 0;
 
-  const fits = (alone: boolean) => (alone ? taken === 0 : taken < count);
+  const fits = (alone: boolean) => (alone ? occupied === 0 : occupied < count);
   const weight = (alone: boolean) => (alone ? count : 1);
 
-  function ahead(): number {
-    if (last_ms.length < REMEMBERED) return 0;
-    for (const { at_ms } of entered) if (now() - at_ms > AHEAD_MS) return 0;
-    const usual_ms = last_ms.toSorted((a, b) => b - a)[LONGER]!;
-    return Math.min(Math.floor(AHEAD_MS / usual_ms), ahead_each) * count;
+  function prefetch(): number {
+    if (durations_ms.length < REMEMBERED) return 0;
+    for (const { since_ms } of running) if (now() - since_ms > PREFETCH_MS) return 0;
+    const usual_ms = durations_ms.toSorted((a, b) => b - a)[OUTLIERS]!;
+    return Math.min(Math.floor(PREFETCH_MS / usual_ms), prefetch_per_slot) * count;
   }
 
   function free(): number {
-    if (alone_inside > 0) return 0;
-    const most = ahead();
-    const room = count + most - inside;
-    // The slots have work: some more are fetched together, not one by one.
-    return inside >= count && room < most / 2 ? 0 : Math.max(room, 0);
+    if (alone_reserved > 0) return 0;
+    const ahead = prefetch();
+    const room = count + ahead - reserved;
+    // While every slot is occupied, several jobs are prefetched together and not one by one.
+    return reserved >= count && room < ahead / 2 ? 0 : Math.max(room, 0);
   }
 
-  function come(alone: boolean, turn = 0): Place {
-    let mine: { at_ms: number } | null = null;
+  function reserve(alone: boolean, turn = 0): SlotReservation {
+    let run: { since_ms: number } | null = null;
     let gone = false;
-    inside += weight(alone);
-    if (alone) alone_inside += 1;
+    reserved += weight(alone);
+    if (alone) alone_reserved += 1;
 
-    function enter(): void {
-      taken += weight(alone);
-      mine = { at_ms: now() };
-      entered.add(mine);
+    function occupy(): void {
+      occupied += weight(alone);
+      run = { since_ms: now() };
+      running.add(run);
     }
 
     return {
-      async enter(patience) {
+      async enter(limit) {
         if (waiting.length === 0 && fits(alone)) {
-          enter();
+          occupy();
           return true;
         }
         const { promise, resolve } = Promise.withResolvers<boolean>();
-        const next: Waiting = {
+        const mine: Waiting = {
           alone,
           turn,
           enter() {
-            enter();
+            occupy();
             resolve(true);
           },
         };
         const giveUp = () => {
-          const n = waiting.indexOf(next);
-          if (n === -1) return;
-          waiting.splice(n, 1);
-          last_ms = [];
-          letIn();
+          const at = waiting.indexOf(mine);
+          if (at === -1) return;
+          waiting.splice(at, 1);
+          durations_ms = [];
+          admit();
           resolve(false);
         };
-        line(next);
-        if (patience === undefined) return promise;
-        const { ms, signal } = patience;
-        const timer = setTimeout(giveUp, signal.aborted ? 0 : ms);
+        queue(mine);
+        if (limit === undefined) return promise;
+        const { at_most_ms, signal } = limit;
+        const timer = setTimeout(giveUp, signal.aborted ? 0 : at_most_ms);
         signal.addEventListener('abort', giveUp, { once: true });
-        const has = await promise;
+        const entered = await promise;
         clearTimeout(timer);
         signal.removeEventListener('abort', giveUp);
-        return has;
+        return entered;
       },
       leave() {
         if (gone) return;
         gone = true;
-        inside -= weight(alone);
-        if (alone) alone_inside -= 1;
-        if (mine !== null) {
-          taken -= weight(alone);
-          entered.delete(mine);
-          last_ms = [...last_ms, now() - mine.at_ms].slice(-REMEMBERED);
-          letIn();
+        reserved -= weight(alone);
+        if (alone) alone_reserved -= 1;
+        if (run !== null) {
+          occupied -= weight(alone);
+          running.delete(run);
+          durations_ms = [...durations_ms, now() - run.since_ms].slice(-REMEMBERED);
+          admit();
         }
         onFree();
       },
     };
   }
 
-  function line(next: Waiting): void {
-    const passes = (one: Waiting) => !next.alone && !one.alone && next.turn < one.turn;
-    const before = waiting.findLastIndex((one) => !passes(one));
-    waiting.splice(before + 1, 0, next);
+  function queue(mine: Waiting): void {
+    const passes = (other: Waiting) => !mine.alone && !other.alone && mine.turn < other.turn;
+    const before = waiting.findLastIndex((other) => !passes(other));
+    waiting.splice(before + 1, 0, mine);
   }
 
-  function letIn(): void {
+  function admit(): void {
     while (waiting.length > 0 && fits(waiting[0]!.alone)) waiting.shift()!.enter();
   }
 
-  return { free, come, backlog: () => (waiting.length > 0 ? ahead() : 0) };
+  return { free, reserve, backlog: () => (waiting.length > 0 ? prefetch() : 0) };
 }

@@ -1,37 +1,37 @@
-/** What a web process does beside answering: delivers webhooks, looks for dead consumers, keeps house. */
+/** What a web process does beside answering requests: it delivers webhooks, looks for dead consumers and maintains. */
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { joinQueue } from './consumer.ts';
+import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
 import { choresOf, startMaintenance } from './maintain.ts';
-import { observeQueue, sweepObserver } from './metrics.ts';
-import type { Task } from './runner.ts';
-import { createSlots } from './slots.ts';
+import { observeQueue, sweepObserver } from './queue_metrics.ts';
 
 export type WebJobs = {
-  /** There are deliveries to be made. */
-  news(): void;
-  /** Takes no more jobs at once; what is under way may finish within the grace. */
+  /** Fetches no more jobs. What runs may finish within the grace period. */
   stop(grace_ms: number): Promise<void>;
 };
 
-export type DeliverTask = (signals: { stopping: AbortSignal; cut: AbortSignal }) => Task;
+export type CreateDeliveryTask = (signals: {
+  stopping: AbortSignal;
+  cut: AbortSignal;
+}) => DeliveryTask;
 
 export type WebJobsOptions = {
   config: Config;
   log: Log;
-  /** Null: this deployment takes no webhooks. */
-  deliver: DeliverTask | null;
-  /** Lays the next seal. */
+  /** Null: this deployment delivers no webhooks. */
+  deliver: CreateDeliveryTask | null;
+  /** Appends the next seal. */
   seal: ((db: Db) => Promise<unknown>) | null;
   metrics?: Metrics;
 };
 
 /**
- * Attempts under way in one process: most of their time is waiting for the other side. One slow receiver holds at most
- * six of these (host_gate.ts), so it takes seventeen of them to delay the others.
+ * Attempts at once in one process: most of their time they wait for the receiver. One slow receiver holds at most six of
+ * them (host_gate.ts), so it takes seventeen slow receivers to delay the others.
  */
 const DELIVERIES_AT_ONCE = 100;
 
@@ -42,11 +42,6 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const address = databaseAddress(config, url);
   const stopping = new AbortController();
   const cut = new AbortController();
-  const slots = createSlots({
-    count: DELIVERIES_AT_ONCE,
-    ahead_each: 0,
-    onFree: () => consumer.wake(),
-  });
   const task = deliver?.({ stopping: stopping.signal, cut: cut.signal });
   const consumer = await joinQueue({
     address,
@@ -54,8 +49,15 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     slots: DELIVERIES_AT_ONCE,
     languages: [],
     isolation: {},
-    free: slots.free,
-    tasks: () => (task ? { deliver_webhook: inSlot(slots, task) } : {}),
+    openEpoch: (context) =>
+      task
+        ? openDeliveryEpoch(context, {
+            address,
+            tasks: { deliver_webhook: task },
+            concurrency: DELIVERIES_AT_ONCE,
+            log,
+          })
+        : NO_RUNNER,
     onSwept: sweepObserver(metrics),
     log,
   });
@@ -64,26 +66,13 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const { pending_max_age_ms } = config;
   const maintenance = startMaintenance(db, choresOf({ pending_max_age_ms, seal }), log);
   return {
-    news: consumer.news,
     async stop(grace_ms) {
       stopping.abort();
       const grace = setTimeout(() => cut.abort(), grace_ms);
       await Promise.all([consumer.drain(), maintenance.stop()]);
       clearTimeout(grace);
-      await consumer.leave([]);
+      await consumer.leave();
       await db.end({ timeout: 1 }).catch(() => {});
     },
-  };
-}
-
-function inSlot(slots: ReturnType<typeof createSlots>, task: Task): Task {
-  return async (payload, job) => {
-    const place = slots.come(false);
-    try {
-      await place.enter();
-      await task(payload, job);
-    } finally {
-      place.leave();
-    }
   };
 }

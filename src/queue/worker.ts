@@ -1,30 +1,33 @@
-/** A worker: takes submissions that wait, runs them, and says what came out. It sits beside hostile code. */
+/** A worker: fetches submissions that wait, runs them and reports the results. It runs beside hostile code. */
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { joinQueue } from './consumer.ts';
-import { createExecuteTask } from './execute.ts';
-import { executionObserver } from './metrics.ts';
+import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
+import { createExecuteTask } from './execute_task.ts';
+import { executionObserver } from './queue_metrics.ts';
 import { createSlots } from './slots.ts';
 
-/** What a worker wants of an executor. */
+/** What a worker needs of an executor. */
 export type Executor = {
   languages(): readonly string[];
   readonly slots: number;
   readonly isolation: object;
   execute(order: ExecutionOrder, signal: AbortSignal): Promise<ExecutionOutcome>;
-  /** Every run is killed when so much time has passed without another word. */
+  /** Every run is killed after this time, unless it is extended again before. */
   extendDeadline(ms: number): void;
   close(): Promise<void>;
 };
 
-/** So many short executions are taken ahead for each slot. */
-const AHEAD_EACH = 3;
+/** How many short executions are prefetched for each slot. */
+const PREFETCH_PER_SLOT = 3;
+/** For each slot, including those prefetched and those being completed while the slot runs the next one. */
+const IN_FLIGHT_PER_SLOT = 2 + 3 * PREFETCH_PER_SLOT;
 
 export type Worker = {
-  /** What it is to the database now; null after it was declared dead, until it has registered anew. */
+  /** Null after it was declared dead, until it has registered again. */
   consumer_id(): string | null;
   stop(): Promise<void>;
 };
@@ -41,51 +44,53 @@ export async function startWorker(given: {
   const observe = executionObserver(given.metrics ?? createMetrics());
   const slots = createSlots({
     count: executor.slots,
-    ahead_each: AHEAD_EACH,
+    prefetch_per_slot: PREFETCH_PER_SLOT,
     onFree: () => consumer.wake(),
   });
   const health = createSandboxHealth(() => consumer.wake());
   const cut = new AbortController();
-  const untaken: string[] = [];
-  const consumer = await joinQueue({
-    address: databaseAddress(config, url),
+  const task = createExecuteTask({
+    slots,
+    execute: (order, signal) => executor.execute(order, signal),
+    cut: cut.signal,
+    onSandbox: health.report,
+    observe,
+    log,
+  });
+  const address = databaseAddress(config, url);
+  const languages = executor.languages();
+  const consumer = await joinQueue<ExecutionEpoch>({
+    address,
     kind: 'worker',
     slots: executor.slots,
-    // While some are being completed, the slots run the next, and the next but one are taken.
-    tasks_at_once: (2 + 3 * AHEAD_EACH) * executor.slots,
-    backlog: slots.backlog,
-    languages: executor.languages(),
+    languages,
     isolation: executor.isolation,
-    free: () => (health.works() ? slots.free() : 0),
-    // 0 would be no deadline at all.
-    onAlive: (for_ms) => executor.extendDeadline(Math.max(for_ms, 1)),
-    // At once, and not by each run's own signal alone: nothing may run on while another starts it.
-    onLost: () => executor.extendDeadline(1),
-    tasks: (membership) => {
-      const task = createExecuteTask({
-        membership,
-        slots,
-        execute: (order, signal) => executor.execute(order, signal),
-        cut: cut.signal,
-        onUntaken: (job_id) => untaken.push(job_id),
-        onSandbox: health.told,
-        observe,
+    openEpoch: (context) =>
+      openExecutionEpoch(context, {
+        address,
+        tasks: languages.map((name) => `execute_${name}`),
+        task,
+        free: () => (health.works() ? slots.free() : 0),
+        in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,
+        backlog: slots.backlog,
         log,
-      });
-      return Object.fromEntries(executor.languages().map((name) => [`execute_${name}`, task]));
-    },
+      }),
+    // 0 would mean no deadline at all.
+    onAlive: (for_ms) => executor.extendDeadline(Math.max(for_ms, 1)),
+    // At once, and not only by each run's own signal: nothing may run on while another worker starts it.
+    onLost: () => executor.extendDeadline(1),
     onSwept: ({ reason, executions }) => observe.lost(reason ?? '', executions ?? 0),
     log,
   });
   return {
-    consumer_id: () => consumer.membership()?.consumer_id ?? null,
+    consumer_id: () => consumer.consumer_id(),
     async stop() {
       const drained = consumer.drain();
       const grace = setTimeout(() => cut.abort(), config.shutdown_grace_ms);
       await drained;
       clearTimeout(grace);
       health.stop();
-      await consumer.leave(untaken);
+      await consumer.leave();
       await executor.close();
     },
   };
@@ -94,13 +99,13 @@ export async function startWorker(given: {
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 
-/** A worker whose sandbox fails takes nothing for a while: it would take the whole queue down with it. */
+/** A worker whose sandbox fails fetches nothing for a while, or it would fail the whole queue. */
 function createSandboxHealth(onWorks: () => void) {
   let failures = 0;
   let pause: NodeJS.Timeout | null = null;
   return {
     works: () => pause === null,
-    told(works: boolean): void {
+    report(works: boolean): void {
       if (works) failures = 0;
       if (works || pause !== null) return;
       const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);

@@ -1,11 +1,13 @@
 /*
- * A box, from within: the first process of a fresh pid namespace puts fresh file systems over the
- * read-only root, starts the program as a user without any rights, waits for it, and says how it
- * ended. When this process dies, everything in the namespace dies with it, whatever it is doing.
+ * A box, from the inside. Init, the first process of a fresh pid namespace, mounts fresh file systems
+ * over the read-only root, starts the program as a user without any rights, waits for it, and reports
+ * how it ended. When init dies, the kernel kills every other process of the namespace.
  *
- * The order matters where a comment says so; each step dies with its name.
+ * The order of steps matters where a comment says so. A step that fails ends the process with its name.
  */
 #define _GNU_SOURCE
+#include "box.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -23,20 +25,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "array.h"
+#include "cgroup_files.h"
+#include "failure.h"
+#include "kernel_files.h"
+#include "message.h"
+#include "monotonic.h"
+#include "seccomp.h"
 
 static void mount_fresh(const struct box *box);
 static void attach_artefacts(const struct box *box);
 static void write_files(const struct box *box);
-static void hand_out_directory(const struct box *box);
+static void send_directory(const struct box *box);
 static pid_t start_program(struct box *box);
 static void execute(struct box *box);
-static void renounce(void);
+static void drop_capabilities(void);
 
 void box_init(struct box *box) {
   box_die_with_parent(box);
   box_furnish(box);
-  if (box->request->save_key) hand_out_directory(box);
+  if (box->request->save_key) send_directory(box);
   seccomp_confine();
   pid_t program = start_program(box);
   box_await(box, program);
@@ -48,25 +56,25 @@ void box_furnish(const struct box *box) {
   write_files(box);
 }
 
-/* A parent that died before the next line could not have been noticed by it: hence the look after. */
+/* If the parent dies before the prctl call, no signal comes. So the pidfd is checked after it. */
 void box_die_with_parent(const struct box *box) {
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   struct pollfd parent = {.fd = box->parent, .events = POLLIN};
   if (poll(&parent, 1, 0) != 0) _exit(EXIT_BROKEN);
-  /* Init's memory is nobody's to read, and in a box whose user is ours it hides /proc/1 as well. */
-  must(prctl(PR_SET_DUMPABLE, 0), "hide init");
+  /* No process may read init's memory. In a box that has the worker's user id this also hides /proc/1. */
+  must(prctl(PR_SET_DUMPABLE, 0), "make init not dumpable");
 }
 
 /*
- * One tmpfs bounds work directory, /tmp and /dev/shm together. It is mounted once, not executable,
- * and its three directories are bound to their places; the last bind covers the first mount.
- * /proc shows processes only, and of those only the program's own: no host facts, no init.
+ * One tmpfs, not executable, limits work directory, /tmp and /dev/shm together. It is mounted once, at
+ * /tmp, and its three directories are bound to their mount points; the last bind covers the first mount.
+ * /proc shows only processes, and only the program's own: no facts about the host, and not init.
  */
 static void mount_fresh(const struct box *box) {
   const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
   const struct limits *limits = &box->request->limits;
   char options[128];
-  /* The three directories and their root are the box's, not the program's. */
+  /* The three directories and their root are not counted against the program's limit. */
   snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)limits->disk_bytes,
            (unsigned long long)limits->inodes + 4);
   umask(0);
@@ -75,7 +83,7 @@ static void mount_fresh(const struct box *box) {
   must(mkdir("/tmp/box", 0755), "make the work directory");
   must(mkdir("/tmp/shm", 01777), "make /dev/shm");
   must(mkdir("/tmp/tmp", 01777), "make /tmp");
-  must(chown("/tmp/box", box->identity.uid, box->identity.gid), "give away the work directory");
+  must(chown("/tmp/box", box->identity.uid, box->identity.gid), "change the owner of the work directory");
   must(mount("/tmp/box", "/box", NULL, MS_BIND, NULL), "bind the work directory");
   must(mount("/tmp/shm", "/dev/shm", NULL, MS_BIND, NULL), "bind /dev/shm");
   must(mount("/tmp/tmp", "/tmp", NULL, MS_BIND, NULL), "bind /tmp");
@@ -90,7 +98,7 @@ static void make_parents(const char *path, const struct identity *identity) {
       if (errno == EEXIST) continue;
       fail("make the directory %s", part);
     }
-    must(chown(part, identity->uid, identity->gid), "give away a directory");
+    must(chown(part, identity->uid, identity->gid), "change the owner of a directory");
   }
 }
 
@@ -119,48 +127,48 @@ static void write_files(const struct box *box) {
       if (count <= 0) fail("write the file %s", file->path);
       at += (uint32_t)count;
     }
-    must(fchown(descriptor, box->identity.uid, box->identity.gid), "give away a file");
+    must(fchown(descriptor, box->identity.uid, box->identity.gid), "change the owner of a file");
     close(descriptor);
   }
 }
 
-/* The launcher reads from it what is to be saved, when nothing of this box runs any more. */
-static void hand_out_directory(const struct box *box) {
+/* The launcher saves from this descriptor once every process of the box is dead. */
+static void send_directory(const struct box *box) {
   int directory = (int)must(open("/box", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
-  must(send_message(box->control, MESSAGE_BOX, &directory, 1), "hand out the work directory");
+  must(send_message(box->control, MESSAGE_BOX, &directory, 1), "send the work directory");
   close(directory);
 }
 
 static pid_t start_program(struct box *box) {
-  /* What the program's process costs from here on is the program's. */
+  /* From here on, the memory of the program's process counts as the program's. */
   box->shared->memory_start_bytes = read_counter(box->group->memory, NULL);
   pid_t program = (pid_t)must(fork(), "fork the program");
   if (program == 0) execute(box);
-  /* Else a program that closes its output, and whoever reads it, would wait for init. */
+  /* Otherwise the pipes would stay open in init after the program closes its ends. */
   for (int i = 0; i < 3; i++) close(box->files[i]);
   return program;
 }
 
-/* Init needs no right any more: it waits and exits. */
-static void renounce(void) {
+/* From here on, init only waits and exits. */
+static void drop_capabilities(void) {
   struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct none[2] = {0};
   must(syscall(SYS_capset, &head, none), "drop init's capabilities");
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
 }
 
-/* Reaps orphans until the program itself ends; init's own end is the end of all that is left. */
+/* Reaps orphans until the program itself ends. Init's own exit kills every process that is left. */
 void box_await(struct box *box, pid_t program) {
   int status;
   pid_t ended;
-  renounce();
+  drop_capabilities();
   do {
     ended = waitpid(-1, &status, 0);
     if (ended < 0 && errno != EINTR) fail("wait for the program");
   } while (ended != program);
   if (box->started && !*box->started) _exit(0);
   struct shared *shared = box->shared;
-  shared->end_us = clock_us();
+  shared->end_us = monotonic_us();
   shared->orphans = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
   shared->cpu_end_us = group_cpu_us(box->group);
   shared->wait_status = status;
@@ -177,14 +185,14 @@ static void limit_resources(const struct request *request) {
   } TABLE[] = {
       {RLIMIT_NOFILE, limits->files},
       {RLIMIT_FSIZE, limits->disk_bytes},
-      /* deep recursion is honest; the group's memory limit ends the endless kind */
+      /* honest programs recurse deeply; the group's memory limit stops endless recursion */
       {RLIMIT_STACK, 64 << 20},
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},
       {RLIMIT_MSGQUEUE, 64 << 10},
       {RLIMIT_SIGPENDING, 1024}, /* POSIX timers count here */
-      /* The second line under the group's own counter, should its watcher ever be late. */
+      /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
   };
   for (unsigned i = 0; i < COUNT(TABLE); i++) {
@@ -193,20 +201,20 @@ static void limit_resources(const struct request *request) {
   }
 }
 
-/* The kernel ends the program, and never slot or init, when the group's memory is used up. */
-static void offer_to_oom_killer(void) {
-  /* Hidden as init is, a process of a user namespace could not write about itself. */
-  must(prctl(PR_SET_DUMPABLE, 1), "show the program's process");
+/* When the group's memory is used up, the kernel kills the program, and never slot or init. */
+static void prefer_for_oom_killer(void) {
+  /* While it is not dumpable, a process in a user namespace may not write to its own /proc files. */
+  must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");
   must(write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000") ? 0 : -1, "set oom_score_adj");
 }
 
-/* From root of the slot to nobody in particular, with three descriptors. */
+/* From root of the slot to a user without rights that has three descriptors. */
 void box_become_program(const struct box *box) {
   const struct request *request = box->request;
-  for (int i = 0; i < 3; i++) must(dup2(box->files[i], i), "place standard input, output, error");
-  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close the rest");
-  must(setsid(), "begin a session");
-  offer_to_oom_killer();
+  for (int i = 0; i < 3; i++) must(dup2(box->files[i], i), "set up standard input, output and error");
+  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
+  must(setsid(), "start a session");
+  prefer_for_oom_killer();
   limit_resources(request);
   if (!box->identity.shares_uid) {
     struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
@@ -214,17 +222,17 @@ void box_become_program(const struct box *box) {
   }
   must(setresgid(box->identity.gid, box->identity.gid, box->identity.gid), "become the box's group");
   must(setresuid(box->identity.uid, box->identity.uid, box->identity.uid), "become the box's user");
-  renounce();
+  drop_capabilities();
   must(chdir(request->directory), "enter the working directory");
 }
 
 void box_start_clock(const struct box *box) {
   group_reset_peak(box->group);
-  /* A process that asks for its own CPU time has the kernel count it up to this instant. */
+  /* getrusage makes the kernel update this process's CPU time, and so the group's, up to this moment. */
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   box->shared->cpu_start_us = group_cpu_us(box->group);
-  box->shared->start_us = clock_us();
+  box->shared->start_us = monotonic_us();
 }
 
 static void execute(struct box *box) {
@@ -236,9 +244,9 @@ static void execute(struct box *box) {
   _exit(127);
 }
 
-struct limits zygote_limits(const struct request *request, const struct shared *view) {
+struct limits box_limits_of_fork(const struct request *request, const struct shared *shared) {
   struct limits limits = request->limits;
   uint64_t half = limits.memory_bytes / 2;
-  limits.memory_bytes -= view->inherited_bytes < half ? view->inherited_bytes : half;
+  limits.memory_bytes -= shared->inherited_bytes < half ? shared->inherited_bytes : half;
   return limits;
 }

@@ -12,13 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "util.h"
+#include "cgroup_v1.h"
+#include "cgroup_v2.h"
+#include "kernel_files.h"
+#include "remove_tree.h"
 
-static struct layout layout;
+static struct cgroup_layout layout;
 static int instance_directories[HIERARCHIES] = {-1, -1, -1, -1};
 static unsigned instance;
 
-static bool hand_down(char *why, size_t size);
+static bool delegate_base(char *why, size_t size);
 static bool sweep_directory(int directory);
 static bool empty_group(int directory);
 static bool lock_instance(unsigned number, bool make, int *directories);
@@ -30,8 +33,8 @@ bool groups_find(enum isolation wanted, char *why, size_t size) {
   bool try_v2 = wanted == ISOLATION_AUTO || wanted == ISOLATION_V2 || wanted == ISOLATION_V2_USER;
   char without_v1[512] = "", without_v2[512] = "";
   if (wanted == ISOLATION_RLIMITS) {
-    /* No group at all; the places to work in are claimed, locked and swept in the same way. */
-    layout = (struct layout){.kind = ISOLATION_RLIMITS, .hierarchies = 1, .bases = {"/tmp"}};
+    /* There are no groups, but the working directories are claimed, locked and swept in the same way. */
+    layout = (struct cgroup_layout){.kind = ISOLATION_RLIMITS, .hierarchies = 1, .bases = {"/tmp"}};
     return true;
   }
   bool found = (try_v2 && v2_find(&layout, without_v2, sizeof without_v2)) ||
@@ -41,18 +44,16 @@ bool groups_find(enum isolation wanted, char *why, size_t size) {
   return found;
 }
 
-void groups_adopt(enum isolation kind) { layout.kind = kind; }
-
 enum isolation groups_kind(void) { return layout.kind; }
 const char *groups_base(void) { return layout.bases[0]; }
 unsigned groups_instance(void) { return instance; }
 
-/* v2, of whoever: one tree, leaves, delegation. */
+/* v2, as root or as an ordinary user: one tree, leaves, delegation. */
 static bool has_tree(void) { return layout.kind == ISOLATION_V2 || layout.kind == ISOLATION_V2_USER; }
 
 bool groups_claim(char *why, size_t size) {
   bool claimed = false;
-  if (has_tree() && !hand_down(why, size)) return false;
+  if (has_tree() && !delegate_base(why, size)) return false;
   for (unsigned number = 0; number < MAX_INSTANCES; number++) {
     int directories[HIERARCHIES] = {-1, -1, -1, -1};
     if (!lock_instance(number, !claimed, directories)) continue;
@@ -72,16 +73,16 @@ bool groups_claim(char *why, size_t size) {
   return !has_tree() || v2_delegate(instance_directories[0]);
 }
 
-static bool hand_down(char *why, size_t size) {
+static bool delegate_base(char *why, size_t size) {
   int base = open(layout.bases[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool done = base >= 0 && v2_settle(layout.bases[0]) && v2_delegate(base);
   if (!done)
-    snprintf(why, size, "the memory and pids controllers cannot be handed down in %s: %s", layout.bases[0], strerror(errno));
+    snprintf(why, size, "the memory and pids controllers cannot be delegated in %s: %s", layout.bases[0], strerror(errno));
   if (base >= 0) close(base);
   return done;
 }
 
-/* All hierarchies of one instance, or none of them. */
+/* Locks one instance in all hierarchies, or in none of them. */
 static bool lock_instance(unsigned number, bool make, int *directories) {
   bool locked = true, found = false;
   char path[600];
@@ -89,7 +90,7 @@ static bool lock_instance(unsigned number, bool make, int *directories) {
     snprintf(path, sizeof path, "%s/runledger.%u", layout.bases[h], number);
     if (make) mkdir(path, 0755);
     directories[h] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* A sweep may find an instance in some of the hierarchies only. */
+    /* For a sweep, the instance may exist in only some of the hierarchies. */
     locked = directories[h] < 0 ? !make : lock_directory(&directories[h], path);
     found = found || directories[h] >= 0;
   }
@@ -99,8 +100,8 @@ static bool lock_instance(unsigned number, bool make, int *directories) {
 }
 
 /*
- * A directory is removed by the holder of its lock alone. What others are about to lock they then
- * find gone, and what others have locked stays: an instance that is in use keeps its directories.
+ * Only the holder of a directory's lock removes the directory. A launcher that waits to lock it then
+ * finds that it is gone, and an instance that is in use keeps its directories.
  */
 static void leave_instance(unsigned number, int *directories) {
   char path[600];
@@ -111,18 +112,18 @@ static void leave_instance(unsigned number, int *directories) {
   close_all(directories, HIERARCHIES);
 }
 
-/* Ours, and still the one that has the name: its last holder may have removed it meanwhile. */
+/* Locks a directory. Its last owner may have removed it just before: then the path is another directory, or none. */
 static bool lock_directory(int *directory, const char *path) {
-  struct stat held, named;
-  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &held) && !stat(path, &named) &&
-      held.st_ino == named.st_ino && held.st_uid == geteuid())
+  struct stat locked, named;
+  if (!flock(*directory, LOCK_EX | LOCK_NB) && !fstat(*directory, &locked) && !stat(path, &named) &&
+      locked.st_ino == named.st_ino && locked.st_uid == geteuid())
     return true;
   close(*directory);
   *directory = -1;
   return false;
 }
 
-/* Removes every group below a directory, after killing what runs in it. */
+/* Kills the processes of every group below a directory, then removes the groups. */
 static bool sweep_directory(int directory) {
   if (directory < 0) return true;
   int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,13 +144,13 @@ static bool sweep_directory(int directory) {
   return clean;
 }
 
-/* One blow at whatever is in a group; true when there is nothing. */
+/* Sends SIGKILL once to every process in a group. true: the group has none. */
 static bool empty_group(int directory) {
   char list[8192];
-  /* No groups: what has such a name there, a program has written. */
+  /* There are no groups: a program wrote any file of this name. */
   if (layout.kind == ISOLATION_RLIMITS) return true;
   if (read_text(directory, "cgroup.procs", list, sizeof list) <= 0) return true;
-  /* v2 does it in one step, and for processes with ids that are not ours to signal. */
+  /* v2 kills in one step, including processes whose user the launcher may not signal. */
   if (write_text(directory, "cgroup.kill", "1")) return false;
   for (char *line = list; *line;) {
     char *end;
@@ -161,7 +162,7 @@ static bool empty_group(int directory) {
 }
 
 bool group_make(struct group *group, unsigned slot) {
-  *group = (struct group){.leaf = -1};
+  *group = (struct group){.kind = layout.kind, .leaf = -1};
   snprintf(group->name, sizeof group->name, "s%u", slot);
   memset(group->directories, -1, sizeof group->directories);
   for (unsigned h = 0; h < layout.hierarchies; h++) {
@@ -179,40 +180,7 @@ bool group_make(struct group *group, unsigned slot) {
   return group->cpu >= 0 && group->memory_limit >= 0 && group->process_limit >= 0;
 }
 
-void group_enter(struct group *group) {
-  if (has_tree()) {
-    must(write_text(group->directories[0], "slot/cgroup.procs", "0") ? 0 : -1, "enter the slot's control group");
-    return;
-  }
-  for (unsigned h = 0; h < layout.hierarchies; h++)
-    must(write_text(group->directories[h], "cgroup.procs", "0") ? 0 : -1, "enter the slot's control group");
-}
-
-void group_prepare(struct group *group, uint32_t run) {
-  if (layout.kind == ISOLATION_V1) return;
-  group_add_leaf(group, run);
-  group_follow(group, run);
-  if (group->leaf < 0 || group->cpu < 0 || group->peak < 0 || group->memory_limit < 0 || group->process_limit < 0)
-    fail("open the next run's control group");
-}
-
-void group_add_leaf(struct group *group, uint32_t run) {
-  char name[48];
-  snprintf(name, sizeof name, "r%u", run);
-  if (mkdirat(group->directories[0], name, 0755) && errno != EEXIST) fail("make the next run's control group");
-  /* A run that would swap is a run that is over its limit. A kernel without swap has no such file. */
-  snprintf(name, sizeof name, "r%u/memory.swap.max", run);
-  write_text(group->directories[0], name, "0");
-}
-
-void group_retire(struct group *group, uint32_t run) {
-  if (layout.kind == ISOLATION_V1) return;
-  char name[24];
-  snprintf(name, sizeof name, "r%u", run);
-  unlinkat(group->directories[0], name, AT_REMOVEDIR);
-}
-
-/* After a sweep. A new directory is a new group: it owes nothing for what the old one still holds. */
+/* After a sweep. A new directory is a new group: it is not charged for memory that the old one still has. */
 void group_unmake(struct group *group) {
   close_all(group->files, GROUP_FILES);
   if (group->leaf >= 0) close(group->leaf);
@@ -246,13 +214,4 @@ bool group_sweep(struct group *group) {
 void groups_remove(void) {
   for (unsigned h = 0; h < layout.hierarchies; h++) sweep_directory(instance_directories[h]);
   leave_instance(instance, instance_directories);
-}
-
-unsigned group_descriptors(const struct group *group, int *descriptors) {
-  unsigned count = 0;
-  for (unsigned h = 0; h < HIERARCHIES; h++)
-    if (group->directories[h] >= 0) descriptors[count++] = group->directories[h];
-  for (unsigned i = 0; i < GROUP_FILES; i++)
-    if (group->files[i] >= 0) descriptors[count++] = group->files[i];
-  return count;
 }

@@ -1,21 +1,21 @@
-/* Control groups version 1: one hierarchy per controller, root only. */
 #define _GNU_SOURCE
+#include "cgroup_v1.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup.h"
-#include "util.h"
+#include "array.h"
 
-/* The order that cgroup.c relies on; the last may be missing: it only shares out the processor. */
+/* cgroup_files.c relies on this order. The last may be missing: it only divides the processors' time. */
 static const char *const CONTROLLERS[] = {"memory", "cpuacct", "pids", "cpu"};
 
 static bool find_mount(const char *controller, char *root, char *point);
 static bool find_own(const char *controller, char *path);
 static bool lists(const char *list, const char *word);
 
-bool v1_find(struct layout *layout, char *why, size_t size) {
-  *layout = (struct layout){.kind = ISOLATION_V1};
+bool v1_find(struct cgroup_layout *layout, char *why, size_t size) {
+  *layout = (struct cgroup_layout){.kind = ISOLATION_V1};
   for (unsigned c = 0; c < COUNT(CONTROLLERS); c++) {
     char root[256], point[256], own[256];
     bool there = find_mount(CONTROLLERS[c], root, point) && find_own(CONTROLLERS[c], own);
@@ -27,17 +27,17 @@ bool v1_find(struct layout *layout, char *why, size_t size) {
     const char *below = own;
     if (strcmp(root, "/") && !strncmp(own, root, strlen(root))) below = own + strlen(root);
     snprintf(layout->bases[c], sizeof layout->bases[c], "%s%s", point, strcmp(below, "/") ? below : "");
-    /* cpu and cpuacct are often one hierarchy: listed once, or its lock would be taken twice. */
+    /* cpu and cpuacct are often one hierarchy. It is listed once, or its lock would be taken twice. */
     if (c == 3 && !strcmp(layout->bases[3], layout->bases[1])) break;
     layout->hierarchies = c + 1;
   }
   if (geteuid() != 0) {
-    snprintf(why, size, "control groups v1 can be used by root only: run the worker as root, or boot with "
+    snprintf(why, size, "control groups v1: only root can use them: run the worker as root, or boot with "
              "systemd.unified_cgroup_hierarchy=1 and use version 2 by delegation");
     return false;
   }
   if (access(layout->bases[0], W_OK)) {
-    snprintf(why, size, "control groups v1: %s cannot be written; mount it read-write", layout->bases[0]);
+    snprintf(why, size, "control groups v1: %s is not writable: mount it read-write", layout->bases[0]);
     return false;
   }
   return true;

@@ -1,9 +1,6 @@
-/*
- * Control groups version 2: one tree, and a rule that decides the rest: a group that hands down
- * controllers holds no processes. So the worker and its launcher move into a leaf of their own, and
- * the slots' groups are made beside it.
- */
 #define _GNU_SOURCE
+#include "cgroup_v2.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,8 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "cgroup.h"
-#include "util.h"
+#include "kernel_files.h"
 
 static const char WORKER_LEAF[] = "runledger.worker";
 
@@ -28,9 +24,9 @@ static bool is_delegated(const char *directory);
 static bool kernel_counts_peaks(void);
 static bool runs_as_full_root(void);
 
-bool v2_find(struct layout *layout, char *why, size_t size) {
+bool v2_find(struct cgroup_layout *layout, char *why, size_t size) {
   char point[256], own[250], base[512];
-  *layout = (struct layout){.hierarchies = 1};
+  *layout = (struct cgroup_layout){.hierarchies = 1};
   if (!find_mount(point, sizeof point) || !find_own(own, sizeof own)) {
     snprintf(why, size, "control groups v2 are not mounted: mount -t cgroup2 none /sys/fs/cgroup");
     return false;
@@ -39,17 +35,17 @@ bool v2_find(struct layout *layout, char *why, size_t size) {
   char *last = strrchr(base, '/');
   if (last && !strcmp(last + 1, WORKER_LEAF)) *last = 0;
   bool root = runs_as_full_root();
-  /* Root outside a delegated group makes its own beside systemd's, at the top. */
+  /* Root outside a delegated group puts its groups at the top, beside systemd's. */
   if (root && !is_true_root(base) && !is_delegated(base) && strcmp(base, point) && is_true_root(point))
     snprintf(base, sizeof base, "%s", point);
   if (!has_controllers(base)) {
     snprintf(why, size, "control groups v2: %s has no memory and pids controllers: as an ordinary user start the "
-             "worker by `systemd-run --user --scope -p Delegate=yes`, in a container give it a private cgroup "
+             "worker with `systemd-run --user --scope -p Delegate=yes`, in a container give it a private cgroup "
              "namespace, on a hybrid machine boot with cgroup_no_v1=all", base);
     return false;
   }
   if (access(base, W_OK)) {
-    snprintf(why, size, "control groups v2: %s cannot be written: start the worker by `systemd-run --user --scope "
+    snprintf(why, size, "control groups v2: %s is not writable: start the worker with `systemd-run --user --scope "
              "-p Delegate=yes`, or mount /sys/fs/cgroup read-write in the container", base);
     return false;
   }
@@ -93,7 +89,7 @@ static bool is_true_root(const char *directory) {
   return access(path, F_OK) != 0;
 }
 
-/* systemd's mark on what it gave away; a cgroup namespace's root is given away by its nature. */
+/* systemd marks the groups that it delegates. The root of a cgroup namespace counts as delegated. */
 static bool is_delegated(const char *directory) {
   char mark[8], own[256];
   if (getxattr(directory, "trusted.delegate", mark, sizeof mark) > 0) return true;
@@ -109,7 +105,7 @@ static bool kernel_counts_peaks(void) {
   return major > 5 || (major == 5 && minor >= 19);
 }
 
-/* Root of the machine, and not of a user namespace in which other ids do not exist. */
+/* Root of the machine, and not of a user namespace that maps only some ids. */
 static bool runs_as_full_root(void) {
   char map[256];
   unsigned long inside = 1, outside = 1, count = 0;
@@ -117,7 +113,6 @@ static bool runs_as_full_root(void) {
   return sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 && outside == 0 && count == 4294967295ul;
 }
 
-/* Empties a group of processes, into its worker's leaf, so that it may hand down controllers. */
 bool v2_settle(const char *base) {
   char list[16384], path[600];
   if (is_true_root(base)) return true;
@@ -133,6 +128,6 @@ bool v2_settle(const char *base) {
 }
 
 bool v2_delegate(int directory) {
-  write_text(directory, "cgroup.subtree_control", "+cpu"); /* only shares out the processor */
+  write_text(directory, "cgroup.subtree_control", "+cpu"); /* only divides the processors' time */
   return write_text(directory, "cgroup.subtree_control", "+memory +pids");
 }

@@ -1,17 +1,20 @@
 /*
- * Runs without control groups and namespaces, for machines that allow neither: only when asked for by
- * name, and marked wherever it shows. What is left are another user id (where the launcher is root),
- * Landlock, the system call filter, resource limits per process, and the wall clock.
+ * Runs without control groups and namespaces, for machines that allow neither. The operator must ask
+ * for them by name, and every report and health check marks them. These defences remain: another user
+ * id (if the launcher is root), Landlock, the system call filter, resource limits of each process, and
+ * the wall clock.
  *
- * It holds less: CPU time is limited per process, memory by what it can write per process, disk per file,
- * and peak memory is that of the largest process. Without root and without Landlock's signal scope
- * (Linux 6.12) a program could end its worker: then the launcher refuses to start.
+ * The limits are weaker. CPU time and writable memory are limited for each process, disk space for each
+ * file, and peak memory is the peak of the largest process. Without root and without Landlock's signal
+ * scope (Linux 6.12) a program could kill its worker, so the launcher does not start.
  *
- * There is no private root, so /box and /load in a request become a directory of the slot's own and
- * the store's. The slot is the reaper of everything that its runs leave, and takes the next only when
- * it has no child left.
+ * There is no private root. Instead, /box and /load in a request are rewritten to directories of the
+ * slot and of the store. The slot is the reaper of every process that its runs leave, and takes the
+ * next run only when it has no child.
  */
 #define _GNU_SOURCE
+#include "degraded.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,25 +32,45 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "array.h"
+#include "cgroup.h"
+#include "failure.h"
+#include "kernel_files.h"
+#include "landlock.h"
+#include "message.h"
+#include "monotonic.h"
+#include "remove_tree.h"
+#include "seccomp.h"
 
 static const struct slot_setup *setup;
-static char place[160]; /* the slot's directory: what /box stands for */
+static char work_directory[160]; /* of this slot: the real path of /box */
 static const struct request *request;
 
 static void rewrite(char *into, size_t size, const char *text);
 static const char *target_of(const char *at);
 static void load(const char *key, const char *target);
-static void make_place(void);
+static void make_work_directory(void);
 static void write_files(void);
 static void run_program(const int *files);
 static void kill_all(void);
 static void kill_tree(pid_t parent);
 
+bool degraded_usable(char *why, size_t size) {
+  if (geteuid() == 0 || landlock_scopes_signals()) return true;
+  snprintf(why, size, "rlimits: this machine offers neither another user id (the worker is not root) nor Landlock "
+           "with signal scopes (Linux 6.12): a program could read and kill its worker");
+  return false;
+}
+
 void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
-  snprintf(place, sizeof place, "%s/runledger.%u/s%u/box", groups_base(), groups_instance(), setup->number);
+  snprintf(work_directory, sizeof work_directory, "%s/runledger.%u/s%u/box", groups_base(), groups_instance(), setup->number);
+}
+
+static uint64_t cpu_us(const struct rusage *usage) {
+  return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
+         (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
 void degraded_run(const struct box *box) {
@@ -56,18 +79,18 @@ void degraded_run(const struct box *box) {
   siginfo_t end;
   request = box->request;
   getrusage(RUSAGE_CHILDREN, &before);
-  make_place();
+  make_work_directory();
   write_files();
   pid_t program = (pid_t)must(fork(), "fork the program");
   if (program == 0) run_program(box->files);
   for (int i = 0; i < 3; i++) close(box->files[i]);
   shared->init_pid = program;
-  /* Orphans come to the slot: they are reaped as they end, the program is left for the last. */
+  /* Orphans become the slot's children. It reaps them as they end, and the program last. */
   do {
     if (waitid(P_ALL, 0, &end, WEXITED | WNOWAIT)) continue;
     if (end.si_pid != program) waitpid(end.si_pid, NULL, 0);
   } while (end.si_pid != program);
-  shared->end_us = clock_us();
+  shared->end_us = monotonic_us();
   shared->init_pid = 0;
   struct rusage own;
   wait4(program, &shared->wait_status, 0, &own);
@@ -75,23 +98,22 @@ void degraded_run(const struct box *box) {
   kill_all();
   getrusage(RUSAGE_CHILDREN, &after);
   shared->cpu_start_us = 0;
-  shared->cpu_end_us = (uint64_t)(after.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_utime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
-                       (uint64_t)(after.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_utime.tv_usec - before.ru_stime.tv_usec);
+  shared->cpu_end_us = cpu_us(&after) - cpu_us(&before);
   shared->ended = true;
   if (request->save_key) {
-    int directory = (int)must(open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
-    must(send_message(setup->control, MESSAGE_BOX, &directory, 1), "hand out the work directory");
+    int directory = (int)must(open(work_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
+    must(send_message(setup->control, MESSAGE_BOX, &directory, 1), "send the work directory");
     close(directory);
   }
 }
 
-/* What the run before left goes now: until then the launcher may still have been saving from it. */
-static void make_place(void) {
+/* The previous run's files are removed only now, because the launcher may have been saving from them until its answer. */
+static void make_work_directory(void) {
   static const char *const NAMES[] = {"/box", "/load", "/load2"};
   for (unsigned i = 0; i < COUNT(NAMES); i++) remove_tree(AT_FDCWD, target_of(NAMES[i]));
-  must(mkdir(place, 0700), "make the work directory");
-  must(chown(place, setup->identity.uid, setup->identity.gid), "give away the work directory");
-  must(chdir(place), "enter the work directory");
+  must(mkdir(work_directory, 0700), "make the work directory");
+  must(chown(work_directory, setup->identity.uid, setup->identity.gid), "change the owner of the work directory");
+  must(chdir(work_directory), "enter the work directory");
 }
 
 static void write_files(void) {
@@ -103,24 +125,24 @@ static void write_files(void) {
     char part[MAX_PATH];
     for (const char *slash = strchr(file->path, '/'); slash; slash = strchr(slash + 1, '/')) {
       snprintf(part, sizeof part, "%.*s", (int)(slash - file->path), file->path);
-      if (!mkdir(part, 0755) && chown(part, setup->identity.uid, setup->identity.gid)) fail("give away a directory");
+      if (!mkdir(part, 0755) && chown(part, setup->identity.uid, setup->identity.gid)) fail("change the owner of a directory");
     }
     int descriptor = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file->mode);
     if (descriptor < 0 || write(descriptor, file->bytes, file->length) != (ssize_t)file->length) fail("write the file %s", file->path);
-    must(fchown(descriptor, setup->identity.uid, setup->identity.gid), "give away a file");
+    must(fchown(descriptor, setup->identity.uid, setup->identity.gid), "change the owner of a file");
     close(descriptor);
   }
 }
 
-/* Where something that would be mounted in a box is put here: /box/x in the work directory, /load beside it. */
+/* The real path of a path of the box: /box/x lies in the work directory, /load beside it. */
 static const char *target_of(const char *at) {
-  static char path[MAX_PATH + sizeof place];
-  int base = (int)(strrchr(place, '/') - place);
-  snprintf(path, sizeof path, "%.*s%s", base, place, at);
+  static char path[MAX_PATH + sizeof work_directory];
+  int base = (int)(strrchr(work_directory, '/') - work_directory);
+  snprintf(path, sizeof path, "%.*s%s", base, work_directory, at);
   return path;
 }
 
-/* A copy: the store may lie where another user id cannot go. */
+/* Copies, because the program's user id may not be able to enter the store. */
 static void copy_tree(int from, const char *name, const char *target) {
   int source = openat(from, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   struct stat state;
@@ -129,11 +151,11 @@ static void copy_tree(int from, const char *name, const char *target) {
     int file = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755 & state.st_mode);
     off_t left = state.st_size;
     for (ssize_t count; left && (count = sendfile(file, source, NULL, (size_t)left)) > 0;) left -= count;
-    if (file < 0 || left) fail("copy the artefact's %.60s", name);
+    if (file < 0 || left) fail("copy %.60s of an artefact", name);
     close(file);
   } else {
     DIR *list = mkdir(target, 0755) ? NULL : fdopendir(dup(source));
-    if (!list) fail("copy the artefact's %.60s", name);
+    if (!list) fail("copy %.60s of an artefact", name);
     for (struct dirent *entry; (entry = readdir(list));) {
       char inner[MAX_PATH + 512];
       if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
@@ -151,15 +173,15 @@ static void load(const char *key, const char *target) {
   close(store);
 }
 
-/* /box and /load where they begin a path, alone or after a character that cannot belong to one. */
+/* Replaces /box and /load where they start a path: at the start of the text, or after a character that ends a path. */
 static void rewrite(char *into, size_t size, const char *text) {
   static const char *const NAMES[] = {"/box", "/load2", "/load"};
   size_t used = 0;
   for (const char *at = text; *at && used < size - 1;) {
-    bool begins = at == text || strchr("=:,@I'\" ", at[-1]);
+    bool starts = at == text || strchr("=:,@I'\" ", at[-1]);
     const char *instead = NULL;
     size_t width = 0;
-    for (unsigned n = 0; begins && !instead && n < COUNT(NAMES); n++) {
+    for (unsigned n = 0; starts && !instead && n < COUNT(NAMES); n++) {
       width = strlen(NAMES[n]);
       if (!strncmp(at, NAMES[n], width) && (!at[width] || strchr("/:,'\" ", at[width]))) instead = target_of(NAMES[n]);
     }
@@ -185,9 +207,9 @@ static void limit_resources(void) {
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_MSGQUEUE, 64 << 10},
       {RLIMIT_SIGPENDING, 1024},
-      /* The only limit of CPU time: whole seconds, of each process by itself. */
+      /* the only limit of CPU time: in whole seconds, for each process separately */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 1},
-      /* What can be written counts; a JVM reserves much more than it ever uses. */
+      /* only writable memory counts, because a JVM reserves much more than it ever uses */
       {RLIMIT_DATA, limits->memory_bytes},
       {RLIMIT_AS, limits->memory_bytes + ((rlim_t)16 << 30)},
   };
@@ -209,9 +231,9 @@ static void run_program(const int *files) {
     rewrite(at, (size_t)(text + sizeof text - at), request->variables[i]), variables[i] = at;
   rewrite(directory, sizeof directory, request->directory);
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
-  for (int i = 0; i < 3; i++) must(dup2(files[i], i), "place standard input, output, error");
-  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close the rest");
-  must(setsid(), "begin a session");
+  for (int i = 0; i < 3; i++) must(dup2(files[i], i), "set up standard input, output and error");
+  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
+  must(setsid(), "start a session");
   must(chdir(directory), "enter the working directory");
   landlock_confine(request, setup->options, target_of);
   limit_resources();
@@ -222,13 +244,13 @@ static void run_program(const int *files) {
   }
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   seccomp_confine();
-  setup->shared->start_us = clock_us();
+  setup->shared->start_us = monotonic_us();
   execve(arguments[0], (char *const *)arguments, (char *const *)variables);
   setup->shared->exec_error = errno;
   _exit(127);
 }
 
-/* Until the slot has no child: whoever forks meanwhile has its child fall to the slot as well. */
+/* Kills until the slot has no child. If a process forks in time, its child becomes the slot's too. */
 static void kill_all(void) {
   for (int tries = 0; tries < 5000; tries++) {
     pid_t reaped;
@@ -246,7 +268,7 @@ static void kill_all(void) {
     if (reaped < 0 && errno == ECHILD) return;
     usleep(200);
   }
-  fail("processes are left");
+  fail("kill the processes that are left");
 }
 
 static void kill_tree(pid_t parent) {

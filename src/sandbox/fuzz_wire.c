@@ -1,8 +1,8 @@
 /*
- * Throws bytes at the request parser: well-formed requests, damaged in every way that comes to mind,
- * in a block of exactly their size so that one byte read too many is a crash under AddressSanitizer.
- * What is accepted is walked through as a slot would. Usage: fuzz_wire SEED ROUNDS. With clang's
- * libFuzzer the same target is LLVMFuzzerTestOneInput.
+ * Fuzzes the request parser: well-formed requests, damaged at random, each in a block of exactly its
+ * size, so that AddressSanitizer detects a read of one byte too many. Accepted requests are read in
+ * full, as a slot would. Usage: fuzz_wire SEED ROUNDS. LLVMFuzzerTestOneInput is the same target for
+ * clang's libFuzzer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
 #ifndef LIBFUZZER
 static uint64_t state;
 
-static uint32_t chance(uint32_t below) { /* xorshift: the same seed, the same rounds */
+static uint32_t chance(uint32_t below) { /* xorshift: the same seed gives the same rounds */
   state ^= state << 13, state ^= state >> 7, state ^= state << 17;
   return (uint32_t)((state >> 11) % below);
 }
@@ -51,7 +51,7 @@ static size_t add_field(uint8_t *at, unsigned tag, const void *value, size_t len
   return 5 + length;
 }
 
-/* A request that passes, of random fields in random order. */
+/* A valid request with random fields in random order. */
 static size_t make_request(uint8_t *at) {
   static const char *const TEXTS[] = {"/bin/true", "A=b", "x", "/box", "python", "dir/file.txt", "", "..", "a//b"};
   static const char *const FITTING[14] = {"", "-x", "A=b", "/box", "dir/file.txt", "", "", "base", "key.1", "key", "out/bin", "", "acc-1", ""};
@@ -77,7 +77,7 @@ static size_t make_request(uint8_t *at) {
 }
 
 static size_t damage(uint8_t *bytes, size_t length) {
-  for (uint32_t blows = chance(6); blows && length; blows--) {
+  for (uint32_t damages = chance(6); damages && length; damages--) {
     size_t at = chance((uint32_t)length);
     switch (chance(6)) {
       case 0: bytes[at] ^= (uint8_t)(1 << chance(8)); break;
@@ -105,7 +105,7 @@ int main(int count, char **arguments) {
     accepted += !wire_parse(exact, length, &request);
     free(exact);
   }
-  printf("fuzz_wire: seed %lu, %lu requests, %lu accepted, no fault\n", seed, rounds, accepted);
-  return accepted ? 0 : 1; /* a fuzzer that never gets in tests nothing */
+  printf("fuzz_wire: seed %lu, %lu requests, %lu accepted, no error\n", seed, rounds, accepted);
+  return accepted ? 0 : 1; /* if no request is accepted, the fuzzer tests little */
 }
 #endif

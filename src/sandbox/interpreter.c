@@ -1,24 +1,29 @@
 /*
  * A warm Python interpreter that forks its runs.
  *
- * Theory of operation. This object is preloaded into the real interpreter, started just as a run would be
- * (`python3 -I /box/main.py`). It stands in for one libc call: the fopen64 by which the interpreter opens its script,
- * after it has initialised itself wholly and before it has seen a byte of the program. There we import the common
- * modules, freeze the collector's view of all that exists, and call zygote_serve(), which returns only in a forked
- * child whose box is ready. The child runs the script as the interpreter itself would have, from C, so that no frame
- * of ours is under the program's: tracebacks, sys.argv, __main__ and exit codes are those of a plain start.
+ * Theory of operation
+ * -------------------
+ * This object is preloaded into the real interpreter, which starts exactly as a run would
+ * (`python3 -I /box/main.py`). It replaces one libc call: the fopen64 with which the interpreter opens its script, after
+ * it has initialised itself completely and before it has read a byte of the program. There it imports the common
+ * modules, freezes the garbage collector's view of all existing objects, and calls zygote_serve(), which returns only in
+ * a forked child whose box is ready. The child runs the script as the interpreter itself would have, from C, so no extra
+ * frame is below the program's: tracebacks, sys.argv, __main__ and exit codes are those of a plain start.
  *
- * Leaving. A plain interpreter takes itself apart at exit: every module, type and string. In a fork each of these
- * writes copies a page, which costs five times as much as the program. What a program can notice of it are its own
- * finalizers alone. So after threads are joined and atexit callbacks have run, we look through the objects made
- * since the fork (the frozen ones are not in the list): if none of them has a finalizer, is a weak reference, or
- * runs in another thread, the streams are flushed and the process ends. Else it is taken apart as usual.
+ * Exit
+ * ----
+ * A plain interpreter destroys everything at exit: every module, type and string. In a forked process each of these
+ * writes copies a page, which takes five times as long as the program. A program can notice only its own finalizers. So
+ * after threads are joined and atexit callbacks have run, this code looks at the objects made since the fork (the frozen
+ * ones are not in the list). If no object has a finalizer or is a weak reference with a callback, and there is no other
+ * thread, it flushes the streams and ends the process. Otherwise it takes the plain way.
  *
- * What must stay true:
- *   * No byte of a program is read before the fork; one zygote serves one account.
- *   * Any doubt takes the usual way out: the fast one changes nothing that the program could have observed.
+ * What must stay true
+ * -------------------
+ * - No byte of a program is read before the fork, and one zygote serves one account.
+ * - In case of doubt the exit is the plain one. The fast one changes nothing that the program could observe.
  *
- * Only the interpreter's exported C API is used, found by name: no header and no version is compiled in.
+ * It uses only the interpreter's exported C API, found by name at run time: no header and no version is compiled in.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,14 +34,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interpreter.h"
+#include "zygote_serve.h"
 
 #define SCRIPT "/box/main.py"
 #define MARKER "RUNLEDGER_ZYGOTE="
 
 typedef void object;
 
-/* The interpreter's functions that we call. */
+/* The interpreter's functions and objects that this code uses. */
 static struct {
     int (*PyGILState_Ensure)(void);
     int (*PyRun_SimpleString)(const char *);
@@ -79,11 +84,11 @@ static struct {
     object *PyLong_Type;
 } py;
 
-static int armed;               /* the next fopen64 of SCRIPT is ours */
+static int armed;               /* the next fopen64 of SCRIPT starts the zygote */
 
 enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, SCAN_MOST = 200000 };
 
-/* Modules that many programs import, and whose import a program could not tell from one of its own. */
+/* Modules that many programs import. A program cannot tell whether they were imported before it started. */
 static const char WARM[] =
     "def _warm():\n"
     "    import math, collections, itertools, functools, re, heapq, bisect, random, string, json, typing, time\n"
@@ -119,7 +124,7 @@ static void find_all(void)
     FIND(PyExc_KeyboardInterrupt); FIND(_PyWeakref_RefType); FIND(_Py_NoneStruct); FIND(PyLong_Type);
 }
 
-/* The marker is taken out of the environment before the interpreter copies it, and wiped where /proc would show it. */
+/* Removes the marker from the environment before the interpreter copies it, and erases its bytes, which /proc would show. */
 __attribute__((constructor)) static void arm(void)
 {
     extern char **environ;
@@ -163,11 +168,11 @@ FILE *fopen64(const char *path, const char *mode)
 
 static void flush_both(void);
 static void unfreeze(void);
-static void leave(int code);
-static void leave_slowly(int code);
+static void exit_fast(int code);
+static void exit_plainly(int code);
 static int system_exit_code(int *code);
 
-/* What the interpreter does with a script, from the outside: the names it sets, and how each ending becomes a code. */
+/* Runs the script as the interpreter would: sets the same names, and turns each way to end into the same exit code. */
 static void run_script(void)
 {
     object *names = py.PyModule_GetDict(py.PyImport_AddModule("__main__"));
@@ -195,9 +200,9 @@ static void run_script(void)
     } else {
         if (py.PyErr_ExceptionMatches(*py.PyExc_KeyboardInterrupt)) code = 128 + SIGINT;
         else if (py.PyErr_ExceptionMatches(*py.PyExc_SystemExit)) {
-            if (system_exit_code(&code)) leave(code);
+            if (system_exit_code(&code)) exit_fast(code);
             unfreeze();
-            py.PyErr_Print();    /* a SystemExit with something to print: prints it and exits */
+            py.PyErr_Print();    /* a SystemExit with a message: prints it and exits */
         } else {
             code = 1;
         }
@@ -206,11 +211,11 @@ static void run_script(void)
     py.PyDict_DelItemString(names, "__file__");
     py.PyDict_DelItemString(names, "__cached__");
     py.PyErr_Clear();
-    if (code > 128) leave_slowly(code);
-    leave(code);
+    if (code > 128) exit_plainly(code);
+    exit_fast(code);
 }
 
-/* As the interpreter does between a script's end and the printing of its exception. */
+/* The interpreter flushes between the end of a script and the printing of its exception. */
 static void flush_both(void)
 {
     object *type, *value, *trace;
@@ -224,22 +229,22 @@ static void flush_both(void)
 }
 
 /*
- * sys.exit(), sys.exit(None) and sys.exit(n) have nothing to print: takes their code off the error indicator. The
- * exception must go too: its traceback holds the program's frame, and so all of its globals.
+ * sys.exit(), sys.exit(None) and sys.exit(n) print nothing: their code is taken from the error indicator. The exception
+ * must be released too, because its traceback refers to the program's frame, and so to all of its globals.
  */
 static int system_exit_code(int *code)
 {
     object *type, *value, *trace;
     py.PyErr_Fetch(&type, &value, &trace);
     py.PyErr_NormalizeException(&type, &value, &trace);
-    object *said = py.PyObject_GetAttrString(value, "code");
-    int none = said && said == py._Py_NoneStruct, number = said && py.PyObject_Type(said) == py.PyLong_Type;
+    object *code_object = py.PyObject_GetAttrString(value, "code");
+    int none = code_object && code_object == py._Py_NoneStruct, number = code_object && py.PyObject_Type(code_object) == py.PyLong_Type;
     if (!none && !number) {
         py.PyErr_Restore(type, value, trace);
         return 0;
     }
-    *code = none ? 0 : (int)py.PyLong_AsLong(said);
-    py.Py_DecRef(said);
+    *code = none ? 0 : (int)py.PyLong_AsLong(code_object);
+    py.Py_DecRef(code_object);
     py.Py_DecRef(type);
     py.Py_DecRef(value);
     py.Py_DecRef(trace);
@@ -249,18 +254,18 @@ static int system_exit_code(int *code)
 static int nothing_to_finalize(void);
 static int flush(const char *name);
 
-static void leave(int code)
+static void exit_fast(int code)
 {
     object *modules = py.PySys_GetObject("modules");
     object *threading = py.PyDict_GetItemString(modules, "threading");
     if (threading && !py.PyObject_CallMethod(threading, "_shutdown", NULL)) py.PyErr_WriteUnraisable(threading);
     object *atexit = py.PyImport_ImportModule("atexit");
-    if (!atexit || !py.PyObject_CallMethod(atexit, "_run_exitfuncs", NULL)) leave_slowly(code);
-    if (!nothing_to_finalize() || !flush("stdout") || !flush("stderr")) leave_slowly(code);
+    if (!atexit || !py.PyObject_CallMethod(atexit, "_run_exitfuncs", NULL)) exit_plainly(code);
+    if (!nothing_to_finalize() || !flush("stdout") || !flush("stderr")) exit_plainly(code);
     _exit(code & 0xff);
 }
 
-static void leave_slowly(int code)
+static void exit_plainly(int code)
 {
     py.PyErr_Clear();
     unfreeze();
@@ -272,7 +277,7 @@ static void leave_slowly(int code)
     exit(code);
 }
 
-/* A cycle through __main__, which is frozen too, is only taken apart by a collector that sees all of it. */
+/* __main__ is frozen too. The collector can free a cycle through it only if it sees every object of the cycle. */
 static void unfreeze(void)
 {
     object *type, *value, *trace;
@@ -282,7 +287,7 @@ static void unfreeze(void)
     py.PyErr_Restore(type, value, trace);
 }
 
-/* Flushes a stream that is still the one the interpreter made. */
+/* Flushes a stream, if the program has not replaced it. */
 static int flush(const char *name)
 {
     char original[16];
@@ -303,7 +308,7 @@ static int has_finalizer(object *it)
     return found;
 }
 
-/* Objects from before the fork are frozen and not in the list: what they would do at the end, they would do unseen. */
+/* The list has no objects from before the fork, because they are frozen. A program cannot observe their finalizers. */
 static int nothing_to_finalize(void)
 {
     object *head = py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main());
@@ -314,6 +319,6 @@ static int nothing_to_finalize(void)
     int none = count >= 0 && count <= SCAN_MOST;
     for (ssize_t n = 0; none && n < count; n++)
         none = !has_finalizer(py.PyList_GetItem(made, n));
-    if (made) py.Py_DecRef(made);    /* it holds all of them: nothing would be finalized while it is there */
+    if (made) py.Py_DecRef(made);    /* the list refers to all of them: while it exists, nothing is finalized */
     return none;
 }

@@ -1,16 +1,19 @@
-/* Landlock: which files a program may open where it has no root of its own, and whom it may signal. */
 #define _GNU_SOURCE
+#include "landlock.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "array.h"
+#include "failure.h"
 
-/* Of linux/landlock.h, which older systems lack. */
+/* From linux/landlock.h, which older systems lack. */
 enum { CREATE = 444, ADD_RULE = 445, RESTRICT = 446, RULE_PATH_BENEATH = 1, VERSION_FLAG = 1 };
 enum { ABI_WITH_SCOPES = 6, SCOPE_ABSTRACT_SOCKETS = 1, SCOPE_SIGNALS = 2 };
 static const uint64_t EXECUTE = 1, WRITE = 2, READ = 4, READ_DIR = 8, FIRST_ALL = (1 << 13) - 1;
@@ -24,15 +27,14 @@ struct path_rule {
   int32_t directory;
 } __attribute__((packed));
 
-int landlock_version(void) { return (int)syscall(CREATE, NULL, 0, VERSION_FLAG); }
+static int landlock_version(void) { return (int)syscall(CREATE, NULL, 0, VERSION_FLAG); }
 
-/* Whoever shares the worker's user id must not be able to signal it. */
 bool landlock_scopes_signals(void) { return landlock_version() >= ABI_WITH_SCOPES; }
 
 static void allow(int rules, const char *path, uint64_t access) {
   struct path_rule rule = {.allowed = access, .directory = open(path, O_PATH | O_CLOEXEC)};
   struct stat state;
-  if (rule.directory < 0) return; /* what is not there needs no rule */
+  if (rule.directory < 0) return; /* a path that does not exist needs no rule */
   if (!fstat(rule.directory, &state) && !S_ISDIR(state.st_mode)) rule.allowed &= EXECUTE | WRITE | READ | TRUNCATE;
   must((long)syscall(ADD_RULE, rules, RULE_PATH_BENEATH, &rule, 0), "allow a path");
   close(rule.directory);
@@ -41,7 +43,7 @@ static void allow(int rules, const char *path, uint64_t access) {
 void landlock_confine(const struct request *request, const struct options *options, const char *(*target_of)(const char *)) {
   static const char *const SYSTEM[] = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/dev/random", "/dev/urandom"};
   int version = landlock_version();
-  if (version < 1) return; /* then the user id is another: the launcher has seen to it */
+  if (version < 1) return; /* then degraded_usable() made sure that the program has another user id */
   uint64_t all = FIRST_ALL | (version >= 2 ? REFER : 0) | (version >= 3 ? TRUNCATE : 0);
   struct ruleset set = {.files = all, .scopes = version >= ABI_WITH_SCOPES ? SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS : 0};
   size_t size = version >= ABI_WITH_SCOPES ? 24 : version >= 4 ? 16 : 8;

@@ -1,51 +1,68 @@
 /*
- * The launcher: runs programs that nobody trusts, for a worker that speaks to it over a socket.
+ * The launcher runs untrusted programs for a worker, which talks to it over a socket.
  *
  * Theory of operation
  * -------------------
- * Four kinds of process, each the parent of the next:
+ * There are four kinds of process, each the parent of the next:
  *
- *   worker (Node) - launcher - slot (one per place to run) - init (one per run) - program
+ *   worker (Node) - launcher - slot (room for one run) - init (one per run) - program
  *
- * The *launcher* is one process with one loop. It reads requests, hands each to a free slot, feeds
- * and reads the program's pipes, watches the clock and the group's CPU counter, ends what is over a
- * limit, and writes one report per request. It is never inside a slot's control group, so no program
- * can starve it of memory, and it knows no secret: its environment is empty.
+ * The *launcher* is one process with one loop. It reads requests, gives each to a free slot, writes and
+ * reads the program's pipes, checks the clock and the group's CPU counter, ends runs that exceed a
+ * limit, and writes one answer per request. It is never inside a slot's control group, so no program
+ * can take memory from it. It knows no secret: its environment is empty.
  *
- * A *slot* lives long. What is slow to make and safe to reuse it makes once: its control group, an
- * empty network namespace, a host name, a user id, and one mount namespace per profile that holds a
- * read-only root and nothing else. Per request it clones an init into fresh pid, mount and ipc
- * namespaces, waits until that is reaped and the group is empty, and says so.
+ * A *slot* is long-lived. It makes once what is slow to make and safe to reuse: its control group, an
+ * empty network namespace, a host name, a user id, and for each profile a mount namespace that contains
+ * only a read-only root. For each request it clones an init into fresh pid, mount and ipc namespaces,
+ * waits until init is reaped and the group is empty, and reports that it is idle.
  *
- * An *init* is pid 1 of its run. It mounts a fresh /proc and a fresh tmpfs, writes the request's
- * files, forks the program, waits for it, notes how and when it ended, and exits; its exit is what
- * kills everything that the program left.
+ * An *init* is process 1 of its run. It mounts a fresh /proc and a fresh tmpfs, writes the request's
+ * files, forks the program, waits for it, records how and when it ended, and exits. Its exit makes the
+ * kernel kill every process that the program left.
  *
- * Launcher, slot and init share a few pages (struct shared); the program loses them when it executes.
- * A socket pair per slot carries one-byte messages: run, done, idle.
+ * Launcher, slot and init share some pages (struct shared), which a program loses at execve. A socket
+ * pair for each slot carries one-byte messages such as run, done and idle (message.h).
  *
  * What must stay true
  * -------------------
- * - A slot takes a run only after its group was seen empty. Nothing outlives its run.
- * - Whoever dies takes its children along: the launcher by its socket's end and by SIGTERM at the
- *   worker's death, slots and inits by SIGKILL at their parent's, programs with their init. What was
- *   left all the same (a machine that stopped half-way) is swept by the next launcher.
- * - The worker's heartbeats move a deadline; when it passes, every run is ended, because by then
- *   another worker may have taken over what this one was running.
- * - A program has exactly three descriptors, no capability in any set, and a filter on its calls,
- *   before its first instruction.
- * - The worker gets one answer per request: a report (how the program ended, with evidence) or a
- *   fault (the launcher could not do it). A fault says nothing about the program.
+ * - A slot takes a run only after its group was empty. No process outlives its run.
+ * - A process that dies takes its children with it. The launcher ends when its socket closes, and by
+ *   SIGTERM when the worker dies. Slots and inits die by SIGKILL when their parent dies, and programs
+ *   die with their init. If something is left nevertheless (the machine stopped in the middle), the
+ *   next launcher sweeps it.
+ * - The worker's heartbeats move a deadline. When it passes, the launcher ends every run, because by
+ *   then another worker may have taken over the executions.
+ * - Before its first instruction, a program has exactly three descriptors, no capability in any set,
+ *   and a filter on its system calls.
+ * - The worker gets one answer per request: a report (how the program ended, with evidence) or a fault
+ *   (the launcher could not run it). A fault says nothing about the program.
  *
- * Exit codes: 0 the worker is gone, 1 broken, 2 wrong usage, 3 no isolation to be had.
+ * Modules
+ * -------
+ * A module is a .c file with its header, or a header alone. Each includes and calls only modules further
+ * down; `test/c_arrows.test.ts` checks that there is no circle.
+ *
+ *   main                           the loop
+ *   requests                       frames from the worker, and their queue
+ *   slots                          the launcher's slots
+ *   run_watch, run_report          one run, as the launcher sees it
+ *   answers, artefacts, poll       frames to the worker, the store, epoll
+ *   slot                           the slot's process
+ *   zygote, degraded               its other ways to run a program
+ *   root, box, landlock, seccomp   what surrounds a program
+ *   cgroup, cgroup_leaf, ...       control groups of both versions
+ *   identity, message, options, wire
+ *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
+ *
+ * `interpreter.c` and `zygote_serve.c` are preloaded into a Python interpreter, with some of the others.
+ *
+ * Exit codes: 0 the worker is gone, 1 broken, 2 wrong usage, 3 this machine offers no isolation.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -53,114 +70,131 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "watch.h"
+#include "answers.h"
+#include "array.h"
+#include "artefacts.h"
+#include "cgroup.h"
+#include "degraded.h"
+#include "failure.h"
+#include "identity.h"
+#include "isolation.h"
+#include "monotonic.h"
+#include "options.h"
+#include "poll.h"
+#include "requests.h"
+#include "run_watch.h"
+#include "slots.h"
 
-struct launcher launcher = {.store = -1};
+enum { EVENTS_AT_ONCE = 64 };
+
+static struct options options;
+static bool stopped; /* by a signal */
 
 static void die_with_worker(void);
 static void find_isolation(void);
-static void open_loop(void);
-static void open_store(void);
+static void open_signals(void);
+static int raise_priority(void);
+static void say_hello(void);
 static void loop(bool (*until)(void));
 static bool is_closing(void);
-static void handle(uint64_t event);
+static void handle(const struct ready *ready);
 static int check_all(void);
 
 int main(int count, char **arguments) {
-  options_parse(count, arguments, &launcher.options);
+  options_parse(count, arguments, &options);
   die_with_worker();
   find_isolation();
-  open_store();
-  open_loop();
-  slots_start();
+  artefacts_open(options.store);
+  poll_open();
+  open_signals();
+  slots_start(&options, raise_priority());
   loop(slots_ready);
-  worker_open(launcher.options.socket);
-  worker_hello();
+  requests_open(&options);
+  say_hello();
   loop(is_closing);
   slots_stop();
   return 0;
 }
 
-/* The end of the socket says the same, but not while another process holds it. */
+/* The socket closes too, but only when every process that has it is gone. */
 static void die_with_worker(void) {
   pid_t worker = getppid();
   clearenv();
   umask(022);
   must(prctl(PR_SET_PDEATHSIG, SIGTERM), "ask to die with the worker");
   if (getppid() != worker) exit(0);
-  /* Its memory has customers' bytes: no core of it, and no tracer. */
-  must(prctl(PR_SET_DUMPABLE, 0), "hide the launcher");
+  /* Its memory contains customers' bytes: no core dump, and no tracer. */
+  must(prctl(PR_SET_DUMPABLE, 0), "make the launcher not dumpable");
 }
 
 static void find_isolation(void) {
   char why[1200];
-  bool found = groups_find(launcher.options.isolation, why, sizeof why);
+  bool found = groups_find(options.isolation, why, sizeof why);
   if (found && groups_kind() == ISOLATION_V2_USER) found = userns_usable(why, sizeof why);
   if (found && groups_kind() == ISOLATION_RLIMITS) found = degraded_usable(why, sizeof why);
-  if (found) {
-    if (launcher.options.probe) {
-      static const char *const KINDS[] = {"", "v1", "v2", "v2-user", "rlimits"};
-      printf("{\"kind\":\"%s\",\"groups\":\"%s\"}\n", KINDS[groups_kind()], groups_base());
-      exit(0);
-    }
-    if (groups_claim(why, sizeof why)) return;
+  if (found && options.probe) {
+    printf("{\"kind\":\"%s\",\"groups\":\"%s\"}\n", isolation_name(groups_kind()), groups_base());
+    exit(0);
   }
+  if (found && groups_claim(why, sizeof why)) return;
   fprintf(stderr, "launcher: no isolation: %s\n", why);
   exit(EXIT_NO_ISOLATION);
 }
 
-static void open_store(void) {
-  if (!launcher.options.store) return;
-  if (mkdir(launcher.options.store, 0700) && errno != EEXIST) fail("make the store %s", launcher.options.store);
-  launcher.store = open(launcher.options.store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (launcher.store < 0) fail("open the store %s", launcher.options.store);
-}
-
-static void open_loop(void) {
+static void open_signals(void) {
   sigset_t set;
-  launcher.poll = (int)must(epoll_create1(EPOLL_CLOEXEC), "make an epoll");
   signal(SIGPIPE, SIG_IGN);
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGHUP);
   must(sigprocmask(SIG_BLOCK, &set, NULL), "block signals");
-  launcher.signals = (int)must(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "make a signalfd");
-  poll_add(launcher.signals, EVENT_SIGNAL, 0, EPOLLIN);
-  /* It must notice what a program does while that program wants every processor. */
-  launcher.priority = getpriority(PRIO_PROCESS, 0);
+  int signals = (int)must(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "make a signalfd");
+  poll_add(signals, EVENT_SIGNAL, 0, EPOLLIN);
+}
+
+/* The launcher must see what a program does while that program uses every processor. Returns the priority of before. */
+static int raise_priority(void) {
+  int worker_priority = getpriority(PRIO_PROCESS, 0);
   setpriority(PRIO_PROCESS, 0, -10);
+  return worker_priority;
 }
 
-void poll_add(int descriptor, enum event event, unsigned slot, uint32_t events) {
-  struct epoll_event entry = {.events = events, .data.u64 = event | (uint64_t)slot << 8};
-  must(epoll_ctl(launcher.poll, EPOLL_CTL_ADD, descriptor, &entry), "watch a descriptor");
+static void say_hello(void) {
+  char text[1024];
+  int length = snprintf(text, sizeof text,
+                        "{\"kind\":\"%s\",\"degraded\":%s,\"slots\":%u,\"stream_slots\":%u,\"groups\":\"%s/runledger.%u\",\"pid\":%d}",
+                        isolation_name(groups_kind()), groups_kind() == ISOLATION_RLIMITS ? "true" : "false", options.slots,
+                        options.stream_slots, groups_base(), groups_instance(), getpid());
+  struct buffer bytes = {(uint8_t *)text, (size_t)length, 0};
+  answer(FRAME_HELLO, 0, NULL, 0, &bytes, 1);
 }
 
-void poll_remove(int descriptor) { epoll_ctl(launcher.poll, EPOLL_CTL_DEL, descriptor, NULL); }
-
-static bool is_closing(void) { return launcher.closing; }
+static bool is_closing(void) { return stopped || answers_hung_up(); }
 
 static void loop(bool (*until)(void)) {
-  struct epoll_event events[64];
-  while (!until() && !launcher.closing) {
-    int count = epoll_wait(launcher.poll, events, COUNT(events), check_all());
-    if (count < 0 && errno != EINTR) fail("wait for events");
-    for (int i = 0; i < count; i++) handle(events[i].data.u64);
+  struct ready ready[EVENTS_AT_ONCE];
+  while (!until() && !is_closing()) {
+    unsigned count = poll_wait(ready, COUNT(ready), check_all());
+    for (unsigned i = 0; i < count && !is_closing(); i++) handle(&ready[i]);
   }
 }
 
-static void handle(uint64_t event) {
-  struct slot *slot = &launcher.slots[event >> 8];
-  switch ((enum event)(event & 0xff)) {
+static void handle(const struct ready *ready) {
+  struct slot *slot = &slots[ready->slot];
+  switch (ready->event) {
     case EVENT_WORKER:
-      worker_read();
-      worker_write();
+      requests_read();
+      if (!answers_hung_up() && answers_write()) slots_resume_reading();
       break;
-    case EVENT_SIGNAL: launcher.closing = true; break;
-    case EVENT_CONTROL: slot_read_control(slot); break;
+    case EVENT_SIGNAL: stopped = true; break;
+    case EVENT_CONTROL:
+      slot_read_control(slot);
+      requests_dispatch();
+      break;
     case EVENT_DEATH:
       if (slot->pid > 0) slot_died(slot);
+      requests_dispatch();
       break;
     case EVENT_INPUT: run_feed(slot); break;
     case EVENT_STDOUT: run_read(slot, 0); break;
@@ -168,17 +202,12 @@ static void handle(uint64_t event) {
   }
 }
 
-/* Every limit and the deadline; milliseconds until the next look, -1 when nothing needs one. */
+/* Checks the deadline and every run's limits. Returns the milliseconds until the next check; -1: none is needed. */
 static int check_all(void) {
-  uint64_t now = clock_us(), next = UINT64_MAX;
-  if (launcher.deadline_us && !launcher.expired) {
-    launcher.expired = now >= launcher.deadline_us;
-    next = launcher.deadline_us;
-    if (launcher.expired) worker_refuse_queued("the deadline has passed");
-  }
-  for (unsigned i = 0; i < launcher.slot_count; i++) {
-    struct slot *slot = &launcher.slots[i];
-    if (launcher.expired && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
+  uint64_t now = monotonic_us(), next = requests_check_deadline(now);
+  for (unsigned i = 0; i < slot_count; i++) {
+    struct slot *slot = &slots[i];
+    if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
     uint64_t look = slot->state == SLOT_DEAD ? (slot_revive(slot), now + 1000) : run_check(slot, now);
     if (look < next) next = look;
   }

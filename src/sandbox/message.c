@@ -1,18 +1,15 @@
-/* One-byte messages with descriptors, over a socket that keeps them apart. */
 #define _GNU_SOURCE
+#include "message.h"
+
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "launcher.h"
-
-enum { MOST = 4 };
 
 int send_message(int socket, char message, const int *descriptors, unsigned count) {
   struct iovec part = {&message, 1};
   union {
     struct cmsghdr head;
-    char space[CMSG_SPACE(MOST * sizeof(int))];
+    char space[CMSG_SPACE(MESSAGE_DESCRIPTORS * sizeof(int))];
   } control = {0};
   struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
   if (count) {
@@ -25,12 +22,11 @@ int send_message(int socket, char message, const int *descriptors, unsigned coun
   return sendmsg(socket, &packet, MSG_NOSIGNAL) == 1 ? 0 : -1;
 }
 
-/* 1: a message, 0: the other side is gone, -1: none now, or an error. */
 ssize_t receive_message(int socket, char *message, int *descriptors, unsigned *count, bool wait) {
   struct iovec part = {message, 1};
   union {
     struct cmsghdr head;
-    char space[CMSG_SPACE(MOST * sizeof(int))];
+    char space[CMSG_SPACE(MESSAGE_DESCRIPTORS * sizeof(int))];
   } control;
   struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space,
                           .msg_controllen = sizeof control.space};

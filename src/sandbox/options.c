@@ -2,27 +2,29 @@
 #include "options.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
+#include "array.h"
+#include "failure.h"
 #include "wire.h"
 
 static const char USAGE[] =
     "launcher [option value]...\n"
-    "  --socket FD            where the worker speaks (3)\n"
-    "  --slots N              runs at one time (1)\n"
-    "  --stream-slots N       boxes kept open at one time (0)\n"
-    "  --isolation KIND       auto, v1, v2, v2-user, rlimits (auto; rlimits is never chosen by itself)\n"
-    "  --uid-base N           first of the user ids that boxes run as (720000)\n"
-    "  --store DIR            where artefacts are kept\n"
-    "  --zygote FILE          what makes a Python interpreter fork its runs\n"
-    "  --profile NAME         begins a root file system; these belong to the last one named:\n"
+    "  --socket FD            socket to the worker (3)\n"
+    "  --slots N              runs at the same time (1)\n"
+    "  --stream-slots N       open boxes at the same time (0)\n"
+    "  --isolation KIND       auto, v1, v2, v2-user or rlimits (auto, which never chooses rlimits)\n"
+    "  --uid-base N           first of the user ids that programs run as (720000)\n"
+    "  --store DIR            directory of artefacts\n"
+    "  --zygote FILE          shared object that makes a Python interpreter fork its runs\n"
+    "  --profile NAME         start a root file system; the next three options add to it:\n"
     "  --bind FROM TO         mount FROM read-only at TO\n"
-    "  --copy FROM TO         a copy of a small file\n"
-    "  --link TARGET AT       a symbolic link\n"
-    "  --probe                print the isolation found as JSON, and exit\n";
+    "  --copy FROM TO         copy a small file\n"
+    "  --link TARGET AT       make a symbolic link\n"
+    "  --probe                print the isolation found as JSON and exit\n";
 
 typedef void setter(struct options *options, char **values);
 static setter set_socket, set_slots, set_stream_slots, set_isolation, set_uid_base, set_store, set_zygote;
@@ -41,7 +43,7 @@ static const struct {
     {"--zygote", 1, set_zygote},       {"--probe", 0, set_probe},
 };
 
-__attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...) {
+__attribute__((noreturn, format(printf, 1, 2))) static void reject(const char *format, ...) {
   va_list rest;
   va_start(rest, format);
   fputs("launcher: ", stderr);
@@ -56,12 +58,12 @@ void options_parse(int count, char **arguments, struct options *options) {
   for (int i = 1; i < count;) {
     unsigned row = 0;
     while (row < COUNT(TABLE) && strcmp(TABLE[row].name, arguments[i])) row++;
-    if (row == COUNT(TABLE)) refuse("unknown option %s", arguments[i]);
-    if (i + TABLE[row].values >= count) refuse("%s lacks a value", arguments[i]);
+    if (row == COUNT(TABLE)) reject("unknown option %s", arguments[i]);
+    if (i + TABLE[row].values >= count) reject("%s needs a value", arguments[i]);
     TABLE[row].set(options, arguments + i + 1);
     i += 1 + TABLE[row].values;
   }
-  if (options->slots + options->stream_slots > MAX_SLOTS) refuse("more than %d slots", MAX_SLOTS);
+  if (options->slots + options->stream_slots > MAX_SLOTS) reject("there are more than %d slots", MAX_SLOTS);
 }
 
 static unsigned number(const char *text, unsigned least, unsigned most, const char *what) {
@@ -69,7 +71,7 @@ static unsigned number(const char *text, unsigned least, unsigned most, const ch
   errno = 0;
   unsigned long value = strtoul(text, &end, 10);
   if (errno || *end || end == text || value < least || value > most)
-    refuse("%s must be a number from %u to %u, not \"%s\"", what, least, most, text);
+    reject("%s must be a number from %u to %u, not \"%s\"", what, least, most, text);
   return (unsigned)value;
 }
 
@@ -90,22 +92,17 @@ static void set_uid_base(struct options *options, char **values) {
 }
 
 static void set_isolation(struct options *options, char **values) {
-  static const char *const NAMES[] = {"auto", "v1", "v2", "v2-user", "rlimits"};
-  for (unsigned i = 0; i < COUNT(NAMES); i++) {
-    if (strcmp(NAMES[i], values[0])) continue;
-    options->isolation = (enum isolation)i;
-    return;
-  }
-  refuse("--isolation is auto, v1, v2, v2-user or rlimits, not \"%s\"", values[0]);
+  if (!isolation_by_name(values[0], &options->isolation))
+    reject("--isolation must be auto, v1, v2, v2-user or rlimits, not \"%s\"", values[0]);
 }
 
 static void set_store(struct options *options, char **values) {
-  if (values[0][0] != '/') refuse("--store must be an absolute path");
+  if (values[0][0] != '/') reject("--store must be an absolute path");
   options->store = values[0];
 }
 
 static void set_zygote(struct options *options, char **values) {
-  if (values[0][0] != '/') refuse("--zygote must be an absolute path");
+  if (values[0][0] != '/') reject("--zygote must be an absolute path");
   options->zygote = values[0];
 }
 
@@ -115,18 +112,18 @@ static void set_probe(struct options *options, char **values) {
 }
 
 static void begin_profile(struct options *options, char **values) {
-  if (options->profile_count == MAX_PROFILES) refuse("more than %d profiles", MAX_PROFILES);
-  if (!wire_is_name(values[0])) refuse("--profile: \"%s\" is not a name", values[0]);
-  if (profile_index(options, values[0]) >= 0) refuse("--profile %s is given twice", values[0]);
+  if (options->profile_count == MAX_PROFILES) reject("there are more than %d profiles", MAX_PROFILES);
+  if (!wire_is_name(values[0])) reject("--profile: \"%s\" is not a valid name", values[0]);
+  if (profile_index(options, values[0]) >= 0) reject("--profile %s is given twice", values[0]);
   options->profiles[options->profile_count++].name = values[0];
 }
 
 static void add_entry(struct options *options, enum entry_kind kind, char **values) {
-  if (!options->profile_count) refuse("a mount before the first --profile");
+  if (!options->profile_count) reject("--bind, --copy and --link must follow a --profile");
   struct profile *profile = &options->profiles[options->profile_count - 1];
-  if (profile->entry_count == MAX_ENTRIES) refuse("more than %d entries in profile %s", MAX_ENTRIES, profile->name);
-  if (kind != ENTRY_LINK && values[0][0] != '/') refuse("%s is not absolute", values[0]);
-  if (values[1][0] != '/' || !wire_is_inner_path(values[1] + 1)) refuse("%s is not a plain absolute path", values[1]);
+  if (profile->entry_count == MAX_ENTRIES) reject("profile %s has more than %d entries", profile->name, MAX_ENTRIES);
+  if (kind != ENTRY_LINK && values[0][0] != '/') reject("%s is not an absolute path", values[0]);
+  if (values[1][0] != '/' || !wire_is_inner_path(values[1] + 1)) reject("%s is not an absolute path without . and ..", values[1]);
   profile->entries[profile->entry_count++] = (struct entry){kind, values[0], values[1]};
 }
 

@@ -1,9 +1,11 @@
 /*
- * Read-only roots. Each profile gets a mount namespace of its own, made once when the slot starts,
- * in which nothing is mounted but that root; a run's fresh mount namespace copies those few mounts
- * and not the machine's. The store has one too, so that no box ever sees its path.
+ * Read-only roots. Each profile gets a mount namespace of its own, made once when the slot starts, that
+ * contains only this root. The fresh mount namespace of a run copies those few mounts instead of all
+ * mounts of the machine. The store has a namespace too, so no box ever sees its path.
  */
 #define _GNU_SOURCE
+#include "root.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -16,13 +18,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "array.h"
+#include "failure.h"
+#include "wire.h"
 
-/* Where a new root is put together, over a directory that no profile can ask for. */
+/* A new root is put together here, over a directory that no profile uses. */
 static const char NEW[] = "/sys";
 
 static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity);
-static int build_store(const char *store, const struct identity *identity);
+static int build_store(const char *store);
 static void begin_root(void);
 static int finish_root(void);
 static void add_skeleton(const struct identity *identity);
@@ -41,8 +45,8 @@ void roots_build(const struct options *options, const struct identity *identity,
     roots->profiles[i] = build_profile(options, &options->profiles[i], identity);
     must(setns(base, CLONE_NEWNS), "return to the first mount namespace");
   }
-  roots->store = options->store ? build_store(options->store, identity) : -1;
-  /* The slot stays where it now is, away from the machine's files, and forgets the way back. */
+  roots->store = options->store ? build_store(options->store) : -1;
+  /* The slot stays in this namespace, without the machine's files, and closes the way back. */
   if (roots->store < 0 && options->profile_count)
     must(setns(roots->profiles[0], CLONE_NEWNS), "leave the machine's mounts");
   close(base);
@@ -58,8 +62,7 @@ static int build_profile(const struct options *options, const struct profile *pr
   return finish_root();
 }
 
-static int build_store(const char *store, const struct identity *identity) {
-  (void)identity;
+static int build_store(const char *store) {
   begin_root();
   bind_read_only(store, "/store");
   return finish_root();
@@ -70,7 +73,7 @@ static void begin_root(void) {
   must(mount("tmpfs", NEW, "tmpfs", MS_NOSUID | MS_NODEV, "size=8m,nr_inodes=4096,mode=0755"), "mount a root");
 }
 
-/* The mount namespace as a descriptor; the caller is inside it, at its root. */
+/* Returns a descriptor of the mount namespace. The caller is inside it, at its root. */
 static int finish_root(void) {
   int namespace = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open a mount namespace");
   must(mount(NULL, NEW, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL), "make a root read-only");
@@ -97,9 +100,9 @@ static void add_skeleton(const struct identity *identity) {
   write_file("/etc/group", text);
   write_file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n");
   write_file("/etc/hosts", "127.0.0.1 localhost\n");
-  /* A process of a user namespace may mount a fresh /proc only where it sees a whole one. */
+  /* In a user namespace the kernel allows a fresh /proc only to a process that can see a complete one. */
   if (identity->own_namespace)
-    must(mount("/proc", inside("/proc"), NULL, MS_BIND | MS_REC, NULL), "keep /proc in sight");
+    must(mount("/proc", inside("/proc"), NULL, MS_BIND | MS_REC, NULL), "keep /proc visible");
 }
 
 static void add_devices(const struct identity *identity) {

@@ -1,12 +1,14 @@
 /*
- * A slot: a place to run one program at a time. It is forked by the launcher, enters its control
- * group, network, host name and (for an ordinary user) user namespace once, and then, for each
- * request, clones an init into fresh pid, mount and ipc namespaces, and waits for its end. It holds
- * no request of another customer: what it reads lies in the pages it shares with the launcher.
+ * A slot runs one program at a time. The launcher forks it. It enters its control group, network, host
+ * name and (for an ordinary user) user namespace once. Then, for each request, it clones an init into
+ * fresh pid, mount and ipc namespaces and waits for its end. It keeps no other customer's request: it
+ * reads only the pages that it shares with the launcher.
  *
- * It tells "idle" only when its group has no process but itself.
+ * It reports "idle" only when the slot itself and its zygotes are the only processes in its group.
  */
 #define _GNU_SOURCE
+#include "slot.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -25,14 +27,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "box.h"
+#include "cgroup_files.h"
+#include "cgroup_leaf.h"
+#include "degraded.h"
+#include "failure.h"
+#include "kernel_files.h"
+#include "message.h"
+#include "options.h"
+#include "root.h"
+#include "wire.h"
+#include "zygote.h"
 
-/* The leaf that the next plain run will enter (v2). */
+/* v2: the leaf that the next plain run will enter. */
 static uint32_t leaf = 1;
 
 static void die_with_launcher(const struct slot_setup *setup);
 static void serve_degraded(struct slot_setup *setup);
-static void keep_only(const struct slot_setup *setup);
+static void close_other_descriptors(const struct slot_setup *setup);
 static void reset_signals(void);
 static void enter_namespaces(struct slot_setup *setup);
 static void give_up_rights(const struct slot_setup *setup);
@@ -48,17 +60,17 @@ static void await_empty_group(struct group *group, bool saves);
 
 void slot_main(struct slot_setup *setup) {
   struct roots roots;
-  fault_sink = &setup->shared->fault;
+  failure_sink = &setup->shared->failure;
   die_with_launcher(setup);
-  keep_only(setup);
+  close_other_descriptors(setup);
   reset_signals();
-  /* What a dead zygote leaves is reaped here: the machine's first process may take seconds, or never do it. */
+  /* The slot reaps what a dead zygote leaves. The machine's first process may take seconds, or never do it. */
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
-  /* The launcher's priority is for watching programs, not for being one. */
+  /* The launcher's priority is for supervising programs, and not for running them. */
   setpriority(PRIO_PROCESS, 0, setup->priority);
-  /* Should memory run out, it is a program's turn. An ordinary user may not ask for this. */
+  /* If the machine runs out of memory, the kernel should kill a program and not the slot. Only root may set this. */
   write_text(AT_FDCWD, "/proc/self/oom_score_adj", "-1000");
-  if (groups_kind() == ISOLATION_RLIMITS) serve_degraded(setup);
+  if (setup->group->kind == ISOLATION_RLIMITS) serve_degraded(setup);
   setup->proc = (int)must(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), "open /proc");
   group_enter(setup->group);
   enter_namespaces(setup);
@@ -66,7 +78,7 @@ void slot_main(struct slot_setup *setup) {
   give_up_rights(setup);
   group_prepare(setup->group, leaf);
   group_note_idle(setup->group);
-  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "say that the slot is ready");
+  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "report that the slot is ready");
   serve(setup, &roots);
   _exit(0);
 }
@@ -76,9 +88,9 @@ static void die_with_launcher(const struct slot_setup *setup) {
   if (getppid() != setup->launcher) _exit(EXIT_BROKEN);
 }
 
-/* Everything else belongs to the launcher: the worker's socket, other slots, others' pipes. */
-static void keep_only(const struct slot_setup *setup) {
-  int kept[2 * HIERARCHIES + 16];
+/* Closes every descriptor of the launcher: the worker's socket, other slots' sockets, other runs' pipes. */
+static void close_other_descriptors(const struct slot_setup *setup) {
+  int kept[GROUP_DESCRIPTORS + 2];
   unsigned count = group_descriptors(setup->group, kept);
   kept[count++] = setup->control;
   kept[count++] = setup->memory;
@@ -95,7 +107,7 @@ static void keep_only(const struct slot_setup *setup) {
   }
 }
 
-/* A program inherits what is ignored and what is blocked: nothing shall be. */
+/* A program inherits ignored and blocked signals. There must be none. */
 static void reset_signals(void) {
   sigset_t none;
   for (int number = 1; number < _NSIG; number++) signal(number, SIG_DFL);
@@ -103,18 +115,18 @@ static void reset_signals(void) {
   must(sigprocmask(SIG_SETMASK, &none, NULL), "unblock signals");
 }
 
-/* Each change of ids makes the kernel forget the wish to die with the parent, and hide /proc/self. */
+/* Each change of ids resets PR_SET_PDEATHSIG and makes /proc/self inaccessible, so both are set again. */
 static void enter_user_namespace(struct slot_setup *setup) {
   char message;
   unsigned count;
   must(unshare(CLONE_NEWUSER), "make a user namespace");
-  must(prctl(PR_SET_DUMPABLE, 1), "show the slot to the launcher");
-  must(send_message(setup->control, MESSAGE_MAP, NULL, 0), "ask for ids");
+  must(prctl(PR_SET_DUMPABLE, 1), "make the slot accessible to the launcher");
+  must(send_message(setup->control, MESSAGE_MAP, NULL, 0), "ask the launcher to map ids");
   if (receive_message(setup->control, &message, NULL, &count, true) != 1) _exit(EXIT_BROKEN);
   if (!setup->identity.shares_uid) {
     must(setresgid(0, 0, 0), "become root of the user namespace");
     must(setresuid(0, 0, 0), "become root of the user namespace");
-    must(prctl(PR_SET_DUMPABLE, 1), "show /proc/self to the slot");
+    must(prctl(PR_SET_DUMPABLE, 1), "make /proc/self accessible to the slot");
   }
   die_with_launcher(setup);
 }
@@ -122,27 +134,27 @@ static void enter_user_namespace(struct slot_setup *setup) {
 static void enter_namespaces(struct slot_setup *setup) {
   if (setup->identity.own_namespace) enter_user_namespace(setup);
   must(unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC), "make the slot's namespaces");
-  /* On v2 nobody enters a group from a namespace that does not hold it: there each init gets one. */
-  if (groups_kind() == ISOLATION_V1)
+  /* In v2 no process can enter a group outside its cgroup namespace, so each init gets a namespace instead. */
+  if (setup->group->kind == ISOLATION_V1)
     must(unshare(CLONE_NEWCGROUP), "make the slot's control group namespace");
   must(sethostname("runledger", 9), "set the host name");
   must(setdomainname("", 0), "set the domain name");
 }
 
-/* What a slot needs no more, and nobody below it ever gets. */
+/* Gives up rights that the slot no longer needs and that no process below it ever gets. */
 static void give_up_rights(const struct slot_setup *setup) {
   if (!setup->identity.shares_uid) must((long)syscall(SYS_setgroups, 0, NULL), "drop supplementary groups");
   struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct sets[2];
   must(syscall(SYS_capget, &head, sets), "read capabilities");
-  /* A zygote keeps the slot's rights over its execve; a program has lost this set before its own. */
+  /* A zygote keeps the slot's rights across its execve. A program loses this set before its own execve. */
   for (int i = 0; i < 2; i++) sets[i].inheritable = setup->options->zygote ? sets[i].permitted : 0;
   must(syscall(SYS_capset, &head, sets), "set inheritable capabilities");
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++)
     must(prctl(PR_CAPBSET_DROP, capability), "drop a capability from the bounding set");
   must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities");
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");
-  /* Not the worker's keys. Kernels without keyrings have none to hide. */
+  /* Leaves the worker's session keyring. A kernel without keyrings has nothing to leave. */
   syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 }
 
@@ -154,15 +166,15 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
   zygotes_open(setup, roots);
   while (await_request(setup, &box)) {
     const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, &request);
-    if (wrong) fail("a request is not understood: %s", wrong);
-    zygotes_hold(true);
+    if (wrong) fail("parse a request: %s", wrong);
+    zygotes_stop_start(true);
     struct zygote *zygote = zygotes_choose(&request);
     if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
     if (!zygote) zygotes_learn(&request);
-    zygotes_hold(false);
+    zygotes_stop_start(false);
     zygotes_renew();
-    must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "say that the slot is idle");
+    must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "report that the slot is idle");
   }
 }
 
@@ -171,38 +183,38 @@ static void serve_degraded(struct slot_setup *setup) {
   struct box box = {.request = &request, .shared = setup->shared, .control = setup->control};
   degraded_open(setup);
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");
-  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "say that the slot is ready");
+  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "report that the slot is ready");
   while (await_request(setup, &box)) {
     const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, &request);
-    if (wrong) fail("a request is not understood: %s", wrong);
+    if (wrong) fail("parse a request: %s", wrong);
     degraded_run(&box);
-    must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "say that the slot is idle");
+    must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "report that the slot is idle");
   }
   _exit(0);
 }
 
-/* Uses a pause to warm an interpreter. */
+/* Warms an interpreter while there is no request. */
 static bool await_request(struct slot_setup *setup, struct box *box) {
   struct pollfd both[2] = {{.fd = setup->control, .events = POLLIN}, {.events = POLLIN}};
   char message;
   unsigned count;
   do {
-    if (both[0].revents == 0 && both[1].revents) zygotes_tend();
-    int patience_ms = zygotes_patience_ms(&both[1].fd);
-    if (poll(both, 2, patience_ms) == 0) zygotes_tend();
+    if (both[0].revents == 0 && both[1].revents) zygotes_use_idle_time();
+    int wait_ms = zygotes_wait_ms(&both[1].fd);
+    if (poll(both, 2, wait_ms) == 0) zygotes_use_idle_time();
   } while (!both[0].revents);
   if (receive_message(setup->control, &message, box->files, &count, true) != 1) return false;
-  if (message != MESSAGE_RUN || count != 3) fail("a message is not understood");
+  if (message != MESSAGE_RUN || count != 3) fail("receive a run from the launcher");
   return true;
 }
 
-/* Slot and zygotes are in a v1 group, and init is in any. */
-static unsigned resident_tasks(void) { return (groups_kind() == ISOLATION_V1 ? 1 : 0) + zygotes_tasks(); }
+/* Tasks in the group that stay when a run ends: in v1 the slot and its zygotes, in v2 none. */
+static unsigned resident_tasks(const struct group *group) { return (group->kind == ISOLATION_V1 ? 1 : 0) + zygotes_tasks(); }
 
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots) {
   setup->shared->leaf = leaf;
   setup->shared->inherited_bytes = 0;
-  group_limit(setup->group, &box->request->limits, resident_tasks() + 1);
+  group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + 1);
   if (!open_artefacts(box, roots)) {
     close_box(box);
     return;
@@ -217,11 +229,11 @@ static void run_plain(struct slot_setup *setup, struct box *box, const struct ro
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote) {
   zygote_run(zygote, box);
   for (int i = 0; i < 3; i++) close(box->files[i]);
-  /* In v2 its leaf is empty when it is reaped, or it could not be removed; in v1 it is looked at. */
-  if (groups_kind() == ISOLATION_V1) await_empty_group(setup->group, false);
+  /* In v2 init is reaped, so its leaf is empty, or it could not be removed later. In v1 the slot checks the group. */
+  if (setup->group->kind == ISOLATION_V1) await_empty_group(setup->group, false);
 }
 
-/* A mount of its own for each, taken where the store is in sight, attached where it is not. */
+/* Clones a mount of each artefact in the namespace of the store. Init attaches it in its own, which has no store. */
 static bool open_artefacts(struct box *box, const struct roots *roots) {
   for (unsigned i = 0; i < MAX_LOADS; i++) box->loads[i] = -1;
   if (!box->request->load_count) return true;
@@ -231,10 +243,10 @@ static bool open_artefacts(struct box *box, const struct roots *roots) {
     snprintf(path, sizeof path, "/store/%s", box->request->loads[i].key);
     box->loads[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
     if (box->loads[i] >= 0) continue;
-    /* The caller's cache was wrong about it: its run cannot be, but the slot is sound. */
-    struct fault *fault = &box->shared->fault;
-    snprintf(fault->step, sizeof fault->step, "find the artefact %.60s", box->request->loads[i].key);
-    fault->error = errno;
+    /* The caller's cache was wrong. Its request cannot run, but nothing is wrong with the slot. */
+    struct failure *failure = &box->shared->failure;
+    snprintf(failure->step, sizeof failure->step, "find the artefact %.60s", box->request->loads[i].key);
+    failure->error = errno;
     return false;
   }
   return true;
@@ -259,8 +271,8 @@ static pid_t clone_init(struct box *box) {
 }
 
 /*
- * The launcher signals init by its pid, and checks init_pid after it opened a pidfd for it: so it
- * is zeroed while the pid is still taken, and only then reaped.
+ * The launcher kills init through a pidfd, and checks init_pid after it has opened one. So init_pid
+ * becomes 0 while no other process can have the pid, and only then is init reaped.
  */
 static void reap(struct slot_setup *setup, pid_t init, bool saves) {
   siginfo_t end;
@@ -268,20 +280,20 @@ static void reap(struct slot_setup *setup, pid_t init, bool saves) {
   setup->shared->init_pid = 0;
   must(waitpid(init, NULL, 0), "reap init");
   await_empty_group(setup->group, saves);
-  /* The launcher still reads this run's counters: what goes is the leaf of the run before. */
+  /* The launcher still reads this run's counters, so the leaf of the previous run is removed. */
   group_retire(setup->group, leaf - 1);
   group_prepare(setup->group, ++leaf);
 }
 
-/* Init's death ends all others, but the last of them, and their memory, may still be on their way. */
+/* Init's death kills all others, but the last of them, and their memory, may take a moment to go. */
 static void await_empty_group(struct group *group, bool saves) {
-  for (int tries = 0; !group_is_empty(group, resident_tasks()); tries++) {
-    if (tries == 2000) fail("processes are left in the control group");
+  for (int tries = 0; !group_is_empty(group, resident_tasks(group)); tries++) {
+    if (tries == 2000) fail("empty the control group of processes");
     usleep(tries < 20 ? 100 : 1000);
   }
-  /* What is to be saved is there until the launcher has saved it, and it waits for us: then it is gone. */
+  /* If the run saves files, its tmpfs exists until the launcher has saved them, which it does after "idle". */
   for (int tries = 0; !saves && !group_is_drained(group, tries == 500); tries++) {
-    if (tries == 500) fail("memory is left in the control group");
+    if (tries == 500) fail("empty the control group of memory");
     usleep(tries < 20 ? 100 : 1000);
   }
 }

@@ -1,7 +1,7 @@
-/* The launcher's slots: started together, watched, and replaced when one dies. */
 #define _GNU_SOURCE
+#include "slots.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +14,43 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "watch.h"
+#include "answers.h"
+#include "cgroup.h"
+#include "cgroup_files.h"
+#include "failure.h"
+#include "identity.h"
+#include "message.h"
+#include "monotonic.h"
+#include "poll.h"
+#include "run_watch.h"
+#include "seccomp.h"
+#include "slot.h"
 
-/* A slot that cannot start this often in a row never will. */
+/* After this many failed starts in a row the launcher gives up. */
 enum { MOST_FAILED_STARTS = 5 };
-/* What a dead slot ran is gone within milliseconds; this is for what the kernel holds up. */
+/* The processes of a dead slot are gone within milliseconds. This is for a process that the kernel blocks. */
 enum { GONE_US = 3 * 1000 * 1000 };
 
+struct slot slots[MAX_SLOTS];
+unsigned slot_count;
+
+static const struct options *options;
+static int priority;
+
 static void slot_start(struct slot *slot);
+static struct slot_number number_of(const struct slot *slot);
+static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
 
-void slots_start(void) {
-  const struct options *options = &launcher.options;
-  launcher.slot_count = options->slots + options->stream_slots;
+void slots_start(const struct options *chosen, int worker_priority) {
+  options = chosen;
+  priority = worker_priority;
+  slot_count = options->slots + options->stream_slots;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   seccomp_build(groups_kind() == ISOLATION_RLIMITS);
-  for (unsigned i = 0; i < launcher.slot_count; i++) {
-    struct slot *slot = &launcher.slots[i];
+  for (unsigned i = 0; i < slot_count; i++) {
+    struct slot *slot = &slots[i];
     slot->number = i;
     slot->for_streams = i >= options->slots;
     slot->input = slot->outputs[0] = slot->outputs[1] = slot->box = slot->control = slot->pidfd = -1;
@@ -39,24 +58,29 @@ void slots_start(void) {
     must(ftruncate(slot->memory, sizeof *slot->shared), "size a slot's shared pages");
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
     if (slot->shared == MAP_FAILED) fail("map a slot's shared pages");
-    identity_choose(&slot->identity, i);
+    const struct slot_number number = number_of(slot);
+    identity_choose(&slot->identity, &number, options->uid_base);
     if (!group_make(&slot->group, i)) fail("make a slot's control group");
     slot_start(slot);
   }
 }
 
+static struct slot_number number_of(const struct slot *slot) {
+  return (struct slot_number){.kind = groups_kind(), .instance = groups_instance(), .slot = slot->number};
+}
+
 static void slot_start(struct slot *slot) {
   int ends[2];
   must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "make a slot's socket");
-  slot->shared->fault = (struct fault){0};
+  slot->shared->failure = (struct failure){0};
   slot->shared->init_pid = 0;
   slot->state = SLOT_STARTING;
   slot->answered = true;
   pid_t launcher_pid = getpid();
   slot->pid = (pid_t)must(fork(), "fork a slot");
   if (slot->pid == 0) {
-    struct slot_setup setup = {.options = &launcher.options, .number = slot->number, .control = ends[1],
-                               .memory = slot->memory, .proc = -1, .priority = launcher.priority,
+    struct slot_setup setup = {.options = options, .number = slot->number, .control = ends[1],
+                               .memory = slot->memory, .proc = -1, .priority = priority,
                                .launcher = launcher_pid, .group = &slot->group, .shared = slot->shared,
                                .identity = slot->identity};
     slot_main(&setup);
@@ -76,11 +100,11 @@ void slot_read_control(struct slot *slot) {
     if (message == MESSAGE_BOX && count == 1 && slot->box < 0 && !slot->answered) slot->box = descriptors[0], count = 0;
     for (unsigned i = 0; i < count; i++) close(descriptors[i]);
     switch (message) {
-      case MESSAGE_MAP: identity_map(slot); break;
+      case MESSAGE_MAP: map_ids(slot); break;
       case MESSAGE_READY: slot_became_idle(slot); break;
       case MESSAGE_DONE:
         slot->ended = true;
-        /* Orphans are dying, and what is saved must lie still: both wait for the slot's word. */
+        /* Orphans must die first, and files that are to be saved must not change: then the answer waits for the slot. */
         if (!slot->shared->orphans && !slot->request.save_key) run_settle(slot);
         break;
       case MESSAGE_IDLE:
@@ -91,6 +115,13 @@ void slot_read_control(struct slot *slot) {
   }
 }
 
+static void map_ids(const struct slot *slot) {
+  const struct slot_number number = number_of(slot);
+  if (!identity_map(&slot->identity, &number, slot->pid))
+    fprintf(stderr, "launcher: the ids of a user namespace cannot be mapped: %s\n", strerror(errno));
+  send_message(slot->control, MESSAGE_MAP, NULL, 0);
+}
+
 static void slot_became_idle(struct slot *slot) {
   if (slot->state == SLOT_STARTING) {
     slot->failed_starts = 0;
@@ -98,16 +129,15 @@ static void slot_became_idle(struct slot *slot) {
   }
   slot->state = SLOT_IDLE;
   if (groups_kind() == ISOLATION_V1 && !slot->before.cpu_us) group_read(&slot->group, &slot->before);
-  worker_dispatch();
 }
 
 void slot_died(struct slot *slot) {
   char why[200] = "the slot was killed";
-  /* A slot just forked may hold a copy of an older one's pidfd, whose event is then not news. */
+  /* A slot that was just forked may still have a copy of an older slot's pidfd, which keeps its event alive. */
   if (waitpid(slot->pid, NULL, WNOHANG) == 0) return;
   slot_read_control(slot);
-  if (slot->shared->fault.error)
-    snprintf(why, sizeof why, "%s: %s", slot->shared->fault.step, strerror(slot->shared->fault.error));
+  if (slot->shared->failure.error)
+    snprintf(why, sizeof why, "%s: %s", slot->shared->failure.step, strerror(slot->shared->failure.error));
   if (slot->state == SLOT_STARTING && ++slot->failed_starts == MOST_FAILED_STARTS) {
     fprintf(stderr, "launcher: a slot cannot start: %s\n", why);
     slots_stop();
@@ -115,7 +145,7 @@ void slot_died(struct slot *slot) {
   }
   if (slot->state == SLOT_BUSY && !slot->answered) {
     memcpy(slot->lost, why, sizeof why);
-    slot->lost_us = clock_us();
+    slot->lost_us = monotonic_us();
     run_close(slot);
   }
   poll_remove(slot->control);
@@ -129,56 +159,54 @@ void slot_died(struct slot *slot) {
 }
 
 /*
- * Its boxes die with it, but not at once; until then nothing new starts among them, and what was lost is not told of: it
- * could run again elsewhere beside its remains. (Where there are no groups, nobody knows of remains.) What the kernel
- * does not let die in all that time is held up in it, and runs no more.
+ * The boxes of a dead slot die with it, but not at once. Until they are gone, the slot is not restarted, and the worker
+ * gets no fault, because a worker that gets one may run the program elsewhere beside the remains. (Without groups the
+ * launcher cannot see remains.) A process that still exists after GONE_US is blocked in the kernel and executes nothing.
  */
 void slot_revive(struct slot *slot) {
   reap_orphans();
-  bool empty = !launcher.closing && group_sweep(&slot->group);
-  if (*slot->lost && (empty || clock_us() - slot->lost_us > GONE_US)) {
-    worker_fault(slot->id, "%s", slot->lost);
+  bool empty = group_sweep(&slot->group);
+  if (*slot->lost && (empty || monotonic_us() - slot->lost_us > GONE_US)) {
+    answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
   }
   if (!empty) return;
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};
-  slot->leaf = 0; /* no slot has that one: the counters of the new group's are not open yet */
+  slot->leaf = 0; /* no leaf has this number: the counters of the new group are not open yet */
   slot_start(slot);
 }
 
-/* What a dead slot had forked is ours now. The machine's first process might never reap it. */
+/* The processes of a dead slot are now the launcher's children. Otherwise the machine's first process might never reap them. */
 static void reap_orphans(void) {
   for (;;) {
     siginfo_t end = {0};
     if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) || !end.si_pid) return;
-    for (unsigned i = 0; i < launcher.slot_count; i++)
-      if (launcher.slots[i].pid == end.si_pid) return; /* its death is told of by its pidfd */
+    for (unsigned i = 0; i < slot_count; i++)
+      if (slots[i].pid == end.si_pid) return; /* its pidfd reports its death */
     waitpid(end.si_pid, NULL, WNOHANG);
   }
 }
 
 bool slots_ready(void) {
-  for (unsigned i = 0; i < launcher.slot_count; i++)
-    if (launcher.slots[i].state != SLOT_IDLE) return false;
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].state != SLOT_IDLE) return false;
   return true;
 }
 
 void slots_stop(void) {
-  launcher.closing = true;
-  for (unsigned i = 0; i < launcher.slot_count; i++)
-    if (launcher.slots[i].pid > 0) kill(launcher.slots[i].pid, SIGKILL);
-  for (unsigned i = 0; i < launcher.slot_count; i++)
-    if (launcher.slots[i].pid > 0) waitpid(launcher.slots[i].pid, NULL, 0);
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].pid > 0) kill(slots[i].pid, SIGKILL);
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].pid > 0) waitpid(slots[i].pid, NULL, 0);
   groups_remove();
 }
 
-/* Any will do; the one whose interpreter is warm for this account will do it sooner. */
 struct slot *slot_free(bool for_streams, const char *account) {
   struct slot *found = NULL;
-  for (unsigned i = 0; i < launcher.slot_count; i++) {
-    struct slot *slot = &launcher.slots[i];
+  for (unsigned i = 0; i < slot_count; i++) {
+    struct slot *slot = &slots[i];
     if (slot->state != SLOT_IDLE || slot->for_streams != for_streams) continue;
     if (account && !strcmp(slot->account, account)) return slot;
     if (!found || (!account && *found->account && !*slot->account)) found = slot;
@@ -187,9 +215,14 @@ struct slot *slot_free(bool for_streams, const char *account) {
 }
 
 struct slot *slot_running(uint32_t id) {
-  for (unsigned i = 0; i < launcher.slot_count; i++) {
-    struct slot *slot = &launcher.slots[i];
+  for (unsigned i = 0; i < slot_count; i++) {
+    struct slot *slot = &slots[i];
     if (slot->state == SLOT_BUSY && !slot->answered && slot->id == id) return slot;
   }
   return NULL;
+}
+
+void slots_resume_reading(void) {
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].state == SLOT_BUSY && !slots[i].answered) run_pause(&slots[i], false);
 }

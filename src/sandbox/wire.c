@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-/* Every limit has a ceiling of the launcher's own: arithmetic on them must not overflow. */
+/* The launcher's own ceiling for each limit, so that arithmetic on limits cannot overflow. */
 static const uint64_t LIMIT_CEILINGS[9] = {
-    86400000,                                /* a day of CPU, in milliseconds */
-    86400000,                                /* a day of waiting */
-    (uint64_t)1 << 40,   4096, 64 << 20, 64 << 20, /* memory, processes, outputs */
-    (uint64_t)1 << 40,   1 << 24, 1 << 16,   /* disk, inodes, descriptors */
+    86400000,                                    /* CPU: a day in milliseconds */
+    86400000,                                    /* wall clock: a day */
+    (uint64_t)1 << 40, 4096, 64 << 20, 64 << 20, /* memory, processes, outputs */
+    (uint64_t)1 << 40, 1 << 24, 1 << 16,         /* disk, inodes, descriptors */
 };
 
 typedef const char *parser(const uint8_t *value, uint32_t length, struct request *request);
@@ -28,7 +28,7 @@ const char *wire_parse(const uint8_t *payload, size_t length, struct request *re
   memset(request, 0, sizeof *request);
   request->directory = "/box";
   for (size_t at = 0; at < length;) {
-    if (length - at < 5) return "a field is cut short";
+    if (length - at < 5) return "a field is truncated";
     uint8_t tag = payload[at];
     uint32_t size = get_u32(payload + at + 1);
     at += 5;
@@ -42,23 +42,23 @@ const char *wire_parse(const uint8_t *payload, size_t length, struct request *re
 }
 
 static const char *check_whole(const struct request *request) {
-  if (!request->argument_count) return "no arguments: nothing to run";
+  if (!request->argument_count) return "there are no arguments, so nothing to run";
   if (request->arguments[0][0] != '/') return "the program's path is not absolute";
-  if (!request->profile) return "no profile";
-  if (!request->has_limits) return "no limits";
-  if (request->save_path_count && !request->save_key) return "paths to save, but no key";
-  if (request->save_key && !request->save_path_count) return "a key to save, but no paths";
-  if (request->save_key && request->stream) return "an open box saves nothing";
+  if (!request->profile) return "there is no profile";
+  if (!request->has_limits) return "there are no limits";
+  if (request->save_path_count && !request->save_key) return "there are paths to save but no key";
+  if (request->save_key && !request->save_path_count) return "there is a key to save under but there are no paths";
+  if (request->save_key && request->stream) return "an open box cannot save anything";
   return NULL;
 }
 
-/* A text is NUL-terminated inside its value, and that NUL is the only one. */
+/* NULL unless the value ends with a NUL and contains no other. */
 static const char *text_of(const uint8_t *value, uint32_t length) {
   if (length == 0 || value[length - 1] != 0) return NULL;
   return memchr(value, 0, length) == value + length - 1 ? (const char *)value : NULL;
 }
 
-/* The text at the start of a value that goes on after it. */
+/* The text at the start of a value. `taken`: its length with the NUL. */
 static const char *leading_text(const uint8_t *value, uint32_t length, uint32_t *taken) {
   const uint8_t *end = length ? memchr(value, 0, length) : NULL;
   if (!end) return NULL;
@@ -69,7 +69,7 @@ static const char *leading_text(const uint8_t *value, uint32_t length, uint32_t 
 static const char *parse_argument(const uint8_t *value, uint32_t length, struct request *request) {
   if (request->argument_count == MAX_ARGUMENTS) return "too many arguments";
   const char *text = text_of(value, length);
-  if (!text) return "an argument is no text";
+  if (!text) return "an argument is not NUL-terminated text";
   request->arguments[request->argument_count++] = text;
   return NULL;
 }
@@ -84,7 +84,7 @@ static const char *parse_variable(const uint8_t *value, uint32_t length, struct 
 
 static const char *parse_directory(const uint8_t *value, uint32_t length, struct request *request) {
   const char *text = text_of(value, length);
-  if (!text || text[0] != '/' || strlen(text) >= MAX_PATH) return "the working directory is not absolute";
+  if (!text || text[0] != '/' || strlen(text) >= MAX_PATH) return "the working directory is not an absolute path";
   request->directory = text;
   return NULL;
 }
@@ -92,9 +92,9 @@ static const char *parse_directory(const uint8_t *value, uint32_t length, struct
 static const char *parse_file(const uint8_t *value, uint32_t length, struct request *request) {
   uint32_t taken = 0;
   if (request->file_count == MAX_FILES) return "too many files";
-  if (length < 5) return "a file is cut short";
+  if (length < 5) return "a file is truncated";
   const char *path = leading_text(value + 4, length - 4, &taken);
-  if (!path || !wire_is_inner_path(path)) return "a file's path is not one inside the work directory";
+  if (!path || !wire_is_inner_path(path)) return "a file's path does not lie inside the work directory";
   struct wire_file *file = &request->files[request->file_count++];
   file->path = path;
   file->mode = get_u32(value) & 0777;
@@ -114,20 +114,20 @@ static const char *parse_limits(const uint8_t *value, uint32_t length, struct re
   if (length != sizeof request->limits) return "the limits are not nine numbers";
   for (unsigned i = 0; i < 9; i++) {
     limits[i] = get_u64(value + 8 * (size_t)i);
-    if (limits[i] > LIMIT_CEILINGS[i]) return "a limit is above the launcher's own ceiling";
+    if (limits[i] > LIMIT_CEILINGS[i]) return "a limit is above the launcher's ceiling";
   }
   if (!limits[0] || !limits[1] || !limits[2] || !limits[3] || !limits[6] || !limits[7] || limits[8] < 3)
-    return "a limit is zero, or leaves no room for standard input, output and error";
+    return "a limit is zero, or there are too few descriptors for standard input, output and error";
   request->has_limits = true;
   return NULL;
 }
 
 static const char *parse_profile(const uint8_t *value, uint32_t length, struct request *request) {
   request->profile = text_of(value, length);
-  return request->profile && wire_is_name(request->profile) ? NULL : "the profile is not a name";
+  return request->profile && wire_is_name(request->profile) ? NULL : "the profile is not a valid name";
 }
 
-/* Below the work directory, where it is made, or one of the root's own empty directories. */
+/* A path below the work directory, which is created, or one of the root's empty directories. */
 static bool is_load_target(const char *at) {
   if (!strncmp(at, "/box/", 5)) return wire_is_inner_path(at + 5);
   return !strcmp(at, "/load") || !strcmp(at, "/load2");
@@ -137,25 +137,25 @@ static const char *parse_load(const uint8_t *value, uint32_t length, struct requ
   uint32_t taken = 0;
   if (request->load_count == MAX_LOADS) return "too many artefacts to load";
   const char *key = leading_text(value, length, &taken);
-  if (!key || !wire_is_name(key)) return "an artefact's key is not a name";
+  if (!key || !wire_is_name(key)) return "an artefact's key is not a valid name";
   const char *at = text_of(value + taken, length - taken);
-  if (!at || !is_load_target(at)) return "an artefact can be loaded below /box, at /load or at /load2";
+  if (!at || !is_load_target(at)) return "an artefact can be mounted only below /box, at /load or at /load2";
   request->loads[request->load_count++] = (struct wire_load){key, at};
   return NULL;
 }
 
 static const char *parse_save(const uint8_t *value, uint32_t length, struct request *request) {
-  if (length < 13) return "what to save is cut short";
+  if (length < 13) return "the save order is truncated";
   request->save_max_bytes = get_u64(value);
   request->save_max_files = get_u32(value + 8);
   request->save_key = text_of(value + 12, length - 12);
-  return request->save_key && wire_is_name(request->save_key) ? NULL : "the key to save under is not a name";
+  return request->save_key && wire_is_name(request->save_key) ? NULL : "the key to save under is not a valid name";
 }
 
 static const char *parse_save_path(const uint8_t *value, uint32_t length, struct request *request) {
   const char *path = text_of(value, length);
   if (request->save_path_count == MAX_SAVE_PATHS) return "too many paths to save";
-  if (!path || !wire_is_inner_path(path)) return "a path to save is not one inside the work directory";
+  if (!path || !wire_is_inner_path(path)) return "a path to save does not lie inside the work directory";
   request->save_paths[request->save_path_count++] = path;
   return NULL;
 }
@@ -163,12 +163,12 @@ static const char *parse_save_path(const uint8_t *value, uint32_t length, struct
 static const char *parse_stream(const uint8_t *value, uint32_t length, struct request *request) {
   (void)value;
   request->stream = true;
-  return length ? "an open box has no value" : NULL;
+  return length ? "the field for an open box has a value" : NULL;
 }
 
 static const char *parse_zygote(const uint8_t *value, uint32_t length, struct request *request) {
   request->zygote = text_of(value, length);
-  return request->zygote && wire_is_name(request->zygote) ? NULL : "the account is not a name";
+  return request->zygote && wire_is_name(request->zygote) ? NULL : "the account is not a valid name";
 }
 
 bool wire_is_inner_path(const char *path) {

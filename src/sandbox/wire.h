@@ -1,12 +1,13 @@
 /*
- * The language between a worker and its launcher, over one stream socket.
+ * The protocol between a worker and its launcher, over one stream socket.
  *
- * A frame is: length (u32, of what follows it), type (u8), request id (u32), payload. All numbers
- * are little endian. The worker chooses ids; an answer carries the id of what it answers.
+ * A frame is: length (u32, of the bytes after it), type (u8), request id (u32), payload. All numbers
+ * are little endian. The worker chooses the ids; an answer carries the id of its request.
  *
- * FRAME_RUN's payload is a list of fields: tag (u8), length (u32), value. Texts end in a NUL that the
- * length counts and have no other, so that the parser can point into the frame and copy nothing.
- * The parser trusts nothing: the worker is ours, but a broken worker must be refused, not obeyed.
+ * The payload of FRAME_RUN is a list of fields: tag (u8), length (u32), value. A text ends with a NUL,
+ * which the length counts, and contains no other NUL. So the parser can point into the frame and copies
+ * nothing. It trusts nothing either: the worker is ours, but the launcher rejects the orders of a broken
+ * one instead of obeying them. `fuzz_wire.c` tests the parser.
  */
 #ifndef RUNLEDGER_WIRE_H
 #define RUNLEDGER_WIRE_H
@@ -16,18 +17,18 @@
 
 enum {
   FRAME_HEAD = 9,              /* length, type, id */
-  FRAME_MAX = 16 * 1024 * 1024 /* a request holds source, input and class files, never artefacts */
+  FRAME_MAX = 16 * 1024 * 1024 /* a request carries source, input and class files, never artefacts */
 };
 
 enum frame_type {
   FRAME_RUN = 1,
   FRAME_CANCEL = 2,
-  FRAME_INPUT = 3,    /* to an open box: bytes; none: end of input */
+  FRAME_INPUT = 3,    /* to an open box: bytes; an empty frame: end of input */
   FRAME_DEADLINE = 4, /* u64: CLOCK_MONOTONIC in microseconds; 0: none */
-  FRAME_METER = 5,    /* of an open box */
-  FRAME_HELLO = 16,   /* JSON: isolation found, slots */
-  FRAME_REPORT = 17,
-  FRAME_FAULT = 18,   /* text: why the launcher could not do it; nobody's verdict */
+  FRAME_METER = 5,    /* asks for the usage of an open box */
+  FRAME_HELLO = 16,   /* JSON: the isolation found, the slots */
+  FRAME_REPORT = 17,  /* how the program ended */
+  FRAME_FAULT = 18,   /* text: why the launcher could not run it; says nothing about the program */
   FRAME_OUTPUT = 19,  /* from an open box: 1 or 2, then bytes */
   FRAME_METERED = 20, /* u64 cpu_us, u64 memory_bytes, u64 memory_peak_bytes */
   FRAME_OPENED = 21,
@@ -41,11 +42,11 @@ enum field_tag {
   FIELD_STDIN = 5,
   FIELD_LIMITS = 6, /* nine u64, in the order of struct limits */
   FIELD_PROFILE = 7,
-  FIELD_LOAD = 8, /* key, NUL, where, NUL */
+  FIELD_LOAD = 8, /* key, NUL, mount point, NUL */
   FIELD_SAVE = 9, /* u64 bytes, u32 files, key, NUL */
   FIELD_SAVE_PATH = 10,
   FIELD_STREAM = 11, /* no value: a box that stays open */
-  FIELD_ZYGOTE = 12, /* whose interpreter may be reused */
+  FIELD_ZYGOTE = 12, /* the account whose warm interpreter may be used */
 };
 
 enum { MAX_ARGUMENTS = 128, MAX_VARIABLES = 64, MAX_FILES = 256, MAX_LOADS = 4, MAX_SAVE_PATHS = 16 };
@@ -82,12 +83,12 @@ struct request {
   bool has_limits, stream;
 };
 
-/* NULL when the payload is a request that can be obeyed, else what is wrong with it. */
+/* NULL: `request` is valid and points into the payload. Otherwise: why the payload is rejected. */
 const char *wire_parse(const uint8_t *payload, size_t length, struct request *request);
 
-/* A path below a directory: no leading slash, no empty part, no "." and no "..". */
+/* A path below a directory: no leading slash, no empty component, no "." and no "..". */
 bool wire_is_inner_path(const char *path);
-/* A name of an artefact or a profile: letters, digits, dot, dash, underscore; no leading dot. */
+/* The name of an artefact, a profile or an account: letters, digits, dot, dash, underscore; no leading dot. */
 bool wire_is_name(const char *name);
 
 uint32_t get_u32(const uint8_t *at);

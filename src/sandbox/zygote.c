@@ -1,16 +1,18 @@
 /*
- * The slot's side of a warm interpreter. A slot has up to two: one that serves an account, and a
- * spare that serves nobody yet. What it forks shares its hash seed and its address layout, so it
- * serves one account only, for at most 200 runs or 30 s; then the spare takes its place.
+ * The slot's half of the warm interpreters. A slot has up to two zygotes: one that serves an account,
+ * and a spare that serves no account yet. Runs forked from one zygote share its hash seed and address
+ * layout, so a zygote serves one account only, for at most 200 runs or 30 s. Then the spare replaces it.
  *
- * A zygote lives in the slot's group, since nobody can join a group at request time. In v1 its start
- * would be counted as some run's CPU: so it starts while the slot has nothing to do, and is stopped
- * while a run is there. Under a load without pauses it would never be done: then, after some runs
- * that went without, it is waited for.
+ * A zygote lives in the slot's group, because no process can join a group at request time. In v1 the
+ * CPU time of its start would be counted as some run's. So it starts while the slot is idle, and is
+ * stopped during a run. Under a load without pauses it would never become ready; so after some runs
+ * without a zygote the slot waits for one to start.
  *
- * Any request that is not exactly of the kind that is warm goes the plain way, and is as right.
+ * Any request that is not exactly of the warm kind gets a plain run, which gives the same result.
  */
 #define _GNU_SOURCE
+#include "zygote.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,32 +27,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "cgroup_files.h"
+#include "cgroup_leaf.h"
+#include "failure.h"
+#include "message.h"
+#include "monotonic.h"
+#include "options.h"
 
 enum {
   RUNS_MOST = 200,
   SECONDS_MOST = 30,
-  START_MS = 10000, /* an interpreter that takes longer is not coming */
-  MISSES_MOST = 8, /* plain runs before a start is waited for */
+  START_MS = 10000, /* an interpreter that takes longer is given up */
+  MISSES_MOST = 8, /* plain runs before the slot waits for a start */
   RECIPE_BYTES = 4096,
-  PAUSE_MS = 3,
-  FAILURES_MOST = 3, /* starts that came to nothing, before no more are made */
+  PAUSE_MS = 3, /* idle time before a start */
+  FAILURES_MOST = 3, /* failed starts in a row, after which the slot stops trying */
 };
 
 struct zygote {
   pid_t pid; /* 0: none */
   int orders;
-  bool ready;  /* warm */
-  bool forked; /* a child waits for orders */
-  pid_t init; /* the child's, as long as it may be there */
+  bool ready;  /* it is warm */
+  bool forked; /* a child of it waits for orders */
+  pid_t init; /* of that child, as long as it may exist */
   uint64_t started_us;
-  char account[MAX_NAME + 1]; /* empty: nobody's yet */
+  char account[MAX_NAME + 1]; /* empty: none yet */
   unsigned runs;
   uint64_t first_us;
-  uint64_t interpreter_bytes; /* what the interpreter itself holds, before the warm modules */
+  uint64_t interpreter_bytes; /* memory of the interpreter itself, without the warm modules */
 };
 
-/* What kind of request is warm: learnt from the first that asks. */
+/* The kind of request that is warm: that of the last plain run which could have been forked. */
 static struct {
   char bytes[RECIPE_BYTES];
   const char *program, *variables[MAX_VARIABLES + 3];
@@ -62,11 +69,11 @@ static const struct slot_setup *setup;
 static const struct roots *roots;
 static struct zygote current, spare;
 static unsigned misses, misses_most = MISSES_MOST, failures;
-static uint32_t next_leaf = 1000000000; /* far from the plain runs' */
+static uint32_t next_leaf = 1000000000; /* far from the plain runs' numbers */
 
 static void start(struct zygote *zygote);
-static void finish_start(struct zygote *zygote, int patience_ms);
-static bool await_message(struct zygote *zygote, int patience_ms);
+static void finish_start(struct zygote *zygote, int wait_ms);
+static bool await_message(struct zygote *zygote, int wait_ms);
 static void become_zygote(int orders);
 static void retire(struct zygote *zygote);
 static void reap_init(pid_t init);
@@ -77,16 +84,18 @@ static bool is_warm_kind(const struct request *request);
 void zygotes_open(const struct slot_setup *slot_setup, const struct roots *slot_roots) {
   setup = slot_setup;
   roots = slot_roots;
-  setup->shared->zygote.kind = groups_kind();
   setup->shared->zygote.group = *setup->group;
   setup->shared->zygote.identity = setup->identity;
   setup->shared->zygote.control = setup->control;
   setup->shared->zygote.slot = getpid();
 }
 
+static bool is_v1(void) { return setup->group->kind == ISOLATION_V1; }
+
+/* v1: the zygote itself, and its child's init and future program. In v2 they are in leaves. */
 static unsigned tasks_of(const struct zygote *zygote) {
   if (!zygote->pid) return 0;
-  return groups_kind() == ISOLATION_V1 ? 1 + (zygote->forked ? 2 : 0) : 0;
+  return is_v1() ? 1 + (zygote->forked ? 2 : 0) : 0;
 }
 
 unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
@@ -105,18 +114,17 @@ static bool is_warm_kind(const struct request *request) {
   return true;
 }
 
-/* The zygote that this request may be given to, or NULL. */
 struct zygote *zygotes_choose(const struct request *request) {
   if (!is_warm_kind(request)) return NULL;
   bool others = *current.account && strcmp(current.account, request->zygote);
-  bool old = current.runs >= RUNS_MOST || (current.runs && clock_us() - current.first_us > SECONDS_MOST * 1000000ull);
+  bool old = current.runs >= RUNS_MOST || (current.runs && monotonic_us() - current.first_us > SECONDS_MOST * 1000000ull);
   if (current.pid && (others || old)) {
-    /* One that was given up early was not worth waiting for. */
+    /* A zygote that is replaced after few runs was not worth the wait, so the slot waits less often from now on. */
     misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
     retire(&current);
   }
   if (!current.pid) replace();
-  /* It says nothing until it had orders; if it does, its child died of something else. */
+  /* A zygote sends nothing before its child has orders. If it did, the child died of something else. */
   struct pollfd orders = {.fd = current.orders, .events = POLLIN};
   if (current.forked && poll(&orders, 1, 0) != 0) retire(&current);
   if (!current.forked) {
@@ -125,21 +133,20 @@ struct zygote *zygotes_choose(const struct request *request) {
   }
   misses = 0;
   if (!current.runs++) {
-    current.first_us = clock_us();
+    current.first_us = monotonic_us();
     snprintf(current.account, sizeof current.account, "%s", request->zygote);
   }
   return &current;
 }
 
-/* False: it was lost on the way, and what the run did is not known. */
 bool zygote_run(struct zygote *zygote, const struct box *box) {
   struct shared *shared = setup->shared;
   char message;
   unsigned count;
   shared->inherited_bytes = zygote->interpreter_bytes;
-  struct limits limits = zygote_limits(box->request, shared);
-  unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of its child's two, one is the program */
-  if (groups_kind() == ISOLATION_V1) group_limit(setup->group, &limits, others);
+  struct limits limits = box_limits_of_fork(box->request, shared);
+  unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of the two tasks of its child, one is the program */
+  if (is_v1()) group_limit(setup->group, &limits, others);
   shared->leaf = shared->zygote.leaf;
   shared->init_pid = shared->zygote.init_pid;
   bool done = !send_message(zygote->orders, MESSAGE_RUN, box->files, 3) &&
@@ -180,29 +187,26 @@ static struct zygote *wanted(void) {
   return !current.pid ? &current : !spare.pid ? &spare : NULL;
 }
 
-/* What else the slot waits for than a request, and how long before it uses the pause; -1: for ever. */
-int zygotes_patience_ms(int *descriptor) {
+int zygotes_wait_ms(int *descriptor) {
   struct zygote *one = starting();
   *descriptor = one ? one->orders : -1;
   return one ? START_MS : wanted() ? PAUSE_MS : -1;
 }
 
-/* In a pause: a warm one may be there, or one may be begun. */
-void zygotes_tend(void) {
+void zygotes_use_idle_time(void) {
   struct zygote *one = starting();
-  if (one) finish_start(one, clock_us() - one->started_us > START_MS * 1000 ? 0 : -1);
+  if (one) finish_start(one, monotonic_us() - one->started_us > START_MS * 1000 ? 0 : -1);
   else if ((one = wanted())) start(one);
 }
 
-/* Around a run, in v1: what is still starting must not be counted as the run's. */
-void zygotes_hold(bool hold) {
+void zygotes_stop_start(bool stop) {
   struct zygote *one = starting();
-  if (!one || groups_kind() != ISOLATION_V1) return;
-  kill(one->pid, hold ? SIGSTOP : SIGCONT);
-  if (hold) group_note_idle(setup->group); /* what it has by now is not the run's to give back */
+  if (!one || !is_v1()) return;
+  kill(one->pid, stop ? SIGSTOP : SIGCONT);
+  if (stop) group_note_idle(setup->group); /* the memory that it has now does not belong to the run */
 }
 
-/* After a run, before the slot takes another. One that is worn out was worth its start, and so is the next. */
+/* A zygote that reached its number of runs was worth its start, so the next one is started at once. */
 void zygotes_renew(void) {
   if (current.runs >= RUNS_MOST) {
     retire(&current);
@@ -210,8 +214,8 @@ void zygotes_renew(void) {
     misses = misses_most;
   }
   if (current.ready && !current.forked) fork_child(&current);
-  /* Only in v1 would its start be counted as a run's. */
-  if (groups_kind() != ISOLATION_V1 && current.runs >= MISSES_MOST && wanted() == &spare) start(&spare);
+  /* In v2 the start of a spare is not counted as a run's. */
+  if (!is_v1() && current.runs >= MISSES_MOST && wanted() == &spare) start(&spare);
   if (current.pid ? current.ready : false) return;
   if (misses < misses_most) return;
   misses = 0;
@@ -226,13 +230,13 @@ static void start(struct zygote *zygote) {
   pid_t pid = fork();
   if (pid == 0) become_zygote(ends[1]);
   close(ends[1]);
-  *zygote = (struct zygote){.pid = pid, .orders = ends[0], .started_us = clock_us()};
+  *zygote = (struct zygote){.pid = pid, .orders = ends[0], .started_us = monotonic_us()};
   if (pid < 0) retire(zygote);
 }
 
-/* Patience in milliseconds; -1: it has something to say already. */
-static void finish_start(struct zygote *zygote, int patience_ms) {
-  zygote->ready = await_message(zygote, patience_ms);
+/* Waits for its first message for `wait_ms` milliseconds; -1: the message is already there. */
+static void finish_start(struct zygote *zygote, int wait_ms) {
+  zygote->ready = await_message(zygote, wait_ms);
   zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
   if (!zygote->ready) {
     failures++;
@@ -244,23 +248,23 @@ static void finish_start(struct zygote *zygote, int patience_ms) {
   group_note_idle(setup->group);
 }
 
-static bool await_message(struct zygote *zygote, int patience_ms) {
+static bool await_message(struct zygote *zygote, int wait_ms) {
   struct pollfd orders = {.fd = zygote->orders, .events = POLLIN};
   char message;
   unsigned count;
-  if (patience_ms >= 0 && poll(&orders, 1, patience_ms) <= 0) return false;
+  if (wait_ms >= 0 && poll(&orders, 1, wait_ms) <= 0) return false;
   return receive_message(zygote->orders, &message, NULL, &count, false) == 1 && message == MESSAGE_READY;
 }
 
-static void keep(int descriptor) { must(fcntl(descriptor, F_SETFD, 0), "hand a descriptor to a zygote"); }
+static void keep(int descriptor) { must(fcntl(descriptor, F_SETFD, 0), "pass a descriptor to a zygote"); }
 
-/* Its standard streams are pipes, as a run's will be: the interpreter looks at them when it starts. */
+/* Its standard streams are pipes, like a run's, because the interpreter inspects them when it starts. */
 static void become_zygote(int orders) {
-  int kept[2 * HIERARCHIES + 16], pipes[2];
+  int kept[GROUP_DESCRIPTORS], pipes[2];
   char marker[64];
   int statm = openat(setup->proc, "self/statm", O_RDONLY);
   const struct rlimit stack = {64 << 20, 64 << 20};
-  fault_sink = NULL;
+  failure_sink = NULL;
   unsigned count = group_descriptors(setup->group, kept);
   for (unsigned i = 0; i < count; i++) keep(kept[i]);
   keep(orders);
@@ -280,7 +284,7 @@ static void become_zygote(int orders) {
   recipe.variables[recipe.variable_count] = "LD_PRELOAD=/zygote.so";
   recipe.variables[recipe.variable_count + 1] = marker;
   recipe.variables[recipe.variable_count + 2] = NULL;
-  /* Who is not root, even of a namespace of its own, keeps rights over execve only so. */
+  /* Without root, even of its own namespace, only ambient capabilities survive execve. */
   for (int capability = 0; getuid() && capability < 64; capability++)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
   execve(recipe.program, (char *const *)arguments, (char *const *)recipe.variables);
@@ -297,7 +301,7 @@ static void retire(struct zygote *zygote) {
   *zygote = (struct zygote){0};
 }
 
-/* Dies with its zygote, and is the slot's then: counted in the group until it is reaped. */
+/* A child's init dies with its zygote and becomes the slot's child. It counts in the group until it is reaped. */
 static void reap_init(pid_t init) {
   siginfo_t end;
   int mine = init;
@@ -306,7 +310,7 @@ static void reap_init(pid_t init) {
   waitpid(init, NULL, 0);
 }
 
-/* The spare takes the place, if there is one. */
+/* The spare, if there is one, becomes the current zygote. */
 static void replace(void) {
   current = spare;
   spare = (struct zygote){0};
@@ -315,7 +319,7 @@ static void replace(void) {
 
 static void fork_child(struct zygote *zygote) {
   struct shared *shared = setup->shared;
-  if (groups_kind() != ISOLATION_V1) {
+  if (!is_v1()) {
     group_retire(setup->group, shared->zygote.leaf - 1);
     shared->zygote.leaf = next_leaf++;
     group_add_leaf(setup->group, shared->zygote.leaf);

@@ -1,10 +1,12 @@
 /*
- * The zygote's half that is not Python: forks, ahead of time, an init and under it the process that
- * will be the program, and lets that wait for its orders. They come straight from the slot: the
- * request in the shared pages, and the three descriptors. Of the box, init has nothing left to do by
- * then, and the program's process furnishes it, gives up every right, and goes on as the interpreter.
+ * The part of a zygote that is not Python. Ahead of time it forks an init, and below it the process
+ * that will be the program, which waits for its orders. The orders come directly from the slot: the
+ * request in the shared pages, and three descriptors. By then init has nothing left to prepare: the
+ * program's process furnishes the box, gives up every right, and continues as the interpreter.
  */
 #define _GNU_SOURCE
+#include "zygote_serve.h"
+
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -17,27 +19,33 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "interpreter.h"
-#include "launcher.h"
+#include "box.h"
+#include "cgroup_files.h"
+#include "failure.h"
+#include "kernel_files.h"
+#include "message.h"
+#include "seccomp.h"
+#include "wire.h"
 
 static int orders = -1, memory = -1, statm = -1;
 static uint64_t interpreter_bytes;
 static struct box box;
 static struct shared *shared;
 static struct group group;
-static volatile bool *started; /* shared with init: it must not report a child that never had orders */
+static volatile bool *started; /* shared with init, which must not report a child that never had orders */
 
 static pid_t fork_ahead(const struct fork_hooks *hooks);
 static void await_orders(void);
+static void forget_shared_pages(void);
 static void reap(pid_t init);
 
-/* Before interpreter.c wipes it from the environment: hence the priority. */
+/* The priority makes this run before interpreter.c erases the variable from the environment. */
 __attribute__((constructor(101))) static void read_descriptors(void) {
   const char *text = getenv("RUNLEDGER_ZYGOTE");
   if (text && sscanf(text, "%d:%d:%d", &orders, &memory, &statm) != 3) _exit(EXIT_BROKEN);
 }
 
-/* Private pages: what is mapped from files was not charged to a plain run either, it is in the page cache. */
+/* Counts private pages. Pages mapped from files are in the page cache, and a plain run is not charged for them either. */
 void zygote_initialised(void) {
   char text[128] = "";
   unsigned long all, resident, shared_pages;
@@ -52,33 +60,32 @@ void zygote_serve(const struct fork_hooks *hooks) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   started = mmap(NULL, sizeof *started, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED || (void *)started == MAP_FAILED) _exit(EXIT_BROKEN);
-  groups_adopt(shared->zygote.kind);
   group = shared->zygote.group;
-  group.leaf = -1; /* the slot's own was closed by execve: its number may be another file's */
+  group.leaf = -1; /* execve closed the slot's descriptor: its number may now be another file */
   box = (struct box){.shared = shared, .group = &group, .identity = shared->zygote.identity,
                      .control = shared->zygote.control, .started = started};
   shared->zygote.interpreter_bytes = interpreter_bytes;
   close(statm);
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   if (getppid() != shared->zygote.slot) _exit(EXIT_BROKEN);
-  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close nothing yet");
+  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "mark descriptors to close on exec");
   box.parent = (int)must((long)syscall(SYS_pidfd_open, getpid(), 0), "open the zygote's own pidfd");
   seccomp_build(false);
-  must(send_message(orders, MESSAGE_READY, NULL, 0), "say that the zygote is ready");
+  must(send_message(orders, MESSAGE_READY, NULL, 0), "report that the zygote is ready");
   while (receive_message(orders, &message, unwanted, &count, true) == 1 && message == MESSAGE_FORK) {
     pid_t init = fork_ahead(hooks);
     if (init == 0) return;
     reap(init);
-    must(send_message(orders, MESSAGE_FORK, NULL, 0), "say that a child is reaped");
+    must(send_message(orders, MESSAGE_FORK, NULL, 0), "report that a child is reaped");
   }
   _exit(0);
 }
 
-/* In the zygote: init's pid. In the program's process: 0, with everything done. */
+/* Returns init's pid in the zygote, and 0 in the program's process once everything is done. */
 static pid_t fork_ahead(const struct fork_hooks *hooks) {
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
   *started = false;
-  if (groups_kind() != ISOLATION_V1) {
+  if (group.kind != ISOLATION_V1) {
     group_follow(&group, shared->zygote.leaf);
     arguments.flags |= CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
     arguments.cgroup = (uint64_t)group.leaf;
@@ -88,7 +95,7 @@ static pid_t fork_ahead(const struct fork_hooks *hooks) {
   if (init > 0) {
     hooks->after_parent();
     shared->zygote.init_pid = init;
-    must(send_message(orders, MESSAGE_READY, NULL, 0), "say that a child is ready");
+    must(send_message(orders, MESSAGE_READY, NULL, 0), "report that a child is ready");
     return init;
   }
   box_die_with_parent(&box);
@@ -108,29 +115,33 @@ static void await_orders(void) {
   char message;
   unsigned count;
   if (receive_message(orders, &message, box.files, &count, true) != 1 || message != MESSAGE_RUN || count != 3) _exit(0);
-  fault_sink = &shared->fault;
+  failure_sink = &shared->failure;
   *started = true;
-  if (wire_parse(shared->frame, shared->frame_length, &request)) fail("a request is not understood");
+  if (wire_parse(shared->frame, shared->frame_length, &request)) fail("parse a request");
   box.request = &request;
-  struct limits limits = zygote_limits(&request, shared);
-  if (groups_kind() != ISOLATION_V1) group_limit(&group, &limits, 1);
+  struct limits limits = box_limits_of_fork(&request, shared);
+  if (group.kind != ISOLATION_V1) group_limit(&group, &limits, 1);
   box_furnish(&box);
   shared->memory_start_bytes = read_counter(group.memory, NULL);
   seccomp_confine();
   box_become_program(&box);
-  /* As after an execve: the change of user has hidden the process's own /proc/self from it. */
-  must(prctl(PR_SET_DUMPABLE, 1), "show the program's process");
+  /* An execve would do this too: the change of user made the process's own /proc/self inaccessible. */
+  must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");
   box_start_clock(&box);
-  /* No execve will do this. What is mapped here is the next run's, too. */
+  forget_shared_pages();
+}
+
+/* There is no execve to do this. These pages also carry the next run. */
+static void forget_shared_pages(void) {
   struct shared *pages = shared;
-  fault_sink = NULL;
+  failure_sink = NULL;
   shared = box.shared = NULL;
   syscall(SYS_close_range, 3, ~0u, 0);
   munmap(pages, sizeof *pages);
   munmap((void *)started, sizeof *started);
 }
 
-/* As the slot does it: init_pid is zeroed while the pid is still taken. */
+/* As in the slot: init_pid becomes 0 while no other process can have the pid. */
 static void reap(pid_t init) {
   siginfo_t end;
   waitid(P_PID, (id_t)init, &end, WEXITED | WNOWAIT);

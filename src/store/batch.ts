@@ -1,12 +1,12 @@
 /**
- * Many callers, one statement. While a batch is on its way to the database, what arrives is gathered; when it is
- * back, the next one leaves with all of it. So a lone caller waits for nobody, and a crowd shares one round trip,
- * one commit and one NOTIFY. Where nobody is kept from work by it, a batch may linger until there are some more.
+ * Many callers share one statement. While a batch is on its way to the database, new items are gathered; when it is answered,
+ * the next batch takes all of them. So a single caller does not wait for others, and many callers share one round trip, one
+ * commit and one NOTIFY. A batch may linger for more items if no work is delayed by it.
  *
  * What must stay true:
  *   * At most one batch is in flight, and each item is in exactly one batch.
- *   * A batch that the database refuses is tried again item by item, so that one caller's bytes cannot fail the
- *     others'. A batch that failed because the database is away is not: its items fail, and their callers decide.
+ *   * A batch that the database rejects is tried again item by item, so that one caller's bytes cannot fail the others' items.
+ *     A batch that failed because the database is away is not tried again: its items fail, and their callers decide.
  */
 export type Batcher<T, R> = { add(item: T): Promise<R> };
 
@@ -14,13 +14,13 @@ type Waiting<T, R> = { item: T; resolve(result: R): void; reject(error: unknown)
 
 export function createBatcher<T, R>(options: {
   readonly max_items: number;
-  /** Bytes of an item, and how many a batch may hold: what is over it leaves with the next. */
+  /** The bytes of an item, and of a batch at most: items beyond that go with the next batch. */
   readonly bytes?: (item: T) => number;
   readonly max_bytes?: number;
-  /** One result for each item, in their order. */
+  /** Answers one result for each item, in the same order. */
   readonly run: (items: readonly T[]) => Promise<R[]>;
   readonly isAway: (error: unknown) => boolean;
-  /** A batch of fewer than for_items (asked at each arrival) waits for more of them, for so long at most. */
+  /** A batch of fewer than for_items (asked at each arrival) waits for more, at most this long. */
   readonly linger?: { for_items: (items: IteratorObject<T>) => number; ms: number };
 }): Batcher<T, R> {
   const queue: Waiting<T, R>[] = [];
@@ -29,7 +29,7 @@ export function createBatcher<T, R>(options: {
 
   async function drain(): Promise<void> {
     inFlight = true;
-    // Who arrives in this turn of the loop leaves together: a burst would else send its first one alone.
+    // Items of the same turn of the event loop go together, or a burst would send its first item alone.
     await new Promise((gathered) => setImmediate(gathered));
     while (queue.length > 0) {
       if (options.linger) await enough(options.linger);

@@ -1,4 +1,4 @@
-/** What a process that takes jobs says of itself, and how the dead are found. */
+/** A consumer's registration in the queue, and how dead consumers are found: sql/functions/{consumers,sweep}.sql. */
 import type { Db } from '../db.ts';
 
 export type NewConsumer = {
@@ -10,6 +10,13 @@ export type NewConsumer = {
   isolation: object;
   lock_key: bigint;
 };
+
+/** What of graphile-worker's schema is not as our functions need it; null if all is well. */
+export async function queueSchemaProblem(db: Db): Promise<string | null> {
+  const [row] = await db<{ problem: string | null }[]>`
+    select runledger.queue_schema_problem() as problem`;
+  return row!.problem;
+}
 
 /** On the connection that keeps the consumer's lock. */
 export async function registerConsumer(db: Db, consumer: NewConsumer): Promise<void> {
@@ -25,27 +32,27 @@ export async function heartbeat(db: Db, consumer_id: string): Promise<boolean> {
 }
 
 /**
- * The consumer speaks by other connections now: what it started by the last ones waits again, but for what it knows of.
- * False: it was declared dead.
+ * The consumer has replaced its connections: whatever it fetched on older ones goes back to the queue, except the jobs
+ * that it has in flight. False: the consumer was declared dead.
  */
 export async function advanceEpoch(
   db: Db,
   consumer_id: string,
-  link: number,
-  known_jobs: readonly string[],
+  epoch: number,
+  in_flight: readonly string[],
 ): Promise<boolean> {
   const [row] = await db<{ alive: boolean }[]>`
-    select runledger.advance_epoch(${consumer_id}, ${link}, ${`{${known_jobs.join(',')}}`}::text::bigint[]) as alive`;
+    select runledger.advance_epoch(${consumer_id}, ${epoch}, ${`{${in_flight.join(',')}}`}::text::bigint[]) as alive`;
   return row!.alive;
 }
 
 export type Swept = {
-  /** The consumer that was found dead and retired; null when there was none. */
+  /** The consumer that was found dead and retired; null if there was none. */
   consumer: string | null;
   reason: string | null;
   /** How many executions it had. */
   executions: number | null;
-  /** Consumers that look dead and must be looked at once more. */
+  /** Consumers that look dead; a second look decides. */
   suspects: number;
 };
 
@@ -54,16 +61,19 @@ export async function sweep(db: Db): Promise<Swept> {
   return row!;
 }
 
-/** Leaves: nothing stays locked or leased. given_back are jobs that it took and did not start. */
-export async function leaveQueue(
-  db: Db,
-  consumer_id: string,
-  given_back: readonly string[],
-): Promise<void> {
-  await db`select runledger.retire_consumer(${consumer_id}, 'shutdown', '{}',
-    ${`{${given_back.join(',')}}`}::text::bigint[])`;
+/** Ends the consumer: nothing stays locked or leased. */
+export async function leaveQueue(db: Db, consumer_id: string): Promise<void> {
+  await db`select runledger.retire_consumer(${consumer_id}, 'shutdown')`;
 }
 
-export async function freeJobs(db: Db, lockers: readonly string[]): Promise<void> {
-  await db`select runledger.free_jobs(${`{${lockers.map((l) => `"${l}"`).join(',')}}`}::text::text[])`;
+/** Records a name by which a runner of graphile-worker locks jobs for the consumer. False: it was declared dead. */
+export async function addLocker(db: Db, consumer_id: string, locker: string): Promise<boolean> {
+  const [row] = await db<{ alive: boolean }[]>`
+    select runledger.add_locker(${consumer_id}, ${locker}) as alive`;
+  return row!.alive;
+}
+
+/** Unlocks the jobs that an ended runner left locked. */
+export async function removeLocker(db: Db, consumer_id: string, locker: string): Promise<void> {
+  await db`select runledger.remove_locker(${consumer_id}, ${locker})`;
 }

@@ -1,5 +1,5 @@
 /**
- * `runledger verify`: is the log whole, is each event of its schema, does the log match its seals, and does everything
+ * `./runledger verify`: is the log whole, is each event of its schema, does the log match its seals, and does everything
  * else match the log?
  */
 import type { Db } from '../db.ts';

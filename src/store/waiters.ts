@@ -1,38 +1,36 @@
 /**
- * Held requests: each waits for its submission to end.
+ * Waiting requests: each waits until its submission has ended.
  *
- * One connection of the process LISTENs. A worker's NOTIFY carries the ids that ended; it is a hint and never the
- * truth, so all ids that are waited for are also asked for once a second, in one query, and so is every new one
- * when its wait begins (what ended before the wait answers at once), but for one that is waited for before it is
- * submitted: it cannot have ended. A lost LISTEN connection is made anew (db.ts);
- * until it is, the polling carries the waiters.
+ * One connection of the process LISTENs. A worker's NOTIFY carries the ids of submissions that ended; it is a hint and never
+ * the truth. So all awaited ids are also asked for once a second, in one query. An id is asked for when its wait begins, too
+ * (a submission that ended before answers at once), unless the wait begins before it is submitted: then it cannot have ended.
+ * A lost LISTEN connection is replaced (db.ts); until then, the poll serves the waiting requests.
  *
- * What must stay true: one timer for all waiters' deadlines and polls, none each; a waiter that is given up leaves
- * nothing behind.
+ * What must stay true: one timer serves all deadlines and polls; a wait that is given up leaves nothing behind.
  */
 import { type Channels, type Db, isAway, listen } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
+import { CHANNELS } from './channels.ts';
 import type { Results } from './results.ts';
 
-export const DONE_CHANNEL = 'runledger_done';
 const TICK_MS = 100;
 const POLL_MS = 1000;
 const ASK_IDS = 500;
 
 export type Waiters = {
-  /** The record when the submission has ended; null when time is up or the signal fires. */
+  /** The record when the submission has ended; null when the time is up or the signal fires. */
   wait(
     id: string,
     options: {
       timeout_ms: number;
       signal?: AbortSignal;
-      /** Nobody has submitted it yet. */
+      /** It has not been submitted yet. */
       unborn?: boolean;
     },
   ): Promise<ResultRow | null>;
-  /** How many wait now. */
+  /** How many requests wait now. */
   readonly count: number;
-  /** Answers all that wait with null, and stops. */
+  /** Answers every waiting request with null, and stops. */
   close(): Promise<void>;
 };
 
@@ -42,7 +40,7 @@ export async function createWaiters(
   db: Db,
   results: Pick<Results, 'ended'>,
   onFault: (error: unknown) => void,
-  /** What else is heard on the connection, and what is done when it was made (anew). */
+  /** Other channels on the same connection, and what to do whenever the connection was made. */
   others: { channels?: Channels; onHearing?: () => void } = {},
 ): Promise<Waiters> {
   const waiting = new Map<string, Set<Waiter>>();
@@ -67,7 +65,7 @@ export async function createWaiters(
           for (const waiter of waiting.get(row.id) ?? []) waiter.settle(row);
         }
       } catch (error) {
-        // The next poll asks again; a database that is away is told elsewhere.
+        // The next poll asks again. That the database is away is logged elsewhere.
         if (!isAway(error)) onFault(error);
       }
     }
@@ -90,7 +88,7 @@ export async function createWaiters(
   const { onHearing } = others;
   const listening = listen(
     db,
-    { ...others.channels, [DONE_CHANNEL]: (payload) => hint(payload.split(',')) },
+    { ...others.channels, [CHANNELS.done]: (payload) => hint(payload.split(',')) },
     { onFault, ...(onHearing && { onHearing }) },
   );
 

@@ -1,21 +1,31 @@
-/** Runs the command line as its users do: as a process, with an environment, reading what it prints. */
+/** Runs the command line as users do: as a process, with its own environment, reading what it prints. */
 import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-export const CLI = `${ROOT}src/cli/main.ts`;
+const ROOT = join(import.meta.dirname, '../..');
+export const CLI = join(ROOT, 'src/cli/main.ts');
+export const SCRIPT = join(ROOT, 'runledger');
 
 export type Ran = { status: number; stdout: string; stderr: string };
 
-/** Only what is given, and where to find programs: what the test's own environment holds is not its. */
+/** Gets PATH and the given variables, and nothing else of the test's environment. */
 export function runledger(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
   input = '',
 ): Promise<Ran> {
+  return runProgram(process.execPath, [CLI, ...args], { cwd: ROOT, env }, input);
+}
+
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  { cwd, env = {} }: { cwd: string; env?: NodeJS.ProcessEnv },
+  input = '',
+): Promise<Ran> {
   const { promise, resolve } = Promise.withResolvers<Ran>();
-  const options = { cwd: ROOT, env: { PATH: process.env['PATH'], ...env } };
-  const child = execFile(process.execPath, [CLI, ...args], options, (error, stdout, stderr) => {
+  const options = { cwd, env: { PATH: process.env['PATH'], ...env } };
+  const child = execFile(program, args, options, (error, stdout, stderr) => {
     resolve({ status: error ? Number(error.code ?? 255) : 0, stdout, stderr });
   });
   child.stdin?.end(input);

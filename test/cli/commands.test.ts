@@ -1,49 +1,115 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { commands } from '../../src/cli/commands.ts';
+import { commands } from '../../src/cli/command_table.ts';
+import { commandHelp } from '../../src/cli/help.ts';
 import { connect } from '../../src/db.ts';
 import { freshDatabase } from '../support/database.ts';
 import { runledger } from './command_line.ts';
 
 const KEY = /^rl_live_[0-9A-Za-z]{36}\n$/;
 
-t.test('every command has help, and the overview names them all', async (t) => {
+t.test('the overview lists every command', async (t) => {
   const { status, stdout, stderr } = await runledger(['--help']);
   t.equal(status, 0);
   t.equal(stderr, '');
   for (const [name, load] of Object.entries(commands)) {
-    const { usage, summary } = await load();
-    t.ok(stdout.includes(`runledger ${name} ${usage}`.trimEnd()), name);
-    t.ok(summary.length > 0, name);
+    const { command } = await load();
+    t.match(stdout, new RegExp(`^  \\./runledger ${name}( .*)?\n      `, 'm'), name);
+    t.ok(stdout.includes(`      ${command.summary}\n`), name);
   }
 });
 
-t.test('a mistake of the caller is told on stderr with status 2', async (t) => {
-  const cases: [string[], RegExp][] = [
-    [[], /runledger serve/],
-    [['nonsense'], /no such command: nonsense/],
-    [['keys'], /no such command: keys/],
-    [['keys', 'create'], /--account is missing/],
-    [['keys', 'create', '--acount', 'me'], /Unknown option '--acount'/],
-    [['keys', 'revoke'], /usage: runledger keys revoke ID/],
-    [['keys', 'revoke', 'x'], /not the id of a key: x/],
-    [
-      ['keys', 'rotate', '018f0000-0000-7000-8000-000000000000', '--grace', 'soon'],
-      /--grace must be a time/,
-    ],
-    [['tiers', 'set', 'gold', '--per-minute', 'many', '--concurrent', '1'], /--per-minute must be/],
-    [['migrate', 'now'], /usage: runledger migrate/],
-  ];
-  for (const [args, expected] of cases) {
+t.test('the help of a command has its usage, a line for each option, and an example', async (t) => {
+  for (const [name, load] of Object.entries(commands)) {
+    const { command } = await load();
+    const { options = {}, words = [], example } = command;
+    const help = commandHelp(name, command);
+    t.ok(help.startsWith(`usage: ./runledger ${name}`), name);
+    for (const word of words) t.match(help, new RegExp(`^  ${word.name} +\\S`, 'm'), name);
+    for (const option of Object.keys(options))
+      t.match(help, new RegExp(`^  --${option}( \\S+)?  +\\S`, 'm'), `${name} --${option}`);
+    t.ok(help.includes(`example: ./runledger ${example}\n`), name);
+    t.match(` ${example} `, ` ${name} `, 'the example calls the command');
+  }
+});
+
+t.test('--help and -h print the help of a command and run nothing', async (t) => {
+  for (const args of [
+    ['keys', 'create', '--help'],
+    ['serve', '-h'],
+    ['detach', 'not-a-month', '--help'],
+  ]) {
     const { status, stdout, stderr } = await runledger(args);
-    t.equal(status, 2, args.join(' '));
-    t.equal(stdout, '');
-    t.match(stderr, expected);
-    t.notMatch(stderr, /\n\s+at /, 'no stack');
+    t.match({ status, stderr }, { status: 0, stderr: '' }, args.join(' '));
+    t.match(stdout, /^usage: .*\n\n[A-Z][^\n]*\.\n\n {2}.*\n\nexample: /s);
   }
 });
 
-t.test('a faulty environment stops every command, one line for each fault', async (t) => {
+t.test('a group has help that lists its commands, with an example', async (t) => {
+  const { status, stdout } = await runledger(['keys', '--help']);
+  t.equal(status, 0);
+  for (const name of ['create', 'list', 'revoke', 'rotate'])
+    t.match(stdout, new RegExp(`^  \\./runledger keys ${name} `, 'm'));
+  t.notMatch(stdout, /tiers/);
+  t.match(stdout, /^example: \.\/runledger keys create --account/m);
+});
+
+t.test('--version prints the version of the package', async (t) => {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
+  t.match(await runledger(['--version']), {
+    status: 0,
+    stdout: `runledger ${version}\n`,
+    stderr: '',
+  });
+});
+
+t.test('without arguments it prints the overview to stderr and exits 2', async (t) => {
+  const { status, stdout, stderr } = await runledger([]);
+  t.match({ status, stdout }, { status: 2, stdout: '' });
+  t.match(stderr, /\.\/runledger serve/);
+});
+
+t.test(
+  'a mistake of the caller is one line on stderr that says what to do, with status 2',
+  async (t) => {
+    const cases: [string[], RegExp][] = [
+      [['nonsense'], /no such command: nonsense; see `\.\/runledger --help`/],
+      [
+        ['keys'],
+        /keys: no command given \(create, list, revoke, rotate\); see `\.\/runledger keys --help`/,
+      ],
+      [['keys', 'make'], /no such command: keys make \(create, .*see `\.\/runledger keys --help`/],
+      [['keys', 'create'], /--account is missing; see `\.\/runledger keys create --help`/],
+      [['keys', 'create', '--account', ''], /--account is missing/],
+      [
+        ['keys', 'create', '--acount', 'me'],
+        /Unknown option '--acount'; see `.* keys create --help`/,
+      ],
+      [['keys', 'create', '--account'], /Option '--account <value>' argument missing; see /],
+      [['keys', 'revoke'], /usage: \.\/runledger keys revoke ID; see /],
+      [['keys', 'revoke', 'x'], /not the id of a key: x; `\.\/runledger keys list` shows the ids/],
+      [
+        ['keys', 'rotate', '018f0000-0000-7000-8000-000000000000', '--grace', 'soon'],
+        /--grace must be a time/,
+      ],
+      [
+        ['tiers', 'set', 'gold', '--per-minute', 'many', '--concurrent', '1'],
+        /--per-minute must be/,
+      ],
+      [['migrate', 'now'], /usage: \.\/runledger migrate/],
+    ];
+    for (const [args, expected] of cases) {
+      const { status, stdout, stderr } = await runledger(args);
+      t.equal(status, 2, args.join(' '));
+      t.equal(stdout, '');
+      t.match(stderr, expected);
+      t.match(stderr, /^[^\n]+\n$/, 'one line');
+    }
+  },
+);
+
+t.test('an invalid environment stops every command, with one line for each problem', async (t) => {
   const env = {
     RUNLEDGER_QUEUE_CAPACTIY: '5',
     PORT: 'http',
@@ -59,19 +125,19 @@ t.test('a faulty environment stops every command, one line for each fault', asyn
   }
 });
 
-t.test('config prints every variable, and exits 1 where one is at fault', async (t) => {
+t.test('config prints every variable, and exits 1 if one is invalid', async (t) => {
   const well = await runledger(['config', '--json'], { RUNLEDGER_QUEUE_CAPACITY: '7' });
   t.equal(well.status, 0);
   const printed = JSON.parse(well.stdout) as { name: string; value: string; default: string }[];
   const capacity = printed.find(({ name }) => name === 'RUNLEDGER_QUEUE_CAPACITY');
   t.match(capacity, { value: '7', default: '10000', unit: 'submissions' });
-  const ill = await runledger(['config'], { RUNLEDGER_QUEUE_CAPACITY: 'lots' });
-  t.equal(ill.status, 1);
-  t.match(ill.stdout, /RUNLEDGER_QUEUE_CAPACITY\s+lots\s+10000/);
-  t.match(ill.stderr, /^RUNLEDGER_QUEUE_CAPACITY: must be a whole number/);
+  const invalid = await runledger(['config'], { RUNLEDGER_QUEUE_CAPACITY: 'lots' });
+  t.equal(invalid.status, 1);
+  t.match(invalid.stdout, /RUNLEDGER_QUEUE_CAPACITY\s+lots\s+10000/);
+  t.match(invalid.stderr, /^RUNLEDGER_QUEUE_CAPACITY: must be a whole number/);
 });
 
-t.test('a key is printed alone and once; only its digest is kept', async (t) => {
+t.test('a key is printed alone and only once; the database stores its digest', async (t) => {
   const { url } = await freshDatabase(t);
   const env = { DATABASE_URL: url };
   const created = await runledger(['keys', 'create', '--account', 'someone'], env);
@@ -90,7 +156,7 @@ t.test('a key is printed alone and once; only its digest is kept', async (t) => 
   t.equal(row?.['n'], 1);
 });
 
-t.test('a key is rotated to a second secret, and revoked', async (t) => {
+t.test('a key gets a second secret by rotation, and is revoked', async (t) => {
   const env = { DATABASE_URL: (await freshDatabase(t)).url };
   const created = JSON.parse(
     (await runledger(['keys', 'create', '--account', 'a', '--json'], env)).stdout,
@@ -105,7 +171,7 @@ t.test('a key is rotated to a second secret, and revoked', async (t) => {
   t.match(await of(), { revoked_at: String });
 });
 
-t.test('what the database refuses is one line with status 1', async (t) => {
+t.test('a call that the database rejects is one line with status 1', async (t) => {
   const env = { DATABASE_URL: (await freshDatabase(t)).url };
   const cases = [
     ['keys', 'revoke', '018f0000-0000-7000-8000-000000000000'],
@@ -142,14 +208,14 @@ t.test('tiers are set and listed', async (t) => {
   ]);
 });
 
-t.test('migrate says what it did, and does nothing the second time', async (t) => {
+t.test('migrate prints what it did, and does nothing the second time', async (t) => {
   const env = { DATABASE_URL: (await freshDatabase(t)).url };
   const { status, stdout } = await runledger(['migrate', '--json'], env);
   t.equal(status, 0);
   t.strictSame(JSON.parse(stdout), { applied: [], definitions: 'unchanged' });
 });
 
-t.test('doctor answers for a database, and says what a shared login means', async (t) => {
+t.test('doctor checks the database, and warns about a shared login', async (t) => {
   const { urls } = await freshDatabase(t);
   const shared = await runledger(['doctor', '--json'], { DATABASE_URL: urls.owner });
   const found = JSON.parse(shared.stdout) as { check: string; state: string; remedy: string }[];
@@ -173,7 +239,7 @@ t.test('doctor answers for a database, and says what a shared login means', asyn
   );
 });
 
-t.test('doctor exits 1 where something is not well', async (t) => {
+t.test('doctor exits 1 if a check fails', async (t) => {
   const { status, stdout } = await runledger(['doctor'], {
     DATABASE_URL: 'postgres://x@127.0.0.1:1/none',
   });

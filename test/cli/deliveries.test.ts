@@ -14,7 +14,7 @@ const FACTS = {
 };
 const UNKNOWN = '01970000-0000-7000-8000-000000000000';
 
-t.test('deliveries are listed, the newest first', async (t) => {
+t.test('deliveries are listed, newest first', async (t) => {
   const { ended, db, env } = await openBench(t);
   const ids = [await ended(URL_OF_HOOK), await ended(URL_OF_HOOK)];
   const facts = JSON.stringify({ ...FACTS, outcome: 'refused_status', status: 410 });
@@ -46,18 +46,18 @@ t.test('deliveries are listed, the newest first', async (t) => {
   t.equal(JSON.parse(one.stdout).length, 1);
 });
 
-t.test('a replay is due now; one that has ended wants its secret', async (t) => {
+t.test('a replayed delivery is due now; one that has ended needs its secret', async (t) => {
   const { ended, db, env } = await openBench(t);
   const id = await ended(URL_OF_HOOK);
   const facts = JSON.stringify({ ...FACTS, outcome: 'timeout' });
-  const tell = (after: number, next: object) =>
+  const append = (after: number, next: object) =>
     db`select runledger.append_delivery_attempt(${id}, ${after}, ${facts}::text::jsonb, ${JSON.stringify(next)}::text::jsonb)`;
   const state = async () =>
     (
       await db`select status, next_at <= now() as due from runledger.deliveries where id = ${id}`
     )[0];
 
-  await tell(0, { retry_in_ms: 3_600_000, counts: true });
+  await append(0, { retry_in_ms: 3_600_000, counts: true });
   t.same(await state(), { status: 'waiting', due: false });
   t.match(await runledger(['deliveries', 'replay', id], env), {
     status: 0,
@@ -66,7 +66,7 @@ t.test('a replay is due now; one that has ended wants its secret', async (t) => 
   });
   t.same(await state(), { status: 'waiting', due: true });
 
-  await tell(1, { end: 'exhausted' });
+  await append(1, { end: 'exhausted' });
   t.match(await runledger(['deliveries', 'replay', id], env), {
     status: 1,
     stderr: /--secret-stdin/,
@@ -76,24 +76,24 @@ t.test('a replay is due now; one that has ended wants its secret', async (t) => 
     status: 0,
   });
   t.same(await state(), { status: 'waiting', due: true });
-  const [sealed] =
+  const [stored] =
     await db`select length(ciphertext)::integer as bytes from runledger.webhook_secrets where submission_id = ${id}`;
-  t.same(sealed, { bytes: 'its secret'.length + 16 }, 'without the end of its line');
+  t.same(stored, { bytes: 'its secret'.length + 16 }, 'without its line break');
 });
 
-t.test('what cannot be done is said in a line', async (t) => {
+t.test('a replay or list that is not possible is explained in one line', async (t) => {
   const { env } = await openBench(t);
-  const refused = async (args: string[], status: number, stderr: RegExp, input = '') =>
+  const fails = async (args: string[], status: number, stderr: RegExp, input = '') =>
     t.match(
       await runledger(['deliveries', ...args], env, input),
       { status, stdout: '', stderr },
       args.join(' '),
     );
-  await refused(['replay', UNKNOWN], 1, /^\S+ no such delivery.*\n$/);
-  await refused(['replay', 'not-an-id'], 2, /not the id of a submission\n$/);
-  await refused(['replay', UNKNOWN, '--secret-stdin'], 2, /1 to 256 bytes, not 0\n$/);
-  await refused(['replay', UNKNOWN, '--secret-stdin'], 2, /not 257\n$/, 'x'.repeat(257));
-  await refused(['replay'], 2, /^usage: runledger deliveries replay ID/);
-  await refused(['list', '--status', 'lost'], 2, /--status must be one of waiting/);
-  await refused(['list', '--limit', '0'], 2, /--limit must be/);
+  await fails(['replay', UNKNOWN], 1, /^\S+ no such delivery.*\n$/);
+  await fails(['replay', 'not-an-id'], 2, /not the id of a submission\n$/);
+  await fails(['replay', UNKNOWN, '--secret-stdin'], 2, /1 to 256 bytes, not 0\n$/);
+  await fails(['replay', UNKNOWN, '--secret-stdin'], 2, /not 257\n$/, 'x'.repeat(257));
+  await fails(['replay'], 2, /^usage: \.\/runledger deliveries replay ID/);
+  await fails(['list', '--status', 'lost'], 2, /--status must be one of waiting/);
+  await fails(['list', '--limit', '0'], 2, /--limit must be/);
 });

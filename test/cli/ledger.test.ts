@@ -9,7 +9,6 @@ import { runledger } from './command_line.ts';
 
 aloneOnItsServer();
 
-t.setTimeout(110_000);
 const SEAL_KEY = Buffer.alloc(32, 7).toString('base64');
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -28,7 +27,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   return { w, id, run, env, head: join(folder, 'head.json') };
 }
 
-t.test('seal prints a head, and verify proves the log by it', async (t) => {
+t.test('seal prints a head, and verify proves the log against it', async (t) => {
   const { w, id, run, head } = await scene(t);
   const sealed = await run('seal');
   t.match(sealed, { status: 0, stderr: '' });
@@ -46,12 +45,12 @@ t.test('seal prints a head, and verify proves the log by it', async (t) => {
 
   const root = w.connect(w.database.superuser_url, 1);
   await root`set session_replication_role = replica`;
-  const [part] =
+  const [partition] =
     await root`select tableoid::regclass::text as name from runledger.events where stream = ${id} limit 1`;
-  await root.unsafe(`alter table ${part!['name']} disable trigger all`);
+  await root.unsafe(`alter table ${partition!['name']} disable trigger all`);
   await root`update runledger.events set facts = facts || '{"exit_code": 1}' where stream = ${id} and version = 3`;
-  await root.unsafe(`alter table ${part!['name']} enable always trigger refuse_change`);
-  await root.unsafe(`alter table ${part!['name']} enable always trigger refuse_truncate`);
+  await root.unsafe(`alter table ${partition!['name']} enable always trigger refuse_change`);
+  await root.unsafe(`alter table ${partition!['name']} enable always trigger refuse_truncate`);
   const broken = await run('verify', '--head', head);
   t.equal(broken.status, 1);
   t.match(broken.stdout, /: NOT PROVEN\n/);
@@ -68,7 +67,7 @@ t.test('seal prints a head, and verify proves the log by it', async (t) => {
   });
 });
 
-t.test('rebuild puts right what verify has found', async (t) => {
+t.test('rebuild corrects the difference that verify found', async (t) => {
   const { w, id, run } = await scene(t);
   await w.db`update runledger.submissions set verdict = 'WA' where id = ${id}`;
   const wrong = await run('verify');
@@ -81,13 +80,13 @@ t.test('rebuild puts right what verify has found', async (t) => {
   t.equal(rebuilt.status, 0);
   t.match(
     rebuilt.stdout,
-    /^\d+ events \(\d+\/s\) into 1 rows; 0 submissions were caught up with, 0 counters put right/,
+    /^\d+ events \(\d+\/s\) into 1 rows; caught up with 0 submissions, corrected 0 counters/,
   );
   t.match(JSON.parse((await run('rebuild', '--json')).stdout), { rows: 1, recounted: 0 });
   t.equal((await run('verify')).status, 0);
 });
 
-t.test('purge and detach say what they did, and what they will not', async (t) => {
+t.test('purge and detach print what they did, or why they did not', async (t) => {
   const { run } = await scene(t);
   t.match(await run('purge', '--older-than', '1d'), {
     status: 0,
@@ -108,7 +107,7 @@ t.test('purge and detach say what they did, and what they will not', async (t) =
 });
 
 t.test(
-  'a file that is no head is the caller’s mistake; a database without a key is said',
+  'a file that is not a head exits 2; a head without a key is unsigned, with a warning',
   async (t) => {
     const { run, env, head } = await scene(t);
     t.match(await run('verify', '--head', head), { status: 2, stderr: /no such file/ });

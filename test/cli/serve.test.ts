@@ -1,4 +1,4 @@
-/** `runledger serve`, as `make run` starts it, on a state directory of its own. */
+/** `./runledger serve`, as `make run` starts it, each with its own state directory. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { CLI, runledger } from './command_line.ts';
 type Serving = {
   process: ChildProcess;
   lines: string[];
-  /** Settles with the three lines that a newcomer reads. */
+  /** Resolves with the three lines that it prints for a new user. */
   introduced: Promise<{ address: string; key: string; curl: string }>;
 };
 
@@ -35,10 +35,11 @@ const environment = (state_dir: string, more: NodeJS.ProcessEnv = {}): NodeJS.Pr
 });
 
 function serve(t: Test, state_dir: string, more: NodeJS.ProcessEnv = {}): Serving {
-  const child = spawn(process.execPath, [CLI, 'serve'], {
+  // setpriv: it also ends if the test file is killed.
+  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
     env: environment(state_dir, more),
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, as a terminal would give it.
+    // Its own process group, as in a terminal.
     detached: true,
   });
   t.teardown(() => child.kill('SIGKILL'));
@@ -49,7 +50,7 @@ function serve(t: Test, state_dir: string, more: NodeJS.ProcessEnv = {}): Servin
       createInterface({ input: child.stderr }).on('line', (line) => lines.push(line));
       createInterface({ input: child.stdout }).on('line', (line) => {
         lines.push(line);
-        const value = (name: string) => lines.find((said) => said.startsWith(name))?.slice(9);
+        const value = (name: string) => lines.find((line) => line.startsWith(name))?.slice(9);
         const [address, key, curl] = ['address', 'key', 'try'].map(value);
         if (address && key && curl) resolve({ address, key, curl });
       });
@@ -65,42 +66,45 @@ async function stop(serving: Serving, signal: NodeJS.Signals): Promise<number | 
   return code as number | null;
 }
 
-/** Why the curl line cannot be tried on this machine. */
+/** Why this machine cannot run the curl line; false if it can. */
 function cannotTry(serving: Serving): string | false {
-  const refused = serving.lines.findIndex((line) => line.startsWith('worker: '));
-  if (refused !== -1) return `no worker on this machine: ${serving.lines[refused]!.slice(8)}`;
+  const problem = serving.lines.findIndex((line) => line.startsWith('worker: '));
+  if (problem !== -1) return `no worker on this machine: ${serving.lines[problem]!.slice(8)}`;
   return spawnSync('curl', ['--version']).error ? 'no curl on this machine' : false;
 }
 
-t.test('from nothing: address, key and a curl line that works; then all of it goes', async (t) => {
-  const state_dir = await stateDir(t);
-  const serving = serve(t, state_dir);
-  const { address, key, curl } = await serving.introduced;
-  t.match(address, /^http:\/\/127\.0\.0\.1:\d+$/);
-  t.match(key, /^rl_live_[0-9A-Za-z]{36}$/);
-  t.ok(curl.includes(key) && curl.includes(`'${address}/api/submit?wait=true'`));
-  await t.test('the curl line, as printed', { skip: cannotTry(serving) }, async (t) => {
-    const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
-    t.match(JSON.parse(stdout), { status: 'completed', verdict: 'AC', stdout: '42\n' });
-  });
-  const ready = await fetch(`${address}/readyz`);
-  t.equal(ready.status, 200);
-  const started = descendants(serving.process.pid!);
-  t.ok(started.length >= 3, 'PostgreSQL, its own processes, web');
-  t.equal(await stop(serving, 'SIGTERM'), 0);
-  t.strictSame(await survivors(started), []);
-  const warnings = serving.lines.filter((line) => line.includes('"level":"warn"'));
-  t.strictSame(warnings, [], 'to be told to stop while it still prepares is no fault');
-});
+t.test(
+  'a first start prints an address, a key and a curl line that works; a stop leaves nothing running',
+  async (t) => {
+    const state_dir = await stateDir(t);
+    const serving = serve(t, state_dir);
+    const { address, key, curl } = await serving.introduced;
+    t.match(address, /^http:\/\/127\.0\.0\.1:\d+$/);
+    t.match(key, /^rl_live_[0-9A-Za-z]{36}$/);
+    t.ok(curl.includes(key) && curl.includes(`'${address}/api/submit?wait=true'`));
+    await t.test('the curl line works as printed', { skip: cannotTry(serving) }, async (t) => {
+      const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
+      t.match(JSON.parse(stdout), { status: 'completed', verdict: 'AC', stdout: '42\n' });
+    });
+    const ready = await fetch(`${address}/readyz`);
+    t.equal(ready.status, 200);
+    const started = descendants(serving.process.pid!);
+    t.ok(started.length >= 3, 'PostgreSQL, its own processes, web');
+    t.equal(await stop(serving, 'SIGTERM'), 0);
+    t.strictSame(await survivors(started), []);
+    const warnings = serving.lines.filter((line) => line.includes('"level":"warn"'));
+    t.strictSame(warnings, [], 'a stop during preparation is not a problem');
+  },
+);
 
-t.test('started again it knows its key, and shows it no more', async (t) => {
+t.test('a second start accepts the key, and does not show it again', async (t) => {
   const state_dir = await stateDir(t);
   const first = serve(t, state_dir);
   const { key } = await first.introduced;
   await stop(first, 'SIGINT');
   const second = serve(t, state_dir);
-  const { address, key: said } = await second.introduced;
-  t.match(said, /shown at the first start/);
+  const { address, key: shown } = await second.introduced;
+  t.match(shown, /shown at the first start/);
   const ask = (given: string) =>
     fetch(`${address}/api/languages`, { headers: { 'X-API-Key': given } });
   t.equal((await ask(key)).status, 200);
@@ -109,7 +113,7 @@ t.test('started again it knows its key, and shows it no more', async (t) => {
   await stop(second, 'SIGTERM');
 });
 
-t.test('with DATABASE_URL it brings no PostgreSQL, and still all else', async (t) => {
+t.test('with DATABASE_URL it starts everything but PostgreSQL', async (t) => {
   const state_dir = await stateDir(t);
   const { url } = await emptyDatabase(t);
   const serving = serve(t, state_dir, { DATABASE_URL: url });
@@ -123,7 +127,7 @@ t.test('with DATABASE_URL it brings no PostgreSQL, and still all else', async (t
 });
 
 t.test(
-  'a second one on the same data says so and stops; commands use the one that runs',
+  'a second serve on the same data explains why and stops; commands use the running one',
   async (t) => {
     const state_dir = await stateDir(t);
     const first = serve(t, state_dir);
@@ -134,12 +138,12 @@ t.test(
     t.match(second.stderr, 'stop that one first');
     const keys = await runledger(['keys', 'list', '--json'], environment(state_dir));
     t.match(JSON.parse(keys.stdout), [{ account: 'first' }]);
-    t.equal((await fetch(`${address}/readyz`)).status, 200, 'the first one goes on');
+    t.equal((await fetch(`${address}/readyz`)).status, 200, 'the first one continues');
     await stop(first, 'SIGTERM');
   },
 );
 
-t.test('a command starts the database for its call when nothing runs, and stops it', async (t) => {
+t.test('a command starts the database for its own call, and stops it', async (t) => {
   const env = environment(await stateDir(t));
   const created = await runledger(['keys', 'create', '--account', 'early'], env);
   t.equal(created.status, 0, created.stderr);
@@ -155,7 +159,7 @@ t.test('killed, it leaves nothing running', async (t) => {
   t.strictSame(await survivors(started), []);
 });
 
-t.test('told to stop while it starts, it leaves nothing running', async (t) => {
+t.test('stopped during its start, it leaves nothing running', async (t) => {
   const serving = serve(t, await stateDir(t));
   while (!serving.lines.some((line) => line.startsWith('PostgreSQL'))) await wait(5);
   const started = descendants(serving.process.pid!);
@@ -163,7 +167,7 @@ t.test('told to stop while it starts, it leaves nothing running', async (t) => {
   t.strictSame(await survivors(started), []);
 });
 
-t.test('a database that dies is started again, on its data', async (t) => {
+t.test('a database that dies is restarted on its data', async (t) => {
   const state_dir = await stateDir(t);
   const serving = serve(t, state_dir);
   const { address, key } = await serving.introduced;
@@ -174,7 +178,7 @@ t.test('a database that dies is started again, on its data', async (t) => {
     const answer = await fetch(`${address}/api/languages`, { headers: { 'X-API-Key': key } });
     return answer.status;
   };
-  while (!serving.lines.some((line) => /ended unasked/.test(line))) await wait(20);
+  while (!serving.lines.some((line) => /ended unexpectedly/.test(line))) await wait(20);
   const deadline = performance.now() + 30_000;
   while ((await answers()) !== 200 && performance.now() < deadline) await wait(100);
   t.equal(await answers(), 200);

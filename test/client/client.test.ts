@@ -26,7 +26,7 @@ t.test('submit, result, wait, run', async (t) => {
   t.equal((await ran).verdict, 'AC');
 });
 
-t.test('run goes on waiting after the service could not hold any longer', async (t) => {
+t.test('run goes on waiting after the service has ended one wait', async (t) => {
   const service = await startService(t, { webs: 1, env: { RUNLEDGER_WAIT_CAP: '1s' } });
   const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
   const ran = client.run(hello);
@@ -37,7 +37,7 @@ t.test('run goes on waiting after the service could not hold any longer', async 
   t.equal((await ran).id, id);
 });
 
-t.test('an answer that is lost is asked for again, and nothing runs twice', async (t) => {
+t.test('a call whose answer was lost is repeated, and nothing runs twice', async (t) => {
   const service = await startService(t, { webs: 1 });
   const way = await flaky(t, service.webs[0]!.origin, 2);
   const client = createClient({
@@ -53,7 +53,7 @@ t.test('an answer that is lost is asked for again, and nothing runs twice', asyn
   t.equal((await client.result(id)).status, 'pending');
 });
 
-t.test('429 is waited for as long as it says', async (t) => {
+t.test('after a 429 the client waits as long as Retry-After', async (t) => {
   const service = await startService(t, { webs: 1 });
   await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });
   const pauses: number[] = [];
@@ -74,7 +74,7 @@ t.test('429 is waited for as long as it says', async (t) => {
   );
 });
 
-t.test('what is refused for good is not tried again, and says why', async (t) => {
+t.test('a permanent error is not retried, and has its reasons', async (t) => {
   const service = await startService(t, { webs: 1 });
   const way = await flaky(t, service.webs[0]!.origin, 0);
   const client = createClient({ server: way.origin, api_key: await service.key() });
@@ -85,7 +85,7 @@ t.test('what is refused for good is not tried again, and says why', async (t) =>
   t.equal(way.seen.length, 1);
 });
 
-t.test('a service that is not there is said to be so', async (t) => {
+t.test('the error for an unreachable service names its address', async (t) => {
   const server = `http://127.0.0.1:${await freePort()}`;
   const client = createClient({
     server,
@@ -96,7 +96,7 @@ t.test('a service that is not there is said to be so', async (t) => {
   await t.rejects(client.submit(hello), /cannot reach http:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED/);
 });
 
-t.test('a caller that gives up is let go', async (t) => {
+t.test('a caller can abort a wait', async (t) => {
   const service = await startService(t, { webs: 1 });
   const client = createClient({ server: service.webs[0]!.origin, api_key: await service.key() });
   const { id } = await client.submit(hello);

@@ -1,4 +1,4 @@
-/** `runledger run` as a process, against the real service. */
+/** `./runledger run` as a process, against the real service. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,8 +42,8 @@ async function ended(child: ReturnType<typeof started>): Promise<Ended> {
   return { code, stdout: Buffer.concat(stdout!), stderr: Buffer.concat(stderr!).toString() };
 }
 
-/** Ends what is submitted next, and tells what it was. */
-async function endNext({ db, worker }: Service, outcome: Partial<ExecutionOutcome>, held_ms = 0) {
+/** Ends the next submission, and returns it. */
+async function endNext({ db, worker }: Service, outcome: Partial<ExecutionOutcome>, delay_ms = 0) {
   for (;;) {
     const [row] = await db<{ id: string; language: string; code: Buffer; stdin: Buffer | null }[]>`
       select s.id, s.language,
@@ -51,7 +51,7 @@ async function endNext({ db, worker }: Service, outcome: Partial<ExecutionOutcom
         (select bytes from runledger.payloads where stream = s.id and kind = 'stdin') as stdin
       from runledger.submissions s where s.status = 'pending'`;
     if (row === undefined) continue;
-    await setTimeout(held_ms);
+    await setTimeout(delay_ms);
     await worker.finish(row.id, outcome);
     return row;
   }
@@ -61,13 +61,13 @@ t.test('output on stdout, verdict on stderr, and the exit code of the program', 
   const service = await startService(t, { webs: 1 });
   const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER: service.webs[0]!.origin };
   const hello = file('hello.py', 'print(6 * 7)\n');
-  const run = async (args: string[], outcome: Partial<ExecutionOutcome>, held_ms = 0) => {
+  const run = async (args: string[], outcome: Partial<ExecutionOutcome>, delay_ms = 0) => {
     const running = runledger([MAIN, 'run', ...args], env);
-    const seen = await endNext(service, outcome, held_ms);
+    const seen = await endNext(service, outcome, delay_ms);
     return { ...(await running), seen };
   };
 
-  // Long enough for a spinner to turn, were there one: of what does not come nothing tells.
+  // Long enough for a spinner to turn, if there were one.
   const good = await run([hello], {}, 600);
   t.equal(good.code, 0);
   t.equal(good.stdout.toString(), '42\n', 'the output, and nothing else');
@@ -92,7 +92,7 @@ t.test('output on stdout, verdict on stderr, and the exit code of the program', 
   t.equal(killed.code, 139);
   t.match(killed.stderr, /SIG {2}SIGSEGV {2}exit 139/);
 
-  const refused = await run([file('a.cpp', 'int main( {')], {
+  const rejected = await run([file('a.cpp', 'int main( {')], {
     verdict: 'CE',
     exit_code: null,
     cpu_time_us: null,
@@ -101,30 +101,30 @@ t.test('output on stdout, verdict on stderr, and the exit code of the program', 
     stdout: new Uint8Array(),
     stderr: Buffer.from('error: expected\n'),
   });
-  t.equal(refused.code, 1);
-  t.equal(refused.seen.language, 'cpp', 'by the ending of the file');
-  t.match(refused.stderr, /^error: expected\nCE /);
+  t.equal(rejected.code, 1);
+  t.equal(rejected.seen.language, 'cpp', 'from the ending of the file name');
+  t.match(rejected.stderr, /^error: expected\nCE /);
 
   const ours = await run([hello], { verdict: 'IE', status: 'error', exit_code: null });
   t.equal(ours.code, 125);
 
   const bytes = Buffer.from([0, 255, 254, 10]);
   const exact = await run([hello], { stdout: bytes });
-  t.same(exact.stdout, bytes, 'bytes that are no text arrive as they are');
+  t.same(exact.stdout, bytes, 'bytes that are not text arrive unchanged');
 
   const input = file('input.bin', bytes);
   const fed = await run([file('program', 'x'), '--stdin', input, '--language', 'py'], {});
-  t.same(fed.seen.stdin, bytes, 'stdin too');
+  t.same(fed.seen.stdin, bytes, 'stdin, too');
   t.equal(fed.seen.language, 'python');
 });
 
-t.test('what cannot be run says why', async (t) => {
+t.test('the error of a command that cannot run has its reason', async (t) => {
   const service = await startService(t, { webs: 1 });
   const RUNLEDGER_SERVER = service.webs[0]!.origin;
   const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER };
   const hello = file('hello.py', 'print(6 * 7)\n');
   const cases: [string[], Record<string, string>, number, RegExp][] = [
-    [[], env, 2, /usage: runledger run FILE/],
+    [[], env, 2, /usage: \.\/runledger run FILE/],
     [[hello], { RUNLEDGER_SERVER }, 2, /RUNLEDGER_API_KEY is not set/],
     [[hello], { ...env, RUNLEDGER_API_KEY: 'nonsense' }, 125, /key is missing or invalid.*request/],
     [['nothing.py'], env, 1, /nothing\.py: cannot be read \(ENOENT\)/],
@@ -141,7 +141,7 @@ t.test('what cannot be run says why', async (t) => {
   }
 });
 
-t.test('on a terminal it shows that it works, and wipes it away', async (t) => {
+t.test('on a terminal it shows progress, and removes it before the output', async (t) => {
   if (spawnSync('script', ['--version']).status !== 0) {
     t.pass('script', { skip: 'no `script` here to make a terminal' });
     return;
@@ -168,5 +168,5 @@ t.test('on a terminal it shows that it works, and wipes it away', async (t) => {
   const text = stdout.toString();
   t.equal(code, 0);
   t.match(text, /⠋ running, 0\.\d s/);
-  t.ok(text.includes('\r\x1b[K42\r\n'), 'gone before the output');
+  t.ok(text.includes('\r\x1b[K42\r\n'), 'removed before the output');
 });

@@ -12,7 +12,7 @@ const problems = (env: Record<string, string>): readonly string[] => {
   }
 };
 
-t.test('an empty environment is a valid one, and its config is frozen to the bottom', async (t) => {
+t.test('an empty environment is valid, and its config is deeply frozen', async (t) => {
   const config = loadConfig({});
   t.equal(config.port, 8080);
   t.equal(config.queue_capacity, 10_000);
@@ -23,7 +23,7 @@ t.test('an empty environment is a valid one, and its config is frozen to the bot
 });
 
 t.test(
-  'every variable has a name of its own, a unit and a reason, and a default that it accepts',
+  'every variable has its own name, a unit, a reason, and a default that it accepts',
   async (t) => {
     const all = Object.values(variables);
     t.equal(new Set(all.map((variable) => variable.name)).size, all.length);
@@ -42,8 +42,8 @@ t.test('a variable that does not exist stops the start, by name', async (t) => {
   t.match(found[1], /^RUNLEDGER_WIAT_CAP: no such variable/);
 });
 
-t.test('every fault is one line that begins with its variable', async (t) => {
-  const faults = {
+t.test('every mistake is one line that begins with its variable', async (t) => {
+  const mistakes = {
     PORT: '65536',
     DATABASE_URL: 'mysql://somewhere/db',
     RUNLEDGER_TLS: 'yes',
@@ -58,8 +58,8 @@ t.test('every fault is one line that begins with its variable', async (t) => {
     RUNLEDGER_LIMITS_MEMORY: '256MB',
     RUNLEDGER_SEAL_KEY: 'x',
   };
-  const found = problems(faults);
-  t.strictSame(found.map((line) => line.split(':')[0]).sort(), Object.keys(faults).sort());
+  const found = problems(mistakes);
+  t.strictSame(found.map((line) => line.split(':')[0]).sort(), Object.keys(mistakes).sort());
   for (const line of found) t.notMatch(line, /\n/);
 });
 
@@ -72,7 +72,7 @@ t.test('a secret is never shown, not even a malformed one', async (t) => {
   }
 });
 
-t.test('values are read in the units that people write', async (t) => {
+t.test('values have units', async (t) => {
   const config = loadConfig({
     RUNLEDGER_LIMITS_MEMORY: '128MiB',
     RUNLEDGER_WAIT_CAP: '25s',
@@ -89,13 +89,13 @@ t.test('values are read in the units that people write', async (t) => {
   t.equal(config.slots, null, 'empty counts as not set');
 });
 
-t.test('keys are taken in the forms that platforms generate', async (t) => {
+t.test('keys are accepted in the forms that platforms generate', async (t) => {
   const bytes = Buffer.alloc(32, 7);
   for (const form of [bytes.toString('hex'), bytes.toString('base64')]) {
     t.same(loadConfig({ RUNLEDGER_SEAL_KEY: form }).seal_key, bytes);
     const [first] = loadConfig({ RUNLEDGER_WEBHOOK_KEYS: form }).webhook_keys!;
     t.same(first!.bytes, bytes);
-    t.match(first!.id, /^[0-9a-f]{8}$/, 'without an id one comes from the key');
+    t.match(first!.id, /^[0-9a-f]{8}$/, 'without an id, one derives from the key');
   }
   const [one, two] = loadConfig({
     RUNLEDGER_WEBHOOK_KEYS: `new:${bytes.toString('base64')},old:${Buffer.alloc(32, 8).toString('base64')}`,
@@ -108,22 +108,25 @@ t.test('one id cannot name two keys', async (t) => {
   t.match(problems({ RUNLEDGER_WEBHOOK_KEYS: `a:${key},a:${key}` }), [/one id for two keys/]);
 });
 
-t.test('without TLS it listens on this machine only, and refuses any other address', async (t) => {
-  t.equal(listenHost(loadConfig({})), '127.0.0.1');
-  t.match(problems({ HOST: '0.0.0.0' }), [/^HOST: .*clear text/]);
-  t.match(problems({ HOST: '::' }), [/^HOST: /]);
-  t.strictSame(problems({ HOST: '127.0.0.2' }), []);
-  t.strictSame(problems({ HOST: '0.0.0.0', RUNLEDGER_TLS: 'proxy' }), []);
-  t.equal(listenHost(loadConfig({ RUNLEDGER_TLS: 'proxy' })), '::');
-});
+t.test(
+  'without TLS it listens on this machine only, and any other address is a mistake',
+  async (t) => {
+    t.equal(listenHost(loadConfig({})), '127.0.0.1');
+    t.match(problems({ HOST: '0.0.0.0' }), [/^HOST: .*clear text/]);
+    t.match(problems({ HOST: '::' }), [/^HOST: /]);
+    t.strictSame(problems({ HOST: '127.0.0.2' }), []);
+    t.strictSame(problems({ HOST: '0.0.0.0', RUNLEDGER_TLS: 'proxy' }), []);
+    t.equal(listenHost(loadConfig({ RUNLEDGER_TLS: 'proxy' })), '::');
+  },
+);
 
-t.test('TLS of its own needs both files', async (t) => {
+t.test('native TLS needs both files', async (t) => {
   t.match(problems({ RUNLEDGER_TLS: 'native' }), [
     /^RUNLEDGER_TLS_CERT_FILE/,
     /^RUNLEDGER_TLS_KEY_FILE/,
   ]);
 });
 
-t.test('a default limit is never over its bound', async (t) => {
+t.test('a default limit must not be over its maximum', async (t) => {
   t.match(problems({ RUNLEDGER_LIMITS_CPU: '20s' }), [/^RUNLEDGER_LIMITS_CPU: must not be over/]);
 });

@@ -15,7 +15,7 @@ t.test('no TLS to this machine, TLS to any other', async (t) => {
 });
 
 t.test(
-  'sslmode in the address is obeyed, and taken out of it: two clients read it differently',
+  'sslmode in the address decides, and is removed from it, because two clients read it differently',
   async (t) => {
     const of = (mode: string) =>
       at(`postgres://u:p@db.example.com/db?sslmode=${mode}&application_name=x`);
@@ -26,12 +26,12 @@ t.test(
   },
 );
 
-t.test('the variable wins over the address', async (t) => {
+t.test('the variable overrides the address', async (t) => {
   const url = 'postgres://u:p@db.example.com/db?sslmode=disable';
   t.strictSame(at(url, { ...auto, database_tls: 'verify-full' }).tls, { rejectUnauthorized: true });
 });
 
-t.test('with certificates of its own the database is checked against them', async (t) => {
+t.test('the database is checked against the configured certificates', async (t) => {
   const file = join(t.testdir(), 'ca.pem');
   writeFileSync(file, 'certificates');
   const { tls } = at('postgres://u:p@db.example.com/db', { ...auto, database_ca_file: file });

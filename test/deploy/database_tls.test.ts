@@ -1,4 +1,4 @@
-/** TLS to the database, as hosted ones want it: both of our clients, against a real server. */
+/** TLS to the database, as hosted databases require it: both database clients, against a real server. */
 import { writeFileSync } from 'node:fs';
 import { chmod, chown, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { issue, makeAuthority } from '../webhooks/certificate.ts';
 
 const authority = makeAuthority();
 
-/** Signed by an authority that nobody here knows, as hosted databases are; clear text is refused. */
-async function wantTls(server: OwnServer): Promise<void> {
+/** Like a hosted database: the certificate is signed by an unknown authority, and clear text is rejected. */
+async function requireTls(server: OwnServer): Promise<void> {
   const { cert, key } = issue(authority, { hosts: ['127.0.0.1'] });
   const { uid } = await stat(server.data_dir);
   for (const [name, text] of [
@@ -45,15 +45,15 @@ const tlsIn = async (url: string, env: Record<string, string> = {}) => {
   }
 };
 
-t.test('a database that wants TLS', async (t) => {
+t.test('a database that requires TLS', async (t) => {
   const server = await ownServer(t);
-  await wantTls(server);
+  await requireTls(server);
   const { url } = server;
   const ca = join(t.testdir(), 'ca.pem');
   writeFileSync(ca, authority.pem);
 
-  await t.rejects(tlsIn(url), { code: '28000' }, 'clear text is refused by it');
-  t.equal(await tlsIn(`${url}?sslmode=require`), true, 'encrypted, whoever signed');
+  await t.rejects(tlsIn(url), { code: '28000' }, 'it rejects clear text');
+  t.equal(await tlsIn(`${url}?sslmode=require`), true, 'encrypted, with any certificate');
   await t.rejects(tlsIn(`${url}?sslmode=verify-full`), /self.signed|unable to (get|verify)/);
   t.equal(
     await tlsIn(url, { RUNLEDGER_DATABASE_TLS: 'verify-full', RUNLEDGER_DATABASE_CA_FILE: ca }),
@@ -63,9 +63,9 @@ t.test('a database that wants TLS', async (t) => {
   const stranger = join(t.testdir(), 'stranger.pem');
   writeFileSync(stranger, makeAuthority('a stranger').pem);
   const checked = { RUNLEDGER_DATABASE_TLS: 'require', RUNLEDGER_DATABASE_CA_FILE: stranger };
-  await t.rejects(tlsIn(url, checked), Error, 'an authority that is named is asked');
+  await t.rejects(tlsIn(url, checked), Error, 'a configured authority is checked');
 
-  // Migrations go through graphile-worker's own client too.
+  // Migrations also use graphile-worker's own client.
   const migrated = await runledger(['migrate'], { DATABASE_URL: `${url}?sslmode=require` });
   t.equal(migrated.status, 0, migrated.stderr);
   const { stdout } = await runledger(['doctor'], { DATABASE_URL: `${url}?sslmode=require` });

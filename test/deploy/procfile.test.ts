@@ -1,4 +1,4 @@
-/** The Procfile, run by a Procfile runner against a real PostgreSQL, as a platform would run it. */
+/** The Procfile, run by a Procfile runner against a real PostgreSQL, as a platform runs it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -9,11 +9,11 @@ import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
 import { emptyDatabase } from '../support/database.ts';
 
-// Below the range that the kernel gives out on its own (32768 and up).
+// Below the range from which the kernel assigns ports (from 32768).
 const PORT = 20_000 + (process.pid % 10_000);
 const key = () => randomBytes(32).toString('hex');
 
-/** What app.json sets, with a database of this test. */
+/** The variables that app.json sets, with this test's database. */
 const platform = (database_url: string, port: number): NodeJS.ProcessEnv => ({
   PATH: process.env['PATH'],
   HOME: '/nonexistent',
@@ -28,7 +28,8 @@ const platform = (database_url: string, port: number): NodeJS.ProcessEnv => ({
 });
 
 function start(t: Test, args: readonly string[], env: NodeJS.ProcessEnv) {
-  const runner = spawn('nf', ['start', '--raw', ...args], {
+  // setpriv: it also ends if the test file is killed.
+  const runner = spawn('setpriv', ['--pdeathsig=KILL', 'nf', 'start', '--raw', ...args], {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -40,58 +41,56 @@ function start(t: Test, args: readonly string[], env: NodeJS.ProcessEnv) {
   return { runner, lines };
 }
 
-async function until<T>(look: () => T | Promise<T>, patience_ms = 30_000): Promise<NonNullable<T>> {
-  const deadline = performance.now() + patience_ms;
+/** Polls. The timeout is long, because a loaded machine is slow. */
+async function until<T>(look: () => T | Promise<T>, timeout_ms = 120_000): Promise<NonNullable<T>> {
+  const deadline = performance.now() + timeout_ms;
   for (;;) {
     const found = await look();
     if (found) return found;
-    if (performance.now() > deadline) throw new Error('waited in vain');
+    if (performance.now() > deadline) throw new Error(`timeout after ${timeout_ms} ms`);
     await wait(50);
   }
 }
 
-const logged = (lines: readonly string[], part: string, msg: string) =>
+const logged = (lines: readonly string[], name: string, msg: string) =>
   lines
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line))
-    .find((entry) => entry.part === part && entry.msg === msg);
+    .find((entry) => entry.process === name && entry.msg === msg);
 
 async function stop(runner: ChildProcess): Promise<void> {
-  // What this runner hands on to its processes; platforms send SIGTERM to each.
+  // This runner passes SIGINT on to its processes; platforms send SIGTERM to each.
   runner.kill('SIGINT');
   if (runner.exitCode === null && runner.signalCode === null) await once(runner, 'exit');
 }
 
-t.test(
-  'release brings an empty database to this version, and does nothing the second time',
-  async (t) => {
-    const { urls } = await emptyDatabase(t);
-    const env = platform(urls.owner, PORT);
-    for (const expected of [/applied: 000001/, /applied: none; definitions: unchanged/]) {
-      const { runner, lines } = start(t, ['release'], env);
-      await once(runner, 'exit');
-      t.match(lines.join('\n'), expected);
-    }
-  },
-);
+t.test('release migrates an empty database, and does nothing the second time', async (t) => {
+  const { urls } = await emptyDatabase(t);
+  const env = platform(urls.owner, PORT);
+  for (const expected of [/applied: 000001/, /applied: none; definitions: unchanged/]) {
+    const { runner, lines } = start(t, ['release'], env);
+    await once(runner, 'exit');
+    t.match(lines.join('\n'), expected);
+  }
+});
 
-t.test('web and worker come up from the Procfile, and go when told to', async (t) => {
+t.test('web and worker start from the Procfile, and stop in order', async (t) => {
   const { urls } = await emptyDatabase(t);
   const env = platform(urls.owner, PORT);
   await once(start(t, ['release'], env).runner, 'exit');
   const { runner, lines } = start(t, ['web'], env);
-  // By itself: this runner ends all when one ends, and not every machine can build boxes.
+  // Separately: this runner ends all processes when one ends, and not every machine can build boxes.
   const beside = start(t, ['worker'], env);
   const web = await until(() => logged(lines, 'web', 'started'));
   const { address } = web as { address: string };
-  t.match(address, `:${env['PORT']}`, 'on the port that the platform gave');
+  t.match(address, `:${env['PORT']}`, 'it listens on the port that the platform sets');
 
   const ready = await until(() =>
     fetch(`${address}/readyz`, { headers: { 'X-Forwarded-Proto': 'https' } }).catch(() => null),
   );
   t.equal(ready.status, 200);
   const clear = await fetch(`${address}/api/languages`);
-  t.equal(clear.status, 403, 'nothing but https through the router');
+  t.equal(clear.status, 403, 'a request that did not come over https is rejected');
 
   const worker = await until(
     () => logged(beside.lines, 'worker', 'started') ?? logged(beside.lines, 'worker', 'cannot run'),
@@ -102,17 +101,17 @@ t.test('web and worker come up from the Procfile, and go when told to', async (t
   t.notMatch(
     environ,
     /WEBHOOK_KEYS|SEAL_KEY|DIGEST_KEY/,
-    'the worker let go of what is not for it',
+    'the worker does not keep secrets of web',
   );
 
   const db = connect(urls.owner, { name: 'test', max: 1 });
   t.teardown(() => db.end());
   await Promise.all([stop(runner), stop(beside.runner)]);
-  const left = async () => {
+  const disconnected = async () => {
     const rows =
       await db`select from pg_stat_activity where application_name in ('runledger web', 'runledger worker')`;
     return rows.length === 0;
   };
-  t.ok(await until(left, 10_000), 'nobody is connected any more');
+  t.ok(await until(disconnected), 'all connections are closed');
   t.ok(logged(lines, 'web', 'stopped'), 'web stopped in order');
 });

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { DEFAULT_BOUNDS, DEFAULT_POLICY, limitsFor, policyFrom } from '../../src/domain/limits.ts';
+import {
+  DEFAULT_BOUNDS,
+  DEFAULT_POLICY,
+  limitsFor,
+  policyFrom,
+  REQUEST_LIMITS,
+} from '../../src/domain/limits.ts';
 
 const MiB = 1024 * 1024;
 
@@ -9,7 +15,25 @@ t.test('without overrides a language has its defaults', async (t) => {
   t.match(DEFAULT_POLICY.run, { cpu_ms: 5_000, wall_ms: 10_000, memory_bytes: 256 * MiB });
 });
 
-t.test("what Java's own start takes comes on top", async (t) => {
+t.test('each limit of a request sets its own field', async (t) => {
+  for (const { field, stored } of REQUEST_LIMITS) {
+    const { max } = DEFAULT_BOUNDS[stored];
+    t.equal(limitsFor('cpp', { [stored]: max })[field], max, stored);
+  }
+});
+
+t.test('the names and bounds of requests are those of the API', async (t) => {
+  const rows = REQUEST_LIMITS.map(({ name, stored, min, max }) => [name, stored, min, max]);
+  t.strictSame(rows, [
+    ['cpu_time', 'cpu_time_ms', 10, 15_000],
+    ['wall_time', 'wall_time_ms', 10, 30_000],
+    ['memory', 'memory_bytes', 16 * MiB, 1024 * MiB],
+    ['output', 'output_bytes', 0, 4 * MiB],
+    ['processes', 'processes', 1, 256],
+  ]);
+});
+
+t.test("Java's own start is added to the limits", async (t) => {
   t.strictSame(limitsFor('java'), {
     ...DEFAULT_POLICY.run,
     wall_ms: 20_000,
@@ -21,16 +45,16 @@ t.test("what Java's own start takes comes on top", async (t) => {
 t.test("an operator's settings are the policy", async (t) => {
   const policy = policyFrom({
     limits_cpu_ms: 1,
-    limits_cpu_max_ms: 2,
+    limits_max_cpu_ms: 2,
     limits_wall_ms: 3,
-    limits_wall_max_ms: 400,
+    limits_max_wall_ms: 400,
     limits_memory_bytes: 5 * MiB,
-    limits_memory_max_bytes: 600 * MiB,
+    limits_max_memory_bytes: 600 * MiB,
     limits_stdout_bytes: 7,
-    limits_stdout_max_bytes: 8,
+    limits_max_stdout_bytes: 8,
     limits_stderr_bytes: 9,
     limits_processes: 10,
-    limits_processes_max: 11,
+    limits_max_processes: 11,
     limits_disk_bytes: 12,
     limits_inodes: 13,
     limits_files: 14,
@@ -50,7 +74,17 @@ t.test("an operator's settings are the policy", async (t) => {
     inodes: 13,
     files: 14,
   });
-  t.match(policy.compile, { cpu_ms: 15, wall_ms: 16, memory_bytes: 17, stderr_bytes: 18 });
+  t.strictSame(policy.compile, {
+    cpu_ms: 15,
+    wall_ms: 16,
+    memory_bytes: 17,
+    processes: 64,
+    stdout_bytes: 18,
+    stderr_bytes: 18,
+    disk_bytes: 256 * MiB,
+    inodes: 4_096,
+    files: 256,
+  });
   t.strictSame(policy.bounds, {
     cpu_time_ms: { min: 2, max: 2 },
     wall_time_ms: { min: 10, max: 400 },
@@ -60,7 +94,7 @@ t.test("an operator's settings are the policy", async (t) => {
   });
 });
 
-t.test('an override is taken within its bound', async (t) => {
+t.test('an override within its bounds is used', async (t) => {
   const limits = limitsFor('cpp', {
     cpu_time_ms: 1_500,
     wall_time_ms: 4_000,
@@ -75,10 +109,10 @@ t.test('an override is taken within its bound', async (t) => {
     stdout_bytes: 10,
     processes: 3,
   });
-  t.equal(limits.stderr_bytes, DEFAULT_POLICY.run.stderr_bytes, 'and nothing else changes');
+  t.equal(limits.stderr_bytes, DEFAULT_POLICY.run.stderr_bytes, 'and no other limit changes');
 });
 
-t.test('bounds that were narrowed later clamp what was accepted', async (t) => {
+t.test('an accepted override is clamped to bounds that were narrowed later', async (t) => {
   const policy = {
     ...DEFAULT_POLICY,
     bounds: { ...DEFAULT_BOUNDS, cpu_time_ms: { min: 100, max: 2_000 } },
@@ -88,13 +122,13 @@ t.test('bounds that were narrowed later clamp what was accepted', async (t) => {
   t.equal(limitsFor('cpp', { cpu_time_ms: Number.NaN }, policy).cpu_ms, 5_000);
 });
 
-t.test('more CPU time brings the wall time to use it', async (t) => {
+t.test('more CPU time raises the wall time', async (t) => {
   t.equal(limitsFor('cpp', { cpu_time_ms: 10_000 }).wall_ms, 20_000);
   t.equal(limitsFor('cpp', { cpu_time_ms: 10_000, wall_time_ms: 11_000 }).wall_ms, 11_000);
   t.equal(limitsFor('cpp', { cpu_time_ms: 1_000 }).wall_ms, 10_000);
 });
 
-t.test('a runtime is never given less than it starts with', async (t) => {
+t.test('a limit is never below the least that a runtime starts with', async (t) => {
   const tight = limitsFor('java', { memory_bytes: 16 * MiB, processes: 1 });
   t.equal(tight.memory_bytes, 96 * MiB);
   t.equal(tight.processes, 40);

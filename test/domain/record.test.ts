@@ -49,7 +49,7 @@ const FIELDS = [
   'attempts',
 ];
 
-t.test('a completed submission: every field, in the units of the API', async (t) => {
+t.test('a completed submission has every field, in the units of the API', async (t) => {
   t.same(renderResult(completed), {
     id: completed.id,
     status: 'completed',
@@ -72,30 +72,27 @@ t.test('a completed submission: every field, in the units of the API', async (t)
   });
 });
 
-t.test(
-  'until it has ended: the same fields, and nothing of an attempt that was lost',
-  async (t) => {
-    for (const status of ['pending', 'running'] as const) {
-      const record = renderResult({ ...completed, status });
-      t.same(Object.keys(record), FIELDS, status);
-      const { id, language, created_at, started_at, attempts, ...rest } = record;
-      t.same(
-        { id, language, created_at, started_at, attempts },
-        {
-          id: completed.id,
-          language: 'cpp',
-          created_at: '2026-01-02T03:04:05.006Z',
-          started_at: '2026-01-02T03:04:06.007Z',
-          attempts: 2,
-        },
-      );
-      t.same(new Set(Object.values(rest)), new Set([status, null]));
-    }
-    t.equal(renderResult({ ...completed, status: 'pending', started_at: null }).started_at, null);
-  },
-);
+t.test('before the end it has the same fields, without values of a lost attempt', async (t) => {
+  for (const status of ['pending', 'running'] as const) {
+    const record = renderResult({ ...completed, status });
+    t.same(Object.keys(record), FIELDS, status);
+    const { id, language, created_at, started_at, attempts, ...rest } = record;
+    t.same(
+      { id, language, created_at, started_at, attempts },
+      {
+        id: completed.id,
+        language: 'cpp',
+        created_at: '2026-01-02T03:04:05.006Z',
+        started_at: '2026-01-02T03:04:06.007Z',
+        attempts: 2,
+      },
+    );
+    t.same(new Set(Object.values(rest)), new Set([status, null]));
+  }
+  t.equal(renderResult({ ...completed, status: 'pending', started_at: null }).started_at, null);
+});
 
-t.test('an error of the service: a verdict and nulls', async (t) => {
+t.test('an error of the service has a verdict and nulls', async (t) => {
   const nothing = {
     exit_code: null,
     signal: null,
@@ -120,7 +117,7 @@ t.test('an error of the service: a verdict and nulls', async (t) => {
   t.same(Object.keys(record), FIELDS);
 });
 
-t.test('a compile whose costs cannot be told has nulls inside', async (t) => {
+t.test('a compile without measurements has nulls inside', async (t) => {
   const compile = {
     cpu_time_us: null,
     wall_time_us: null,
@@ -153,7 +150,7 @@ t.test('seconds keep each microsecond, in plain decimals', async (t) => {
 });
 
 t.test(
-  'what is not UTF-8 becomes U+FFFD, each maximal sequence one; NUL and a byte order mark stay',
+  'each maximal sequence that is not UTF-8 becomes one U+FFFD; NUL and a byte order mark stay',
   async (t) => {
     const shown = (bytes: number[]) =>
       renderResult({ ...completed, stdout: Uint8Array.from(bytes) }).stdout;
@@ -175,7 +172,7 @@ t.test(
   },
 );
 
-t.test('base64 is of the exact bytes, also of a view into a larger buffer', async (t) => {
+t.test('base64 has the exact bytes, also of a view into a larger buffer', async (t) => {
   const stdout = Uint8Array.from([9, 0x00, 0xff, 0x80, 9]).subarray(1, 4);
   const record = renderResult({ ...completed, stdout, stderr: Buffer.from('') }, 'base64');
   t.equal(record.stdout, 'AP+A');

@@ -2,6 +2,7 @@ import t from 'tap';
 import { limitsFor } from '../../src/domain/limits.ts';
 import type { BoxReport } from '../../src/domain/result.ts';
 import { type Case, exitCodeOf, judge, sameText, signalName } from '../../src/domain/verdict.ts';
+import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const limits = limitsFor('python');
@@ -80,16 +81,20 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
   ['the kernel killed for memory', subject({ ...killed, oom_kills: 1 }), ['MLE', 137, 'SIGKILL']],
   ['a child killed for memory', subject({ exit_code: 0, oom_kills: 1 }), ['MLE', 0, null]],
   [
-    'the runtime says so',
+    'the runtime reports that memory ran out',
     subject({ exit_code: 1, stderr: bytes('  x = 1\nMemoryError\n') }),
     ['MLE', 1, null],
   ],
   [
-    'the runtime says so and aborts',
+    'the runtime reports it and aborts',
     subject({ exit_code: null, signal: 6, stderr: bytes('\nMemoryError') }),
     ['MLE', 134, 'SIGABRT'],
   ],
-  ['says so and ends well', subject({ stderr: bytes('\nMemoryError') }), ['AC', 0, null]],
+  [
+    'the runtime reports it and the program exits with 0',
+    subject({ stderr: bytes('\nMemoryError') }),
+    ['AC', 0, null],
+  ],
   [
     'memory and output at once',
     subject({ ...killed, oom_kills: 1, stdout_seen_bytes: room + 1 }),
@@ -112,7 +117,11 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
   ['no end known', subject({ exit_code: null }), ['IE', null, null]],
   ['nothing ran', subject(null), ['IE', null, null]],
   ['compiles and runs', subject({ exit_code: 2 }, { compile: report() }), ['RE', 2, null]],
-  ['refused', subject(null, { compile: report({ exit_code: 1 }) }), ['CE', null, null]],
+  [
+    'the compiler rejects the code',
+    subject(null, { compile: report({ exit_code: 1 }) }),
+    ['CE', null, null],
+  ],
   [
     'the compiler out of time',
     subject(null, { compile: report({ ...killed, killed_for: 'cpu' }) }),
@@ -140,13 +149,18 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
   ],
 ];
 
-t.test('the first row that holds is the verdict', async (t) => {
+t.test('the first row that holds decides', async (t) => {
   for (const [name, given, [verdict, exit_code, signal]] of rows) {
     t.strictSame(judge(given), { verdict, exit_code, signal }, name);
   }
 });
 
-t.test('white space at the ends of lines and of the text is nothing', async (t) => {
+t.test('the rows above give every verdict of the list', async (t) => {
+  const given = new Set(rows.map(([, , [verdict]]) => verdict));
+  t.strictSame([...given].sort(), [...VERDICT_NAMES].sort());
+});
+
+t.test('white space at the ends of lines and of the text is ignored', async (t) => {
   const same: [string, string][] = [
     ['', ''],
     ['', '\n \t\n'],
@@ -165,7 +179,7 @@ t.test('white space at the ends of lines and of the text is nothing', async (t) 
   }
 });
 
-t.test('all else is something', async (t) => {
+t.test('every other difference counts', async (t) => {
   const different: [string, string][] = [
     ['', 'a'],
     ['a', ' a'],
@@ -199,7 +213,7 @@ t.test('sameText agrees with its definition on 20,000 small texts', async (t) =>
       .map((line) => line.replace(/[ \t\v\f\r]+$/, ''))
       .join('\n')
       .replace(/\n+$/, '');
-  // A linear congruential generator: the same texts at every run.
+  // A linear congruential generator, so that every run has the same texts.
   let state = 42;
   const next = (n: number) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -233,7 +247,7 @@ t.test('signals have names', async (t) => {
   t.equal(signalName(64), 'SIGRTMIN+30');
 });
 
-t.test('the code of an end is what a shell would show', async (t) => {
+t.test('the exit code is the one that a shell shows', async (t) => {
   t.equal(exitCodeOf(report({ exit_code: 7 })), 7);
   t.equal(exitCodeOf(report({ exit_code: null, signal: 11 })), 139);
   t.equal(exitCodeOf(report({ exit_code: null, signal: null, killed_for: 'wall' })), 137);

@@ -1,10 +1,10 @@
-/** What must be exact when many come at once, over two web processes on one database. */
+/** Bounds that must be exact when many requests arrive at once, on two web processes with one database. */
 
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { setClockOf } from './contract/stage.ts';
 import { seeded, seedOfRun } from './support/random.ts';
-import { HELLO, startService, tellAccessChanged } from './support/service.ts';
+import { announceAccessChange, HELLO, startService } from './support/service.ts';
 
 t.test('200 equal requests with one Idempotency-Key make one submission', async (t) => {
   const service = await startService(t);
@@ -26,7 +26,7 @@ t.test('200 equal requests with one Idempotency-Key make one submission', async 
   t.equal(row!['keys'], 1);
 });
 
-t.test('of requests spread in any way exactly 60 pass in any 60 s', async (t) => {
+t.test('exactly 60 requests pass in any 60 s, however they are spread', async (t) => {
   const seed = seedOfRun();
   t.comment(`SEED=${seed}`);
   const { next: random } = seeded(seed);
@@ -34,24 +34,24 @@ t.test('of requests spread in any way exactly 60 pass in any 60 s', async (t) =>
   const key = await service.key({ tier: 'beta' });
   const passed: number[] = [];
   let now = 0;
-  let refusedWithRoom = 0;
+  let rejectedWithRoom = 0;
   for (let burst = 0; burst < 60; burst += 1) {
-    // long and short pauses, so that windows begin and end in the middle of bursts
+    // Long and short pauses, so that windows begin and end within bursts.
     now += random() < 0.3 ? random() * 40 : random() * 3;
     now = Math.round(now * 1000) / 1000;
     await setClockOf(service.db, now);
-    // the clock jumped: what the processes remember of real seconds is of another time
-    await tellAccessChanged(service);
+    // The clock jumped, so what the processes remember in real seconds no longer applies.
+    await announceAccessChange(service);
     const size = 1 + Math.floor(random() * 12);
     const replies = await Promise.all(
       Array.from({ length: size }, () => service.call({ path: '/api/languages', key })),
     );
     const room = 60 - passed.filter((at) => at > now - 60).length;
-    const through = replies.filter((reply) => reply.status === 200).length;
-    for (let n = 0; n < through; n += 1) passed.push(now);
-    if (through !== Math.min(room, size)) refusedWithRoom += 1;
+    const passing = replies.filter((reply) => reply.status === 200).length;
+    for (let n = 0; n < passing; n += 1) passed.push(now);
+    if (passing !== Math.min(room, size)) rejectedWithRoom += 1;
   }
-  t.equal(refusedWithRoom, 0, 'every burst passed as far as there was room, and no further');
+  t.equal(rejectedWithRoom, 0, 'of every burst as many passed as the rate allowed');
   const most = Math.max(
     ...passed.map((from) => passed.filter((at) => at >= from && at < from + 60).length),
   );
@@ -66,11 +66,11 @@ t.test('500 submitters against a queue of 100: exactly 100 are accepted', async 
     Array.from({ length: 500 }, (_, n) => service.submit(keys[n % keys.length]!)),
   );
   const accepted = replies.filter((reply) => reply.status === 202);
-  const refused = replies.filter((reply) => reply.status === 503);
+  const rejected = replies.filter((reply) => reply.status === 503);
   t.equal(accepted.length, 100);
-  t.equal(refused.length, 400);
-  t.ok(refused.every((reply) => reply.json.error === 'queue_full'));
-  t.ok(refused.every((reply) => /^[1-9]\d*$/.test(reply.headers['retry-after'] ?? '')));
+  t.equal(rejected.length, 400);
+  t.ok(rejected.every((reply) => reply.json.error === 'queue_full'));
+  t.ok(rejected.every((reply) => /^[1-9]\d*$/.test(reply.headers['retry-after'] ?? '')));
   await Promise.all(accepted.map((reply) => service.worker.finish(reply.json.id)));
   const again = await Promise.all(keys.map((key) => service.submit(key)));
   t.same(

@@ -1,4 +1,4 @@
-/** Each rule of the API's document and of what settles it, over real sockets, through two web processes. */
+/** Each rule of the API's document and of the page that settles its open values, over real sockets, on two web processes. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { accessRules } from './contract/access_rules.ts';

@@ -1,4 +1,4 @@
-/** Whoever is told an id finds its submission, whatever happens to the database in the moment after. */
+/** A client that gets an id finds its submission, even where the database crashes right after the answer. */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
@@ -14,7 +14,7 @@ import { HELLO } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
-  // What no commit waits for stays in memory for so long that a crash is sure to come before.
+  // A commit that nothing waits for stays in memory for this time, so that the crash comes first.
   const server = await ownServer(t, { wal_writer_delay: '10s' });
   const open = () => {
     const db = connect(server.urls.owner, { name: 'operator', max: 1 });
@@ -39,25 +39,28 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   return { server, db, open, secret, secret_digest, crash, ids };
 }
 
-/** What else web would write meanwhile, and take a submission along to the disk: heartbeats and seals. */
+/** Blocks the other writes of web, heartbeats and seals: their commits would flush a submission to the disk, too. */
 async function quieten(db: Db): Promise<void> {
   await db`begin`;
-  await db`lock table runledger.pools, runledger.seals in share mode`;
+  await db`lock table runledger.consumers, runledger.seals in share mode`;
 }
 
-t.test('a hold whose time is up tells an id that a crash does not undo', async (t) => {
-  const s = await scene(t);
-  const web = await webProcess(t, s.server);
-  await quieten(s.open());
-  const headers = { prefer: 'wait=1' };
-  const held = { path: '/api/submit', key: s.secret, headers, body: HELLO };
-  const reply = await call(web.origin, held);
-  t.equal(reply.status, 202);
-  await s.crash();
-  t.same(await s.ids(), [reply.json.id]);
-});
+t.test(
+  'a waiting request whose time is up answers with an id that a crash does not undo',
+  async (t) => {
+    const s = await scene(t);
+    const web = await webProcess(t, s.server);
+    await quieten(s.open());
+    const headers = { prefer: 'wait=1' };
+    const request = { path: '/api/submit', key: s.secret, headers, body: HELLO };
+    const reply = await call(web.origin, request);
+    t.equal(reply.status, 202);
+    await s.crash();
+    t.same(await s.ids(), [reply.json.id]);
+  },
+);
 
-t.test('a hold whose submission was undone tells no id', async (t) => {
+t.test('a waiting request whose submission a crash has undone answers without an id', async (t) => {
   const s = await scene(t);
   const web = await webProcess(t, s.server);
   await quieten(s.open());
@@ -69,7 +72,7 @@ t.test('a hold whose submission was undone tells no id', async (t) => {
   t.same(await s.ids(), []);
 });
 
-t.test('one that nobody was told of may be undone, until it is settled', async (t) => {
+t.test('a crash may undo a submission whose id no client has, until it is settled', async (t) => {
   const s = await scene(t);
   const { submit, settle } = createSubmissions(s.db, { queue_capacity: 100 });
   const { secret_digest } = s;

@@ -1,4 +1,4 @@
-/** A stranger learns nothing from a 401 or a 404: not from its bytes, nor from the work behind it. */
+/** A stranger learns nothing from a 401 or a 404, neither from its bytes nor from the work for it. */
 
 import { randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { webProcess } from './support/web_process.ts';
 
 t.test('equal answers run equal statements', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'runledger-statements-'));
-  // The server runs as a user of its own.
+  // The server runs as another user.
   chmodSync(folder, 0o777);
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const database = await ownServer(t, {
@@ -50,12 +50,12 @@ t.test('equal answers run equal statements', async (t) => {
   await rotateKey(db, rotation);
   const { json } = await call(web.origin, { path: '/api/submit', key: theirs.secret, body: HELLO });
 
-  /** Every statement that the answer took, those inside functions too. */
+  /** Every statement that was run for the answer, also inside functions. */
   async function statementsOf(asked: Call): Promise<{ answer: string; statements: string[] }> {
     const mark = () => readFileSync(join(folder, 'statements'), 'utf8').length;
     const from = mark();
     const answer = plain(await call(web.origin, asked));
-    // The collector writes in the order of events: when the marker is there, so is all before it.
+    // The collector writes in order: when the marker is there, so is everything before it.
     const marker = randomUUID();
     await db.unsafe(`select '${marker}'`);
     let text = '';
@@ -75,7 +75,7 @@ t.test('equal answers run equal statements', async (t) => {
   }
 
   async function same(name: string, calls: Call[], least: number): Promise<void> {
-    // The first call of a session plans what the later ones do not.
+    // The first call of a session also plans its statements.
     for (const asked of calls) await statementsOf(asked);
     const seen = [];
     for (const asked of calls) seen.push(await statementsOf(asked));

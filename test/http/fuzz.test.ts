@@ -1,7 +1,7 @@
 /**
- * 10,000 requests made from the OpenAPI document by a seed: valid ones, ones with a few changes, and
- * bytes. Nothing but 4xx and 2xx comes back, each in a shape that the document says; what its schema
- * refuses the server refuses too; and afterwards the process is as it was.
+ * 10,000 requests generated from the OpenAPI document with a seed: valid ones, ones with a few changes, and bytes. Every
+ * answer is a 4xx or 2xx in a shape of the document; the server rejects every request that the schema rejects; and
+ * afterwards the process holds no more descriptors and memory than before.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -32,16 +32,16 @@ t.test('fuzzing from the OpenAPI document', { timeout: 300_000 }, async (t) => {
   agent.destroy();
   t.comment(JSON.stringify(Object.fromEntries([...tally.statuses].sort())));
 
-  t.same(tally.odd.slice(0, 5), [], 'every answer is a 2xx or a 4xx of a shape that is said');
-  t.same(tally.loose.slice(0, 5), [], 'what the schema refuses is refused');
-  t.ok((tally.statuses.get('202') ?? 0) > 500, 'valid requests were among them');
+  t.same(tally.odd.slice(0, 5), [], 'every answer is a 2xx or a 4xx in a shape of the document');
+  t.same(tally.loose.slice(0, 5), [], 'a request that the schema rejects is rejected');
+  t.ok((tally.statuses.get('202') ?? 0) > 500, 'there were valid requests');
   t.ok((tally.statuses.get('400') ?? 0) > 500, 'and invalid ones');
   for (const [n, web] of service.webs.entries()) {
     t.equal(web.process.exitCode, null, 'the process lives');
-    const faults = web.written.filter((line) =>
+    const complaints = web.written.filter((line) =>
       /"level":"(error|fatal|warn)"|Unhandled|\bat \//.test(line),
     );
-    t.same(faults.slice(0, 5), [], 'and has nothing to complain of');
+    t.same(complaints.slice(0, 5), [], 'and has logged no errors');
     await emptied(web.process.pid!, before[n]!.fds);
     const after = holdings(web.process.pid!);
     t.ok(after.fds <= before[n]!.fds, `descriptors: ${before[n]!.fds} before, ${after.fds} after`);
@@ -59,9 +59,9 @@ function holdings(pid: number): { fds: number; rss_mib: number } {
   return { fds: readdirSync(`/proc/${pid}/fd`).length, rss_mib: (pages * 4096) / 2 ** 20 };
 }
 
-/** Connections end a moment after their last answer. */
+/** Waits until connections have ended, which is a moment after their last answer. */
 async function emptied(pid: number, fds: number): Promise<void> {
-  const until = performance.now() + 10_000;
+  const until = performance.now() + 60_000;
   while (holdings(pid).fds > fds && performance.now() < until) await new Promise(setImmediate);
 }
 
@@ -71,7 +71,7 @@ async function many(fuzzer: Fuzzer, count: number): Promise<Tally> {
   const lane = async () => {
     while (left > 0) {
       left -= 1;
-      // Made one after the other whatever the lanes do: a seed gives the same requests.
+      // Requests are generated one after the other, so that a seed gives the same requests.
       await tryOne(fuzzer, tally);
     }
   };
@@ -87,9 +87,9 @@ async function tryOne(fuzzer: Fuzzer, tally: Tally): Promise<void> {
   const reply = await send(web.port, fuzzer.agent, sent);
   count(tally, String(reply.status));
   const shown = `${sent.method} ${sent.path} ${sent.body?.toString('latin1').slice(0, 200)} -> ${reply.status} ${reply.text.slice(0, 200)}`;
-  const refused =
+  const rejected =
     reply.status >= 400 && reply.status < 500 && document.check('Problem', parsed(reply.text));
-  if (!refused && !(reply.status >= 200 && reply.status < 300)) tally.odd.push(shown);
+  if (!rejected && !(reply.status >= 200 && reply.status < 300)) tally.odd.push(shown);
   if (value !== undefined && reply.status === 202 && !document.check('SubmissionRequest', value)) {
     tally.loose.push(shown);
   }
@@ -263,13 +263,13 @@ function send(port: number, agent: Agent, { method, path, headers, body }: Sent)
       res.on('data', (chunk) => chunks.push(chunk));
       res.on('end', () => {
         const text = Buffer.concat(chunks).toString();
-        // An answer without a body says by its status what one with a body would.
+        // The answer to HEAD has no body to check.
         const bare = method === 'HEAD' && text === '';
         resolve({ status: bare ? 200 : res.statusCode!, text });
       });
     });
     req.on('error', (error: NodeJS.ErrnoException) => {
-      // Refused before all of the body was sent: the answer is lost with the connection, as with any server.
+      // Rejected before the whole body was sent: the answer may be lost with the connection, as with any server.
       if (error.code === 'EPIPE' || error.code === 'ECONNRESET') resolve({ status: 200, text: '' });
       else reject(error);
     });
@@ -277,7 +277,7 @@ function send(port: number, agent: Agent, { method, path, headers, body }: Sent)
   });
 }
 
-/** No HTTP, or nearly: the connection ends, with a 400 or without. */
+/** Bytes that are not HTTP, or almost: the connection ends, with a 400 or without. */
 async function rawBytes({ chance, service, key }: Fuzzer, tally: Tally): Promise<void> {
   const line = wire(chance.one(service.webs).port);
   const head = `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"a":1}   `;

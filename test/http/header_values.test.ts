@@ -7,7 +7,7 @@ import {
   parseTraceparent,
   parseUuid,
   repeatedHeaders,
-} from '../../src/http/header_values.ts';
+} from '../../src/http/wire/header_values.ts';
 
 const ID = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
 
@@ -49,7 +49,7 @@ t.test('Prefer: wait', async (t) => {
   for (const [text, seconds] of cases) t.equal(parsePreferWait(text), seconds, String(text));
 });
 
-t.test('content types', async (t) => {
+t.test('Content-Type and Content-Encoding', async (t) => {
   for (const type of ['application/json', 'APPLICATION/JSON', 'application/json ; charset=utf-8']) {
     t.ok(isJsonContentType(type), type);
   }
@@ -69,7 +69,7 @@ t.test('content types', async (t) => {
 t.test('traceparent', async (t) => {
   const good = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   t.equal(parseTraceparent(good), good);
-  t.equal(parseTraceparent(`cc${good.slice(2)}-more`), `cc${good.slice(2)}`, 'of a later version');
+  t.equal(parseTraceparent(`cc${good.slice(2)}-more`), `cc${good.slice(2)}`, 'a later version');
   for (const text of [
     undefined,
     '',

@@ -1,4 +1,4 @@
-/** The log has one line for each request, and no secret in any form. */
+/** The log has one line for each request, and no secret in any encoding. */
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
@@ -9,7 +9,7 @@ import { webProcess } from './support/web_process.ts';
 
 t.setTimeout(120_000);
 
-t.test('nothing that was sent as a secret, as code or as data is in the log', async (t) => {
+t.test('no secret, code or data of a request is in the log', async (t) => {
   const service = await startService(t, { webs: 1 });
   const way = await cuttable(t, service.database.urls.web);
   const web = await webProcess(t, service.database, {
@@ -76,7 +76,7 @@ t.test('nothing that was sent as a secret, as code or as data is in the log', as
     `GET /${used.in_path}?k=${used.in_query} HTTP/1.1\r\nHost x\r\nX-API-Key: ${key}\r\n\r\n`,
   );
   await line.ended();
-  // our own fault, with what was sent in hand
+  // An internal error while the request is in memory.
   await service.db.unsafe('alter function runledger.spend(bytea) rename to spend_away');
   t.equal((await ask({ path: '/api/languages' })).status, 500);
   await service.db.unsafe('alter function runledger.spend_away(bytea) rename to spend');
@@ -98,7 +98,7 @@ t.test('nothing that was sent as a secret, as code or as data is in the log', as
   t.notOk(log.includes(Buffer.from(secretDigest(key)).toString('hex')), "nor the key's digest");
 });
 
-t.test('a line for each request: who, what, how long, how it ended', async (t) => {
+t.test('each request has a line with caller, route, duration and status', async (t) => {
   const service = await startService(t, { webs: 1 });
   const key = await service.key();
   const web = service.webs[0]!;

@@ -1,7 +1,8 @@
-/** The OpenAPI document is valid, has every address, and its examples are true. */
+/** The OpenAPI document is valid and complete, and its examples work. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
-import { routeTable } from '../../src/http/routes.ts';
+import { calls } from '../../src/http/api/calls.ts';
+import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { call, type Reply } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -13,11 +14,13 @@ t.test('the document', async (t) => {
   t.equal(found.valid, true, JSON.stringify(found.errors));
   t.equal(document.json.openapi, '3.1.0');
 
-  const said = Object.entries(document.json.paths).flatMap(([path, operations]) =>
+  const documented = Object.entries(document.json.paths).flatMap(([path, operations]) =>
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  const served = routeTable().map(({ method, path }) => `${method} ${path}`);
-  t.same(said.sort(), served.sort(), 'it has the addresses that are served, and no others');
+  const served = calls.map(({ method, path }) => `${method} ${path}`);
+  t.same(documented.sort(), served.sort(), 'it has the addresses that are served, and no others');
+  const words = new Set(calls.flatMap(({ operation }) => operation.problems));
+  t.same([...words].sort(), [...PROBLEM_WORDS].sort(), 'and every word of an error');
 });
 
 t.test('its examples', async (t) => {
@@ -27,7 +30,7 @@ t.test('its examples', async (t) => {
   const key = await service.key();
   const submit = document.operation('post', '/api/submit');
 
-  t.test('of requests are answered as they say', async (t) => {
+  t.test('of requests get the answer that they announce', async (t) => {
     const examples = Object.entries(submit.requestBody!.content['application/json'].examples);
     t.ok(examples.length >= 6);
     for (const [name, example] of examples) {
@@ -39,7 +42,7 @@ t.test('its examples', async (t) => {
     }
   });
 
-  t.test('of parameters are taken', async (t) => {
+  t.test('of parameters are accepted', async (t) => {
     const headers: Record<string, string> = {};
     for (const parameter of submit.parameters ?? []) {
       if (parameter.in === 'header') headers[parameter.name] = String(parameter.example);
@@ -56,7 +59,7 @@ t.test('its examples', async (t) => {
     agrees(t, document, submit, again, 'replayed');
   });
 
-  t.test('of answers have the shape that they stand under', async (t) => {
+  t.test('of answers match their schemas', async (t) => {
     for (const [path, operations] of Object.entries(document.json.paths)) {
       for (const operation of Object.values(operations)) {
         for (const [status, response] of Object.entries(operation.responses)) {
@@ -71,10 +74,10 @@ t.test('its examples', async (t) => {
     }
   });
 
-  t.test('every address answers in a shape that is said', async (t) => {
+  t.test('every address answers as its schema describes', async (t) => {
     const { json } = await service.submit(key);
     await service.worker.finish(json.id);
-    for (const { method, path } of routeTable()) {
+    for (const { method, path } of calls) {
       if (method !== 'GET') continue;
       const operation = document.operation('get', path);
       const url = path.replace('{id}', json.id);
@@ -92,7 +95,7 @@ t.test('its examples', async (t) => {
 
 type Operation = ReturnType<Document['operation']>;
 
-/** The status is said, the body has its shape, and each header that is there is said too. */
+/** The document has the status, the shape of the body, and each header of the answer. */
 function agrees(
   t: Tap.Test,
   document: Document,
@@ -102,13 +105,13 @@ function agrees(
 ): void {
   const response = operation.responses[String(reply.status)];
   if (response === undefined) {
-    t.fail(`${what}: ${reply.status} is not said`);
+    t.fail(`${what}: ${reply.status} is not documented`);
     return;
   }
-  const said = Object.keys(response.headers ?? {}).map((name) => name.toLowerCase());
+  const documented = Object.keys(response.headers ?? {}).map((name) => name.toLowerCase());
   const own = ['location', 'retry-after', 'accept', 'allow', 'x-request-id', 'ratelimit'];
   for (const name of Object.keys(reply.headers).filter((name) => own.includes(name))) {
-    t.ok(said.includes(name), `${what}: ${name} is said`);
+    t.ok(documented.includes(name), `${what}: ${name} is documented`);
   }
   const json = response.content?.['application/json'];
   if (json) t.ok(document.checkSchema(json.schema, reply.json), `${what}: ${reply.text}`);

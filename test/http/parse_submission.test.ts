@@ -1,6 +1,6 @@
 import t from 'tap';
-import { requestDigest, submissionParser } from '../../src/http/parse_submission.ts';
-import type { SubmissionRules } from '../../src/http/schemas.ts';
+import { requestDigest, submissionParser } from '../../src/http/api/parse_submission.ts';
+import type { SubmissionRules } from '../../src/http/api/submission_schema.ts';
 
 const RULES: SubmissionRules = {
   languages: ['python', 'cpp'],
@@ -12,7 +12,7 @@ const RULES: SubmissionRules = {
     processes: { min: 1, max: 64 },
   },
   forbidden: [],
-  refuseWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must begin with https://'),
+  webhookUrlProblem: (url) => (url.startsWith('https://') ? null : 'must begin with https://'),
 };
 const parse = submissionParser(RULES);
 const parseText = (text: string) => parse(Buffer.from(text));
@@ -21,35 +21,32 @@ const KEY = Buffer.alloc(32, 1);
 const digest = (body: object, key = KEY) =>
   Buffer.from(requestDigest(key, parsed(body))).toString('hex');
 
-t.test(
-  'a submission as it is handed on: canonical, bytes as bytes, times in milliseconds',
-  async (t) => {
-    t.same(parsed({ language: 'c++', code: 'é', limits: { cpu_time: 1.5, memory: 7 } }), {
-      language: 'cpp',
-      code: Buffer.from('é'),
-      stdin: Buffer.alloc(0),
-      args: [],
-      expected_output: null,
-      compare: 'lenient',
-      limits: { cpu_time_ms: 1500, memory_bytes: 7 },
-      webhook: null,
-    });
-    const full = {
-      language: 'py',
-      code: '',
-      stdin_base64: 'AP8=',
-      expected_output: '',
-      compare: 'exact',
-    };
-    t.match(parsed(full), {
-      stdin: Buffer.from([0, 255]),
-      expected_output: Buffer.alloc(0),
-      compare: 'exact',
-    });
-  },
-);
+t.test('a parsed submission has canonical names, bytes, and times in milliseconds', async (t) => {
+  t.same(parsed({ language: 'c++', code: 'é', limits: { cpu_time: 1.5, memory: 7 } }), {
+    language: 'cpp',
+    code: Buffer.from('é'),
+    stdin: Buffer.alloc(0),
+    args: [],
+    expected_output: null,
+    compare: 'lenient',
+    limits: { cpu_time_ms: 1500, memory_bytes: 7 },
+    webhook: null,
+  });
+  const full = {
+    language: 'py',
+    code: '',
+    stdin_base64: 'AP8=',
+    expected_output: '',
+    compare: 'exact',
+  };
+  t.match(parsed(full), {
+    stdin: Buffer.from([0, 255]),
+    expected_output: Buffer.alloc(0),
+    compare: 'exact',
+  });
+});
 
-t.test('the digest is of what was asked, not of how it was written', async (t) => {
+t.test('the digest depends on the meaning of a request, not on its spelling', async (t) => {
   const base = { language: 'python', code: 'x', stdin: 'a' };
   t.equal(digest(base), digest({ stdin: 'a', code: 'x', language: 'py' }));
   t.equal(digest(base), digest({ language: 'py', code: 'x', stdin_base64: 'YQ==' }));
@@ -70,21 +67,21 @@ t.test('the digest is of what was asked, not of how it was written', async (t) =
     { ...base, webhook_url: 'https://a.example', webhook_secret: 't' },
   ];
   t.equal(new Set([base, ...others].map((body) => digest(body))).size, others.length + 1);
-  t.not(digest(base), digest(base, Buffer.alloc(32, 2)), 'and it is keyed');
+  t.not(digest(base), digest(base, Buffer.alloc(32, 2)), 'and on its key');
   const limits = { cpu_time: 1, memory: 5 };
   t.equal(digest({ ...base, limits }), digest({ ...base, limits: { memory: 5, cpu_time: 1 } }));
 });
 
-t.test('faults: once a field, and no more than a hundred', async (t) => {
+t.test('each field has one error, and there are a hundred at most', async (t) => {
   const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`x${n}`, 1]));
-  const { faults } = parseText(JSON.stringify({ ...many, language: 'py', code: '' }));
-  t.equal(faults!.length, 100);
-  t.ok(JSON.stringify(faults).length < 50_000);
+  const { errors } = parseText(JSON.stringify({ ...many, language: 'py', code: '' }));
+  t.equal(errors!.length, 100);
+  t.ok(JSON.stringify(errors).length < 50_000);
 });
 
-t.test('what a deployment forbids is named, as a whole', async (t) => {
+t.test('each field that a deployment forbids has an error', async (t) => {
   const narrow = submissionParser({ ...RULES, forbidden: ['args', 'limits'] });
   const body = { language: 'py', code: '', args: ['a'], limits: { cpu_time: 99 } };
-  const { faults } = narrow(Buffer.from(JSON.stringify(body)));
-  t.same(faults!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
+  const { errors } = narrow(Buffer.from(JSON.stringify(body)));
+  t.same(errors!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
 });

@@ -1,4 +1,4 @@
-/** Not a test: the process that tests kill. Starts a server on argv[2] and says so. */
+/** Not a test: the process that tests kill. It starts a server on the data in argv[2] and prints its pid and port. */
 import { startServer } from '../../src/local/postgres.ts';
 
 const server = await startServer({
@@ -10,5 +10,5 @@ const server = await startServer({
   settings: {},
 });
 process.stdout.write(`${JSON.stringify({ pid: server.pid, port: server.port })}\n`);
-// Stopped in order when asked to; until then it keeps.
+// Stops in order on SIGTERM; until then it runs.
 process.once('SIGTERM', () => server.stop());

@@ -3,7 +3,7 @@ import { connect } from '../../src/db.ts';
 import { ROLES } from '../../src/local/roles.ts';
 import { freshDatabase } from '../support/database.ts';
 
-t.test('each role has a login of its own to a database that the owner owns', async (t) => {
+t.test('each role has its own login to a database that the owner owns', async (t) => {
   const database = await freshDatabase(t);
   for (const role of ROLES) {
     const db = connect(database.urls[role], { name: 'test', max: 1 });
@@ -13,7 +13,7 @@ t.test('each role has a login of its own to a database that the owner owns', asy
   }
 });
 
-t.test('a login that is none of the four cannot connect', async (t) => {
+t.test('a login other than the four cannot connect', async (t) => {
   const database = await freshDatabase(t);
   const admin = connect(database.superuser_url, { name: 'test', max: 1 });
   const [row] = await admin`

@@ -1,4 +1,4 @@
-/** Not a test: a run of tests that gets killed. Takes two databases and says where they are. */
+/** Not a test: a run that gets killed. It takes two databases and prints their addresses. */
 import { freshDatabase } from '../support/database.ts';
 
 const t = { teardown: () => {} };

@@ -1,4 +1,4 @@
-/** Deliveries while things go wrong on our side, and while receivers are slow. */
+/** Deliveries while our own side fails, and while receivers are slow. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ import {
 } from './delivery_bench.ts';
 
 t.test(
-  'what our own stop cuts off is told as such, takes no place, and repeats at once',
+  'an attempt that our own stop cuts off is recorded as such, does not count, and is repeated at once',
   async (t) => {
     const bench = await openBench(t, {
       RUNLEDGER_SHUTDOWN_GRACE: '0s',
@@ -46,7 +46,7 @@ t.test(
   },
 );
 
-t.test('a process that was declared dead, and is not, deletes no job but its own', async (t) => {
+t.test('a process that was declared dead by mistake deletes no job but its own', async (t) => {
   const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
   const answer = Promise.withResolvers<void>();
   await using receiver = await openReceiver((_got, response) => {
@@ -55,7 +55,7 @@ t.test('a process that was declared dead, and is not, deletes no job but its own
   const id = await bench.ended(urlTo(receiver.port));
   const part = await bench.start();
   await receiver.received(1);
-  // As the sweep frees it, and before anybody takes it.
+  // As the sweep unlocks it, and before another process fetches it.
   await bench.db`update graphile_worker._private_jobs
     set locked_by = null, locked_at = null, run_at = now() + interval '1 hour'`;
   answer.resolve();
@@ -67,7 +67,7 @@ t.test('a process that was declared dead, and is not, deletes no job but its own
   await judgeTables(t, bench);
 });
 
-t.test('what is being sent when a stop begins may finish', async (t) => {
+t.test('an attempt that is being sent when a stop begins may finish', async (t) => {
   const bench = await openBench(t);
   const answer = Promise.withResolvers<void>();
   await using receiver = await openReceiver((_got, response) => {
@@ -83,7 +83,7 @@ t.test('what is being sent when a stop begins may finish', async (t) => {
 });
 
 t.test(
-  'a process that is killed while it sends: another sends again, under the same id',
+  'after a process is killed while it sends, another sends again with the same id',
   async (t) => {
     const bench = await openBench(t);
     let killed = false;
@@ -111,32 +111,29 @@ t.test(
   },
 );
 
-t.test(
-  'the database dies while an attempt is under way: what came of it is kept and told',
-  async (t) => {
-    const server = await ownServer(t);
-    const bench = await openBench(t, {}, server);
-    const answer = Promise.withResolvers<void>();
-    await using receiver = await openReceiver((_got, response) => {
-      answer.promise.then(() => response.writeHead(204).end());
-    });
-    const id = await bench.ended(urlTo(receiver.port));
-    const part = await bench.start();
-    await receiver.received(1);
-    await server.kill();
-    answer.resolve();
-    await server.start();
-    await until(bench, id, ({ status }) => status === 'delivered');
-    // Its job was taken by connections that are gone; it is taken again, and has nothing to do.
-    await jobsAre(bench, { due: 0, taken: 0 });
-    await part.stop();
-    t.equal(receiver.got.length, 1, 'and not sent again');
-    t.match(await delivery(bench, id), { status: 'delivered', attempts: 1 });
-    await judgeTables(t, bench);
-  },
-);
+t.test('the database dies during an attempt: the outcome is kept and recorded', async (t) => {
+  const server = await ownServer(t);
+  const bench = await openBench(t, {}, server);
+  const answer = Promise.withResolvers<void>();
+  await using receiver = await openReceiver((_got, response) => {
+    answer.promise.then(() => response.writeHead(204).end());
+  });
+  const id = await bench.ended(urlTo(receiver.port));
+  const part = await bench.start();
+  await receiver.received(1);
+  await server.kill();
+  answer.resolve();
+  await server.start();
+  await until(bench, id, ({ status }) => status === 'delivered');
+  // Its job was locked on connections that are gone. It is fetched again and has nothing to do.
+  await jobsAre(bench, { due: 0, taken: 0 });
+  await part.stop();
+  t.equal(receiver.got.length, 1, 'and not sent again');
+  t.match(await delivery(bench, id), { status: 'delivered', attempts: 1 });
+  await judgeTables(t, bench);
+});
 
-t.test('a slow receiver holds its own places and no others', async (t) => {
+t.test('a slow receiver occupies its own places and no others', async (t) => {
   const bench = await openBench(t, { RUNLEDGER_SHUTDOWN_GRACE: '0s' });
   await using slow = await openReceiver(silent);
   await using quick = await openReceiver();
@@ -154,7 +151,7 @@ t.test('a slow receiver holds its own places and no others', async (t) => {
   t.equal(
     rows.filter((row) => row?.['attempts'] === 0).length,
     26,
-    'the others were put back with nothing told',
+    'the others were put back and nothing was recorded',
   );
   const [jobs] =
     await bench.db`select count(distinct payload ->> 'id')::integer as waiting, count(*)::integer as jobs,
@@ -163,14 +160,14 @@ t.test('a slow receiver holds its own places and no others', async (t) => {
   t.same(jobs, { waiting: 30, jobs: 30, locked: 0 });
 });
 
-t.test('a backlog for one receiver reaches it a few at a time, and whole', async (t) => {
+t.test('a backlog for one receiver reaches it a few at a time, and completely', async (t) => {
   const bench = await openBench(t);
   let inside = 0;
   let most = 0;
   await using receiver = await openReceiver((_got, response) => {
     inside += 1;
     most = Math.max(most, inside);
-    // Answered in another turn: until then others may come.
+    // Answer in another turn of the event loop: until then others may arrive.
     setImmediate(() => {
       inside -= 1;
       response.writeHead(204).end();
@@ -198,7 +195,7 @@ t.test('a job that comes twice, or is left over, sends nothing', async (t) => {
   await jobsAre(bench, { due: 2, taken: 2 });
   answer.resolve();
   await jobsAre(bench, { due: 0, taken: 0 });
-  t.equal(receiver.got.length, 1, 'the second waited for the first, and then had nothing to do');
+  t.equal(receiver.got.length, 1, 'the second waited for the first and then had nothing to do');
   await addJob(bench, id);
   await jobsAre(bench, { due: 0, taken: 0 });
   await part.stop();

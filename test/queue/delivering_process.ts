@@ -1,12 +1,12 @@
-/** Delivers webhooks as a process of its own, for tests that kill it. */
+/** Delivers webhooks as a separate process, for tests that kill it. */
 import { loadConfig } from '../../src/config.ts';
-import { connect, listen } from '../../src/db.ts';
+import { connect } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
-import { createDelivering } from '../../src/queue/deliveries.ts';
+import { createDelivering } from '../../src/queue/delivery_setup.ts';
 import { startWebJobs } from '../../src/queue/web_jobs.ts';
 
 const config = loadConfig();
-const log = createLog({ level: 'warn', part: 'web', to: 'stderr' });
+const log = createLog({ level: 'warn', process: 'web', to: 'stderr' });
 const db = connect(config.web_database_url!, { name: 'test web', max: 4 });
 const deliver = createDelivering({
   config,
@@ -15,5 +15,4 @@ const deliver = createDelivering({
   resolve: async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] }),
   ca: JSON.parse(process.argv[2]!) as string[],
 });
-const jobs = await startWebJobs({ config, log, deliver, seal: null });
-listen(db, { runledger_deliveries: jobs.news }, { onFault: () => {} });
+await startWebJobs({ config, log, deliver, seal: null });

@@ -1,14 +1,14 @@
-/** A database with submissions that have ended and wait for their delivery, made through the store's own doors. */
+/** A database with submissions that have ended and wait for delivery, made through the store's own functions. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { secretDigest } from '../../src/access/secret.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
-import { connect, type Db, isAway, listen } from '../../src/db.ts';
+import { connect, type Db, isAway } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
 import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { createLog, type Log } from '../../src/log.ts';
-import { createDelivering, type DeliveringOptions } from '../../src/queue/deliveries.ts';
-import { startWebJobs, type WebJobs } from '../../src/queue/web_jobs.ts';
+import { createDelivering, type DeliveringOptions } from '../../src/queue/delivery_setup.ts';
+import { startWebJobs } from '../../src/queue/web_jobs.ts';
 import { registerConsumer } from '../../src/store/consumers.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
@@ -20,28 +20,28 @@ import { freshDatabase, type TestDatabase } from '../support/database.ts';
 import { type Answer, type Got, RECEIVER_NAME, trusted } from '../webhooks/receiver.ts';
 import { outcome as given, submission } from './given.ts';
 
-export const quiet: Log = createLog({ level: 'silent', part: 'test', to: 'stderr' });
+export const quiet: Log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 export const SECRET = 'the secret of a delivery';
 export const encryptionKey: EncryptionKey = { id: 'k1', bytes: randomBytes(32) };
 const ACCOUNT_SECRET = secretDigest('a key of the test');
 
-/** Every name is this machine. */
+/** Resolves every name to this machine. */
 const toLoopback: Resolver = async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] });
 
 export type Bench = {
-  /** as the owner: to look at anything */
+  /** the owner's connection */
   db: Db;
   env: NodeJS.ProcessEnv;
   config: Config;
-  /** Submits, runs and ends one; its delivery is then in the queue. */
+  /** Submits, runs and ends a submission; its delivery is then in the queue. */
   ended(url: string): Promise<string>;
-  /** What a web process does; it stops with the grace that was set. */
+  /** Starts what a web process does; it stops within the configured grace period. */
   start(over?: Partial<DeliveringOptions>): Promise<{ stop(): Promise<void> }>;
-  /** What the log says of the delivery. */
+  /** The delivery's events. */
   facts(id: string): Promise<{ type: string; facts: Record<string, unknown> }[]>;
 };
 
-/** What of tap's `t` is needed here. */
+/** The part of tap's `t` that is needed here. */
 type Assertions = { same(found: unknown, wanted: unknown): boolean };
 type Test = Parameters<typeof freshDatabase>[0];
 type Settings = Readonly<Record<string, string>>;
@@ -85,34 +85,23 @@ export async function openBench(
     env,
     config,
     async ended(url) {
-      const told = withWebhook(url);
-      await submissions.submit({ secret_digest: ACCOUNT_SECRET, submission: told });
-      const command = { submission_id: told.id, job_id: '1', priority: 0 };
+      const sent = withWebhook(url);
+      await submissions.submit({ secret_digest: ACCOUNT_SECRET, submission: sent });
+      const command = { submission_id: sent.id, job_id: '1', priority: 0 };
       const started = await executions.start(command);
       const { attempt } = started!.order;
-      await executions.complete({ submission_id: told.id, attempt, outcome });
-      return told.id;
+      await executions.complete({ submission_id: sent.id, attempt, outcome });
+      return sent.id;
     },
     async start(over = {}) {
       const options = { config, log: quiet, db: web, resolve: toLoopback, ca: trusted, ...over };
       const deliver = createDelivering(options);
       const jobs = await startWebJobs({ config, log: quiet, deliver, seal: null });
-      hearOfDeliveries(t, web, jobs);
       return { stop: () => jobs.stop(config.shutdown_grace_ms) };
     },
     facts: (id) =>
       db`select type, facts from runledger.log where stream = ${id} and type like 'delivery.%' order by version`,
   };
-}
-
-/** As web does, on the connection that it listens on anyway. */
-function hearOfDeliveries(
-  t: { teardown(work: () => unknown): void },
-  db: Db,
-  { news }: WebJobs,
-): void {
-  const hearing = listen(db, { runledger_deliveries: news }, { onFault: () => {} });
-  t.teardown(() => hearing.close());
 }
 
 function withWebhook(url: string) {
@@ -135,7 +124,7 @@ export const verify = ({ body, headers }: Got, secret?: string) =>
   library(secret).verify(body, headers as Record<string, string>) as {
     data: Record<string, unknown>;
   };
-/** Answers one status after the other, then 204. */
+/** Answers these statuses in turn, then 204. */
 export const answers = (...statuses: number[]): Answer => {
   const left = [...statuses];
   return (_got, response) => void response.writeHead(left.shift() ?? 204).end();
@@ -149,7 +138,7 @@ export async function delivery({ db }: Bench, id: string) {
   return row;
 }
 
-/** What stands is what the log tells; what waits has a job and a secret, what has ended has neither. */
+/** The tables agree with the log. A waiting delivery has a job and a secret, an ended one has neither. */
 export async function judgeTables(t: Assertions, { db }: Bench): Promise<void> {
   const compared = await db.begin((tx) => compareAll(tx));
   t.same(
@@ -158,7 +147,7 @@ export async function judgeTables(t: Assertions, { db }: Bench): Promise<void> {
   );
 }
 
-/** Until it is so of the jobs whose time has come. */
+/** Waits until so many jobs are due, and so many of them locked. */
 export async function jobsAre(
   { db }: Bench,
   wanted: { due: number; taken: number },
@@ -171,7 +160,7 @@ export async function jobsAre(
   }
 }
 
-/** Asks until it holds; a database that is away for a while is asked again. */
+/** Asks until the condition holds; asks again while the database is away. */
 export async function until(
   bench: Bench,
   id: string,

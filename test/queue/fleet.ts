@@ -1,4 +1,4 @@
-/** Real worker processes over one database, for tests that do things to them. */
+/** Real worker processes on one database, for tests that harm them. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -22,7 +22,7 @@ type Test = { teardown(work: () => unknown): void };
 export type WorkerProcess = {
   readonly pid: number;
   readonly child: ChildProcess;
-  /** The first that it registered. */
+  /** The first consumer that it registered. */
   readonly consumer_id: string;
   signal(signal: NodeJS.Signals): void;
   /** Settles when the process has ended. */
@@ -32,7 +32,7 @@ export type WorkerProcess = {
 export type WorkerOptions = {
   slots?: number;
   env?: Record<string, string>;
-  /** Run by this, as `ip netns exec NAME`. */
+  /** The command that runs it, such as `nsenter --net=...`. */
   within?: readonly string[];
   url?: string;
 };
@@ -42,16 +42,16 @@ export type Run = { at_ms: number; event: 'begin' | 'end' | 'killed'; id: string
 export type Fleet = {
   readonly db: Db;
   worker(options?: WorkerOptions): Promise<WorkerProcess>;
-  /** Settles when every consumer has seen every other alive: from then on a death is told from silence. */
+  /** Settles when every consumer has seen every other alive: from then on a death is distinguished from silence. */
   acquainted(): Promise<void>;
   submit(code: string, facts?: Partial<NewSubmission>): Promise<string>;
   /** The record when the submission has ended. */
   ended(id: string): Promise<ResultRow>;
-  /** Settles when the run has begun: what the launcher's stand-in has on record, and not what the log says. */
+  /** Settles when the run has begun, as the launcher's stand-in recorded it. */
   begun(id: string, attempt?: number): Promise<Run>;
   runs(): Run[];
   events(id: string): Promise<{ type: string; facts: Record<string, unknown>; at: Date }[]>;
-  /** What nothing may leave behind when all has ended. */
+  /** Counts that must all be 0 when everything has ended. */
   leftovers(): Promise<Record<string, number>>;
 };
 
@@ -196,7 +196,7 @@ export const NOTHING = {
   waiting: 0,
 };
 
-/** Runs of one submission that were under way at the same moment; there must be none. */
+/** Runs of one submission that overlapped in time; there must be none. */
 export function overlaps(runs: readonly Run[]): string[] {
   const open = new Map<string, number>();
   const found: string[] = [];
@@ -209,7 +209,7 @@ export function overlaps(runs: readonly Run[]): string[] {
   return found;
 }
 
-/** The last jobs are deleted a moment after the last result. */
+/** Waits for the last jobs, which are deleted shortly after the last result. */
 export async function nothingIsLeft(
   t: { same(a: unknown, b: unknown, why: string): boolean },
   fleet: Fleet,

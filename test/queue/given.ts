@@ -1,4 +1,4 @@
-/** What tests of the queue begin with. */
+/** Submissions and outcomes for tests of the queue. */
 import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import type { NewSubmission } from '../../src/store/submissions.ts';
 

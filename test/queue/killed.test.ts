@@ -1,11 +1,11 @@
-/** Worker processes that are killed, or that their submissions kill. */
+/** Worker processes that are killed, by the test or by a submission. */
 import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 
 t.setTimeout(120_000);
 
-t.test('what a killed worker ran, runs elsewhere', async (t) => {
+t.test('the executions of a killed worker run elsewhere', async (t) => {
   const { urls, url } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   const first = await fleet.worker();
@@ -27,7 +27,7 @@ t.test('what a killed worker ran, runs elsewhere', async (t) => {
   await nothingIsLeft(t, fleet);
 });
 
-t.test('a submission that takes workers down three times ends in error', async (t) => {
+t.test('a submission that kills three workers ends in error', async (t) => {
   const { url, urls } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   for (let n = 0; n < 4; n += 1) await fleet.worker();
@@ -57,6 +57,6 @@ t.test('after its first death a submission runs without neighbours', async (t) =
     const within = fleet
       .runs()
       .filter(({ id, at_ms }) => id !== run.id && at_ms > run.at_ms && at_ms < end!.at_ms);
-    t.same(within, [], 'no other run began or ended meanwhile');
+    t.same(within, [], 'no other run began or ended in that time');
   }
 });

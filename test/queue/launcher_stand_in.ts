@@ -1,4 +1,4 @@
-/** See worker_process.ts: runs are timers here, and each one's begin and end is on record. */
+/** See worker_process.ts: runs are timers here, and each begin and end is recorded in a file. */
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
@@ -6,7 +6,7 @@ const [runs_file = '', deadline_kept = 'kept'] = process.argv.slice(2);
 const running = new Map<string, NodeJS.Timeout>();
 let deadline: NodeJS.Timeout | undefined;
 
-// Before anything else: nothing may follow from a begin that is not on record.
+// First of all: nothing may follow from a begin that is not recorded.
 const record = (event: string, run: string) =>
   appendFileSync(runs_file, `${process.hrtime.bigint()} ${event} ${run}\n`);
 
@@ -46,7 +46,7 @@ createInterface({ input: process.stdin })
     }
   })
   .on('close', () => {
-    // The worker is gone: so is everything that it ran.
+    // The worker is gone, so its runs end.
     killAll();
     process.exit(0);
   });

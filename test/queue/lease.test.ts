@@ -1,13 +1,13 @@
 /**
- * How a dead consumer is told from a live one, and what becomes of what it ran. Time is the SQL clock's, set by the test;
- * death is a real one: the connection that holds the lock is ended.
+ * How a dead consumer is distinguished from a live one, and what happens to its executions and jobs. The test sets the SQL
+ * clock; deaths are real: the connection that holds the lock ends.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
-import { heartbeat, registerConsumer, sweep } from '../../src/store/consumers.ts';
+import { addLocker, heartbeat, registerConsumer, sweep } from '../../src/store/consumers.ts';
 import { createExecutions, type Executions } from '../../src/store/executions.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
@@ -42,7 +42,7 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
   const sweeper = connect(url, { name: 'sweeper', max: 1 });
   const open: Db[] = [db, sweeper];
   t.teardown(() => Promise.all(open.map((one) => one.end({ timeout: 1 }))));
-  // The time that everything goes by: what is set, from a moment on that is now.
+  // A clock that stands still until it is set.
   await db.unsafe(`
     create table runledger.test_clock (at timestamptz not null);
     insert into runledger.test_clock values (now());
@@ -56,7 +56,7 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
   await createKey(db, { account: 'a', tier: 'beta', prefix: 'rl', secret_digest: digest });
   const submissions = createSubmissions(db, { queue_capacity: 100 });
   const look = () => sweep(sweeper);
-  // The first look of a connection only begins to be a witness.
+  // From its first sweep on, a connection is a witness.
   await look();
 
   return {
@@ -116,7 +116,7 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
   };
 }
 
-/** The server has let a session go, and with it its locks. */
+/** Settles when the server has ended a session and freed its locks. */
 async function gone(db: Db, pid: number): Promise<void> {
   for (;;) {
     const rows = await db`select from pg_stat_activity where pid = ${pid}`;
@@ -148,7 +148,7 @@ t.test('a consumer whose lock is free at two looks has died', async (t) => {
   t.equal((await look()).consumer, null, 'it is found once');
 });
 
-t.test('a heartbeat takes a lock back that its connection lost', async (t) => {
+t.test('a heartbeat takes back a lock that its connection lost', async (t) => {
   const { look, at, consumer } = await world(t);
   const alive = await consumer();
   await at(0.1);
@@ -176,11 +176,11 @@ t.test(
       type: 'execution.lost',
       facts: { reason: 'worker_silent', counts: false, evidence: { lock_held: true } },
     });
-    t.equal(await heartbeat(silent.connection, silent.id), false, 'it hears that it was retired');
+    t.equal(await heartbeat(silent.connection, silent.id), false, 'its heartbeat says so');
   },
 );
 
-t.test('who looks for the first time has seen nothing yet', async (t) => {
+t.test('a connection that sweeps for the first time is no witness yet', async (t) => {
   const { at, consumer, url } = await world(t);
   const dead = await consumer();
   await heartbeat(dead.connection, dead.id);
@@ -233,7 +233,7 @@ t.test('three deaths end a submission, with the evidence', async (t) => {
   t.same(usage, { dispatched: 0, gated: 0 }, 'its place is free');
 });
 
-t.test('stops never end a submission, twenty silent workers do', async (t) => {
+t.test('stops never end a submission; twenty silent workers do', async (t) => {
   const { consumer, submit, events } = await world(t);
   const id = await submit();
   const worker = await consumer();
@@ -251,7 +251,7 @@ t.test('stops never end a submission, twenty silent workers do', async (t) => {
   });
 });
 
-t.test('a report that comes after the lease was lost is refused, on record', async (t) => {
+t.test('a report that comes after the lease was lost is refused, and recorded', async (t) => {
   const { look, at, consumer, submit, events } = await world(t);
   const late = await consumer();
   const id = await submit();
@@ -279,7 +279,7 @@ t.test('a report that comes after the lease was lost is refused, on record', asy
   await t.rejects(late.start(id), { code: 'RL410' }, 'and it starts nothing any more');
 });
 
-t.test('asked again because the answer was lost, start and complete answer the same', async (t) => {
+t.test('start and complete answer the same if they are asked again', async (t) => {
   const { consumer, submit, events } = await world(t);
   const worker = await consumer();
   const id = await submit();
@@ -298,25 +298,63 @@ t.test('asked again because the answer was lost, start and complete answer the s
   ]);
 });
 
-t.test('jobs that a consumer took and did not start are free when it is retired', async (t) => {
-  const { look, at, consumer, submit, job, db } = await world(t);
-  const silent = await consumer();
-  const id = await submit();
-  const lock = () => db`
+t.test(
+  'jobs that a consumer fetched and did not start are unlocked when it is retired',
+  async (t) => {
+    const { look, at, consumer, submit, job, db } = await world(t);
+    const silent = await consumer();
+    const id = await submit();
+    const lock = () => db`
     update graphile_worker._private_jobs set locked_by = ${`${silent.id}/2`}, locked_at = now()
     where payload ->> 'id' = ${id}`;
-  await lock();
-  const before = await job(id);
-  await at(6);
-  t.match(await look(), { consumer: silent.id, executions: 0 });
-  t.same(await job(id), { ...before, locked_by: null }, 'the same job, unlocked');
+    await lock();
+    const before = await job(id);
+    await at(6);
+    t.match(await look(), { consumer: silent.id, executions: 0 });
+    t.same(await job(id), { ...before, locked_by: null }, 'the same job, unlocked');
 
-  await lock();
-  await db`select runledger.free_orphaned_jobs()`;
-  t.same(await job(id), { ...before, locked_by: null }, 'also when it takes one after that');
+    await lock();
+    await db`select runledger.free_orphaned_jobs()`;
+    t.same(await job(id), { ...before, locked_by: null }, 'also if it locks one after that');
 
-  await db`
+    await db`
     update graphile_worker._private_jobs set attempts = max_attempts where payload ->> 'id' = ${id}`;
-  await db`select runledger.free_orphaned_jobs()`;
-  t.equal(await job(id), null, 'one that can never run again is gone');
-});
+    await db`select runledger.free_orphaned_jobs()`;
+    t.equal(await job(id), null, 'a job that can never run again is deleted');
+  },
+);
+
+t.test(
+  'jobs that a runner of graphile-worker locked are found by the name it recorded',
+  async (t) => {
+    const { look, at, consumer, submit, job, db } = await world(t);
+    const silent = await consumer();
+    const id = await submit();
+    const lock = (age: string) => db`
+    update graphile_worker._private_jobs set locked_by = 'pool-1', locked_at = now() - ${age}::interval
+    where payload ->> 'id' = ${id}`;
+    await addLocker(db, silent.id, 'pool-1');
+    await lock('1 hour');
+    await db`select runledger.free_orphaned_jobs()`;
+    t.match(await job(id), { locked_by: 'pool-1' }, 'its consumer is alive');
+    await at(6);
+    t.match(await look(), { consumer: silent.id });
+    t.match(await job(id), { locked_by: null }, 'unlocked with its consumer');
+
+    await lock('9 seconds');
+    await db`select runledger.free_orphaned_jobs()`;
+    t.match(
+      await job(id),
+      { locked_by: 'pool-1' },
+      'a name that nobody recorded may still be recorded',
+    );
+    await lock('11 seconds');
+    await db`select runledger.free_orphaned_jobs()`;
+    t.match(
+      await job(id),
+      { locked_by: null },
+      'after a while it is an orphan: killed before it was recorded',
+    );
+    t.equal(await addLocker(db, silent.id, 'pool-2'), false, 'a dead consumer records no name');
+  },
+);

@@ -1,4 +1,4 @@
-/** Workers on machines of their own: one is cut off, one is killed. */
+/** Workers on separate machines: one is cut off from the network, one is killed. */
 import t from 'tap';
 import { ownServer } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
@@ -31,7 +31,7 @@ t.test(
       const end = fleet
         .runs()
         .find((run) => run.id === id && run.attempt === 1 && run.event !== 'begin');
-      t.equal(end?.event, 'killed', 'by the launcher: the worker heard of nothing');
+      t.equal(end?.event, 'killed', 'by the launcher: the worker could not notice');
       t.match((await fleet.events(id))[2], { facts: { reason: 'worker_silent', counts: false } });
     }
     killed.signal('SIGKILL');
@@ -40,7 +40,7 @@ t.test(
     for (const id of [...ids, ...more]) t.equal((await fleet.ended(id)).verdict, 'AC');
     t.same(overlaps(fleet.runs()), [], 'nothing ran twice at once');
 
-    // It is heard again, as another consumer, and takes its share.
+    // When it is connected again, it joins as another consumer and takes its share.
     const [before] = await fleet.db`
     select id from runledger.consumers where end_reason = 'worker_silent'`;
     t.ok(before);
@@ -48,7 +48,7 @@ t.test(
     t.same(await cut_off.exited, { code: 0, signal: null });
     const [after] = await fleet.db`
     select id from runledger.consumers where end_reason = 'shutdown'`;
-    t.ok(after, 'it had registered anew');
+    t.ok(after, 'it had registered again');
     await nothingIsLeft(t, fleet);
   },
 );

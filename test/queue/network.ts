@@ -1,6 +1,6 @@
 /**
- * Machines for tests: network namespaces on a bridge of their own, each with an address, that can be cut off so that
- * packets are lost without a word, as when a cable is pulled. Needs root; without it the test skips itself.
+ * Machines for tests: network namespaces on a bridge, each with its own address. One can be cut off so that its packets are
+ * lost without notice, as when a cable is pulled. Needs root; without it the test is skipped with a reason.
  */
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -11,7 +11,7 @@ import type { OwnServer } from '../support/database.ts';
 type Test = { teardown(work: () => unknown): void };
 
 export type Machine = {
-  /** What a command is run by to be on it. */
+  /** The command that runs another command on this machine. */
   readonly within: readonly string[];
   readonly address: string;
   cut(): void;
@@ -19,14 +19,14 @@ export type Machine = {
 };
 
 export type Network = {
-  /** Where the machines reach this one. */
+  /** The address at which the machines reach this host. */
   readonly address: string;
   machine(): Machine;
 };
 
 const ip = (...args: string[]) => execFileSync('ip', args, { stdio: ['ignore', 'pipe', 'pipe'] });
 
-/** Why there can be no namespaces here; null where there can. */
+/** Why namespaces cannot be made here; null if they can. */
 export function noNetworks(): string | null {
   try {
     const name = `rlt${process.pid}`;
@@ -48,7 +48,7 @@ export function makeNetwork(t: Test): Network {
     for (const name of namespaces) ip('netns', 'del', name);
     ip('link', 'del', bridge);
   });
-  // An address of its own: else it has one port's, and what that machine sends arrives even when it is cut off.
+  // Give the bridge its own address. Otherwise it takes a port's, and packets from that machine arrive even when it is cut off.
   ip('link', 'add', bridge, 'address', '02:00:00:00:00:01', 'type', 'bridge');
   ip('addr', 'add', `${subnet}.1/24`, 'dev', bridge);
   ip('link', 'set', bridge, 'up');
@@ -66,7 +66,7 @@ export function makeNetwork(t: Test): Network {
       ip('-n', name, 'link', 'set', theirs, 'up');
       ip('-n', name, 'link', 'set', 'lo', 'up');
       return {
-        // Not `ip netns exec`: that mounts another /sys, without the control groups.
+        // Not `ip netns exec`, which mounts another /sys without the control groups.
         within: ['nsenter', `--net=/run/netns/${name}`],
         address: `${subnet}.${n}`,
         cut: () => ip('link', 'set', ours, 'nomaster'),
@@ -76,7 +76,7 @@ export function makeNetwork(t: Test): Network {
   };
 }
 
-/** Settings of a server that takes connections from the machines; then `admit` them. */
+/** Settings for a server that accepts connections from the machines; `admit` lets them in. */
 export const ON_THE_NETWORK = { listen_addresses: '*' };
 
 export async function admit(server: OwnServer): Promise<void> {
@@ -89,7 +89,7 @@ export async function admit(server: OwnServer): Promise<void> {
   await db.end();
 }
 
-/** The same database as it is reached from a machine. */
+/** The URL of the same database as seen from a machine. */
 export function urlFrom(network: Network, url: string): string {
   const seen = new URL(url);
   seen.hostname = network.address;

@@ -1,4 +1,4 @@
-/** The database goes away under workers that run. */
+/** The database goes away while workers run programs. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
@@ -9,7 +9,7 @@ const types = (events: { type: string }[]) => events.map(({ type }) => type);
 
 t.setTimeout(120_000);
 
-/** Well within a lease, the time to be connected again included. */
+/** Well within a lease, including the time to connect again. */
 const SHORT_MS = 2_500;
 
 t.test('results outlast a restart of the database', async (t) => {
@@ -24,11 +24,11 @@ t.test('results outlast a restart of the database', async (t) => {
     for (const id of ids) await fleet.begun(id);
     const began = performance.now();
     await server.kill();
-    await wait(700); // runs end while there is nobody to tell
+    await wait(700); // runs end while the database is away
     await server.start();
     return performance.now() - began;
   };
-  // On a busy machine the database may be away for longer than a lease lasts: then other workers run it again.
+  // On a busy machine the outage may be longer than a lease: then other workers run the submissions again.
   for (let tries = 1; (await outage()) > SHORT_MS && tries < 5; tries += 1) {
     for (const id of ids) await fleet.ended(id);
   }
@@ -45,7 +45,7 @@ t.test('results outlast a restart of the database', async (t) => {
   await nothingIsLeft(t, fleet);
 });
 
-t.test('connections are made anew once, and not for ever', async (t) => {
+t.test('connections are replaced once, and not again and again', async (t) => {
   const server = await ownServer(t);
   const fleet = await startFleet(t, { url: server.url, worker_url: server.urls.worker });
   await fleet.worker();
@@ -57,11 +57,11 @@ t.test('connections are made anew once, and not for ever', async (t) => {
       from pg_stat_activity where application_name like 'runledger consumer %'`;
     return row!.youngest_ms;
   };
-  // The links themselves are well: only who proves that the consumer lives has lost the database.
+  // Only the heartbeat has lost the database; the consumer's other connections work.
   const [beating] = await root<{ pid: number }[]>`
     select pid from pg_stat_activity where application_name like '% heartbeat'`;
   process.kill(beating!.pid, 'SIGSTOP');
-  await wait(3300); // it gives up after two seconds, and is back on another connection
+  await wait(3300); // it gives up after two seconds and uses another connection
   process.kill(beating!.pid, 'SIGCONT');
   for (let n = 0; (await since()) > 3000 && n < 100; n += 1) await wait(50);
   for (let n = 0; (await since()) < 5000 && n < 200; n += 1) await wait(50);

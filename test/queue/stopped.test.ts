@@ -1,4 +1,4 @@
-/** Worker processes that hang, and that are told to end. */
+/** Worker processes that hang, and that get SIGTERM. */
 import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
@@ -20,11 +20,11 @@ t.test('a stopped worker has its runs killed before they begin elsewhere', async
 
   first.signal('SIGCONT');
   second.signal('SIGKILL');
-  t.ok(await fleet.begun(id, 3), 'the one that was stopped has registered anew and takes it');
+  t.ok(await fleet.begun(id, 3), 'the stopped worker has registered again and runs it');
   t.same(overlaps(fleet.runs()), []);
 });
 
-t.test('SIGTERM: what can finish finishes, the rest is given back at once', async (t) => {
+t.test('SIGTERM: executions that can finish do, the others are released at once', async (t) => {
   const { url, urls } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   const first = await fleet.worker({ env: { RUNLEDGER_SHUTDOWN_GRACE: '600ms' } });

@@ -1,4 +1,4 @@
-/** A busy worker is told to end fifty times, each time another: no job stays locked, and nothing runs again that was answered. */
+/** Fifty busy workers get SIGTERM, one after the other: no job stays locked, and no submission with a result runs again. */
 import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { type Fleet, nothingIsLeft, overlaps, startFleet, type WorkerProcess } from './fleet.ts';
@@ -12,11 +12,11 @@ t.test('fifty stops of a busy worker', async (t) => {
   const env = { RUNLEDGER_SHUTDOWN_GRACE: '150ms' };
   const ids: string[] = [];
   let feeding = true;
-  // Always so many under way: as fast as this machine is, and no backlog.
+  // Eight at a time: as fast as this machine allows, without a backlog.
   const feed = Promise.all(
     Array.from({ length: 8 }, async (_, lane) => {
       for (let n = lane; feeding; n += 1) {
-        // Some end within the grace, some do not.
+        // Some end within the grace period, some do not.
         const id = await fleet.submit(`sleep ${n % 10 === 0 ? 400 : 20 + (n % 7) * 10}`);
         ids.push(id);
         if ((await fleet.ended(id)).verdict !== 'AC') t.fail(`${id} was lost`);
@@ -38,7 +38,11 @@ t.test('fifty stops of a busy worker', async (t) => {
     left.leases += row!.leases;
     left.codes += code ?? 1;
   }
-  t.same(left, { locked: 0, leases: 0, codes: 0 }, 'no job stayed locked, no lease, no complaint');
+  t.same(
+    left,
+    { locked: 0, leases: 0, codes: 0 },
+    'no job stayed locked, no lease was left, every exit code was 0',
+  );
   feeding = false;
   await next;
   await feed;
@@ -46,17 +50,17 @@ t.test('fifty stops of a busy worker', async (t) => {
     select count(*)::integer as count from runledger.events e
     where type = 'execution.started' and exists (select from runledger.events c
       where c.stream = e.stream and c.type = 'submission.completed' and c.version < e.version)`;
-  t.equal(again?.['count'], 0, 'nothing ran again that was answered');
+  t.equal(again?.['count'], 0, 'no submission with a result ran again');
   const losses = await fleet.db`
     select distinct facts ->> 'reason' as reason, facts -> 'counts' as counts from runledger.events
     where type = 'execution.lost'`;
   const reasons = new Set(losses.map(({ reason }) => reason));
-  t.ok(reasons.delete('shutdown'), 'what was lost was given back');
-  reasons.delete('no_slot'); // taken ahead in vain
-  t.same([...reasons], [], 'and lost by nothing else');
+  t.ok(reasons.delete('shutdown'), 'lost executions were released');
+  reasons.delete('no_slot'); // prefetched, and not served in time
+  t.same([...reasons], [], 'and lost for no other reason');
   t.ok(
     losses.every(({ counts }) => counts === false),
-    'and counts for nobody',
+    'and none counts',
   );
   t.same(overlaps(fleet.runs()), []);
   await nothingIsLeft(t, fleet);

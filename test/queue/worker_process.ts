@@ -1,10 +1,10 @@
 /**
- * A worker as a process of its own, for tests that kill, stop and cut it off. Its executor runs nothing: what a
- * submission's code says is what it does, and every begin and end of a run goes to a file, with the machine's one
- * monotonic clock, by a process beside it that stands for the launcher: it keeps the deadline, and dies with the worker.
+ * A worker as a separate process, for tests that kill, stop and cut it off. Its executor runs no program: the submission's
+ * code is a command (below). Another process stands in for the launcher: it keeps the deadline, dies with the worker, and
+ * writes every begin and end of a run to a file, with the machine's monotonic clock.
  *
- *   sleep MS     runs so long
- *   die          takes its worker down
+ *   sleep MS     runs for this time
+ *   die          kills its worker
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ import { outcome } from './given.ts';
 
 const [runs_file = '', slots = '4', deadline_kept = 'kept'] = process.argv.slice(2);
 const config = loadConfig();
-const log = createLog({ level: config.log_level, part: 'worker', to: 'stderr' });
+const log = createLog({ level: config.log_level, process: 'worker', to: 'stderr' });
 
 const stand_in = fileURLToPath(new URL('launcher_stand_in.ts', import.meta.url));
 const launcher = spawn(process.execPath, [stand_in, runs_file, deadline_kept], {
@@ -66,7 +66,7 @@ process.on('SIGTERM', async () => {
   process.exitCode = 0;
   process.disconnect?.();
 });
-// Whoever watched is gone.
+// The test has ended.
 process.on('disconnect', () => {
   if (process.exitCode === undefined) process.exit(1);
 });

@@ -1,6 +1,6 @@
 /**
- * A compiler's box is not to be trusted with what it leaves: each row is something that a hostile
- * compile leaves to be saved, and what may become of it in the store.
+ * The files that a compiler's box leaves are untrusted. Each row is a work directory that a hostile
+ * compile leaves for saving, and what the launcher may save of it in the store.
  */
 import { lstat, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ type Row = {
   program: string;
   args?: string[];
   paths?: string[];
-  /** path in the artefact -> content; null: refused as a whole */
+  /** path in the artefact -> content; null: nothing may be saved */
   saved: Record<string, string | RegExp> | null;
 };
 
@@ -41,7 +41,7 @@ const rows: readonly Row[] = [
     saved: { 'out/good': 'plain', 'out/new\nline': 'x', 'out/-rf': 'x', 'out/ ': 'x' },
   },
 ];
-/** What a race may leave is either refused or the honest file. */
+/** A race may lead to nothing being saved, or to the honest file. */
 const races: readonly Row[] = [
   { program: 'leave_swapping', saved: { out: /^(plain|)$/ } },
   { program: 'leave_open', saved: { out: /^(plain|evil)n?$/ } },
@@ -99,10 +99,10 @@ for (const row of rows) {
     t.equal(report.exit_code, 0, 'the program ended well', {
       said: Buffer.from(report.stdout).toString(),
     });
-    t.notMatch(Buffer.from(report.stdout).toString(), /FAILED/, 'and left what it meant to');
+    t.notMatch(Buffer.from(report.stdout).toString(), /FAILED/, 'and left its files');
     if (row.saved === null) {
       t.equal(report.saved, undefined, 'nothing is saved');
-      t.match(report.save_refused, /./, 'and it is said why');
+      t.match(report.save_refused, /./, 'and the report says why');
       t.notOk((await readdir(store_dir)).includes(key), 'nothing is in the store');
     } else {
       t.same(await contentOf(folder), row.saved, 'only regular files, with their bytes');
@@ -123,67 +123,70 @@ for (const row of races) {
   });
 }
 
-t.test('names that are options or lead away are refused, and no fault of the slot', async (t) => {
-  const run = (change: object) =>
-    sandbox.run({
-      argv: ['/load/hostile', 'print_nothing'],
-      env: {},
-      files: [],
-      stdin: new Uint8Array(),
-      limits: limitsFor('cpp'),
-      profile: 'cpp',
-      load: [{ key: 'hostile-cpp', at: '/load' }],
-      ...change,
+t.test(
+  'names that look like options or lead out of the box are rejected, and the slot stays usable',
+  async (t) => {
+    const run = (change: object) =>
+      sandbox.run({
+        argv: ['/load/hostile', 'print_nothing'],
+        env: {},
+        files: [],
+        stdin: new Uint8Array(),
+        limits: limitsFor('cpp'),
+        profile: 'cpp',
+        load: [{ key: 'hostile-cpp', at: '/load' }],
+        ...change,
+      });
+    const bytes = new Uint8Array(1);
+    for (const path of [
+      '../x',
+      '/etc/x',
+      'a/../../x',
+      'a//b',
+      '.',
+      '..',
+      './x',
+      '',
+      'a/',
+      'x'.repeat(2000),
+    ])
+      await t.rejects(
+        run({ files: [{ path, bytes }] }),
+        { name: 'SandboxFault' },
+        `file ${path.slice(0, 20)}`,
+      );
+    for (const key of ['../x', '/etc', '.', '..', '.hidden', 'a/b', '', 'x'.repeat(200)]) {
+      await t.rejects(
+        run({ load: [{ key, at: '/load' }] }),
+        { name: 'SandboxFault' },
+        `artefact ${key.slice(0, 20)}`,
+      );
+      await t.rejects(
+        run({ save: { key, paths: ['out'], max_bytes: 1, max_files: 1 } }),
+        { name: 'SandboxFault' },
+        `save ${key.slice(0, 20)}`,
+      );
+    }
+    for (const at of ['/', '/etc', '/usr', '/proc', '/box/../etc', 'load', '/load/../etc'])
+      await t.rejects(
+        run({ load: [{ key: 'hostile-cpp', at }] }),
+        { name: 'SandboxFault' },
+        `mounted at ${at}`,
+      );
+    await t.rejects(run({ profile: 'nosuch' }), { name: 'SandboxFault' }, 'profile');
+    const dashed = await run({
+      files: [
+        { path: '-o', bytes },
+        { path: '--version', bytes },
+        { path: '@args', bytes },
+      ],
+      argv: ['/load/hostile', 'read_own', '-o', '--version', '@args'],
     });
-  const bytes = new Uint8Array(1);
-  for (const path of [
-    '../x',
-    '/etc/x',
-    'a/../../x',
-    'a//b',
-    '.',
-    '..',
-    './x',
-    '',
-    'a/',
-    'x'.repeat(2000),
-  ])
-    await t.rejects(
-      run({ files: [{ path, bytes }] }),
-      { name: 'SandboxFault' },
-      `file ${path.slice(0, 20)}`,
+    t.equal(
+      Buffer.from(dashed.stdout).toString(),
+      'OK -o\nOK --version\nOK @args\n',
+      'names that look like options are names',
     );
-  for (const key of ['../x', '/etc', '.', '..', '.hidden', 'a/b', '', 'x'.repeat(200)]) {
-    await t.rejects(
-      run({ load: [{ key, at: '/load' }] }),
-      { name: 'SandboxFault' },
-      `artefact ${key.slice(0, 20)}`,
-    );
-    await t.rejects(
-      run({ save: { key, paths: ['out'], max_bytes: 1, max_files: 1 } }),
-      { name: 'SandboxFault' },
-      `save ${key.slice(0, 20)}`,
-    );
-  }
-  for (const at of ['/', '/etc', '/usr', '/proc', '/box/../etc', 'load', '/load/../etc'])
-    await t.rejects(
-      run({ load: [{ key: 'hostile-cpp', at }] }),
-      { name: 'SandboxFault' },
-      `mounted at ${at}`,
-    );
-  await t.rejects(run({ profile: 'nosuch' }), { name: 'SandboxFault' }, 'profile');
-  const dashed = await run({
-    files: [
-      { path: '-o', bytes },
-      { path: '--version', bytes },
-      { path: '@args', bytes },
-    ],
-    argv: ['/load/hostile', 'read_own', '-o', '--version', '@args'],
-  });
-  t.equal(
-    Buffer.from(dashed.stdout).toString(),
-    'OK -o\nOK --version\nOK @args\n',
-    'names like options are names',
-  );
-  t.equal((await run({})).exit_code, 0, 'and the next run is right');
-});
+    t.equal((await run({})).exit_code, 0, 'and the next run works');
+  },
+);

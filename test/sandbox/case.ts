@@ -1,14 +1,14 @@
 /**
- * What a case of the hostile suite is: data. A claim of the form "X cannot Y because Z", a program
- * that tries, and an honest twin that does the permitted neighbour of the same deed: a box that
- * refuses everything fails the twin, one that allows everything fails the case.
+ * A case of the hostile suite is data: a claim of the form "X cannot Y because Z", a program that tries
+ * Y, and an honest twin that does a similar, permitted thing. A box that denies everything fails the
+ * twin; a box that allows everything fails the case.
  */
 import type { Language, RunLimits } from '../../src/domain/limits.ts';
 import type { BoxReport, Verdict } from '../../src/domain/result.ts';
 
 export type Topic = 'bombs' | 'endings' | 'files' | 'kernel' | 'network' | 'output';
 
-/** What a program may try to learn or reach, made anew for each suite by host.ts. */
+/** What a program may try to learn or reach. host.ts makes it for each suite. */
 export type Host = {
   /** files that every user of the host may read; their content is `secret` */
   secret_files: string[];
@@ -16,7 +16,7 @@ export type Host = {
   hostname: string;
   tcp: string[];
   unix_sockets: string[];
-  /** words that would tell where on the host a box's files are */
+  /** words that would show where a box's files are on the host */
   host_words: string[];
 };
 
@@ -37,7 +37,7 @@ export type Expected = {
   exit_code?: number;
   signal?: string;
   killed_for?: BoxReport['killed_for'];
-  /** further evidence: what is wrong, or null */
+  /** further evidence: returns what is wrong, or null */
   evidence?: (seen: Seen) => string | null;
 };
 
@@ -55,13 +55,13 @@ export type Case = {
   claim: string;
   because: string;
   languages: readonly Language[];
-  /** runs in the same slot just before */
+  /** runs in the same slot immediately before the hostile side */
   before?: Side;
-  /** runs in another slot at the same time, from before the hostile one begins */
+  /** runs in another slot, from before the hostile side starts until after it ends */
   beside?: Side;
   hostile: Side;
   honest: Side;
-  /** cannot hold, or cannot be asked, where there are neither namespaces nor groups (rlimits) */
+  /** does not hold, or cannot be tested, without namespaces and groups (rlimits) */
   needs_box?: boolean;
 };
 
@@ -73,12 +73,12 @@ export const JAVA: readonly Language[] = ['java'];
 
 type Options = Omit<Side, 'program' | 'expected'>;
 
-/** The program ends well and says that it was refused. */
-export function refused(program: string, options: Options = {}): Side {
+/** The program ends well and says that its attempt was denied. */
+export function denied(program: string, options: Options = {}): Side {
   return { program, ...options, expected: { verdict: 'AC', says: /^DENIED/m } };
 }
 
-/** The program ends well and says that the honest deed worked. */
+/** The program ends well and says that the honest action worked. */
 export function works(program: string, options: Options = {}): Side {
   return { program, ...options, expected: { verdict: 'AC', says: /^OK/m } };
 }
@@ -98,14 +98,15 @@ export function ends(
   return { program, ...side, expected };
 }
 
-/** null where all that is expected was seen, else the first thing that was not. */
-export function fault(expected: Expected, seen: Seen): string | null {
+/** The first expectation that does not hold; null: all hold. */
+export function problemOf(expected: Expected, seen: Seen): string | null {
   const verdicts = Array.isArray(expected.verdict) ? expected.verdict : [expected.verdict];
   const said = seen.stdout + seen.stderr;
   const bad = said.match(/^(ESCAPED|FAILED).*$/m);
   if (bad) return `the program says: ${bad[0]}`;
   if (!verdicts.includes(seen.verdict)) return `verdict ${seen.verdict}, not ${verdicts.join('/')}`;
-  if (expected.says && !expected.says.test(said)) return `nothing says ${expected.says}`;
+  if (expected.says && !expected.says.test(said))
+    return `the output does not match ${expected.says}`;
   if (expected.exit_code !== undefined && expected.exit_code !== seen.exit_code)
     return `exit code ${seen.exit_code}, not ${expected.exit_code}`;
   if (expected.signal !== undefined && expected.signal !== seen.signal)

@@ -1,4 +1,4 @@
-/** Compile-time attacks as tests; see cases/compile.ts. */
+/** Attacks at compile time, as tests; see cases/compile.ts. */
 import t from 'tap';
 import { compile } from './cases/compile.ts';
 import { type CompileResult, runCompileCases } from './compile_suite.ts';
@@ -15,11 +15,11 @@ for (const { name, claim, because } of compile) {
   const of = results.filter(({ test }) => test.name === name);
   if (of.length === 0) continue;
   t.test(`${name}: ${claim}, because ${because}`, async (t) => {
-    for (const { test, side, fault, outcome } of of) {
+    for (const { test, side, problem, outcome } of of) {
       const said = Buffer.from(outcome?.stderr ?? '')
         .toString()
         .slice(0, 500);
-      t.equal(fault, null, `${test.language} ${side}`, { said });
+      t.equal(problem, null, `${test.language} ${side}`, { said });
     }
   });
 }

@@ -1,4 +1,4 @@
-/** Runs compile-time cases the whole way: executor, compiler's box, program's box, verdict. */
+/** Runs compile-time cases through the whole executor: compiler's box, program's box, verdict. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,17 +12,18 @@ import { findToolchains } from '../../src/executor/toolchains.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './cases/compile.ts';
 import { openHost } from './host.ts';
-import { LAUNCHER, SLOWNESS } from './suite.ts';
+import { SLOWNESS } from './slowness.ts';
+import { LAUNCHER } from './suite.ts';
 
 export type CompileResult = {
   test: CompileCase;
   side: 'hostile' | 'honest';
-  fault: string | null;
+  problem: string | null;
   outcome: ExecutionOutcome | null;
   took_ms: number;
 };
 
-/** What makes compiling and starting faster; each can be left out. */
+/** The speed-ups of compiling and starting. Each can be switched off. */
 export const SPEED_UPS = ['precompiled_headers', 'java_compiler', 'compile_cache', 'python_zygote'];
 
 type Bench = { executor: Executor; host: Host; languages: Language[]; close: () => Promise<void> };
@@ -59,7 +60,7 @@ export async function openCompileBench(without: readonly string[] = []): Promise
       ...(without.includes('java_compiler') && { resident_java_compilers: 0 }),
     },
   });
-  // From the first case on with everything that is made ahead.
+  // So that the first case, too, uses everything that is prepared ahead of time.
   await executor.prepared();
   return {
     executor,
@@ -106,7 +107,7 @@ async function runSide(
       {
         submission_id: 'hostile',
         attempt: 1,
-        // Each an account of its own: what one compiler went through is not the next one's trouble.
+        // Each side has its own account, so that one case cannot affect the compiler of another.
         account_id: `${test.name} ${name}`,
         language: test.language,
         code: Buffer.from(code),
@@ -121,7 +122,7 @@ async function runSide(
     return {
       test,
       side: name,
-      fault: faultOf(side, outcome, bench.host),
+      problem: problemOf(side, outcome, bench.host),
       outcome,
       took_ms: performance.now() - begun,
     };
@@ -129,14 +130,14 @@ async function runSide(
     return {
       test,
       side: name,
-      fault: `no outcome: ${error}`,
+      problem: `no outcome: ${error}`,
       outcome: null,
       took_ms: performance.now() - begun,
     };
   }
 }
 
-function faultOf(side: CompileSide, outcome: ExecutionOutcome, host: Host): string | null {
+function problemOf(side: CompileSide, outcome: ExecutionOutcome, host: Host): string | null {
   const verdicts = Array.isArray(side.verdict) ? side.verdict : [side.verdict];
   const said = Buffer.concat([outcome.stdout, outcome.stderr]).toString();
   const bad = said.match(/^(ESCAPED|FAILED).*$/m);
@@ -147,6 +148,6 @@ function faultOf(side: CompileSide, outcome: ExecutionOutcome, host: Host): stri
   if (bad && outcome.verdict !== 'CE') return `the program says: ${bad[0]}`;
   if (!verdicts.includes(outcome.verdict))
     return `verdict ${outcome.verdict}, not ${verdicts.join('/')}`;
-  if (side.says && !side.says.test(said)) return `nothing says ${side.says}`;
+  if (side.says && !side.says.test(said)) return `the output does not match ${side.says}`;
   return side.evidence?.(outcome) ?? null;
 }

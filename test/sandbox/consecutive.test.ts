@@ -1,6 +1,6 @@
 /**
- * Two runs that follow each other in one slot: the second knows nothing of the first, and is charged
- * for nothing of it. The first does its worst each time; the second is small, and measures itself.
+ * Two consecutive runs in one slot: the second learns nothing about the first and is charged for nothing
+ * of it. The first does as much damage as it can; the second is small.
  */
 import t from 'tap';
 import type { BoxRequest, RunReport } from '../../src/executor/sandbox.ts';
@@ -8,7 +8,7 @@ import { type Side, works } from './case.ts';
 import { openBench, requestFor } from './suite.ts';
 
 const MiB = 1024 * 1024;
-/** What a small static program may be charged for: its pages, tables, kernel stack, work directory. */
+/** A small static program is charged for its pages, page tables, kernel stack and work directory. */
 const SMALL_BYTES = 4 * MiB;
 const SMALL_CPU_US = 100_000;
 
@@ -52,7 +52,7 @@ for (const [what, first] of firsts) {
     const room = await run(cpp(side('disk_some')));
     t.equal(said(room), 'OK 16 MiB in the work directory\n', 'the disk is empty again');
     const few = await run(cpp(side('fork_few')));
-    t.equal(said(few), 'OK 20 children\n', 'there are processes again');
+    t.equal(said(few), 'OK 20 children\n', 'processes are available again');
   });
 }
 
@@ -60,14 +60,14 @@ t.test('files, attributes, IPC and keys', async (t) => {
   for (const marker of ['first1a', 'second2b']) {
     const left = said(await run(cpp(side('leave_marker', [marker]), 'files')));
     for (const place of ['in /box', 'in /tmp', 'in /dev/shm']) t.match(left, `OK left ${place}`);
-    t.match(left, /^OK left SysV \d+ \d+ \d+$/m, 'it could leave something at all');
+    t.match(left, /^OK left SysV \d+ \d+ \d+$/m, 'the program could leave IPC objects');
     t.match(left, /^OK left POSIX \d+ \d+$/m);
     const found = said(await run(cpp(side('find_marker', [marker]), 'files')));
     t.equal(found, `DENIED nothing left of ${marker}\n`);
   }
 });
 
-t.test('sockets: a name that was listened on is free and silent', async (t) => {
+t.test('sockets: a name that the first run listened on is free, and nothing answers', async (t) => {
   const listen = side('unix_listen', ['@left-behind', 'stay'], { wall_ms: 200 });
   t.match(await run(cpp(listen, 'network')), { killed_for: 'wall' });
   t.match(
@@ -77,7 +77,7 @@ t.test('sockets: a name that was listened on is free and silent', async (t) => {
   t.match(said(await run(cpp(side('unix_listen', ['@left-behind']), 'network'))), /^OK listen/);
 });
 
-t.test('a program that changed its own code in memory changed nobody else’s', async (t) => {
+t.test('a program that changes its own code in memory changes no other run’s code', async (t) => {
   const reports = [
     await run(cpp(side('code_changed'), 'files')),
     await run(cpp(side('code_is_whole'), 'files')),

@@ -1,7 +1,7 @@
 /**
- * Whoever dies while a hostile program runs, nothing of the program outlives him by a second, and
- * nothing is left: no process, mount, group, descriptor or file. Programs that hide, hold still,
- * ignore every signal or multiply are the ones that a launcher's death would leave behind.
+ * A worker, launcher, slot or init dies while a hostile program runs. Within a second every process of
+ * the program is gone, and nothing is left: no process, mount, group, descriptor or file. The programs
+ * are the kinds that could survive: they hide, stop, ignore every signal, or multiply.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ const PROGRAMS = [
   'spin_in_orphans',
   'fork_storm',
 ];
-/** Found again among all processes of the machine, whoever their parent has become. */
+/** Searches all processes of the machine, because an orphan has another parent. */
 const running = (program: string) =>
   pids().filter((pid) => commandOf(pid).startsWith(`/load/hostile ${program}`) && isAlive(pid));
 const gone = (program: string) => withinLooks(1_000, () => running(program).length === 0);
@@ -55,7 +55,7 @@ const sideOf = (program: string): Side =>
 const requestOf = (program: string) =>
   requestFor(bench, sideOf(program), program === 'fork_storm' ? 'bombs' : 'endings', 'cpp').request;
 
-/** Again while the launcher is being replaced: a fault is no answer. */
+/** Tries again while the launcher is being replaced, when runs end with a fault. */
 async function runs(sandbox: Sandbox): Promise<boolean> {
   const { request } = requestFor(bench, works('sleep_some'), 'endings', 'cpp');
   for (let tries = 0; tries < 20; tries++) {
@@ -68,7 +68,7 @@ async function runs(sandbox: Sandbox): Promise<boolean> {
 
 const counted = () => leftovers(bench.single.isolation, bench.store_dir, new Set());
 
-/** When it no longer changes: a report comes a moment before its init is reaped. */
+/** Counts once the count no longer changes: a report comes a moment before its init is reaped. */
 async function settled(): Promise<ReturnType<typeof leftovers>> {
   await Promise.all([runs(bench.single), runs(bench.single)]);
   for (let seen = counted(); ; ) {
@@ -89,9 +89,13 @@ for (const [name, find] of Object.entries(victims)) {
       t.ok(await started(program), `${program} runs`);
       for (const pid of find(bench.single.isolation.pid)) process.kill(pid, 'SIGKILL');
       t.ok(await gone(program), `${program} is gone within a second`);
-      const told = { name: 'SandboxFault', alive: 0 };
-      t.match(await end, told, 'its end is a fault, no verdict, and told when it is gone');
-      t.ok(await runs(bench.single), 'the next run is right');
+      const fault = { name: 'SandboxFault', alive: 0 };
+      t.match(
+        await end,
+        fault,
+        'the run ends with a fault and no verdict, once the program is gone',
+      );
+      t.ok(await runs(bench.single), 'the next run works');
     }
     await settled();
     await withinLooks(2_000, () => differences(before, counted()).length === 0);
@@ -109,7 +113,7 @@ for (const program of PROGRAMS.slice(0, 5)) {
   });
 }
 
-t.test('SIGSTOP of the worker: what it ran ends at its deadline', async (t) => {
+t.test('SIGSTOP of the worker: its run ends at the deadline', async (t) => {
   const { worker } = await startWorker(t, 'loop_ignore', 4_000);
   t.ok(await started('loop_ignore'));
   worker.kill('SIGSTOP');
@@ -123,7 +127,7 @@ async function startWorker(
   deadline_ms: number,
 ) {
   const file = join(import.meta.dirname, 'faults_worker.ts');
-  // It is killed: its files are ours to remove.
+  // The worker is killed and cannot remove its files.
   const folder = await mkdtemp(join(tmpdir(), 'faults-worker-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const worker = spawn(process.execPath, [file, program, `${deadline_ms}`], {

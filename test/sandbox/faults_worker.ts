@@ -1,4 +1,4 @@
-/** A worker on its own, for tests that kill it: runs one hostile program, and says who its launcher is. */
+/** A worker process for tests that kill it: runs one hostile program and prints the pid of its launcher. */
 
 import { works } from './case.ts';
 import { openBench, requestFor } from './suite.ts';

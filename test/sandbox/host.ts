@@ -1,4 +1,4 @@
-/** What the host has that no program may reach: real files, sockets and services, made for one suite and gone with it. */
+/** Real files, sockets and services of the host that no program may reach, made for one suite and removed with it. */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
@@ -47,7 +47,7 @@ export async function openHost(): Promise<{ host: Host; close: () => Promise<voi
 function listening(where: { host?: string; port?: number; path?: string }): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
-      socket.on('error', () => {}); // whoever got this far is gone already, and said so
+      socket.on('error', () => {}); // a program that got this far has reported it and may be gone
       socket.end('a service of the host\n');
     });
     server.once('error', reject);

@@ -1,7 +1,7 @@
 /**
- * The hostile suite as tests: every case in every language it can be said in. Without a box (where
- * this machine has no isolation to offer) there is nothing to assert, and it says so.
- * RUNLEDGER_TEST_LANGUAGES (cpp,python,java) narrows it: emulated machines need minutes for a JVM.
+ * The hostile suite as tests: every case in each of its languages. It needs a machine that offers
+ * isolation. RUNLEDGER_TEST_LANGUAGES (cpp,python,java) selects languages, because a JVM takes minutes
+ * in an emulated machine.
  */
 import { availableParallelism } from 'node:os';
 import t from 'tap';
@@ -21,22 +21,22 @@ const results: Result[] = [];
 const runs = spokenBy(bench, CASES, (language) => wanted?.includes(language) ?? true);
 await runCases(bench, runs, (result) => results.push(result));
 
-t.test('the list is whole', async (t) => {
+t.test('the list is complete', async (t) => {
   t.ok(CASES.length >= LEAST_CASES, `${CASES.length} cases`);
   t.equal(
     new Set(CASES.map(({ topic, name }) => `${topic} ${name}`)).size,
     CASES.length,
-    'no name twice',
+    'every name is unique',
   );
-  t.equal(results.length, runs.length * 2, 'each has run, and its honest twin');
+  t.equal(results.length, runs.length * 2, 'both sides of each case ran');
 });
 
 for (const { topic, name, claim, because } of CASES) {
   const of = results.filter(({ test }) => test.topic === topic && test.name === name);
   if (of.length === 0) continue;
   t.test(`${topic}: ${name}: ${claim}, because ${because}`, async (t) => {
-    for (const { language, warm, side, fault, seen } of of) {
-      t.equal(fault, null, `${language}${warm ? ' (warm)' : ''} ${side}`, {
+    for (const { language, warm, side, problem, seen } of of) {
+      t.equal(problem, null, `${language}${warm ? ' (warm)' : ''} ${side}`, {
         said: seen?.stdout.slice(0, 500),
         erred: seen?.stderr.slice(0, 500),
       });

@@ -1,4 +1,4 @@
-/** What may be left behind on this machine by runs in boxes, counted: the same before and after, or something leaks. */
+/** Counts what runs in boxes could leave on this machine. If a count differs before and after, something leaks. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import type { Isolation } from '../../src/executor/sandbox.ts';
 import { childrenOf, pids } from '../executor/processes.ts';
 
 export type Leftovers = {
-  /** descendants of the launcher, and whoever runs as a box's user */
+  /** descendants of the launcher, and processes of a box's user */
   processes: number;
   launcher_descriptors: number;
   slot_descriptors: number;
@@ -19,7 +19,7 @@ export type Leftovers = {
   ipc_objects: number;
 };
 
-/** `users`: the numbers, on this machine, of whom the boxes' programs run as. */
+/** `users`: the user ids, on this machine, of the boxes' programs. */
 export function leftovers(
   isolation: Isolation,
   store_dir: string,
@@ -53,7 +53,7 @@ function ownedBy(users: ReadonlySet<number>, directory: string): string[] {
   });
 }
 
-/** The table's first line names its columns. */
+/** The first line of the table names its columns. */
 function objectsOf(users: ReadonlySet<number>, table: string): string[] {
   const [head = '', ...rows] = read(table).trim().split('\n');
   const column = head.trim().split(/\s+/).indexOf('uid');
@@ -66,7 +66,7 @@ export function launcherBytes({ pid }: Isolation): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
 }
 
-/** What differs, in words; empty where nothing was left behind. */
+/** The counts that differ, as text. */
 export function differences(before: Leftovers, after: Leftovers): string[] {
   const names = Object.keys(before) as (keyof Leftovers)[];
   return names
@@ -76,7 +76,7 @@ export function differences(before: Leftovers, after: Leftovers): string[] {
 
 function groupsBelow(directory: string): number {
   let count = 0;
-  // v1 has one tree for each hierarchy; what is left in one of them is left in all or seen here
+  // v1 has a tree for each hierarchy. A group that is left in another hierarchy is left in this one too.
   for (const name of list(directory)) {
     const path = join(directory, name);
     if (isDirectory(path)) count += 1 + groupsBelow(path);

@@ -1,9 +1,9 @@
 /**
  * node test/sandbox/main.ts [--language L] [--topic T] [--name TEXT] [--quiet] [--no-compile] [--without SPEEDUP ...]
  *
- * Runs the hostile suite on whatever isolation this machine has, without a database, and prints for
- * each case what it claims, which mechanism the claim rests on, and what was seen. Exit 1: a claim
- * does not hold, or there is no isolation to hold it.
+ * Runs the hostile suite on the isolation that this machine offers, without a database. For each case
+ * it prints the claim, the mechanism behind it, and the result. Exit 1: a claim does not hold, or the
+ * machine offers no isolation.
  */
 import { parseArgs } from 'node:util';
 import { CASES } from './cases/all.ts';
@@ -23,15 +23,15 @@ const { values } = parseArgs({
 });
 const unknown = values.without.find((name) => !SPEED_UPS.includes(name));
 if (unknown) {
-  console.error(`--without is one of ${SPEED_UPS.join(', ')}, not ${unknown}`);
+  console.error(`--without must be one of ${SPEED_UPS.join(', ')}, not ${unknown}`);
   process.exit(2);
 }
 
-/** One side of a case in one language, as it is printed. */
+/** One side of a case in one language, as printed. */
 type Line = {
   language: string;
   side: 'hostile' | 'honest';
-  fault: string | null;
+  problem: string | null;
   verdict: string;
   took_ms: number;
   said: string;
@@ -43,11 +43,10 @@ const isChosen = ({ topic, name }: Entry) =>
 const isSpoken = (language: string) => (values.language ?? language) === language;
 
 const begun = performance.now();
+const keyOf = ({ topic, name }: Entry) => `${topic} ${name}`;
 const lines = new Map<string, Line[]>();
-const add = (entry: Entry, line: Line) => {
-  const key = `${entry.topic} ${entry.name}`;
-  lines.set(key, [...(lines.get(key) ?? []), line]);
-};
+const add = (entry: Entry, line: Line) =>
+  lines.set(keyOf(entry), [...(lines.get(keyOf(entry)) ?? []), line]);
 
 const isolation = await programsInBoxes();
 if (!values['no-compile']) await sourcesInCompilers();
@@ -61,13 +60,14 @@ async function programsInBoxes(): Promise<string> {
   const chosen = CASES.filter(isChosen);
   const cold = values.without.includes('python_zygote');
   const runs = spokenBy(bench, chosen, isSpoken).filter(({ warm }) => !(cold && warm));
-  await runCases(bench, runs, ({ test, language: spoken, warm, side, fault, seen, took_ms }) => {
+  const printReady = printer(chosen, (test) => 2 * runs.filter((run) => run.test === test).length);
+  await runCases(bench, runs, ({ test, language: spoken, warm, side, problem, seen, took_ms }) => {
     const language = warm ? `${spoken} (warm)` : spoken;
     const { stdout: _out, stderr: _err, ...report } = seen?.report ?? { stdout: '', stderr: '' };
     const said = `${seen?.stdout.slice(0, 600)}\n${seen?.stderr.slice(0, 600)}\n${JSON.stringify(report)}`;
-    add(test, { language, side, fault, verdict: seen?.verdict ?? 'none', took_ms, said });
+    add(test, { language, side, problem, verdict: seen?.verdict ?? 'none', took_ms, said });
+    printReady();
   });
-  for (const test of chosen) print(test);
   await bench.close();
   return JSON.stringify(bench.many.isolation);
 }
@@ -76,22 +76,36 @@ async function sourcesInCompilers(): Promise<void> {
   const entries = compile.map((test) => ({ ...test, topic: 'compile' }));
   const chosen = entries.filter((test) => isChosen(test) && isSpoken(test.language));
   if (chosen.length === 0) return;
-  const each = ({ test, side, fault, outcome, took_ms }: CompileResult) => {
+  const printReady = printer(chosen, () => 2);
+  const each = ({ test, side, problem, outcome, took_ms }: CompileResult) => {
     const said = Buffer.from(outcome?.stderr ?? '')
       .toString()
       .slice(0, 600);
     const verdict = outcome?.verdict ?? 'none';
-    const line = { language: test.language, side, fault, verdict, took_ms, said };
+    const line = { language: test.language, side, problem, verdict, took_ms, said };
     add({ ...test, topic: 'compile' }, line);
+    printReady();
   };
   await runCompileCases(chosen, each, values.without);
-  for (const test of chosen) print(test);
 }
 
-function print({ topic, name, claim, because }: Entry): void {
-  const of = lines.get(`${topic} ${name}`);
+/** Prints each entry as soon as it has as many lines as expected. So the output shows progress. */
+function printer<E extends Entry>(entries: readonly E[], expected: (entry: E) => number) {
+  const waiting = new Set(entries);
+  return () => {
+    for (const entry of waiting) {
+      if ((lines.get(keyOf(entry))?.length ?? 0) < expected(entry)) continue;
+      waiting.delete(entry);
+      print(entry);
+    }
+  };
+}
+
+function print(entry: Entry): void {
+  const { topic, name, claim, because } = entry;
+  const of = lines.get(keyOf(entry));
   if (of === undefined) return;
-  const bad = of.filter(({ fault }) => fault !== null);
+  const bad = of.filter(({ problem }) => problem !== null);
   if (values.quiet && bad.length === 0) return;
   console.log(`${bad.length === 0 ? 'ok    ' : 'FAILED'} ${topic}: ${name}`);
   console.log(`       ${claim}\n       because ${because}`);
@@ -99,18 +113,18 @@ function print({ topic, name, claim, because }: Entry): void {
     const words = of
       .filter((line) => line.language === language)
       .map(
-        ({ side, fault, verdict, took_ms }) =>
-          `${side} ${fault ?? verdict} (${took_ms.toFixed(0)} ms)`,
+        ({ side, problem, verdict, took_ms }) =>
+          `${side} ${problem ?? verdict} (${took_ms.toFixed(0)} ms)`,
       );
     console.log(`       ${language}: ${words.join(', ')}`);
   }
-  for (const { language, side, fault, said } of bad)
-    console.log(`       ! ${language} ${side}: ${fault}\n${indented(said)}`);
+  for (const { language, side, problem, said } of bad)
+    console.log(`       ! ${language} ${side}: ${problem}\n${indented(said)}`);
 }
 
 function summary(): void {
   const all = [...lines.values()].flat();
-  const failed = all.filter(({ fault }) => fault !== null).length;
+  const failed = all.filter(({ problem }) => problem !== null).length;
   const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
   console.log(
     `${lines.size} cases, ${all.length} runs, ${failed} failed, ${seconds} s; isolation ${isolation}`,

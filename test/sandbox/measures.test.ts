@@ -1,18 +1,19 @@
 /**
- * Measurements that can be believed: CPU, wall and memory of known programs, within 5 % or 5 ms or
- * 1 MiB of what the program reads of itself and of what a group above its own says, which the
- * launcher never reads. A group knows of work that getrusage does not (start, exit, page tables), so
- * readings are compared as such, never with a clock that a busy machine would move.
+ * Measurements are accurate: CPU time, wall time and memory of known programs are within 5 %, 5 ms or
+ * 1 MiB of the program's own readings, and of the readings of the parent group, which the launcher never
+ * uses. A group counts work that getrusage does not (start, exit, page tables). Readings are compared
+ * with each other and never with a clock, which a busy machine would affect.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import type { Language } from '../../src/domain/limits.ts';
 import { ends } from './case.ts';
-import { openBench, requestFor, SLOWNESS } from './suite.ts';
+import { SLOWNESS } from './slowness.ts';
+import { openBench, requestFor } from './suite.ts';
 
 const MiB = 1024 * 1024;
 const MS = 1_000;
-/** What the slot does for a run is in the group above: a millisecond, or in an emulated machine tens. */
+/** The parent group includes the slot's own work for a run: a millisecond, or tens in an emulated machine. */
 const SLOT_US = SLOWNESS > 1 ? 100 * MS : 5 * MS;
 
 const bench = await openBench();
@@ -50,7 +51,7 @@ t.test('0.2 s of CPU over four processes', async (t) => {
     t.ok(near(report.cpu_us, own.cpu_us, 5 * MS), `reported ${report.cpu_us}, own ${own.cpu_us}`);
     t.ok(
       near(report.cpu_us, above_us, SLOT_US),
-      `reported ${report.cpu_us}, the group above ${above_us}`,
+      `reported ${report.cpu_us}, the parent group ${above_us}`,
     );
   }
 });
@@ -60,14 +61,14 @@ t.test('0.2 s of CPU in an interpreter and in a JVM', async (t) => {
     if (bench.toolchains[language] === null) continue;
     const { report, own, above_us } = await measured(language, []);
     t.ok(own.cpu_us >= 100 * MS, `${language} used ${own.cpu_us} µs`);
-    // What a runtime does after it has read its own counter, it does not say.
+    // The program cannot count what its runtime does after the program's last reading.
     t.ok(
       report.cpu_us >= own.cpu_us * 0.95 - 5 * MS,
       `reported ${report.cpu_us}, own ${own.cpu_us}`,
     );
     t.ok(
       near(report.cpu_us, above_us, SLOT_US),
-      `reported ${report.cpu_us}, the group above ${above_us}`,
+      `reported ${report.cpu_us}, the parent group ${above_us}`,
     );
   }
 });
@@ -84,12 +85,12 @@ t.test('100 MiB touched', async (t) => {
     if (above_peak_bytes === null || mib === 1) continue;
     t.ok(
       near(memory_peak_bytes, above_peak_bytes, 5 * MiB),
-      `reported ${memory_peak_bytes}, the group above ${above_peak_bytes}`,
+      `reported ${memory_peak_bytes}, the parent group ${above_peak_bytes}`,
     );
   }
 });
 
-t.test('a sleep costs time and no CPU', async (t) => {
+t.test('a sleep takes wall time and no CPU time', async (t) => {
   const { report, own } = await measured('cpp', ['1', '0', '0', '300']);
   t.ok(
     own.wall_us >= 300 * MS && report.wall_us >= own.wall_us,
@@ -98,7 +99,7 @@ t.test('a sleep costs time and no CPU', async (t) => {
   t.ok(report.cpu_us < 50 * MS * SLOWNESS, `${report.cpu_us} µs of CPU`);
 });
 
-/** The directory above all slots. On v1 the launcher names the memory hierarchy's; CPU has its own. */
+/** The group of all slots. In v1 the launcher reports its path in the memory hierarchy; CPU time has another hierarchy. */
 function groupAbove() {
   if (kind !== 'v1') {
     const usage = () =>

@@ -1,4 +1,4 @@
-/** Compiles the suite's programs, so that a guest machine, slow and read-only, finds them done. */
+/** Compiles the suite's programs for a guest machine, which is slow and cannot write to the host's files. */
 import { findToolchains } from '../../src/executor/toolchains.ts';
 import { preparePrograms } from './programs.ts';
 

@@ -1,7 +1,7 @@
 /**
- * The suite's programs, made ready to run: the C++ and Java ones are compiled once on this machine
- * (where a compiler is its own danger to nobody) and cached by content; a Python one is the helpers,
- * its topic's file and a call. `bench` and other tests run the same programs.
+ * Prepares the suite's programs. The C++ and Java programs are compiled once, outside a box, because
+ * their sources are ours, and cached by content. A Python program consists of the helpers, the file of its
+ * topic and a call. `bench` and other tests run the same programs.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -80,12 +80,12 @@ async function scripts(): Promise<Pick<Programs, 'python' | 'has'>> {
       language === 'python'
         ? new RegExp(`^def ${program}\\(\\)`, 'm').test(python.get(`${topic}.py`) ?? '')
         : language === 'cpp'
-          ? new RegExp(`(PROGRAM|REFUSES)\\(${program}[,)]`).test(allCpp)
+          ? new RegExp(`(PROGRAM|MUST_FAIL)\\(${program}[,)]`).test(allCpp)
           : javaFile.includes(`case "${program}"`),
   };
 }
 
-/** Made in a folder beside and renamed: two test processes may want it at once. */
+/** Builds in a temporary folder beside the final one and renames, because two test processes may build at once. */
 async function built(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const hash = createHash('sha256');
   for (const file of (await readdir(join(here, name))).sort())

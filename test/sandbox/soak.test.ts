@@ -1,9 +1,9 @@
-/** A short soak; the long one is bench/sandbox_soak.ts. The seed is printed, and replays it. */
+/** A short soak test; the long one is bench/sandbox_soak.ts. RUNLEDGER_TEST_SEED repeats a printed seed. */
 import t from 'tap';
 import { soak } from './soak.ts';
 
 const RUNS = 300;
-/** A page or two more is the allocator's business; a leak of a request each would be tens of MiB. */
+/** The allocator may keep a few pages more. A leak of one request per run would be tens of MiB. */
 const RSS_GROWTH_BYTES = 1024 * 1024;
 
 t.setTimeout(300_000);
@@ -13,7 +13,7 @@ t.test(`${RUNS} runs, seed ${seed}`, { timeout: 280_000 }, async (t) => {
   const result = await soak({ runs: RUNS, seed });
   t.ok(result.runs >= RUNS, `${result.runs} runs: ${JSON.stringify(result.verdicts)}`);
   t.same(result.wrong, [], 'every verdict is right');
-  t.same(result.faults, [], 'and no run is lost');
+  t.same(result.faults, [], 'no run is lost');
   t.same(result.left, [], 'nothing is left behind');
   const [first = 0, last = 0] = [result.rss_bytes[1], result.rss_bytes.at(-1)];
   t.ok(last - first < RSS_GROWTH_BYTES, `the launcher has ${first} bytes, then ${last}`);

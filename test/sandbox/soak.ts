@@ -1,12 +1,12 @@
 /**
- * Many runs, hostile among honest, on all slots, drawn by a seed: every verdict is checked, and what is
- * left behind is counted. `bench/sandbox_soak.ts` does ten thousand, a test some hundred.
+ * Many hostile and honest runs on all slots, chosen by a seed. Every verdict is checked, and leftovers
+ * are counted. `bench/sandbox_soak.ts` does ten thousand runs, a test some hundreds.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Language } from '../../src/domain/limits.ts';
 import { SandboxFault } from '../../src/executor/sandbox.ts';
 import { within } from '../executor/processes.ts';
-import { type Case, fault, type Side } from './case.ts';
+import { type Case, problemOf, type Side } from './case.ts';
 import { CASES } from './cases/all.ts';
 import { differences, type Leftovers, launcherBytes, leftovers } from './leftovers.ts';
 import { type Bench, languagesOf, openBench, requestFor, see } from './suite.ts';
@@ -26,7 +26,7 @@ export type SoakResult = {
 
 type Draw = { test: Case; side: Side; language: Language };
 
-/** In a hundred: a JVM takes as long as forty static programs. */
+/** Shares of the runs. A JVM takes as long as forty static programs. */
 const JAVA_SHARE = 0.03;
 const PYTHON_SHARE = 0.25;
 const RSS_LOOKS = 20;
@@ -65,18 +65,18 @@ async function soakOn(
   const rss_bytes: number[] = [];
   const opened = performance.now();
   const one = async (draw: Draw) => {
-    const word = await runOne(bench, draw);
+    const end = await runOne(bench, draw);
     result.runs++;
     const at_s = ((performance.now() - opened) / 1_000).toFixed(0);
-    if (word.fault !== null)
-      result[word.broken ? 'faults' : 'wrong'].push(`at ${at_s} s: ${nameOf(draw)}: ${word.fault}`);
-    result.verdicts[word.verdict] = (result.verdicts[word.verdict] ?? 0) + 1;
+    if (end.problem !== null)
+      result[end.broken ? 'faults' : 'wrong'].push(`at ${at_s} s: ${nameOf(draw)}: ${end.problem}`);
+    result.verdicts[end.verdict] = (result.verdicts[end.verdict] ?? 0) + 1;
   };
-  // What a slot makes once (lazily) is no leak: each language has run before the first count.
+  // A slot makes some things once, at first use. So each language runs before the first count.
   for (const [card] of Object.values(deck)) if (card) await Promise.all([one(card), one(card)]);
   const users = await usersOf(bench);
   const count = () => leftovers(bench.many.isolation, bench.store_dir, users);
-  // The last of them may still be on its way out: then it would be missed at the end.
+  // The last run may still be ending. If it were counted now, the final count would differ.
   await sleep(SETTLE_MS);
   let before = count();
   await within(5_000, () => {
@@ -97,16 +97,16 @@ async function soakOn(
   await Promise.all(Array.from({ length: at_once }, worker));
   const seconds = (performance.now() - begun) / 1_000;
   await usersOf(bench);
-  // The answer does not wait for a slot's tidying up, which takes a moment.
+  // A run is answered before its slot has cleaned up, which takes a moment.
   await within(5_000, () => differences(before, count()).length === 0);
   const after = count();
   return { ...result, before, after, left: differences(before, after), rss_bytes, seconds };
 }
 
-/** Longer than a slot takes to tidy up at most. */
+/** Longer than a slot ever takes to clean up. */
 const BOTH_MS = 1_000;
 
-/** Keeps both slots busy at once first, so that each is in the root of the same profile afterwards. */
+/** Uses both slots at the same time first, so that both end up in the root of the same profile. */
 async function usersOf(bench: Bench): Promise<Set<number>> {
   const nap: Side = {
     program: 'loop_sleep',
@@ -120,26 +120,26 @@ async function usersOf(bench: Bench): Promise<Set<number>> {
   const reports = await Promise.all(Array.from({ length: 16 }, () => bench.many.run(request)));
   const said = reports.map(({ stdout }) => Buffer.from(stdout).toString());
   const inside = said.map((line) => Number(/uid (\d+)/.exec(line)?.[1]));
-  // In a user namespace the number means nothing outside.
+  // A number in a user namespace means nothing outside.
   return new Set(bench.many.isolation.kind === 'v2-user' ? [] : inside);
 }
 
 async function runOne(
   bench: Bench,
   { test, side, language }: Draw,
-): Promise<{ verdict: string; fault: string | null; broken: boolean }> {
-  const { request, limits } = requestFor(bench, hastened(side), test.topic, language);
+): Promise<{ verdict: string; problem: string | null; broken: boolean }> {
+  const { request, limits } = requestFor(bench, shortened(side), test.topic, language);
   try {
     const seen = see(await bench.many.run(request), limits, language);
-    return { verdict: seen.verdict, fault: fault(side.expected, seen), broken: false };
+    return { verdict: seen.verdict, problem: problemOf(side.expected, seen), broken: false };
   } catch (error) {
     const verdict = error instanceof SandboxFault ? `fault ${error.kind}` : 'error';
-    return { verdict, fault: `${error}`, broken: true };
+    return { verdict, problem: `${error}`, broken: true };
   }
 }
 
-/** What must end at a limit ends at a smaller one; what must not keeps its own, however busy the machine is. */
-function hastened(side: Side): Side {
+/** A run that must end at a limit gets a smaller one. Others keep theirs, which suit a busy machine. */
+function shortened(side: Side): Side {
   if (side.expected.verdict !== 'TLE') return side;
   const limits = { ...side.limits, ...NAP_MS };
   if (side.expected.killed_for === 'cpu' || (side.limits?.wall_ms ?? 0) > 2_000)
@@ -168,7 +168,7 @@ function pick(deck: Record<Language, Draw[]>, random: () => number): Draw {
 const nameOf = ({ test, side, language }: Draw) =>
   `${language} ${test.topic}: ${test.name} (${side === test.hostile ? 'hostile' : 'honest'})`;
 
-/** xorshift32: the same seed draws the same runs. */
+/** xorshift32: the same seed gives the same runs. */
 function generator(seed: number): () => number {
   let state = seed >>> 0 || 1;
   return () => {

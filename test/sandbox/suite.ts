@@ -1,6 +1,6 @@
 /**
- * Runs cases through the real launcher and judges them as the service does: the launcher's report,
- * the pure verdict, and what the programs said. `main.ts` prints it all; tests assert on it.
+ * Runs cases through the real launcher and judges them as the service does: by the launcher's report,
+ * the pure verdict, and the programs' output. `main.ts` prints the results; tests assert on them.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,17 +18,15 @@ import {
   type Sandbox,
 } from '../../src/executor/sandbox.ts';
 import { findToolchains, type Toolchains } from '../../src/executor/toolchains.ts';
-import { type Case, fault, type Host, type Seen, type Side, type Topic } from './case.ts';
+import { type Case, type Host, problemOf, type Seen, type Side, type Topic } from './case.ts';
 import { openHost } from './host.ts';
 import { type Programs, placeInStore, preparePrograms } from './programs.ts';
-
-/** An emulated machine needs its time; limits that are about time grow with it. */
-export const SLOWNESS = process.env['RUNLEDGER_GUEST'] ? 4 : 1;
+import { ROOM, SLOWNESS } from './slowness.ts';
 
 export const LAUNCHER =
   process.env['RUNLEDGER_TEST_LAUNCHER'] ?? join(import.meta.dirname, '../../build/launcher');
 
-/** The launcher finds the best there is, unless one is asked for by name. */
+/** By default the launcher chooses the best isolation that this machine offers. */
 const ISOLATION = process.env['RUNLEDGER_TEST_ISOLATION'] as IsolationKind | undefined;
 export const ZYGOTE = join(import.meta.dirname, '../../build/zygote.so');
 
@@ -37,12 +35,12 @@ export type Result = {
   language: Language;
   warm: boolean;
   side: 'hostile' | 'honest';
-  fault: string | null;
+  problem: string | null;
   seen: Seen | null;
   took_ms: number;
 };
 
-/** A case in one language; `warm`: forked from an interpreter that is kept, instead of started anew. */
+/** A case in one language. `warm`: the run is forked from a warm interpreter instead of started. */
 export type Spoken = { test: Case; language: Language; warm?: boolean };
 
 export type Bench = {
@@ -50,7 +48,7 @@ export type Bench = {
   toolchains: Toolchains;
   host: Host;
   store_dir: string;
-  /** with several slots, and one with a single slot, where what follows what is certain */
+  /** `many` has several slots. `single` has one, which makes the order of its runs certain. */
   many: Sandbox;
   single: Sandbox;
   close: () => Promise<void>;
@@ -92,7 +90,7 @@ export function languagesOf(bench: Bench, test: Case): Language[] {
   return test.languages.filter((language) => bench.toolchains[language] !== null);
 }
 
-/** Python both ways: the second is other code, with other mistakes to make. */
+/** Python runs both ways, because a warm interpreter is different code and can have different mistakes. */
 export function spokenBy(
   bench: Bench,
   tests: readonly Case[],
@@ -125,13 +123,13 @@ async function afterAnother(bench: Bench, spoken: Spoken, before: Side): Promise
   const { test, language, warm = false } = spoken;
   const { request, limits } = requestFor(bench, before, test.topic, language);
   const seen = see(await bench.single.run(request), limits, language);
-  const bad = fault(before.expected, seen);
+  const bad = problemOf(before.expected, seen);
   if (bad !== null)
     return {
       test,
       language,
       side: 'hostile',
-      fault: `the run before: ${bad}`,
+      problem: `the run before: ${bad}`,
       seen,
       took_ms: 0,
       warm,
@@ -159,7 +157,7 @@ async function besideAnother(bench: Bench, spoken: Spoken, beside: Side): Promis
   other.kill();
   await other.ended.catch(() => {});
   const bad = said.match(/^(ESCAPED|FAILED).*/m);
-  return bad ? { ...result, fault: `the run beside says: ${bad[0]}` } : result;
+  return bad ? { ...result, problem: `the run beside says: ${bad[0]}` } : result;
 }
 
 async function runSide(
@@ -177,9 +175,9 @@ async function runSide(
     const { request, limits } = requestFor(bench, side, test.topic, language);
     const zygote = { zygote: { account: 'hostile' } };
     const seen = see(await sandbox.run({ ...request, ...(warm && zygote) }), limits, language);
-    return { ...result, fault: fault(side.expected, seen), seen, ...took() };
+    return { ...result, problem: problemOf(side.expected, seen), seen, ...took() };
   } catch (error) {
-    return { ...result, fault: `no report: ${error}`, seen: null, ...took() };
+    return { ...result, problem: `no report: ${error}`, seen: null, ...took() };
   }
 }
 
@@ -193,8 +191,9 @@ export function requestFor(
     throw new Error(`${language} has no program ${side.program}`);
   const args = typeof side.args === 'function' ? side.args(bench.host) : (side.args ?? []);
   const limits = { ...limitsFor(language), ...side.limits };
-  limits.cpu_ms *= SLOWNESS;
-  limits.wall_ms *= SLOWNESS;
+  const slower = [side.expected.verdict].flat().includes('TLE') ? SLOWNESS : ROOM;
+  limits.cpu_ms *= slower;
+  limits.wall_ms *= slower;
   const { argv, env, files, load } = commandFor(bench, side.program, topic, language, limits, [
     ...args,
   ]);
@@ -273,13 +272,13 @@ export function see(report: BoxReport, limits: RunLimits, language: Language): S
   };
 }
 
-/** All of them, as many at a time as there are slots; `each` hears of every result as it comes. */
+/** Runs the cases, as many at a time as there are slots, and passes each result to `each`. */
 export async function runCases(
   bench: Bench,
   cases: readonly Spoken[],
   each: (result: Result) => void,
 ): Promise<void> {
-  // One with a run beside it, or just before it, is disturbed by others: such ones are last, one at a time.
+  // Other cases would disturb one that has a run beside it or before it. These come last, one at a time.
   const isAlone = ({ test }: Spoken) => test.beside !== undefined || test.before !== undefined;
   const alone = cases.filter(isAlone);
   const others = cases.filter((spoken) => !isAlone(spoken));

@@ -1,10 +1,10 @@
 /**
- * Everything under way while everything is harmed: `make chaos SEED=7 [SUBMISSIONS=2000] [SEEDS=20]`.
+ * The whole service under load while everything is harmed: `make chaos SEED=7 [SUBMISSIONS=2000] [SEEDS=20]`.
  *
- * Clients submit programs of all kinds to two webs until each has been told an id, as a client does that was taught to
- * ask again with the same Idempotency-Key. Meanwhile workers, launchers, webs and PostgreSQL are killed, stopped and
- * cut off at moments that the seed draws (the machine's own timing is not in the seed's hand, so that the same seed
- * makes the same harms and not the same interleaving). When all have ended, the checks.
+ * Clients submit programs of all kinds to two webs. Each client asks again with the same Idempotency-Key until it has an id.
+ * At the same time workers, launchers, webs and PostgreSQL are killed, stopped and cut off, at moments that the seed
+ * determines. (The seed does not determine the machine's own timing: the same seed makes the same harms and not the same
+ * interleaving.) When all submissions have ended, the checks run.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -75,7 +75,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const accepted = [...expected.accepted];
     const clients = Array.from({ length: CLIENTS }, async () => {
       for (let order = orders.pop(); order; order = orders.pop())
-        accepted.push(await submitUntilTold(service, receiver, order));
+        accepted.push(await submitUntilAccepted(service, receiver, order));
     });
     await Promise.all(clients);
     say(`all ${submissions} accepted after ${Math.round((performance.now() - began) / 1000)} s`);
@@ -128,12 +128,12 @@ async function makeKeys(service: Service): Promise<string[]> {
   return keys;
 }
 
-/** What each program ends in when nothing happens to it. */
+/** Each program's verdict when nothing is harmed. */
 async function quietRun(service: Service, keys: string[], receiver: Receiver) {
   const accepted: Accepted[] = [];
   for (const program of PROGRAMS) {
     const order = { program, key: keys[0]!, webhook: true };
-    accepted.push(await submitUntilTold(service, receiver, order));
+    accepted.push(await submitUntilAccepted(service, receiver, order));
   }
   await allEnded(service, () => {});
   const db = connect(service.database.urls.owner, { name: 'chaos', max: 1 });
@@ -145,8 +145,8 @@ async function quietRun(service: Service, keys: string[], receiver: Receiver) {
   return { accepted, verdicts };
 }
 
-/** As a client that wants to be sure: the same key until somebody answers with an id. */
-async function submitUntilTold(
+/** Asks with the same key until an answer has an id. */
+async function submitUntilAccepted(
   service: Service,
   receiver: Receiver,
   { program, key, webhook }: Order,
@@ -190,7 +190,7 @@ class Refused extends Error {}
 
 const allEnded = (service: Service, say: (line: string) => void) => untilOpen(service, say, 0);
 
-/** Until no more submissions than so many are open; when none may be, deliveries and jobs must have ended too. */
+/** Waits until at most so many submissions are open; for 0, deliveries and jobs must have ended, too. */
 async function untilOpen(
   service: Service,
   say: (line: string) => void,
@@ -198,17 +198,17 @@ async function untilOpen(
 ): Promise<void> {
   const db = connect(service.database.urls.owner, { name: 'chaos', max: 1 });
   const began = performance.now();
-  let told = began;
+  let said_at = began;
   try {
     for (;;) {
       const row = await countOpen(db).catch((error) => {
-        // It is harmed like everything else.
+        // The database is harmed like everything else.
         if (isAway(error)) return null;
         throw error;
       });
       if (row && row.open <= at_most && (at_most > 0 || row.deliveries + row.jobs === 0)) return;
-      if (performance.now() - told > 10_000) {
-        told = performance.now();
+      if (performance.now() - said_at > 10_000) {
+        said_at = performance.now();
         say(`waiting for ${JSON.stringify(row)}`);
       }
       if (performance.now() - began > 600_000)
@@ -228,7 +228,7 @@ async function countOpen(db: Db) {
   return row!;
 }
 
-/** What the log says of the submission whose token this is. */
+/** The events of the submission with this token. */
 async function historyOf(service: Service, token: string): Promise<string> {
   const key = token.slice('token-'.length, 'token-'.length + 36);
   const db = connect(service.database.urls.owner, { name: 'chaos', max: 1 });

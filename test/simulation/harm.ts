@@ -42,7 +42,7 @@ export const HARMS: readonly Harm[] = [
     },
   },
   {
-    name: 'worker told to end',
+    name: 'worker terminated',
     weight: 3,
     async run({ workers }, dice) {
       const worker = dice.pick(workers);
@@ -70,7 +70,7 @@ export const HARMS: readonly Harm[] = [
     },
   },
   {
-    name: 'web told to end',
+    name: 'web terminated',
     weight: 2,
     async run({ webs }, dice) {
       const web = dice.pick(webs);
@@ -103,7 +103,7 @@ export const HARMS: readonly Harm[] = [
     weight: 1,
     async run({ database }, dice) {
       const pid = database.pid();
-      // All of it: the postmaster's children serve without it.
+      // With its children, which serve without the postmaster.
       const all = await children(pid);
       for (const one of [pid, ...all]) tell(one, 'SIGSTOP');
       await wait(dice.whole(500, 4000));
@@ -120,7 +120,7 @@ export const HARMS: readonly Harm[] = [
   },
 ];
 
-/** Until it is told to stop: harms of which up to three are under way at a time. */
+/** Harms the service, up to three harms at a time, until it is stopped. */
 export function startHarm(service: Service, dice: Dice, onHarm: (name: string) => void) {
   const stopping = new AbortController();
   const bag = HARMS.flatMap((harm) => Array.from({ length: harm.weight }, () => harm));
@@ -129,14 +129,14 @@ export function startHarm(service: Service, dice: Dice, onHarm: (name: string) =
     while (!stopping.signal.aborted) {
       await wait(own.whole(100, 2000));
       const harm = own.pick(bag);
-      // Two at once to the database would only be one.
+      // Two harms at once to the database would be one.
       if (harm.name.includes('database') && lane > 0) continue;
       onHarm(harm.name);
       await harm.run(service, own);
     }
   });
   return {
-    /** Settles when all that was harmed is whole again. */
+    /** Settles when everything that was harmed works again. */
     async stop(): Promise<void> {
       stopping.abort();
       await Promise.all(lanes);
@@ -149,7 +149,7 @@ function tell(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended meanwhile.
+    // It has ended by now.
   }
 }
 

@@ -1,4 +1,4 @@
-/** A deploy: every process is told to end and started again, one after the other, while requests go on. */
+/** A deploy: every process gets SIGTERM and is started again, one after the other, while requests go on. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -85,6 +85,6 @@ t.test(
       'each that was accepted has its result, and no other is in the log',
     );
     const again = rows.filter(({ started }) => started > 1).length;
-    t.comment(`${rows.length} submissions, ${again} run again, ${busy} told to come back`);
+    t.comment(`${rows.length} submissions, ${again} run again, ${busy} were asked to come back`);
   },
 );

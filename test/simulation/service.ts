@@ -1,6 +1,6 @@
 /**
- * The whole service in processes of its own: PostgreSQL, webs, and workers on machines of their own (network namespaces
- * where this machine may make them), each of which can be harmed and comes back.
+ * The whole service in separate processes: PostgreSQL, webs, and workers on separate machines (network namespaces, if this
+ * host allows them). Each can be harmed and comes back.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -26,7 +26,7 @@ export type Member = {
   pid(): number | null;
   kill(): void;
   signal(signal: NodeJS.Signals): void;
-  /** Starts it again where it has ended; whoever runs the service would do so too. */
+  /** Starts it again if it has ended, as an operator's supervisor would. */
   revive(): Promise<void>;
 };
 
@@ -38,7 +38,7 @@ export type Service = {
   readonly webs: readonly Web[];
   readonly workers: readonly Worker[];
   readonly env: Readonly<Record<string, string>>;
-  /** Where logs are. */
+  /** The folder of the logs. */
   readonly folder: string;
 };
 
@@ -50,7 +50,7 @@ export type ServiceOptions = {
   env?: Record<string, string>;
 };
 
-/** This machine cannot run what is to be harmed. */
+/** This machine cannot run the service. */
 export class CannotIsolate extends Error {}
 
 const LAUNCHER = fileURLToPath(new URL('../../build/launcher', import.meta.url));
@@ -69,7 +69,7 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     RUNLEDGER_DATABASE_TLS: 'disable',
     RUNLEDGER_SHUTDOWN_GRACE: '3s',
     RUNLEDGER_SLOTS: '4',
-    // Each would keep what a worker of few slots has no use for.
+    // Each costs memory that a worker with few slots cannot use.
     RUNLEDGER_JAVA_COMPILER: 'off',
     RUNLEDGER_PRECOMPILED_HEADERS: 'off',
     ...options.env,
@@ -86,7 +86,7 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     NODE_EXTRA_CA_CERTS: options.ca_file,
   };
   const members: Member[] = [];
-  // Before the server and the network, which were made first and go last; also where not all could be started.
+  // Before the server and the network, which were made first and go last. Also if not all members could be started.
   t.teardown(() =>
     Promise.all(
       members.map(async (member) => {
@@ -190,7 +190,7 @@ function childNamed(parent: number | null, name: string): number | null {
       const [, comm = '', rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat) ?? [];
       if (comm === name && Number(rest.split(' ')[1]) === parent) return Number(entry);
     } catch {
-      // It has ended meanwhile.
+      // It has ended by now.
     }
   }
   return null;

@@ -55,7 +55,7 @@ const STEPS: Step[] = [
     code: 'sleep 10',
     held: 'before',
     hold: (tx) => tx`lock table runledger.leases in access exclusive mode`,
-    reached: (stage) => waitsForLock(stage, 'start_many'),
+    reached: (stage) => waitsForLock(stage, 'fetch_executions'),
     attempts: [1, 2],
   },
   {
@@ -63,7 +63,7 @@ const STEPS: Step[] = [
     code: 'sleep 10',
     held: 'before',
     hold: (tx) => tx`select from runledger.account_usage for update`,
-    reached: (stage) => waitsForLock(stage, 'start_many'),
+    reached: (stage) => waitsForLock(stage, 'fetch_executions'),
     attempts: [1, 2],
   },
   {

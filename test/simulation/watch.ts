@@ -1,7 +1,7 @@
 /**
  * Sees from outside which submissions run: each program's arguments begin with a token of its own, and the host's
  * process table shows the arguments of what runs in a box. One token in two boxes at once is a submission that runs
- * twice at once. Boxes are told apart by their pid namespace. A look at the whole table takes a while, so what it found
+ * twice at once. The pid namespace distinguishes boxes. A look at the whole table takes a while, so what it found
  * twice is looked at again: both must still be there when both have been seen.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
@@ -49,7 +49,7 @@ function* running(): Generator<Running> {
       if (token === undefined || !runs(pid)) continue;
       yield { token, box: readlinkSync(`/proc/${pid}/ns/pid`), pid };
     } catch {
-      // It has ended meanwhile.
+      // It has ended by now.
     }
   }
 }

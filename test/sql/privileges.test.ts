@@ -66,7 +66,7 @@ t.test('each role can call its own functions and no others', async (t) => {
     t.ok(web.includes(name), `web: ${name}`);
     t.notOk(worker.includes(name), `not worker: ${name}`);
   }
-  for (const name of ['start_many', 'complete_many', 'release_many']) {
+  for (const name of ['fetch_executions', 'start_many', 'complete_many', 'release_many']) {
     t.ok(worker.includes(name), `worker: ${name}`);
     t.notOk(web.includes(name), `not web: ${name}`);
   }
@@ -112,7 +112,7 @@ t.test('every function that runs as the owner has a fixed search_path, pg_temp l
   t.same([...loose], []);
 });
 
-t.test('the worker sees only jobs that execute, and web only the others', async (t) => {
+t.test('web sees the jobs of deliveries and no others; the worker sees no job', async (t) => {
   const { w, id, consumer } = await scene(t);
   const tasks = async (db: Db) =>
     (
@@ -121,30 +121,38 @@ t.test('the worker sees only jobs that execute, and web only the others', async 
   await start(consumer.executions, id);
   await consumer.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   t.same((await tasks(w.db)).sort(), ['deliver_webhook', 'execute_python']);
-  t.same(await tasks(w.worker), ['execute_python']);
   t.same(await tasks(w.web), ['deliver_webhook']);
-  const [delivery] = await w.db`select j.id, j.task_id from graphile_worker._private_jobs j
-    join graphile_worker._private_tasks t on t.id = j.task_id where t.identifier = 'deliver_webhook'`;
-  t.equal(
-    (await w.worker`delete from graphile_worker._private_jobs where id = ${delivery!['id']}`).count,
-    0,
-  );
-  await t.rejects(
-    w.worker`update graphile_worker._private_jobs set task_id = ${delivery!['task_id']}`,
-    { code: '42501' },
-    'it cannot make a job of another kind of one of its own',
-  );
-  await t.rejects(
-    w.worker`insert into graphile_worker._private_tasks (identifier) values ('deliver_x')`,
-    { code: '42501' },
-  );
-  for (const db of [w.web, w.worker]) {
-    await t.rejects(db`insert into graphile_worker._private_jobs (task_id) values (1)`, {
-      code: '42501',
-    });
+  const tables = await w.db`
+    select c.oid::regclass::text as name from pg_class c
+    where c.relnamespace = 'graphile_worker'::regnamespace and c.relkind in ('r', 'v')`;
+  for (const { name } of tables)
+    for (const statement of [`select * from ${name}`, `delete from ${name}`])
+      await t.rejects(w.worker.unsafe(statement), { code: '42501' }, `worker: ${statement}`);
+  await t.rejects(w.web`insert into graphile_worker._private_jobs (task_id) values (1)`, {
+    code: '42501',
+  });
+  for (const db of [w.web, w.worker])
     await t.rejects(db`select graphile_worker.add_job('execute_python', '{}')`, { code: '42501' });
-  }
 });
+
+t.test(
+  'a worker finishes and returns its own executions’ jobs, and fetches no delivery',
+  async (t) => {
+    const { w, id, consumer } = await scene(t);
+    await start(consumer.executions, id);
+    await consumer.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    const jobs = () => w.db`select id, locked_by from graphile_worker.jobs order by id`;
+    const before = await jobs();
+    const ids = `{${before.map((job) => job['id']).join(',')}}`;
+    await w.worker`select runledger.finish_jobs(${consumer.id}, ${ids}::text::bigint[], '{1,1}')`;
+    for (const job of before)
+      await w.worker`select runledger.return_job(${consumer.id}, ${job['id']}, 1)`;
+    t.same([...(await jobs())], [...before], 'none is locked by it');
+    const fetched = await w.worker`
+    select * from runledger.fetch_executions(${consumer.id}, 1, '{deliver_webhook}', 10)`;
+    t.equal(fetched.length, 0);
+  },
+);
 
 t.test(
   'the auditor reads every audit view, and none shows a secret, a digest or what a user sent',

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { createBatcher } from '../../src/store/batch.ts';
 
-/** A database whose answers the test gives by hand. */
+/** A batcher whose batches the test answers. */
 function stage(
   options: {
     max_items?: number;
@@ -28,7 +28,7 @@ function stage(
 const answered = (items: number[]) => items.map((item) => `answer ${item}`);
 
 t.test(
-  'what arrives in one turn leaves together; what comes meanwhile, with the next',
+  'items of one turn go together; items that come while a batch is in flight go with the next',
   async (t) => {
     const { batches, add, turn } = stage();
     const first = [1, 2].map(add);
@@ -49,7 +49,7 @@ t.test(
   },
 );
 
-t.test('a batch has at most so many items, and so many bytes', async (t) => {
+t.test('a batch has a maximum of items and of bytes', async (t) => {
   const { batches, add, turn } = stage({ max_items: 3, max_bytes: 100 });
   const all = [10, 20, 30, 60, 50, 500, 1].map(add);
   await turn();
@@ -66,7 +66,7 @@ t.test('a batch has at most so many items, and so many bytes', async (t) => {
   );
 });
 
-t.test('a batch that is refused is tried item by item', async (t) => {
+t.test('a batch that is rejected is tried again item by item', async (t) => {
   const { batches, add, turn } = stage();
   const first = add(0);
   await turn();
@@ -74,24 +74,24 @@ t.test('a batch that is refused is tried item by item', async (t) => {
   batches[0]!.resolve(answered([0]));
   await first;
   await turn();
-  batches[1]!.reject('refused');
+  batches[1]!.reject('rejected');
   await turn();
   const settled = Promise.allSettled(rest);
   for (const n of [1, 2, 3]) {
     const batch = batches[n + 1]!;
     t.same(batch.items, [n]);
-    if (n === 2) batch.reject('its own fault');
+    if (n === 2) batch.reject('its own error');
     else batch.resolve(answered([n]));
     await turn();
   }
   t.match(await settled, [
     { value: 'answer 1' },
-    { reason: 'its own fault' },
+    { reason: 'its own error' },
     { value: 'answer 3' },
   ]);
 });
 
-t.test('a batch that found no database fails whole: its callers decide', async (t) => {
+t.test('a batch that found no database fails as a whole, and its callers decide', async (t) => {
   const { batches, add, turn } = stage();
   const first = add(0);
   await turn();
@@ -105,10 +105,10 @@ t.test('a batch that found no database fails whole: its callers decide', async (
   const later = add(3);
   await turn();
   batches[2]!.resolve(answered([3]));
-  t.equal(await later, 'answer 3', 'and the next goes out as ever');
+  t.equal(await later, 'answer 3', 'and the next one is sent as usual');
 });
 
-t.test('a batch lingers for as many as are worth it, and never for ever', async (t) => {
+t.test('a batch lingers for as many items as asked for, and for a limited time', async (t) => {
   let worth = 3;
   const { batches, add, turn } = stage({ linger: { for_items: () => worth, ms: 60_000 } });
   const sent = () => batches.map(({ items }) => items);
@@ -128,7 +128,7 @@ t.test('a batch lingers for as many as are worth it, and never for ever', async 
   worth = 0;
   void add(5);
   await turn();
-  t.same(sent()[1], [4, 5], 'not worth it any more');
+  t.same(sent()[1], [4, 5], 'asked for no more');
 
   const full = stage({ max_items: 2, linger: { for_items: () => 3, ms: 60_000 } });
   void full.add(1);

@@ -33,7 +33,7 @@ const placesOf = async ({ w, key }: Scene) => {
   return { ...row };
 };
 
-t.test('start hands out what there is to run, once', async (t) => {
+t.test('start answers what there is to run, once', async (t) => {
   const s = await scene(t, { stdin: Buffer.from('in'), limits: { cpu_time_ms: 500 } });
   t.match(await start(s.mine.executions, s.id), {
     deaths: 0,
@@ -45,11 +45,11 @@ t.test('start hands out what there is to run, once', async (t) => {
       limits: { cpu_time_ms: 500 },
     },
   });
-  t.equal(await start(s.others.executions, s.id, 2), null, 'not to another');
+  t.equal(await start(s.others.executions, s.id, 2), null, 'not to another consumer');
   t.match(await rowOf(s), { status: 'running', attempts: 1, version: 2 });
 });
 
-t.test('of two consumers that start the same submission at once one has it', async (t) => {
+t.test('of two consumers that start the same submission at once, one gets it', async (t) => {
   const s = await scene(t);
   const answers = await Promise.all([
     start(s.mine.executions, s.id),
@@ -59,7 +59,7 @@ t.test('of two consumers that start the same submission at once one has it', asy
   t.same(await eventsOf(s), ['submission.accepted', 'execution.started']);
 });
 
-t.test('complete ends it, keeps the bytes, frees the place', async (t) => {
+t.test('complete ends it, keeps its output, and gives the place of its key back', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
   t.same(await placesOf(s), { dispatched: 1, gated: 0 });
@@ -84,33 +84,30 @@ t.test('complete ends it, keeps the bytes, frees the place', async (t) => {
   t.same(kept!['bytes'], stdout);
 });
 
-t.test(
-  'a report of whoever does not hold the execution is recorded and changes nothing',
-  async (t) => {
-    const s = await scene(t);
-    await start(s.mine.executions, s.id);
-    const late = { submission_id: s.id, attempt: 1, outcome: outcome({ verdict: 'WA' }) };
-    t.equal(await s.others.executions.complete(late), 'refused', 'not by another consumer');
-    t.equal(
-      await s.mine.executions.complete({ ...late, attempt: 2 }),
-      'refused',
-      'not for another attempt',
-    );
-    t.match(await rowOf(s), { status: 'running', version: 4 });
+t.test('a report without a lease is recorded and changes nothing', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  const late = { submission_id: s.id, attempt: 1, outcome: outcome({ verdict: 'WA' }) };
+  t.equal(await s.others.executions.complete(late), 'refused', 'not by another consumer');
+  t.equal(
+    await s.mine.executions.complete({ ...late, attempt: 2 }),
+    'refused',
+    'not for another attempt',
+  );
+  t.match(await rowOf(s), { status: 'running', version: 4 });
 
-    t.same(await s.mine.executions.release([s.id], 'shutdown'), [s.id]);
-    t.equal(await s.mine.executions.complete(late), 'refused', 'not after it was given back');
-    t.match(await start(s.others.executions, s.id, 2), { order: { attempt: 2 } });
-    t.equal(await s.mine.executions.complete(late), 'refused', 'not while another runs it');
-    const good = { submission_id: s.id, attempt: 2, outcome: outcome() };
-    t.equal(await s.others.executions.complete(good), 'ended');
-    t.equal(await s.mine.executions.complete(late), 'refused', 'not after it has ended');
-    t.match(await rowOf(s), { status: 'completed', verdict: 'AC', attempts: 2 });
-    t.equal((await eventsOf(s)).filter((type) => type === 'execution.refused').length, 5);
-  },
-);
+  t.same(await s.mine.executions.release([s.id], 'shutdown'), [s.id]);
+  t.equal(await s.mine.executions.complete(late), 'refused', 'not after it was given back');
+  t.match(await start(s.others.executions, s.id, 2), { order: { attempt: 2 } });
+  t.equal(await s.mine.executions.complete(late), 'refused', 'not while another runs it');
+  const good = { submission_id: s.id, attempt: 2, outcome: outcome() };
+  t.equal(await s.others.executions.complete(good), 'ended');
+  t.equal(await s.mine.executions.complete(late), 'refused', 'not after it has ended');
+  t.match(await rowOf(s), { status: 'completed', verdict: 'AC', attempts: 2 });
+  t.equal((await eventsOf(s)).filter((type) => type === 'execution.refused').length, 5);
+});
 
-t.test('an answer that was lost with the connection is given again', async (t) => {
+t.test('start and complete answer the same if they are asked again', async (t) => {
   const s = await scene(t);
   const first = await start(s.mine.executions, s.id, 7);
   t.match(await start(s.mine.executions, s.id, 7), { order: { attempt: first!.order.attempt } });
@@ -120,7 +117,7 @@ t.test('an answer that was lost with the connection is given again', async (t) =
   t.same(await eventsOf(s), ['submission.accepted', 'execution.started', 'submission.completed']);
 });
 
-t.test('what is given back waits again with its place and a job of its own', async (t) => {
+t.test('a released submission waits again, with its place and a new job', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
   t.same(
@@ -132,7 +129,7 @@ t.test('what is given back waits again with its place and a job of its own', asy
   t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
   t.same(await placesOf(s), { dispatched: 1, gated: 0 });
   const [jobs] = await s.w.db`select count(*)::integer as n from graphile_worker._private_jobs`;
-  t.equal(jobs!['n'], 2, 'the job that was started is the runner’s to delete');
+  t.equal(jobs!['n'], 2, 'the old job is deleted by its worker');
 });
 
 t.test('a consumer that was declared dead starts nothing', async (t) => {
@@ -142,7 +139,7 @@ t.test('a consumer that was declared dead starts nothing', async (t) => {
   t.match(await rowOf(s), { status: 'pending' });
 });
 
-t.test('declaring a consumer dead waits for what it starts at this moment', async (t) => {
+t.test('declaring a consumer dead waits for its start that is being executed', async (t) => {
   const s = await scene(t);
   const endConsumer = () =>
     s.w.db.begin(async (other) => {
@@ -161,10 +158,10 @@ t.test('declaring a consumer dead waits for what it starts at this moment', asyn
   t.equal(Number(counted!['waiting']), 0, 'its count of starts is kept');
 });
 
-t.test('a link that a consumer has left starts nothing', async (t) => {
+t.test('an epoch that a consumer has left starts nothing', async (t) => {
   const s = await scene(t);
-  const startBy = (link: number) => s.w.worker`
-    select * from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', ${link})`;
+  const startBy = (epoch: number) => s.w.worker`
+    select * from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', ${epoch})`;
   t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, []), true);
   await t.rejects(startBy(1), { code: 'RL410' });
   t.match(await rowOf(s), { status: 'pending', attempts: 0 });
@@ -172,20 +169,23 @@ t.test('a link that a consumer has left starts nothing', async (t) => {
   t.equal((await startBy(2)).length, 0, 'and the same job is not handed out again');
 });
 
-t.test('what a link started and is not known of waits again; what is known goes on', async (t) => {
-  const s = await scene(t);
-  const known = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
-  await start(s.mine.executions, s.id, 1);
-  await start(s.mine.executions, known, 2);
-  t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, ['2']), true);
-  t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
-  t.match(await rowOf({ ...s, id: known }), { status: 'running' });
-  t.equal((await eventsOf(s)).at(-1), 'execution.lost');
-  const report = { submission_id: known, attempt: 1, outcome: outcome() };
-  t.equal(await s.mine.executions.complete(report), 'ended');
-});
+t.test(
+  'an execution of an older epoch waits again if its job is not in flight, and else goes on',
+  async (t) => {
+    const s = await scene(t);
+    const known = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
+    await start(s.mine.executions, s.id, 1);
+    await start(s.mine.executions, known, 2);
+    t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, ['2']), true);
+    t.match(await rowOf(s), { status: 'pending', attempts: 1, deaths: 0 });
+    t.match(await rowOf({ ...s, id: known }), { status: 'running' });
+    t.equal((await eventsOf(s)).at(-1), 'execution.lost');
+    const report = { submission_id: known, attempt: 1, outcome: outcome() };
+    t.equal(await s.mine.executions.complete(report), 'ended');
+  },
+);
 
-t.test('leaving a link waits for what is started by it at this moment', async (t) => {
+t.test('a new epoch waits for a start of the older one that is being executed', async (t) => {
   const s = await scene(t);
   await s.w.db.begin(async (tx) => {
     await tx`select from runledger.start_many(${s.mine.id}, array[${s.id}]::uuid[], '{1}', '{0}', 1)`;
@@ -195,24 +195,24 @@ t.test('leaving a link waits for what is started by it at this moment', async (t
   t.match(await rowOf(s), { status: 'pending', attempts: 1 });
 });
 
-t.test('a consumer that was declared dead has no more links', async (t) => {
+t.test('a consumer that was declared dead begins no epoch', async (t) => {
   const s = await scene(t);
   await s.w.db`select runledger.end_consumer(${s.mine.id}, 'test')`;
   t.equal(await advanceEpoch(s.w.worker, s.mine.id, 2, []), false);
 });
 
-t.test('giving back is of one attempt, and takes no later one', async (t) => {
+t.test('a release names an attempt, and leaves a later one alone', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id, 1);
-  const giveBack = (attempt: number) => s.mine.executions.release([s.id], 'no_slot', {}, [attempt]);
-  t.same(await giveBack(1), [s.id]);
+  const release = (attempt: number) => s.mine.executions.release([s.id], 'no_slot', {}, [attempt]);
+  t.same(await release(1), [s.id]);
   await start(s.mine.executions, s.id, 2);
-  t.same(await giveBack(1), [], 'asked again, because the answer was lost');
+  t.same(await release(1), [], 'asked again because the answer was lost');
   t.match(await rowOf(s), { status: 'running', attempts: 2 });
-  t.same(await giveBack(2), [s.id]);
+  t.same(await release(2), [s.id]);
 });
 
-t.test('whoever removes jobs does not wait for those that are being fetched', async (t) => {
+t.test('removing jobs does not wait for a job that is being fetched', async (t) => {
   const s = await scene(t);
   await wait(5);
   await s.w.db.begin(async (fetching) => {
@@ -224,7 +224,7 @@ t.test('whoever removes jobs does not wait for those that are being fetched', as
   t.equal(await start(s.mine.executions, s.id), null, 'its job is stale');
 });
 
-t.test('a webhook is asked for with the result, in one transaction', async (t) => {
+t.test('the delivery is requested with the result, in one transaction', async (t) => {
   const s = await scene(t, { webhook: webhook() });
   await start(s.mine.executions, s.id);
   await s.mine.executions.complete({ submission_id: s.id, attempt: 1, outcome: outcome() });
@@ -237,14 +237,14 @@ t.test('a webhook is asked for with the result, in one transaction', async (t) =
   t.equal(job!['n'], 1);
 });
 
-/** What is told on the channels of the queue, in order; `done` waits until all of it is here. */
+/** Notifications on the queue's channels, in order; `done` waits until all of them have arrived. */
 async function eavesdrop(t: { teardown(work: () => unknown): void }, { w }: Pick<Scene, 'w'>) {
   const heard: string[] = [];
   const last = Promise.withResolvers<void>();
   const ready = Promise.withResolvers<void>();
   const channels = {
-    'jobs:insert': (payload: string) => void heard.push(`jobs ${JSON.parse(payload).count}`),
-    runledger_deliveries: () => void heard.push('deliveries'),
+    runledger_jobs: () => void heard.push('executions'),
+    'jobs:insert': (payload: string) => void heard.push(`deliveries ${JSON.parse(payload).count}`),
     last: () => last.resolve(),
   };
   const onHearing = ready.resolve;
@@ -260,26 +260,30 @@ async function eavesdrop(t: { teardown(work: () => unknown): void }, { w }: Pick
 }
 
 t.test(
-  'workers are told of jobs: of new ones, promoted ones and those that run again',
+  'workers are notified of jobs: new ones, promoted ones and those that run again',
   async (t) => {
     const s = await scene(t);
     await s.w.tier('one', 0, 1);
     const { digest } = await s.w.key({ tier: 'one' });
     const { done } = await eavesdrop(t, s);
     const both = [submission(), submission()];
-    const told = await Promise.all(
+    const accepted = await Promise.all(
       both.map((one) => s.submit({ secret_digest: digest, submission: one })),
     );
-    const [first, second] = told.map(idOf);
+    const [first, second] = accepted.map(idOf);
     await start(s.mine.executions, first!);
     await s.mine.executions.complete({ submission_id: first!, attempt: 1, outcome: outcome() });
     await start(s.mine.executions, second!);
     await s.mine.executions.release([second!], 'shutdown');
-    t.same(await done(), ['jobs 1', 'jobs 1', 'jobs 1'], 'the second one was gated at first');
+    t.same(
+      await done(),
+      ['executions', 'executions', 'executions'],
+      'the second one was gated at first',
+    );
   },
 );
 
-t.test('web is told of deliveries, and of no other end', async (t) => {
+t.test('web processes are notified of deliveries, and of no other end', async (t) => {
   const s = await scene(t, { webhook: webhook() });
   const without = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
   const { done } = await eavesdrop(t, s);
@@ -287,20 +291,20 @@ t.test('web is told of deliveries, and of no other end', async (t) => {
     await start(s.mine.executions, id);
     await s.mine.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   }
-  t.same(await done(), ['jobs 1', 'deliveries']);
+  t.same(await done(), ['deliveries 1']);
 });
 
-t.test('both are told when a consumer that had jobs is found dead', async (t) => {
+t.test('both are notified when a consumer that had jobs is found dead', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
   const { done } = await eavesdrop(t, s);
   await s.w
     .db`update graphile_worker._private_jobs set locked_at = now(), locked_by = ${`${s.mine.id}/1`}`;
-  await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_silent')`;
-  t.same(await done(), ['jobs 1', 'jobs 1000', 'deliveries']);
+  await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_died')`;
+  t.same(await done(), ['executions', 'deliveries 1000']);
 });
 
-t.test('evidence with what jsonb cannot hold does not lose the result', async (t) => {
+t.test('evidence that jsonb cannot hold does not lose the result', async (t) => {
   const s = await scene(t);
   await start(s.mine.executions, s.id);
   const evidence = { comm: 'a\u0000b\ud800', deep: [{ 'k\u0000': '\u0000' }] };

@@ -82,7 +82,7 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
       await db`select runledger.release_many(${consumers[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
         'worker_died')`;
     },
-    relink: async (db, n) => {
+    new_epoch: async (db, n) => {
       const rows = await db`select job_id as id from runledger.leases
         where consumer_id = ${consumers[n]!.id} and random() < 0.9`;
       await advanceEpoch(

@@ -1,7 +1,8 @@
 import t from 'tap';
 import type { ResultRow } from '../../src/domain/record.ts';
+import { CHANNELS } from '../../src/store/channels.ts';
 import { createResults } from '../../src/store/results.ts';
-import { createWaiters, DONE_CHANNEL } from '../../src/store/waiters.ts';
+import { createWaiters } from '../../src/store/waiters.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 const LONG = 30_000;
@@ -45,7 +46,7 @@ t.test('the record comes when the submission ends', async (t) => {
   t.equal(s.waiters.count, 0);
 });
 
-t.test('what ended before is answered at once, to everyone who waits for it', async (t) => {
+t.test('a submission that ended before is answered at once, to every waiter', async (t) => {
   const s = await scene(t);
   const id = await s.submitOne();
   await s.end(id);
@@ -53,29 +54,32 @@ t.test('what ended before is answered at once, to everyone who waits for it', as
   t.match(both, [{ id }, { id }]);
 });
 
-t.test('time up, or given up: null, and nothing is left behind', async (t) => {
-  const s = await scene(t);
-  const id = await s.submitOne();
-  t.equal(await s.waiters.wait(id, { timeout_ms: 1 }), null);
-  const leaving = new AbortController();
-  const waiting = s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal });
-  t.equal(s.waiters.count, 1);
-  leaving.abort();
-  t.equal(await waiting, null);
-  t.equal(
-    await s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal }),
-    null,
-    'left already',
-  );
-  t.equal(s.waiters.count, 0);
-});
+t.test(
+  'a wait whose time is up, or that is given up, answers null and leaves nothing behind',
+  async (t) => {
+    const s = await scene(t);
+    const id = await s.submitOne();
+    t.equal(await s.waiters.wait(id, { timeout_ms: 1 }), null);
+    const leaving = new AbortController();
+    const waiting = s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal });
+    t.equal(s.waiters.count, 1);
+    leaving.abort();
+    t.equal(await waiting, null);
+    t.equal(
+      await s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal }),
+      null,
+      'given up before it began',
+    );
+    t.equal(s.waiters.count, 0);
+  },
+);
 
-t.test('a hint that is lost is made good by asking', async (t) => {
+t.test('the poll makes up for a lost hint', async (t) => {
   const s = await scene(t);
   const id = await s.submitOne();
   const waiting = s.waiters.wait(id, { timeout_ms: LONG });
   await s.w.web`select 1`;
-  // ended without a word on the channel
+  // it ends without a NOTIFY
   await start((await s.w.consumer()).executions, id);
   await s.w
     .db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(), array[null]::bytea[], array[null]::bytea[],
@@ -83,45 +87,42 @@ t.test('a hint that is lost is made good by asking', async (t) => {
   t.match(await waiting, { id, status: 'error', verdict: 'IE' });
 });
 
-t.test(
-  'a lost LISTEN connection is made anew, also when that takes several attempts',
-  async (t) => {
-    const s = await scene(t);
-    const db = s.w.connect(s.w.database.superuser_url, 1);
-    const listening = async () =>
-      (
-        await db`select pid from pg_stat_activity where datname = ${s.w.database.name} and query = ${`listen "${DONE_CHANNEL}"`}`
-      ).map((row) => Number(row['pid']));
-    const until = async (done: () => Promise<boolean>) => {
-      while (!(await done())) await new Promise((wake) => setTimeout(wake, 20));
-    };
-    await until(async () => (await listening()).length === 1);
-    const [first] = await listening();
-    // nobody may come in while the connection is broken: the first attempts fail
-    await db.unsafe(`alter database ${s.w.database.name} connection limit 0`);
-    await db`select pg_terminate_backend(${first!})`;
-    await until(async () => {
-      const [row] =
-        await db`select count(*)::integer as n from pg_stat_activity where pid = ${first!}`;
-      return row!['n'] === 0;
-    });
-    await new Promise((wake) => setTimeout(wake, 600));
-    await db.unsafe(`alter database ${s.w.database.name} connection limit -1`);
-    await until(async () => (await listening()).length === 1);
-    t.not((await listening())[0], first);
-    const id = await s.submitOne();
-    const waiting = s.waiters.wait(id, { timeout_ms: LONG });
-    const began = performance.now();
-    await s.end(id);
-    t.match(await waiting, { id });
-    t.ok(performance.now() - began < 900, 'by the hint and not by the next poll');
-    await db`select pg_notify('other', 'word')`;
-    await until(async () => s.heard.length === 3);
-    t.same(s.heard, ['hearing', 'hearing', 'word'], 'what else is heard on it is, too');
-  },
-);
+t.test('a lost LISTEN connection is replaced, even if that takes several attempts', async (t) => {
+  const s = await scene(t);
+  const db = s.w.connect(s.w.database.superuser_url, 1);
+  const listening = async () =>
+    (
+      await db`select pid from pg_stat_activity where datname = ${s.w.database.name} and query = ${`listen "${CHANNELS.done}"`}`
+    ).map((row) => Number(row['pid']));
+  const until = async (done: () => Promise<boolean>) => {
+    while (!(await done())) await new Promise((wake) => setTimeout(wake, 20));
+  };
+  await until(async () => (await listening()).length === 1);
+  const [first] = await listening();
+  // the first attempts to connect fail
+  await db.unsafe(`alter database ${s.w.database.name} connection limit 0`);
+  await db`select pg_terminate_backend(${first!})`;
+  await until(async () => {
+    const [row] =
+      await db`select count(*)::integer as n from pg_stat_activity where pid = ${first!}`;
+    return row!['n'] === 0;
+  });
+  await new Promise((wake) => setTimeout(wake, 600));
+  await db.unsafe(`alter database ${s.w.database.name} connection limit -1`);
+  await until(async () => (await listening()).length === 1);
+  t.not((await listening())[0], first);
+  const id = await s.submitOne();
+  const waiting = s.waiters.wait(id, { timeout_ms: LONG });
+  const began = performance.now();
+  await s.end(id);
+  t.match(await waiting, { id });
+  t.ok(performance.now() - began < 900, 'by the hint and not by the next poll');
+  await db`select pg_notify('other', 'word')`;
+  await until(async () => s.heard.length === 3);
+  t.same(s.heard, ['hearing', 'hearing', 'word'], 'other channels are heard on it, too');
+});
 
-t.test('10,000 waiters cost one timer and few questions', async (t) => {
+t.test('10,000 waiters cost one timer and few queries', async (t) => {
   const s = await scene(t);
   const timers = () =>
     process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name === 'Immediate')
@@ -140,7 +141,7 @@ t.test('10,000 waiters cost one timer and few questions', async (t) => {
   t.match(await waiting, { id: real });
   t.ok(
     s.asked.every((batch) => batch.length <= 500),
-    'no query is asked of too many',
+    'no query names too many',
   );
   gone.abort();
   t.ok((await Promise.all(all)).every((row) => row === null));
@@ -148,7 +149,7 @@ t.test('10,000 waiters cost one timer and few questions', async (t) => {
   t.same(s.faults, []);
 });
 
-t.test('closing answers all who wait', async (t) => {
+t.test('closing answers every waiter', async (t) => {
   const s = await scene(t);
   const waiting = s.waiters.wait(await s.submitOne(), { timeout_ms: LONG });
   await s.waiters.close();

@@ -1,11 +1,11 @@
 /**
- * Real PostgreSQL for tests: one server per test run, a migrated template, a clone for each caller.
+ * Real PostgreSQL for tests: one server for each run, a migrated template on it, and a clone of it for each caller.
  *
  *   const database = await freshDatabase(t);
  *   const db = connect(database.urls.web, ...);
  *
- * The server is the embedded one, or the one that RUNLEDGER_TEST_DATABASE_URL (a superuser's address)
- * names. A test that kills PostgreSQL takes one of its own: `ownServer(t)`.
+ * The server is the embedded one, or the one that RUNLEDGER_TEST_DATABASE_URL (the address of a superuser) names. A test
+ * that kills PostgreSQL uses a server of its own: `ownServer(t)`.
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -28,19 +28,20 @@ import {
 import { eventProblems, lineOf } from '../../src/store/verify_events.ts';
 import type { Kept } from './keeper.ts';
 
-/** What of tap's `t` is needed here. */
+/** As much of tap's `t` as this file uses. */
 type Test = { teardown(work: () => unknown): void };
 
 export type TestDatabase = {
   readonly name: string;
-  /** The owner's. */
+  /** The owner's address. */
   readonly url: string;
   readonly urls: Readonly<Record<Role, string>>;
-  /** For what only a superuser can do to the same database. */
+  /** A superuser's address of the same database. */
   readonly superuser_url: string;
 };
 
-const PATIENCE_MS = 90_000;
+/** A machine under heavy load takes minutes to start PostgreSQL and to migrate the template. */
+const START_TIMEOUT_MS = 240_000;
 
 export type DatabaseOptions = {
   /**
@@ -50,11 +51,11 @@ export type DatabaseOptions = {
   readonly strange_events?: string;
 };
 
-/** A migrated database of its own, dropped when `t` ends. */
+/** A new migrated database, dropped when `t` ends. */
 export const freshDatabase = (t: Test, options: DatabaseOptions = {}): Promise<TestDatabase> =>
   makeDatabase(t, 'migrated', options);
 
-/** One that nobody has migrated yet. */
+/** A new database without a schema. */
 export const emptyDatabase = (t: Test): Promise<TestDatabase> => makeDatabase(t, 'empty', {});
 
 async function makeDatabase(
@@ -66,7 +67,7 @@ async function makeDatabase(
   const template = state === 'migrated' ? kept.template : 'template0';
   const name = `runledger_test_${runner()}_${randomBytes(6).toString('hex')}`;
   await withDb(kept.superuser_url, async (db) => {
-    // A file copy: one checkpoint instead of every page through the log. With fsync off it is free.
+    // A file copy: it needs a checkpoint, which costs nothing with fsync off, and writes no pages to the WAL.
     await db.unsafe(
       `create database ${name} template ${template} owner runledger_owner strategy file_copy`,
     );
@@ -124,15 +125,15 @@ async function withDb(url: string, work: (db: Db) => Promise<unknown>): Promise<
   }
 }
 
-/** The run that this file belongs to: tap's runner, or this process when a file is run alone. */
+/** The process whose end ends the server: tap, or this process when a test file is run directly. */
 let runner = () => (process.env['TAP_CHILD_ID'] ? process.ppid : process.pid);
 
 /**
- * For a file that no other may disturb: what it asks for is on a server of its own. Sealing, say, goes
- * up to the oldest transaction that runs anywhere on the server, in other files' databases too.
+ * Gives this test file its own server, so that no other file disturbs it. Sealing, for example, goes up to the oldest
+ * transaction that runs anywhere on the server, including other files' databases.
  */
 export function aloneOnItsServer(): void {
-  // On a server that is not ours there is no help; then such a file is best run alone.
+  // With RUNLEDGER_TEST_DATABASE_URL this has no effect: run such a file alone there.
   runner = () => process.pid;
 }
 
@@ -143,7 +144,7 @@ const server = () => {
 };
 
 async function findOrStart(folder: string): Promise<Kept> {
-  // Making the folder is the lock: of several files that start at once one starts the keeper.
+  // Creating the folder is the lock: of several files that start at the same time, one starts the keeper.
   if (makeFolder(folder)) {
     const keeper = fileURLToPath(new URL('keeper.ts', import.meta.url));
     spawn(process.execPath, [keeper, String(runner()), folder], {
@@ -152,7 +153,7 @@ async function findOrStart(folder: string): Promise<Kept> {
       cwd: fileURLToPath(new URL('../..', import.meta.url)),
     }).unref();
   }
-  const deadline = performance.now() + PATIENCE_MS;
+  const deadline = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < deadline) {
     if (existsSync(join(folder, 'ready.json'))) {
       return JSON.parse(readFileSync(join(folder, 'ready.json'), 'utf8'));
@@ -162,7 +163,7 @@ async function findOrStart(folder: string): Promise<Kept> {
     }
     await wait(20);
   }
-  throw new Error(`no PostgreSQL for tests within ${PATIENCE_MS} ms, see ${folder}`);
+  throw new Error(`no PostgreSQL for tests within ${START_TIMEOUT_MS} ms, see ${folder}`);
 }
 
 function makeFolder(folder: string): boolean {
@@ -178,14 +179,14 @@ function makeFolder(folder: string): boolean {
 export type OwnServer = TestDatabase & {
   readonly data_dir: string;
   readonly pid: () => number;
-  /** Ends it as `kill -9` does. */
+  /** Kills it with SIGKILL. */
   kill(): Promise<void>;
-  /** On the same data and the same port. */
+  /** Starts it again on the same data and the same port. */
   start(): Promise<void>;
   stop(): Promise<void>;
 };
 
-/** A durable server (fsync on) of this test alone, with the migrated database `runledger`. */
+/** A durable server (fsync on) for one test, with the migrated database `runledger`. */
 export async function ownServer(
   t: Test,
   settings: Record<string, string> = {},

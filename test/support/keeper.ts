@@ -1,12 +1,12 @@
 /**
- * Keeps the one PostgreSQL of a test run: started by the first test file that wants a database, it
- * makes the template that every test database is cloned from, and ends with the run.
+ * Runs the one PostgreSQL of a test run. The first test file that needs a database starts it. It creates the template
+ * of all test databases, and ends with the run.
  *
  *   node keeper.ts RUNNER_PID FOLDER
  *
- * It says what it has in FOLDER/ready.json (or why it has nothing, in FOLDER/failed). Its end: when
- * the runner is gone, however it went, it stops the server and removes FOLDER. Should the keeper
- * itself be killed, the kernel stops the server (src/local/postgres.ts).
+ * It writes its addresses to FOLDER/ready.json, or the reason of a failure to FOLDER/failed. When the runner has ended,
+ * in whatever way, it stops the server and removes FOLDER. If the keeper itself is killed, the kernel stops the server
+ * (src/local/postgres.ts).
  */
 
 import { randomBytes } from 'node:crypto';
@@ -19,7 +19,7 @@ import { startServer } from '../../src/local/postgres.ts';
 import { createDatabase, createRoles, ROLES, type RolePasswords } from '../../src/local/roles.ts';
 
 export type Kept = {
-  /** The superuser's address of the server, database `postgres`. */
+  /** The superuser's address of the database `postgres`. */
   superuser_url: string;
   passwords: RolePasswords;
   template: string;
@@ -40,7 +40,7 @@ async function keep(runner: number, folder: string): Promise<void> {
   const kept: Kept = { superuser_url, passwords, template };
   await writeFile(join(folder, 'ready.tmp'), JSON.stringify(kept), { mode: 0o600 });
   await rename(join(folder, 'ready.tmp'), join(folder, 'ready.json'));
-  // No signal tells of the end of a process that is not our child, so its entry is looked at.
+  // A process gets no signal at the end of a process that is not its child, so this polls /proc.
   while (born !== null && startTime(runner) === born) await wait(200);
   if (given) await dropAll(given, runner);
   await server?.stop();
@@ -48,7 +48,7 @@ async function keep(runner: number, folder: string): Promise<void> {
 }
 
 function newPasswords(): RolePasswords {
-  // On a server that is not ours roles are shared by all runs, so their passwords must be the same.
+  // On a server that is not ours all runs share the roles, so their passwords must be the same.
   const make = () =>
     process.env['RUNLEDGER_TEST_DATABASE_URL'] ? 'test' : randomBytes(16).toString('hex');
   return Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords;
@@ -78,7 +78,7 @@ async function migrateTemplate(superuser_url: string, name: string, password: st
   await migrate(url.href);
 }
 
-/** The 22nd field of /proc/PID/stat: together with the number it names one process for ever. */
+/** The start time (22nd field of /proc/PID/stat). Together with the pid it identifies a process, even if the pid is reused. */
 function startTime(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -98,7 +98,7 @@ async function dropAll(url: string, runner: number): Promise<void> {
 }
 
 if (import.meta.main) {
-  // The runner's Ctrl-C is for the runner: its end is ours too, in order.
+  // Ctrl-C ends the runner, and the runner's end stops this process in order.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
   const [runner, folder] = process.argv.slice(2);
   keep(Number(runner), folder!).catch(async (error: Error) => {

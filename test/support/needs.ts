@@ -1,6 +1,6 @@
 /**
- * What a test file needs of the machine, and what this machine lacks. A file that opens a sandbox
- * needs isolation, wherever its imports do so; other needs it names itself: `// needs: java`.
+ * What a test file needs from the machine, and what this machine lacks. A file needs isolation if it, or a file that it
+ * imports, opens a sandbox. It names its other needs in a comment: `// needs: java`.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -29,7 +29,7 @@ function opensSandbox(file: string, seen: Set<string>): boolean {
   return importsOf(file).some(({ to, typeOnly }) => !typeOnly && opensSandbox(to, seen));
 }
 
-/** Why a need cannot be met here; nothing for those that can. */
+/** For each need that this machine cannot meet, the reason. */
 export async function lacking(needs: ReadonlySet<Need>): Promise<Map<Need, string>> {
   const lacks = new Map<Need, string>();
   const isolation = needs.has('isolation') ? await noIsolation() : null;

@@ -1,10 +1,10 @@
-/** Processes as /proc shows them: who descends from whom, and who is still there. */
+/** Processes as /proc shows them: the descendants of a process, and which of them still exist. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 
 type Entry = { pid: number; parent: number; started: string };
 
-/** A number together with its start names one process for ever. */
+/** A pid together with its start time identifies one process, even if the pid is reused. */
 const entry = (pid: number): Entry | null => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -26,9 +26,12 @@ export function descendants(pid: number): Entry[] {
   return below(pid);
 }
 
-/** Those that have not ended within the patience. The end of a stranger's process cannot be awaited. */
-export async function survivors(of: readonly Entry[], patience_ms = 10_000): Promise<Entry[]> {
-  const deadline = performance.now() + patience_ms;
+/**
+ * The processes that have not ended within the timeout. It polls, because the end of a process that is not our child
+ * cannot be awaited. The default is long: a loaded machine is slow, and survivors live for ever.
+ */
+export async function survivors(of: readonly Entry[], timeout_ms = 60_000): Promise<Entry[]> {
+  const deadline = performance.now() + timeout_ms;
   for (;;) {
     const left = of.filter(({ pid, started }) => entry(pid)?.started === started);
     if (left.length === 0 || performance.now() > deadline) return left;

@@ -1,4 +1,4 @@
-/** Rules of keys, rate, tiers, places and TLS. */
+/** Rules of API keys. */
 import { equal, match, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { newSecret, secretDigest } from '../../../src/access/secret.ts';
@@ -85,7 +85,7 @@ export const accessRules: Rule[] = [
           const head = [`${line} HTTP/1.1`, 'Host: x', `Content-Length: ${sent.length}`];
           if (key !== undefined) head.push(`X-API-Key: ${key}`);
           head.push('Content-Type: application/json');
-          // The whole answer, on a connection that the client would keep.
+          // The client would keep the connection, so this compares the whole answer with its headers.
           const answer = await raw(s, `${head.join('\r\n')}\r\n\r\n${sent}`);
           answers.add(answer.replace(/^(X-Request-Id|Date): .*$/gm, ''));
         }
@@ -102,7 +102,7 @@ export const accessRules: Rule[] = [
     });
     equal(reply.status, 401);
   }),
-  contract('malformed keys touch no database', async (s) => {
+  contract('a malformed key never reaches the database', async (s) => {
     const service = await s.plain();
     const way = await cuttable(s.t, service.database.urls.web);
     const web = await webProcess(s.t, service.database, { DATABASE_URL: way.url });
@@ -115,7 +115,7 @@ export const accessRules: Rule[] = [
     await web.stop();
   }),
   contract(
-    '/livez, /readyz, /openapi.json and / need no key and say nothing about tenants',
+    '/livez, /readyz, /openapi.json and / need no key and disclose nothing about tenants',
     async (s) => {
       const service = await s.plain();
       await service.key({ account: 'tenant-name-in-question' });

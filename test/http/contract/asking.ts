@@ -1,11 +1,11 @@
-/** What several chapters ask in the same way. */
+/** Requests and checks that several chapters share. */
 import { equal, ok } from 'node:assert/strict';
 import { secretDigest } from '../../../src/access/secret.ts';
 import { type Reply, wire } from '../support/call.ts';
 import type { Service } from '../support/service.ts';
 import type { Stage } from './stage.ts';
 
-/** One key a service, without a limit. */
+/** One key for each service, without a limit. */
 const keys = new WeakMap<Service, Promise<string>>();
 export function keyOf(service: Service): Promise<string> {
   const known = keys.get(service) ?? service.key();
@@ -14,7 +14,7 @@ export function keyOf(service: Service): Promise<string> {
 }
 
 /** A 400 that names these fields, and no others. */
-export function refusedFor(reply: Reply, ...paths: string[]): void {
+export function rejectedFor(reply: Reply, ...paths: string[]): void {
   equal(reply.status, 400, reply.text);
   equal(reply.json.error, 'invalid_request');
   const named = reply.json.fields.map((field: { path: string }) => field.path).sort();
@@ -31,7 +31,7 @@ export async function idOf(service: Service, secret: string): Promise<string> {
 export const languages = (service: Service, key?: string) =>
   service.call({ path: '/api/languages', key });
 
-/** What is written goes to the first process; the answer is all that comes until the end. */
+/** Sends bytes to the first process, and returns everything that arrives until the connection ends. */
 export async function raw(stage: Stage, text: string | Uint8Array): Promise<string> {
   const service = await stage.plain();
   const line = wire(service.webs[0]!.port);

@@ -25,7 +25,7 @@ async function rowsOf(service: Service, ...args: string[]): Promise<Record<strin
 
 export const commandRules: Rule[] = [
   contract(
-    'keys create makes the account if need be, and prints the key alone on stdout',
+    'keys create makes the account where it is missing, and prints only the key on stdout',
     async (s) => {
       const service = await s.plain();
       const made = await runledger(service, 'keys', 'create', '--account', 'from the shell');

@@ -1,4 +1,4 @@
-/** Rules of HTTP itself: addresses, methods, types, sizes, errors, and shapes that no client sends. */
+/** Rules of addresses, methods, media types and errors. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { newSecret } from '../../../src/access/secret.ts';
@@ -89,7 +89,7 @@ export const httpRules: Rule[] = [
       405,
     );
   }),
-  contract('OPTIONS is a 204 with Allow, and opens nothing to other origins', async (s) => {
+  contract('OPTIONS is a 204 with Allow, and allows nothing to other origins', async (s) => {
     const service = await s.plain();
     const headers = { origin: 'https://a.example', 'access-control-request-method': 'POST' };
     for (const path of ['/api/submit', '/livez']) {
@@ -150,7 +150,7 @@ export const httpRules: Rule[] = [
     }
   }),
   contract(
-    'errors are {error, message}, and every answer has an X-Request-Id that the log has too',
+    'errors are {error, message}, and every answer has an X-Request-Id that is in the log, too',
     async (s) => {
       const service = await s.plain();
       const web = service.webs[0]!;
@@ -167,7 +167,7 @@ export const httpRules: Rule[] = [
       }
     },
   ),
-  contract('no answer shows an exception, SQL or a path of the machine', async (s) => {
+  contract('no answer discloses an exception, SQL or a path of the machine', async (s) => {
     const service = await s.plain();
     const key = await keyOf(service);
     await service.db.unsafe(
@@ -185,28 +185,31 @@ export const httpRules: Rule[] = [
       reply.text,
     );
   }),
-  contract('the key comes before path, method, size and type; 401 hides them all', async (s) => {
-    const service = await s.plain();
-    for (const key of [newSecret('rl'), 'nonsense', undefined]) {
-      equal((await service.call({ path: '/api/nope', key })).status, 401);
-      equal((await service.call({ path: '/api/submit', method: 'PUT', key })).status, 401);
-      equal(
-        (
-          await service.submit(key as string, 'x' as unknown as object, {
-            headers: { 'content-type': 'text/plain' },
-          })
-        ).status,
-        401,
-      );
-      equal((await service.submit(key as string, {})).status, 401);
-      const line = wire(service.webs[0]!.port);
-      line.send(post(key ?? 'x', `Content-Length: ${3 * MIB}\r\n`));
-      match(await line.ended(), /^HTTP\/1\.1 401/);
-      line.socket.destroy();
-    }
-  }),
   contract(
-    'path and method come before size, size before type, type before the body',
+    'the key is checked before path, method, size and type; a 401 discloses none of them',
+    async (s) => {
+      const service = await s.plain();
+      for (const key of [newSecret('rl'), 'nonsense', undefined]) {
+        equal((await service.call({ path: '/api/nope', key })).status, 401);
+        equal((await service.call({ path: '/api/submit', method: 'PUT', key })).status, 401);
+        equal(
+          (
+            await service.submit(key as string, 'x' as unknown as object, {
+              headers: { 'content-type': 'text/plain' },
+            })
+          ).status,
+          401,
+        );
+        equal((await service.submit(key as string, {})).status, 401);
+        const line = wire(service.webs[0]!.port);
+        line.send(post(key ?? 'x', `Content-Length: ${3 * MIB}\r\n`));
+        match(await line.ended(), /^HTTP\/1\.1 401/);
+        line.socket.destroy();
+      }
+    },
+  ),
+  contract(
+    'path and method are checked before size, size before type, type before the body',
     async (s) => {
       const service = await s.plain();
       const key = await keyOf(service);
@@ -219,7 +222,7 @@ export const httpRules: Rule[] = [
     },
   ),
   contract(
-    'traceparent is kept with the submission; one that does not parse is ignored',
+    'traceparent is stored with the submission; one that does not parse is ignored',
     async (s) => {
       const service = await s.plain();
       const good = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
@@ -237,7 +240,7 @@ export const httpRules: Rule[] = [
       }
     },
   ),
-  contract('answers are not kept by caches, and are what they say they are', async (s) => {
+  contract('answers are not cached, and browsers do not guess their type', async (s) => {
     const service = await s.plain();
     const reply = await service.call({ path: '/api/languages', key: await keyOf(service) });
     equal(reply.headers['cache-control'], 'no-store');
@@ -262,7 +265,7 @@ export const httpRules: Rule[] = [
       deepEqual(json.isolation, { kinds: ['v1'], degraded: false });
     }
   }),
-  contract('the page at / is HTML that runs nothing', async (s) => {
+  contract('the page at / is HTML without scripts', async (s) => {
     const reply = await (await s.plain()).call({ path: '/', headers: { host: '"><script>' } });
     match(String(reply.headers['content-type']), /^text\/html/);
     match(String(reply.headers['content-security-policy']), /default-src 'none'/);

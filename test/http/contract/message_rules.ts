@@ -1,4 +1,4 @@
-/** Rules of HTTP itself: addresses, methods, types, sizes, errors, and shapes that no client sends. */
+/** Rules of HTTP messages: sizes, and shapes that no honest client sends. */
 import { equal, match, ok } from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { type Reply, wire } from '../support/call.ts';
@@ -24,7 +24,7 @@ export const messageRules: Rule[] = [
     const answer = await raw(s, post(key, `Content-Length: ${2 * MIB + 1}\r\n`));
     match(answer, /^HTTP\/1\.1 413 [\s\S]*Connection: close[\s\S]*"payload_too_large"/);
   }),
-  contract('a body over the cap is read no further, with a length or in chunks', async (s) => {
+  contract('a body over the cap is not read further, with a length or in chunks', async (s) => {
     const service = await s.plain();
     const key = await keyOf(service);
     for (const how of ['Content-Length: 104857600', 'Transfer-Encoding: chunked']) {
@@ -35,7 +35,7 @@ export const messageRules: Rule[] = [
       let taken = 0;
       while (taken < 100 && (await wasTaken(line.socket, chunk))) taken += 1;
       match(await line.ended(), /HTTP\/1\.1 413[\s\S]*payload_too_large/);
-      // The kernels' buffers of both ends take some of it, too.
+      // The kernel's buffers on both sides hold some of it, too.
       ok(taken < 30, `${taken} MiB were taken`);
     }
   }),
@@ -68,7 +68,7 @@ export const messageRules: Rule[] = [
     );
     match(await raw(s, 'GET /livez HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200/);
   }),
-  contract('the absolute form of an address is taken', async (s) => {
+  contract('the absolute form of an address is accepted', async (s) => {
     match(
       await raw(s, 'GET http://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
       /^HTTP\/1\.1 200/,
@@ -78,7 +78,7 @@ export const messageRules: Rule[] = [
       /^HTTP\/1\.1 401/,
     );
   }),
-  contract('what is no HTTP is a 400 in JSON, and the connection ends', async (s) => {
+  contract('bytes that are not HTTP are a 400 in JSON, and the connection ends', async (s) => {
     const shapes = [
       'hello\r\n\r\n',
       'GET\r\n\r\n',
@@ -92,7 +92,7 @@ export const messageRules: Rule[] = [
     match(await raw(s, Buffer.from('16030100a5010000a1', 'hex')), /^HTTP\/1\.1 400|^$/);
   }),
   contract(
-    'shapes that two servers read differently are refused, and nothing behind them is',
+    'messages that two servers may read differently are rejected, and nothing after them is answered',
     async (s) => {
       const key = await keyOf(await s.plain());
       const hidden = `GET /livez HTTP/1.1\r\nHost: x\r\n\r\n`;
@@ -133,23 +133,20 @@ export const messageRules: Rule[] = [
     );
     equal(statusesIn(answer).join(), '200,202,404,200');
   }),
-  contract(
-    'rubbish behind a request that is held does not take the place of its answer',
-    async (s) => {
-      const service = await s.plain();
-      const key = await keyOf(service);
-      const { json } = await service.submit(key);
-      const line = wire(service.webs[0]!.port);
-      line.send(
-        `GET /api/result/${json.id}?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\nrubbish\r\n\r\n`,
-      );
-      await service.worker.finish(json.id);
-      const answer = await line.ended();
-      line.socket.destroy();
-      equal(statusesIn(answer).join(), '200');
-      match(answer, new RegExp(json.id));
-    },
-  ),
+  contract('bad bytes after a waiting request do not replace its answer', async (s) => {
+    const service = await s.plain();
+    const key = await keyOf(service);
+    const { json } = await service.submit(key);
+    const line = wire(service.webs[0]!.port);
+    line.send(
+      `GET /api/result/${json.id}?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\nrubbish\r\n\r\n`,
+    );
+    await service.worker.finish(json.id);
+    const answer = await line.ended();
+    line.socket.destroy();
+    equal(statusesIn(answer).join(), '200');
+    match(answer, new RegExp(json.id));
+  }),
   contract('a repeated Content-Type is a 400 that names it', async (s) => {
     const service = await s.plain();
     const reply = await sendTyped(service, 'application/json', {
@@ -162,7 +159,7 @@ export const messageRules: Rule[] = [
     match(await raw(s, post(key, twice, body)), /^HTTP\/1\.1 400 [\s\S]*"path":"content-type"/);
   }),
   contract(
-    'Expect: 100-continue is answered when the body is wanted, and not when it is refused',
+    'Expect: 100-continue is answered when the body is wanted, and not when the request is rejected',
     async (s) => {
       const service = await s.plain();
       const key = await keyOf(service);
@@ -177,11 +174,11 @@ export const messageRules: Rule[] = [
       await line.until(/^HTTP\/1\.1 100 Continue\r\n\r\n/);
       line.send(body);
       match(await line.ended(), /HTTP\/1\.1 202/);
-      const refused = await raw(
+      const rejected = await raw(
         s,
         post('nonsense', `Expect: 100-continue\r\nContent-Length: 10\r\n`),
       );
-      equal(statusesIn(refused).join(), '401');
+      equal(statusesIn(rejected).join(), '401');
       equal(
         statusesIn(
           await raw(
@@ -193,7 +190,7 @@ export const messageRules: Rule[] = [
       );
     },
   ),
-  contract('CONNECT and upgrades lead nowhere', async (s) => {
+  contract('CONNECT is rejected, and an upgrade is ignored', async (s) => {
     match(
       await raw(s, 'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n'),
       /^HTTP\/1\.1 405/,
@@ -211,7 +208,7 @@ export const messageRules: Rule[] = [
 const SIZE_OF_MIB = Buffer.from('100000\r\n');
 const END_OF_CHUNK = Buffer.from('\r\n');
 
-/** Did all of it go out before the other side had enough? */
+/** Whether the kernel accepted all bytes before the other side stopped reading. */
 function wasTaken(socket: Socket, bytes: Buffer): Promise<boolean> {
   return new Promise((resolve) => {
     socket.once('close', () => resolve(false));

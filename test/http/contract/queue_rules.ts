@@ -9,7 +9,7 @@ import { chapter, type Rule } from './rule.ts';
 
 const { seed, contract } = chapter('queue');
 
-/** Four places, two for one account; afterwards nothing waits. */
+/** A queue of four, two for one account; afterwards nothing is pending. */
 async function filled(service: Service, see: (ids: string[]) => Promise<unknown>): Promise<void> {
   const keys = [await service.key(), await service.key()];
   const ids: string[] = [];
@@ -35,7 +35,7 @@ export const queueRules: Rule[] = [
       match(reply.headers['retry-after'] ?? '', /^[1-9]\d*$/);
     });
   }),
-  contract('one account holds at most half of the queue', async (s) => {
+  contract('one account has at most half of the queue', async (s) => {
     const service = await s.small();
     const key = await service.key();
     const statuses = [];
@@ -43,7 +43,7 @@ export const queueRules: Rule[] = [
     equal(statuses.join(), '202,202,503');
     await filled(service, async () => {});
   }),
-  contract('a start frees its place', async (s) => {
+  contract('a start frees its queue place', async (s) => {
     const service = await s.small();
     await filled(service, async ([first]) => {
       await service.worker.start(first!);
@@ -52,7 +52,7 @@ export const queueRules: Rule[] = [
     });
   }),
   contract(
-    'a hit of an Idempotency-Key costs no place and is answered when the queue is full',
+    'a repeated Idempotency-Key needs no queue place, and is answered when the queue is full',
     async (s) => {
       const service = await s.small();
       const key = await service.key();
@@ -67,29 +67,35 @@ export const queueRules: Rule[] = [
       await filled(service, async () => {});
     },
   ),
-  contract('what a full queue refused stores nothing under its Idempotency-Key', async (s) => {
-    const service = await s.small();
-    const key = await service.key();
-    const headers = { 'idempotency-key': randomUUID() };
-    await filled(service, async () => {
-      equal((await service.submit(key, HELLO, { headers })).status, 503);
-    });
-    const reply = await service.submit(key, HELLO, { headers });
-    equal(reply.status, 202);
-    equal(reply.headers['idempotency-replayed'], undefined);
-    await service.worker.finish(reply.json.id);
-  }),
-  contract('held submissions (over the places of their key) count as waiting', async (s) => {
-    const service = await s.plain();
-    const key = await service.key({ tier: 'beta' });
-    const before = await service.call({ path: '/api/health', key });
-    const ids = [];
-    for (let n = 0; n < 12; n += 1) ids.push((await service.submit(key)).json.id);
-    const after = await service.call({ path: '/api/health', key });
-    equal(after.json.queue.pending - before.json.queue.pending, 12);
-    for (const id of ids) await service.worker.finish(id);
-  }),
-  contract('the bound holds exactly, under any number of simultaneous submitters', async (s) => {
+  contract(
+    'a submission that a full queue rejects stores nothing under its Idempotency-Key',
+    async (s) => {
+      const service = await s.small();
+      const key = await service.key();
+      const headers = { 'idempotency-key': randomUUID() };
+      await filled(service, async () => {
+        equal((await service.submit(key, HELLO, { headers })).status, 503);
+      });
+      const reply = await service.submit(key, HELLO, { headers });
+      equal(reply.status, 202);
+      equal(reply.headers['idempotency-replayed'], undefined);
+      await service.worker.finish(reply.json.id);
+    },
+  ),
+  contract(
+    'gated submissions (over the concurrency limit of their key) count as pending',
+    async (s) => {
+      const service = await s.plain();
+      const key = await service.key({ tier: 'beta' });
+      const before = await service.call({ path: '/api/health', key });
+      const ids = [];
+      for (let n = 0; n < 12; n += 1) ids.push((await service.submit(key)).json.id);
+      const after = await service.call({ path: '/api/health', key });
+      equal(after.json.queue.pending - before.json.queue.pending, 12);
+      for (const id of ids) await service.worker.finish(id);
+    },
+  ),
+  contract('the bound is exact, under any number of simultaneous submitters', async (s) => {
     const service = await s.small();
     const keys = await Promise.all(Array.from({ length: 20 }, () => service.key()));
     const replies = await Promise.all([...keys, ...keys].map((key) => service.submit(key)));

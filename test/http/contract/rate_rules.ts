@@ -1,17 +1,17 @@
-/** Rules of keys, rate, tiers, places and TLS. */
+/** Rules of the rate limit and the concurrency limit. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { listKeys, setTier } from '../../../src/store/keys.ts';
 import { call, wire } from '../support/call.ts';
-import { HELLO, tellAccessChanged } from '../support/service.ts';
+import { announceAccessChange, HELLO } from '../support/service.ts';
 import { idOf, keyOf, languages } from './asking.ts';
 import { chapter, type Rule } from './rule.ts';
 
-const { seed, contract } = chapter('rate and places');
+const { seed, contract } = chapter('rate and concurrency');
 
 export const rateRules: Rule[] = [
   seed(
-    'the beta tier has 60 requests a minute per key; over it is a 429 with Retry-After',
+    'the beta tier has 60 requests a minute per key; more are a 429 with Retry-After',
     async (s) => {
       const service = await s.clocked();
       const key = await service.key({ tier: 'beta' });
@@ -30,13 +30,13 @@ export const rateRules: Rule[] = [
     const key = await service.key({ tier: 'beta' });
     for (let n = 0; n < 60; n += 1) equal((await languages(service, key)).status, 200);
     await service.setClock(1059.9);
-    const refused = await languages(service, key);
-    equal(refused.status, 429);
-    equal(refused.headers['retry-after'], '1');
+    const rejected = await languages(service, key);
+    equal(rejected.status, 429);
+    equal(rejected.headers['retry-after'], '1');
     await service.setClock(1060);
     equal((await languages(service, key)).status, 200);
   }),
-  contract('the window slides: no 60 s let 119 through', async (s) => {
+  contract('the window slides: no 60 s let 119 requests pass', async (s) => {
     const service = await s.clocked();
     const key = await service.key({ tier: 'beta' });
     const passes = async (at: number, tries: number) => {
@@ -49,7 +49,7 @@ export const rateRules: Rule[] = [
     equal(await passes(2000, 1), 1);
     equal(await passes(2059, 59), 59);
     equal(await passes(2060.5, 1), 1);
-    await tellAccessChanged(service);
+    await announceAccessChange(service);
     equal(await passes(2061, 3), 0);
   }),
   contract(
@@ -102,7 +102,7 @@ export const rateRules: Rule[] = [
     const { headers } = await languages(await s.plain(), await keyOf(await s.plain()));
     equal(headers.ratelimit ?? headers['ratelimit-policy'], undefined);
   }),
-  contract('a key that is known to be over its rate is refused unread', async (s) => {
+  contract('a request of a key that is known to be over its rate is rejected unread', async (s) => {
     const service = await s.clocked();
     await service.setClock(5000);
     const key = await service.key({ tier: 'beta' });
@@ -115,18 +115,18 @@ export const rateRules: Rule[] = [
       match(await line.ended(), /^HTTP\/1\.1 429 [\s\S]*Retry-After: \d+/);
       line.socket.destroy();
     }
-    await tellAccessChanged(service);
+    await announceAccessChange(service);
   }),
   contract('limits come from the tier, a row; raising one takes effect at once', async (s) => {
     const service = await s.plain();
     await setTier(service.db, { name: 'tiny', per_minute: 1, concurrent: 1 });
     const key = await service.key({ tier: 'tiny' });
     equal((await languages(service, key)).status, 200);
-    // both processes know it now
+    // Both processes know now that the key is over its rate.
     for (let n = 0; n < 4; n += 1) equal((await languages(service, key)).status, 429);
     await setTier(service.db, { name: 'tiny', per_minute: 100, concurrent: 1 });
     for (const web of service.webs) {
-      // the word comes on another connection: nothing but an answer tells that it has come
+      // The notification arrives on another connection, so only an answer shows that it has arrived.
       const asked = { path: '/api/languages', key };
       while ((await call(web.origin, asked)).status === 429) await new Promise(setImmediate);
     }
@@ -151,13 +151,13 @@ export const rateRules: Rule[] = [
       ids.push(reply.json.id);
     }
     const dispatched = async () => {
-      const [row] = await service.db`select dispatched, held from runledger.key_usage
+      const [row] = await service.db`select dispatched, gated from runledger.key_usage
         where key_id = ${await idOf(service, key)}`;
-      return [row!['dispatched'], row!['held']];
+      return [row!['dispatched'], row!['gated']];
     };
     deepEqual(await dispatched(), [10, 2]);
     await service.worker.finish(ids[0]!);
-    deepEqual(await dispatched(), [10, 1], 'a free place is used at once');
+    deepEqual(await dispatched(), [10, 1], 'a freed slot of the key is used at once');
     for (const id of ids.slice(1)) await service.worker.finish(id);
   }),
   contract('last use is recorded, without a write for each request', async (s) => {

@@ -2,7 +2,7 @@
 import { equal, match, ok } from 'node:assert/strict';
 import type { Reply } from '../support/call.ts';
 import { HELLO } from '../support/service.ts';
-import { keyOf, refusedFor } from './asking.ts';
+import { keyOf, rejectedFor } from './asking.ts';
 import { chapter, type Rule } from './rule.ts';
 import type { Stage } from './stage.ts';
 
@@ -22,10 +22,10 @@ async function taken(stage: Stage, body: object | string): Promise<string> {
   return reply.json.id;
 }
 
-/** Refused, and these fields are named, and no others. */
-async function refused(stage: Stage, body: object | string, ...paths: string[]): Promise<Reply> {
+/** Sends a body that must be rejected, with an answer that names these fields and no others. */
+async function rejected(stage: Stage, body: object | string, ...paths: string[]): Promise<Reply> {
   const reply = await send(stage, body);
-  refusedFor(reply, ...paths);
+  rejectedFor(reply, ...paths);
   return reply;
 }
 
@@ -38,8 +38,8 @@ const storedBytes = async (stage: Stage, id: string, kind: string): Promise<Buff
 };
 
 export const requestRules: Rule[] = [
-  seed('language is needed', (s) => refused(s, { code: '' }, 'language')),
-  seed('code is needed', (s) => refused(s, { language: 'py' }, 'code')),
+  seed('language is required', (s) => rejected(s, { code: '' }, 'language')),
+  seed('code is required', (s) => rejected(s, { language: 'py' }, 'code')),
   seed('the accepted languages are python, py, cpp, c++, cxx, java', async (s) => {
     for (const language of ['python', 'py', 'cpp', 'c++', 'cxx', 'java']) {
       await taken(s, { language, code: '' });
@@ -47,12 +47,12 @@ export const requestRules: Rule[] = [
   }),
   seed('any other language is a 400', async (s) => {
     for (const language of ['ruby', '', 'python3', 'c', 'python ', 7, null, ['py'], {}]) {
-      await refused(s, { language, code: '' }, 'language');
+      await rejected(s, { language, code: '' }, 'language');
     }
   }),
-  contract('language matches exactly, case and all', async (s) => {
+  contract('language is case-sensitive', async (s) => {
     for (const language of ['Python', 'CPP', 'C++', 'JAVA']) {
-      await refused(s, { language, code: '' }, 'language');
+      await rejected(s, { language, code: '' }, 'language');
     }
   }),
   contract('aliases are stored and shown by their canonical name', async (s) => {
@@ -65,25 +65,25 @@ export const requestRules: Rule[] = [
     }
   }),
   seed('code is a string', async (s) => {
-    for (const code of [7, null, true, [], {}]) await refused(s, { language: 'py', code }, 'code');
+    for (const code of [7, null, true, [], {}]) await rejected(s, { language: 'py', code }, 'code');
   }),
   seed('code of more than 64 KB is a 400', async (s) => {
-    await refused(s, hello({ code: 'x'.repeat(LIMIT + 1) }), 'code');
+    await rejected(s, hello({ code: 'x'.repeat(LIMIT + 1) }), 'code');
   }),
-  contract('code of 65,536 bytes is taken, of 65,537 it is not', async (s) => {
+  contract('code of 65,536 bytes is accepted, and of 65,537 bytes it is not', async (s) => {
     await taken(s, hello({ code: 'x'.repeat(LIMIT) }));
-    await refused(s, hello({ code: 'x'.repeat(LIMIT + 1) }), 'code');
+    await rejected(s, hello({ code: 'x'.repeat(LIMIT + 1) }), 'code');
   }),
   contract('sizes are bytes of UTF-8, not characters', async (s) => {
     await taken(s, hello({ code: 'é'.repeat(LIMIT / 2) }));
-    await refused(s, hello({ code: `${'é'.repeat(LIMIT / 2)}x` }), 'code');
+    await rejected(s, hello({ code: `${'é'.repeat(LIMIT / 2)}x` }), 'code');
     await taken(s, hello({ code: '😀'.repeat(LIMIT / 4) }));
-    await refused(s, hello({ code: `${'😀'.repeat(LIMIT / 4)}x` }), 'code');
+    await rejected(s, hello({ code: `${'😀'.repeat(LIMIT / 4)}x` }), 'code');
   }),
   seed('stdin is optional, and at most 64 KB', async (s) => {
     await taken(s, hello({ stdin: 'x'.repeat(LIMIT) }));
-    await refused(s, hello({ stdin: 'x'.repeat(LIMIT + 1) }), 'stdin');
-    await refused(s, hello({ stdin: 5 }), 'stdin');
+    await rejected(s, hello({ stdin: 'x'.repeat(LIMIT + 1) }), 'stdin');
+    await rejected(s, hello({ stdin: 5 }), 'stdin');
   }),
   contract('NUL and every other Unicode scalar are legal in code and stdin', async (s) => {
     const text = '\0\u0001\u007f\u0085\u2028\ufeff\uffff\u{10ffff}é😀';
@@ -93,17 +93,17 @@ export const requestRules: Rule[] = [
   }),
   contract('a lone surrogate is a 400', async (s) => {
     for (const text of ['\\ud800', '\\udc00', 'a\\udfffb', '\\udc00\\ud800']) {
-      await refused(s, `{"language":"py","code":"${text}","stdin":"${text}"}`, 'code', 'stdin');
+      await rejected(s, `{"language":"py","code":"${text}","stdin":"${text}"}`, 'code', 'stdin');
     }
     await taken(s, '{"language":"py","code":"\\ud83d\\ude00"}');
   }),
   contract('an unknown field is a 400 that names it', async (s) => {
-    await refused(s, hello({ webhok_url: 'https://x.example' }), 'webhok_url');
-    await refused(s, hello({ limits: { cpu: 1 } }), 'limits.cpu');
-    await refused(s, '{"language":"py","code":"","__proto__":{"a":1}}', '__proto__');
-    await refused(s, hello({ constructor: 1, toString: 2 }), 'constructor', 'toString');
+    await rejected(s, hello({ webhok_url: 'https://x.example' }), 'webhok_url');
+    await rejected(s, hello({ limits: { cpu: 1 } }), 'limits.cpu');
+    await rejected(s, '{"language":"py","code":"","__proto__":{"a":1}}', '__proto__');
+    await rejected(s, hello({ constructor: 1, toString: 2 }), 'constructor', 'toString');
   }),
-  contract('a 400 names all the fields at fault', async (s) => {
+  contract('a 400 names every field with a mistake', async (s) => {
     const body = {
       language: 'x',
       code: 1,
@@ -113,22 +113,22 @@ export const requestRules: Rule[] = [
       a: 1,
       b: 2,
     };
-    await refused(s, body, 'language', 'code', 'stdin', 'args', 'limits.memory', 'a', 'b');
+    await rejected(s, body, 'language', 'code', 'stdin', 'args', 'limits.memory', 'a', 'b');
   }),
   contract('a field that is given twice is a 400 that names it', async (s) => {
-    await refused(s, '{"language":"py","code":"1","code":"2"}', 'code');
-    await refused(s, '{"language":"py","code":"1","\\u0063ode":"2"}', 'code');
-    await refused(
+    await rejected(s, '{"language":"py","code":"1","code":"2"}', 'code');
+    await rejected(s, '{"language":"py","code":"1","\\u0063ode":"2"}', 'code');
+    await rejected(
       s,
       '{"language":"py","code":"","limits":{"memory":1,"memory":99999999}}',
       'limits.memory',
     );
   }),
   seed('webhook_url without webhook_secret is a 400', async (s) => {
-    await refused(s, hello({ webhook_url: HOOK.webhook_url }), 'webhook_secret');
+    await rejected(s, hello({ webhook_url: HOOK.webhook_url }), 'webhook_secret');
   }),
   contract('webhook_secret without webhook_url is a 400', async (s) => {
-    await refused(s, hello({ webhook_secret: 's' }), 'webhook_url');
+    await rejected(s, hello({ webhook_secret: 's' }), 'webhook_url');
   }),
   seed('webhook_url is an HTTPS URL', async (s) => {
     await taken(s, hello(HOOK));
@@ -139,14 +139,14 @@ export const requestRules: Rule[] = [
       '',
       'https://',
     ]) {
-      await refused(s, hello({ ...HOOK, webhook_url }), 'webhook_url');
+      await rejected(s, hello({ ...HOOK, webhook_url }), 'webhook_url');
     }
   }),
   contract('webhook_url is at most 2,048 bytes', async (s) => {
     const start = 'https://hooks.example.com/';
     const webhook_url = start + 'x'.repeat(2048 - start.length);
     await taken(s, hello({ ...HOOK, webhook_url }));
-    await refused(s, hello({ ...HOOK, webhook_url: `${webhook_url}x` }), 'webhook_url');
+    await rejected(s, hello({ ...HOOK, webhook_url: `${webhook_url}x` }), 'webhook_url');
   }),
   contract('webhook_url has no credentials in it', async (s) => {
     for (const webhook_url of [
@@ -154,7 +154,7 @@ export const requestRules: Rule[] = [
       'https://u@a.example/',
       'https://@a.example/',
     ]) {
-      await refused(s, hello({ ...HOOK, webhook_url }), 'webhook_url');
+      await rejected(s, hello({ ...HOOK, webhook_url }), 'webhook_url');
     }
   }),
   contract('a literal address of a special range in webhook_url is a 400 at once', async (s) => {
@@ -174,27 +174,27 @@ export const requestRules: Rule[] = [
       '[64:ff9b::1]',
       '0.0.0.0',
     ]) {
-      await refused(s, hello({ ...HOOK, webhook_url: `https://${host}/` }), 'webhook_url');
+      await rejected(s, hello({ ...HOOK, webhook_url: `https://${host}/` }), 'webhook_url');
     }
   }),
   seed('webhook_secret is at most 256 bytes', async (s) => {
     await taken(s, hello({ ...HOOK, webhook_secret: 'x'.repeat(256) }));
-    await refused(s, hello({ ...HOOK, webhook_secret: 'x'.repeat(257) }), 'webhook_secret');
-    await refused(s, hello({ ...HOOK, webhook_secret: 'é'.repeat(129) }), 'webhook_secret');
+    await rejected(s, hello({ ...HOOK, webhook_secret: 'x'.repeat(257) }), 'webhook_secret');
+    await rejected(s, hello({ ...HOOK, webhook_secret: 'é'.repeat(129) }), 'webhook_secret');
   }),
   contract('webhook_secret is at least 1 byte', async (s) => {
-    await refused(s, hello({ ...HOOK, webhook_secret: '' }), 'webhook_secret');
+    await rejected(s, hello({ ...HOOK, webhook_secret: '' }), 'webhook_secret');
   }),
   contract('expected_output is at most 65,536 bytes', async (s) => {
     await taken(s, hello({ expected_output: 'x'.repeat(LIMIT) }));
-    await refused(s, hello({ expected_output: 'x'.repeat(LIMIT + 1) }), 'expected_output');
+    await rejected(s, hello({ expected_output: 'x'.repeat(LIMIT + 1) }), 'expected_output');
   }),
   contract('compare is lenient or exact', async (s) => {
     await taken(s, hello({ expected_output: '', compare: 'exact' }));
     await taken(s, hello({ expected_output: '', compare: 'lenient' }));
-    await refused(s, hello({ expected_output: '', compare: 'fuzzy' }), 'compare');
+    await rejected(s, hello({ expected_output: '', compare: 'fuzzy' }), 'compare');
   }),
-  contract('limits are taken within the bounds that the operator set', async (s) => {
+  contract('limits are accepted within the bounds that the operator set', async (s) => {
     const limits = { cpu_time: 0.5, wall_time: 30, memory: 2 ** 30, output: 0, processes: 1 };
     const id = await taken(s, hello({ limits }));
     const { db } = await s.plain();
@@ -207,33 +207,37 @@ export const requestRules: Rule[] = [
       output: 2 ** 23,
       processes: 257,
     };
-    await refused(s, hello({ limits: over }), ...Object.keys(over).map((name) => `limits.${name}`));
+    await rejected(
+      s,
+      hello({ limits: over }),
+      ...Object.keys(over).map((name) => `limits.${name}`),
+    );
     const odd = { cpu_time: 0, wall_time: '1', memory: 1.5, output: -1, processes: null };
-    await refused(s, hello({ limits: odd }), ...Object.keys(odd).map((name) => `limits.${name}`));
+    await rejected(s, hello({ limits: odd }), ...Object.keys(odd).map((name) => `limits.${name}`));
   }),
   contract('limits is an object', async (s) => {
-    for (const limits of [[], 'x', 3, null]) await refused(s, hello({ limits }), 'limits');
+    for (const limits of [[], 'x', 3, null]) await rejected(s, hello({ limits }), 'limits');
   }),
   contract('args are at most 64 items', async (s) => {
     await taken(s, hello({ args: new Array(64).fill('a') }));
-    await refused(s, hello({ args: new Array(65).fill('a') }), 'args');
+    await rejected(s, hello({ args: new Array(65).fill('a') }), 'args');
   }),
   contract('args are at most 4 KiB in all', async (s) => {
     await taken(s, hello({ args: ['x'.repeat(4000), 'x'.repeat(96)] }));
-    await refused(s, hello({ args: ['x'.repeat(4000), 'x'.repeat(97)] }), 'args');
+    await rejected(s, hello({ args: ['x'.repeat(4000), 'x'.repeat(97)] }), 'args');
   }),
   contract('args have no NUL', async (s) => {
-    await refused(s, hello({ args: ['ok', 'a\0b'] }), 'args[1]');
+    await rejected(s, hello({ args: ['ok', 'a\0b'] }), 'args[1]');
   }),
-  contract('stdin_base64 stands in for stdin', async (s) => {
+  contract('stdin_base64 replaces stdin', async (s) => {
     const id = await taken(s, hello({ stdin_base64: 'AP/+Cg==' }));
     equal((await storedBytes(s, id, 'stdin'))?.toString('hex'), '00fffe0a');
-    await refused(s, hello({ stdin: '', stdin_base64: '' }), 'stdin_base64');
+    await rejected(s, hello({ stdin: '', stdin_base64: '' }), 'stdin_base64');
     for (const stdin_base64 of ['AP/', 'A===', '*', 'AP_-', 'AP/+Cg', ' AA==']) {
-      await refused(s, hello({ stdin_base64 }), 'stdin_base64');
+      await rejected(s, hello({ stdin_base64 }), 'stdin_base64');
     }
     await taken(s, hello({ stdin_base64: Buffer.alloc(LIMIT).toString('base64') }));
-    await refused(
+    await rejected(
       s,
       hello({ stdin_base64: Buffer.alloc(LIMIT + 1).toString('base64') }),
       'stdin_base64',
@@ -249,14 +253,14 @@ export const requestRules: Rule[] = [
       '\ufeff{}',
       '[1,]',
     ]) {
-      await refused(s, body, '');
+      await rejected(s, body, '');
     }
-    for (const body of ['[]', '"x"', '7', 'null', 'true']) await refused(s, body, '');
+    for (const body of ['[]', '"x"', '7', 'null', 'true']) await rejected(s, body, '');
   }),
   contract('a body that is not UTF-8 is a 400', async (s) => {
     const service = await s.plain();
     const body = Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]);
-    refusedFor(await service.submit(await keyOf(service), body), '');
+    rejectedFor(await service.submit(await keyOf(service), body), '');
   }),
   contract('a body that nests too deep is a 400', async (s) => {
     const reply = await send(
@@ -276,21 +280,24 @@ export const requestRules: Rule[] = [
   contract('a language that this deployment excludes is a 400', async (s) => {
     const service = await s.narrow();
     const reply = await service.submit(await keyOf(service), { language: 'cpp', code: '' });
-    refusedFor(reply, 'language');
+    rejectedFor(reply, 'language');
     match(reply.text, /python/);
   }),
-  contract('a field that this deployment forbids is a 400 that says so', async (s) => {
+  contract('a field that this deployment forbids is a 400 that states it', async (s) => {
     const service = await s.narrow();
     const body = hello({ args: ['a'], ...HOOK });
     const reply = await service.submit(await keyOf(service), body);
-    refusedFor(reply, 'args', 'webhook_url', 'webhook_secret');
+    rejectedFor(reply, 'args', 'webhook_url', 'webhook_secret');
     match(reply.text, /not allowed by this deployment/);
   }),
-  contract('a language that no worker can run now is taken, and waits', async (s) => {
-    const service = await s.plain();
-    const key = await keyOf(service);
-    const { json } = await service.call({ path: '/api/languages', key });
-    ok(!json.languages.includes('java'));
-    await taken(s, { language: 'java', code: 'class A {}' });
-  }),
+  contract(
+    'a submission in a language that no worker can run now is accepted, and waits',
+    async (s) => {
+      const service = await s.plain();
+      const key = await keyOf(service);
+      const { json } = await service.call({ path: '/api/languages', key });
+      ok(!json.languages.includes('java'));
+      await taken(s, { language: 'java', code: 'class A {}' });
+    },
+  ),
 ];

@@ -1,13 +1,13 @@
-/** A rule of the public contract: where it is written, what it says in our words, and how it is seen to hold. */
+/** A rule of the public contract: its source, its text, and the check that it holds. */
 import type { Stage } from './stage.ts';
 
 export type Rule = {
-  /** seed: the API's own document; contract: what settles its open values */
+  /** seed: the document of the API; contract: the page that settles the values which the document leaves open */
   from: 'seed' | 'contract';
   /** the chapter */
   about: string;
   says: string;
-  /** Throws where the rule does not hold; NotRun where this machine cannot tell. */
+  /** Throws where the rule does not hold; throws NotRun where this machine cannot check it. */
   see: (stage: Stage) => Promise<unknown>;
 };
 

@@ -23,7 +23,7 @@ async function ran(stage: Stage, body: Body): Promise<Reply> {
   const language = canonical ?? whole.language;
   if (!json.languages.includes(language)) throw new NotRun(`no ${language} on this machine`);
   let reply = await service.submit(key, whole, { path: '/api/submit?wait=true' });
-  // A loaded machine may need longer than one hold.
+  // A busy machine may need longer than one wait.
   while (
     reply.status === 408 ||
     reply.json.status === 'pending' ||
@@ -119,20 +119,26 @@ export const runRules: Rule[] = [
     equal(json.stdout, 'x'.repeat(5000));
     equal(json.stdout_truncated, true);
   }),
-  contract('stderr over its limit is cut and flagged, and is no verdict', async (s) => {
-    const json = await judged(s, 'AC', { code: 'import sys; sys.stderr.write("e" * 200000)' });
-    equal(json.stderr.length, 65_536);
-    equal(json.stderr_truncated, true);
-  }),
-  contract('CE: the compiler refused; its words in stderr, nothing of a run', async (s) => {
-    const json = await judged(s, 'CE', { language: 'cpp', code: 'int main( {' });
-    match(json.stderr, /error/);
-    ok(json.compile.exit_code > 0);
-    for (const name of ['exit_code', 'signal', 'cpu_time', 'wall_time', 'memory_peak']) {
-      equal(json[name], null, name);
-    }
-  }),
-  contract('cpu_time is of every process, children too', async (s) => {
+  contract(
+    'stderr over its limit is cut and flagged, and does not change the verdict',
+    async (s) => {
+      const json = await judged(s, 'AC', { code: 'import sys; sys.stderr.write("e" * 200000)' });
+      equal(json.stderr.length, 65_536);
+      equal(json.stderr_truncated, true);
+    },
+  ),
+  contract(
+    'CE: the compiler rejected the code; its messages are in stderr, and values of a run are null',
+    async (s) => {
+      const json = await judged(s, 'CE', { language: 'cpp', code: 'int main( {' });
+      match(json.stderr, /error/);
+      ok(json.compile.exit_code > 0);
+      for (const name of ['exit_code', 'signal', 'cpu_time', 'wall_time', 'memory_peak']) {
+        equal(json[name], null, name);
+      }
+    },
+  ),
+  contract('cpu_time includes every process, children too', async (s) => {
     const json = await judged(s, 'AC', {
       code: 'import os, time\nif os.fork() == 0:\n    t = time.process_time()\n    while time.process_time() - t < 0.3: pass\n    os._exit(0)\nos.wait()',
     });
@@ -146,7 +152,7 @@ export const runRules: Rule[] = [
     });
     equal(json.stdout, "['a b', 'é']\n");
   }),
-  contract('stdin_base64 arrives to the byte', async (s) => {
+  contract('stdin_base64 arrives byte for byte', async (s) => {
     const code = 'import sys; print(sys.stdin.buffer.read())';
     equal(
       (await judged(s, 'AC', { code, stdin_base64: 'AP/+Cg==' })).stdout,
@@ -154,7 +160,7 @@ export const runRules: Rule[] = [
     );
   }),
   contract(
-    'runledger run submits, waits, prints the output, exits as the program did',
+    'runledger run submits, waits, prints the output, and exits with the exit code of the program',
     async (s) => {
       const service = await s.real();
       const folder = mkdtempSync(join(tmpdir(), 'runledger-rule-'));

@@ -1,4 +1,4 @@
-/** What the rules are tried on: services in several configurations, started when first asked for. */
+/** The services that rules are checked on, in several configurations; each starts on first use. */
 import type { Db } from '../../../src/db.ts';
 import { realWorker } from '../support/real_worker.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -8,9 +8,9 @@ import { NotRun } from './rule.ts';
 export type Stage = {
   /** two web processes, one database, keys without a limit unless asked for */
   plain(): Promise<Service>;
-  /** holds for 1 s at most */
+  /** waits for 1 s at most */
   brief(): Promise<Service>;
-  /** a queue of four places */
+  /** a queue of four */
   small(): Promise<Service>;
   /** behind a router */
   proxy(): Promise<Service>;
@@ -18,9 +18,9 @@ export type Stage = {
   narrow(): Promise<Service>;
   /** with a worker that runs code; NotRun where this machine cannot */
   real(): Promise<Service>;
-  /** delivers webhooks to this machine, and tries again after a tenth of a second, twice */
+  /** delivers webhooks to this machine, with two retries after 100 ms each */
   hooked(): Promise<Service>;
-  /** a database whose clock stands where the test puts it */
+  /** a database whose clock the test sets */
   clocked(): Promise<Service & { setClock(seconds: number): Promise<void> }>;
   readonly t: Test;
 };
@@ -67,7 +67,7 @@ export function createStage(t: Test): Stage {
       const service = await startService(t);
       const setClock = async (seconds: number) => {
         await setClockOf(service.db, seconds);
-        // By that clock the worker would have been silent for too long.
+        // Without a heartbeat at the new time the worker would count as lost.
         await service.worker.beat();
       };
       await setClock(0);
@@ -78,7 +78,7 @@ export function createStage(t: Test): Stage {
 
 const EPOCH_S = Date.UTC(2030, 0, 1) / 1000;
 
-/** Time stands still at so many seconds after a day in 2030, for this database alone. */
+/** Stops the clock of this database, so many seconds after a day in 2030. */
 export async function setClockOf(db: Db, seconds: number): Promise<void> {
   await db.unsafe(`create or replace function runledger.clock() returns timestamptz
     language sql volatile as $$ select to_timestamp(${EPOCH_S + seconds}) $$`);

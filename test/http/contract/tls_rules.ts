@@ -1,4 +1,4 @@
-/** Rules of keys, rate, tiers, places and TLS. */
+/** Rules of TLS. */
 import { equal, match, notEqual, ok } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -54,7 +54,7 @@ export const tlsRules: Rule[] = [
       undefined,
     );
   }),
-  contract('off: refuses to start on any address but loopback', async (s) => {
+  contract('off: does not start on any address but loopback', async (s) => {
     const { database } = await s.plain();
     for (const HOST of ['0.0.0.0', '::', '192.0.2.1']) {
       await webProcess(s.t, database, { HOST }).then(

@@ -1,4 +1,4 @@
-/** Rules of webhooks, seen by a receiver on loopback (the development setting) with a short schedule. */
+/** Rules of webhooks, checked by a receiver on loopback (the development setting) with a short schedule. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -14,7 +14,7 @@ const { seed, contract } = chapter('webhook');
 type Received = { headers: IncomingHttpHeaders; body: string };
 type Receiver = { url: string; received: Received[]; until(count: number): Promise<Received[]> };
 
-/** Answers with each status in turn, the last one for ever. */
+/** Answers with each status in turn, and then always with the last. */
 async function receiver(t: Test, statuses: number[]): Promise<Receiver> {
   const received: Received[] = [];
   let wake = () => {};
@@ -107,7 +107,7 @@ export const webhookRules: Rule[] = [
     const key = await keyOf(service);
     deepEqual(body.data, (await service.call({ path: `/api/result/${id}`, key })).json);
   }),
-  contract('what fails is tried again, with the same bytes and the same id', async (s) => {
+  contract('a failed delivery is retried, with the same bytes and the same id', async (s) => {
     const { service, hook, id } = await delivered(s, [500, 301, 204]);
     const all = await hook.until(3);
     equal(new Set(all.map(({ body }) => body)).size, 1);
@@ -132,8 +132,8 @@ export const webhookRules: Rule[] = [
     await ended(service, id);
     const [row] = await service.db`select
       (select count(*)::integer from runledger.webhook_secrets where submission_id = ${id}) as kept,
-      (select count(*)::integer from runledger.events where facts::text like '%very-secret%') as told`;
-    deepEqual({ ...row }, { kept: 0, told: 0 });
+      (select count(*)::integer from runledger.events where facts::text like '%very-secret%') as in_events`;
+    deepEqual({ ...row }, { kept: 0, in_events: 0 });
   }),
   contract('delivery never changes a result', async (s) => {
     const { service, id } = await delivered(s, [500]);

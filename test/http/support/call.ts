@@ -1,4 +1,4 @@
-/** Requests over real sockets: in the usual way, and byte by byte. */
+/** Requests over real sockets: whole, and byte by byte. */
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -10,7 +10,7 @@ export type Call = {
   headers?: OutgoingHttpHeaders;
   /** an object is sent as JSON */
   body?: object | string | Uint8Array;
-  /** gives the call up */
+  /** aborts the call */
   signal?: AbortSignal;
 };
 
@@ -19,7 +19,7 @@ export type Reply = {
   headers: IncomingHttpHeaders;
   rawHeaders: string[];
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: what it is, is what the tests ask
+  // biome-ignore lint/suspicious/noExplicitAny: the tests check its shape
   json: any;
 };
 
@@ -86,13 +86,13 @@ export type Wire = {
   /** all that was received, when it matches */
   until(pattern: RegExp): Promise<string>;
   /** all that was received, when the other side has ended */
-  ended(): Promise<string>;
+  ended(patience_ms?: number): Promise<string>;
 };
 
-/** So long a test waits for bytes before it fails. */
-const PATIENCE_MS = 20_000;
+/** The longest that a test waits for bytes. */
+const PATIENCE_MS = 60_000;
 
-/** A connection on which the test writes what it likes. */
+/** A connection on which the test writes any bytes. */
 export function wire(port: number): Wire {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   let received = '';
@@ -112,9 +112,9 @@ export function wire(port: number): Wire {
       look();
     });
   }
-  const when = (ready: () => boolean, failed: () => boolean) =>
+  const when = (ready: () => boolean, failed: () => boolean, patience_ms = PATIENCE_MS) =>
     new Promise<string>((resolve, reject) => {
-      const impatient = setTimeout(() => fail('nothing more came after'), PATIENCE_MS);
+      const impatient = setTimeout(() => fail('nothing more came after'), patience_ms);
       const watcher = () => {
         if (ready()) settle(() => resolve(received));
         else if (failed()) fail('ended after');
@@ -136,15 +136,16 @@ export function wire(port: number): Wire {
         () => pattern.test(received),
         () => over,
       ),
-    ended: () =>
+    ended: (patience_ms) =>
       when(
         () => over,
         () => false,
+        patience_ms,
       ),
   };
 }
 
-/** One on which nobody listens, just now. */
+/** A port on which nothing listens at the moment. */
 export function freePort(): Promise<number> {
   return new Promise((resolve) => {
     const server = createServer().listen(0, '127.0.0.1', () => {

@@ -1,4 +1,4 @@
-/** Prints what the last run of the contract's test found: `make contract`. */
+/** Prints the results of the last run of the contract's test: `make contract`. */
 import { readFileSync } from 'node:fs';
 
 type Row = { from: string; about: string; says: string; result: string; ms: number; why?: string };

@@ -1,10 +1,10 @@
-/** A way to the database that the test can cut and mend: a forwarder on a port of its own. */
+/** A forwarder to the database, on its own port, that a test can cut and mend. */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import type { Test } from './web_process.ts';
 
 export type Cuttable = {
   readonly url: string;
-  /** New connections are refused, those that there are end. */
+  /** Ends all connections, and accepts no new ones. */
   cut(): Promise<void>;
   mend(): Promise<void>;
 };

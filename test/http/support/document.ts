@@ -1,4 +1,4 @@
-/** The OpenAPI document as a client reads it, and a validator of its schemas that is not ours. */
+/** The OpenAPI document as a client reads it, and an independent validator for its schemas. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { call } from './call.ts';
@@ -21,7 +21,7 @@ type Operation = {
 export type Document = {
   json: { openapi: string; paths: Record<string, Record<string, Operation>> };
   operation(method: string, path: string): Operation;
-  /** Is the value of the shape of that name? */
+  /** Whether the value matches the schema of that name. */
   check(name: string, value: unknown): boolean;
   checkSchema(schema: Schema, value: unknown): boolean;
 };

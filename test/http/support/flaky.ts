@@ -1,4 +1,4 @@
-/** A way to the service that loses answers: the request arrives, the connection ends before the reply. */
+/** A forwarder to the service that loses answers: the request arrives, and the connection ends before the reply. */
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from './web_process.ts';

@@ -1,6 +1,6 @@
 import type { Reply } from './call.ts';
 
-/** Everything of an answer but what names this very request. */
+/** An answer without the parts that differ from request to request. */
 export function plain(reply: Reply): string {
   const headers = reply.rawHeaders.filter((_, at, all) => {
     const name = all[at - (at % 2)]!.toLowerCase();

@@ -1,4 +1,4 @@
-/** Chances that a seed repeats. */
+/** Random values that a seed repeats. */
 export type Chance = {
   /** from 0 up to but not including 1 */
   next(): number;
@@ -25,7 +25,7 @@ export function seeded(seed: number): Chance {
   };
 }
 
-/** Printed by whoever uses it: SEED=… replays the run. */
+/** Its users print it: SEED=… repeats the run. */
 export function seedOfRun(): number {
   return Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 }

@@ -12,7 +12,7 @@ import type { Test } from './web_process.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Resolves when it takes jobs; with a reason where this machine cannot run any. */
+/** Resolves with null when the worker is ready, or with the reason why this machine cannot run one. */
 export async function realWorker(t: Test, database: TestDatabase): Promise<string | null> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
   t.teardown(() => rmSync(state, { recursive: true, force: true }));
@@ -39,8 +39,8 @@ export async function realWorker(t: Test, database: TestDatabase): Promise<strin
   return new Promise((resolve, reject) => {
     child.once('message', () => resolve(null));
     void exited.then(([code]) => {
-      const said = written.filter((line) => !line.startsWith('{')).join(' ');
-      if (code === CANNOT_RUN) resolve(said);
+      const reason = written.filter((line) => !line.startsWith('{')).join(' ');
+      if (code === CANNOT_RUN) resolve(reason);
       else reject(new Error(`worker did not start:\n${written.join('\n')}`));
     });
   });

@@ -1,4 +1,4 @@
-/** Two web processes on one database, with keys, and a worker that the test plays by hand. */
+/** Two web processes on one database, with keys, and a worker that the test controls. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -21,7 +21,7 @@ export type Service = {
   /** A new key; without a limit unless a tier is named. */
   key(options?: { account?: string; tier?: string }): Promise<string>;
   submit(key: string, body?: object, more?: Partial<Call>): Promise<Reply>;
-  worker: HandWorker;
+  worker: TestWorker;
 };
 
 export const HELLO = { language: 'python', code: 'print(6 * 7)' };
@@ -50,7 +50,7 @@ export async function startService(
       return secret;
     },
     submit: (key, body = HELLO, more = {}) => next({ path: '/api/submit', key, body, ...more }),
-    worker: await handWorker(
+    worker: await testWorker(
       t,
       db,
       database.urls.owner,
@@ -59,33 +59,33 @@ export async function startService(
   };
 }
 
-/** As a change of a tier does: both processes forget what they remember of spent keys. */
-export async function tellAccessChanged({ db, webs }: Service): Promise<void> {
-  const heard = ({ written }: WebProcess) =>
+/** Makes both processes forget the keys that are over their rate, as a change of a tier does. */
+export async function announceAccessChange({ db, webs }: Service): Promise<void> {
+  const noticed = ({ written }: WebProcess) =>
     written.filter((line) => line.includes('keys or limits were changed')).length;
-  const before = webs.map(heard);
-  // Again where it was not heard: a process that has just started may not listen yet (and then remembers nothing).
-  for (let n = 0; webs.some((web, n) => heard(web) === before[n]); n += 1) {
+  const before = webs.map(noticed);
+  // Repeated, because a process that has just started may not listen yet (and then remembers nothing).
+  for (let n = 0; webs.some((web, n) => noticed(web) === before[n]); n += 1) {
     if (n % 100 === 0) await db`select pg_notify('runledger_access', '')`;
     await wait(2);
   }
 }
 
-/** Starts and ends executions as a worker does, through the same SQL, with results of the test's making. */
-export type HandWorker = {
+/** Starts and ends executions as a worker does, through the same SQL, with results that the test chooses. */
+export type TestWorker = {
   start(id: string): Promise<number>;
   finish(id: string, outcome?: Partial<ExecutionOutcome>): Promise<void>;
-  /** Says that it is alive. */
+  /** Sends a heartbeat. */
   beat(): Promise<void>;
   readonly executions: Executions;
 };
 
 const BEAT_MS = 1_000;
 
-/** It lives as every worker does: by a lock and a heartbeat on one connection of its own. */
-async function handWorker(t: Test, db: Db, url: string, languages: string[]): Promise<HandWorker> {
+/** Like every worker it is alive through a lock and a heartbeat on one connection. */
+async function testWorker(t: Test, db: Db, url: string, languages: string[]): Promise<TestWorker> {
   const consumer = randomUUID();
-  const own = connect(url, { name: 'runledger hand worker', max: 1 });
+  const own = connect(url, { name: 'runledger test worker', max: 1 });
   await own`select runledger.register_consumer(${consumer}, 'worker', 'test', 2, ${languages},
     ${own.json({ kind: 'v1', degraded: false })}, ${randomBytes(6).readUIntBE(0, 6)})`;
   const beat = async () => {

@@ -1,4 +1,4 @@
-/** A real web process of its own, started as the Procfile has it. */
+/** A real web process, started with the command of the Procfile. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const [, WEB] = /^web: exec node (.+)$/m.exec(readFileSync(join(ROOT, 'Procfile'
 export const DIGEST_KEY = Buffer.alloc(32, 7).toString('base64');
 export const WEBHOOK_KEY = `test:${Buffer.alloc(32, 9).toString('base64')}`;
 
-/** What of tap's `t` is needed here. */
+/** The part of tap's `t` that is used here. */
 export type Test = { teardown(work: () => unknown): void };
 
 export type WebProcess = {
@@ -31,7 +31,7 @@ export async function webProcess(
 ): Promise<WebProcess> {
   const child = spawn(process.execPath, WEB!.split(' '), {
     cwd: ROOT,
-    // Over the channel it tells its address, and by its end it learns of ours.
+    // The process reports its address over the channel, and the channel's end tells it that we have ended.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
       PATH: process.env['PATH'],
@@ -56,7 +56,7 @@ export async function webProcess(
   };
   t.teardown(stop);
   const origin = await new Promise<string>((resolve, reject) => {
-    child.once('message', (said) => resolve((said as { address: string }).address));
+    child.once('message', (ready) => resolve((ready as { address: string }).address));
     void exited.then(() => reject(new Error(`web did not start:\n${written.join('\n')}`)));
   });
   return { origin, port: Number(new URL(origin).port), written, process: child, stop };

@@ -1,15 +1,19 @@
 import type { Case } from '../case.ts';
 import { bombs } from './bombs.ts';
+import { bombs_of_objects } from './bombs_of_objects.ts';
 import { endings } from './endings.ts';
 import { files } from './files.ts';
+import { files_and_rights } from './files_and_rights.ts';
 import { kernel } from './kernel.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
 
 export const CASES: readonly Case[] = [
   ...bombs,
+  ...bombs_of_objects,
   ...endings,
   ...files,
+  ...files_and_rights,
   ...kernel,
   ...network,
   ...output,

@@ -1,4 +1,4 @@
-/** Sources that attack while they are compiled. They go the service's whole way: executor, compiler's box, run. */
+/** Sources that attack while they are compiled. They go through the whole executor: compiler's box, then run. */
 import type { Language } from '../../../src/domain/limits.ts';
 import type { ExecutionOutcome, Verdict } from '../../../src/domain/result.ts';
 import type { Host } from '../case.ts';
@@ -29,11 +29,11 @@ const HELLO_JAVA: CompileSide = {
   says: /^OK hello$/m,
 };
 const ROOT =
-  'the compiler works in a box of its own, whose root has no file of the host but toolchains';
-const LIMITS = 'compilers have limits of their own: time, memory, output, file size';
+  'the compiler has its own box, whose root contains no files of the host but the toolchains';
+const LIMITS = 'compilers have limits of time, memory, output and file size';
 const LATE_MS = 40_000;
 
-/** Refused by its limits, and not after minutes. */
+/** The limits stop the compile within the time. */
 function inTime({ compile }: ExecutionOutcome): string | null {
   const wall_ms = (compile?.wall_time_us ?? 0) / 1_000;
   return wall_ms < LATE_MS ? null : `the compile took ${wall_ms} ms`;
@@ -60,7 +60,7 @@ const reading: readonly [name: string, claim: string, code: (host: Host) => stri
   ],
   [
     'incbin',
-    'take a file into the program by .incbin',
+    'put a file into the program by .incbin',
     ({ secret_files: [file] }) => `asm(".incbin \\"${file}\\"");\nint main() {}\n`,
   ],
   [
@@ -75,18 +75,18 @@ const reading: readonly [name: string, claim: string, code: (host: Host) => stri
   ],
   [
     'line marker of another file',
-    'have the diagnostics quote a file that a line marker names',
+    'make the diagnostics quote a file that a line marker names',
     ({ secret_files: [file] }) => `# 1 "${file}"\nint main() { return undeclared; }\n`,
   ],
   [
     'pragma that names a file',
-    'have a pragma look at a file',
+    'read a file by a pragma',
     ({ secret_files: [file] }) =>
       `#pragma GCC dependency "${file}"\n#pragma GCC pch_preprocess "${file}"\nint main() { return x; }\n`,
   ],
   [
     'include of the compiler’s descriptors',
-    'read what the launcher left open',
+    'read descriptors that the launcher left open',
     () => '#include "/proc/self/fd/3"\n#include "/proc/self/fd/4"\nint main() { return x; }\n',
   ],
 ];
@@ -94,22 +94,22 @@ const reading: readonly [name: string, claim: string, code: (host: Host) => stri
 const bombs: readonly [name: string, claim: string, code: string][] = [
   [
     'endless include',
-    'include itself for ever',
+    'include itself forever',
     '#include __FILE__\n#include __FILE__\nint main() {}\n',
   ],
   [
     'include of an endless device',
-    'read /dev/zero for ever',
+    'read /dev/zero forever',
     '#include "/dev/zero"\nint main() {}\n',
   ],
   [
     'include of /dev/stdin',
-    'wait for ever for what is typed',
+    'wait forever for input',
     '#include "/dev/stdin"\nint main() { return x; }\n',
   ],
   [
     'deep templates',
-    'recurse in templates without end',
+    'recurse endlessly in templates',
     'template <int N> struct A { static const int v = A<N + 1>::v + 1; };\nint main() { return A<0>::v; }\n',
   ],
   [
@@ -123,23 +123,23 @@ const bombs: readonly [name: string, claim: string, code: string][] = [
     `#define A0 1 +\n${Array.from({ length: 34 }, (_, i) => `#define A${i + 1} A${i} A${i}`).join('\n')}\nint main() { return A34 1; }\n`,
   ],
   [
-    'constant expressions without end',
-    'have the compiler compute for hours',
+    'endless constant expressions',
+    'make the compiler compute for hours',
     `constexpr unsigned f(unsigned n) { unsigned s = n; for (unsigned i = 0; i < 30000000u; i++) s = s * 31 + i; return s; }\n${Array.from({ length: 400 }, (_, i) => `constexpr unsigned v${i} = f(${i});`).join('\n')}\nint main() {}\n`,
   ],
   [
     'a gigabyte of errors',
-    'print without end',
+    'print endlessly',
     `#define B(x) x; x; x; x; x; x; x; x; x; x;\n#define C(x) B(x) B(x) B(x) B(x) B(x) B(x) B(x) B(x) B(x) B(x)\n#define D(x) C(x) C(x) C(x) C(x) C(x) C(x) C(x) C(x) C(x) C(x)\nint main() { D(D(undeclared_name_that_is_as_long_as_can_be)) }\n`,
   ],
   [
     'a huge object',
-    'fill the disk by the assembler',
+    'fill the disk through the assembler',
     'asm(".data\\n.rept 4000000000\\n.quad 1\\n.endr");\nint main() {}\n',
   ],
   [
     'a huge program',
-    'leave a program of gigabytes',
+    'produce a program of gigabytes',
     'char all[3000000000UL] = {1};\nint main() { return all[5]; }\n',
   ],
 ];
@@ -170,8 +170,7 @@ export const compile: readonly CompileCase[] = [
   ...cppBombs,
   {
     name: 'deep nesting',
-    claim:
-      'a C++ source that overflows the compiler’s stack is refused, or compiled, and nothing else',
+    claim: 'a C++ source that overflows the compiler’s stack can only be rejected or compiled',
     because: LIMITS,
     language: 'cpp',
     hostile: {
@@ -182,7 +181,7 @@ export const compile: readonly CompileCase[] = [
     honest: HELLO_CPP,
   },
   {
-    name: 'asking whether a file is there',
+    name: 'testing whether a file exists',
     claim: 'a C++ source cannot learn which files the host has',
     because: ROOT,
     language: 'cpp',
@@ -199,9 +198,9 @@ export const compile: readonly CompileCase[] = [
     },
   },
   {
-    name: 'code that is no text',
-    claim: 'NUL, invalid UTF-8 and a missing end of line in a source are the compiler’s business',
-    because: 'the source is bytes, written to a file by the launcher',
+    name: 'code that is not text',
+    claim: 'NUL, invalid UTF-8 and a missing newline in a source are handled by the compiler',
+    because: 'the launcher writes the source to a file as bytes',
     language: 'cpp',
     hostile: {
       code: Buffer.from('int main() { return 0; } \0 \xff\xfe "', 'latin1'),
@@ -216,7 +215,7 @@ export const compile: readonly CompileCase[] = [
   {
     name: 'paths in the program',
     claim: 'a program does not learn from __FILE__ or its debug data where it was compiled',
-    because: 'the compiler sees /box alone',
+    because: 'the compiler sees only /box',
     language: 'cpp',
     hostile: {
       code: '#include <cstdio>\n#include <cstring>\nint main() { puts(strchr(__FILE__, \'/\') ? "ESCAPED a path" : "DENIED main.cpp"); puts(__FILE__); }\n',
@@ -228,7 +227,7 @@ export const compile: readonly CompileCase[] = [
   {
     name: 'annotation processor in the source',
     claim: 'no code of a Java source runs while it is compiled',
-    because: '-proc:none, and nothing of the source is on the processors’ path',
+    because: '-proc:none switches processors off, and the source is not on their path',
     language: 'java',
     hostile: {
       code: `import java.util.*; import javax.annotation.processing.*; import javax.lang.model.element.*;
@@ -254,7 +253,7 @@ export const compile: readonly CompileCase[] = [
     honest: HELLO_JAVA,
   },
   {
-    name: 'types that the compiler infers for hours',
+    name: 'type inference that takes hours',
     claim: 'a Java source cannot keep the compiler busy',
     because: LIMITS,
     language: 'java',
@@ -269,9 +268,9 @@ public static void main(String[] x) { Object o = ${'p(() -> '.repeat(14)}1${', (
   },
   {
     name: 'deep nesting of Java',
-    claim: 'a stack overflow inside javac is a refused source',
+    claim: 'a stack overflow inside javac is a compile error',
     because:
-      'whatever javac throws is a compile error, and a compiler that stayed is not used again',
+      'anything that javac throws is a compile error, and that resident compiler is not used again',
     language: 'java',
     hostile: {
       code: `class Main { public static void main(String[] a) { int x = ${'('.repeat(25_000)}1${')'.repeat(25_000)}; } }`,
@@ -282,8 +281,8 @@ public static void main(String[] x) { Object o = ${'p(() -> '.repeat(14)}1${', (
   },
   {
     name: 'a class with a hostile name',
-    claim: 'names of classes reach no shell, option or path',
-    because: 'the main class is an argument of its own, checked, behind all options',
+    claim: 'the name of a class cannot become a shell command, an option or a path',
+    because: 'the main class is a separate, checked argument after all options',
     language: 'java',
     hostile: {
       code: 'package x.$.y; public class __$$ü { public static void main(String[] a) { System.out.println("OK " + __$$ü.class.getName()); } }',
@@ -294,7 +293,7 @@ public static void main(String[] x) { Object o = ${'p(() -> '.repeat(14)}1${', (
   },
   {
     name: 'a hundred thousand errors of Java',
-    claim: 'a Java source cannot print without end',
+    claim: 'a Java source cannot print endlessly',
     because: LIMITS,
     language: 'java',
     hostile: {

@@ -1,32 +1,33 @@
-/** Programs that do not want to end, hide what they use, or leave something behind. */
+/** Programs that try not to end, to hide what they use, or to leave something behind. */
 import {
   ALL,
   BOTH,
   type Case,
   CPP,
+  denied,
   ends,
   JAVA,
   PYTHON,
-  refused,
   type Seen,
   works,
 } from '../case.ts';
+import { SLOWNESS } from '../slowness.ts';
 
 const topic = 'endings';
-/** Much more wall than CPU time: on a busy machine the CPU limit must still be what fires. */
+/** Much more wall time than CPU time, so that the CPU limit is exceeded first even on a busy machine. */
 const CPU = { cpu_ms: 500, wall_ms: 30_000 };
 const WALL = { cpu_ms: 5_000, wall_ms: 1_000 };
 
-/** Ended by the limit and soon after it, not when something else happened to stop it. */
+/** The limit ended the run, soon after it was exceeded. */
 function nearLimit({ report, limits }: Seen): string | null {
   const late_ms = (report.limit_at_us ?? report.wall_us) / 1_000 - limits.wall_ms;
-  if (report.killed_for === 'wall' && Math.abs(late_ms) > 1_000)
+  if (report.killed_for === 'wall' && (late_ms < 0 || late_ms > 1_000 * SLOWNESS))
     return `wall limit off by ${late_ms} ms`;
   if (report.killed_for === 'cpu' && report.cpu_us / 1_000 < limits.cpu_ms)
-    return 'killed too early';
+    return 'killed before the limit';
   return null;
 }
-/** The answer does not wait for what is left behind. */
+/** The answer does not wait for processes that are left behind. */
 const atOnce = ({ report, limits }: Seen) =>
   report.wall_us < (limits.wall_ms * 1_000) / 2 ? null : `the answer took ${report.wall_us} µs`;
 
@@ -36,7 +37,7 @@ export const endings: readonly Case[] = [
     topic,
     needs_box: true,
     claim: 'a program cannot spin beyond its CPU limit',
-    because: 'the launcher reads the group’s counter and kills',
+    because: 'the launcher reads the group’s counter and kills the run',
     languages: ALL,
     hostile: ends('loop_spin', 'TLE', { limits: CPU, killed_for: 'cpu', evidence: nearLimit }),
     honest: works('sleep_some'),
@@ -44,8 +45,8 @@ export const endings: readonly Case[] = [
   {
     name: 'endless sleep',
     topic,
-    claim: 'a program that uses no CPU cannot stay for ever',
-    because: 'a monotonic timer of the launcher',
+    claim: 'a program that uses no CPU time cannot run forever',
+    because: 'the launcher limits wall time by a monotonic clock',
     languages: ALL,
     hostile: ends('loop_sleep', 'TLE', { limits: WALL, killed_for: 'wall', evidence: nearLimit }),
     honest: works('sleep_some'),
@@ -53,8 +54,8 @@ export const endings: readonly Case[] = [
   {
     name: 'catching every signal',
     topic,
-    claim: 'handlers for SIGXCPU, SIGTERM and the rest do not keep a program alive',
-    because: 'it is killed by SIGKILL, which has no handler',
+    claim: 'a program cannot stay alive by catching SIGXCPU, SIGTERM and other signals',
+    because: 'SIGKILL cannot be caught',
     languages: BOTH,
     hostile: ends('loop_catch', 'TLE', { limits: CPU, signal: 'SIGKILL' }),
     honest: works('spin_some'),
@@ -62,8 +63,8 @@ export const endings: readonly Case[] = [
   {
     name: 'ignoring and blocking every signal',
     topic,
-    claim: 'a program that hears no signal still ends at its wall limit',
-    because: 'SIGKILL can be neither ignored nor blocked, and goes to the whole pid namespace',
+    claim: 'a program that receives no signal cannot exceed its wall limit',
+    because: 'SIGKILL cannot be ignored or blocked, and init’s death kills the whole pid namespace',
     languages: BOTH,
     hostile: ends('loop_ignore', 'TLE', { limits: WALL, signal: 'SIGKILL' }),
     honest: works('sleep_some'),
@@ -71,8 +72,8 @@ export const endings: readonly Case[] = [
   {
     name: 'raising the soft CPU limit',
     topic,
-    claim: 'moving its own RLIMIT_CPU gains a program nothing',
-    because: 'the limit that counts is not an rlimit of the program',
+    claim: 'a program cannot gain CPU time by changing its RLIMIT_CPU',
+    because: 'the launcher enforces the limit from the group’s counter',
     languages: CPP,
     hostile: ends('loop_rearm', 'TLE', { limits: CPU }),
     honest: works('spin_some'),
@@ -80,17 +81,17 @@ export const endings: readonly Case[] = [
   {
     name: 'one endless call inside the runtime',
     topic,
-    claim: 'a runtime that never looks at its signals is stopped all the same',
-    because: 'nothing is asked of the runtime',
+    claim: 'a program cannot run on inside a call of the runtime that ignores signals',
+    because: 'SIGKILL needs no cooperation of the runtime',
     languages: PYTHON,
     hostile: ends('loop_in_c', 'TLE', { limits: CPU }),
     honest: works('spin_some'),
   },
   {
-    name: 'signals as a program expects them',
+    name: 'default signal handling',
     topic,
-    claim: 'a program starts with no signal blocked or ignored, and is no PID 1',
-    because: 'the box resets masks and handlers, and an init of ours stands above the program',
+    claim: 'a program starts with no signal blocked or ignored, and is not process 1',
+    because: 'the slot resets masks and handlers, and the launcher’s init is process 1',
     languages: CPP,
     hostile: ends('signals_default', 'SIG', {
       signal: 'SIGTERM',
@@ -102,8 +103,9 @@ export const endings: readonly Case[] = [
   {
     name: 'daemon',
     topic,
-    claim: 'a process in another session, without parent, streams or ears does not outlive its run',
-    because: 'the kernel ends every process of a pid namespace with its init',
+    claim:
+      'a process in another session, without parent or streams, that ignores all signals cannot outlive its run',
+    because: 'the kernel kills every process of a pid namespace with its init',
     languages: BOTH,
     hostile: ends('daemonize', 'AC', { says: /^OK/m, evidence: atOnce }),
     honest: works('sleep_some'),
@@ -111,27 +113,27 @@ export const endings: readonly Case[] = [
   {
     name: 'chain of daemons',
     topic,
-    claim: 'a process that is always a new one cannot run away from the kill',
-    because: 'nobody chases pids: the namespace ends as a whole',
+    claim: 'a process that keeps replacing itself cannot escape the kill',
+    because: 'the kernel kills the namespace as a whole, and not pid by pid',
     languages: CPP,
     hostile: ends('daemonize_deep', 'AC', { says: /^OK/m, evidence: atOnce }),
     honest: works('children_some'),
   },
   {
-    name: 'stdout held open',
+    name: 'stdout kept open',
     topic,
     claim: 'a grandchild that keeps stdout open cannot delay the answer',
     because:
-      'the run is over when the program is; then everybody is killed and the pipe read to its end',
+      'the run ends with the program: then all processes are killed and the pipe is read to its end',
     languages: ALL,
-    hostile: ends('stdout_held', 'AC', { says: /^OK/m, evidence: atOnce }),
+    hostile: ends('stdout_kept_open', 'AC', { says: /^OK/m, evidence: atOnce }),
     honest: works('sleep_some'),
   },
   {
     name: 'spinning orphan',
     topic,
-    claim: 'a child cannot go on spinning when its parent has ended well',
-    because: 'it is killed with the namespace, before the answer is given',
+    claim: 'a child cannot keep spinning after its parent has ended',
+    because: 'it is killed with the namespace, before the answer',
     languages: BOTH,
     hostile: ends('orphan_spins', 'AC', { says: /^OK/m, evidence: atOnce }),
     honest: works('children_some'),
@@ -139,19 +141,19 @@ export const endings: readonly Case[] = [
   {
     name: 'writing orphan',
     topic,
-    claim: 'a child cannot print into the result for long after the program ended',
+    claim: 'a child cannot keep printing into the result after the program ended',
     because: 'it is killed at once',
     languages: CPP,
     hostile: ends('orphan_writes', 'AC', {
-      evidence: ({ stdout }) => (stdout.length > 200 ? 'an orphan wrote on' : null),
+      evidence: ({ stdout }) => (stdout.length > 200 ? 'an orphan kept writing' : null),
     }),
     honest: works('children_some'),
   },
   {
     name: 'main thread leaves',
     topic,
-    claim: 'threads cannot stay behind a main thread that has gone',
-    because: 'the process lives as long as they do, and its wall limit with it',
+    claim: 'threads cannot run on after the main thread has exited',
+    because: 'the process lives as long as its threads, and the wall limit applies to it',
     languages: CPP,
     hostile: ends('main_thread_leaves', 'TLE', { limits: WALL }),
     honest: works('spin_some'),
@@ -159,8 +161,8 @@ export const endings: readonly Case[] = [
   {
     name: 'threads that the runtime waits for',
     topic,
-    claim: 'a thread that never ends cannot hold the slot',
-    because: 'the wall limit',
+    claim: 'a thread that never ends cannot keep the slot',
+    because: 'the wall limit applies to the process',
     languages: PYTHON,
     hostile: ends('thread_survives', 'TLE', { limits: WALL }),
     honest: works('sleep_some'),
@@ -169,7 +171,7 @@ export const endings: readonly Case[] = [
     name: 'code at exit',
     topic,
     claim: 'atexit and shutdown hooks cannot prolong a run',
-    because: 'limits hold until the process is gone',
+    because: 'limits apply until the process is gone',
     languages: ['python'],
     hostile: ends('atexit_spins', 'TLE', { limits: CPU, says: /^OK/m }),
     honest: works('sleep_some'),
@@ -178,7 +180,7 @@ export const endings: readonly Case[] = [
     name: 'shutdown hook',
     topic,
     claim: 'a JVM’s shutdown hook cannot prolong a run',
-    because: 'limits hold until the process is gone',
+    because: 'limits apply until the process is gone',
     languages: JAVA,
     hostile: ends('hooks', 'TLE', { limits: { cpu_ms: 1_500, wall_ms: 30_000 }, says: /^OK/m }),
     honest: works('sleep_some'),
@@ -186,8 +188,8 @@ export const endings: readonly Case[] = [
   {
     name: 'stopping itself',
     topic,
-    claim: 'a stopped program ends at its wall limit',
-    because: 'SIGKILL reaches stopped processes too',
+    claim: 'a stopped program cannot exceed its wall limit',
+    because: 'SIGKILL kills stopped processes too',
     languages: BOTH,
     hostile: ends('stops_itself', 'TLE', { limits: WALL, killed_for: 'wall' }),
     honest: works('sleep_some'),
@@ -195,7 +197,7 @@ export const endings: readonly Case[] = [
   {
     name: 'parent of a hanging vfork',
     topic,
-    claim: 'a process that waits uninterruptibly for its child ends all the same',
+    claim: 'a process that waits uninterruptibly for its child cannot exceed its wall limit',
     because: 'that wait is killable',
     languages: CPP,
     hostile: ends('vfork_hangs', 'TLE', { limits: WALL }),
@@ -205,15 +207,17 @@ export const endings: readonly Case[] = [
     name: 'spinning processes',
     topic,
     needs_box: true,
-    claim: 'many processes cannot have the limit each',
-    because: 'CPU time is the group’s sum',
+    claim: 'many processes cannot each use the CPU limit',
+    because: 'the limit applies to the sum over the group',
     languages: BOTH,
     hostile: ends('spin_many', 'TLE', {
       limits: CPU,
       killed_for: 'cpu',
-      // the sum grows by one second per core and second: whoever looks once a tick sees it a bit late
+      // the sum grows by one second per core and second, so a check once a tick finds it a little late
       evidence: ({ report, limits }) =>
-        report.cpu_us > (limits.cpu_ms + 500) * 1_000 ? `used ${report.cpu_us} µs` : null,
+        report.cpu_us > (limits.cpu_ms + 500 * SLOWNESS) * 1_000
+          ? `used ${report.cpu_us} µs`
+          : null,
     }),
     honest: works('children_some'),
   },
@@ -221,8 +225,8 @@ export const endings: readonly Case[] = [
     name: 'spinning threads',
     topic,
     needs_box: true,
-    claim: 'many threads cannot have the limit each, whatever main does',
-    because: 'CPU time is the group’s sum',
+    claim: 'many threads cannot each use the CPU limit, even if main sleeps',
+    because: 'the limit applies to the sum over the group',
     languages: CPP,
     hostile: ends('spin_threads', 'TLE', { limits: CPU, killed_for: 'cpu' }),
     honest: works('spin_some'),
@@ -230,8 +234,8 @@ export const endings: readonly Case[] = [
   {
     name: 'spinning threads of a JVM',
     topic,
-    claim: 'Java threads share one limit',
-    because: 'CPU time is the group’s sum',
+    claim: 'Java threads cannot each use the CPU limit',
+    because: 'the limit applies to the sum over the group',
     languages: JAVA,
     hostile: ends('loop_threads', 'TLE', {
       limits: { cpu_ms: 1_500, wall_ms: 30_000 },
@@ -243,8 +247,8 @@ export const endings: readonly Case[] = [
     name: 'CPU time in children',
     topic,
     needs_box: true,
-    claim: 'work given to children that nobody waits for is counted',
-    because: 'the group counts, not the parent’s rusage',
+    claim: 'a program cannot hide CPU time in children that it never waits for',
+    because: 'the group counts it, whatever the parent’s rusage says',
     languages: CPP,
     hostile: ends('spin_in_children', 'TLE', { limits: CPU, killed_for: 'cpu' }),
     honest: works('children_some'),
@@ -253,8 +257,8 @@ export const endings: readonly Case[] = [
     name: 'CPU time in orphans',
     topic,
     needs_box: true,
-    claim: 'work handed from one dying process to the next is counted',
-    because: 'the group keeps the time of tasks that are gone',
+    claim: 'a program cannot hide CPU time by passing work from one dying process to the next',
+    because: 'the group keeps the CPU time of tasks that are gone',
     languages: CPP,
     hostile: ends('spin_in_orphans', 'TLE', { limits: CPU, killed_for: 'cpu' }),
     honest: works('children_some'),
@@ -262,9 +266,9 @@ export const endings: readonly Case[] = [
   {
     name: 'killing everything',
     topic,
-    claim: 'a program cannot stop or kill who watches it',
+    claim: 'a program cannot stop or kill the processes that supervise it',
     because:
-      'its pid namespace holds its own processes and an init that no signal from inside reaches',
+      'its pid namespace contains only its own processes and an init that ignores signals from inside',
     languages: BOTH,
     hostile: ends('kill_all', 'AC', { says: /^OK still judged/m }),
     honest: works('kill_child'),
@@ -272,26 +276,26 @@ export const endings: readonly Case[] = [
   {
     name: 'signalling by number',
     topic,
-    claim: 'a program cannot signal processes of others',
-    because: 'their numbers mean nothing in its pid namespace, and its uid is its slot’s alone',
+    claim: 'a program cannot signal other runs’ processes',
+    because: 'they have no number in its pid namespace, and no other slot has its uid',
     languages: CPP,
-    hostile: refused('kill_numbers'),
+    hostile: denied('kill_numbers'),
     honest: works('kill_child'),
   },
   {
     name: 'priority',
     topic,
-    claim: 'a program cannot run before others',
-    because: 'no CAP_SYS_NICE, and RLIMIT_NICE and RLIMIT_RTPRIO of 0',
+    claim: 'a program cannot raise its priority',
+    because: 'it has no CAP_SYS_NICE, and RLIMIT_NICE and RLIMIT_RTPRIO are 0',
     languages: BOTH,
-    hostile: refused('priority_raise'),
+    hostile: denied('priority_raise'),
     honest: works('priority_lower'),
   },
   {
     name: 'core dump',
     topic,
-    claim: 'a crash leaves no core on this machine',
-    because: 'RLIMIT_CORE, which it cannot raise',
+    claim: 'a crash leaves no core file on this machine',
+    because: 'RLIMIT_CORE forbids it, and the program cannot raise it',
     languages: CPP,
     hostile: ends('dumps_core', 'SIG', { signal: 'SIGABRT', exit_code: 134, says: /^DENIED/m }),
     honest: works('spin_some'),
@@ -299,35 +303,35 @@ export const endings: readonly Case[] = [
   {
     name: 'crash',
     topic,
-    claim: 'a crash is the program’s own ending and named as such',
-    because: 'the wait status of the program itself',
+    claim: 'a crash is reported as the program’s own ending',
+    because: 'the report carries the wait status of the program itself',
     languages: BOTH,
     hostile: ends('segfault', 'SIG', { signal: 'SIGSEGV', exit_code: 139 }),
     honest: works('spin_some'),
   },
   {
-    name: 'SIGKILL by its own hand',
+    name: 'SIGKILL to itself',
     topic,
-    claim: 'a program that kills itself is not taken for one that ran out of time or memory',
-    because: 'the verdict asks which limit fired, not which signal came',
+    claim: 'a program that kills itself does not get TLE or MLE',
+    because: 'the verdict depends on the limit that was exceeded, and not on the signal',
     languages: CPP,
     hostile: ends('dies_of', 'SIG', { args: ['9'], signal: 'SIGKILL', killed_for: null }),
     honest: ends('ends_with', 'AC', { exit_code: 0 }),
   },
   {
-    name: 'SIGXCPU by its own hand',
+    name: 'SIGXCPU to itself',
     topic,
-    claim: 'a program that sends itself SIGXCPU has not used its time up',
-    because: 'the verdict asks the group’s counter',
+    claim: 'a program that sends itself SIGXCPU does not get TLE',
+    because: 'the verdict depends on the group’s counter',
     languages: CPP,
     hostile: ends('dies_of', 'SIG', { args: ['24'], signal: 'SIGXCPU', killed_for: null }),
     honest: ends('ends_with', 'AC', { exit_code: 0 }),
   },
   {
-    name: 'exit codes that mean something to others',
+    name: 'exit codes that shells use for signals',
     topic,
     claim: 'exit codes 137, 124 and 255 are exit codes, not verdicts',
-    because: 'exit and signal are told apart by the wait status',
+    because: 'the wait status distinguishes exit codes from signals',
     languages: CPP,
     hostile: ends('ends_with', 'RE', { args: ['137'], exit_code: 137, killed_for: null }),
     honest: ends('ends_with', 'RE', { args: ['1'], exit_code: 1 }),

@@ -1,5 +1,5 @@
-/** Programs that look for somebody to talk to. */
-import { BOTH, type Case, CPP, JAVA, PYTHON, refused, works } from '../case.ts';
+/** Programs that try to communicate. */
+import { BOTH, type Case, CPP, denied, JAVA, PYTHON, works } from '../case.ts';
 
 const topic = 'network';
 const family = (number: number, type: number, protocol = 0) => ({
@@ -9,7 +9,7 @@ const STREAM = 1;
 const DATAGRAM = 2;
 const RAW = 3;
 const SEQPACKET = 5;
-const FILTERED = 'the filter refuses sockets of any family but AF_UNIX';
+const FILTERED = 'the filter denies sockets of every family but AF_UNIX';
 
 const kinds: readonly { name: string; claim: string; args: readonly string[] }[] = [
   { name: 'TCP', claim: 'connect or listen by TCP', ...family(2, STREAM) },
@@ -20,25 +20,25 @@ const kinds: readonly { name: string; claim: string; args: readonly string[] }[]
   { name: 'MPTCP and SCTP', claim: 'reach rarely used protocols', ...family(2, STREAM, 262) },
   { name: 'netlink routes', claim: 'ask the kernel about interfaces', ...family(16, RAW, 0) },
   { name: 'netlink audit', claim: 'forge audit records', ...family(16, RAW, 9) },
-  { name: 'netlink uevents', claim: 'listen to devices', ...family(16, RAW, 15) },
-  { name: 'packet socket', claim: 'listen on the wire', ...family(17, RAW, 768) },
-  { name: 'AF_VSOCK', claim: 'talk to the hypervisor', ...family(40, STREAM) },
+  { name: 'netlink uevents', claim: 'receive device events', ...family(16, RAW, 15) },
+  { name: 'packet socket', claim: 'capture packets', ...family(17, RAW, 768) },
+  { name: 'AF_VSOCK', claim: 'reach the hypervisor', ...family(40, STREAM) },
   { name: 'AF_ALG', claim: 'reach the kernel’s crypto drivers', ...family(38, SEQPACKET) },
-  { name: 'AF_KEY', claim: 'touch IPsec', ...family(15, RAW, 2) },
+  { name: 'AF_KEY', claim: 'change IPsec', ...family(15, RAW, 2) },
   { name: 'AF_XDP', claim: 'map a network card’s rings', ...family(44, RAW) },
   { name: 'AF_TIPC', claim: 'reach cluster sockets', ...family(30, STREAM) },
   { name: 'AF_CAN', claim: 'reach a field bus', ...family(29, RAW, 1) },
-  { name: 'AF_BLUETOOTH', claim: 'reach radios', ...family(31, RAW, 1) },
+  { name: 'AF_BLUETOOTH', claim: 'reach Bluetooth', ...family(31, RAW, 1) },
 ];
 
 export const network: readonly Case[] = [
   {
     name: 'every family and type',
     topic,
-    claim: 'a program cannot make any socket but of AF_UNIX',
+    claim: 'a program cannot make a socket of any family but AF_UNIX',
     because: FILTERED,
     languages: BOTH,
-    hostile: refused('socket_families'),
+    hostile: denied('socket_families'),
     honest: works('unix_pair'),
   },
   ...kinds.map(
@@ -48,26 +48,26 @@ export const network: readonly Case[] = [
       claim: `a program cannot ${claim}`,
       because: FILTERED,
       languages: CPP,
-      hostile: refused('socket_family', { args }),
+      hostile: denied('socket_family', { args }),
       honest: works('unix_pair'),
     }),
   ),
   {
     name: 'pairs of sockets',
     topic,
-    claim: 'socketpair is no way to another family',
-    because: 'the filter looks at its family too',
+    claim: 'a program cannot get a socket of another family by socketpair',
+    because: 'the filter checks its family too',
     languages: CPP,
-    hostile: refused('socket_pair_inet'),
+    hostile: denied('socket_pair_inet'),
     honest: works('unix_pair'),
   },
   {
     name: 'a service on the host’s loopback',
     topic,
     claim: 'a program cannot reach a port of the host',
-    because: 'the filter refuses the socket, and the slot’s network namespace is empty',
+    because: 'the filter denies the socket, and the slot’s network namespace is empty',
     languages: BOTH,
-    hostile: refused('tcp_connect', { args: (host) => host.tcp }),
+    hostile: denied('tcp_connect', { args: (host) => host.tcp }),
     honest: works('unix_pair'),
   },
   {
@@ -75,87 +75,89 @@ export const network: readonly Case[] = [
     topic,
     needs_box: true,
     claim: 'a program cannot reach a port of the host',
-    because: 'the filter refuses the socket, and the slot’s network namespace is empty',
+    because: 'the filter denies the socket, and the slot’s network namespace is empty',
     languages: JAVA,
-    hostile: refused('tcp_connect', { args: (host) => host.tcp }),
+    hostile: denied('tcp_connect', { args: (host) => host.tcp }),
     honest: works('unix_own'),
   },
   {
-    name: 'names',
+    name: 'name servers',
     topic,
-    claim: 'a program cannot ask a name server, and so not leak by one',
-    because: 'no datagram socket, no network, no resolver configuration',
+    claim: 'a program cannot query a name server, and so cannot leak data through one',
+    because: 'it has no datagram socket, no network and no resolver configuration',
     languages: BOTH,
-    hostile: refused('dns_ask'),
+    hostile: denied('dns_ask'),
     honest: works('unix_pair'),
   },
   {
     name: 'the library’s HTTP client',
     topic,
-    claim: 'what a library offers is refused like any socket',
+    claim: 'a program cannot reach the host by a library’s HTTP client',
     because: FILTERED,
     languages: PYTHON,
-    hostile: refused('http_get', { args: (host) => host.tcp.slice(0, 1) }),
+    hostile: denied('http_get', { args: (host) => host.tcp.slice(0, 1) }),
     honest: works('asyncio_own'),
   },
   {
-    name: 'sockets of the host in the file system and in the abstract',
+    name: 'UNIX sockets of the host, by path and by abstract name',
     topic,
     needs_box: true,
-    claim: 'a program cannot call a UNIX socket of the host',
-    because: 'paths are not in its root; abstract names belong to a network namespace',
+    claim: 'a program cannot connect to a UNIX socket of the host',
+    because:
+      'its root does not contain the paths, and abstract names belong to a network namespace',
     languages: BOTH,
-    hostile: refused('unix_connect', { args: (host) => host.unix_sockets }),
+    hostile: denied('unix_connect', { args: (host) => host.unix_sockets }),
     honest: works('unix_own'),
   },
   {
     name: 'an abstract socket of another slot',
     topic,
-    claim: 'two runs at the same time cannot talk by an abstract name',
-    because: 'each slot has a network namespace of its own',
+    claim: 'two simultaneous runs cannot communicate through an abstract name',
+    because: 'each slot has its own network namespace',
     languages: CPP,
     beside: works('unix_listen', { args: ['@between-slots', 'stay'] }),
-    hostile: refused('unix_connect', { args: ['@between-slots'] }),
+    hostile: denied('unix_connect', { args: ['@between-slots'] }),
     honest: works('unix_own'),
   },
   {
     name: 'interfaces by ioctl',
     topic,
-    claim: 'a UNIX socket tells no address and raises no interface',
+    claim: 'a program cannot read addresses or bring up an interface through a UNIX socket',
     because:
-      'the slot’s network namespace has loopback alone, down, and the program no CAP_NET_ADMIN',
+      'the slot’s network namespace has only loopback, which is down, and the program has no CAP_NET_ADMIN',
     languages: CPP,
-    hostile: refused('interfaces'),
+    hostile: denied('interfaces'),
     honest: works('unix_pair'),
   },
   {
-    name: 'host name set',
+    name: 'setting the host name',
     topic,
     needs_box: true,
-    claim: 'a program cannot rename the machine, nor its slot',
-    because: 'no CAP_SYS_ADMIN in its uts namespace',
+    claim: 'a program cannot rename the machine or its slot',
+    because: 'it has no CAP_SYS_ADMIN in its uts namespace',
     languages: BOTH,
-    hostile: refused('hostname_set'),
+    hostile: denied('hostname_set'),
     honest: works('hostname_get', { args: (host) => [host.hostname] }),
   },
   {
-    name: 'host name read',
+    name: 'reading the host name',
     topic,
     needs_box: true,
-    claim: 'a program cannot tell which machine it is on',
-    because: 'the uts namespace has a name of its own',
+    claim: 'a program cannot learn the machine’s name',
+    because: 'the uts namespace has another name',
     languages: CPP,
-    hostile: refused('names_of_host', { args: (host) => [host.hostname] }),
+    hostile: denied('names_of_host', { args: (host) => [host.hostname] }),
     honest: works('hostname_get', { args: (host) => [host.hostname] }),
   },
   {
-    name: 'network tables',
+    name: 'well-known sockets of the host',
     topic,
     needs_box: true,
-    claim: 'a program learns no connection, route or address of the host',
-    because: '/proc/net shows the slot’s empty namespace, or nothing',
+    claim: 'a program cannot connect to the host’s X server, D-Bus, container or systemd sockets',
+    because:
+      'its root does not contain the paths, and abstract names belong to a network namespace',
     languages: BOTH,
-    hostile: refused('unix_connect', {
+    hostile: denied('unix_connect', {
       args: [
         '@/tmp/.X11-unix/X0',
         '/run/dbus/system_bus_socket',

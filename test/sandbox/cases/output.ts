@@ -1,5 +1,6 @@
-/** Programs whose weapon is what they print, or how; and what they are given to read. */
-import { ALL, BOTH, type Case, CPP, ends, PYTHON, refused, type Seen, works } from '../case.ts';
+/** Programs that attack through their output, and by how they use their input. */
+import { ALL, BOTH, type Case, CPP, denied, ends, PYTHON, type Seen, works } from '../case.ts';
+import { SLOWNESS } from '../slowness.ts';
 
 const topic = 'output';
 const KiB = 1024;
@@ -16,7 +17,7 @@ const printed = (bytes: Uint8Array) => (seen: Seen) =>
   Buffer.compare(seen.report.stdout, bytes) === 0
     ? null
     : `stdout differs: ${seen.report.stdout.length} bytes`;
-/** Kept to the limit, and not a byte more; how much was seen says what the program had time for. */
+/** Exactly as many bytes as the limit are kept. */
 function cut({ report, limits }: Seen): string | null {
   return report.stdout.length === limits.stdout_bytes ? null : `${report.stdout.length} bytes kept`;
 }
@@ -30,8 +31,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood of stdout',
     topic,
-    claim: 'ten gigabytes on stdout cost the worker its limit and no more',
-    because: 'the pipe is read to the limit, then the run is killed',
+    claim: 'a program cannot make the worker keep more of its stdout than the limit',
+    because: 'the launcher reads the pipe up to the limit, then kills the run',
     languages: ALL,
     hostile: flooded('flood_stdout'),
     honest: ends('print_all_bytes', 'AC', { evidence: printed(ALL_BYTES) }),
@@ -39,8 +40,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood of NUL',
     topic,
-    claim: 'a flood of NUL is a flood',
-    because: 'bytes are counted, never looked at',
+    claim: 'a flood of NUL is handled like any other',
+    because: 'the launcher counts bytes and does not interpret them',
     languages: CPP,
     hostile: flooded('flood_nul'),
     honest: ends('print_all_bytes', 'AC', { evidence: printed(ALL_BYTES) }),
@@ -48,8 +49,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood of stderr',
     topic,
-    claim: 'a flood on stderr is drained and cut, and is no verdict',
-    because: 'what is over the limit is read and thrown away',
+    claim: 'a flood on stderr is truncated, and does not affect the verdict',
+    because: 'bytes over the limit are read and dropped',
     languages: BOTH,
     hostile: ends('flood_stderr', 'AC', {
       says: /^OK \d+ MiB to stderr/m,
@@ -63,8 +64,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood of both',
     topic,
-    claim: 'two floods at once do not block each other, nor the launcher',
-    because: 'both pipes are watched, and neither is waited for',
+    claim: 'two floods at once do not block each other or the launcher',
+    because: 'the launcher polls both pipes and never waits for one',
     languages: CPP,
     hostile: flooded('flood_both'),
     honest: works('stdin_ignored'),
@@ -72,8 +73,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood that ignores SIGPIPE',
     topic,
-    claim: 'a program that does not mind a closed pipe ends all the same',
-    because: 'it is killed, not merely cut off',
+    claim: 'a program that ignores SIGPIPE cannot run on after its limit',
+    because: 'the launcher kills it, and does not only close the pipe',
     languages: CPP,
     hostile: flooded('flood_ignoring_pipe'),
     honest: works('stdin_ignored'),
@@ -81,8 +82,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood without blocking',
     topic,
-    claim: 'O_NONBLOCK on stdout changes nothing for the reader',
-    because: 'the launcher’s end is another description, or does not rely on it',
+    claim: 'a program cannot disturb the launcher by O_NONBLOCK on its stdout',
+    because: 'the launcher’s end of the pipe is another file description',
     languages: CPP,
     hostile: flooded('flood_nonblocking'),
     honest: works('stdin_ignored'),
@@ -90,14 +91,14 @@ export const output: readonly Case[] = [
   {
     name: 'flood by a child',
     topic,
-    claim: 'a child that floods after the program ended does not keep the reader busy',
+    claim: 'a child that floods after the program ended cannot delay the answer',
     because:
-      'everybody is killed when the program ends, and the pipe then read at most to the limit',
+      'all processes are killed when the program ends, and then the pipe is read at most to the limit',
     languages: CPP,
     hostile: ends('flood_child', ['AC', 'OLE'], {
       limits: STDOUT,
       evidence: ({ report, limits }) =>
-        report.stdout.length <= limits.stdout_bytes && report.wall_us < 3_000_000
+        report.stdout.length <= limits.stdout_bytes && report.wall_us < 3_000_000 * SLOWNESS
           ? null
           : 'too much or too late',
     }),
@@ -106,8 +107,8 @@ export const output: readonly Case[] = [
   {
     name: 'flood by vmsplice',
     topic,
-    claim: 'pages given to the pipe instead of bytes are bytes',
-    because: 'the launcher copies what it reads',
+    claim: 'pages given to the pipe count as bytes',
+    because: 'the launcher copies the bytes that it reads',
     languages: CPP,
     hostile: ends('flood_vmsplice', ['OLE', 'AC'], { limits: STDOUT }),
     honest: works('stdin_ignored'),
@@ -115,8 +116,8 @@ export const output: readonly Case[] = [
   {
     name: 'one byte over',
     topic,
-    claim: 'the limit of stdout is exact: one byte over is OLE',
-    because: 'the launcher counts before it keeps',
+    claim: 'the limit of stdout is exact: one byte over it gives OLE',
+    because: 'the launcher counts every byte before it keeps it',
     languages: CPP,
     hostile: ends('print_size', 'OLE', { args: ['65537'], limits: STDOUT, evidence: cut }),
     honest: ends('print_size', 'AC', { args: ['65536'], limits: STDOUT, evidence: cut }),
@@ -124,8 +125,8 @@ export const output: readonly Case[] = [
   {
     name: 'stderr over its limit',
     topic,
-    claim: 'one byte too many on stderr is cut and flagged',
-    because: 'seen and kept bytes are counted apart',
+    claim: 'one byte too many on stderr is dropped and counted',
+    because: 'the report counts seen and kept bytes separately',
     languages: CPP,
     hostile: ends('print_size_stderr', 'AC', {
       args: ['1025'],
@@ -147,8 +148,8 @@ export const output: readonly Case[] = [
   {
     name: 'invalid UTF-8 and NUL',
     topic,
-    claim: 'bytes that are no text come through as they are',
-    because: 'output is bytes from the pipe to the record',
+    claim: 'bytes that are not text arrive unchanged',
+    because: 'output is handled as bytes from the pipe to the stored result',
     languages: PYTHON,
     hostile: ends('print_invalid_utf8', 'AC', { evidence: printed(INVALID) }),
     honest: ends('print_unicode', 'AC', { says: /世界/ }),
@@ -156,17 +157,17 @@ export const output: readonly Case[] = [
   {
     name: 'every byte',
     topic,
-    claim: 'each of the 256 bytes comes through, NUL too',
-    because: 'output is bytes from the pipe to the record',
+    claim: 'each of the 256 byte values arrives, including NUL',
+    because: 'output is handled as bytes from the pipe to the stored result',
     languages: ALL,
     hostile: ends('print_all_bytes', 'AC', { evidence: printed(ALL_BYTES) }),
     honest: ends('stdin_counted', 'AC', { says: /^OK 0 bytes/m }),
   },
   {
-    name: 'a byte now and then',
+    name: 'slow output',
     topic,
-    claim: 'a program that prints slowly cannot hold its slot, and what it printed is kept',
-    because: 'the wall limit runs whatever is read',
+    claim: 'a program that prints slowly cannot keep its slot, and its output is kept',
+    because: 'the wall limit does not depend on output',
     languages: BOTH,
     hostile: ends('drip', 'TLE', { limits: WALL, says: /^\.{3,}$/m }),
     honest: works('stdin_ignored'),
@@ -174,8 +175,8 @@ export const output: readonly Case[] = [
   {
     name: 'stdout closed early',
     topic,
-    claim: 'a program that closes stdout is not over, nor is one that closes all three',
-    because: 'the run ends with the process, not with the pipe',
+    claim: 'a program that closes stdout keeps running',
+    because: 'the run ends with the process, and not with the pipe',
     languages: BOTH,
     hostile: ends('stdout_closed', 'AC', { says: /^OK went on/m }),
     honest: works('stdin_ignored'),
@@ -183,44 +184,44 @@ export const output: readonly Case[] = [
   {
     name: 'all streams closed',
     topic,
-    claim: 'the exit code of a program that closed everything is still seen',
-    because: 'it is the wait status of the process',
+    claim: 'the exit code of a program that closed all streams is reported',
+    because: 'it comes from the wait status of the process',
     languages: CPP,
     hostile: ends('streams_closed', 'RE', { exit_code: 7 }),
     honest: works('stdin_ignored'),
   },
   {
-    name: 'a pipe made larger',
+    name: 'enlarging a pipe',
     topic,
-    claim: 'a program cannot grow the launcher’s pipe to hold much',
-    because: 'fs.pipe-max-size, without CAP_SYS_RESOURCE',
+    claim: 'a program cannot enlarge the launcher’s pipe',
+    because: 'fs.pipe-max-size limits it, and the program has no CAP_SYS_RESOURCE',
     languages: CPP,
-    hostile: refused('pipe_size'),
+    hostile: denied('pipe_size'),
     honest: works('stdin_ignored'),
   },
   {
-    name: 'streams used the wrong way round',
+    name: 'streams in the wrong direction',
     topic,
     claim: 'a program cannot read its stdout or write its stdin',
-    because: 'they are the one ends of pipes or files opened one way',
+    because: 'each is one end of a pipe',
     languages: CPP,
-    hostile: refused('stdout_read'),
+    hostile: denied('stdout_read'),
     honest: works('stdin_counted', { stdin: INPUT }),
   },
   {
-    name: 'its own stdout opened again',
+    name: 'reopening its own stdout',
     topic,
-    claim: 'a program that opens its stdout for reading finds nothing of others',
-    because: 'each run has pipes of its own',
+    claim: 'a program that opens its stdout for reading cannot find other runs’ bytes',
+    because: 'each run has its own pipes',
     languages: CPP,
-    hostile: refused('stdout_reopened'),
+    hostile: denied('stdout_reopened'),
     honest: works('stdin_counted', { stdin: INPUT }),
   },
   {
     name: 'stdin never read',
     topic,
-    claim: 'input that nobody reads blocks nobody',
-    because: 'the launcher does not wait for stdin to be taken',
+    claim: 'a program that does not read its input cannot block the launcher',
+    because: 'the launcher does not wait until stdin is read',
     languages: BOTH,
     hostile: works('stdin_ignored', { stdin: INPUT }),
     honest: ends('stdin_counted', 'AC', {
@@ -231,8 +232,8 @@ export const output: readonly Case[] = [
   {
     name: 'stdin closed at once',
     topic,
-    claim: 'closing stdin does not hurt the one who writes it',
-    because: 'SIGPIPE is ignored and EPIPE expected there',
+    claim: 'a program that closes its stdin cannot harm the launcher',
+    because: 'the launcher ignores SIGPIPE and handles EPIPE',
     languages: CPP,
     hostile: works('stdin_closed', { stdin: INPUT }),
     honest: ends('stdin_counted', 'AC', {
@@ -243,8 +244,8 @@ export const output: readonly Case[] = [
   {
     name: 'stdin without input',
     topic,
-    claim: 'a program that reads where there is nothing gets the end of file, not a wait',
-    because: 'stdin is closed when its bytes are written',
+    claim: 'a program that reads an empty stdin gets end of file and does not wait',
+    because: 'the launcher closes stdin once its bytes are written',
     languages: ALL,
     hostile: ends('stdin_counted', 'AC', { says: /^OK 0 bytes/m }),
     honest: ends('stdin_counted', 'AC', {
@@ -253,10 +254,10 @@ export const output: readonly Case[] = [
     }),
   },
   {
-    name: 'arguments like options',
+    name: 'arguments that look like options',
     topic,
-    claim: 'arguments are the program’s, whatever they look like',
-    because: 'they stand behind the program’s name in argv, and no shell reads them',
+    claim: 'arguments arrive unchanged, whatever they look like',
+    because: 'they follow the program’s name in argv, and no shell interprets them',
     languages: BOTH,
     hostile: works('arguments', { args: ['--help', '-c', '; rm -rf /', '$(id)', '', 'a\nb', '*'] }),
     honest: works('arguments', { args: ['one'] }),
@@ -264,8 +265,8 @@ export const output: readonly Case[] = [
   {
     name: 'a forged report',
     topic,
-    claim: 'nothing that a program prints or writes anywhere is taken for a report',
-    because: 'the report goes out on a descriptor that the program never has',
+    claim: 'a program cannot forge a report, wherever it writes',
+    because: 'the report uses a descriptor that the program never has',
     languages: BOTH,
     hostile: ends('forged_report', 'RE', {
       exit_code: 3,
@@ -276,12 +277,13 @@ export const output: readonly Case[] = [
     honest: works('stdin_ignored'),
   },
   {
-    name: 'memory shared with those who measure',
+    name: 'pages shared with the launcher',
     topic,
-    claim: 'no page of the launcher is mapped in a program, to write a report into',
-    because: 'execve drops every mapping; what is forked from a warm interpreter unmaps them first',
+    claim: 'a program cannot write to the pages that measurements are in',
+    because:
+      'execve drops every mapping, and a run that is forked from a warm interpreter unmaps them first',
     languages: BOTH,
-    hostile: refused('memory_shared_with'),
+    hostile: denied('memory_shared_with'),
     honest: works('stdin_ignored'),
   },
 ];

@@ -1,4 +1,4 @@
-// A compiler that is not to be trusted: what it leaves to be saved is not what a compiler would leave.
+// Programs that play a hostile compiler: they leave files for saving that no honest compiler would leave.
 #include "probe.hpp"
 #include <csignal>
 #include <sys/stat.h>
@@ -32,7 +32,6 @@ PROGRAM(leave_socket) {
 }
 PROGRAM(leave_nothing) {}
 PROGRAM(leave_suid) { put("out", "plain", 06755); }
-PROGRAM(leave_unreadable) { put("out", "plain", 0); }
 PROGRAM(leave_large) { put("out", std::string(number(args, 0, 0), 'x').c_str()); }
 PROGRAM(leave_sparse) {
     put("out", "x");
@@ -55,7 +54,7 @@ PROGRAM(leave_mixed) {
     put("out/new\nline", "x"), put("out/-rf", "x"), put("out/ ", "x");
 }
 PROGRAM(leave_swapping) {
-    // a child exchanges the file for a link as fast as it can, while the parent ends well
+    // a child keeps exchanging the file for a link while the parent ends well
     put("out", "plain");
     if (fork() == 0)
         for (;;) {
@@ -66,7 +65,7 @@ PROGRAM(leave_swapping) {
     _exit(0);
 }
 PROGRAM(leave_open) {
-    // writes on after the end, into the file that is being saved
+    // a child keeps writing to the file that is being saved
     int file = open("out", O_RDWR | O_CREAT, 0755);
     if (fork() == 0)
         for (;;)

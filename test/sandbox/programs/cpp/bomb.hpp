@@ -3,8 +3,8 @@
 
 static const size_t MIB = 1 << 20;
 
-/// Calls `more` until it fails; more than `most` is an escape.
-template <class F> void until_refused(const char *what, long most, F more) {
+/// Calls `more` until it fails. More than `most` successes are an escape.
+template <class F> void until_it_fails(const char *what, long most, F more) {
     long count = 0;
     while (count <= most && more(count)) count++;
     if (count > most) return say("ESCAPED %s %ld", what, count);

@@ -1,4 +1,4 @@
-// Programs that want all of something. Each stops by itself at a bound far above the limit, and says ESCAPED there.
+// Programs that try to use up a resource. Each stops by itself far above the limit and then prints ESCAPED.
 #include "bomb.hpp"
 #include <csignal>
 #include <mqueue.h>
@@ -24,7 +24,7 @@ static char *fresh(size_t size, int flags) {
 }
 
 PROGRAM(fork_count) {
-    until_refused("fork", 2000, [](long) {
+    until_it_fails("fork", 2000, [](long) {
         pid_t child = fork();
         if (child == 0)
             for (;;) pause();
@@ -48,7 +48,7 @@ PROGRAM(fork_churn) {
         if (fork() == 0) _exit(0);
 }
 PROGRAM(zombies) {
-    until_refused("zombies", 2000, [](long) {
+    until_it_fails("zombies", 2000, [](long) {
         pid_t child = fork();
         if (child == 0) _exit(0);
         return child > 0;
@@ -65,7 +65,7 @@ PROGRAM(thread_count) {
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 65536);
-    until_refused("thread", 2000, [&](long) {
+    until_it_fails("thread", 2000, [&](long) {
         pthread_t thread;
         errno = pthread_create(&thread, &small, asleep, nullptr);
         return errno == 0;
@@ -117,7 +117,7 @@ PROGRAM(memory_children) {
     fcntl(ready[0], F_SETFL, O_NONBLOCK);
     char byte;
     long have = 0, gone = 0;
-    while (have + gone < children) { // one that was killed after it had reported is counted twice: never mind
+    while (have + gone < children) { // a child that reports and is then killed counts twice, which does no harm
         if (read(ready[0], &byte, 1) == 1) have++;
         else if (waitpid(-1, nullptr, WNOHANG) > 0) gone++;
         else usleep(1000);
@@ -126,7 +126,7 @@ PROGRAM(memory_children) {
     kill(0, SIGKILL);
 }
 PROGRAM(memory_swap_hint) {
-    // paged out on purpose, over and over: with swap the peak would stay small
+    // pages out its memory repeatedly: with swap the peak would stay small
     size_t size = 1024 * MIB;
     char *memory = fresh(size, MAP_PRIVATE);
     if (!memory) return denied("memory");
@@ -138,17 +138,17 @@ PROGRAM(memory_swap_hint) {
 }
 PROGRAM(memory_maps) {
     // alternating protections, so that no two mappings merge
-    until_refused("mappings", 200000, [](long count) {
+    until_it_fails("mappings", 200000, [](long count) {
         void *page = mmap(nullptr, 4096, count % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return page != MAP_FAILED;
     });
 }
 PROGRAM(memory_lock) {
     char *memory = fresh(128 * MIB, MAP_PRIVATE);
-    refused("mlock", memory ? mlock(memory, 128 * MIB) : -1);
+    must_fail("mlock", memory ? mlock(memory, 128 * MIB) : -1);
 }
 PROGRAM(memory_overcommit) {
-    // asking for much and touching little is honest: runtimes reserve address space
+    // reserving much and touching little is honest: runtimes reserve address space
     char *memory = (char *)mmap(nullptr, 8192 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) touch(memory, MIB);
     works("8 GiB reserved", memory != MAP_FAILED);
@@ -170,7 +170,7 @@ __attribute__((noinline)) static int down(int level) {
 PROGRAM(stack_some) { works("4,000 frames of 1 KiB", down(4000) == 4000); }
 
 PROGRAM(fd_bomb) {
-    until_refused("descriptors", 2000, [](long) { return open("/dev/null", O_RDONLY) >= 0; });
+    until_it_fails("descriptors", 2000, [](long) { return open("/dev/null", O_RDONLY) >= 0; });
 }
 PROGRAM(fd_some) {
     int good = 0;
@@ -188,11 +188,11 @@ static bool send_descriptor(int over, int descriptor) {
     return sendmsg(over, &message, MSG_DONTWAIT) == 1;
 }
 PROGRAM(fd_in_flight) {
-    // descriptors parked in socket buffers are no longer in the table that RLIMIT_NOFILE counts
+    // descriptors in socket buffers are not in the table that RLIMIT_NOFILE limits
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) return denied("socketpair");
-    until_refused("descriptors in flight", 4000, [&](long count) {
-        if (count % 8 == 7) { // a queue holds some ten datagrams: change over to a new pair, itself put in flight
+    until_it_fails("descriptors in flight", 4000, [&](long count) {
+        if (count % 8 == 7) { // a queue takes about ten datagrams: continue with a new pair, and send the old one
             int next[2];
             if (socketpair(AF_UNIX, SOCK_DGRAM, 0, next) || !send_descriptor(next[0], pair[1])) return false;
             close(pair[0]), close(pair[1]);
@@ -204,7 +204,7 @@ PROGRAM(fd_in_flight) {
 PROGRAM(pipe_bomb) {
     std::vector<char> block(64 << 10, 'x');
     long filled = 0;
-    until_refused("pipes", 2000, [&](long) {
+    until_it_fails("pipes", 2000, [&](long) {
         int ends[2];
         if (pipe2(ends, O_NONBLOCK)) return false;
         fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
@@ -222,7 +222,7 @@ PROGRAM(pipe_some) {
 PROGRAM(socket_buffers) {
     std::vector<char> block(32 << 10, 'x');
     long filled = 0;
-    until_refused("socket pairs", 2000, [&](long) {
+    until_it_fails("socket pairs", 2000, [&](long) {
         int ends[2], size = 64 << 20;
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return false;
         setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
@@ -236,20 +236,20 @@ PROGRAM(shm_posix) {
     int file = shm_open("/bomb", O_RDWR | O_CREAT, 0600);
     if (file < 0) return denied("shm_open");
     std::vector<char> block(MIB, 'x');
-    until_refused("MiB of /dev/shm", 1024, [&](long) { return write(file, block.data(), block.size()) == (ssize_t)block.size(); });
+    until_it_fails("MiB of /dev/shm", 1024, [&](long) { return write(file, block.data(), block.size()) == (ssize_t)block.size(); });
 }
 PROGRAM(shm_sysv) {
-    until_refused("SysV segments of 16 MiB", 128, [](long) {
+    until_it_fails("SysV segments of 16 MiB", 128, [](long) {
         int id = shmget(IPC_PRIVATE, 16 * MIB, IPC_CREAT | 0600);
         void *memory = id < 0 ? (void *)-1 : shmat(id, nullptr, 0);
         if (memory == (void *)-1) return false;
         touch((char *)memory, 16 * MIB);
-        return shmdt(memory) == 0; // no longer mapped, still there
+        return shmdt(memory) == 0; // no longer mapped, but it still exists
     });
 }
 PROGRAM(messages_sysv) {
     std::vector<char> message(8192 + sizeof(long), 1);
-    until_refused("SysV message queues", 100000, [&](long) {
+    until_it_fails("SysV message queues", 100000, [&](long) {
         int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
         if (id < 0) return false;
         while (msgsnd(id, message.data(), 8192, IPC_NOWAIT) == 0) {}
@@ -257,20 +257,20 @@ PROGRAM(messages_sysv) {
     });
 }
 PROGRAM(semaphores_sysv) {
-    until_refused("SysV semaphore sets", 100000, [](long) { return semget(IPC_PRIVATE, 32000, IPC_CREAT | 0600) >= 0; });
+    until_it_fails("SysV semaphore sets", 100000, [](long) { return semget(IPC_PRIVATE, 32000, IPC_CREAT | 0600) >= 0; });
 }
 PROGRAM(messages_posix) {
-    until_refused("POSIX message queues", 2000, [](long count) {
+    until_it_fails("POSIX message queues", 2000, [](long count) {
         return mq_open(("/bomb" + std::to_string(count)).c_str(), O_RDWR | O_CREAT, 0600, nullptr) >= 0;
     });
 }
 PROGRAM(signals_queued) {
     sigset_t one;
     sigemptyset(&one), sigaddset(&one, SIGRTMIN), sigprocmask(SIG_BLOCK, &one, nullptr);
-    until_refused("queued signals", 1000000, [](long) { return sigqueue(getpid(), SIGRTMIN, sigval{}) == 0; });
+    until_it_fails("queued signals", 1000000, [](long) { return sigqueue(getpid(), SIGRTMIN, sigval{}) == 0; });
 }
 PROGRAM(timers) {
-    until_refused("timers", 1000000, [](long) {
+    until_it_fails("timers", 1000000, [](long) {
         timer_t timer;
         return timer_create(CLOCK_MONOTONIC, nullptr, &timer) == 0;
     });
@@ -298,7 +298,7 @@ PROGRAM(limits_raise) {
             continue;
         }
         rlimit more{now.rlim_max + 1, now.rlim_max + 1};
-        refused(each.name, setrlimit((__rlimit_resource)each.which, &more));
+        must_fail(each.name, setrlimit((__rlimit_resource)each.which, &more));
     }
 }
 PROGRAM(limits_lower) {

@@ -1,4 +1,4 @@
-// Programs that want all of the disk: its bytes and its inodes.
+// Programs that try to use up the bytes and the inodes of the disk.
 #include "bomb.hpp"
 #include <csignal>
 #include <sys/stat.h>
@@ -20,9 +20,9 @@ PROGRAM(disk_fill) {
     for (const std::string &directory : args) fill_file(directory.c_str(), directory + "/filler", 100);
 }
 PROGRAM(disk_many_files) {
-    // none is large: only the sum can stop it
+    // no file is large, so only a limit of the sum can stop this
     std::vector<char> block(256 << 10, 'x');
-    until_refused("files of 256 KiB", 400, [&](long count) {
+    until_it_fails("files of 256 KiB", 400, [&](long count) {
         int file = open(("part" + std::to_string(count)).c_str(), O_WRONLY | O_CREAT, 0600);
         bool wrote = file >= 0 && write(file, block.data(), block.size()) == (ssize_t)block.size();
         if (file >= 0) close(file);
@@ -30,12 +30,12 @@ PROGRAM(disk_many_files) {
     });
 }
 PROGRAM(disk_unlinked) {
-    // an open file without a name still counts
+    // an open file without a name still takes space
     int file = open("ghost", O_RDWR | O_CREAT, 0600);
     unlink("ghost");
     signal(SIGXFSZ, SIG_IGN);
     std::vector<char> block(MIB, 'x');
-    until_refused("unlinked MiB", 100, [&](long) { return write(file, block.data(), block.size()) == (ssize_t)block.size(); });
+    until_it_fails("unlinked MiB", 100, [&](long) { return write(file, block.data(), block.size()) == (ssize_t)block.size(); });
 }
 PROGRAM(disk_some) {
     int file = open("some", O_RDWR | O_CREAT, 0600);
@@ -47,25 +47,25 @@ PROGRAM(disk_some) {
 PROGRAM(file_sparse) {
     signal(SIGXFSZ, SIG_IGN);
     int file = open("sparse", O_RDWR | O_CREAT, 0600);
-    refused("ftruncate 1 TiB", ftruncate(file, 1LL << 40));
-    refused("fallocate 1 TiB", fallocate(file, 0, 0, 1LL << 40));
+    must_fail("ftruncate 1 TiB", ftruncate(file, 1LL << 40));
+    must_fail("fallocate 1 TiB", fallocate(file, 0, 0, 1LL << 40));
 }
 PROGRAM(inode_files) {
-    until_refused("files", 20000, [](long count) {
+    until_it_fails("files", 20000, [](long count) {
         int file = open(("f" + std::to_string(count)).c_str(), O_WRONLY | O_CREAT, 0600);
         if (file >= 0) close(file);
         return file >= 0;
     });
 }
 PROGRAM(inode_deep) {
-    until_refused("nested directories", 20000, [](long) { return mkdir("d", 0700) == 0 && chdir("d") == 0; });
+    until_it_fails("nested directories", 20000, [](long) { return mkdir("d", 0700) == 0 && chdir("d") == 0; });
 }
 PROGRAM(inode_symlinks) {
-    until_refused("symlinks", 20000, [](long count) { return symlink("/etc/shadow", ("l" + std::to_string(count)).c_str()) == 0; });
+    until_it_fails("symlinks", 20000, [](long count) { return symlink("/etc/shadow", ("l" + std::to_string(count)).c_str()) == 0; });
 }
 PROGRAM(inode_links) {
     close(open("target", O_WRONLY | O_CREAT, 0600));
-    until_refused("hard links", 20000, [](long count) { return link("target", ("h" + std::to_string(count)).c_str()) == 0; });
+    until_it_fails("hard links", 20000, [](long count) { return link("target", ("h" + std::to_string(count)).c_str()) == 0; });
 }
 PROGRAM(inode_some) {
     int good = 0;

@@ -1,4 +1,4 @@
-// Programs that do not want to end, or that leave something behind which does not.
+// Programs that try not to end, or that leave processes behind.
 #include "probe.hpp"
 #include <csignal>
 #include <ctime>
@@ -35,9 +35,9 @@ PROGRAM(sleep_some) {
     timespec nap{0, 200000000};
     works("sleep", nanosleep(&nap, nullptr) == 0);
 }
-static void shrug(int) {}
+static void ignore(int) {}
 PROGRAM(loop_catch) {
-    for (int each = 1; each < 65; each++) signal(each, shrug);
+    for (int each = 1; each < 65; each++) signal(each, ignore);
     spin_forever();
 }
 PROGRAM(loop_ignore) {
@@ -48,7 +48,7 @@ PROGRAM(loop_ignore) {
     sleep_forever();
 }
 PROGRAM(loop_rearm) {
-    // a higher limit each time that the kernel's own one warns
+    // raises the soft limit each time that the kernel warns
     signal(SIGXCPU, [](int) {
         rlimit now{};
         getrlimit(RLIMIT_CPU, &now);
@@ -58,7 +58,7 @@ PROGRAM(loop_rearm) {
     spin_forever();
 }
 PROGRAM(signals_default) {
-    // what an honest program may count on: nothing blocked, nothing ignored
+    // an honest program expects no signal to be blocked or ignored
     sigset_t blocked;
     sigprocmask(SIG_BLOCK, nullptr, &blocked);
     int odd = 0;
@@ -87,7 +87,7 @@ PROGRAM(daemonize) {
     say("OK left a daemon");
 }
 PROGRAM(daemonize_deep) {
-    // a chain in which each parent is gone before its child forks on
+    // a chain in which each parent exits before its child forks
     if (fork() > 0) return say("OK left a chain");
     for (int i = 0; i < 200; i++) {
         pid_t next = fork();
@@ -97,13 +97,13 @@ PROGRAM(daemonize_deep) {
     }
     sleep_forever();
 }
-PROGRAM(stdout_held) {
+PROGRAM(stdout_kept_open) {
     if (fork() == 0) {
         if (fork() == 0) sleep_forever();
         _exit(0);
     }
     wait(nullptr);
-    say("OK a grandchild holds stdout open");
+    say("OK a grandchild keeps stdout open");
 }
 PROGRAM(orphan_spins) {
     if (fork() == 0) spin_forever();
@@ -126,7 +126,7 @@ PROGRAM(stops_itself) {
     say("ESCAPED went on after SIGSTOP");
 }
 PROGRAM(vfork_hangs) {
-    // the parent of a vfork waits without listening to any signal but SIGKILL
+    // the parent of a vfork waits and reacts to no signal but SIGKILL
     if (syscall(SYS_vfork) == 0) sleep_forever();
 }
 PROGRAM(spin_many) {
@@ -141,7 +141,7 @@ PROGRAM(spin_threads) {
     sleep_forever();
 }
 PROGRAM(spin_in_children) {
-    // no process of it ever has much CPU time, and none is waited for
+    // no process ever has much CPU time, and the parent waits for none
     signal(SIGCHLD, SIG_IGN);
     for (;;) {
         pid_t child = fork();
@@ -155,7 +155,7 @@ PROGRAM(spin_in_children) {
 }
 PROGRAM(spin_in_orphans) {
     if (fork() > 0) sleep_forever();
-    for (;;) { // hands the work to a child and dies, so that no living process has a history
+    for (;;) { // passes the work to a child and exits, so that no living process has used CPU time
         spin(0.02);
         if (fork() > 0) _exit(0);
     }
@@ -175,8 +175,8 @@ PROGRAM(kill_all) {
     pid_t witness = fork();
     if (witness == 0) sleep_forever();
     for (int each : {SIGTERM, SIGSTOP, SIGKILL}) {
-        refused("init answers to a signal", kill(1, each) == 0 && kill(1, 0) != 0 ? 0 : -1);
-        kill(-1, each); // all that it can see, which is its own
+        must_fail("init answers to a signal", kill(1, each) == 0 && kill(1, 0) != 0 ? 0 : -1);
+        kill(-1, each); // every process that it can see, which are its own
     }
     waitpid(witness, nullptr, 0);
     say("OK still judged");
@@ -195,14 +195,14 @@ PROGRAM(kill_child) {
 }
 PROGRAM(priority_raise) {
     errno = 0;
-    refused("nice -20", setpriority(PRIO_PROCESS, 0, -20));
+    must_fail("nice -20", setpriority(PRIO_PROCESS, 0, -20));
     sched_param one{1};
-    refused("SCHED_FIFO", sched_setscheduler(0, SCHED_FIFO, &one));
-    refused("SCHED_RR", sched_setscheduler(0, SCHED_RR, &one));
+    must_fail("SCHED_FIFO", sched_setscheduler(0, SCHED_FIFO, &one));
+    must_fail("SCHED_RR", sched_setscheduler(0, SCHED_RR, &one));
     struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; }
         deadline{48, 6 /* SCHED_DEADLINE */, 0, 0, 0, 10000000, 20000000, 20000000};
-    refused("SCHED_DEADLINE", syscall(SYS_sched_setattr, 0, &deadline, 0));
-    refused("I/O class real-time", syscall(SYS_ioprio_set, 1, 0, 1 << 13));
+    must_fail("SCHED_DEADLINE", syscall(SYS_sched_setattr, 0, &deadline, 0));
+    must_fail("I/O class real-time", syscall(SYS_ioprio_set, 1, 0, 1 << 13));
 }
 PROGRAM(priority_lower) { works("nice 5", setpriority(PRIO_PROCESS, 0, 5) == 0); }
 PROGRAM(ends_with) { _exit((int)number(args, 0, 0)); }
@@ -214,7 +214,7 @@ PROGRAM(dies_of) {
 PROGRAM(segfault) { *(volatile int *)8 = 1; }
 PROGRAM(dumps_core) {
     rlimit all{RLIM_INFINITY, RLIM_INFINITY};
-    refused("larger core limit", setrlimit(RLIMIT_CORE, &all));
+    must_fail("larger core limit", setrlimit(RLIMIT_CORE, &all));
     abort();
 }
 PROGRAM(vfork_some) {
@@ -224,7 +224,7 @@ PROGRAM(vfork_some) {
     works("vfork", waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
 }
 PROGRAM(measured) {
-    // spins in `children` processes for `milliseconds` in all, touches `mib`, sleeps, and says what its own counters read
+    // spins in `children` processes for `cpu_ms` in total, touches `mib`, sleeps for `nap_ms`, and prints its own counters
     long children = number(args, 0, 1), cpu_ms = number(args, 1, 0), mib = number(args, 2, 0), nap_ms = number(args, 3, 0);
     double begun = cpu_seconds(CLOCK_MONOTONIC);
     if (mib) {

@@ -1,4 +1,4 @@
-// Programs that look around, and that write where others might look.
+// Programs that read other users' files, and that write where other runs might read.
 #include "probe.hpp"
 #include "look.hpp"
 #include <csignal>
@@ -30,14 +30,14 @@ PROGRAM(write_paths) {
             denied(path.c_str());
             continue;
         }
-        refused(path.c_str(), write(file, "1", 1));
+        must_fail(path.c_str(), write(file, "1", 1));
         close(file);
     }
 }
 PROGRAM(create_in) {
     for (const std::string &directory : args) {
         int file = open((directory + "/planted").c_str(), O_WRONLY | O_CREAT, 0666);
-        refused(directory.c_str(), file);
+        must_fail(directory.c_str(), file);
     }
 }
 PROGRAM(create_own) {
@@ -47,7 +47,7 @@ PROGRAM(create_own) {
     }
 }
 PROGRAM(up_and_out) {
-    // more steps up than any directory is deep, and through what /proc offers as other roots
+    // more steps up than any directory is deep, also from the other roots that /proc shows
     std::string up = "..";
     for (int i = 0; i < 64; i++) up += "/..";
     for (const std::string &path : args)
@@ -73,12 +73,12 @@ PROGRAM(links_out) {
         else denied(path.c_str());
         unlink("soft");
     }
-    refused("hard link", linkat(AT_FDCWD, "/proc/self/exe", AT_FDCWD, "hard", AT_SYMLINK_FOLLOW));
+    must_fail("hard link", linkat(AT_FDCWD, "/proc/self/exe", AT_FDCWD, "hard", AT_SYMLINK_FOLLOW));
 }
 PROGRAM(chroot_out) {
     mkdir("jail", 0700);
     int outside = open("/", O_RDONLY | O_DIRECTORY);
-    if (refused("chroot", chroot("jail"))) return;
+    if (must_fail("chroot", chroot("jail"))) return;
     fchdir(outside);
     for (int i = 0; i < 64; i++) chdir("..");
     chroot(".");
@@ -88,7 +88,7 @@ PROGRAM(processes_seen) {
     each_entry("/proc", [&](const std::string &name) {
         int pid = atoi(name.c_str());
         if (pid <= 0 || pid == getpid()) return;
-        // its own namespace holds the box's init, and nobody else
+        // its own namespace contains the box's init and no other process
         if (pid != getppid() && pid != 1) say("ESCAPED process %d is seen", pid), others++;
     });
     say("DENIED %d processes of others", others);
@@ -134,10 +134,10 @@ PROGRAM(devices_own) {
     works("/dev/full", write(full, "x", 1) < 0 && errno == ENOSPC);
 }
 PROGRAM(devices_make) {
-    refused("mknod mem", mknod("mem", S_IFCHR | 0666, makedev(1, 1)));
-    refused("mknod disk", mknod("disk", S_IFBLK | 0666, makedev(254, 0)));
-    refused("mknod null", mknod("/dev/null2", S_IFCHR | 0666, makedev(1, 3)));
-    refused("mknod in /tmp", mknod("/tmp/mem", S_IFCHR | 0666, makedev(1, 1)));
+    must_fail("mknod mem", mknod("mem", S_IFCHR | 0666, makedev(1, 1)));
+    must_fail("mknod disk", mknod("disk", S_IFBLK | 0666, makedev(254, 0)));
+    must_fail("mknod null", mknod("/dev/null2", S_IFCHR | 0666, makedev(1, 3)));
+    must_fail("mknod in /tmp", mknod("/tmp/mem", S_IFCHR | 0666, makedev(1, 1)));
 }
 PROGRAM(fifo_make) { works("mkfifo", mkfifo("fifo", 0600) == 0); }
 
@@ -155,7 +155,7 @@ PROGRAM(who_am_i) {
 }
 PROGRAM(suid_file) {
     if (!copy_self("suid")) return say("FAILED copy %s", errno_name());
-    refused("chown to root", chown("suid", 0, 0));
+    must_fail("chown to root", chown("suid", 0, 0));
     if (getuid() == 0) escaped("uid", "is 0");
     say("OK chmod 6755 %d", chmod("suid", 06755));
     std::string uid = std::to_string(getuid());
@@ -163,7 +163,7 @@ PROGRAM(suid_file) {
     denied("exec of a setuid file");
 }
 PROGRAM(suid_programs) {
-    // those of the system, if the box shows them: none may give more than there was
+    // the setuid programs of the system, if the box contains them: none may give more rights
     for (const char *path : {"/usr/bin/su", "/usr/bin/sudo", "/usr/bin/passwd", "/usr/bin/mount", "/usr/bin/newgrp", "/usr/bin/chsh", "/usr/bin/pkexec"}) {
         struct statvfs where{};
         struct stat file{};
@@ -176,8 +176,8 @@ PROGRAM(suid_programs) {
 PROGRAM(capability_file) {
     if (!copy_self("capable")) return say("FAILED copy %s", errno_name());
     const uint32_t all[5] = {0x02000001, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff};
-    refused("security.capability", setxattr("capable", "security.capability", all, sizeof all, 0));
-    refused("trusted.x", setxattr("capable", "trusted.x", "1", 1, 0));
+    must_fail("security.capability", setxattr("capable", "security.capability", all, sizeof all, 0));
+    must_fail("trusted.x", setxattr("capable", "trusted.x", "1", 1, 0));
 }
 PROGRAM(exec_from) {
     for (const std::string &directory : args) {
@@ -199,12 +199,12 @@ PROGRAM(exec_self) {
     say("FAILED exec %s", errno_name());
 }
 PROGRAM(exe_overwrite) {
-    refused("own program opened for writing", open("/proc/self/exe", O_WRONLY));
+    must_fail("own program opened for writing", open("/proc/self/exe", O_WRONLY));
     char path[512] = {};
     readlink("/proc/self/exe", path, sizeof path - 1);
-    refused("own program removed", unlink(path));
-    refused("own program's mode", chmod(path, 0777));
-    refused("own program's time", utimensat(AT_FDCWD, path, nullptr, 0));
+    must_fail("own program removed", unlink(path));
+    must_fail("own program's mode", chmod(path, 0777));
+    must_fail("own program's time", utimensat(AT_FDCWD, path, nullptr, 0));
 }
 static std::string field(const std::string &line, int which) {
     size_t at = 0;
@@ -215,8 +215,8 @@ PROGRAM(mounts_shown) {
     std::string table;
     slurp("/proc/self/mountinfo", table, 1 << 20);
     for (const std::string &word : args)
-        if (table.find(word) != std::string::npos) escaped("mountinfo tells", word.c_str());
-    // Every mount must refuse setuid, and devices but in /dev; one that another covers cannot be reached.
+        if (table.find(word) != std::string::npos) escaped("mountinfo shows", word.c_str());
+    // Every mount must be nosuid, and nodev except in /dev. A mount that another one covers cannot be reached.
     for (size_t at = 0, end; (end = table.find('\n', at)) != std::string::npos; at = end + 1) {
         std::string line = table.substr(at, end - at), flags = line.substr(0, line.find(" - "));
         std::string place = field(flags, 4);
@@ -239,23 +239,23 @@ PROGRAM(cgroup_write) {
     for (const char *path : {"/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/tasks", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
                              "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/pids/pids.max"}) {
         int file = open(path, O_WRONLY);
-        if (refused(path, file)) continue;
-        refused(path, write(file, "0", 1));
+        if (must_fail(path, file)) continue;
+        must_fail(path, write(file, "0", 1));
     }
-    for (const char *kind : {"cgroup", "cgroup2"}) refused(kind, mount("none", "/tmp", kind, 0, nullptr));
+    for (const char *kind : {"cgroup", "cgroup2"}) must_fail(kind, mount("none", "/tmp", kind, 0, nullptr));
 }
 PROGRAM(handle_open) {
     struct { file_handle header; unsigned char bytes[128]; } handle{};
     handle.header.handle_bytes = 128;
     int mount_id;
     name_to_handle_at(AT_FDCWD, "/", &handle.header, &mount_id, 0);
-    refused("open_by_handle_at", open_by_handle_at(open("/", O_RDONLY), &handle.header, O_RDONLY));
+    must_fail("open_by_handle_at", open_by_handle_at(open("/", O_RDONLY), &handle.header, O_RDONLY));
 }
-PROGRAM(fanotify) { refused("fanotify_init", fanotify_init(FAN_CLASS_CONTENT, O_RDONLY)); }
+PROGRAM(fanotify) { must_fail("fanotify_init", fanotify_init(FAN_CLASS_CONTENT, O_RDONLY)); }
 PROGRAM(file_lock_host) {
-    // A lease on a file that runs share would stop others from opening it.
+    // A lease on a shared file would stop other runs from opening it.
     for (const char *path : {"/proc/self/exe", "/usr/lib/x86_64-linux-gnu/libc.so.6"}) {
         int file = open(path, O_RDONLY);
-        refused(path, file < 0 ? -1 : fcntl(file, F_SETLEASE, F_WRLCK));
+        must_fail(path, file < 0 ? -1 : fcntl(file, F_SETLEASE, F_WRLCK));
     }
 }

@@ -1,4 +1,4 @@
-// Programs that leave traces, and programs that look for those of others.
+// Programs that leave traces, and programs that look for the traces of other runs.
 #include "probe.hpp"
 #include "look.hpp"
 #include <mqueue.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-// What the next run in the slot, or one at the same time in another, might find.
+// The next run in the slot, or a simultaneous run in another slot, might find these.
 static void each_writable(const std::string &directory, int depth, const std::vector<std::string> &skip, const std::string &, void (*see)(const std::string &, const std::string &), const std::string &marker) {
     struct stat at{};
     if (lstat(directory.c_str(), &at) || !S_ISDIR(at.st_mode) || depth > 6) return;
@@ -41,7 +41,7 @@ PROGRAM(leave_marker) {
     say("OK left key %ld", key);
     umask(0);
 }
-/// Leaves everything, and stays beside it.
+/// Leaves all traces and keeps running.
 PROGRAM(stay_with_marker) {
     leave_marker(args);
     for (;;) pause();
@@ -72,7 +72,7 @@ PROGRAM(find_marker) {
     say("DENIED nothing left of %s", marker.c_str());
 }
 
-// Code that a program may change for itself: its pages are copies, and the file that runs share stays as it is.
+// A program may change its own code: its pages are copies, and the shared file does not change.
 __attribute__((noinline)) static int answer() {
     asm volatile("");
     return 42;

@@ -1,9 +1,9 @@
-// Reading what may be there.
+// Reading files and directories.
 #pragma once
 #include "probe.hpp"
 #include <dirent.h>
 
-/// At most `most` bytes of a file that may be endless, or silent for ever.
+/// Reads at most `most` bytes, because a file may be endless, and without blocking.
 inline bool slurp(const std::string &path, std::string &into, size_t most = 1 << 16) {
     int file = open(path.c_str(), O_RDONLY | O_NONBLOCK);
     if (file < 0) return false;

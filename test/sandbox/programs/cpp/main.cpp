@@ -1,4 +1,4 @@
-// hostile PROGRAM [ARG...]: all the suite's C++ programs in one static file, so that the box needs no libraries for them.
+// hostile PROGRAM [ARG...]: all C++ programs of the suite in one static file, so that the box needs no libraries.
 #include "probe.hpp"
 
 int main(int argc, char **argv) {

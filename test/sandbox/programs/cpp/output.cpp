@@ -1,4 +1,4 @@
-// Programs whose weapon is what they print, or how.
+// Programs that attack through their output.
 #include "probe.hpp"
 #include <csignal>
 #include <sys/prctl.h>
@@ -29,7 +29,7 @@ PROGRAM(print_size_stderr) { put(2, std::string((size_t)number(args, 0, 1), 'e')
 PROGRAM(flood_stdout) { flood(1, 'x'); }
 PROGRAM(flood_nul) { flood(1, 0); }
 PROGRAM(flood_stderr) {
-    // ends by itself: stderr over its limit is no crime
+    // ends by itself: stderr over its limit does not end a run
     put(2, std::string(16 << 20, 'e'));
     say("OK 16 MiB to stderr");
 }
@@ -46,7 +46,7 @@ PROGRAM(flood_nonblocking) {
     flood(1, 'x');
 }
 PROGRAM(flood_child) {
-    // the parent ends well at once, a child goes on printing
+    // the parent ends well at once while a child keeps printing
     if (fork() == 0) flood(1, 'x');
     usleep(1000);
 }
@@ -77,17 +77,17 @@ PROGRAM(drip) {
 }
 PROGRAM(stdout_read) {
     char byte;
-    refused("read of stdout", read(1, &byte, 1));
-    refused("read of stderr", read(2, &byte, 1));
-    refused("write to stdin", write(0, "x", 1));
+    must_fail("read of stdout", read(1, &byte, 1));
+    must_fail("read of stderr", read(2, &byte, 1));
+    must_fail("write to stdin", write(0, "x", 1));
 }
 PROGRAM(stdout_reopened) {
-    // what a reader of its own pipe sees is what it wrote: nothing of the report, nothing of others
+    // its own pipe may contain only its own bytes: nothing of the report and nothing of other runs
     int again = open("/proc/self/fd/1", O_RDONLY | O_NONBLOCK);
     if (again < 0) return denied("open of stdout for reading");
     char bytes[64];
     ssize_t n = read(again, bytes, sizeof bytes);
-    if (n > 0) escaped("stdout", "had bytes of somebody");
+    if (n > 0) escaped("stdout", "contains bytes of another process");
     else say("DENIED nothing in stdout");
 }
 PROGRAM(stdin_ignored) { say("OK never read stdin"); }
@@ -115,7 +115,7 @@ PROGRAM(arguments) {
     for (const std::string &each : args) say("OK <%s>", each.c_str());
 }
 PROGRAM(forged_report) {
-    // what a report might look like, on every descriptor there could be, and then the worst ending
+    // writes bytes like a report to every possible descriptor, and then fails
     std::string frame(4096, '\0');
     for (size_t i = 0; i < frame.size(); i++) frame[i] = (char)(i % 8 == 0 ? 1 : 0);
     signal(SIGPIPE, SIG_IGN);
@@ -131,5 +131,5 @@ PROGRAM(memory_shared_with) {
     char line[512];
     while (maps && fgets(line, sizeof line, maps))
         if (char *space = strchr(line, ' '); space && space[2] == 'w' && space[4] == 's') escaped("shared mapping", line);
-    say("%s mappings looked at", maps ? "DENIED" : "FAILED");
+    say("%s mappings checked", maps ? "DENIED" : "FAILED");
 }

@@ -1,7 +1,7 @@
-// What every program of the suite shares. A program tries what it must not do and says on stdout, one line each, what
-// came of it, so that a case is decided by evidence:
-//   DENIED <what> <ERRNO>    it was refused            ESCAPED <what> <detail>   it was not, and should have been
-//   OK <what>                an honest deed went well   FAILED <what> <ERRNO>     it did not
+// Shared by all C++ programs of the suite. A program tries forbidden things and prints one line for each result, which
+// decides the case:
+//   DENIED <what> <ERRNO>    the attempt failed, as it must    ESCAPED <what> <detail>   the attempt succeeded
+//   OK <what>                an honest action worked           FAILED <what> <ERRNO>     it did not
 #pragma once
 #include <cerrno>
 #include <cstdarg>
@@ -33,7 +33,7 @@ struct Register {
     static const Register register_##name{#name, name}; \
     static void name([[maybe_unused]] const Args &args)
 
-// One write per line, no buffer: nothing is lost when a later step kills the program, nothing is said twice after fork.
+// Each line is one write without a buffer, so no line is lost when a later step kills the program, or printed twice after fork.
 __attribute__((format(printf, 1, 2))) inline void say(const char *format, ...) {
     char line[1024];
     va_list values;
@@ -52,8 +52,8 @@ inline const char *errno_name() {
 inline void denied(const char *what) { say("DENIED %s %s", what, errno_name()); }
 inline void escaped(const char *what, const char *detail = "") { say("ESCAPED %s %s", what, detail); }
 
-/// For system calls that must be refused: a negative result is what is hoped for.
-inline bool refused(const char *what, long result) {
+/// For a system call that must fail. Returns whether it did.
+inline bool must_fail(const char *what, long result) {
     if (result >= 0) {
         escaped(what);
         return false;
@@ -61,13 +61,13 @@ inline bool refused(const char *what, long result) {
     denied(what);
     return true;
 }
-/// For those that must work.
+/// For an action that must work.
 inline void works(const char *what, bool worked) {
     if (worked) say("OK %s", what);
     else say("FAILED %s %s", what, errno_name());
 }
 
-/// Runs `attempt` in a child, for what may end in a signal: says DENIED with the signal's name then.
+/// Runs `attempt` in a child, because a signal may end it: then prints DENIED with the signal's name.
 template <class F> void in_child(const char *what, F attempt) {
     pid_t child = fork();
     if (child == 0) {

@@ -8,7 +8,7 @@ import java.nio.file.*;
 import java.util.*;
 import java.util.concurrent.*;
 
-/** The suite's Java programs: `Hostile PROGRAM [ARG...]`. The lines mean what ../cpp/probe.hpp says. */
+/** The suite's Java programs: `Hostile PROGRAM [ARG...]`. ../cpp/probe.hpp explains the lines. */
 public class Hostile {
     interface Attempt { Object run() throws Exception; }
 
@@ -18,7 +18,7 @@ public class Hostile {
         System.out.flush();
     }
 
-    static void refused(String what, Attempt attempt) {
+    static void mustFail(String what, Attempt attempt) {
         try {
             Object result = attempt.run();
             say("ESCAPED " + what + " " + result);
@@ -36,7 +36,7 @@ public class Hostile {
         }
     }
 
-    static final List<Object> held = new ArrayList<>();
+    static final List<Object> kept = new ArrayList<>();
     static volatile long sink;
 
     static void park() {
@@ -85,7 +85,7 @@ public class Hostile {
     }
 
     static void memoryBomb() {
-        for (int count = 0; count < 1024; count++) held.add(new byte[4 << 20]);
+        for (int count = 0; count < 1024; count++) kept.add(new byte[4 << 20]);
         say("ESCAPED memory 4 GiB");
     }
 
@@ -93,7 +93,7 @@ public class Hostile {
         for (int count = 0; count < 256; count++) {
             ByteBuffer block = ByteBuffer.allocateDirect(16 << 20);
             for (int at = 0; at < block.capacity(); at += 4096) block.put(at, (byte) 1);
-            held.add(block);
+            kept.add(block);
         }
         say("ESCAPED direct memory 4 GiB");
     }
@@ -105,7 +105,7 @@ public class Hostile {
 
     static void diskFill(String[] args) {
         for (String directory : args)
-            refused(directory + " 100 MiB", () -> {
+            mustFail(directory + " 100 MiB", () -> {
                 try (OutputStream out = new FileOutputStream(directory + "/filler")) {
                     for (int count = 0; count < 100; count++) out.write(new byte[1 << 20]);
                 }
@@ -116,7 +116,7 @@ public class Hostile {
     static void fdBomb() {
         int count = 0;
         try {
-            for (; count < 2000; count++) held.add(new FileInputStream("/dev/null"));
+            for (; count < 2000; count++) kept.add(new FileInputStream("/dev/null"));
             say("ESCAPED descriptors " + count);
         } catch (IOException error) {
             say("DENIED descriptors " + error.getMessage() + " after " + count);
@@ -128,11 +128,11 @@ public class Hostile {
         for (String where : args) {
             int colon = where.lastIndexOf(':');
             String host = where.substring(0, colon).replace("[", "").replace("]", "");
-            refused(where, () -> new Socket(host, Integer.parseInt(where.substring(colon + 1))));
+            mustFail(where, () -> new Socket(host, Integer.parseInt(where.substring(colon + 1))));
         }
-        refused("DatagramSocket", DatagramSocket::new);
-        refused("ServerSocket", () -> new ServerSocket(0));
-        refused("DNS", () -> InetAddress.getByName("example.com"));
+        mustFail("DatagramSocket", DatagramSocket::new);
+        mustFail("ServerSocket", () -> new ServerSocket(0));
+        mustFail("DNS", () -> InetAddress.getByName("example.com"));
     }
 
     static void unixOwn() {
@@ -156,7 +156,7 @@ public class Hostile {
     }
 
     static void createIn(String[] args) {
-        for (String directory : args) refused(directory, () -> Files.createFile(Path.of(directory, "planted")));
+        for (String directory : args) mustFail(directory, () -> Files.createFile(Path.of(directory, "planted")));
     }
 
     static void createOwn(String[] args) {
@@ -169,7 +169,7 @@ public class Hostile {
 
     static void linksOut(String[] args) {
         for (String path : args)
-            refused(path, () -> {
+            mustFail(path, () -> {
                 Path link = Path.of("soft");
                 Files.deleteIfExists(link);
                 Files.createSymbolicLink(link, Path.of(path));
@@ -189,9 +189,9 @@ public class Hostile {
         say("OK environment listed");
     }
 
-    static void stdoutHeld() throws Exception {
+    static void stdoutKeptOpen() throws Exception {
         new ProcessBuilder("/bin/sleep", "3600").inheritIO().start();
-        say("OK a child holds stdout open");
+        say("OK a child keeps stdout open");
         System.exit(0);
     }
 
@@ -212,8 +212,8 @@ public class Hostile {
     }
 
     static void attach() throws Exception {
-        refused("attach to another JVM", () -> com.sun.tools.attach.VirtualMachine.attach("1"));
-        refused("attach to itself", () -> com.sun.tools.attach.VirtualMachine.attach("" + ProcessHandle.current().pid()));
+        mustFail("attach to another JVM", () -> com.sun.tools.attach.VirtualMachine.attach("1"));
+        mustFail("attach to itself", () -> com.sun.tools.attach.VirtualMachine.attach("" + ProcessHandle.current().pid()));
     }
 
     static void stdinCounted() throws IOException {
@@ -243,7 +243,7 @@ public class Hostile {
             case "disk_some" -> works("16 MiB", () -> Files.write(Path.of("some"), new byte[16 << 20]));
             case "fd_bomb" -> fdBomb();
             case "fd_some" -> works("20 descriptors", () -> {
-                for (int each = 0; each < 20; each++) held.add(new FileInputStream("/dev/null"));
+                for (int each = 0; each < 20; each++) kept.add(new FileInputStream("/dev/null"));
                 return true;
             });
             case "loop_spin" -> spin();
@@ -251,7 +251,7 @@ public class Hostile {
             case "loop_threads" -> { for (int each = 0; each < 8; each++) new Thread(Hostile::spin).start(); }
             case "sleep_some" -> { Thread.sleep(100); say("OK sleep"); }
             case "hooks" -> hooks();
-            case "stdout_held" -> stdoutHeld();
+            case "stdout_kept_open" -> stdoutKeptOpen();
             case "tcp_connect" -> tcpConnect(args);
             case "unix_own" -> unixOwn();
             case "read_paths" -> readPaths(args);

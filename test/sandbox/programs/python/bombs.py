@@ -1,11 +1,11 @@
-held = []
+kept = []
 
 def fork_count():
     def one(_):
         if os.fork() == 0:
             signal.pause()
             os._exit(0)
-    until_refused('fork', 2000, one)
+    until_it_fails('fork', 2000, one)
 
 def fork_storm():
     while True:
@@ -35,7 +35,7 @@ def thread_count():
     threading.stack_size(65536)
     def one(_):
         threading.Thread(target=stop.wait, daemon=True).start()
-    until_refused('thread', 2000, one)
+    until_it_fails('thread', 2000, one)
     os._exit(0)
 
 def thread_few():
@@ -48,15 +48,15 @@ def thread_few():
 
 def memory_bomb():
     while True:
-        held.append(bytearray(4 << 20))
-        if len(held) > 1024:
+        kept.append(bytearray(4 << 20))
+        if len(kept) > 1024:
             say('ESCAPED memory 4 GiB')
             return
 
 def memory_bomb_caught():
-    # a program that catches what the runtime reports may go on, but not beyond the limit
+    # a program may catch the runtime's error and continue, but not exceed the limit
     try:
-        held.append(bytearray(64 << 30))
+        kept.append(bytearray(64 << 30))
     except MemoryError:
         say('DENIED 64 GiB MemoryError')
         return
@@ -103,7 +103,7 @@ def recursion():
     deeper(0)
 
 def recursion_unlimited():
-    # past Python's own guard into the end of the C stack
+    # past Python's own guard to the end of the C stack
     import threading
     sys.setrecursionlimit(1 << 30)
     def deeper(level):
@@ -125,7 +125,7 @@ def disk_fill():
         def one(_):
             if os.write(descriptor, b'x' * (1 << 20)) < 1 << 20:
                 raise OSError(errno.ENOSPC, 'short')
-        until_refused(directory + ' MiB', 100, one)
+        until_it_fails(directory + ' MiB', 100, one)
 
 def disk_some():
     def write():
@@ -134,7 +134,7 @@ def disk_some():
     works('16 MiB', write)
 
 def inode_files():
-    until_refused('files', 20000, lambda count: os.close(os.open(f'f{count}', os.O_CREAT | os.O_WRONLY)))
+    until_it_fails('files', 20000, lambda count: os.close(os.open(f'f{count}', os.O_CREAT | os.O_WRONLY)))
 
 def inode_some():
     def create():
@@ -143,13 +143,13 @@ def inode_some():
     works('500 files', create)
 
 def fd_bomb():
-    until_refused('descriptors', 2000, lambda _: held.append(os.open('/dev/null', os.O_RDONLY)))
+    until_it_fails('descriptors', 2000, lambda _: kept.append(os.open('/dev/null', os.O_RDONLY)))
 
 def fd_some():
-    works('40 descriptors', lambda: held.extend(open('/dev/null') for _ in range(40)))
+    works('40 descriptors', lambda: kept.extend(open('/dev/null') for _ in range(40)))
 
 def pipe_bomb():
-    until_refused('pipes', 2000, lambda _: held.append(os.pipe()))
+    until_it_fails('pipes', 2000, lambda _: kept.append(os.pipe()))
 
 def pipe_some():
     reader, writer = os.pipe()
@@ -159,9 +159,9 @@ def shm_posix():
     from multiprocessing import shared_memory
     def one(count):
         block = shared_memory.SharedMemory(f'bomb{count}', create=True, size=16 << 20)
-        held.append(block)
+        kept.append(block)
         block.buf[:] = b'x' * (16 << 20)
-    until_refused('shared memory of 16 MiB', 64, one)
+    until_it_fails('shared memory of 16 MiB', 64, one)
     os._exit(0)
 
 def multiprocessing_some():

@@ -35,7 +35,7 @@ def loop_ignore():
         time.sleep(3600)
 
 def loop_in_c():
-    # one long call that never looks at Python's signal flags
+    # one long call that never checks Python's signal flags
     'a' * 40 in 'b'
     import re
     re.match(r'(a+)+$', 'a' * 64 + 'b')
@@ -49,10 +49,10 @@ def daemonize():
     os.wait()
     say('OK left a daemon')
 
-def stdout_held():
+def stdout_kept_open():
     import subprocess
     subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'], start_new_session=True)
-    say('OK a child holds stdout open')
+    say('OK a child keeps stdout open')
     os._exit(0)
 
 def orphan_spins():
@@ -103,8 +103,8 @@ def kill_child():
     works('kill of a child', lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM)
 
 def priority_raise():
-    refused('nice -20', os.setpriority, os.PRIO_PROCESS, 0, -20)
-    refused('SCHED_FIFO', os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
+    must_fail('nice -20', os.setpriority, os.PRIO_PROCESS, 0, -20)
+    must_fail('SCHED_FIFO', os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
 
 def priority_lower():
     works('nice 5', os.nice, 5)

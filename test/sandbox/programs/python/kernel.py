@@ -1,17 +1,17 @@
-# By number, as ctypes lets every Python program do. Numbers of x86-64.
+# System calls by number, which every Python program can make through ctypes. The numbers are those of x86-64.
 import ctypes
 
 def ptrace_any():
-    refused('PTRACE_TRACEME', syscall, 101, 0, 0, 0, 0)
-    refused('PTRACE_ATTACH init', syscall, 101, 16, 1, 0, 0)
+    must_fail('PTRACE_TRACEME', syscall, 101, 0, 0, 0, 0)
+    must_fail('PTRACE_ATTACH init', syscall, 101, 16, 1, 0, 0)
 
 def process_memory():
     buffer = ctypes.create_string_buffer(8)
     class Piece(ctypes.Structure):
         _fields_ = [('base', ctypes.c_void_p), ('size', ctypes.c_size_t)]
     piece = Piece(ctypes.addressof(buffer), 8)
-    refused('process_vm_readv', syscall, 310, 1, ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0)
-    refused('process_vm_writev', syscall, 311, os.getpid(), ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0)
+    must_fail('process_vm_readv', syscall, 310, 1, ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0)
+    must_fail('process_vm_writev', syscall, 311, os.getpid(), ctypes.byref(piece), 1, ctypes.byref(piece), 1, 0)
 
 def honest_processes():
     import subprocess
@@ -22,9 +22,9 @@ def mount_any():
     def mount():
         if libc.mount(b'none', b'/tmp', b'tmpfs', 0, None) < 0:
             raise OSError(ctypes.get_errno(), 'mount')
-    refused('mount', mount)
-    refused('umount', syscall, 166, b'/proc', 2)
-    refused('pivot_root', syscall, 155, b'.', b'.')
+    must_fail('mount', mount)
+    must_fail('umount', syscall, 166, b'/proc', 2)
+    must_fail('pivot_root', syscall, 155, b'.', b'.')
 
 def files_honest():
     import tempfile
@@ -37,8 +37,8 @@ def files_honest():
 
 def unshare_each():
     for name, flag in {'user': 0x10000000, 'mount': 0x20000, 'network': 0x40000000, 'pid': 0x20000000, 'ipc': 0x8000000, 'uts': 0x4000000, 'cgroup': 0x2000000}.items():
-        refused('unshare ' + name, syscall, 272, flag)
-        refused('unshare user and ' + name, syscall, 272, flag | 0x10000000)
+        must_fail('unshare ' + name, syscall, 272, flag)
+        must_fail('unshare user and ' + name, syscall, 272, flag | 0x10000000)
 
 def threads_honest():
     import threading
@@ -50,32 +50,32 @@ def threads_honest():
 
 def setns_init():
     for kind in ('user', 'mnt', 'net', 'pid', 'ipc', 'uts', 'cgroup'):
-        refused('setns ' + kind, lambda: syscall(308, os.open('/proc/1/ns/' + kind, os.O_RDONLY), 0))
+        must_fail('setns ' + kind, lambda: syscall(308, os.open('/proc/1/ns/' + kind, os.O_RDONLY), 0))
 
 def keys():
-    refused('add_key', syscall, 248, b'user', b'k', b'v', 1, -3)
-    refused('keyctl', syscall, 250, 1, b'evil', 0, 0, 0)
-    refused('request_key', syscall, 249, b'user', b'k', None, -3)
+    must_fail('add_key', syscall, 248, b'user', b'k', b'v', 1, -3)
+    must_fail('keyctl', syscall, 250, 1, b'evil', 0, 0, 0)
+    must_fail('request_key', syscall, 249, b'user', b'k', None, -3)
 
 def bpf_any():
     attributes = (ctypes.c_uint32 * 32)(2, 4, 8, 1)
-    refused('bpf', syscall, 321, 0, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    must_fail('bpf', syscall, 321, 0, ctypes.byref(attributes), ctypes.sizeof(attributes))
 
 def uring():
-    refused('io_uring_setup', syscall, 425, 8, ctypes.create_string_buffer(120))
+    must_fail('io_uring_setup', syscall, 425, 8, ctypes.create_string_buffer(120))
 
 def perf():
     attributes = ctypes.create_string_buffer(b'\x01\0\0\0\x70\0\0\0', 112)
-    refused('perf_event_open', syscall, 298, attributes, 0, -1, -1, 0)
+    must_fail('perf_event_open', syscall, 298, attributes, 0, -1, -1, 0)
 
 def userfaults():
-    refused('userfaultfd', syscall, 323, 1)
+    must_fail('userfaultfd', syscall, 323, 1)
 
 def secret_memory():
-    refused('memfd_secret', syscall, 447, 0)
+    must_fail('memfd_secret', syscall, 447, 0)
 
 def personality_any():
-    refused('personality', syscall, 135, 0x0040000)
+    must_fail('personality', syscall, 135, 0x0040000)
 
 def memory_honest():
     import mmap
@@ -85,18 +85,18 @@ def clocks_honest():
     works('time', lambda: time.time() > 1.6e9 and time.perf_counter() > 0)
 
 def clock_set():
-    refused('clock_settime', time.clock_settime, time.CLOCK_REALTIME, time.time())
+    must_fail('clock_settime', time.clock_settime, time.CLOCK_REALTIME, time.time())
 
 def become_root():
     for name, attempt in {'setuid': lambda: os.setuid(0), 'setgid': lambda: os.setgid(0), 'setresuid': lambda: os.setresuid(0, 0, 0), 'setgroups': lambda: os.setgroups([0])}.items():
-        refused(name, attempt)
+        must_fail(name, attempt)
 
 def ids_honest():
     works('getuid', lambda: os.getuid() == os.geteuid())
 
 def kexec():
-    refused('kexec_load', syscall, 246, 0, 0, None, 0)
+    must_fail('kexec_load', syscall, 246, 0, 0, None, 0)
 
 def modules():
-    refused('init_module', syscall, 175, b'x', 1, b'')
-    refused('delete_module', syscall, 176, b'nothing', os.O_NONBLOCK)
+    must_fail('init_module', syscall, 175, b'x', 1, b'')
+    must_fail('delete_module', syscall, 176, b'nothing', os.O_NONBLOCK)

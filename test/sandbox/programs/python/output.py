@@ -59,4 +59,4 @@ def memory_shared_with():
         for line in maps:
             if 'w' in line.split()[1] and line.split()[1].endswith('s'):
                 say('ESCAPED shared mapping ' + line.strip())
-    say('DENIED mappings looked at')
+    say('DENIED mappings checked')

@@ -1,5 +1,5 @@
-# What every Python program of the suite begins with; see ../cpp/probe.hpp for what the lines mean. The runner puts the
-# file of a topic behind this one, and a call of the program that the case names behind that.
+# The start of every Python program of the suite; ../cpp/probe.hpp explains the lines. The runner appends the file of the
+# topic and a call of the program.
 import errno, os, signal, sys, time
 
 def say(line):
@@ -8,7 +8,7 @@ def say(line):
 def name_of(error):
     return errno.errorcode.get(getattr(error, 'errno', None), type(error).__name__)
 
-def refused(what, attempt, *values):
+def must_fail(what, attempt, *values):
     try:
         result = attempt(*values)
     except (OSError, ValueError, ImportError, AttributeError, MemoryError) as error:
@@ -25,7 +25,7 @@ def works(what, attempt, *values):
         return
     say(f'OK {what}' if result is not False else f'FAILED {what}')
 
-def until_refused(what, most, more):
+def until_it_fails(what, most, more):
     for count in range(most):
         try:
             more(count)
@@ -39,7 +39,7 @@ def syscall(number, *values):
     libc = ctypes.CDLL(None, use_errno=True)
     result = libc.syscall(ctypes.c_long(number), *values)
     if result < 0:
-        raise OSError(ctypes.get_errno(), 'refused')
+        raise OSError(ctypes.get_errno(), 'the call failed')
     return result
 
 def look(path, most=4096):

@@ -1,0 +1,102 @@
+-- A worker's way to graphile-worker's queue: fetch, finish, return. src/queue/epoch.ts calls these. A worker has no rights
+-- on the queue's tables, so it sees and touches nothing there but the jobs of its own consumer.
+
+-- Fetches jobs and starts their executions in one transaction: a round trip less for each submission, and a job that is
+-- fetched and not started exists for `alone` jobs and stale jobs only.
+--
+-- One row for each job. attempt is null if the fetch did not start it: the job runs alone and waits for all slots first, its
+-- submission ended or runs elsewhere, or another job of this batch has the same submission. A consumer that was declared
+-- dead, or has left this epoch, fetches nothing (RL410).
+create or replace function runledger.fetch_executions(consumer uuid, epoch integer, tasks text[], at_most integer)
+returns table (
+  job_id bigint, priority smallint, submission_id uuid, alone boolean, attempt integer, deaths integer, account_id uuid, language text,
+  code bytea, stdin bytea, args jsonb, expected_output bytea, compare text, limits jsonb, traceparent text, created_at timestamptz,
+  started_at timestamptz
+)
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  -- in the order of their turns
+  jobs bigint[];
+  ids uuid[];
+  alones boolean[];
+  priorities smallint[];
+begin
+  -- Keeps the consumer alive and in this epoch until the transaction ends: end_consumer() and advance_epoch() wait for it.
+  perform from consumers p
+  where p.id = consumer and p.ended_at is null and p.epoch = fetch_executions.epoch for key share;
+  if not found then
+    raise exception 'consumer % was declared dead or has left this epoch', consumer using errcode = 'RL410';
+  end if;
+  select array_agg(x.id) into jobs from (
+    select j.id from graphile_worker._private_jobs j
+    where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
+      select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
+    order by j.priority, j.run_at limit at_most for update skip locked
+  ) x;
+  if jobs is null then
+    return;
+  end if;
+  with fetched as (
+    update graphile_worker._private_jobs j
+    set attempts = j.attempts + 1, locked_by = consumer || '/' || fetch_executions.epoch, locked_at = now()
+    where j.id = any (jobs)
+    returning j.id, (j.payload ->> 'id')::uuid as submission_id, j.payload ->> 'alone' is not null as alone, j.priority
+  )
+  select array_agg(f.id order by f.priority, f.id), array_agg(f.submission_id order by f.priority, f.id),
+    array_agg(f.alone order by f.priority, f.id), array_agg(f.priority order by f.priority, f.id)
+  into jobs, ids, alones, priorities from fetched f;
+
+  if true = all (alones) then
+    return query
+    select f.job_id, f.priority, f.id, f.alone, null::integer, null::integer, null::uuid, null::text, null::bytea, null::bytea,
+      null::jsonb, null::bytea, null::text, null::jsonb, null::text, null::timestamptz, null::timestamptz
+    from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority);
+    return;
+  end if;
+  return query
+  select f.job_id, f.priority, f.id, f.alone, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
+    s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at
+  from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority)
+  left join start_many(consumer,
+    array(select x.id from unnest(ids, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),
+    array(select x.id from unnest(jobs, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),
+    array(select x.p from unnest(priorities, alones) with ordinality x(p, alone, n) where not x.alone order by x.n),
+    fetch_executions.epoch) s on s.job_id = f.job_id;
+end
+$$;
+
+-- Deletes finished jobs, each only if it is still locked by this consumer in the epoch that fetched it.
+-- graphile-worker's own statement has no such check: it would delete a job that another consumer holds by now.
+create or replace function runledger.finish_jobs(consumer uuid, job_ids bigint[], epochs integer[]) returns void
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  -- A crash may undo the deletion: then the job is fetched again and found stale. The result is durable before this.
+  perform set_config('synchronous_commit', 'off', true);
+  delete from graphile_worker._private_jobs j
+  where j.id = any (job_ids) and j.locked_by = consumer || '/' || epochs[array_position(job_ids, j.id)];
+end
+$$;
+
+-- Unlocks a job that this consumer fetched and has not finished, if it is still locked by it in that epoch. With an error the
+-- job waits before it is fetched again, as graphile-worker's jobs do (exp(attempts) seconds); without, it is available at once
+-- and the attempt does not count.
+create or replace function runledger.return_job(consumer uuid, job_id bigint, epoch integer, error text default null) returns void
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+begin
+  update graphile_worker._private_jobs j set locked_at = null, locked_by = null,
+    last_error = coalesce(error, j.last_error),
+    attempts = j.attempts - case when error is null then 1 else 0 end,
+    run_at = case when error is null then j.run_at else greatest(now(), j.run_at) + exp(least(j.attempts, 10)) * interval '1 second' end
+  where j.id = return_job.job_id and j.locked_by = consumer || '/' || return_job.epoch;
+  if found and error is null then
+    perform pg_notify('runledger_jobs', '');
+  end if;
+end
+$$;

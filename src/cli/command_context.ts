@@ -1,0 +1,64 @@
+/** Makes the context of a command: its configuration, its output and its connections. */
+import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
+import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
+import { connect, type Db } from '../db.ts';
+import { type Embedded, findOrStartEmbedded } from '../local/embedded.ts';
+import { migrate } from '../store/migrate.ts';
+import type { Context } from './command.ts';
+
+type Given = { words: readonly string[]; options: Context['options'] };
+
+/** Everything that the context opens is closed by `close`, in reverse order. */
+export function createContext(given: Given): { context: Context; close(): Promise<void> } {
+  const opened: (() => Promise<void>)[] = [];
+  const config = once(() => loadConfig());
+  const embedded = once(async () => {
+    const found = await openEmbedded(config());
+    if (found.server) opened.push(() => found.server!.stop());
+    return found;
+  });
+  const address = async (role: Role = 'owner'): Promise<DatabaseAddress> => {
+    const url = databaseUrl(config(), role) ?? (await embedded()).urls[role];
+    return databaseAddress(config(), url);
+  };
+  const database = async (role: Role = 'owner'): Promise<Db> => {
+    const db = connect(await address(role), { name: 'runledger command', max: 2 });
+    opened.push(() => db.end({ timeout: 5 }));
+    return db;
+  };
+  const context: Context = {
+    ...given,
+    json: given.options['json'] === true,
+    env: process.env,
+    // Read on first use: `./runledger config` must work with an invalid environment.
+    get config() {
+      return config();
+    },
+    answer: (value) => {
+      const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+      process.stdout.write(`${text}\n`);
+    },
+    say: (line) => process.stderr.write(`${line}\n`),
+    database,
+    address,
+  };
+  const close = async () => {
+    for (const end of opened.reverse()) await end();
+  };
+  return { context, close };
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
+async function openEmbedded(config: Config): Promise<Embedded> {
+  const embedded = await findOrStartEmbedded(config);
+  // A server that already runs was migrated by the process that started it.
+  if (embedded.server) await migrate(embedded.urls.owner);
+  return embedded;
+}

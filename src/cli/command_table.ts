@@ -1,0 +1,35 @@
+/** Every command by its words, in the order of the overview. A command's file is loaded when it is called or listed. */
+import type { Command } from './command.ts';
+
+type Load = () => Promise<{ readonly command: Command }>;
+
+export const commands: Readonly<Record<string, Load>> = {
+  serve: () => import('./commands/serve_command.ts'),
+  web: () => import('./commands/web_command.ts'),
+  worker: () => import('./commands/worker_command.ts'),
+  migrate: () => import('./commands/migrate_command.ts'),
+  'keys create': () => import('./commands/keys_create_command.ts'),
+  'keys list': () => import('./commands/keys_list_command.ts'),
+  'keys revoke': () => import('./commands/keys_revoke_command.ts'),
+  'keys rotate': () => import('./commands/keys_rotate_command.ts'),
+  'tiers set': () => import('./commands/tiers_set_command.ts'),
+  'tiers list': () => import('./commands/tiers_list_command.ts'),
+  'deliveries list': () => import('./commands/deliveries_list_command.ts'),
+  'deliveries replay': () => import('./commands/deliveries_replay_command.ts'),
+  run: () => import('./commands/run_command.ts'),
+  verify: () => import('./commands/verify_command.ts'),
+  seal: () => import('./commands/seal_command.ts'),
+  purge: () => import('./commands/purge_command.ts'),
+  detach: () => import('./commands/detach_command.ts'),
+  rebuild: () => import('./commands/rebuild_command.ts'),
+  states: () => import('./commands/states_command.ts'),
+  doctor: () => import('./commands/doctor_command.ts'),
+  config: () => import('./commands/config_command.ts'),
+};
+
+/** The first words of commands that have two: `keys` for `keys create`. */
+export const isGroup = (word: string): boolean =>
+  Object.keys(commands).some((name) => name.startsWith(`${word} `));
+
+export const commandsOf = (group: string): string[] =>
+  Object.keys(commands).filter((name) => name.startsWith(`${group} `));

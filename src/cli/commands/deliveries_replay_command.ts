@@ -1,0 +1,44 @@
+import { text } from 'node:stream/consumers';
+import { replayDelivery } from '../../store/deliveries.ts';
+import { encryptSecret } from '../../webhooks/encrypt_secret.ts';
+import { type Command, CommandFailed, type Context, isUuid, UsageError } from '../command.ts';
+
+const SECRET_BYTES = 256;
+
+export const command: Command = {
+  summary:
+    'deliver a webhook again now, with its whole schedule; a delivery that has ended needs its secret, which the service has deleted',
+  words: [{ name: 'ID', help: 'the id of the submission' }],
+  options: { 'secret-stdin': { help: 'read the webhook secret from stdin' } },
+  example: 'deliveries replay 018f0000-0000-7000-8000-000000000000',
+  async run(context) {
+    const id = context.words[0]!.toLowerCase();
+    if (!isUuid(id)) throw new UsageError(`${id} is not the id of a submission`);
+    const secret = context.options['secret-stdin'] === true ? await readSecret() : null;
+    const encrypted = secret === null ? null : encryptSecret(keysOf(context), id, secret);
+    const replayed = await replayDelivery(await context.database(), id, encrypted);
+    if (replayed !== 'replayed') throw new CommandFailed(`${id}: ${WHY_NOT[replayed]}`);
+    context.say(`${id}: will be delivered now`);
+    return 0;
+  },
+};
+
+const WHY_NOT = {
+  unknown: 'no such delivery: the submission is unknown, had no webhook, or has not ended',
+  secret_needed:
+    'this delivery has ended and its secret was deleted; give the secret on stdin with --secret-stdin',
+  purged: 'its address was purged together with the submission’s code and input',
+};
+
+/** Read from stdin, because every process on the machine can read arguments. */
+async function readSecret(): Promise<string> {
+  const secret = (await text(process.stdin)).replace(/\r?\n$/, '');
+  const bytes = Buffer.byteLength(secret, 'utf8');
+  if (bytes >= 1 && bytes <= SECRET_BYTES) return secret;
+  throw new UsageError(`the secret on stdin must have 1 to ${SECRET_BYTES} bytes, not ${bytes}`);
+}
+
+function keysOf({ config }: Context) {
+  if (config.webhook_keys !== null) return config.webhook_keys;
+  throw new CommandFailed('RUNLEDGER_WEBHOOK_KEYS is not set: the secret cannot be encrypted');
+}

@@ -1,0 +1,28 @@
+import { detachMonth, whyNotDetach } from '../../store/retention.ts';
+import { seal } from '../../store/seals.ts';
+import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
+import { signerOf } from '../signing.ts';
+
+export const command: Command = {
+  summary:
+    'take a month out of the log once everything in it has ended; its tables move to the schema runledger_detached',
+  words: [{ name: 'YYYY-MM', help: 'the month' }],
+  options: { json: JSON_OPTION },
+  example: 'detach 2026-01',
+  async run(context) {
+    const [word] = context.words;
+    if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(word!)) throw new UsageError(`not a month: ${word}`);
+    const month = word!.replace('-', '_');
+    const db = await context.database();
+    await seal(db, signerOf(context));
+    const reason = await whyNotDetach(db, month);
+    if (reason) throw new CommandFailed(`${word} cannot be detached: ${reason}`);
+    const events = await detachMonth(db, month);
+    if (context.json) context.answer({ month: word, events });
+    else
+      context.answer(
+        `${events} events of ${word} are in the schema runledger_detached: dump it, then drop it`,
+      );
+    return 0;
+  },
+};

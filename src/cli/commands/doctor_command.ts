@@ -1,0 +1,36 @@
+/** Checks this machine and this installation: one line for each check, and what to do where something is wrong. */
+import type { Command, Context } from '../command.ts';
+import { JSON_OPTION } from '../command.ts';
+import { databaseChecks } from '../doctor/database_checks.ts';
+import { type Check, type Finding, fail } from '../doctor/finding.ts';
+import { machineChecks } from '../doctor/machine_checks.ts';
+import { toolchains } from '../doctor/toolchain_checks.ts';
+
+const checks: readonly Check[] = [...machineChecks, toolchains, ...databaseChecks];
+
+export const command: Command = {
+  summary:
+    'check this machine and this installation, and say how to fix what is wrong; exit 1 if a check fails',
+  options: { json: JSON_OPTION },
+  example: 'doctor',
+  async run(context) {
+    const findings: Finding[] = [];
+    for (const check of checks) findings.push(...(await lookAt(check, context)));
+    if (context.json) context.answer(findings);
+    else for (const finding of findings) context.answer(line(finding));
+    return findings.some((finding) => finding.state === 'fail') ? 1 : 0;
+  },
+};
+
+async function lookAt(check: Check, context: Context): Promise<Finding[]> {
+  try {
+    return await check.look(context);
+  } catch (error) {
+    return [fail(check.name, (error as Error).message.split('\n')[0]!, 'see the message')];
+  }
+}
+
+function line(finding: Finding): string {
+  const head = `${finding.state.padEnd(4)}  ${finding.check.padEnd(20)}  ${finding.found}`;
+  return finding.remedy ? `${head}\n${' '.repeat(28)}-> ${finding.remedy}` : head;
+}

@@ -1,0 +1,31 @@
+import { newSecret, secretDigest } from '../../access/secret.ts';
+import { durationMs } from '../../config/parsers.ts';
+import { rotateKey } from '../../store/keys.ts';
+import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
+import { KEY_ID, keyId } from '../key_id.ts';
+
+export const command: Command = {
+  summary:
+    'give a key a new secret, printed alone; the old secret stays valid for the grace period',
+  words: [KEY_ID],
+  options: {
+    grace: {
+      value: 'TIME',
+      default: '24h',
+      help: 'how long the old secret stays valid: 30min, 24h, 7d',
+    },
+    json: JSON_OPTION,
+  },
+  example: 'keys rotate 018f0000-0000-7000-8000-000000000000 --grace 24h',
+  async run(context) {
+    const id = keyId(context.words[0]!);
+    const grace_ms = durationMs(optionText(context, 'grace'));
+    if (grace_ms === null) throw new UsageError('--grace must be a time such as 30min, 24h or 7d');
+    const db = await context.database();
+    const secret = newSecret(context.config.key_prefix);
+    const ends = await rotateKey(db, { id, secret_digest: secretDigest(secret), grace_ms });
+    context.answer(context.json ? { id, key: secret, old_secrets_end: ends } : secret);
+    context.say(`the older secrets of key ${id} end at ${ends.toISOString()}`);
+    return 0;
+  },
+};

@@ -1,0 +1,17 @@
+import { migrate } from '../../store/migrate.ts';
+import { type Command, JSON_OPTION } from '../command.ts';
+
+export const command: Command = {
+  summary: 'bring the database to this version; does nothing if it is there already',
+  options: { json: JSON_OPTION },
+  example: 'migrate',
+  async run(context) {
+    const done = await migrate(await context.address('owner'));
+    if (context.json) context.answer(done);
+    else {
+      const applied = done.applied.length > 0 ? done.applied.join(', ') : 'none';
+      context.answer(`migrations applied: ${applied}; definitions: ${done.definitions}`);
+    }
+    return 0;
+  },
+};

@@ -1,0 +1,26 @@
+import { durationMs } from '../../config/parsers.ts';
+import { purgePayloads } from '../../store/retention.ts';
+import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
+
+const DAY_MS = 86_400_000;
+
+export const command: Command = {
+  summary:
+    'delete code, input, output and webhook secrets of submissions that ended longer ago than this; the log stays complete',
+  options: {
+    'older-than': { value: 'TIME', required: true, help: 'at least 1d, such as 90d' },
+    json: JSON_OPTION,
+  },
+  example: 'purge --older-than 90d',
+  async run(context) {
+    const older_than_ms = durationMs(optionText(context, 'older-than'));
+    if (older_than_ms === null || older_than_ms < DAY_MS)
+      throw new UsageError('--older-than must be a time of at least 1d, such as 90d');
+    const ended_before = new Date(Date.now() - older_than_ms);
+    const submissions = await purgePayloads(await context.database(), ended_before);
+    if (context.json) context.answer({ ended_before, submissions });
+    else
+      context.answer(`${submissions} submissions that ended before ${ended_before.toISOString()}`);
+    return 0;
+  },
+};

@@ -1,0 +1,170 @@
+/** `./runledger run`: submits a file, waits, and ends as the program did. */
+import { readFile } from 'node:fs/promises';
+import {
+  ApiError,
+  type Client,
+  createClient,
+  type SubmissionRequest,
+} from '../../client/client.ts';
+import type { ResultRecord } from '../../domain/record.ts';
+import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
+
+/** A program may end with any status from 0 on; what kept it from running has one that few use. */
+const NOT_RUN = 125;
+/** As a compiler does. */
+const NOT_COMPILED = 1;
+
+const LANGUAGE_OF_ENDING: Record<string, SubmissionRequest['language']> = {
+  py: 'python',
+  cpp: 'cpp',
+  cc: 'cpp',
+  cxx: 'cpp',
+  'c++': 'cpp',
+  java: 'java',
+};
+const LANGUAGES = ['python', 'py', 'cpp', 'c++', 'cxx', 'java'];
+
+export const command: Command = {
+  summary: 'submit a file, wait, print its output, and exit with its exit status',
+  words: [{ name: 'FILE', help: 'the source file; - is stdin' }],
+  options: {
+    stdin: { value: 'FILE', help: 'the input of the program' },
+    language: { value: 'L', help: 'the language, if the file name does not imply it' },
+    server: { value: 'URL', help: 'the service to send to, in place of RUNLEDGER_SERVER' },
+    json: JSON_OPTION,
+  },
+  example: 'run hello.py',
+  async run(context) {
+    const request = await readRequest(context);
+    const client = clientOf(context);
+    const spinner = startSpinner();
+    try {
+      const record = await exactRecord(client, await client.run(request));
+      spinner.stop();
+      return report(context, record);
+    } catch (error) {
+      spinner.stop();
+      return explain(context, error);
+    }
+  },
+};
+
+async function readRequest({ words, options }: Context): Promise<SubmissionRequest> {
+  const file = words[0]!;
+  const ending = /\.([^./]+)$/.exec(file)?.[1] ?? '';
+  const language = options['language'] ?? LANGUAGE_OF_ENDING[ending];
+  if (typeof language !== 'string' || !LANGUAGES.includes(language)) {
+    throw new UsageError(`${file}: name the language with --language ${LANGUAGES.join('|')}`);
+  }
+  const stdin = options['stdin'];
+  const code = decodeText(file, await readInput(file));
+  return {
+    language: language as SubmissionRequest['language'],
+    code,
+    ...(typeof stdin === 'string' && {
+      stdin_base64: (await readInput(stdin)).toString('base64'),
+    }),
+  };
+}
+
+async function readInput(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path === '-' ? '/dev/stdin' : path);
+  } catch (error) {
+    throw new CommandFailed(`${path}: cannot be read (${(error as { code?: string }).code})`);
+  }
+}
+
+function decodeText(file: string, bytes: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new CommandFailed(`${file}: is not UTF-8`);
+  }
+}
+
+function clientOf({ config, options }: Context): Client {
+  const server = typeof options['server'] === 'string' ? options['server'] : config.server;
+  if (!URL.canParse(server)) throw new UsageError(`--server: ${server} is no address`);
+  if (config.api_key === null) {
+    throw new UsageError(
+      'RUNLEDGER_API_KEY is not set: `./runledger keys create --account NAME` prints a key',
+    );
+  }
+  return createClient({ server, api_key: config.api_key });
+}
+
+/** U+FFFD may stand for a byte that is no UTF-8: then the exact bytes are asked for. */
+async function exactRecord(client: Client, record: ResultRecord): Promise<ExactRecord> {
+  const text = `${record.stdout ?? ''}${record.stderr ?? ''}`;
+  if (!text.includes('\ufffd')) return { record, encoding: 'utf8' };
+  return { record: await client.result(record.id, { encoding: 'base64' }), encoding: 'base64' };
+}
+
+type ExactRecord = { record: ResultRecord; encoding: 'utf8' | 'base64' };
+
+async function report(context: Context, { record, encoding }: ExactRecord): Promise<number> {
+  const bytes = (text: string | null) => Buffer.from(text ?? '', encoding);
+  if (context.json) context.answer(record);
+  else await write(process.stdout, bytes(record.stdout));
+  await write(process.stderr, bytes(record.stderr));
+  context.say(verdictLine(record));
+  if (record.exit_code !== null) return record.exit_code;
+  return record.verdict === 'CE' ? NOT_COMPILED : NOT_RUN;
+}
+
+/** Ends when all of it is written: whoever exits after it must not cut it off. */
+function write(stream: NodeJS.WriteStream, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    if (bytes.length === 0) resolve();
+    // A reader that went away (`| head`) is no failure of the program.
+    else stream.once('error', () => resolve()).write(bytes, () => resolve());
+  });
+}
+
+function verdictLine(record: ResultRecord): string {
+  const { verdict, exit_code, signal, cpu_time, wall_time, memory_peak } = record;
+  const parts = [
+    verdict ?? record.status,
+    ...(signal !== null ? [signal] : []),
+    ...(exit_code !== null ? [`exit ${exit_code}`] : []),
+    ...(cpu_time !== null ? [`cpu ${cpu_time.toFixed(3)} s`] : []),
+    ...(wall_time !== null ? [`wall ${wall_time.toFixed(3)} s`] : []),
+    ...(memory_peak !== null ? [`memory ${(memory_peak / 2 ** 20).toFixed(1)} MiB`] : []),
+    ...(record.stdout_truncated ? ['stdout cut'] : []),
+    ...(record.stderr_truncated ? ['stderr cut'] : []),
+    record.id,
+  ];
+  return parts.join('  ');
+}
+
+function explain(context: Context, error: unknown): number {
+  const { message } = error as Error;
+  const id = error instanceof ApiError && error.request_id ? ` (request ${error.request_id})` : '';
+  context.say(`not run: ${message}${id}`);
+  return NOT_RUN;
+}
+
+const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const FRAME_MS = 80;
+/** Most runs are over before anything would have to turn. */
+const FIRST_FRAME_MS = 200;
+
+/** On a terminal alone: in a pipe or a file it would be rubbish. */
+function startSpinner(): { stop(): void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { stop() {} };
+  const began = performance.now();
+  let frame = 0;
+  const timer = setInterval(() => {
+    if (performance.now() - began < FIRST_FRAME_MS) return;
+    const seconds = ((performance.now() - began) / 1000).toFixed(1);
+    stderr.write(`\r${FRAMES[frame++ % FRAMES.length]} running, ${seconds} s `);
+  }, FRAME_MS);
+  return {
+    stop() {
+      clearInterval(timer);
+      if (frame > 0) stderr.write('\r\x1b[K');
+    },
+  };
+}

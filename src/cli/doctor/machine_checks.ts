@@ -1,0 +1,58 @@
+import { statfs } from 'node:fs/promises';
+import { availableParallelism, totalmem } from 'node:os';
+import { resolve } from 'node:path';
+import { loadConfig } from '../../config.ts';
+import { type Check, fail, ok, warn } from './finding.ts';
+
+const OLDEST_NODE = 24;
+const GiB = 2 ** 30;
+/** PostgreSQL stops when its disk is full. Below this there are hours left, not days. */
+const LITTLE_DISK_BYTES = 2 * GiB;
+
+const node: Check = {
+  name: 'node',
+  look: async () => {
+    const found = `${process.version} at ${process.execPath}`;
+    if (Number.parseInt(process.versions.node, 10) >= OLDEST_NODE) return [ok('node', found)];
+    return [
+      fail(
+        'node',
+        found,
+        `run \`make install\`: it brings Node ${OLDEST_NODE}, and \`./runledger\` uses it`,
+      ),
+    ];
+  },
+};
+
+const environment: Check = {
+  name: 'environment',
+  look: async () => {
+    loadConfig();
+    return [ok('environment', 'every variable is known and valid')];
+  },
+};
+
+const resources: Check = {
+  name: 'machine',
+  look: async () => [
+    ok(
+      'machine',
+      `${availableParallelism()} cores, ${(totalmem() / GiB).toFixed(1)} GiB of memory`,
+    ),
+  ],
+};
+
+const disk: Check = {
+  name: 'disk',
+  look: async (context) => {
+    const folder = resolve(context.config.state_dir);
+    const { bavail, bsize } = await statfs(folder).catch(() => statfs('.'));
+    const found = `${((bavail * bsize) / GiB).toFixed(1)} GiB free for ${folder}`;
+    if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('disk', found)];
+    return [
+      warn('disk', found, 'free some, or set RUNLEDGER_STATE_DIR to a folder on another disk'),
+    ];
+  },
+};
+
+export const machineChecks: readonly Check[] = [node, environment, resources, disk];

@@ -1,0 +1,61 @@
+/**
+ * A call of the API: its address, its entry in the OpenAPI document, and its handler. One file of this folder describes
+ * one call (the two health calls and the two probes share theirs), and calls.ts lists them. Routes, the document and the
+ * page derive from that list.
+ */
+import type { Config } from '../../config.ts';
+import type { Log } from '../../log.ts';
+import type { Results } from '../../store/results.ts';
+import type { Health } from '../../store/service_health.ts';
+import type { EncryptedSecret, Submissions } from '../../store/submissions.ts';
+import type { Waiters } from '../../store/waiters.ts';
+import type { Answer } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import type { Operation } from './operation.ts';
+import type { SubmissionParse } from './parse_submission.ts';
+import type { SpentKeys } from './spent_keys.ts';
+
+export type ApiCall = {
+  method: 'GET' | 'POST';
+  /** a part in braces is a parameter: `{id}` */
+  path: string;
+  operation: Operation;
+} & ({ keyed: true; handler: KeyedHandler } | { keyed: false; handler: OpenHandler });
+
+/** Null: the client is gone, and nothing is answered. */
+export type KeyedHandler = (
+  web: Web,
+  exchange: Exchange,
+  /** of the key that the request presents; nothing is known of it before the database has answered */
+  digest: Uint8Array,
+) => Promise<Answer | null>;
+
+export type OpenHandler = (web: Web, exchange: Exchange) => Promise<Answer> | Answer;
+
+/** The parts that handlers work with, made once by startWeb. */
+export type Web = {
+  readonly config: Config;
+  readonly log: Log;
+  readonly submissions: Submissions;
+  readonly results: Results;
+  readonly waiters: Waiters;
+  readonly health: Health;
+  readonly spent_keys: SpentKeys;
+  readonly webhooks: WebhookPort;
+  readonly digest_key: Uint8Array;
+  readonly parseSubmission: (body: Uint8Array) => SubmissionParse;
+  readonly openapi: Uint8Array;
+  /** the page for people, for the address at which the caller sees this service */
+  readonly page: (origin: string) => Answer;
+  /** the database answers */
+  readonly isReady: () => Promise<boolean>;
+  /** false from the moment that the process stops: a router then sends to others */
+  isOpen: () => boolean;
+};
+
+/** Null: this deployment has no key to encrypt webhook secrets with, and accepts no webhooks. */
+export type WebhookPort = {
+  /** why a result cannot be delivered to that address, or null */
+  urlProblem: (url: string) => string | null;
+  encrypt: (submission_id: string, secret: string) => EncryptedSecret;
+} | null;

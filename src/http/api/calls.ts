@@ -1,0 +1,21 @@
+/** Every address of this service. */
+import type { ApiCall } from './api_call.ts';
+import { frontPage } from './front_page.ts';
+import { languages } from './list_languages.ts';
+import { openapiJson } from './openapi_json.ts';
+import { livez, readyz } from './probes.ts';
+import { health, healthReady } from './read_health.ts';
+import { readResult } from './read_result.ts';
+import { submit } from './submit.ts';
+
+export const calls: readonly ApiCall[] = [
+  submit,
+  readResult,
+  languages,
+  health,
+  healthReady,
+  livez,
+  readyz,
+  openapiJson,
+  frontPage,
+];

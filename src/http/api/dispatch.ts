@@ -1,0 +1,116 @@
+/**
+ * The checks that every request passes, in the order in which they are answered: well-formed HTTP, TLS, the key, its
+ * rate, then path and method, and only then the handler with size, type and body.
+ */
+import { isAway } from '../../db.ts';
+import { type Answer, STATUS } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { repeatedHeaders } from '../wire/header_values.ts';
+import { invalid, problem, unavailable } from '../wire/problem.ts';
+import type { ApiCall, Web } from './api_call.ts';
+import { presentedDigest } from './authenticate.ts';
+import { rateLimited, spendThen, unauthorized } from './spend_rate.ts';
+
+/** No address of this service is longer; Node counts the request line together with the headers. */
+const TARGET_LIMIT_BYTES = 4_096;
+/** After this time the database counts as away, so that a caller gets an answer. */
+const DATABASE_PATIENCE_MS = 5_000;
+
+/** The call that path and method lead to, or the methods that the path has; null: no such path. */
+export type Match = { call: ApiCall } | { allow: string | null };
+
+export async function answerTo(web: Web, exchange: Exchange, match: Match): Promise<Answer | null> {
+  try {
+    return await inOrder(web, exchange, match);
+  } catch (error) {
+    if (isUnavailable(error)) return unavailable('The database is away.');
+    web.log.error({ request_id: exchange.id, failure: loggable(error) }, 'request failed');
+    return problem('internal');
+  }
+}
+
+async function inOrder(web: Web, exchange: Exchange, match: Match): Promise<Answer | null> {
+  const malformed = malformedHead(exchange);
+  if (malformed !== null) return malformed;
+  if (!isSecure(web, exchange)) return problem('https_required', { close: true });
+  const keyed = exchange.path.startsWith('/api/') || ('call' in match && match.call.keyed);
+  if (!keyed) return withoutKey(web, exchange, match);
+
+  const digest = presentedDigest(exchange.req);
+  if (digest === null) return unauthorized();
+  const spent = web.spent_keys.find(digest);
+  if (spent !== null) {
+    exchange.caller = spent.caller;
+    return rateLimited(spent.retry_after_s);
+  }
+  if ('call' in match && match.call.keyed) return match.call.handler(web, exchange, digest);
+  return spendThen(web, exchange, digest, noCall(exchange, match));
+}
+
+function withoutKey(web: Web, exchange: Exchange, match: Match): Promise<Answer> | Answer {
+  if ('call' in match && !match.call.keyed) return match.call.handler(web, exchange);
+  return noCall(exchange, match);
+}
+
+function noCall(exchange: Exchange, match: Match): Answer {
+  const allow = 'call' in match ? null : match.allow;
+  if (allow === null) return problem('not_found');
+  const headers = { Allow: allow };
+  if (exchange.req.method === 'OPTIONS') return { status: STATUS.no_content, headers };
+  return problem('method_not_allowed', { headers });
+}
+
+/** Heads that Node accepts and that another reader might understand differently. */
+function malformedHead({ req }: Exchange): Answer | null {
+  if (Buffer.byteLength(req.url ?? '') > TARGET_LIMIT_BYTES) {
+    return problem('header_too_large', { close: true });
+  }
+  const hosts = req.headers.host === undefined ? 0 : 1;
+  const missing = req.httpVersion === '1.1' && hosts === 0;
+  const repeated = repeatedHeaders(req.rawHeaders).includes('host');
+  if (!missing && !repeated) return null;
+  const message = 'must be there once';
+  return { ...invalid([{ path: 'host', message }]), close: true };
+}
+
+/**
+ * Behind a router only the router's header counts. The platform's own probes bypass the router and send no such header;
+ * the two addresses that they ask need no key and disclose nothing.
+ */
+function isSecure(web: Web, { req, path }: Exchange): boolean {
+  if (web.config.tls !== 'proxy') return true;
+  const forwarded = req.headers['x-forwarded-proto'];
+  if (forwarded === undefined) return path === '/livez' || path === '/readyz';
+  return typeof forwarded === 'string' && forwarded.toLowerCase() === 'https';
+}
+
+/** 57014: the server cancelled a statement that took too long. */
+function isUnavailable(error: unknown): boolean {
+  return error instanceof TooSlow || isAway(error) || (error as { code?: string }).code === '57014';
+}
+
+class TooSlow extends Error {}
+
+/** Ends the wait for the database, not its work: a submission that is stored later is found by its Idempotency-Key. */
+export function withPatience<A extends unknown[], R>(
+  work: (...given: A) => Promise<R>,
+): (...given: A) => Promise<R> {
+  return (...given) =>
+    new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new TooSlow('the database did not answer')),
+        DATABASE_PATIENCE_MS,
+      );
+      work(...given)
+        .then(resolve, reject)
+        .finally(() => clearTimeout(timer));
+    });
+}
+
+/** The parts of an error that cannot hold a caller's bytes: PostgreSQL quotes rows in `detail` and `where`. */
+function loggable(error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { name, message, stack } = error;
+  const { code, routine } = error as { code?: string; routine?: string };
+  return { type: name, message, code, routine, stack };
+}

@@ -1,0 +1,21 @@
+/** GET /openapi.json */
+import { STATUS } from '../wire/answer.ts';
+import type { ApiCall } from './api_call.ts';
+import { BARE } from './operation.ts';
+
+export const openapiJson: ApiCall = {
+  method: 'GET',
+  path: '/openapi.json',
+  keyed: false,
+  operation: {
+    id: 'openapi',
+    summary: 'This document',
+    success: [{ status: '200', description: 'OpenAPI 3.1.', schemas: {}, headers: [] }],
+    problems: BARE,
+  },
+  handler: (web) => ({
+    status: STATUS.ok,
+    body: web.openapi,
+    type: 'application/json; charset=utf-8',
+  }),
+};

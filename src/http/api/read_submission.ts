@@ -1,0 +1,85 @@
+/** POST /api/submit: from a request to a submission, or to everything that is wrong with the request. */
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { uuidv7 } from '../../domain/ids.ts';
+import type { NewSubmission } from '../../store/submissions.ts';
+import type { Answer } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import {
+  headerText,
+  isIdentityEncoding,
+  isJsonContentType,
+  parseIdempotencyKey,
+  parseTraceparent,
+  repeatedHeaders,
+} from '../wire/header_values.ts';
+import { type FieldError, problem } from '../wire/problem.ts';
+import { isDeclaredTooLarge } from '../wire/read_body.ts';
+import type { Web } from './api_call.ts';
+import { type ParsedSubmission, requestDigest } from './parse_submission.ts';
+import { readWaitWish, rejectUnknownParameters, type WaitWish } from './waiting_request.ts';
+
+export type Asked = {
+  submission: ParsedSubmission;
+  wish: WaitWish;
+  idempotency_key: string | null;
+  traceparent: string | null;
+};
+
+/** Rejections for which the body is not read. */
+export function rejectedHead(req: IncomingMessage): Answer | null {
+  if (isDeclaredTooLarge(req)) return tooLarge();
+  const { 'content-type': type, 'content-encoding': encoding } = req.headers;
+  if (isJsonContentType(type) && isIdentityEncoding(encoding)) return null;
+  return problem('unsupported_media_type', { headers: { Accept: 'application/json' } });
+}
+
+export const tooLarge = () => problem('payload_too_large', { close: true });
+
+export function readSubmission(
+  web: Web,
+  { req, query }: Exchange,
+  body: Uint8Array,
+): Asked | { errors: FieldError[] } {
+  const errors: FieldError[] = repeatedHeaders(req.rawHeaders).map((path) => ({
+    path,
+    message: 'is given more than once',
+  }));
+  const parameters = new URLSearchParams(query);
+  rejectUnknownParameters(parameters, ['wait'], errors);
+  const prefer = headerText(req.headers['prefer']);
+  const wish = readWaitWish(parameters, prefer, web.config.wait_cap_ms, errors);
+  const idempotency_key = readIdempotencyKey(req, errors);
+  const parsed = web.parseSubmission(body);
+  if (parsed.errors) return { errors: [...errors, ...parsed.errors] };
+  if (errors.length > 0) return { errors };
+  const traceparent = parseTraceparent(headerText(req.headers['traceparent']));
+  return { submission: parsed.submission, wish, idempotency_key, traceparent };
+}
+
+function readIdempotencyKey(req: IncomingMessage, errors: FieldError[]): string | null {
+  const given = headerText(req.headers['idempotency-key']);
+  if (given === undefined) return null;
+  const key = parseIdempotencyKey(given);
+  if (key === null && !errors.some(({ path }) => path === 'idempotency-key')) {
+    errors.push({ path: 'idempotency-key', message: 'must be a UUID, bare or in double quotes' });
+  }
+  return key;
+}
+
+export function newSubmission(web: Web, asked: Asked): NewSubmission {
+  const { webhook, ...submission } = asked.submission;
+  const id = uuidv7(Date.now(), randomBytes(10));
+  return {
+    ...submission,
+    id,
+    webhook:
+      webhook === null
+        ? null
+        : { url: webhook.url, encrypted_secret: web.webhooks!.encrypt(id, webhook.secret) },
+    idempotency_key: asked.idempotency_key,
+    request_digest:
+      asked.idempotency_key === null ? null : requestDigest(web.digest_key, asked.submission),
+    traceparent: asked.traceparent,
+  };
+}

@@ -1,0 +1,217 @@
+/**
+ * POST /api/submit. Rejections are answered in the order of the contract, and the work has another order: one trip to the
+ * database checks the key, spends from its rate, looks up the Idempotency-Key and stores the submission.
+ */
+import * as v from 'valibot';
+import { type ResultRow, renderResult } from '../../domain/record.ts';
+import type { NewSubmission } from '../../store/submissions.ts';
+import { type Answer, STATUS } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { invalid, problem, unavailable } from '../wire/problem.ts';
+import { readBody } from '../wire/read_body.ts';
+import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
+import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
+import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
+import { COMPLETED, RESULT, uuid } from './result_schema.ts';
+import { rejectedKey, spendThen } from './spend_rate.ts';
+import { SUBMIT_EXAMPLES } from './submit_examples.ts';
+import { type Waiting, type WaitWish, waitForEnd } from './waiting_request.ts';
+
+/** Shorter waits end without a result too often to be worth the wait for the disk that they then need. */
+const UNFLUSHED_FROM_MS = 1_000;
+
+/** A full queue empties at the pace of executions; an earlier try would only be rejected again. */
+const QUEUE_FULL_RETRY_S = 5;
+
+const ACCEPTED = v.strictObject({
+  id: v.pipe(uuid, v.description('Names the result: GET /api/result/{id}.')),
+});
+
+const operation: Operation = {
+  id: 'submit',
+  summary: 'Run code',
+  description:
+    'Answers 202 with an id at once. With `?wait=true` it waits, and answers 200 with the result, or 408 with the id when the result is not there in time (the submission goes on). A repeated Idempotency-Key (of one account, for at least 24 hours) always answers 202 with the record of the first call.',
+  parameters: [
+    ...WAIT_PARAMETERS,
+    {
+      name: 'Idempotency-Key',
+      in: 'header',
+      description: 'A UUID, bare or in double quotes. The call can then be repeated safely.',
+      schema: { type: 'string' },
+      example: '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10',
+    },
+    {
+      name: 'traceparent',
+      in: 'header',
+      description: 'W3C Trace Context: stored with the submission, and passed on.',
+      schema: { type: 'string' },
+      example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+    },
+  ],
+  request: SUBMIT_EXAMPLES,
+  success: [
+    {
+      status: '200',
+      description: 'The call waited, and the submission ended in time.',
+      schemas: { Result: RESULT },
+      headers: [...RATE, 'Preference-Applied'],
+      examples: { completed: { value: COMPLETED } },
+    },
+    {
+      status: '202',
+      description: 'Accepted; or the record of an earlier call with the same Idempotency-Key.',
+      schemas: { Accepted: ACCEPTED, Result: RESULT },
+      headers: [
+        ...RATE,
+        'Location',
+        'Preference-Applied',
+        'Idempotency-Replayed',
+        'Idempotency-Mismatch',
+      ],
+      examples: { accepted: { value: { id: EXAMPLE_ID } }, replayed: { value: COMPLETED } },
+    },
+  ],
+  problems: [
+    'invalid_request',
+    'timeout',
+    'payload_too_large',
+    'unsupported_media_type',
+    'method_not_allowed',
+    'queue_full',
+    ...COMMON,
+  ],
+};
+
+const handler: KeyedHandler = async (web, exchange, digest) => {
+  const { req, res } = exchange;
+  const rejection = rejectedHead(req);
+  if (rejection !== null) return spendThen(web, exchange, digest, rejection);
+
+  const body = await readBody(req, res);
+  if (body === 'gone') return null;
+  if (body === 'too_large') return spendThen(web, exchange, digest, tooLarge());
+
+  const asked = readSubmission(web, exchange, body);
+  if ('errors' in asked) return spendThen(web, exchange, digest, invalid(asked.errors));
+
+  const submission = newSubmission(web, asked);
+  const { timeout_ms } = asked.wish;
+  const unflushed = (timeout_ms ?? 0) >= UNFLUSHED_FROM_MS;
+  const waiting =
+    timeout_ms === null
+      ? null
+      : waitForEnd(web, exchange, submission.id, { timeout_ms, unborn: true });
+  try {
+    return await store(web, exchange, {
+      digest,
+      submission,
+      wish: asked.wish,
+      waiting,
+      unflushed,
+    });
+  } finally {
+    waiting?.drop();
+  }
+};
+
+export const submit: ApiCall = {
+  method: 'POST',
+  path: '/api/submit',
+  keyed: true,
+  operation,
+  handler,
+};
+
+type Ready = {
+  digest: Uint8Array;
+  submission: NewSubmission;
+  wish: WaitWish;
+  waiting: Waiting | null;
+  /**
+   * The client gets no id before the submission has ended or was settled. So its commit need not wait for the disk: a
+   * later commit flushes it, that of its own end at the latest.
+   */
+  unflushed: boolean;
+};
+
+async function store(
+  web: Web,
+  exchange: Exchange,
+  { digest, submission, wish, waiting, unflushed }: Ready,
+): Promise<Answer | null> {
+  const outcome = await web.submissions.submit({
+    secret_digest: digest,
+    submission,
+    unflushed,
+  });
+  switch (outcome.kind) {
+    case 'unauthorized':
+    case 'rate_limited':
+      return rejectedKey(web, exchange, digest, outcome);
+    case 'queue_full':
+      exchange.caller = outcome.caller;
+      return problem('queue_full', { headers: { 'Retry-After': QUEUE_FULL_RETRY_S } });
+    case 'accepted':
+      exchange.caller = outcome.caller;
+      exchange.submission_id = outcome.id;
+      return answerAccepted(web, outcome.id, wish, { waiting, unflushed });
+    case 'replayed':
+      exchange.caller = outcome.caller;
+      exchange.submission_id = outcome.id;
+      waiting?.drop();
+      return answerReplayed(web, exchange, outcome.id, outcome.mismatch, wish);
+    case 'spent':
+      throw new Error('a submission was sent and only its rate was spent');
+  }
+}
+
+async function answerAccepted(
+  web: Web,
+  id: string,
+  wish: WaitWish,
+  { waiting, unflushed }: Pick<Ready, 'waiting' | 'unflushed'>,
+): Promise<Answer | null> {
+  const location = { Location: `/api/result/${id}` };
+  if (waiting !== null) {
+    const row = await waiting.row;
+    if (row === 'gone') return null;
+    if (row !== null) {
+      return { status: STATUS.ok, body: renderResult(row), headers: wish.applied };
+    }
+    if (unflushed && !(await web.submissions.settle(id))) return undone();
+    if (!wish.preferred) return problem('timeout', { id, headers: location, close: true });
+  }
+  return { status: STATUS.accepted, body: { id }, headers: { ...location, ...wish.applied } };
+}
+
+/** The database crashed during the wait. The client had no id yet, so nothing that it knows of is lost. */
+const undone = () =>
+  unavailable('The database was away, and the submission is lost. Send it again.');
+
+async function answerReplayed(
+  web: Web,
+  exchange: Exchange,
+  id: string,
+  mismatch: boolean,
+  wish: WaitWish,
+): Promise<Answer | null> {
+  let row: ResultRow | null | 'gone' = null;
+  if (wish.timeout_ms !== null) {
+    row = await waitForEnd(web, exchange, id, { timeout_ms: wish.timeout_ms }).row;
+    if (row === null && !(await web.submissions.settle(id))) return undone();
+  }
+  if (row === 'gone') return null;
+  row ??= await web.results.record(id);
+  return {
+    status: STATUS.accepted,
+    // Retention may have removed the record; its id is still what the first call got.
+    body: row === null ? { id } : renderResult(row),
+    headers: {
+      Location: `/api/result/${id}`,
+      'Idempotency-Replayed': 'true',
+      ...(mismatch && { 'Idempotency-Mismatch': 'true' }),
+      ...wish.applied,
+    },
+  };
+}

@@ -1,0 +1,233 @@
+/** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
+import { toJsonSchema } from '@valibot/to-json-schema';
+import * as v from 'valibot';
+import type { ApiCall } from '../api/api_call.ts';
+import { BY_NAME, CANONICAL_NAMES } from '../api/language_names.ts';
+import {
+  EXAMPLE_ID,
+  RATE,
+  RESPONSE_HEADERS,
+  type RequestExample,
+  type Success,
+} from '../api/operation.ts';
+import { uuid } from '../api/result_schema.ts';
+import { type SubmissionRules, submissionSchema } from '../api/submission_schema.ts';
+import { PROBLEM_WORDS, type ProblemWord, problemOf } from '../wire/problem.ts';
+
+export type OpenapiDocument = Record<string, unknown> & {
+  paths: Record<string, Record<string, OperationObject>>;
+};
+type OperationObject = Record<string, unknown>;
+
+export function openapiDocument(
+  calls: readonly ApiCall[],
+  rules: SubmissionRules,
+): OpenapiDocument {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Runledger',
+      version: '1.0.0',
+      license: { name: 'MIT', identifier: 'MIT' },
+      description:
+        'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`.',
+    },
+    servers: [{ url: '/' }],
+    paths: pathsOf(calls, rules),
+    components: {
+      securitySchemes: {
+        key: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-API-Key',
+          description:
+            'Keep it on your own servers; do not put it into code that runs in browsers.',
+        },
+      },
+      schemas: {
+        SubmissionRequest: requestSchemaHere(rules),
+        ...answerSchemas(calls, rules),
+      },
+      headers: RESPONSE_HEADERS,
+    },
+  };
+}
+
+const PROBLEM = v.strictObject({
+  error: v.pipe(
+    v.picklist(PROBLEM_WORDS),
+    v.description('A stable word, for programs to decide by.'),
+  ),
+  message: v.pipe(v.string(), v.description('For people.')),
+  fields: v.exactOptional(
+    v.pipe(
+      v.array(
+        v.strictObject({
+          path: v.pipe(
+            v.string(),
+            v.description(
+              'A field (limits.memory, args[2]), a parameter (?wait), a header (idempotency-key), or empty for the body as a whole.',
+            ),
+          ),
+          message: v.string(),
+        }),
+      ),
+      v.description('With invalid_request: every mistake.'),
+    ),
+  ),
+  id: v.exactOptional(v.pipe(uuid, v.description('With timeout: the submission, which goes on.'))),
+});
+
+function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
+  const named = calls.flatMap((call) =>
+    successOf(call, rules).flatMap(({ schemas }) => Object.entries(schemas)),
+  );
+  const all = [...new Map([...named, ['Problem', PROBLEM as v.GenericSchema]])];
+  return Object.fromEntries(all.map(([name, schema]) => [name, jsonSchemaOf(schema)]));
+}
+
+function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Success[] {
+  const { success } = operation;
+  return typeof success === 'function' ? success(rules) : success;
+}
+
+/** JSON Schema has no words for these checks; the descriptions state them. */
+const NOT_IN_JSON_SCHEMA = ['check', 'raw_check', 'max_bytes'];
+
+function jsonSchemaOf(schema: v.GenericSchema): object {
+  const { $schema: _, ...converted } = toJsonSchema(schema, {
+    target: 'draft-2020-12',
+    errorMode: 'throw',
+    ignoreActions: NOT_IN_JSON_SCHEMA,
+  });
+  return converted;
+}
+
+/** Without the fields and languages that this deployment does not accept. */
+function requestSchemaHere(rules: SubmissionRules): object {
+  const schema = jsonSchemaOf(submissionSchema(rules)) as {
+    properties: Record<string, unknown>;
+  };
+  for (const name of rules.forbidden) delete schema.properties[name];
+  return {
+    ...schema,
+    dependentRequired: {
+      webhook_url: ['webhook_secret'],
+      webhook_secret: ['webhook_url'],
+    },
+    not: { required: ['stdin', 'stdin_base64'] },
+  };
+}
+
+/** Only examples that this deployment answers as they announce. */
+function examplesHere(
+  examples: Record<string, RequestExample>,
+  { forbidden, languages }: SubmissionRules,
+): Record<string, RequestExample> {
+  const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
+    if (answer !== '202') return true;
+    const language = CANONICAL_NAMES.get((value as { language: string }).language) ?? '';
+    return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
+  };
+  const all = [...languages.map(helloIn), ...Object.entries(examples)];
+  return Object.fromEntries(all.filter(works));
+}
+
+function helloIn(name: string): [string, RequestExample] {
+  const { title, hello } = BY_NAME.get(name)!;
+  const summary = `The shortest submission in ${title}`;
+  return [name, { summary, value: { language: name, code: hello }, 'x-answer': '202' }];
+}
+
+function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocument['paths'] {
+  const paths: OpenapiDocument['paths'] = {};
+  for (const call of calls) {
+    paths[call.path] = {
+      ...paths[call.path],
+      [call.method.toLowerCase()]: operationObject(call, rules),
+    };
+  }
+  return paths;
+}
+
+function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
+  const { id, summary, description, parameters, request } = call.operation;
+  return {
+    operationId: id,
+    summary,
+    ...(description !== undefined && { description }),
+    security: call.keyed ? [{ key: [] }] : [],
+    ...(parameters !== undefined && { parameters }),
+    ...(request !== undefined && {
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/SubmissionRequest' },
+            examples: examplesHere(request, rules),
+          },
+        },
+      },
+    }),
+    responses: { ...successResponses(successOf(call, rules)), ...problemResponses(call) },
+  };
+}
+
+function successResponses(all: readonly Success[]): Record<string, unknown> {
+  return Object.fromEntries(
+    all.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
+      const refs = Object.keys(schemas).map((name) => ({ $ref: `#/components/schemas/${name}` }));
+      const any = type === 'application/json' ? { type: 'object' } : { type: 'string' };
+      const schema = refs.length > 1 ? { anyOf: refs } : (refs[0] ?? any);
+      return [
+        status,
+        {
+          description,
+          headers: headerRefs(['X-Request-Id', ...headers]),
+          content: { [type]: { schema, ...(examples && { examples }) } },
+        },
+      ];
+    }),
+  );
+}
+
+/** Problems that share a status (503) share a response. */
+function problemResponses({ operation, keyed }: ApiCall): Record<string, unknown> {
+  const byStatus = Map.groupBy(operation.problems, (word) => problemOf(word).status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, words]) => [
+      String(status),
+      {
+        description: words.map((word) => `\`${word}\`: ${problemOf(word).message}`).join(' '),
+        headers: headerRefs(['X-Request-Id', ...problemHeaders(words, keyed)]),
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Problem' },
+            examples: Object.fromEntries(words.map((word) => [word, problemExample(word)])),
+          },
+        },
+      },
+    ]),
+  );
+}
+
+function problemExample(word: ProblemWord): { value: object } {
+  return {
+    value: {
+      error: word,
+      message: problemOf(word).message,
+      ...(word === 'invalid_request' && { fields: [{ path: 'code', message: 'is required' }] }),
+      ...(word === 'timeout' && { id: EXAMPLE_ID }),
+    },
+  };
+}
+
+function problemHeaders(words: readonly ProblemWord[], keyed: boolean): string[] {
+  const own = words.flatMap((word) => problemOf(word).headers ?? []);
+  const rated = keyed && !words.every((word) => problemOf(word).before_key);
+  return [...new Set(own), ...(rated ? RATE : [])];
+}
+
+function headerRefs(names: readonly string[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}

@@ -1,0 +1,19 @@
+/** What a handler answers, and the status codes of answers that are no errors (problem.ts has the others). */
+import type { OutgoingHttpHeaders } from 'node:http';
+
+export const STATUS = { ok: 200, accepted: 202, no_content: 204 } as const;
+
+export type Answer = {
+  status: number;
+  /** serialised as JSON, unless it is bytes already (then `type` names their media type) */
+  body?: object | Uint8Array;
+  type?: string;
+  headers?: OutgoingHttpHeaders;
+  /** The connection ends with this answer: what follows on it cannot be trusted, or nothing should keep it open. */
+  close?: boolean;
+};
+
+export function bytesOf(body: Answer['body']): Uint8Array | null {
+  if (body === undefined) return null;
+  return body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
+}

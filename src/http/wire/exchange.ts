@@ -1,0 +1,85 @@
+/** One request and its answer: the facts that handlers and the log need, and the one function that writes an answer. */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { Caller } from '../../store/caller.ts';
+import { type Answer, bytesOf } from './answer.ts';
+import { rateHeaders } from './rate_headers.ts';
+import { closeUnread, hasBody } from './read_body.ts';
+
+export type Exchange = {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly id: string;
+  readonly began_ms: number;
+  readonly path: string;
+  /** without the question mark */
+  readonly query: string;
+  /** The route's template, for the log: a path may hold a key or an id that must not be logged. */
+  route: string;
+  params: Record<string, string>;
+  caller: Caller | null;
+  submission_id: string | null;
+  answered: boolean;
+  /** Called when the request ends, for whatever reason, so that nothing waits for it any longer. */
+  onCut: (() => void) | null;
+};
+
+/** An id that a router has set is kept, so that one id leads through both logs. */
+const ROUTER_REQUEST_ID = /^[A-Za-z0-9_-]{8,128}$/;
+
+export function openExchange(
+  req: IncomingMessage,
+  res: ServerResponse,
+  options: { trust_router: boolean },
+): Exchange {
+  const given = options.trust_router ? req.headers['x-request-id'] : undefined;
+  const [path, query] = splitTarget(req.url ?? '/');
+  return {
+    req,
+    res,
+    id: typeof given === 'string' && ROUTER_REQUEST_ID.test(given) ? given : randomUUID(),
+    began_ms: performance.now(),
+    path,
+    query,
+    route: '',
+    params: {},
+    caller: null,
+    submission_id: null,
+    answered: false,
+    onCut: null,
+  };
+}
+
+function splitTarget(target: string): [string, string] {
+  const local = localTarget(target);
+  const mark = local.indexOf('?');
+  return mark === -1 ? [local, ''] : [local.slice(0, mark), local.slice(mark + 1)];
+}
+
+/** The path and query of a request line. Every server has to accept the absolute form, too: `GET http://host/path`. */
+export function localTarget(target: string): string {
+  const absolute = /^https?:\/\/[^/?#]*/i.exec(target);
+  return absolute === null ? target : target.slice(absolute[0].length) || '/';
+}
+
+/** `shared`: the headers of every answer of this service. */
+export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttpHeaders): void {
+  const { req, res } = exchange;
+  if (exchange.answered) return;
+  exchange.answered = true;
+  if (res.destroyed || res.headersSent) return;
+  const bytes = bytesOf(answer.body);
+  const unread = hasBody(req) && !req.complete;
+  // Headers have one order in every answer, so that equal answers are equal to the byte.
+  const headers: OutgoingHttpHeaders = { 'X-Request-Id': exchange.id, ...shared };
+  if (bytes !== null) {
+    headers['Content-Type'] = answer.type ?? 'application/json; charset=utf-8';
+    headers['Content-Length'] = bytes.length;
+  }
+  if (exchange.caller !== null) Object.assign(headers, rateHeaders(exchange.caller.rate));
+  Object.assign(headers, answer.headers);
+  if (answer.close || unread) headers['Connection'] = 'close';
+  if (unread) closeUnread(req);
+  res.writeHead(answer.status, headers);
+  res.end(bytes ?? undefined);
+}

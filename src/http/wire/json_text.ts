@@ -1,0 +1,118 @@
+/**
+ * JSON as this API reads it. Three things that JSON.parse accepts silently are errors here: a name given twice (the last
+ * one would win), unbounded nesting (harmless to V8's parser, not to code that walks the value afterwards), and bytes
+ * that are not UTF-8 (they would become U+FFFD).
+ *
+ * JSON.parse has already accepted the text that is walked, so the walk need not check the grammar. It takes one step per
+ * character outside strings and one search per string.
+ */
+import type { FieldError } from './problem.ts';
+
+/** A legal request nests two levels deep; below the limit an honest mistake still gets an error that names it. */
+export const DEPTH_LIMIT = 16;
+
+/** The most errors that one answer names. */
+export const ERRORS_SHOWN = 100;
+
+export type ParsedJson = { value: unknown; errors: FieldError[] };
+
+// fatal: throw for bytes that are not UTF-8. ignoreBOM: keep a byte order mark, which is then not valid JSON.
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+export function parseJson(bytes: Uint8Array): ParsedJson {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch {
+    return notJson('the body is not valid UTF-8');
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return notJson('the body is not valid JSON');
+  }
+  return { value, errors: walk(text) };
+}
+
+function notJson(message: string): ParsedJson {
+  return { value: undefined, errors: [{ path: '', message }] };
+}
+
+type Frame = { path: string; names: Set<string> | null; item: number; name: string };
+
+function walk(text: string): FieldError[] {
+  const errors: FieldError[] = [];
+  const frames: Frame[] = [];
+  let expectName = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const frame = frames.at(-1);
+    switch (text.charCodeAt(at)) {
+      case 0x22: {
+        const end = endOfString(text, at);
+        if (expectName && frame?.names) noteName(frame, text.slice(at, end + 1), errors);
+        expectName = false;
+        at = end;
+        break;
+      }
+      case 0x7b: // {
+      case 0x5b: {
+        // [
+        const isObject = text.charCodeAt(at) === 0x7b;
+        if (frames.length === DEPTH_LIMIT) {
+          errors.push({ path: '', message: `the body nests deeper than ${DEPTH_LIMIT} levels` });
+          return errors;
+        }
+        frames.push({
+          path: pathWithin(frame),
+          names: isObject ? new Set() : null,
+          item: 0,
+          name: '',
+        });
+        expectName = isObject;
+        break;
+      }
+      case 0x7d: // }
+      case 0x5d: // ]
+        frames.pop();
+        expectName = false;
+        break;
+      case 0x2c: // ,
+        if (frame) frame.item += 1;
+        expectName = frame?.names != null;
+        break;
+    }
+  }
+  return errors;
+}
+
+/** The closing quote of the string that opens at `from`: the first one after an even number of backslashes. */
+function endOfString(text: string, from: number): number {
+  let end = text.indexOf('"', from + 1);
+  for (;;) {
+    let slashes = 0;
+    while (text.charCodeAt(end - 1 - slashes) === 0x5c) slashes += 1;
+    if (slashes % 2 === 0) return end;
+    end = text.indexOf('"', end + 1);
+  }
+}
+
+function noteName(frame: Frame, quoted: string, errors: FieldError[]): void {
+  const name: string = JSON.parse(quoted);
+  if (frame.names!.has(name) && errors.length < ERRORS_SHOWN) {
+    errors.push({ path: join(frame.path, name), message: 'is given more than once' });
+  }
+  frame.names!.add(name);
+  frame.name = name;
+}
+
+function pathWithin(frame: Frame | undefined): string {
+  if (frame === undefined) return '';
+  return frame.names === null ? `${frame.path}[${frame.item}]` : join(frame.path, frame.name);
+}
+
+/** Names come from the caller: a long one is cut, so that an answer does not grow with the request. */
+export function join(path: string, name: string): string {
+  const shown = (name.length > 64 ? `${name.slice(0, 64)}…` : name).toWellFormed();
+  return path === '' ? shown : `${path}.${shown}`;
+}

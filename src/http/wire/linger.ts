@@ -1,0 +1,14 @@
+/** Closing a connection on which the client may still send. */
+import type { Socket } from 'node:net';
+
+const LINGER_MS = 1_000;
+
+/**
+ * Closes our side, and the rest a moment later. Closing both at once would make the kernel answer what still arrives
+ * with a reset, and a reset can discard our answer before the client has read it.
+ */
+export function endThenDestroy(socket: Socket, last?: Uint8Array): void {
+  if (last === undefined) socket.end();
+  else socket.end(last);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+}

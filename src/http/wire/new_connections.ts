@@ -1,0 +1,47 @@
+/**
+ * Connections that have not sent anything yet, for a server that stops. Their clients count as connected, so they are
+ * given a moment: some still wait in the kernel to be accepted, and closing the listening socket would reset those; of
+ * others the first bytes are still on their way.
+ */
+import type { Server, Socket } from 'node:net';
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
+
+/** Node accepts what has arrived once in each turn of its loop. */
+const QUIET_TURNS = 5;
+const TURNS_MOST = 200;
+const FIRST_BYTES_MS = 1_000;
+const LOOK_MS = 10;
+
+export type NewConnections = {
+  /** Settles when the kernel holds no more of them, as far as can be seen. */
+  accepted(): Promise<void>;
+  /** Settles when each has sent something, or its time is over. */
+  heard(): Promise<void>;
+};
+
+export function watchNewConnections(server: Server): NewConnections {
+  const open = new Set<Socket>();
+  let came = 0;
+  server.on('connection', (socket: Socket) => {
+    came += 1;
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  return {
+    async accepted() {
+      for (let turns = 0, quiet = 0; turns < TURNS_MOST && quiet < QUIET_TURNS; turns += 1) {
+        const before = came;
+        await turn();
+        quiet = came === before ? quiet + 1 : 0;
+      }
+    },
+    async heard() {
+      const until = performance.now() + FIRST_BYTES_MS;
+      const silent = () => [...open].some((socket) => socket.bytesRead === 0);
+      while (silent() && performance.now() < until) await wait(LOOK_MS);
+      // A process that was starved may have bytes that it has not read: the last look comes after a read.
+      await turn();
+      await turn();
+    },
+  };
+}

@@ -1,0 +1,110 @@
+/** Requests in flight: each starts once, is answered at most once, and appears once in the log and the metrics. */
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { Log } from '../../log.ts';
+import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
+import type { Answer } from './answer.ts';
+import { type Exchange, respond } from './exchange.ts';
+
+export type OpenRequests = {
+  respond(exchange: Exchange, answer: Answer): void;
+  /** `answer` settles with null where the client is gone. */
+  begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void;
+  /** Its connection closed. */
+  cut(exchange: Exchange): void;
+  /** Resolves when no request is in flight. */
+  idle(): Promise<void>;
+};
+
+export type OpenRequestsParts = {
+  log: Log;
+  metrics: Metrics;
+  /** Behind TLS every answer asks browsers to stay with HTTPS. */
+  over_tls: boolean;
+  isOpen: () => boolean;
+  waiting: () => number;
+};
+
+export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
+  const { log, metrics } = parts;
+  const shared = sharedHeaders(parts.over_tls);
+  const requests = metrics.counter(
+    'runledger_http_requests_total',
+    'Requests answered, by route, method and status.',
+  );
+  const durations = metrics.histogram(
+    'runledger_http_request_duration_seconds',
+    'From the headers of a request to the end of its answer, waiting requests included.',
+    DURATION_BUCKETS_S,
+  );
+  metrics.gauge('runledger_http_held_requests', 'Requests that wait for a result.', parts.waiting);
+  const open = new Map<Exchange, () => void>();
+  let onIdle: (() => void) | null = null;
+
+  function finish(exchange: Exchange): void {
+    const { req, res, route } = exchange;
+    const ended = open.get(exchange);
+    if (ended === undefined) return;
+    open.delete(exchange);
+    ended();
+    exchange.onCut?.();
+    if (open.size === 0) onIdle?.();
+    const duration_ms = performance.now() - exchange.began_ms;
+    const method = req.method ?? '';
+    requests.add({ route, method, status: String(res.headersSent ? res.statusCode : 0) });
+    durations.observe(duration_ms / 1000, { route });
+    log.info(requestLine(exchange, duration_ms), 'request');
+  }
+
+  function send(exchange: Exchange, answer: Answer): void {
+    if (!parts.isOpen()) exchange.res.shouldKeepAlive = false;
+    respond(exchange, answer, shared);
+  }
+
+  function begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void {
+    open.set(exchange, onEnd);
+    exchange.res.once('close', () => finish(exchange));
+    answer
+      .then((given) => {
+        if (given !== null) send(exchange, given);
+        else if (!exchange.answered) exchange.res.destroy();
+      })
+      .catch((error) => {
+        log.error({ err: error, request_id: exchange.id }, 'an answer could not be written');
+        exchange.req.socket.destroy();
+      });
+  }
+
+  const idle = () =>
+    new Promise<void>((resolve) => {
+      if (open.size === 0) resolve();
+      else onIdle = resolve;
+    });
+
+  return { respond: send, begin, cut: finish, idle };
+}
+
+/** Neither path nor query: a caller may have put a key there by mistake. */
+function requestLine(exchange: Exchange, duration_ms: number): object {
+  const { req, res, caller, submission_id } = exchange;
+  return {
+    request_id: exchange.id,
+    method: req.method,
+    route: exchange.route,
+    status: res.headersSent ? res.statusCode : null,
+    duration_ms: Math.round(duration_ms * 1000) / 1000,
+    account_id: caller?.account_id,
+    key_id: caller?.key_id,
+    submission_id: submission_id ?? undefined,
+    hung_up: res.writableFinished ? undefined : true,
+  };
+}
+
+const YEAR_S = 31_536_000;
+
+function sharedHeaders(over_tls: boolean): OutgoingHttpHeaders {
+  return {
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    ...(over_tls && { 'Strict-Transport-Security': `max-age=${YEAR_S}` }),
+  };
+}

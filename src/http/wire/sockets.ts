@@ -1,0 +1,141 @@
+/**
+ * Below the requests: the limits that Node enforces, and answers to bytes that never became a request.
+ *
+ * - A message that does not parse gets a 400 (or 431) in JSON. If an earlier request on the same connection is still
+ *   being answered, nothing is written: the client would take those bytes for that request's answer. The connection
+ *   then ends with that answer.
+ * - A client that sends its request too slowly has its socket closed, without a 408: here that status always carries
+ *   the id of a submission, and this request has none.
+ */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, Server, ServerOptions } from 'node:http';
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { Server as TlsServer } from 'node:tls';
+import { type Answer, bytesOf } from './answer.ts';
+import type { Exchange } from './exchange.ts';
+import { endThenDestroy } from './linger.ts';
+import { invalid, problem } from './problem.ts';
+
+/** Request line and headers together: many times what an honest client's cookies and tokens need. */
+const HEADER_LIMIT_BYTES = 16 * 1024;
+const HEADERS_TIMEOUT_MS = 10_000;
+/** How often Node looks for requests that are over their time. */
+const TIMEOUT_CHECK_MS = 1_000;
+/** The kernel probes the client of a waiting request, and so notices one that vanished without closing. */
+const TCP_PROBE_AFTER_MS = 10_000;
+
+export type Timeouts = { keep_alive_ms: number; request_timeout_ms: number };
+
+export function serverOptions({ keep_alive_ms, request_timeout_ms }: Timeouts): ServerOptions {
+  return {
+    maxHeaderSize: HEADER_LIMIT_BYTES,
+    headersTimeout: Math.min(HEADERS_TIMEOUT_MS, request_timeout_ms),
+    requestTimeout: request_timeout_ms,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    keepAliveTimeout: keep_alive_ms,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_PROBE_AFTER_MS,
+    noDelay: true,
+    // Node's own answer to a missing Host has no body; ours is JSON like every other (api/dispatch.ts).
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+  };
+}
+
+export type SocketWatch = {
+  opened: (exchange: Exchange) => void;
+  ended: (exchange: Exchange) => void;
+};
+
+export type SocketAnswers = {
+  respond: (exchange: Exchange, answer: Answer) => void;
+  /** The connection closed. Node reports that for no answer that waits behind another one (pipelining). */
+  cut: (exchange: Exchange) => void;
+  /** an answer that belongs to no exchange */
+  note: (facts: { request_id: string; status: number; reason: string }) => void;
+};
+
+export function watchSockets(server: Server, answers: SocketAnswers): SocketWatch {
+  const openOn = new WeakMap<Duplex, Set<Exchange>>();
+  // Node silently drops headers beyond a count; their size is limited already.
+  server.maxHeadersCount = 0;
+  server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
+    const open = new Set<Exchange>();
+    openOn.set(socket, open);
+    socket.once('close', () => {
+      for (const exchange of open) answers.cut(exchange);
+    });
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    const answer = answerTo(error);
+    if (answer === null || !socket.writable) socket.destroy();
+    else
+      endWith(
+        socket as Socket,
+        newestOf(openOn.get(socket)),
+        answer,
+        error.code ?? 'unknown',
+        answers,
+      );
+  });
+  server.on('connect', (_req: IncomingMessage, socket: Duplex) => {
+    endWith(
+      socket as Socket,
+      undefined,
+      problem('method_not_allowed', ALLOWED),
+      'CONNECT',
+      answers,
+    );
+  });
+  return {
+    opened: (exchange) => openOn.get(exchange.req.socket)?.add(exchange),
+    ended: (exchange) => openOn.get(exchange.req.socket)?.delete(exchange),
+  };
+}
+
+const newestOf = (open: Set<Exchange> | undefined) => [...(open ?? [])].at(-1);
+
+const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, OPTIONS' } };
+
+/** Null where closing the socket is the only answer. */
+function answerTo(error: NodeJS.ErrnoException): Answer | null {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return problem('header_too_large', { close: true });
+  const malformed = error.code?.startsWith('HPE_');
+  if (!malformed) return null;
+  return { ...invalid([{ path: '', message: 'the request is not valid HTTP/1.1' }]), close: true };
+}
+
+function endWith(
+  socket: Socket,
+  open: Exchange | undefined,
+  answer: Answer,
+  reason: string,
+  answers: SocketAnswers,
+): void {
+  if (open === undefined || open.res.writableEnded) {
+    const request_id = randomUUID();
+    answers.note({ request_id, status: answer.status, reason });
+    endThenDestroy(socket, rawAnswer(answer, request_id));
+    return;
+  }
+  socket.pause();
+  open.res.shouldKeepAlive = false;
+  // The mistake is in the body of the open request, or behind it.
+  if (!open.req.complete) answers.respond(open, answer);
+}
+
+function rawAnswer(answer: Answer, request_id: string): Buffer {
+  const body = bytesOf(answer.body)!;
+  const head = [
+    `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}`,
+    `X-Request-Id: ${request_id}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${body.length}`,
+    ...Object.entries(answer.headers ?? {}).map(([name, value]) => `${name}: ${value}`),
+    `Date: ${new Date().toUTCString()}`,
+    'Connection: close',
+  ];
+  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]);
+}

@@ -1,0 +1,45 @@
+/** What web and worker have in common: each is a process of its own with its own login, environment and log. */
+import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
+import { type Config, databaseUrl } from '../config.ts';
+import type { ProcessName } from '../environment.ts';
+import type { Log } from '../log.ts';
+import { createMetrics, type Metrics } from '../metrics.ts';
+
+export type Given = { config: Config; log: Log };
+
+export type Running = {
+  /** Where clients reach it; null for a worker, which accepts no requests. */
+  readonly address: string | null;
+  stop(): Promise<void>;
+};
+
+/** This machine or this environment cannot run the process: starting it again would not help. */
+export class CannotRun extends Error {
+  readonly remedy: string;
+  constructor(message: string, remedy: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'CannotRun';
+    this.remedy = remedy;
+  }
+}
+
+export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
+  const url = databaseUrl(config, name);
+  if (url) return databaseAddress(config, url);
+  throw new CannotRun(
+    'DATABASE_URL is not set',
+    'set it, or run `./runledger serve`, which brings its own PostgreSQL',
+  );
+}
+
+/** The metrics of a process, and the port where they are read, if one is configured. */
+export async function openMetrics(
+  config: Config,
+): Promise<{ metrics: Metrics; close(): Promise<void> }> {
+  const metrics = createMetrics();
+  if (config.metrics_port === null) return { metrics, close: async () => {} };
+  const { startMetrics } = await import('../http/metrics_endpoint.ts');
+  const { metrics_host: host, metrics_port: port } = config;
+  const endpoint = await startMetrics(metrics, { host, port });
+  return { metrics, close: () => endpoint.close() };
+}

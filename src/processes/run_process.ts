@@ -1,0 +1,50 @@
+/** Runs web or worker as this process until it is asked to stop. */
+import { loadConfig } from '../config.ts';
+import { environmentFor, hasForeignSecrets, type ProcessName } from '../environment.ts';
+import { CANNOT_RUN, type Ready } from '../local/child.ts';
+import { createLog } from '../log.ts';
+import { CannotRun, type Given, type Running } from './process.ts';
+import { stopRequested } from './stop_request.ts';
+
+/** If something keeps the process alive this long after everything is closed, it exits anyway. */
+const EXIT_AFTER_MS = 500;
+
+/** Returns the exit status. */
+export async function runProcess(name: ProcessName, say: (line: string) => void): Promise<number> {
+  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);
+  const config = loadConfig();
+  const log = createLog({ level: config.log_level, process: name });
+  const stopped = stopRequested();
+  try {
+    const running = await start(name, { config, log });
+    log.info({ address: running.address }, 'started');
+    process.send?.({ address: running.address } satisfies Ready);
+    log.info({ reason: await stopped }, 'stopping');
+    await running.stop();
+    log.info('stopped');
+    return 0;
+  } catch (error) {
+    const remedy = error instanceof CannotRun ? error.remedy : null;
+    // Under `serve` a person reads this; elsewhere a platform collects the log.
+    if (process.connected)
+      say(`${name}: ${(error as Error).message}${remedy ? `\n  ${remedy}` : ''}`);
+    else log.fatal({ err: error, remedy }, 'cannot run');
+    return remedy ? CANNOT_RUN : 1;
+  } finally {
+    if (process.connected) process.disconnect?.();
+    setTimeout(() => process.exit(), EXIT_AFTER_MS).unref();
+  }
+}
+
+/** A process loads its own code only: the worker never loads the code of web. */
+async function start(name: ProcessName, given: Given): Promise<Running> {
+  if (name === 'web') return (await import('./web_process.ts')).startWebProcess(given);
+  return (await import('./worker_process.ts')).startWorkerProcess(given);
+}
+
+/** Deleting a variable would not be enough: /proc shows the environment that a process was started with. */
+function restartWithoutForeignSecrets(name: ProcessName): void {
+  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  const env = environmentFor(name, process.env) as Record<string, string>;
+  process.execve?.(process.execPath, args, env);
+}

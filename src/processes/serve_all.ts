@@ -1,0 +1,145 @@
+/**
+ * `./runledger serve`: everything on one machine. It starts PostgreSQL (unless DATABASE_URL is set), migrates the
+ * schema, creates the first key, and runs web and worker as child processes. It stops them in reverse order: web and
+ * worker together, then PostgreSQL.
+ */
+import { join, resolve } from 'node:path';
+import { newSecret, secretDigest } from '../access/secret.ts';
+import { databaseAddress } from '../config/database_tls.ts';
+import { type Config, loadConfig } from '../config.ts';
+import { connect } from '../db.ts';
+import { environmentFor, type ProcessName } from '../environment.ts';
+import { type Child, keepRunning } from '../local/child.ts';
+import { delegatedScope } from '../local/delegated.ts';
+import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';
+import { AlreadyRunning } from '../local/postgres.ts';
+import { localSecrets } from '../local/secrets.ts';
+import { createKey, listKeys } from '../store/keys.ts';
+import { migrate } from '../store/migrate.ts';
+import { stopRequested } from './stop_request.ts';
+
+const CLI = join(import.meta.dirname, '../cli/main.ts');
+/** Added to the grace period of running work: the time to write its outcome and to close connections. */
+const CLOSING_MS = 3_000;
+/**
+ * A smaller young generation: the garbage collector runs more often, but each pause is short. With Node's default of
+ * 16 MiB a pause takes up to 10 ms, and every waiting request waits for it.
+ */
+export const NODE_FLAGS = ['--max-semi-space-size=4'];
+
+type Print = (line: string) => void;
+
+/** Runs until it is asked to stop, and returns the exit status. `answer` prints the address, the key and an example. */
+export async function serve(say: Print, answer: Print): Promise<number> {
+  const config = loadConfig();
+  const stopped = stopRequested();
+  const children: Child[] = [];
+  let embedded: KeptEmbedded | null = null;
+  try {
+    embedded = config.database_url ? null : await openEmbedded(config, say);
+    const url = config.database_url ?? embedded!.urls.owner;
+    await timed(say, 'schema', () => migrate(databaseAddress(config, url)));
+    const key = await firstKey(config, url);
+    const env = { ...process.env, ...(await localKeys(config)), ...embeddedUrls(embedded) };
+    for (const name of ['web', 'worker'] as const) children.push(startChild(name, env, say));
+    const ready = Promise.all(children.map((child) => child.first));
+    const started = await Promise.race([ready, stopped]);
+    if (typeof started === 'string') return 0;
+    // Without web there is nothing to serve. Without a worker submissions wait, and the worker has said why.
+    const [web] = started;
+    if (web!.kind === 'ended') return 1;
+    introduce(config, web!.address!, key, answer);
+    say(`stopping (${await stopped})`);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof AlreadyRunning)) throw error;
+    say(`a runledger already runs on ${config.state_dir} (${error.message})`);
+    say('stop that one first, or set RUNLEDGER_STATE_DIR to another folder');
+    return 1;
+  } finally {
+    // Both at the same time, so that their grace periods don't add up. The database stops last.
+    await Promise.all(children.map((child) => child.stop(config.shutdown_grace_ms + CLOSING_MS)));
+    await embedded?.stop();
+  }
+}
+
+type KeptEmbedded = Embedded & { stop(): Promise<void> };
+
+async function openEmbedded(config: Config, say: Print): Promise<KeptEmbedded> {
+  const embedded = await timed(say, `PostgreSQL in ${config.state_dir}`, () =>
+    startEmbedded(config),
+  );
+  const stop = keepServer(embedded, () => startEmbedded(config), say);
+  return { ...embedded, stop };
+}
+
+async function timed<T>(say: Print, name: string, work: () => Promise<T>): Promise<T> {
+  const began = performance.now();
+  const done = await work();
+  say(`${name}: ready after ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  return done;
+}
+
+/** Creates a key if the installation has none. Null otherwise: only the digest of an existing key is stored. */
+async function firstKey(config: Config, url: string): Promise<string | null> {
+  const db = connect(databaseAddress(config, url), { name: 'runledger serve', max: 1 });
+  try {
+    if ((await listKeys(db)).length > 0) return null;
+    const secret = newSecret(config.key_prefix);
+    const secret_digest = secretDigest(secret);
+    await createKey(db, {
+      account: 'first',
+      tier: 'beta',
+      prefix: config.key_prefix,
+      secret_digest,
+    });
+    return secret;
+  } finally {
+    await db.end({ timeout: 5 });
+  }
+}
+
+/** The keys of web: from the environment, or else generated once and stored in the state directory. */
+async function localKeys(config: Config): Promise<NodeJS.ProcessEnv> {
+  const stored = await localSecrets(resolve(config.state_dir));
+  const names = ['RUNLEDGER_WEBHOOK_KEYS', 'RUNLEDGER_DIGEST_KEY', 'RUNLEDGER_SEAL_KEY'] as const;
+  return Object.fromEntries(names.map((name) => [name, process.env[name] || stored[name]]));
+}
+
+const embeddedUrls = (embedded: Embedded | null): NodeJS.ProcessEnv =>
+  embedded
+    ? {
+        DATABASE_URL: embedded.urls.owner,
+        RUNLEDGER_WEB_DATABASE_URL: embedded.urls.web,
+        RUNLEDGER_WORKER_DATABASE_URL: embedded.urls.worker,
+      }
+    : {};
+
+function startChild(name: ProcessName, env: NodeJS.ProcessEnv, say: Print): Child {
+  // A person watches this terminal: print only what needs attention.
+  const own = environmentFor(name, { RUNLEDGER_LOG_LEVEL: 'warn', ...env });
+  // Both run on this machine, so the worker serves its metrics on the port after web's.
+  const port = Number(own['RUNLEDGER_METRICS_PORT'] || 0);
+  if (name === 'worker' && port > 0) own['RUNLEDGER_METRICS_PORT'] = String(port + 1);
+  const scope = name === 'worker' ? delegatedScope() : [];
+  return keepRunning({
+    command: [...scope, process.execPath, ...NODE_FLAGS, CLI, name],
+    env: own,
+    onEnd: (code, restart_in_ms) => {
+      const next = restart_in_ms === null ? 'not started again' : `restart in ${restart_in_ms} ms`;
+      say(`${name} ended with status ${code}, ${next}`);
+    },
+  });
+}
+
+/** Prints the three lines that a new user needs. */
+function introduce(config: Config, address: string, key: string | null, answer: Print): void {
+  const shown_before =
+    'shown at the first start; `./runledger keys create --account NAME` makes another';
+  const header = config.tls === 'proxy' ? " -H 'X-Forwarded-Proto: https'" : '';
+  answer(`address  ${address}`);
+  answer(`key      ${key ?? shown_before}`);
+  answer(
+    `try      curl -sS -H 'X-API-Key: ${key ?? 'YOUR_KEY'}' -H 'Content-Type: application/json'${header} -d '{"language":"python","code":"print(6*7)"}' '${address}/api/submit?wait=true'`,
+  );
+}

@@ -1,0 +1,61 @@
+/** The web process: answers requests, delivers webhooks, seals the log. It never runs submitted code. */
+import type { Config } from '../config.ts';
+import { connect } from '../db.ts';
+import { createSigner } from '../domain/seal_chain.ts';
+import type { WebhookPort } from '../http/api/api_call.ts';
+import { startWeb } from '../http/server.ts';
+import { createDelivering } from '../queue/delivery_setup.ts';
+import { startWebJobs } from '../queue/web_jobs.ts';
+import { seal } from '../store/seals.ts';
+import { encryptSecret } from '../webhooks/encrypt_secret.ts';
+import { parseWebhookUrl } from '../webhooks/guard.ts';
+import { addressOf, type Given, openMetrics, type Running } from './process.ts';
+
+export async function startWebProcess({ config, log }: Given): Promise<Running> {
+  const address = addressOf(config, 'web');
+  const { metrics, close } = await openMetrics(config);
+  const open = (max: number) => connect(address, { name: 'runledger web', max });
+  // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
+  const [submitting, asking] = [open(1), open(1)];
+  const db = open(Math.max(config.database_pool - 2, 1));
+  const signer = config.seal_key && createSigner(config.seal_key);
+  const jobs = await startWebJobs({
+    config,
+    log,
+    // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
+    deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
+    seal: (db) => seal(db, signer),
+    metrics,
+  });
+  const webhooks = webhookPort(config);
+  const web = await startWeb({
+    config,
+    log,
+    db,
+    submitting,
+    asking,
+    webhooks,
+    metrics,
+  });
+  const stop = async () => {
+    // Both at the same time, so that their grace periods don't add up.
+    await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
+    await close();
+    await Promise.all([submitting, asking, db].map((each) => each.end({ timeout: 1 })));
+  };
+  return { address: web.origin, stop };
+}
+
+/** Checks webhook addresses and encrypts webhook secrets; null without keys to encrypt with. */
+function webhookPort(config: Config): WebhookPort {
+  const keys = config.webhook_keys;
+  if (!keys) return null;
+  const options = { allow_loopback: config.webhook_allow_loopback };
+  return {
+    urlProblem: (url) => {
+      const parsed = parseWebhookUrl(url, options);
+      return parsed.kind === 'blocked' ? parsed.message : null;
+    },
+    encrypt: (submission_id, secret) => encryptSecret(keys, submission_id, secret),
+  };
+}

@@ -1,0 +1,99 @@
+/** The worker process: takes jobs from the queue and runs them in an executor, whose launcher builds the boxes. */
+import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Config } from '../config.ts';
+import { policyFrom } from '../domain/limits.ts';
+import { openCompileCache } from '../executor/compile_cache.ts';
+import { createExecutor } from '../executor/execute.ts';
+import { profilesFor } from '../executor/profiles.ts';
+import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sandbox.ts';
+import { findToolchains, type Toolchains } from '../executor/toolchains.ts';
+import type { Log } from '../log.ts';
+import { type Executor, startWorker } from '../queue/worker.ts';
+import { addressOf, CannotRun, type Given, openMetrics, type Running } from './process.ts';
+
+/** The clone: the launcher's path is relative to it, not to the working directory. */
+const ROOT = join(import.meta.dirname, '../..');
+/** Resident Java compilers: each takes about 150 MB and a slot of its own. */
+const RESIDENT_COMPILERS = 4;
+
+export async function startWorkerProcess({ config, log }: Given): Promise<Running> {
+  addressOf(config, 'worker');
+  const executor = await openExecutor(config, log);
+  const { metrics, close } = await openMetrics(config);
+  const worker = await startWorker({ config, log, executor, metrics });
+  const stop = async () => {
+    await worker.stop();
+    await close();
+  };
+  return { address: null, stop };
+}
+
+async function openExecutor(config: Config, log: Log): Promise<Executor> {
+  const toolchains = await toolchainsOf(config);
+  const cache = await openCompileCache({
+    folder: join(resolve(config.state_dir), 'compiled'),
+    max_bytes: config.compile_cache_bytes,
+  });
+  const resident_java_compilers = config.java_compiler && toolchains.java ? RESIDENT_COMPILERS : 0;
+  const sandbox = await startSandbox({
+    launcher: resolve(ROOT, config.launcher),
+    slots: config.slots ?? availableParallelism(),
+    stream_slots: resident_java_compilers,
+    profiles: await profilesFor(toolchains),
+    store_dir: cache.artefacts_folder,
+    isolation: config.isolation,
+    log: (line) => log.info({ launcher: line }, 'launcher'),
+  });
+  const executor = await createExecutor({
+    sandbox,
+    toolchains,
+    cache,
+    policy: policyFrom(config),
+    languages: config.languages,
+    speed: {
+      precompiled_headers: config.precompiled_headers,
+      python_zygote: config.python_zygote,
+      resident_java_compilers,
+    },
+    log: (message, error) => log.warn({ err: error }, message),
+  });
+  return {
+    languages: () => executor.languages(),
+    slots: sandbox.isolation.slots,
+    isolation: sandbox.isolation,
+    execute: (order, signal) => executor.execute(order, signal),
+    extendDeadline: (ms) => sandbox.extendDeadline(ms),
+    async close() {
+      // At the same time: closing the sandbox cuts off what the executor is still preparing.
+      await Promise.all([executor.close(), sandbox.close()]);
+    },
+  };
+}
+
+/** The toolchains of this machine. Throws if it has none for any enabled language. */
+async function toolchainsOf(config: Config): Promise<Toolchains> {
+  const toolchains = await findToolchains({ path: process.env['PATH'] ?? '', mold: config.mold });
+  if (config.languages.some((language) => toolchains[language] !== null)) return toolchains;
+  throw new CannotRun(
+    `this machine has none of ${config.languages.join(', ')}`,
+    'install what is missing: apt-get install python3 g++ default-jdk-headless',
+  );
+}
+
+async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
+  if (!existsSync(options.launcher)) {
+    throw new CannotRun(
+      `the launcher is not built (${options.launcher})`,
+      'build it with `make -C src/sandbox`; it needs gcc and libc6-dev',
+    );
+  }
+  try {
+    return await openSandbox(options);
+  } catch (error) {
+    const { message } = error as Error;
+    const remedy = '`./runledger doctor` shows what this machine can isolate, and how to fix it';
+    throw new CannotRun(message, remedy, { cause: error });
+  }
+}

@@ -1,0 +1,254 @@
+/**
+ * One epoch of a web process's consumer: graphile-worker's own runner for deliveries, and the connections that it runs on.
+ *
+ * graphile-worker 0.18 is used through its public options, events and functions alone:
+ *
+ *   * `completeJobBatchDelay: 0`: without it, completing a job is not awaited, and a stop leaves finished jobs locked.
+ *   * `localQueue`: one fetch serves all idle tasks. Jobs that no task has claimed after `ttl` go back, so that a process
+ *     whose tasks are all busy does not keep them from other processes. Its `refetchDelay` is no debounce: a notification that
+ *     comes within the delay is dropped, and the job waits for the poll.
+ *   * It listens on a connection of its own. Only deliveries are announced on its channel (sql/functions/enqueue.sql).
+ *   * Any failure of the database shuts the runner down; onFailed() asks the consumer for another epoch with another runner.
+ *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
+ *     runner that was shut down has also ended once no task has run for a while.
+ *
+ * A runner locks jobs by a name that it chooses at random. What must stay true for that:
+ *   * No task begins before the name is recorded with the consumer (add_locker). If the process is killed before that, nobody
+ *     finds its jobs by name, and free_orphaned_jobs() unlocks them after a time. Recording is given up well before that time
+ *     (heartbeat_session.ts), so that a job is never unlocked as an orphan and then begun here.
+ *   * When the runner has ended, the name is removed, which unlocks what it left locked. This is tried until it succeeds or the
+ *     consumer leaves: while the consumer is alive, nobody else would do it.
+ *   * A task begins only while it is certain that the consumer is alive.
+ */
+import { EventEmitter } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger, runTaskList, type WorkerPool } from 'graphile-worker';
+import pg from 'pg';
+import type { DatabaseAddress } from '../config/database_tls.ts';
+import { connect, isAway } from '../db.ts';
+import type { Log } from '../log.ts';
+import { removeLocker } from '../store/consumers.ts';
+import type { Epoch, EpochContext } from './consumer.ts';
+import { retryWhileAway } from './retry.ts';
+
+export type DeliveryTask = (payload: { id: string }) => Promise<void>;
+
+export type RunnerOptions = {
+  readonly tasks: Readonly<Record<string, DeliveryTask>>;
+  readonly concurrency: number;
+  /** It shut itself down, because the database failed it. */
+  readonly onFailed?: () => void;
+  readonly log: Log;
+};
+
+export type Runner = {
+  /** The name by which it locks jobs. */
+  readonly locker: string;
+  /** Stops fetching. Settles when the running tasks have ended. */
+  stop(): Promise<void>;
+  /** Settles when no task runs any more, whether it was stopped or the database failed it. */
+  readonly ended: Promise<void>;
+};
+
+/** A job whose NOTIFY was lost, or whose time has come, waits this long at most. */
+const POLL_MS = 1000;
+/** How long a job waits for a task of this process before it is returned to the queue. */
+const UNCLAIMED_MS = 500;
+/** Longer than a statement that completes jobs takes if it is answered at all. */
+const QUIET_MS = 5000;
+const QUIET_LOOKS = 10;
+const CLOSE_MS = 5000;
+
+export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed'> & {
+  readonly address: DatabaseAddress | string;
+};
+
+export function openDeliveryEpoch(
+  context: EpochContext<Epoch>,
+  options: DeliveryEpochOptions,
+): Epoch {
+  // A consumer that drains replaces its connections like any other, and fetches nothing on them.
+  if (context.isLeaving()) return NO_RUNNER;
+  const { address, concurrency, log } = options;
+  const name = `runledger consumer ${context.consumer_id}`;
+  const pool = connectRunner(address, name, log);
+  let fenced = false;
+  const runner = startRunner(pool, {
+    tasks: mapValues(options.tasks, (task) => async (payload) => {
+      if (!(await recorded)) throw new Error('this consumer was declared dead');
+      if (fenced || !context.isConfirmed())
+        throw new Error('it is not certain that this consumer is alive');
+      await task(payload);
+    }),
+    concurrency,
+    onFailed: () => context.onFailed(),
+    log,
+  });
+  const recorded = context.addLocker(runner.locker);
+  recorded.catch((error: unknown) => {
+    if (!isAway(error)) log.warn({ err: error }, 'a runner could not be recorded');
+    context.onFailed();
+  });
+  const unlock = async () => {
+    const last = connect(address, { name, max: 1 });
+    try {
+      // A consumer that leaves or is dead does not wait: retiring it unlocks the jobs of all its runners.
+      await retryWhileAway(
+        () => removeLocker(last, context.consumer_id, runner.locker),
+        () => context.lost.aborted || context.isLeaving(),
+      );
+    } catch (error) {
+      if (!isAway(error)) log.warn({ err: error, locker: runner.locker }, 'jobs stay locked');
+    } finally {
+      await last.end({ timeout: 1 }).catch(() => {});
+    }
+  };
+  return {
+    // It fetches by itself whenever a task is idle.
+    wake() {},
+    fence() {
+      fenced = true;
+    },
+    drain: () => runner.stop(),
+    async leave() {
+      fenced = true;
+      await runner.stop();
+      void closePool(pool).then(unlock);
+    },
+    close: () => closePool(pool),
+  };
+}
+
+export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
+  const events = new EventEmitter() as NonNullable<Parameters<typeof runTaskList>[0]['events']>;
+  const shutdown = Promise.withResolvers<void>();
+  let stopping = false;
+  events.on('pool:gracefulShutdown', () => {
+    if (!stopping) options.onFailed?.();
+    stopping = true;
+    shutdown.resolve();
+  });
+  const { concurrency } = options;
+  const counted = countTasks(options.tasks);
+  const workers: WorkerPool = runTaskList(
+    {
+      events,
+      concurrency,
+      pollInterval: POLL_MS,
+      noHandleSignals: true,
+      logger: loggerTo(options.log),
+      preset: {
+        worker: {
+          localQueue: {
+            size: concurrency,
+            ttl: UNCLAIMED_MS,
+          },
+          completeJobBatchDelay: 0,
+          failJobBatchDelay: 0,
+        },
+      },
+    },
+    counted.list,
+    pool,
+  );
+  const ended = Promise.race([
+    // How it ended is in the log; here it matters only that it ended.
+    workers.promise.catch(() => {}),
+    shutdown.promise.then(() => counted.quiet(QUIET_MS)),
+  ]);
+  return {
+    locker: workers.id,
+    stop() {
+      if (!stopping) {
+        stopping = true;
+        Promise.resolve(workers.gracefulShutdown()).catch(() => {});
+      }
+      return ended;
+    },
+    ended,
+  };
+}
+
+/** The tasks in graphile-worker's form, and a promise that settles when none has run for a while. */
+function countTasks(tasks: RunnerOptions['tasks']) {
+  let count = 0;
+  const list = mapValues(tasks, (task) => async (payload: unknown) => {
+    count += 1;
+    try {
+      await task(payload as Parameters<DeliveryTask>[0]);
+    } finally {
+      count -= 1;
+    }
+  });
+  const quiet = async (ms: number) => {
+    for (let looks = 0; looks < QUIET_LOOKS; looks = count === 0 ? looks + 1 : 0)
+      await wait(ms / QUIET_LOOKS, null, { ref: false });
+  };
+  return { list, quiet };
+}
+
+const mapValues = <T, R>(record: Readonly<Record<string, T>>, map: (value: T) => R) =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]));
+
+/** A connection whose peer is gone without notice may not end for minutes. */
+const closePool = (pool: pg.Pool) =>
+  Promise.race([pool.end().catch(() => {}), wait(CLOSE_MS, undefined, { ref: false })]);
+
+/** Most of its messages are about its inside; errors and warnings are logged, and an absent database by the consumer. */
+function loggerTo(log: Log): Logger {
+  return new Logger((scope) => (level, message, meta) => {
+    const err = meta?.['error'];
+    if (level === 'error' && !isAway(err)) log.warn({ scope, err }, message);
+    else if (level === 'warning') log.warn({ scope }, message);
+    else log.trace({ scope }, message);
+  });
+}
+
+/**
+ * Session settings. A crash may undo that a job was fetched or deleted, and nothing else: the next fetch finds what was
+ * appended since. Each statement is planned once a connection, and so that a plan made for few jobs serves many.
+ */
+const SESSION = [
+  'synchronous_commit=off',
+  'plan_cache_mode=force_generic_plan',
+  'enable_seqscan=off',
+  'enable_bitmapscan=off',
+  'jit=off',
+  // A backend that cannot send its answer keeps its locks.
+  'tcp_user_timeout=5000',
+]
+  .map((setting) => `-c ${setting}`)
+  .join(' ');
+
+/** Connections for a runner: one listens, the others fetch and complete jobs. */
+export function connectRunner(address: DatabaseAddress | string, name: string, log: Log): pg.Pool {
+  const { url, tls } =
+    typeof address === 'string' ? { url: address, tls: false as const } : address;
+  const pool = new pg.Pool({
+    connectionString: url,
+    ssl: tls,
+    max: 3,
+    options: SESSION,
+    application_name: name,
+    connectionTimeoutMillis: 5000,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  });
+  // Without a listener, the death of an idle connection would end the process.
+  pool.on('error', (error) => log.debug({ err: error }, 'an idle connection of the runner ended'));
+  pool.on('connect', (client) => {
+    client.on('error', (error) =>
+      log.debug({ err: error }, 'a busy connection of the runner ended'),
+    );
+  });
+  return pool;
+}
+
+/** For a process without deliveries: its consumer is only alive and looks for dead ones. */
+export const NO_RUNNER: Epoch = {
+  wake() {},
+  fence() {},
+  drain: () => Promise.resolve(),
+  leave: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+};

@@ -1,0 +1,236 @@
+/**
+ * One epoch of a worker's consumer: a set of database connections and the loop that fetches jobs on them.
+ *
+ * The loop has two inputs: jobs may be available (a NOTIFY, a poll each second, a fetch that was full) and slots may be free
+ * (wake). It fetches when both hold, one fetch at a time, and never more jobs than can be run or prefetched now. A job that
+ * waits in one process cannot be taken by another.
+ *
+ * Each fetched job goes through a task, and its job is deleted or unlocked afterwards:
+ *
+ *     fetch ──> task ──'finished'──> finish_jobs (batched)
+ *                 ├──'returned'────> return_job: available at once
+ *                 └──throws────────> return_job: available after a backoff
+ *
+ * What must stay true:
+ *   * A fetch starts executions, so an answer that is lost leaves executions that nobody runs. After any fetch without an
+ *     answer the epoch is fenced: it fetches no more, and nothing that still arrives counts. The consumer then begins a new
+ *     epoch, and advance_epoch() gives back what is not in flight.
+ *   * Fencing comes before the list of jobs in flight is read for advance_epoch(): what arrives later is not on that list.
+ *   * Tasks outlive their epoch. They complete, finish and return on the consumer's current epoch, and the job's own epoch is
+ *     checked by the statement: a job that somebody else holds by now is not touched.
+ *   * Returning and fetching use one connection, so that the answer of a return arrives before the answer of a later fetch
+ *     that brings the same job.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { DatabaseAddress } from '../config/database_tls.ts';
+import { connect, type Db, isAway, isRejected, listen } from '../db.ts';
+import type { Log } from '../log.ts';
+import { createBatcher } from '../store/batch.ts';
+import { CHANNELS } from '../store/channels.ts';
+import { createExecutions, type Executions } from '../store/executions.ts';
+import { type FetchedJob, fetchExecutions, finishJobs, returnJob } from '../store/jobs.ts';
+import type { Epoch, EpochContext } from './consumer.ts';
+import { retryWhileAway } from './retry.ts';
+
+/** What an execution task may do in the name of the consumer that fetched its job. */
+export type Membership = {
+  readonly consumer_id: string;
+  /** Of the current epoch: ask for it again before each try, the connections of an older one may hang. */
+  readonly executions: () => Executions;
+  /** Fires when the consumer is declared dead and its leases are lost: what runs must end. */
+  readonly lost: AbortSignal;
+};
+
+/** Throws if its job is to be fetched again after a backoff. */
+export type ExecutionTask = (
+  job: FetchedJob,
+  membership: Membership,
+) => Promise<'finished' | 'returned'>;
+
+export type ExecutionEpoch = Epoch & {
+  readonly executions: Executions;
+  finish(job: FetchedJob): Promise<void>;
+  return(job: FetchedJob, error: string | null): Promise<void>;
+};
+
+export type ExecutionEpochOptions = {
+  readonly address: DatabaseAddress | string;
+  /** graphile-worker's names of the tasks to fetch. */
+  readonly tasks: readonly string[];
+  readonly task: ExecutionTask;
+  /** How many jobs can be run or prefetched now. */
+  readonly free: () => number;
+  /** How many jobs may be in flight, with those that have left their slot and are being completed. */
+  readonly in_flight_max: number;
+  /** How many ends may share a batch: see createExecutions. */
+  readonly backlog: () => number;
+  readonly log: Log;
+};
+
+/** A job whose NOTIFY was lost, or whose time has come, waits this long at most. */
+const POLL_MS = 1000;
+/** Many times what a fetch takes. A connection may die without notice. */
+const FETCH_TIMEOUT_MS = 5000;
+/** Finished jobs are deleted in batches, and not while the result is on its way to a waiting request. */
+const FINISH_DEBOUNCE_MS = 10;
+const FINISH_BATCH = 64;
+/** After a statement that the database rejected. */
+const REJECTED_PAUSE_MS = 1000;
+
+export function openExecutionEpoch(
+  context: EpochContext<ExecutionEpoch>,
+  options: ExecutionEpochOptions,
+): ExecutionEpoch {
+  const { consumer_id, epoch, in_flight } = context;
+  const { address, log } = options;
+  const name = `runledger consumer ${consumer_id}`;
+  // Three: a batch of starts, a batch of deletions, and a release beside them.
+  const db = connect(address, { name, max: 3 });
+  const ending = connect(address, { name, max: 1 });
+  const fetching = connect(address, { name, max: 1 });
+  const executions = createExecutions(db, ending, consumer_id, options.backlog);
+  const finishing = createBatcher<FetchedJob, void>({
+    max_items: FINISH_BATCH,
+    run: async (jobs) => {
+      await finishJobs(db, consumer_id, jobs);
+      return jobs.map(() => undefined);
+    },
+    isAway,
+    linger: { for_items: () => FINISH_BATCH, ms: FINISH_DEBOUNCE_MS },
+  });
+  const membership: Membership = {
+    consumer_id,
+    executions: () => context.current().executions,
+    lost: context.lost,
+  };
+  const { promise: fenced, resolve: fence } = Promise.withResolvers<void>();
+  let isFenced = false;
+  let available = true;
+  let outstanding: Promise<void> | null = null;
+  let waking = false;
+  let poll: NodeJS.Timeout | undefined;
+
+  const loop = {
+    fence() {
+      isFenced = true;
+      clearTimeout(poll);
+      fence();
+    },
+    announce() {
+      available = true;
+      loop.fetch();
+    },
+    /** Once in a turn of the event loop: slots that become free together are filled by one fetch. */
+    wake() {
+      if (waking) return;
+      waking = true;
+      queueMicrotask(() => {
+        waking = false;
+        loop.fetch();
+      });
+    },
+    fetch() {
+      if (!available || outstanding !== null || isFenced || !context.mayFetch()) return;
+      const at_most = Math.min(options.free(), options.in_flight_max - in_flight.size);
+      if (at_most <= 0) return;
+      available = false;
+      clearTimeout(poll);
+      outstanding = fetch(at_most).then((full) => {
+        outstanding = null;
+        if (isFenced) return;
+        if (full) available = true;
+        poll = setTimeout(loop.announce, POLL_MS);
+        loop.fetch();
+      });
+    },
+  };
+
+  /** An answer was lost, or cannot be used: what the statement has fetched is unknown here. */
+  function answerLost(): void {
+    if (isFenced) return;
+    loop.fence();
+    context.onFailed();
+  }
+
+  /** True if there may be more jobs. */
+  async function fetch(at_most: number): Promise<boolean> {
+    const late = setTimeout(answerLost, FETCH_TIMEOUT_MS);
+    try {
+      const { tasks } = options;
+      const jobs = await fetchExecutions(fetching, { consumer_id, epoch, tasks, at_most });
+      if (isFenced) return false;
+      in_flight.add(jobs.map(({ id }) => id));
+      for (const job of jobs) void run(job);
+      return jobs.length === at_most;
+    } catch (error) {
+      // A statement that the database rejected has fetched nothing.
+      if (!isRejected(error)) answerLost();
+      if (!isAway(error)) log.warn({ err: error }, 'jobs could not be fetched');
+      if (isRejected(error)) await Promise.race([fenced, wait(REJECTED_PAUSE_MS)]);
+      return false;
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  async function run(job: FetchedJob): Promise<void> {
+    let settle = () => context.current().finish(job);
+    try {
+      const end = await options.task(job, membership);
+      if (end === 'returned') settle = () => context.current().return(job, null);
+      if (end === 'returned') in_flight.returning(job.id);
+    } catch (error) {
+      if (!isAway(error)) log.warn({ err: error, job: job.id }, 'an execution task failed');
+      in_flight.returning(job.id);
+      settle = () => context.current().return(job, String(error));
+    }
+    try {
+      // A consumer that leaves or is dead does not wait: its jobs are unlocked when it is retired.
+      await retryWhileAway(settle, () => context.lost.aborted || context.isLeaving());
+    } catch (error) {
+      if (!isAway(error)) log.warn({ err: error, job: job.id }, 'a job stays locked');
+      context.onFailed();
+    } finally {
+      in_flight.remove(job.id);
+      // The number in flight may have been what kept the loop from fetching.
+      context.current().wake();
+    }
+  }
+
+  const listening = listen(
+    fetching,
+    { [CHANNELS.jobs]: loop.announce },
+    {
+      // A NOTIFY may have been missed while the connection was lost.
+      onHearing: loop.announce,
+      onFault: (error) => log.warn({ err: error }, 'listening for jobs failed'),
+    },
+  );
+  const end = (timeout: number) => endAll([db, ending, fetching], timeout, listening);
+  loop.fetch();
+
+  return {
+    executions,
+    finish: (job) => finishing.add(job),
+    return: (job, error) => returnJob(fetching, consumer_id, job, error),
+    wake: loop.wake,
+    fence: loop.fence,
+    drain: () => Promise.race([fenced, outstanding]).then(() => {}),
+    async leave() {
+      loop.fence();
+      await end(0);
+    },
+    async close() {
+      loop.fence();
+      await end(1);
+    },
+  };
+}
+
+async function endAll(
+  dbs: readonly Db[],
+  timeout: number,
+  listening: { close(): Promise<void> },
+): Promise<void> {
+  await Promise.allSettled([listening.close(), ...dbs.map((db) => db.end({ timeout }))]);
+}

@@ -1,0 +1,176 @@
+/**
+ * The task of an execution's job: start (usually the fetch did that already), run, complete. No transaction is open while the
+ * program runs. The slot is left when the program has ended, so that the next one runs while this result is on its way to
+ * the database.
+ *
+ *   * If the database starts nothing, the job is stale: its submission ended or runs elsewhere. The job is finished.
+ *   * A fault (a SandboxFault, or anything else that the executor throws) never becomes a verdict: the execution is released
+ *     and runs elsewhere. It counts as a death if the program may have caused it.
+ *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
+ */
+import type { LossReason } from '../domain/loss_reasons.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
+import { SandboxFault } from '../executor/sandbox.ts';
+import type { Log } from '../log.ts';
+import type { Started } from '../store/executions.ts';
+import type { ExecutionTask, Membership } from './epoch.ts';
+import { retryWhileAway } from './retry.ts';
+import type { SlotReservation, Slots } from './slots.ts';
+
+/** Runs a program: the executor, or one that does nothing where only the queue is measured. */
+export type Execute = (order: ExecutionOrder, signal: AbortSignal) => Promise<ExecutionOutcome>;
+
+export type Phase = 'queue' | 'compile' | 'run' | 'append';
+
+export type ExecuteOptions = {
+  readonly slots: Slots;
+  readonly execute: Execute;
+  /** Fires when the grace period of a stop is over. */
+  readonly cut: AbortSignal;
+  /** The sandbox failed, or worked. */
+  readonly onSandbox: (works: boolean) => void;
+  readonly log: Log;
+  readonly observe: Observer;
+};
+
+export type Observer = {
+  phase(phase: Phase, language: string, seconds: number): void;
+  ended(language: string, verdict: string): void;
+  lost(reason: string, count: number): void;
+};
+
+/** The lease belongs to another consumer now, or to nobody. */
+export class LeaseLost extends Error {
+  constructor(submission_id: string) {
+    super(`the lease of submission ${submission_id} was lost`);
+    this.name = 'LeaseLost';
+  }
+}
+
+/** The execution was started by a prefetch, and no slot became free in time. */
+class NoSlot extends Error {}
+
+/** Many times what a prefetched job usually waits for its slot. After that, another worker may have it. */
+const SLOT_WAIT_MS = 500;
+
+export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
+  const endOf = endSignals(options.cut);
+  return async (job, membership) => {
+    const { id: job_id, submission_id, priority } = job;
+    const slot = options.slots.reserve(job.alone, priority);
+    try {
+      // Take every slot first, so that a neighbour's crash is not counted against this submission.
+      if (job.alone) await slot.enter();
+      if (membership.lost.aborted) throw new LeaseLost(submission_id);
+      if (job.started === null && options.cut.aborted) return 'returned';
+      const started =
+        job.started ??
+        (await untilTaken(membership, () =>
+          membership.executions().start({ submission_id, job_id, priority }),
+        ));
+      if (started !== null) {
+        const end = endOf(membership.lost);
+        await run(options, membership, started, { slot, entered: job.alone, end });
+      }
+      return 'finished';
+    } finally {
+      slot.leave();
+    }
+  };
+}
+
+/** One signal for all runs of a consumer: its leases are lost, or the grace period is over. */
+function endSignals(cut: AbortSignal): (lost: AbortSignal) => AbortSignal {
+  const made = new WeakMap<AbortSignal, AbortSignal>();
+  return (lost) => {
+    const either = made.get(lost) ?? AbortSignal.any([lost, cut]);
+    made.set(lost, either);
+    return either;
+  };
+}
+
+type Run = { slot: SlotReservation; entered: boolean; end: AbortSignal };
+
+async function run(
+  options: ExecuteOptions,
+  membership: Membership,
+  started: Started,
+  { slot, entered, end }: Run,
+): Promise<void> {
+  const { order } = started;
+  const { language, submission_id, attempt } = order;
+  const waited_from = performance.now();
+  let outcome: ExecutionOutcome;
+  try {
+    const limit = { at_most_ms: SLOT_WAIT_MS, signal: end };
+    if (!entered && !(await slot.enter(limit))) throw new NoSlot();
+    const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
+    options.observe.phase('queue', language, waited_ms / 1000);
+    outcome = await options.execute(order, end);
+  } catch (error) {
+    await release(options, membership, started, error);
+    return;
+  }
+  slot.leave();
+  options.onSandbox(true);
+  const ended_at = performance.now();
+  observeRun(options.observe, language, outcome);
+  const completed = await untilTaken(membership, () =>
+    membership.executions().complete({ submission_id, attempt, outcome }),
+  );
+  options.observe.phase('append', language, (performance.now() - ended_at) / 1000);
+  if (completed === 'refused') {
+    logOf(options, started).warn('the report came after the lease was lost and was refused');
+    throw new LeaseLost(submission_id);
+  }
+  options.observe.ended(language, outcome.verdict);
+  if (options.log.isLevelEnabled('debug'))
+    logOf(options, started).debug({ verdict: outcome.verdict }, 'ended');
+}
+
+function logOf(options: ExecuteOptions, { order, traceparent }: Started): Log {
+  const { submission_id: submission, attempt } = order;
+  return options.log.child({ submission, attempt, ...(traceparent ? { traceparent } : {}) });
+}
+
+function observeRun(observe: Observer, language: string, outcome: ExecutionOutcome): void {
+  const { compile, wall_time_us } = outcome;
+  if (compile?.wall_time_us != null && !compile.cached)
+    observe.phase('compile', language, compile.wall_time_us / 1e6);
+  if (wall_time_us !== null) observe.phase('run', language, wall_time_us / 1e6);
+}
+
+async function release(
+  options: ExecuteOptions,
+  membership: Membership,
+  started: Started,
+  error: unknown,
+): Promise<void> {
+  const { submission_id: id, attempt } = started.order;
+  if (membership.lost.aborted) throw new LeaseLost(id);
+  const { reason, failed } = lossOf(error, options.cut.aborted);
+  if (failed) {
+    logOf(options, started).error({ err: error }, 'the execution failed, not the program');
+    options.onSandbox(false);
+  }
+  const evidence = failed ? { fault: String(error) } : {};
+  const released = await untilTaken(membership, () =>
+    membership.executions().release([id], reason, evidence, [attempt]),
+  );
+  if (released.length === 0) throw new LeaseLost(id);
+  options.observe.lost(reason, 1);
+}
+
+/** The reason in the log, and whether the execution failed rather than being interrupted. */
+function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
+  if (cut) return { reason: 'shutdown', failed: false };
+  if (error instanceof NoSlot) return { reason: 'no_slot', failed: false };
+  const kind = error instanceof SandboxFault ? error.kind : null;
+  // The launcher killed the run, because no heartbeat was acknowledged in time.
+  if (kind === 'deadline') return { reason: 'database_away', failed: false };
+  return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', failed: true };
+}
+
+/** Asks again for as long as the database is away and the lease may still be ours. */
+const untilTaken = <T>({ lost }: Membership, ask: () => Promise<T>): Promise<T> =>
+  retryWhileAway(ask, () => lost.aborted);

@@ -1,0 +1,154 @@
+#define _GNU_SOURCE
+#include "artefacts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "failure.h"
+#include "remove_tree.h"
+
+enum { DEPTH_MAX = 24 };
+
+struct copy {
+  uint64_t bytes_left, bytes;
+  uint32_t files_left, files;
+  const char *reason;
+};
+
+static int open_beneath(int directory, const char *path, int flags);
+static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth);
+static bool copy_directory(struct copy *copy, int source, int target, unsigned depth);
+static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name);
+static int make_directories(int target, const char *path, const char **name);
+static bool stop(struct copy *copy, const char *why);
+
+static int store = -1;
+
+void artefacts_open(const char *directory) {
+  if (!directory) return;
+  if (mkdir(directory, 0700) && errno != EEXIST) fail("make the store %s", directory);
+  store = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (store < 0) fail("open the store %s", directory);
+}
+
+bool artefacts_have_store(void) { return store >= 0; }
+
+void artefacts_save(int box, const struct request *request, struct saved *saved) {
+  static unsigned number;
+  char temporary[64];
+  struct copy copy = {.bytes_left = request->save_max_bytes, .files_left = request->save_max_files};
+  snprintf(temporary, sizeof temporary, ".new-%d-%u", getpid(), number++);
+  mkdirat(store, temporary, 0755);
+  int target = openat(store, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool whole = target >= 0 || stop(&copy, "the store is not writable");
+  for (uint32_t i = 0; whole && i < request->save_path_count; i++)
+    whole = copy_entry(&copy, box, request->save_paths[i], target, 0);
+  if (target >= 0) close(target);
+  if (whole && renameat(store, temporary, store, request->save_key)) {
+    /* Another run saved the same artefact first, and its copy stays. */
+    if (errno != EEXIST && errno != ENOTEMPTY) whole = stop(&copy, "the artefact cannot be renamed");
+    remove_tree(store, temporary);
+  } else if (!whole) {
+    remove_tree(store, temporary);
+  }
+  saved->done = whole;
+  saved->bytes = copy.bytes;
+  saved->files = copy.files;
+  if (!whole) snprintf(saved->reason, sizeof saved->reason, "%s", copy.reason);
+}
+
+static bool stop(struct copy *copy, const char *why) {
+  copy->reason = why;
+  return false;
+}
+
+/* Follows no link in any component, not even one that stays inside the box. */
+static int open_beneath(int directory, const char *path, int flags) {
+  struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
+                         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+  return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+}
+
+/* A path of the request must be a regular file or a directory. An entry of a directory that is neither is skipped. */
+static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth) {
+  struct stat state;
+  const char *name;
+  int file = open_beneath(source, path, O_RDONLY);
+  if (file < 0 || fstat(file, &state) || !(S_ISREG(state.st_mode) || S_ISDIR(state.st_mode)) ||
+      (S_ISREG(state.st_mode) && state.st_nlink != 1)) {
+    if (file >= 0) close(file);
+    return depth ? true : stop(copy, "a file to save is missing, or is not a regular file with one name");
+  }
+  int parent = make_directories(target, path, &name);
+  bool done = parent >= 0 || stop(copy, "the store is not writable");
+  if (done && S_ISREG(state.st_mode)) done = copy_file(copy, file, &state, parent, name);
+  if (done && S_ISDIR(state.st_mode)) {
+    mkdirat(parent, name, 0755);
+    int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    done = inner >= 0 ? copy_directory(copy, file, inner, depth + 1) : stop(copy, "the store is not writable");
+    if (inner >= 0) close(inner);
+  }
+  if (parent >= 0 && parent != target) close(parent);
+  close(file);
+  return done;
+}
+
+/* Makes a path's directories in the target; returns the last one. `name`: the path's last component. */
+static int make_directories(int target, const char *path, const char **name) {
+  char part[256];
+  int at = target;
+  for (const char *slash; (slash = strchr(path, '/')); path = slash + 1) {
+    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+    mkdirat(at, part, 0755);
+    int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (at != target) close(at);
+    if (next < 0) return -1;
+    at = next;
+  }
+  *name = path;
+  return at;
+}
+
+static bool copy_directory(struct copy *copy, int source, int target, unsigned depth) {
+  if (depth > DEPTH_MAX) return stop(copy, "the directories to save are nested too deeply");
+  if (copy->files_left-- == 0) return stop(copy, "there are too many files to save");
+  DIR *list = fdopendir(dup(source));
+  if (!list) return stop(copy, "a directory to save is not readable");
+  bool done = true;
+  for (struct dirent *entry; done && (entry = readdir(list));) {
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    done = copy_entry(copy, source, entry->d_name, target, depth);
+  }
+  closedir(list);
+  return done;
+}
+
+static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name) {
+  uint64_t left = (uint64_t)state->st_size;
+  if (copy->files_left == 0) return stop(copy, "there are too many files to save");
+  if (left > copy->bytes_left) return stop(copy, "the files to save are too large");
+  int file = openat(target, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return stop(copy, "the store is not writable");
+  while (left) {
+    ssize_t count = sendfile(file, source, NULL, left);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    left -= (uint64_t)count;
+  }
+  fchmod(file, state->st_mode & 0100 ? 0555 : 0444);
+  close(file);
+  copy->files_left--;
+  copy->files++;
+  copy->bytes += (uint64_t)state->st_size;
+  copy->bytes_left -= (uint64_t)state->st_size;
+  return left ? stop(copy, "the store is full or not writable") : true;
+}

@@ -1,0 +1,27 @@
+/*
+ * The store of artefacts, which the launcher writes. It saves regular files from a box whose processes
+ * are all dead, so that none can exchange a file during the copy, under a temporary name, and then
+ * renames. The launcher does this outside the slot's control group: the pages of the copy are not
+ * charged to the program.
+ */
+#ifndef RUNLEDGER_ARTEFACTS_H
+#define RUNLEDGER_ARTEFACTS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+struct saved {
+  bool done;
+  uint64_t bytes;
+  uint32_t files;
+  char reason[160]; /* why nothing was saved */
+};
+
+/* NULL: there is no store. */
+void artefacts_open(const char *directory);
+bool artefacts_have_store(void);
+/* `box`: the work directory that the files are in. */
+void artefacts_save(int box, const struct request *request, struct saved *saved);
+
+#endif

@@ -1,0 +1,33 @@
+/* The inside of a box: from the first process of its pid namespace to the program. */
+#ifndef RUNLEDGER_BOX_H
+#define RUNLEDGER_BOX_H
+#include "shared.h"
+
+struct box {
+  const struct request *request;
+  struct shared *shared;
+  struct group *group;
+  struct identity identity;
+  int control;
+  int parent;   /* pidfd of the process that cloned init: the slot, or its zygote */
+  int files[3]; /* the program's standard input, output and error */
+  int loads[MAX_LOADS];
+  const volatile bool *started; /* NULL, or false while the program's process still waits for its orders */
+};
+
+__attribute__((noreturn)) void box_init(struct box *box);
+
+/* The steps of box_init, which a zygote takes in another order, all inside the box's namespaces. */
+void box_die_with_parent(const struct box *box);
+void box_furnish(const struct box *box);
+void box_become_program(const struct box *box);
+void box_start_clock(const struct box *box);
+__attribute__((noreturn)) void box_await(struct box *box, pid_t program);
+
+/*
+ * The limits of a run that a zygote forks. The memory that it shares with its zygote is charged to the
+ * zygote, but counts as the run's, so the limit is lower by that much.
+ */
+struct limits box_limits_of_fork(const struct request *request, const struct shared *shared);
+
+#endif

@@ -1,0 +1,15 @@
+/* Runs without control groups and namespaces. */
+#ifndef RUNLEDGER_DEGRADED_H
+#define RUNLEDGER_DEGRADED_H
+#include <stddef.h>
+
+#include "box.h"
+#include "slot_setup.h"
+
+/* Whether something still protects the worker from its programs. false: `why` says what is missing. */
+bool degraded_usable(char *why, size_t size);
+
+void degraded_open(const struct slot_setup *setup);
+void degraded_run(const struct box *box);
+
+#endif

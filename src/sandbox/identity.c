@@ -1,0 +1,130 @@
+#define _GNU_SOURCE
+#include "identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+#include "kernel_files.h"
+#include "options.h"
+
+enum { INSIDE = 1000 };
+
+static const char *const NEWUIDMAP = "/usr/bin/newuidmap";
+static const char *const NEWGIDMAP = "/usr/bin/newgidmap";
+
+static unsigned long first_subordinate(const char *path);
+static unsigned long own_subordinate(const char *path, const struct slot_number *number);
+static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside);
+static bool map_own(pid_t pid, const char *file, unsigned own);
+
+void identity_choose(struct identity *identity, const struct slot_number *number, unsigned uid_base) {
+  if (number->kind == ISOLATION_RLIMITS && geteuid() != 0) {
+    *identity = (struct identity){.uid = getuid(), .gid = getgid(), .shares_uid = true};
+    return;
+  }
+  if (number->kind != ISOLATION_V2_USER) {
+    /* Instances have disjoint ranges, as they have disjoint control groups, so no two boxes share an id. */
+    unsigned instance = number->instance;
+    /* Without groups, instances are claimed elsewhere. The two kinds can run at once and must not share ids. */
+    if (number->kind == ISOLATION_RLIMITS) instance += MAX_INSTANCES;
+    unsigned id = uid_base + instance * MAX_SLOTS + number->slot;
+    *identity = (struct identity){.uid = id, .gid = id};
+    return;
+  }
+  bool helped = own_subordinate("/etc/subuid", number) && own_subordinate("/etc/subgid", number) &&
+                !access(NEWUIDMAP, X_OK) && !access(NEWGIDMAP, X_OK);
+  *identity = (struct identity){.uid = INSIDE, .gid = INSIDE, .own_namespace = true, .shares_uid = !helped};
+}
+
+static unsigned long own_subordinate(const char *path, const struct slot_number *number) {
+  unsigned long first = first_subordinate(path);
+  return first ? first + number->instance * MAX_SLOTS + number->slot : 0;
+}
+
+/* Reads the file itself: a static program has no name service. */
+static void own_name(char *own, size_t size) {
+  FILE *file = fopen("/etc/passwd", "re");
+  char line[512], name[128];
+  unsigned id;
+  *own = 0;
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "%127[^:]:%*[^:]:%u:", name, &id) == 2 && id == getuid()) snprintf(own, size, "%s", name);
+  if (file) fclose(file);
+}
+
+/* Lines of name:first:count. A range that is too short for the slots of all instances is ignored. */
+static unsigned long first_subordinate(const char *path) {
+  FILE *file = fopen(path, "re");
+  char line[256], name[128], number[16], own[128];
+  own_name(own, sizeof own);
+  unsigned long first = 0, found = 0, count = 0;
+  snprintf(number, sizeof number, "%u", getuid());
+  while (file && !found && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "%127[^:]:%lu:%lu", name, &first, &count) != 3) continue;
+    bool mine = !strcmp(name, number) || !strcmp(name, own);
+    if (mine && count >= (unsigned long)MAX_SLOTS * MAX_INSTANCES) found = first;
+  }
+  if (file) fclose(file);
+  return found;
+}
+
+bool identity_map(const struct identity *identity, const struct slot_number *number, pid_t slot) {
+  if (!identity->shares_uid)
+    return map_by_helper(NEWUIDMAP, slot, getuid(), own_subordinate("/etc/subuid", number)) &&
+           map_by_helper(NEWGIDMAP, slot, getgid(), own_subordinate("/etc/subgid", number));
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/setgroups", slot);
+  write_text(AT_FDCWD, path, "deny");
+  return map_own(slot, "uid_map", getuid()) && map_own(slot, "gid_map", getgid());
+}
+
+static bool map_own(pid_t pid, const char *file, unsigned own) {
+  char path[64], line[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+  snprintf(line, sizeof line, "%d %u 1\n", INSIDE, own);
+  return write_text(AT_FDCWD, path, line);
+}
+
+/* Inside the namespace, root is the caller, and the program has an id that no other process has. */
+static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside) {
+  char target[16], first[16], second[24], inside[16];
+  int status = -1;
+  snprintf(target, sizeof target, "%d", pid);
+  snprintf(first, sizeof first, "%u", own);
+  snprintf(inside, sizeof inside, "%d", INSIDE);
+  snprintf(second, sizeof second, "%lu", outside);
+  pid_t child = fork();
+  if (child == 0) {
+    execl(helper, helper, target, "0", first, "1", inside, second, "1", (char *)NULL);
+    _exit(127);
+  }
+  if (child > 0) waitpid(child, &status, 0);
+  return child > 0 && status == 0;
+}
+
+bool userns_usable(char *why, size_t size) {
+  char text[32];
+  int status = 0;
+  pid_t child = fork();
+  if (child == 0) _exit(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) ? errno : 0);
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  const char *apparmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+  const char *debian = "/proc/sys/kernel/unprivileged_userns_clone";
+  if (read_text(AT_FDCWD, apparmor, text, sizeof text) > 0 && text[0] == '1')
+    snprintf(why, size, "AppArmor denies user namespaces to ordinary users (as on Ubuntu 24.04): "
+             "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or a profile for the launcher");
+  else if (read_text(AT_FDCWD, debian, text, sizeof text) > 0 && text[0] == '0')
+    snprintf(why, size, "ordinary users may not make user namespaces: sysctl -w kernel.unprivileged_userns_clone=1");
+  else
+    snprintf(why, size, "no user namespace can be made (%s): sysctl -w user.max_user_namespaces=15000, or run as root",
+             strerror(WIFEXITED(status) ? WEXITSTATUS(status) : EPERM));
+  return false;
+}

@@ -1,0 +1,36 @@
+/*
+ * The user that a slot's programs run as: an id of this machine, or, if the launcher is not root, an
+ * id of a user namespace that the slot makes. With subordinate ids (newuidmap) each slot's programs
+ * get an id of their own. Without them they share the worker's id, and everything else separates them:
+ * they see no process, file or socket of the worker, and have no capability.
+ */
+#ifndef RUNLEDGER_IDENTITY_H
+#define RUNLEDGER_IDENTITY_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "isolation.h"
+
+/* The program's user, as the box's own user namespace numbers it. */
+struct identity {
+  uid_t uid;
+  gid_t gid;
+  bool own_namespace; /* each slot has a user namespace */
+  bool shares_uid;    /* there are no subordinate ids: init and slot have the program's uid */
+};
+
+/* One slot among all slots of all launchers on this machine. */
+struct slot_number {
+  enum isolation kind;
+  unsigned instance, slot;
+};
+
+void identity_choose(struct identity *identity, const struct slot_number *number, unsigned uid_base);
+/* Maps the ids of the user namespace that the slot's process has just made. */
+bool identity_map(const struct identity *identity, const struct slot_number *number, pid_t slot);
+
+/* Whether an ordinary user can make useful user namespaces on this machine. false: `why` says how to allow it. */
+bool userns_usable(char *why, size_t size);
+
+#endif

@@ -1,0 +1,51 @@
+#define _GNU_SOURCE
+#include "kernel_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+uint64_t read_counter(int fd, const char *name) {
+  char text[1024];
+  ssize_t length = pread(fd, text, sizeof text - 1, 0);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  if (!name) return strtoull(text, NULL, 10);
+  size_t width = strlen(name);
+  for (char *line = text; line; line = strchr(line, '\n')) {
+    if (*line == '\n') line++;
+    if (!strncmp(line, name, width) && line[width] == ' ') return strtoull(line + width, NULL, 10);
+  }
+  return 0;
+}
+
+ssize_t read_text(int dir, const char *path, char *text, size_t size) {
+  int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  size_t used = 0;
+  ssize_t count = 0;
+  while (used < size - 1 && (count = read(fd, text + used, size - 1 - used)) > 0) used += (size_t)count;
+  close(fd);
+  text[used] = 0;
+  return count < 0 ? -1 : (ssize_t)used;
+}
+
+bool write_text(int dir, const char *path, const char *text) {
+  int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  size_t length = strlen(text);
+  bool done = write(fd, text, length) == (ssize_t)length;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return done;
+}
+
+bool write_number(int fd, uint64_t number) {
+  char text[24];
+  int length = snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+  return pwrite(fd, text, (size_t)length, 0) == length;
+}

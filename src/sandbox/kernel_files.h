@@ -1,0 +1,15 @@
+/* Reads and writes the small text files by which the kernel shows counters and takes settings. */
+#ifndef RUNLEDGER_KERNEL_FILES_H
+#define RUNLEDGER_KERNEL_FILES_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One counter from a file that holds a number (`name` is NULL) or lines of "name number". 0: not there. */
+uint64_t read_counter(int fd, const char *name);
+ssize_t read_text(int dir, const char *path, char *text, size_t size);
+bool write_text(int dir, const char *path, const char *text);
+bool write_number(int fd, uint64_t number);
+
+#endif

@@ -1,0 +1,14 @@
+/* Landlock: limits the files that a program may open, and the processes that it may signal, where it has no root of its own. */
+#ifndef RUNLEDGER_LANDLOCK_H
+#define RUNLEDGER_LANDLOCK_H
+#include <stdbool.h>
+
+#include "options.h"
+#include "wire.h"
+
+/* `target_of` returns the real path of a path of the box. */
+void landlock_confine(const struct request *request, const struct options *options, const char *(*target_of)(const char *));
+/* A program with the worker's user id must not be able to signal the worker. */
+bool landlock_scopes_signals(void);
+
+#endif

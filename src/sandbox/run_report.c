@@ -1,0 +1,85 @@
+#define _GNU_SOURCE
+#include "run_report.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "answers.h"
+#include "array.h"
+#include "cgroup_files.h"
+#include "wire.h"
+
+enum { REPORT_SIZE = 104 };
+
+static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
+
+/* Counters of v1 go on from run to run, so a run's share is a difference. */
+static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
+
+void run_follow_leaf(struct slot *slot) {
+  uint32_t leaf = slot->shared->leaf;
+  enum isolation kind = slot->group.kind;
+  if (kind == ISOLATION_V1 || kind == ISOLATION_RLIMITS || slot->leaf == leaf) return;
+  group_follow(&slot->group, leaf);
+  slot->leaf = leaf;
+  slot->before = (struct counters){0};
+}
+
+uint64_t run_cpu_us(const struct slot *slot) { return above(group_cpu_us(&slot->group), slot->shared->cpu_start_us); }
+
+void run_meter(struct slot *slot) {
+  const struct shared *shared = slot->shared;
+  struct counters now;
+  uint8_t usage[24];
+  run_follow_leaf(slot);
+  group_read(&slot->group, &now);
+  put_u64(usage, shared->start_us ? above(now.cpu_us, shared->cpu_start_us) : 0);
+  put_u64(usage + 8, above(now.memory_bytes, shared->memory_start_bytes) + shared->inherited_bytes);
+  put_u64(usage + 16, above(now.memory_peak_bytes, shared->memory_start_bytes) + shared->inherited_bytes);
+  answer(FRAME_METERED, slot->id, usage, sizeof usage, NULL, 0);
+}
+
+void run_report(struct slot *slot, const struct saved *saved) {
+  uint8_t report[REPORT_SIZE] = {0};
+  fill_report(slot, saved, report);
+  struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
+  struct buffer rest[] = {slot->kept[0], slot->kept[1], reason};
+  answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));
+}
+
+static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report) {
+  struct shared *shared = slot->shared;
+  struct counters now;
+  group_read(&slot->group, &now);
+  if (slot->group.kind == ISOLATION_RLIMITS) now.memory_peak_bytes = shared->largest_bytes, shared->memory_start_bytes = 0;
+  bool whole = shared->ended && !shared->orphans;
+  uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
+  uint64_t end = shared->ended ? shared->end_us : shared->start_us + slot->ending_us;
+  int status = shared->wait_status;
+  bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
+  /* An ordinary user cannot exempt init from the kernel's choice. If the kernel killed it, that was for the memory limit too. */
+  if (!shared->ended && !slot->ending) signaled = true, status = SIGKILL;
+  report[0] = exited ? 1 : signaled ? 2 : 0;
+  report[1] = (uint8_t)slot->ending;
+  report[2] = saved->done ? 1 : *saved->reason ? 2 : 0;
+  put_u32(report + 4, exited ? (uint32_t)WEXITSTATUS(status) : 0);
+  put_u32(report + 8, signaled ? (uint32_t)WTERMSIG(status) : 0);
+  put_u32(report + 12, saved->files);
+  const uint64_t numbers[] = {
+      slot->ending_us,
+      cpu,
+      above(end, shared->start_us),
+      above(now.memory_peak_bytes, shared->memory_start_bytes) + shared->inherited_bytes,
+      above(now.oom_kills, slot->before.oom_kills),
+      now.processes_peak,
+      above(now.process_limit_hits, slot->before.process_limit_hits),
+      slot->seen[0],
+      slot->seen[1],
+      saved->bytes,
+  };
+  for (unsigned i = 0; i < COUNT(numbers); i++) put_u64(report + 16 + 8 * (size_t)i, numbers[i]);
+  put_u32(report + 96, (uint32_t)slot->kept[0].used);
+  put_u32(report + 100, (uint32_t)slot->kept[1].used);
+  slot->before = now;
+}

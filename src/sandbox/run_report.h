@@ -1,0 +1,16 @@
+/* What a run has used: read while it goes on, and reported once at its end. */
+#ifndef RUNLEDGER_RUN_REPORT_H
+#define RUNLEDGER_RUN_REPORT_H
+#include "artefacts.h"
+#include "slot_record.h"
+
+/* v2: opens the counters of the run's own leaf, which the slot names before the program starts. */
+void run_follow_leaf(struct slot *slot);
+/* CPU time of the program so far. */
+uint64_t run_cpu_us(const struct slot *slot);
+/* Answers FRAME_METER. */
+void run_meter(struct slot *slot);
+/* Answers FRAME_RUN with a report. The output is complete and nothing of the run is left to write more. */
+void run_report(struct slot *slot, const struct saved *saved);
+
+#endif

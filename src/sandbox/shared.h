@@ -1,0 +1,43 @@
+/*
+ * One set of pages for each slot, mapped by launcher, slot and init. A program loses them at execve.
+ * Each field names the process that writes it; the messages between the processes order the accesses.
+ */
+#ifndef RUNLEDGER_SHARED_H
+#define RUNLEDGER_SHARED_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cgroup_files.h"
+#include "failure.h"
+#include "identity.h"
+#include "wire.h"
+
+struct shared {
+  struct failure failure;   /* slot, init, and the program's process before execve */
+  _Atomic int init_pid;     /* slot: as the launcher numbers it; 0 from just before it is reaped */
+  uint32_t leaf;            /* slot: the leaf of this run (v2) */
+  uint64_t start_us;        /* program's process, immediately before execve */
+  uint64_t cpu_start_us, memory_start_bytes;
+  int exec_error;           /* program's process: the errno of a failed execve */
+  uint64_t end_us, cpu_end_us; /* init */
+  int wait_status;          /* init */
+  uint64_t largest_bytes;   /* slot, where there is no group: the peak of the largest process */
+  bool ended;               /* init: end_us, cpu_end_us and wait_status are valid */
+  bool orphans;             /* init: processes were left when the program ended */
+  struct zygote_view {      /* slot, before it starts a zygote and before each fork of one */
+    struct group group;
+    struct identity identity;
+    int control;
+    pid_t slot;
+    uint32_t leaf;
+    _Atomic int init_pid;   /* zygote */
+    uint64_t interpreter_bytes; /* zygote, before its first message */
+  } zygote;
+  /* slot: memory that a forked run shares with its zygote and a plain run would be charged for; 0 in a plain run */
+  uint64_t inherited_bytes;
+  uint32_t frame_length;    /* launcher */
+  uint8_t frame[FRAME_MAX]; /* launcher: the request's payload */
+};
+
+#endif

@@ -1,0 +1,54 @@
+/* The launcher's record of one slot and of the run in it. */
+#ifndef RUNLEDGER_SLOT_RECORD_H
+#define RUNLEDGER_SLOT_RECORD_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "buffer.h"
+#include "cgroup_files.h"
+#include "identity.h"
+#include "shared.h"
+#include "wire.h"
+
+/* Why the launcher ended a run. The protocol carries these numbers. */
+enum ending { ENDING_NONE, ENDING_CPU, ENDING_WALL, ENDING_OUTPUT, ENDING_CANCELLED, ENDING_DEADLINE };
+
+enum slot_state {
+  SLOT_STARTING, /* forked and not yet ready */
+  SLOT_IDLE,
+  SLOT_BUSY,     /* has a run, answered or not */
+  SLOT_DEAD,     /* its group is being swept; then the slot is started again */
+};
+
+struct slot {
+  unsigned number;
+  bool for_streams;
+  enum slot_state state;
+  unsigned failed_starts; /* in a row */
+  pid_t pid;
+  int pidfd, control, memory;
+  uint32_t leaf;              /* v2: the leaf whose counters are open */
+  char account[MAX_NAME + 1]; /* the account of its last zygote */
+  struct group group;
+  struct shared *shared;
+  struct identity identity;
+
+  /* The run. Once it is answered it is over for the worker, but not yet for the slot. */
+  struct request request;
+  uint32_t id;
+  bool answered, ended, killed;
+  int input, outputs[2], box;
+  uint32_t input_at;
+  struct buffer more_input; /* of an open box */
+  bool input_closes, paused;
+  struct buffer kept[2]; /* standard output and error, up to the limit */
+  uint64_t seen[2];      /* and how much there was */
+  enum ending ending;
+  uint64_t ending_us, dispatched_us, next_check_us;
+  struct counters before;
+  char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
+  uint64_t lost_us;
+};
+
+#endif

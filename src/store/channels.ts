@@ -1,0 +1,9 @@
+/** The channels on which the database notifies this service. A test holds the SQL that notifies to this list. */
+export const CHANNELS = {
+  /** ids of submissions that ended */
+  done: 'runledger_done',
+  /** keys or limits were changed */
+  access: 'runledger_access',
+  /** jobs of executions were added or freed */
+  jobs: 'runledger_jobs',
+} as const;

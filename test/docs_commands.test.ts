@@ -1,0 +1,122 @@
+/**
+ * The commands in the documents work as they are printed. Every line of a shell block is run here, in the order of its
+ * document, or is listed with the reason why it is not.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import t from 'tap';
+import { runProgram } from './cli/command_line.ts';
+import { freshDatabase } from './support/database.ts';
+import { documents, shellLines } from './support/documents.ts';
+import { linkedCopy } from './support/linked_copy.ts';
+import { descendants, survivors } from './support/processes.ts';
+
+/** Lines that are not run, and why. Targets of make are still expanded (`make -n`). */
+const NOT_RUN: readonly (readonly [RegExp, string])[] = [
+  [/^git clone /, 'names no address'],
+  [/^curl /, 'test/cli/serve.test.ts runs the line that serve prints'],
+  [/ \.\/runledger worker$/, 'test/deploy/procfile.test.ts starts a worker'],
+  [/^psql /, 'test/sql/audit.test.ts runs the queries'],
+];
+/** A command line whose outcome depends on the data or on the machine. */
+const MAY_FAIL: readonly (readonly [RegExp, RegExp])[] = [
+  [/ detach 2026-01/, /cannot be detached: the log has no partition of that month/],
+  [/ doctor/, /^$/],
+  [/ verify --head head-2026/, /^$/],
+];
+const ONE = 'test/metrics.test.ts';
+const NPM_TEST = `npm test -- ${ONE}`;
+const SEAL_KEY = Buffer.alloc(32, 7).toString('base64');
+
+for (const document of documents()) {
+  const lines = shellLines(document).filter((line) => !NOT_RUN.some(([what]) => what.test(line)));
+  const commands = lines.filter((line) => line.startsWith('./runledger'));
+  const makes = lines.filter((line) => line.startsWith('make '));
+
+  if (lines.length > 0)
+    t.test(`${document.name}: every line is of a kind that is tested`, async (t) => {
+      const known = [...commands, ...makes, NPM_TEST];
+      t.strictSame(
+        lines.filter((line) => !known.includes(line)),
+        [],
+      );
+    });
+
+  if (commands.length > 0)
+    t.test(`${document.name}: the command lines`, async (t) => {
+      const cwd = await mkdtemp(join(tmpdir(), 'runledger-docs-'));
+      t.teardown(() => rm(cwd, { recursive: true }));
+      await symlink(resolve('runledger'), join(cwd, 'runledger'));
+      const { url } = await freshDatabase(t);
+      const env = { DATABASE_URL: url, RUNLEDGER_SEAL_KEY: SEAL_KEY };
+      const shell = (line: string) => runProgram('sh', ['-c', line], { cwd, env });
+      const made = await shell('./runledger keys create --account first --json');
+      const { id } = JSON.parse(made.stdout) as { id: string };
+      for (const line of commands) {
+        const { status, stderr } = await shell(line.replace(/\bID\b/, id));
+        const excuse = MAY_FAIL.find(([what]) => what.test(line))?.[1];
+        if (status === 1 && excuse) t.match(stderr.trim(), excuse, line);
+        else t.equal(status, 0, `${line}: ${stderr}`);
+      }
+    });
+
+  if (makes.length > 0)
+    t.test(`${document.name}: the targets of make`, async (t) => {
+      for (const line of makes) {
+        const dry = line
+          .replace(/^make /, 'make -n ')
+          .replace(/^npm test/, 'npm_config_dry=1 true');
+        const { status, stderr } = await runProgram('sh', ['-c', dry], { cwd: resolve('.') });
+        t.equal(status, 0, `${line}: ${stderr}`);
+      }
+    });
+}
+
+t.test('make test and npm test run one file', async (t) => {
+  const cwd = await linkedCopy(t);
+  for (const line of [`make test FILE=${ONE}`, NPM_TEST]) {
+    const { status, stdout, stderr } = await runProgram('sh', ['-c', line], { cwd });
+    t.equal(status, 0, stderr);
+    t.match(stdout, /^ok {6}test\/metrics\.test\.ts {2}.* s\n[1-9]\d* passed, 0 failed\n$/m, line);
+  }
+});
+
+t.test('make test says when a file does not exist', async (t) => {
+  const cwd = await linkedCopy(t);
+  const { status, stderr } = await runProgram('make', ['test', 'FILE=test/none.test.ts'], { cwd });
+  t.not(status, 0);
+  t.match(stderr, /test\/none\.test\.ts: no such test file or folder/);
+});
+
+t.test('make watch runs one file until it is stopped', async (t) => {
+  const cwd = await linkedCopy(t);
+  const watch = spawn('make', ['watch', `FILE=${ONE}`], {
+    cwd,
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  });
+  const lines = createInterface({ input: watch.stdout });
+  const seen: string[] = [];
+  for await (const line of lines) {
+    seen.push(line);
+    if (/^# time=/.test(line)) break;
+  }
+  t.ok(
+    seen.some((line) => /^ok 1 /.test(line)),
+    seen.join('\n'),
+  );
+  const started = descendants(watch.pid!);
+  process.kill(-watch.pid!, 'SIGINT');
+  await once(watch, 'exit');
+  t.strictSame(await survivors(started), []);
+});
+
+t.test('npm start starts the service', async (t) => {
+  const { stdout } = await runProgram('npm', ['start', '--', '--help'], { cwd: resolve('.') });
+  t.match(stdout, /usage: \.\/runledger serve/);
+});

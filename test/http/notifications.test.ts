@@ -1,0 +1,41 @@
+/** The connections on which a web process listens, and what wakes its deliveries. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { connect } from '../../src/db.ts';
+import { startService } from './support/service.ts';
+
+/** Deliveries are also looked for once a second. */
+const ROUNDS = 15;
+const HALF_A_POLL_MS = 500;
+
+t.test(
+  'it listens on two connections, and looks for deliveries when one is announced',
+  async (t) => {
+    const { database } = await startService(t, { webs: 1 });
+    // A superuser sees the queries of other roles.
+    const db = connect(database.superuser_url, { name: 'operator', max: 1 });
+    t.teardown(() => db.end({ timeout: 1 }));
+    const activity = () => db<{ query: string; at: Date }[]>`
+    select query, query_start as at from pg_stat_activity where datname = ${database.name}`;
+    const listening = async () =>
+      (await activity()).map(({ query }) => query).filter((query) => /^listen /i.test(query));
+    while ((await listening()).length < 2) await wait(20);
+    t.match((await listening()).sort(), [/^LISTEN "jobs:insert"/, /^listen "runledger_done"/]);
+
+    const rounds: number[] = [];
+    for (let n = 0; n < ROUNDS; n += 1) {
+      const began = performance.now();
+      const [announced] = await db<{ at: Date }[]>`
+      select clock_timestamp() as at from pg_notify('jobs:insert', '{"count":1}')`;
+      const looked = async () =>
+        (await activity()).some(
+          ({ query, at }) => query.includes('_private_jobs') && at > announced!.at,
+        );
+      while (!(await looked())) await wait(10);
+      rounds.push(performance.now() - began);
+    }
+    // By polling alone, looks would be a second apart, from the second one on.
+    const median_ms = rounds.sort((a, b) => a - b)[(ROUNDS - 1) / 2]!;
+    t.ok(median_ms < HALF_A_POLL_MS, `a look came ${median_ms} ms after its announcement`);
+  },
+);

@@ -1,0 +1,219 @@
+/** The states of a consumer, one transition after the other, on a real database and with real connections. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { createLog } from '../../src/log.ts';
+import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consumer.ts';
+import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
+import { idOf, outcome, submission, world } from '../store/world.ts';
+
+t.setTimeout(120_000);
+const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
+type Test = { teardown(work: () => unknown): void };
+
+async function scene(t: Test) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const url = w.database.urls.worker;
+  const root = w.connect(w.database.superuser_url, 1);
+  const begun: string[] = [];
+  let gate: Promise<void> | null = null;
+  const lost: string[] = [];
+  const alive_ms: number[] = [];
+
+  async function join(over: Partial<ConsumerOptions<ExecutionEpoch>> = {}) {
+    const consumer = await joinQueue<ExecutionEpoch>({
+      address: url,
+      kind: 'worker',
+      slots: 4,
+      languages: ['python'],
+      isolation: {},
+      openEpoch: (context) =>
+        openExecutionEpoch(context, {
+          address: url,
+          tasks: ['execute_python'],
+          free: () => 4,
+          in_flight_max: 10,
+          backlog: () => 0,
+          log,
+          async task(job, membership) {
+            begun.push(job.submission_id);
+            await gate;
+            const { attempt } = job.started!.order;
+            const done = { submission_id: job.submission_id, attempt, outcome: outcome() };
+            await membership.executions().complete(done);
+            return 'finished';
+          },
+        }),
+      onAlive: (ms) => alive_ms.push(ms),
+      onLost: () => lost.push('lost'),
+      log,
+      ...over,
+    });
+    t.teardown(async () => {
+      if (consumer.state() === 'left') return;
+      await consumer.drain();
+      await consumer.leave();
+    });
+    return consumer;
+  }
+
+  const hold = () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gate = promise;
+    return resolve;
+  };
+  const add = async () => idOf(await submit({ secret_digest: digest, submission: submission() }));
+  const consumers = () =>
+    w.db<
+      { id: string; epoch: number; end_reason: string | null }[]
+    >`select id, epoch, end_reason from runledger.consumers order by started_at`;
+  const status = async (id: string) =>
+    (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
+  const until = async (holds: () => boolean | Promise<boolean>) => {
+    while (!(await holds())) await wait(5);
+  };
+  return { w, root, begun, lost, alive_ms, join, hold, add, consumers, status, until };
+}
+
+t.test('joining, live, draining, left', async (t) => {
+  const s = await scene(t);
+  const open = s.hold();
+  const consumer = await s.join();
+  t.equal(consumer.state(), 'live');
+  t.ok(s.alive_ms[0]! > 0 && s.alive_ms[0]! <= LEASE_MS, 'the launcher may run on until then');
+  const id = await s.add();
+  await s.until(() => s.begun.includes(id));
+  const drained = consumer.drain();
+  t.equal(consumer.state(), 'draining');
+  const late = await s.add();
+  open();
+  await drained;
+  t.equal(await s.status(id), 'completed', 'what ran has ended');
+  t.equal(await s.status(late), 'pending', 'what came later was not fetched');
+  await consumer.leave();
+  t.equal(consumer.state(), 'left');
+  t.match(await s.consumers(), [{ id: consumer.consumer_id()!, end_reason: 'shutdown' }]);
+  const [locked] = await s.w.db`
+    select count(*)::integer as n from graphile_worker.jobs where locked_by is not null`;
+  t.equal(locked!['n'], 0);
+});
+
+t.test(
+  'doubtful: a process that hung for as long as a lease begins nothing until a heartbeat is acknowledged',
+  async (t) => {
+    const s = await scene(t);
+    let mayFetch = () => true;
+    const consumer = await s.join({
+      openEpoch: (context) => {
+        mayFetch = context.mayFetch;
+        return openExecutionEpoch(context, {
+          address: s.w.database.urls.worker,
+          tasks: [],
+          task: async () => 'finished',
+          free: () => 0,
+          in_flight_max: 1,
+          backlog: () => 0,
+          log,
+        });
+      },
+    });
+    t.equal(mayFetch(), true);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LEASE_MS + 50);
+    t.equal(consumer.state(), 'doubtful');
+    t.equal(mayFetch(), false);
+    await s.until(() => consumer.state() === 'live');
+    t.equal(mayFetch(), true);
+  },
+);
+
+t.test('fenced: after a lost connection a new epoch begins, and what ran goes on', async (t) => {
+  const s = await scene(t);
+  const open = s.hold();
+  const consumer = await s.join();
+  const id = await s.add();
+  await s.until(() => s.begun.includes(id));
+  // A fetch is being executed when its connection ends: what it fetched is unknown.
+  const second = await s.w.db.begin(async (tx) => {
+    await tx`lock table runledger.leases in share mode`;
+    const fetched = await s.add();
+    await s.until(async () => {
+      const rows = await s.root`
+        select from pg_locks l join pg_stat_activity a using (pid)
+        where not l.granted and a.datname = ${s.w.database.name}`;
+      return rows.length > 0;
+    });
+    await s.root`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = ${s.w.database.name} and application_name like 'runledger consumer %'`;
+    await s.until(() => consumer.state() === 'fenced');
+    return fetched;
+  });
+  await s.until(() => consumer.state() === 'live');
+  t.match(await s.consumers(), [{ epoch: 2 }]);
+  await s.until(() => s.begun.includes(second));
+  open();
+  for (const one of [id, second]) await s.until(async () => (await s.status(one)) === 'completed');
+  const attempts = await s.w.db`select attempts from runledger.submissions`;
+  t.same(
+    attempts.map((row) => row['attempts']),
+    [1, 1],
+  );
+  t.equal((await s.consumers()).length, 1, 'it is the same consumer');
+});
+
+t.test(
+  'declared dead: the leases are lost at once, and it joins as another consumer',
+  async (t) => {
+    const s = await scene(t);
+    const open = s.hold();
+    const consumer = await s.join();
+    const first = consumer.consumer_id()!;
+    const id = await s.add();
+    await s.until(() => s.begun.includes(id));
+    await s.w.db`select runledger.retire_consumer(${first}, 'worker_silent', false)`;
+    await s.until(() => s.lost.length > 0);
+    await s.until(() => consumer.state() === 'live' && consumer.consumer_id() !== null);
+    t.not(consumer.consumer_id(), first);
+    await s.until(() => s.begun.length === 2);
+    open();
+    await s.until(async () => (await s.status(id)) === 'completed');
+    t.match(await s.consumers(), [
+      { id: first, end_reason: 'worker_silent' },
+      { id: consumer.consumer_id()!, end_reason: null },
+    ]);
+  },
+);
+
+t.test('a later try to begin an epoch is not undone by one that arrives late', async (t) => {
+  const s = await scene(t);
+  const { id } = await s.w.consumer();
+  const advance = (epoch: number) =>
+    s.w.worker`select runledger.advance_epoch(${id}, ${epoch}, '{}') as alive`;
+  t.match(await advance(3), [{ alive: true }]);
+  t.match(await advance(2), [{ alive: true }]);
+  t.match(await s.consumers(), [{ epoch: 3 }]);
+  t.match(await s.w.worker`select runledger.advance_epoch(${randomUUID()}, 2, '{}') as alive`, [
+    { alive: false },
+  ]);
+});
+
+t.test('a new epoch unlocks the jobs that are not in flight, and no others', async (t) => {
+  const s = await scene(t);
+  const { id } = await s.w.consumer();
+  for (let n = 0; n < 3; n += 1) await s.add();
+  const jobs = () => s.w.db<{ id: string; locked_by: string | null }[]>`
+    select id, locked_by from graphile_worker.jobs order by id`;
+  const [one, two, three] = await jobs();
+  const lock = (job: string, locker: string) => s.w.db`
+    update graphile_worker._private_jobs set locked_by = ${locker}, locked_at = now() where id = ${job}`;
+  await lock(one!.id, `${id}/1`);
+  await lock(two!.id, `${id}/1`);
+  await lock(three!.id, 'other/1');
+  await s.w.worker`select runledger.advance_epoch(${id}, 2, array[${two!.id}]::bigint[])`;
+  t.same(
+    (await jobs()).map(({ locked_by }) => locked_by),
+    [null, `${id}/1`, 'other/1'],
+  );
+});

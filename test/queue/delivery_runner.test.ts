@@ -1,0 +1,187 @@
+/** graphile-worker's runner, and what an epoch adds to it: tasks begin only for a consumer that is alive and recorded. */
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { connect, type Db } from '../../src/db.ts';
+import { createLog } from '../../src/log.ts';
+import type { EpochContext } from '../../src/queue/consumer.ts';
+import {
+  connectRunner,
+  NO_RUNNER,
+  openDeliveryEpoch,
+  startRunner,
+} from '../../src/queue/delivery_runner.ts';
+import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
+import { addLocker } from '../../src/store/consumers.ts';
+import { world } from '../store/world.ts';
+import { ownServer } from '../support/database.ts';
+
+t.setTimeout(120_000);
+const HANGS_MS = 30_000;
+const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
+
+const add = (db: Db, task: string, ids: readonly string[]) =>
+  db`select graphile_worker.add_job(${task}, json_build_object('id', id)) from unnest(${`{${ids.join(',')}}`}::text::text[]) id`;
+
+t.test('a runner whose database dies ends, whatever its tasks do when', async (t) => {
+  const server = await ownServer(t);
+  const db = connect(server.url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const pool = connectRunner(server.url, 'test', log);
+  t.teardown(() => pool.end());
+  const ids = ['1', '2', '3'];
+  const steps = new EventTarget();
+  let begun = 0;
+  let failed = 0;
+  const runner = startRunner(pool, {
+    concurrency: 3,
+    onFailed: () => {
+      failed += 1;
+    },
+    log,
+    tasks: {
+      async gated({ id }) {
+        begun += 1;
+        await once(steps, id);
+        // It ends in another way: graphile-worker's count of the others is final when this one ends.
+        if (id === ids.at(-1)) throw new Error('its lease was lost');
+      },
+    },
+  });
+  await add(db, 'gated', ids);
+  while (begun < ids.length) await wait(10);
+  await server.kill();
+  for (const id of ids) {
+    steps.dispatchEvent(new Event(id));
+    await wait(200);
+  }
+  while (failed === 0) await wait(10);
+  const over = new AbortController();
+  const late = wait(HANGS_MS, 'hangs', { signal: over.signal }).catch(() => '');
+  const result = await Promise.race([runner.ended.then(() => 'ended'), late]);
+  over.abort();
+  t.equal(result, 'ended');
+  t.equal(failed, 1);
+  await server.start();
+});
+
+type Test = { teardown(work: () => unknown): void };
+
+async function scene(t: Test) {
+  const w = await world(t);
+  const consumer_id = (await w.consumer()).id;
+  const begun: string[] = [];
+  const facts = { confirmed: true, leaving: false };
+  const failed: string[] = [];
+  const context: EpochContext<never> = {
+    consumer_id,
+    epoch: 1,
+    in_flight: createInFlight(),
+    lost: new AbortController().signal,
+    mayFetch: () => true,
+    isConfirmed: () => facts.confirmed,
+    isLeaving: () => facts.leaving,
+    current: () => {
+      throw new Error('not asked for');
+    },
+    onFailed: () => failed.push('failed'),
+    addLocker: (locker) => addLocker(w.web, consumer_id, locker),
+  };
+  const open = (over: Partial<EpochContext<never>> = {}) => {
+    const epoch = openDeliveryEpoch(
+      { ...context, ...over },
+      {
+        address: w.database.urls.web,
+        concurrency: 5,
+        log,
+        tasks: {
+          async deliver_webhook({ id }) {
+            begun.push(id);
+          },
+        },
+      },
+    );
+    t.teardown(async () => {
+      await epoch.drain();
+      await epoch.close();
+    });
+    return epoch;
+  };
+  const lockers = async () =>
+    (await w.db`select lockers from runledger.consumers where id = ${consumer_id}`)[0]!['lockers'];
+  const jobs = () => w.db`select locked_by, last_error from graphile_worker._private_jobs`;
+  const until = async (holds: () => boolean | Promise<boolean>) => {
+    while (!(await holds())) await wait(5);
+  };
+  return { w, consumer_id, begun, facts, failed, open, lockers, jobs, until };
+}
+
+t.test('jobs run as soon as they are added; each fetch need not wait for a poll', async (t) => {
+  const s = await scene(t);
+  s.open();
+  const rounds: number[] = [];
+  for (let n = 1; n <= 15; n += 1) {
+    const began = performance.now();
+    await add(s.w.db, 'deliver_webhook', [`${n}`]);
+    await s.until(() => s.begun.length === n);
+    rounds.push(performance.now() - began);
+  }
+  t.ok(Math.min(...rounds) < 500, 'where a poll is always a second away');
+  await s.until(async () => (await s.jobs()).length === 0);
+});
+
+t.test('no task begins before the name that locks its job is recorded', async (t) => {
+  const s = await scene(t);
+  await add(s.w.db, 'deliver_webhook', ['1']);
+  const recording = Promise.withResolvers<boolean>();
+  let locker = '';
+  s.open({
+    addLocker: async (name) => {
+      locker = name;
+      return recording.promise;
+    },
+  });
+  await s.until(async () => (await s.jobs())[0]?.['locked_by'] === locker);
+  await wait(20);
+  t.same(s.begun, []);
+  recording.resolve(true);
+  await s.until(() => s.begun.length === 1);
+
+  const dead = await scene(t);
+  await add(dead.w.db, 'deliver_webhook', ['1']);
+  dead.open({ addLocker: async () => false });
+  await dead.until(async () => (await dead.jobs())[0]?.['last_error'] != null);
+  t.same(dead.begun, [], 'and none if the consumer was declared dead');
+});
+
+t.test('no task begins while it is uncertain that the consumer is alive', async (t) => {
+  const s = await scene(t);
+  s.facts.confirmed = false;
+  await add(s.w.db, 'deliver_webhook', ['1']);
+  s.open();
+  await s.until(async () => (await s.jobs())[0]?.['last_error'] != null);
+  t.same(s.begun, []);
+});
+
+t.test(
+  'the name is recorded with the consumer, and removed when the runner has ended',
+  async (t) => {
+    const s = await scene(t);
+    const epoch = s.open();
+    await s.until(async () => (await s.lockers()).length === 1);
+    const [locker] = await s.lockers();
+    // What it leaves locked, as when its last statements were lost.
+    await add(s.w.db, 'other', ['1']);
+    await s.w.db`update graphile_worker._private_jobs set locked_by = ${locker}, locked_at = now()`;
+    await epoch.leave();
+    await s.until(async () => (await s.lockers()).length === 0);
+    t.match(await s.jobs(), [{ locked_by: null }]);
+    t.same(s.failed, [], 'a runner that is stopped has not failed');
+  },
+);
+
+t.test('a consumer that drains opens no runner', async (t) => {
+  const s = await scene(t);
+  s.facts.leaving = true;
+  t.equal(s.open(), NO_RUNNER);
+});

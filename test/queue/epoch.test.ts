@@ -1,0 +1,321 @@
+/** One epoch of a consumer, on a real database; the test stands where src/queue/consumer.ts stands. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { createLog } from '../../src/log.ts';
+import {
+  type ExecutionEpoch,
+  type ExecutionEpochOptions,
+  openExecutionEpoch,
+} from '../../src/queue/epoch.ts';
+import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
+import { advanceEpoch } from '../../src/store/consumers.ts';
+import { idOf, outcome, submission, world } from '../store/world.ts';
+
+t.setTimeout(120_000);
+
+const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
+type Test = { teardown(work: () => unknown): void };
+
+async function scene(t: Test) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { id: consumer_id } = await w.consumer({ slots: 10 });
+  const in_flight = createInFlight();
+  const lost = new AbortController();
+  const failed: number[] = [];
+  let number = 0;
+  let current: ExecutionEpoch;
+  const begun: string[] = [];
+
+  function open(over: Partial<ExecutionEpochOptions> = {}): ExecutionEpoch {
+    number += 1;
+    const epoch = number;
+    current = openExecutionEpoch(
+      {
+        consumer_id,
+        epoch,
+        in_flight,
+        lost: lost.signal,
+        mayFetch: () => true,
+        isConfirmed: () => true,
+        isLeaving: () => false,
+        current: () => current,
+        onFailed: () => failed.push(epoch),
+        addLocker: async () => true,
+      },
+      {
+        address: w.database.urls.worker,
+        tasks: ['execute_python'],
+        free: () => 10,
+        in_flight_max: 100,
+        backlog: () => 0,
+        log,
+        async task(job, membership) {
+          begun.push(job.submission_id);
+          const { attempt } = job.started!.order;
+          const done = { submission_id: job.submission_id, attempt, outcome: outcome() };
+          await membership.executions().complete(done);
+          return 'finished';
+        },
+        ...over,
+      },
+    );
+    const mine = current;
+    t.teardown(() => mine.close());
+    return mine;
+  }
+
+  const add = async () => idOf(await submit({ secret_digest: digest, submission: submission() }));
+  const jobs = () => w.db<
+    {
+      id: string;
+      submission: string;
+      locked_by: string | null;
+      attempts: number;
+      last_error: string | null;
+      later: boolean;
+    }[]
+  >`select id, payload ->> 'id' as submission, locked_by, attempts, last_error, run_at > now() as later
+    from graphile_worker._private_jobs order by id`;
+  const status = async (id: string) =>
+    (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
+  const until = async (holds: () => boolean | Promise<boolean>) => {
+    while (!(await holds())) await wait(5);
+  };
+  return { w, consumer_id, in_flight, lost, failed, begun, open, add, jobs, status, until };
+}
+
+t.test(
+  'jobs are fetched, started, run and deleted; new ones without waiting for a poll',
+  async (t) => {
+    const s = await scene(t);
+    const first = await s.add();
+    s.open();
+    await s.until(async () => (await s.jobs()).length === 0);
+    t.same(s.begun, [first]);
+    t.equal(await s.status(first), 'completed');
+    const rounds: number[] = [];
+    for (let n = 0; n < 15; n += 1) {
+      const began = performance.now();
+      const id = await s.add();
+      await s.until(() => s.begun.includes(id));
+      rounds.push(performance.now() - began);
+    }
+    t.ok(Math.min(...rounds) < 500, 'where a poll is always a second away');
+    await s.until(async () => (await s.jobs()).length === 0 && s.in_flight.size === 0);
+    t.same(s.failed, []);
+  },
+);
+
+t.test('no more jobs are fetched than can run, and no more than may be in flight', async (t) => {
+  const s = await scene(t);
+  for (let n = 0; n < 20; n += 1) await s.add();
+  const gates: (() => void)[] = [];
+  let running = 0;
+  let most = 0;
+  const task = async () => {
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise<void>((open) => gates.push(open));
+    running -= 1;
+    return 'finished' as const;
+  };
+  const epoch = s.open({ task, free: () => 3 - running, in_flight_max: 20 });
+  for (let n = 0; n < 20; n += 1) {
+    await s.until(() => gates.length > n);
+    t.ok(s.in_flight.known().length >= 1);
+    gates[n]!();
+    epoch.wake();
+  }
+  t.equal(most, 3);
+
+  const narrow = await scene(t);
+  for (let n = 0; n < 5; n += 1) await narrow.add();
+  const waiting: (() => void)[] = [];
+  narrow.open({
+    in_flight_max: 2,
+    task: async () => {
+      await new Promise<void>((open) => waiting.push(open));
+      return 'finished';
+    },
+  });
+  await narrow.until(() => waiting.length === 2);
+  const locked = async () => (await narrow.jobs()).filter(({ locked_by }) => locked_by).length;
+  t.equal(await locked(), 2, 'ten could run');
+  waiting[0]!();
+  await narrow.until(() => waiting.length === 3);
+});
+
+t.test('a fetch that brings a job in flight counts as lost: nothing of it begins', async (t) => {
+  const s = await scene(t);
+  const ids = [await s.add(), await s.add()];
+  const [job] = await s.jobs();
+  s.in_flight.add([job!.id]);
+  s.open();
+  await s.until(() => s.failed.length > 0);
+  t.same([s.failed, s.begun], [[1], []]);
+  t.same(await Promise.all(ids.map(s.status)), ['running', 'running'], 'the fetch started both');
+  t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
+  t.same(
+    await Promise.all(ids.map(s.status)),
+    ['running', 'pending'],
+    'the unknown one waits again',
+  );
+});
+
+t.test(
+  'a job that is being unlocked is not known: what a lost fetch started of it waits again',
+  async (t) => {
+    const s = await scene(t);
+    const id = await s.add();
+    const returning = Promise.withResolvers<'returned'>();
+    const first = s.open({ task: () => returning.promise });
+    await s.until(() => s.in_flight.size === 1);
+    // The unlock has been sent and not answered. Until then another fetch may bring the job, and its answer be lost.
+    await s.w.db.begin(async (tx) => {
+      await tx`select from graphile_worker._private_jobs for update`;
+      returning.resolve('returned');
+      await s.until(() => s.in_flight.known().length === 0);
+      t.equal(s.in_flight.size, 1);
+    });
+    await s.until(() => s.in_flight.size === 0 || s.failed.length > 0);
+    first.fence();
+    t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
+    t.equal(await s.status(id), 'pending');
+  },
+);
+
+t.test('what arrives after the fence does not count, and goes back to the queue', async (t) => {
+  const s = await scene(t);
+  const id = await s.add();
+  let epoch: ExecutionEpoch | undefined;
+  await s.w.db.begin(async (tx) => {
+    await tx`select from runledger.account_usage for update`;
+    epoch = s.open();
+    await s.until(async () => {
+      const rows = await s.w.db`
+        select from pg_locks l join pg_stat_activity a using (pid)
+        where not l.granted and a.datname = ${s.w.database.name}`;
+      return rows.length > 0;
+    });
+    epoch.fence();
+  });
+  await s.until(async () => (await s.status(id)) === 'running');
+  t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
+  t.same([s.begun, s.in_flight.size, await s.status(id)], [[], 0, 'pending']);
+  t.match(
+    await s.jobs(),
+    [{ locked_by: null }, { locked_by: null }],
+    'the stale job and a new one',
+  );
+});
+
+t.test('an epoch that was replaced fetches nothing, jobs that run alone included', async (t) => {
+  const s = await scene(t);
+  await s.add();
+  await s.w
+    .db`update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json`;
+  await advanceEpoch(s.w.worker, s.consumer_id, 2, []);
+  const fetch = (epoch: number) =>
+    s.w
+      .worker`select * from runledger.fetch_executions(${s.consumer_id}, ${epoch}, '{execute_python}', 5)`;
+  await t.rejects(fetch(1), { code: 'RL410' });
+  t.match(await s.jobs(), [{ locked_by: null, attempts: 0 }]);
+  t.match(await fetch(2), [{ alone: true, attempt: null }], 'it is fetched and not started');
+  t.match(await s.jobs(), [{ locked_by: `${s.consumer_id}/2` }]);
+  await s.w.db`select runledger.end_consumer(${s.consumer_id}, 'test')`;
+  await t.rejects(fetch(2), { code: 'RL410' }, 'nor does a dead consumer');
+});
+
+t.test('tasks outlive their epoch: they complete and finish on the current one', async (t) => {
+  const s = await scene(t);
+  const id = await s.add();
+  const gate = Promise.withResolvers<void>();
+  const first = s.open({
+    async task(job, membership) {
+      await gate.promise;
+      const { attempt } = job.started!.order;
+      const done = { submission_id: job.submission_id, attempt, outcome: outcome() };
+      await membership.executions().complete(done);
+      return 'finished';
+    },
+  });
+  await s.until(() => s.in_flight.size === 1);
+  first.fence();
+  t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
+  s.open();
+  await first.leave();
+  t.match(await s.jobs(), [{ locked_by: `${s.consumer_id}/1` }], 'known, so it stays locked');
+  gate.resolve();
+  await s.until(async () => (await s.jobs()).length === 0);
+  t.equal(await s.status(id), 'completed');
+});
+
+t.test(
+  'a returned job is available at once; the job of a task that throws, after a backoff',
+  async (t) => {
+    const s = await scene(t);
+    await s.add();
+    let times = 0;
+    const open = Promise.withResolvers<void>();
+    s.open({
+      async task() {
+        times += 1;
+        if (times === 1) return 'returned';
+        await open.promise;
+        return 'finished';
+      },
+    });
+    await s.until(() => times === 2);
+    t.match(
+      await s.jobs(),
+      [{ attempts: 1, later: false, last_error: null }],
+      'fetched again at once',
+    );
+    open.resolve();
+    await s.until(async () => (await s.jobs()).length === 0);
+
+    const other = await scene(t);
+    await other.add();
+    other.open({
+      task: async () => {
+        throw new Error('its lease was lost');
+      },
+    });
+    await other.until(async () => (await other.jobs())[0]?.later === true);
+    t.match(await other.jobs(), [
+      { locked_by: null, attempts: 1, last_error: 'Error: its lease was lost' },
+    ]);
+  },
+);
+
+t.test('a job that somebody else holds is neither deleted nor unlocked', async (t) => {
+  const s = await scene(t);
+  await s.add();
+  const ends = { finish: 'finished', give: 'returned' } as const;
+  for (const end of Object.values(ends)) {
+    await s.w.db`update graphile_worker._private_jobs set locked_by = 'other/1', locked_at = now()`;
+    const [{ id } = { id: '' }] = await s.jobs();
+    const call = {
+      finished: () =>
+        s.w.worker`select runledger.finish_jobs(${s.consumer_id}, array[${id}]::bigint[], '{1}')`,
+      returned: () => s.w.worker`select runledger.return_job(${s.consumer_id}, ${id}, 1)`,
+    }[end];
+    await call();
+    t.match(await s.jobs(), [{ locked_by: 'other/1' }], end);
+    await s.w.db`update graphile_worker._private_jobs set locked_by = ${`${s.consumer_id}/2`}`;
+    await call();
+    t.match(await s.jobs(), [{ locked_by: `${s.consumer_id}/2` }], `${end}, of another epoch`);
+  }
+});
+
+t.test('a worker cannot fetch what is not an execution', async (t) => {
+  const s = await scene(t);
+  await s.w
+    .db`select graphile_worker.add_job('deliver_webhook', json_build_object('id', gen_random_uuid()))`;
+  const fetched = await s.w.worker`
+    select * from runledger.fetch_executions(${s.consumer_id}, 1, '{deliver_webhook,execute_python}', 5)`;
+  t.equal(fetched.length, 0);
+});

@@ -1,0 +1,177 @@
+/** The task of one execution's job: what it answers, and what it leaves in the ledger. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import { SandboxFault } from '../../src/executor/sandbox.ts';
+import { createLog } from '../../src/log.ts';
+import type { Membership } from '../../src/queue/epoch.ts';
+import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';
+import { createSlots } from '../../src/queue/slots.ts';
+import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
+import { idOf, outcome, submission, world } from '../store/world.ts';
+
+t.setTimeout(120_000);
+const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
+type Test = { teardown(work: () => unknown): void };
+
+async function scene(t: Test, { slots: count = 2 } = {}) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const { digest } = await w.key({ tier: 'free' });
+  const { submit } = w.submissions();
+  const { id: consumer_id, executions } = await w.consumer();
+  const lost = new AbortController();
+  const cut = new AbortController();
+  const slots = createSlots({ count, prefetch_per_slot: 0, onFree: () => {} });
+  const sandbox: boolean[] = [];
+  const losses: string[] = [];
+  const membership: Membership = {
+    consumer_id,
+    executions: () => executions,
+    lost: lost.signal,
+  };
+  const taskOf = (execute: Execute) =>
+    createExecuteTask({
+      slots,
+      execute,
+      cut: cut.signal,
+      onSandbox: (works) => sandbox.push(works),
+      log,
+      observe: { phase() {}, ended() {}, lost: (reason) => losses.push(reason) },
+    });
+  const run = (job: FetchedJob, execute: Execute = async () => outcome()) =>
+    taskOf(execute)(job, membership);
+  const submitted = async () =>
+    idOf(await submit({ secret_digest: digest, submission: submission() }));
+  /** One submission, fetched as a worker does. */
+  const fetched = async (change: { alone?: boolean } = {}): Promise<FetchedJob> => {
+    await submitted();
+    if (change.alone)
+      await w.db`update graphile_worker._private_jobs
+        set payload = json_build_object('id', payload ->> 'id', 'alone', true) where locked_by is null`;
+    const fetch = { consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
+    return (await fetchExecutions(w.worker, fetch))[0]!;
+  };
+  const events = async (id: string) =>
+    w.db<{ type: string; facts: Record<string, unknown> }[]>`
+      select type, facts from runledger.events where stream = ${id} order by version`;
+  return { w, consumer_id, executions, lost, cut, slots, sandbox, losses, run, fetched, events };
+}
+
+t.test('it runs and completes; the slot is free before the result is stored', async (t) => {
+  const s = await scene(t, { slots: 1 });
+  const job = await s.fetched();
+  let free_while_running = -1;
+  const running = s.run(job, async () => {
+    free_while_running = s.slots.free();
+    return outcome();
+  });
+  t.equal(await running, 'finished');
+  t.same([free_while_running, s.slots.free()], [0, 1]);
+  t.match((await s.events(job.submission_id)).at(-1), { type: 'submission.completed' });
+});
+
+t.test('a stale job is finished and runs nothing', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched({ alone: true });
+  t.equal(job.started, null);
+  await s.w.db`update runledger.submissions set status = 'running' where id = ${job.submission_id}`;
+  let ran = false;
+  const execute = async () => {
+    ran = true;
+    return outcome();
+  };
+  t.equal(await s.run(job, execute), 'finished');
+  t.equal(ran, false);
+});
+
+t.test('one that runs alone starts when every other has left', async (t) => {
+  const s = await scene(t);
+  const neighbour = await s.fetched();
+  const end = Promise.withResolvers<ExecutionOutcome>();
+  const first = s.run(neighbour, () => end.promise);
+  const alone = await s.fetched({ alone: true });
+  const second = s.run(alone);
+  await wait(20);
+  t.same(
+    (await s.events(alone.submission_id)).map(({ type }) => type),
+    ['submission.accepted'],
+  );
+  end.resolve(outcome());
+  t.same(await Promise.all([first, second]), ['finished', 'finished']);
+  t.match((await s.events(alone.submission_id)).at(-1), { type: 'submission.completed' });
+});
+
+t.test('a job that was not started goes back when the grace period is over', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched({ alone: true });
+  s.cut.abort();
+  t.equal(await s.run(job), 'returned');
+  t.same(s.losses, []);
+});
+
+t.test('a fault is no verdict: the execution is released for its reason', async (t) => {
+  const s = await scene(t);
+  const cases: [string, Error, boolean][] = [
+    ['execution_failed', new Error('out of memory'), true],
+    ['launcher_died', new SandboxFault('launcher_lost', 'the launcher has ended'), true],
+    ['database_away', new SandboxFault('deadline', 'killed'), false],
+  ];
+  for (const [reason, error, counts] of cases) {
+    const job = await s.fetched();
+    t.equal(await s.run(job, () => Promise.reject(error)), 'finished', reason);
+    const lost = (await s.events(job.submission_id)).at(-1);
+    t.match(lost, { type: 'execution.lost', facts: { reason, counts } });
+    // Out of the way of the next one.
+    await s.w
+      .db`delete from graphile_worker._private_jobs where payload ->> 'id' = ${job.submission_id}`;
+  }
+  t.same(s.losses, ['execution_failed', 'launcher_died', 'database_away']);
+  t.same(s.sandbox, [false, false], 'what counts makes the worker pause');
+});
+
+t.test(
+  'one that finds no slot in time is released, and so is one that a stop cuts off',
+  async (t) => {
+    const s = await scene(t, { slots: 1 });
+    const end = Promise.withResolvers<ExecutionOutcome>();
+    const first = s.run(await s.fetched(), () => end.promise);
+    const prefetched = await s.fetched();
+    t.equal(await s.run(prefetched), 'finished');
+    t.match((await s.events(prefetched.submission_id)).at(-1), {
+      facts: { reason: 'no_slot', counts: false },
+    });
+    s.cut.abort();
+    end.reject(new Error('killed'));
+    t.equal(await first, 'finished');
+    t.same(s.losses, ['no_slot', 'shutdown']);
+    t.same(s.sandbox, [], 'neither is a failure of the sandbox');
+  },
+);
+
+t.test('a lost lease makes it throw', async (t) => {
+  const s = await scene(t);
+  const refused = await s.fetched();
+  const stolen = async () => {
+    await s.executions.release([refused.submission_id], 'shutdown');
+    return outcome();
+  };
+  await t.rejects(s.run(refused, stolen), LeaseLost, 'the report was refused');
+
+  const gone = await s.fetched();
+  const failing = async () => {
+    await s.executions.release([gone.submission_id], 'shutdown');
+    throw new Error('killed');
+  };
+  await t.rejects(s.run(gone, failing), LeaseLost, 'there was nothing to release');
+
+  const dead = await s.fetched();
+  s.lost.abort();
+  let ran = false;
+  const execute = async () => {
+    ran = true;
+    return outcome();
+  };
+  await t.rejects(s.run(dead, execute), LeaseLost, 'the consumer was declared dead');
+  t.equal(ran, false);
+});

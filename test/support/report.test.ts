@@ -1,0 +1,133 @@
+/** People and machines rely on the last line of a run, so its counts must be right. */
+import { once } from 'node:events';
+import t from 'tap';
+import { Parser } from 'tap-parser';
+import { countResults, newCounts, printFiles } from './report.ts';
+
+async function parsed(text: string) {
+  const parser = new Parser();
+  const counts = newCounts();
+  const printed: string[] = [];
+  countResults(parser, counts);
+  printFiles(parser, (line) => printed.push(line));
+  const complete = once(parser, 'complete');
+  parser.end(text);
+  await complete;
+  return { counts, printed };
+}
+
+const counted = async (text: string) => {
+  const { passed, failed, skipped } = (await parsed(text)).counts;
+  return { passed, failed, skipped: Object.fromEntries(skipped) };
+};
+
+t.test('assertions are counted, not the subtests that hold them', async (t) => {
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    # Subtest: one
+        ok 1 - x
+        ok 2 - y
+        1..2
+    ok 1 - one # time=1ms
+    # Subtest: two
+        # Subtest: deep
+            ok 1 - z
+            1..1
+        ok 1 - deep # time=1ms
+        ok 2 - w
+        1..2
+    ok 2 - two # time=1ms
+    1..2
+ok 1 - a.test.ts # time=3ms
+# Subtest: b.test.ts
+    ok 1 - alone
+    1..1
+ok 2 - b.test.ts # time=3ms
+1..2`;
+  t.strictSame(await counted(text), { passed: 5, failed: 0, skipped: {} });
+});
+
+t.test('a failed assertion counts once, however many subtests fail with it', async (t) => {
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    # Subtest: one
+        ok 1 - x
+        not ok 2 - y
+          ---
+          diff: |
+            ok 7 - this is what a program printed
+          ...
+        1..2
+    not ok 1 - one # time=1ms
+    1..1
+not ok 1 - a.test.ts # time=3ms
+1..1`;
+  t.strictSame(await counted(text), { passed: 1, failed: 1, skipped: {} });
+});
+
+t.test('a file that fails without a failed assertion still fails', async (t) => {
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    ok 1 - x
+    1..1
+not ok 1 - a.test.ts # time=3ms
+1..1`;
+  t.strictSame(await counted(text), { passed: 1, failed: 1, skipped: {} });
+});
+
+t.test('an empty file that died is a failure', async (t) => {
+  t.strictSame(await counted('not ok 1 - a.test.ts # time=3ms'), {
+    passed: 0,
+    failed: 1,
+    skipped: {},
+  });
+});
+
+t.test('a skipped test counts as neither, and keeps its reason', async (t) => {
+  const text = `TAP version 14
+# Subtest: a.test.ts
+    ok 1 - Java # SKIP no JDK
+    ok 2 - Java too # SKIP no JDK
+    ok 3 - later # SKIP
+    ok 4 - real
+    1..4
+ok 1 - a.test.ts # time=3ms
+1..1`;
+  t.strictSame(await counted(text), {
+    passed: 1,
+    failed: 0,
+    skipped: { 'no JDK': 2, later: 1 },
+  });
+});
+
+t.test('each file gets a line, and a failed one everything that went wrong in it', async (t) => {
+  const text = `TAP version 14
+# Subtest: test/a.test.ts
+    ok 1 - x
+    1..1
+ok 1 - test/a.test.ts # time=1234ms
+# Subtest: test/b.test.ts
+    said by the program
+    # Subtest: one
+        not ok 1 - y
+          ---
+          diff: |
+            -wanted
+            +found
+          at:
+            lineNumber: 7
+          ...
+        1..1
+    not ok 1 - one # time=1ms
+    1..1
+not ok 2 - test/b.test.ts # time=500ms
+1..2
+`;
+  const { printed } = await parsed(text);
+  t.equal(printed[0], 'ok      test/a.test.ts  1.2 s');
+  t.equal(printed[1], 'FAILED  test/b.test.ts  0.5 s');
+  const problems = printed.slice(2).join('\n');
+  t.match(problems, /said by the program/);
+  t.match(problems, /test\/b\.test\.ts > one > y\n {4}diff:\n {6}-wanted\n {6}\+found\n/);
+  t.match(problems, /at: \{ lineNumber: 7 \}/);
+});

@@ -1,0 +1,43 @@
+/** Reads the TAP of a run: counts its assertions, and prints a line for each test file. */
+import { inspect } from 'node:util';
+import type { Parser, Result } from 'tap-parser';
+
+export type Counts = { passed: number; failed: number; skipped: Map<string, number> };
+
+export const newCounts = (): Counts => ({ passed: 0, failed: 0, skipped: new Map() });
+
+/** The parser's `result` is a leaf: it leaves out the lines that only sum up a subtest. */
+export function countResults(parser: Parser, counts: Counts): void {
+  parser.on('result', ({ ok, skip, todo, name }: Result) => {
+    if (skip) addTo(counts.skipped, typeof skip === 'string' && skip ? skip : name, 1);
+    else if (ok || todo) counts.passed++;
+    else counts.failed++;
+  });
+}
+
+/** Adds to the number of tests that did not run for a reason. */
+export const addTo = (to: Map<string, number>, reason: string, tests: number) =>
+  to.set(reason, (to.get(reason) ?? 0) + tests);
+
+/** Prints a line for each test file when it has ended, and what failed in it. */
+export function printFiles(parser: Parser, print: (text: string) => void): void {
+  let problems: string[] = [];
+  parser.on('fail', (result: Result) => problems.push(problemText(result)));
+  // Whatever a test file writes besides TAP. It is shown only if the file fails.
+  parser.on('extra', (text: string) => problems.push(text.trimEnd()));
+  parser.on('assert', ({ ok, name, time }: Result) => {
+    print(`${ok ? 'ok    ' : 'FAILED'}  ${name}  ${((time ?? 0) / 1000).toFixed(1)} s`);
+    if (!ok) for (const problem of problems) print(problem);
+    problems = [];
+  });
+}
+
+function problemText({ fullname, name, diag }: Result): string {
+  const details = Object.entries((diag ?? {}) as Record<string, unknown>).map(([key, value]) => {
+    const text = typeof value === 'string' ? value.trimEnd() : inspect(value, { depth: 8 });
+    return text.includes('\n') ? `${key}:\n${text.replace(/^/gm, '  ')}` : `${key}: ${text}`;
+  });
+  return [`  ${fullname || name}`, ...details.map((text) => text.replace(/^/gm, '    '))].join(
+    '\n',
+  );
+}
