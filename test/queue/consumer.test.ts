@@ -172,7 +172,7 @@ t.test(
     const first = consumer.consumer_id()!;
     const id = await s.add();
     await s.until(() => s.begun.includes(id));
-    await s.w.db`select runledger.retire_consumer(${first}, 'worker_silent', false)`;
+    await s.w.db`select runledger.retire_consumer(${first}, 'worker_silent')`;
     await s.until(() => s.lost.length > 0);
     await s.until(() => consumer.state() === 'live' && consumer.consumer_id() !== null);
     t.not(consumer.consumer_id(), first);

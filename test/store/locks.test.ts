@@ -80,7 +80,7 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
       const rows = await db`select submission_id as id from runledger.leases
         where consumer_id = ${consumers[n]!.id} order by random() limit 3`;
       await db`select runledger.release_many(${consumers[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
-        'worker_died', '{}', true)`;
+        'worker_died')`;
     },
     new_epoch: async (db, n) => {
       const rows = await db`select job_id as id from runledger.leases
