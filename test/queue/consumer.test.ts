@@ -63,6 +63,8 @@ async function scene(t: Test) {
   const hold = () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     gate = promise;
+    // A test that fails must not keep its tasks.
+    t.teardown(resolve);
     return resolve;
   };
   const add = async () => idOf(await submit({ secret_digest: digest, submission: submission() }));
@@ -172,7 +174,7 @@ t.test(
     const first = consumer.consumer_id()!;
     const id = await s.add();
     await s.until(() => s.begun.includes(id));
-    await s.w.db`select runledger.retire_consumer(${first}, 'worker_silent', false)`;
+    await s.w.db`select runledger.retire_consumer(${first}, 'worker_silent')`;
     await s.until(() => s.lost.length > 0);
     await s.until(() => consumer.state() === 'live' && consumer.consumer_id() !== null);
     t.not(consumer.consumer_id(), first);
