@@ -23,7 +23,8 @@ end
 $$;
 
 -- Unlocks the jobs that a consumer has locked, except those in in_flight: in any of its epochs (fetch_executions) and, when
--- it has ended, by its runners of graphile-worker (add_locker).
+-- it has ended, by its runners of graphile-worker (add_locker). The caller holds locks that a fetch may wait for, so this
+-- never waits for a job: a job that its own consumer is deleting at this moment is skipped.
 create or replace function runledger.unlock_jobs_of(consumer uuid, in_flight bigint[]) returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$
@@ -32,7 +33,8 @@ declare
   names text[];
 begin
   update graphile_worker._private_jobs j set locked_at = null, locked_by = null
-  where j.locked_by like consumer || '/%' and j.id <> all (in_flight);
+  where j.id in (select k.id from graphile_worker._private_jobs k
+    where k.locked_by like consumer || '/%' and k.id <> all (in_flight) for no key update skip locked);
   get diagnostics unlocked = row_count;
   select p.lockers into names from consumers p where p.id = consumer and p.ended_at is not null and p.lockers <> '{}';
   perform graphile_worker.force_unlock_workers(names) where names is not null;
