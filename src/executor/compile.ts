@@ -15,7 +15,7 @@ import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LimitPolicy } from '../domain/limits.ts';
 import type { CompileFacts, ExecutionOrder } from '../domain/result.ts';
-import { type CompileEnd, exitCodeOf, interrupted, refused } from '../domain/verdict.ts';
+import { type CompileEnd, compileRejects, exitCodeOf, interrupted } from '../domain/verdict.ts';
 import type {
   Compiler as CompilerOf,
   CompileStep,
@@ -127,9 +127,9 @@ export class Compiler {
       },
       { signal },
     );
-    if (interrupted(report)) throw new SandboxFault('refused', 'the compiler ended unobserved');
+    if (interrupted(report)) throw new SandboxFault('rejected', 'the compiler ended unobserved');
     const result = resultOf(report, by);
-    if (refused(report)) return result;
+    if (compileRejects(report)) return result;
     if (report.saved === undefined) return unfit(result, report.save_refused);
     const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';
     const kept = { artefact, entry: checkedEntry(entry), bytes: report.saved.bytes };

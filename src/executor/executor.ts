@@ -102,7 +102,7 @@ async function compileAndRun(
     return outcomeOf(parts, execution, compiled, report);
   } catch (error) {
     // A cached program whose files are gone is compiled again; the caller sees any other fault.
-    const rejected = error instanceof SandboxFault && error.kind === 'refused';
+    const rejected = error instanceof SandboxFault && error.kind === 'rejected';
     if (!rejected || !compiled.facts.cached || attempts === 1) throw error;
     parts.compiler.forget(installed, order);
   } finally {
@@ -133,7 +133,7 @@ async function run(
     },
     { signal },
   );
-  if (interrupted(report)) throw new SandboxFault('refused', 'the program ended unobserved');
+  if (interrupted(report)) throw new SandboxFault('rejected', 'the program ended unobserved');
   return report;
 }
 
@@ -151,7 +151,7 @@ function outcomeOf(
     compare: order.compare,
     out_of_memory_words: installed.language.out_of_memory_words,
   });
-  if (judgement.verdict === 'IE') throw new SandboxFault('refused', 'the report cannot be judged');
+  if (judgement.verdict === 'IE') throw new SandboxFault('rejected', 'the report cannot be judged');
   const { kind, degraded } = sandbox.isolation;
   return {
     ...judgement,

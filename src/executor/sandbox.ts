@@ -34,7 +34,7 @@ export { BoxStream } from './box_stream.ts';
 export type { BoxRequest, RunReport, Usage } from './launcher_wire.ts';
 export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
 
-export type FaultKind = 'launcher_lost' | 'refused' | 'cancelled' | 'deadline' | 'closed';
+export type FaultKind = 'launcher_lost' | 'rejected' | 'cancelled' | 'deadline' | 'closed';
 
 /** The sandbox failed at a request. That says nothing about the program. */
 export class SandboxFault extends Error {
@@ -338,5 +338,5 @@ function cancelled(signal?: AbortSignal): SandboxFault {
 
 function faultOf(text: string): SandboxFault {
   if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
-  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('refused', text);
+  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
 }
