@@ -91,14 +91,23 @@ t.test('one that runs alone starts when every other has left', async (t) => {
   const end = Promise.withResolvers<ExecutionOutcome>();
   const first = s.run(neighbour, () => end.promise);
   const alone = await s.fetched({ alone: true });
-  const second = s.run(alone);
-  await wait(20);
+  let neighbour_runs = true;
+  let ran_beside = false;
+  const executed = Promise.withResolvers<void>();
+  const second = s.run(alone, async () => {
+    ran_beside = neighbour_runs;
+    executed.resolve();
+    return outcome();
+  });
+  await Promise.race([executed.promise, wait(500)]);
   t.same(
     (await s.events(alone.submission_id)).map(({ type }) => type),
     ['submission.accepted'],
   );
+  neighbour_runs = false;
   end.resolve(outcome());
   t.same(await Promise.all([first, second]), ['finished', 'finished']);
+  t.equal(ran_beside, false);
   t.match((await s.events(alone.submission_id)).at(-1), { type: 'submission.completed' });
 });
 
