@@ -1,5 +1,6 @@
 /** From the environment to one frozen, validated object. The variables are in config/variables.ts. */
 import * as v from 'valibot';
+import { switches } from './config/executor_variables.ts';
 import type { Variable } from './config/variable.ts';
 import { variables } from './config/variables.ts';
 import { LIMITS, REQUEST_LIMITS } from './domain/limits.ts';
@@ -90,6 +91,12 @@ function contradictions(config: Config): string[] {
     }
   }
   return found;
+}
+
+/** Which speed-ups are on, by name. */
+export function languageSwitches(config: Config): Record<string, boolean> {
+  const values = config as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(Object.keys(switches).map((name) => [name, values[name] === true]));
 }
 
 export function listenHost(config: Config): string {

@@ -14,7 +14,8 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  config: ['valibot', 'config', 'domain'],
+  languages: ['domain'],
+  config: ['valibot', 'config', 'domain', 'languages'],
   environment: ['config'],
   log: ['pino'],
   metrics: NODE_ONLY,
@@ -22,13 +23,14 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   db_arrays: NODE_ONLY,
   store: ['db', 'domain', 'config', 'postgres'],
   access: ['db', 'domain'],
-  executor: ['domain', 'log', 'metrics'],
+  executor: ['domain', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],
   queue: ['store', 'executor', 'webhooks', 'domain', 'access', 'db', 'config', 'log', 'metrics'],
   http: [
     'store',
     'access',
     'domain',
+    'languages',
     'db',
     'config',
     'log',
@@ -55,6 +57,19 @@ t.test('each room imports only what its row names', async (t) => {
   );
   for (const { from, to } of ruled) {
     t.ok(MAY[room(from)]?.includes(room(to)), `${from} imports ${to}`);
+  }
+});
+
+t.test('of other rooms, languages import only types', async (t) => {
+  for (const { from, to, typeOnly } of outward.filter(({ from }) => room(from) === 'languages')) {
+    t.ok(typeOnly, `${from} imports ${to}`);
+  }
+});
+
+t.test('only the registry imports a language, and no language imports another', async (t) => {
+  const folder = /^src\/languages\/(?!shared\/)([a-z0-9_]+)/;
+  for (const { from, to } of all.filter(({ to }) => folder.test(to))) {
+    t.equal(folder.exec(from)?.[1], folder.exec(to)?.[1], `${from} imports ${to}`);
   }
 });
 
@@ -117,12 +132,14 @@ t.test('every file can be reached from the command line, or a document names it'
   const documents = readdirSync('.').filter((name) => name.endsWith('.md'));
   const prose = documents.map((name) => readFileSync(name, 'utf8')).join();
   const named = sourcesBelow('src').filter((file) => prose.includes(file));
+  // The registry reads its folder, so each language is a root.
+  const languages = sourcesBelow('src/languages').filter((file) => !file.includes('/shared/'));
   const reached = new Set<string>();
   const visit = (file: string): void => {
     if (reached.has(file)) return;
     reached.add(file);
     for (const { to } of all.filter(({ from }) => from === file)) visit(to);
   };
-  for (const root of ['src/cli/main.ts', ...named]) visit(root);
+  for (const root of ['src/cli/main.ts', ...languages, ...named]) visit(root);
   for (const file of sourcesBelow('src')) t.ok(reached.has(file), `${file} is reached`);
 });

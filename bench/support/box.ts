@@ -3,13 +3,14 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DEFAULT_POLICY, type Language, limitsFor } from '../../src/domain/limits.ts';
+import { DEFAULT_POLICY, type LanguageName, limitsFor } from '../../src/domain/limits.ts';
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
-import { createExecutor } from '../../src/executor/execute.ts';
-import { BASE_ENVIRONMENT } from '../../src/executor/languages.ts';
+import { createExecutor } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { findToolchains } from '../../src/executor/toolchains.ts';
+import { BASE_ENVIRONMENT } from '../../src/languages/shared/box.ts';
+import { BY_NAME, ON_BY_DEFAULT } from '../../src/languages/shared/registry.ts';
+import { findToolchains } from '../../src/languages/shared/toolchains.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
 const SLOTS = 2;
@@ -17,7 +18,10 @@ const KEY = 'bench';
 
 export async function openBox() {
   const folder = mkdtempSync(join(tmpdir(), 'runledger-bench-store-'));
-  const toolchains = await findToolchains();
+  const { toolchains } = await findToolchains({
+    languages: ON_BY_DEFAULT.map((name) => BY_NAME.get(name)!),
+  });
+  const java = toolchains.get('java')!;
   const cache = await openCompileCache({ folder, max_bytes: 2 ** 30 });
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
@@ -36,10 +40,10 @@ export async function openBox() {
     log,
   });
   await executor.prepared();
-  const limits = limitsFor('java');
+  const limits = limitsFor(java.language.needs);
   const signal = new AbortController().signal;
   return {
-    java_home: toolchains.java!.home,
+    java_home: java.at,
 
     /** Copies files to where boxes see them, at /load. */
     store(from: string, names: string[]): void {
@@ -61,7 +65,7 @@ export async function openBox() {
       return Buffer.from(report.stdout).toString();
     },
 
-    async execute(language: Language, code: string): Promise<string> {
+    async execute(language: LanguageName, code: string): Promise<string> {
       const outcome = await executor.execute(
         {
           ...{

@@ -133,10 +133,10 @@ begin
       delete from gated h using ended e where h.submission_id = any (never_started) and h.key_id = e.key_id and h.submission_id = e.id
       returning h.key_id
     ), change as (
-      select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as places, coalesce(max(g.n), 0)::integer as waits
+      select e.key_id, (count(*) - coalesce(max(g.n), 0))::integer as was_dispatched, coalesce(max(g.n), 0)::integer as was_gated
       from ended e left join (select key_id, count(*) as n from gone group by 1) g using (key_id) group by e.key_id
     ), changed as (
-      update key_usage u set dispatched = u.dispatched - c.places, gated = u.gated - c.waits
+      update key_usage u set dispatched = u.dispatched - c.was_dispatched, gated = u.gated - c.was_gated
       from change c where u.key_id = c.key_id returning u.gated
     )
     select max(gated) into waits from changed;

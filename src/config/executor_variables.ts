@@ -1,12 +1,13 @@
 /** Variables of the worker: languages, isolation, and a switch for each speed-up. */
+import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/shared/registry.ts';
 import { bytes, choice, list, onOff, whole } from './parsers.ts';
-import { GiB, optional, path, row } from './variable.ts';
+import { GiB, optional, path, row, type Variable } from './variable.ts';
 
 export const executor = {
-  languages: row('RUNLEDGER_LANGUAGES', list('python', 'cpp', 'java'), {
-    default: 'python,cpp,java',
+  languages: row('RUNLEDGER_LANGUAGES', list(...BY_NAME.keys()), {
+    default: ON_BY_DEFAULT.join(','),
     unit: 'words',
-    reason: 'the languages of this deployment; any other is a 400',
+    reason: `the languages of this deployment, of ${[...BY_NAME.keys()].join(', ')}; any other is a 400`,
   }),
   slots: optional('RUNLEDGER_SLOTS', whole(1, 1024), {
     unit: 'slots',
@@ -22,29 +23,17 @@ export const executor = {
     unit: 'file',
     reason: 'the program that builds the boxes',
   }),
-  python_zygote: row('RUNLEDGER_PYTHON_ZYGOTE', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'start Python programs by fork from a warm interpreter',
-  }),
-  precompiled_headers: row('RUNLEDGER_PRECOMPILED_HEADERS', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'compile C++ with headers that were compiled ahead',
-  }),
-  mold: row('RUNLEDGER_MOLD', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'link C++ with mold where it is installed',
-  }),
-  java_compiler: row('RUNLEDGER_JAVA_COMPILER', onOff, {
-    default: 'on',
-    unit: 'on/off',
-    reason: 'keep a javac running instead of starting one per submission',
-  }),
   compile_cache_bytes: row('RUNLEDGER_COMPILE_CACHE_BYTES', bytes(0, 1024 * GiB), {
     default: '1GiB',
     unit: 'bytes',
     reason: 'compiled programs kept on disk; 0 keeps none',
   }),
 };
+
+/** Of all languages, by the switch's name; `languageSwitches` reads their values. */
+export const switches: Readonly<Record<string, Variable<boolean>>> = Object.fromEntries(
+  LANGUAGES.flatMap((language) => language.switches).map(({ name, variable, reason }) => [
+    name,
+    row(variable, onOff, { default: 'on', unit: 'on/off', reason }),
+  ]),
+);

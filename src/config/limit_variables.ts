@@ -9,7 +9,7 @@ import {
 import { bytes, duration, whole } from './parsers.ts';
 import { GiB, HOUR, MiB, row, type Variable } from './variable.ts';
 
-const LIMIT = 'what one run gets; Java gets more where it cannot start with less';
+const LIMIT = 'what one run gets; a language gets more where its runtime cannot start with less';
 const BOUND = 'the most that a request may ask for in `limits`';
 const COMPILE = 'what one compile gets';
 

@@ -70,6 +70,7 @@ export const list = <const T extends readonly string[]>(...values: T) =>
     v.string(),
     v.transform((word) => word.split(',').map((item) => item.trim())),
     v.array(choice(...values)),
+    v.transform((words) => [...new Set(words)]),
   );
 
 export const postgresUrl = v.pipe(

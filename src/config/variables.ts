@@ -1,5 +1,5 @@
 /** Every variable that the service reads. A new variable is one row; the type of `Config` derives from the rows. */
-import { executor } from './executor_variables.ts';
+import { executor, switches } from './executor_variables.ts';
 import { limits } from './limit_variables.ts';
 import {
   choice,
@@ -221,6 +221,7 @@ export const variables = {
   ...queue,
   ...webhooks,
   ...executor,
+  ...switches,
   ...limits,
   ...operation,
 };

@@ -8,6 +8,7 @@
 import * as v from 'valibot';
 import { DELIVERY_ENDS, OUTCOMES } from './delivery_outcomes.ts';
 import { LOSS_REASONS } from './loss_reasons.ts';
+import { type QuickCheck, quickCheck } from './quick_check.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
 const uuid = v.pipe(v.string(), v.uuid());
@@ -173,8 +174,18 @@ const schemaOf = (type: string, schema: number): v.GenericSchema | undefined =>
 export function problemOf(event: { type: string; schema: number; facts: unknown }): string | null {
   const schema = schemaOf(event.type, event.schema);
   if (!schema) return `no such event: ${event.type}, schema ${event.schema}`;
-  if (v.is(schema, event.facts)) return null;
-  return (v.safeParse(schema, event.facts).issues ?? [])
-    .map((issue) => `${v.getDotPath(issue) ?? 'facts'}: ${issue.message}`)
-    .join('; ');
+  if (quickly(schema)(event.facts)) return null;
+  const { issues } = v.safeParse(schema, event.facts);
+  if (!issues) return null;
+  return issues.map((issue) => `${v.getDotPath(issue) ?? 'facts'}: ${issue.message}`).join('; ');
+}
+
+const checks = new Map<v.GenericSchema, QuickCheck>();
+
+function quickly(schema: v.GenericSchema): QuickCheck {
+  const known = checks.get(schema);
+  if (known) return known;
+  const made = quickCheck(schema);
+  checks.set(schema, made);
+  return made;
 }

@@ -6,7 +6,8 @@
  * to the launcher has it.
  */
 
-export type Language = 'python' | 'cpp' | 'java';
+/** A canonical name of a language; `src/languages` says which there are, and the boundary checks it. */
+export type LanguageName = string;
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -235,42 +236,39 @@ function boundsOf(maxOf: (request: (typeof REQUEST_LIMITS)[number]) => number): 
   return Object.fromEntries(bounds) as LimitBounds;
 }
 
-/**
- * Java's own threads (collector, compilers, signal dispatcher, reference handler) are about 30, so
- * the limit stays the program's; its class path and modules are open files, so that one does too;
- * and its start costs wall time that no other language pays.
- */
-const JAVA_THREADS = 32;
-const JAVA_FILES = 64;
+/** What a language's runtime takes for itself, so that the limits stay those of the program. */
+export type RuntimeNeeds = Readonly<{
+  /** The default wall time is multiplied by it. */
+  wall_factor: number;
+  /** Added to the default. */
+  more_processes: number;
+  /** Added to the limit. */
+  more_files: number;
+  /** The least that the runtime starts with: under a lower limit no program could run. */
+  least_memory_bytes: number;
+  least_processes: number;
+}>;
 
-function baseOf(language: Language, run: RunLimits): RunLimits {
-  if (language !== 'java') return run;
+function baseFor(needs: RuntimeNeeds, run: RunLimits): RunLimits {
   return {
     ...run,
-    wall_ms: 2 * run.wall_ms,
-    processes: run.processes + JAVA_THREADS,
-    files: run.files + JAVA_FILES,
+    wall_ms: needs.wall_factor * run.wall_ms,
+    processes: run.processes + needs.more_processes,
+    files: run.files + needs.more_files,
   };
 }
-
-/** The smallest values that a runtime starts with: below them a limit could only ever say "no". */
-const FLOORS: Readonly<Record<Language, { memory_bytes: number; processes: number }>> = {
-  python: { memory_bytes: 0, processes: 1 },
-  cpp: { memory_bytes: 0, processes: 1 },
-  java: { memory_bytes: 96 * MiB, processes: 40 },
-};
 
 /**
  * The limits in force. Overrides are clamped here and not rejected: a submission that was accepted under an operator's
  * bounds still runs after the operator has narrowed them.
  */
 export function limitsFor(
-  language: Language,
+  needs: RuntimeNeeds,
   overrides: LimitOverrides = {},
   policy: LimitPolicy = DEFAULT_POLICY,
 ): RunLimits {
   const { bounds } = policy;
-  const limits = { ...baseOf(language, policy.run) };
+  const limits = { ...baseFor(needs, policy.run) };
   for (const { field, stored } of REQUEST_LIMITS) {
     const asked = overrides[stored];
     if (!isNumber(asked)) continue;
@@ -282,9 +280,8 @@ export function limitsFor(
     const { max } = bounds.wall_time_ms;
     limits.wall_ms = Math.max(limits.wall_ms, Math.min(2 * limits.cpu_ms, max));
   }
-  const floor = FLOORS[language];
-  limits.memory_bytes = Math.max(limits.memory_bytes, floor.memory_bytes);
-  limits.processes = Math.max(limits.processes, floor.processes);
+  limits.memory_bytes = Math.max(limits.memory_bytes, needs.least_memory_bytes);
+  limits.processes = Math.max(limits.processes, needs.least_processes);
   return limits;
 }
 

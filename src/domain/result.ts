@@ -1,6 +1,6 @@
 /** Types that the launcher's client, the executor and the store exchange. No behaviour. */
 
-import type { Language, LimitOverrides } from './limits.ts';
+import type { LanguageName, LimitOverrides } from './limits.ts';
 import type { EndedStatus } from './statuses.ts';
 import type { Verdict } from './verdicts.ts';
 
@@ -38,7 +38,7 @@ export type ExecutionOrder = {
   submission_id: string;
   attempt: number;
   account_id: string;
-  language: Language;
+  language: LanguageName;
   code: Uint8Array;
   stdin: Uint8Array;
   args: string[];

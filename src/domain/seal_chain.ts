@@ -8,8 +8,8 @@
  *
  * Each partition is hashed apart, so that the chain can still be checked after retention has detached one: its hashes are
  * taken from the seals, all others from the log. The head also signs the digest of a sketch (sketch.ts) of all sealed
- * events. With a head that was kept outside the database, a log with recomputed hashes can be told from the real one, and
- * the sketch names the events that differ.
+ * events. With a head that was kept outside the database, a log with recomputed hashes can be distinguished from the real
+ * one, and the sketch names the events that differ.
  */
 import {
   createHash,

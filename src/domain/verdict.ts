@@ -43,7 +43,8 @@ const SERVICE_FAILED: Judgement = { verdict: 'IE', exit_code: null, signal: null
 export function judge(subject: Case): Judgement {
   const { compile, run } = subject;
   if (compile !== null && interrupted(compile)) return SERVICE_FAILED;
-  if (compile !== null && refused(compile)) return { verdict: 'CE', exit_code: null, signal: null };
+  if (compile !== null && compileRejects(compile))
+    return { verdict: 'CE', exit_code: null, signal: null };
   if (run === null || interrupted(run)) return SERVICE_FAILED;
   const row = RUN_ROWS.find((candidate) => candidate.holds(run, subject));
   if (row === undefined) return SERVICE_FAILED;
@@ -58,7 +59,7 @@ export function interrupted(report: CompileEnd): boolean {
 }
 
 /** The compiler rejected the source, or ran into its own limit. */
-export function refused(compile: CompileEnd): boolean {
+export function compileRejects(compile: CompileEnd): boolean {
   return compile.killed_for !== null || compile.signal !== null || compile.exit_code !== 0;
 }
 

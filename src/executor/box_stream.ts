@@ -1,10 +1,10 @@
-/** A program that stays: writing goes to its standard input, reading comes from its standard output. */
+/** A program that stays: writes go to its standard input, reads come from its standard output. */
 
 import { Duplex } from 'node:stream';
 import type { RunReport, Usage } from './launcher_wire.ts';
 
 type Controls = {
-  /** nothing: the end of the input */
+  /** no bytes: the end of the input */
   input: (bytes: Uint8Array) => void;
   kill: () => void;
   usage: () => Promise<Usage | null>;
@@ -17,7 +17,7 @@ export class BoxStream extends Duplex {
   id = 0;
   /** settles when the box has a slot */
   readonly opened: Promise<void>;
-  /** settles when the program has ended, however it did; rejects when the launcher was lost */
+  /** settles when the program has ended, in whatever way; rejects when the launcher was lost */
   readonly ended: Promise<RunReport>;
   readonly #controls: Controls;
   readonly #opened = Promise.withResolvers<void>();
@@ -43,7 +43,7 @@ export class BoxStream extends Duplex {
     this.#controls.kill();
   }
 
-  /** What its control group has used up to now; null when it has ended. */
+  /** What its control group has used so far; null when it has ended. */
   usage(): Promise<Usage | null> {
     return this.#controls.usage();
   }

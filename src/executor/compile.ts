@@ -1,46 +1,54 @@
 /**
- * From a source to something that runs: the cache's, or the compiler's, which works in a box under
- * its own limits. A speed-up may only ever say "compiled": whatever it refuses, or fails at, is asked
- * again of the plain compiler, whose word is the one that a user reads.
+ * Compiles a source, or finds it compiled: the cache first, then a compiler that is already running,
+ * then the steps that the language names, each in a box under the limits of a compile.
+ *
+ * What must stay true:
+ * - A speed-up may only say "compiled". What an earlier step rejects, or fails at, is compiled again by
+ *   the next step; the last step is the plain compiler, and its diagnostics are those that users read.
+ *   A resident compiler is no exception: its answer is final because it is the plain compiler's answer,
+ *   letter for letter, and it answers null wherever that is in doubt.
+ * - A step that ran into a limit ends the compile: another step would only run into it again.
+ * - An interrupted compile (cancelled, past the deadline, unobserved) throws, and is never a verdict.
+ * - The cost of every step counts.
  */
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LimitPolicy } from '../domain/limits.ts';
 import type { CompileFacts, ExecutionOrder } from '../domain/result.ts';
-import { type CompileEnd, exitCodeOf, interrupted, refused } from '../domain/verdict.ts';
-import type { CompileCache, Held } from './compile_cache.ts';
-import { chooseHeaders } from './headers.ts';
-import type { JavaCompilers } from './java_compiler.ts';
-import { LANGUAGES, LOAD_FOLDER, SECOND_LOAD_FOLDER, WORK_FOLDER } from './languages.ts';
-import type { Prepared } from './prepared.ts';
+import { type CompileEnd, compileRejects, exitCodeOf, interrupted } from '../domain/verdict.ts';
+import type {
+  Compiler as CompilerOf,
+  CompileStep,
+  OpenCompiler,
+  ResidentAnswer,
+} from '../languages/shared/language.ts';
+import type { Installed } from '../languages/shared/toolchains.ts';
+import type { CacheLease, CompileCache } from './compile_cache.ts';
 import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
-import type { Toolchains } from './toolchains.ts';
 
 export type CompileResult = {
   end: CompileEnd;
   facts: CompileFacts;
-  /** what the compiler had to say, cut at its limit */
+  /** the compiler's diagnostics, cut at their limit */
   said: Uint8Array;
   said_truncated: boolean;
-  /** null when it was refused; to be released after the run */
-  program: Held | null;
+  /** null where the source was rejected; to be released after the run */
+  program: CacheLease | null;
   /** which way it went: for the evidence */
   by: string;
 };
 
 export type CompilerParts = {
-  sandbox: Sandbox;
-  toolchains: Toolchains;
+  sandbox: Pick<Sandbox, 'run'>;
   cache: CompileCache;
   policy: LimitPolicy;
-  prepared: Prepared;
-  java_compilers: JavaCompilers | null;
+  /** the compilers that are open, by language */
+  compilers: ReadonlyMap<string, OpenCompiler>;
 };
 
 const MiB = 1024 * 1024;
-/** The run's slot waits while it is saved. */
+/** The run's slot waits while the artefact is saved. */
 const ARTEFACT_BYTES = 32 * MiB;
-const HEADERS_FOLDER = '.headers';
 
 export class Compiler {
   readonly #parts: CompilerParts;
@@ -49,116 +57,97 @@ export class Compiler {
     this.#parts = parts;
   }
 
-  async compile(order: ExecutionOrder, signal: AbortSignal): Promise<CompileResult> {
-    const key = this.#keyOf(order);
+  async compile(
+    installed: Installed,
+    order: ExecutionOrder,
+    signal: AbortSignal,
+  ): Promise<CompileResult> {
+    const key = this.#keyOf(installed, order);
     const found = this.#parts.cache.find(key);
     if (found !== null) return fromCache(found);
-    return order.language === 'java'
-      ? this.#compileJava(order, key, signal)
-      : this.#compileCpp(order, key, signal);
+    const open = this.#parts.compilers.get(order.language);
+    if (open === undefined) throw new Error(`no compiler is open for ${order.language}`);
+    const resident = await orAborted(open.resident?.(order.account_id, order.code) ?? null, signal);
+    if (resident !== null) return this.#fromResident(installed, order, key, resident);
+    return this.#inBoxes(installed, order, key, await open.steps(order.code), signal);
   }
 
-  /** A program of the cache that could not be loaded. */
-  forget(order: ExecutionOrder): void {
-    this.#parts.cache.forget(this.#keyOf(order));
+  /** Drops a cached program that could not be loaded. */
+  forget(installed: Installed, order: ExecutionOrder): void {
+    this.#parts.cache.forget(this.#keyOf(installed, order));
   }
 
-  #keyOf({ account_id, language, code }: ExecutionOrder): string {
-    return this.#parts.cache.keyOf({ account_id, recipe: this.recipeOf(language), code });
+  #keyOf(installed: Installed, { account_id, language, code }: ExecutionOrder): string {
+    // The name is part of it, so that no two languages ever share a program.
+    const recipe = `${language}\n${compilerOf(installed).recipe}`;
+    return this.#parts.cache.keyOf({ account_id, recipe, code });
   }
 
-  recipeOf(language: ExecutionOrder['language']): string {
-    const { toolchains } = this.#parts;
-    if (language === 'java' && toolchains.java) return LANGUAGES.java.recipe(toolchains.java);
-    if (language === 'cpp' && toolchains.cpp) return LANGUAGES.cpp.recipe(toolchains.cpp);
-    return '';
-  }
-
-  async #compileCpp(
+  async #inBoxes(
+    installed: Installed,
     order: ExecutionOrder,
     key: string,
+    steps: readonly CompileStep[],
     signal: AbortSignal,
   ): Promise<CompileResult> {
-    const { toolchains, prepared } = this.#parts;
-    const tools = present(toolchains.cpp);
-    const plain: Step = { ...LANGUAGES.cpp.compile!(tools, {}), load: [], files: [] };
-    const choice = chooseHeaders(order.code, prepared.headerSets);
-    if (choice === null) return this.#inBox(order, key, plain, 'plain', signal);
-    const header = `${HEADERS_FOLDER}/${choice.first}`;
-    const withHeaders: Step = {
-      ...LANGUAGES.cpp.compile!(tools, { include_first: HEADERS_FOLDER }),
-      load: [{ key: prepared.headers(choice.set), at: `${WORK_FOLDER}/${header}.gch` }],
-      // Where the same header is included again, what was made of it no longer stands for it.
-      files: [{ path: header, bytes: Buffer.from(`#include_next <${choice.first}>\n`) }],
-    };
-    const by = `headers ${choice.set.join(' ')}`;
-    const first = await this.#inBox(order, key, withHeaders, by, signal);
-    // Diagnostics name the ways by which a header came in; only a plain compile has the true ones.
-    if (first.program !== null || first.end.killed_for !== null) return first;
-    return added(first, await this.#inBox(order, key, plain, 'plain', signal));
-  }
-
-  async #compileJava(
-    order: ExecutionOrder,
-    key: string,
-    signal: AbortSignal,
-  ): Promise<CompileResult> {
-    const { java_compilers, toolchains, prepared } = this.#parts;
-    const resident = await java_compilers?.compile(order.account_id, order.code, signal);
-    if (resident) return this.#fromResident(order, key, resident);
-    const tools = present(toolchains.java);
-    const front = await prepared.javaFront();
-    const archive = prepared.javaArchive;
-    const command = LANGUAGES.java.compile!(tools, {
-      java_front: `${LOAD_FOLDER}/front.jar`,
-      java_archive: archive === null ? undefined : `${SECOND_LOAD_FOLDER}/front.jsa`,
-    });
-    const load = [{ key: front, at: LOAD_FOLDER }];
-    if (archive !== null) load.push({ key: archive, at: SECOND_LOAD_FOLDER });
-    return this.#inBox(order, key, { ...command, load, files: [] }, 'plain', signal);
+    let before: CompileResult | null = null;
+    for (const [at, step] of steps.entries()) {
+      const own = await this.#inBox(installed, order, key, step, signal);
+      const result: CompileResult = before === null ? own : added(before, own);
+      const is_last = at === steps.length - 1;
+      if (is_last || own.program !== null || own.end.killed_for !== null) return result;
+      before = result;
+    }
+    throw new Error(`${order.language} names no way to compile`);
   }
 
   async #inBox(
+    installed: Installed,
     order: ExecutionOrder,
     key: string,
-    step: Step,
-    by: string,
+    { by, ...step }: CompileStep,
     signal: AbortSignal,
   ): Promise<CompileResult> {
     const { sandbox, cache, policy } = this.#parts;
-    const row = LANGUAGES[order.language];
+    const compiler = compilerOf(installed);
     const artefact = cache.newArtefact();
     const report = await sandbox.run(
       {
         ...step,
-        files: [{ path: row.source, bytes: order.code }, ...step.files],
+        files: [{ path: installed.language.source, bytes: order.code }, ...step.files],
         stdin: new Uint8Array(),
         limits: policy.compile,
         profile: order.language,
-        save: { key: artefact, paths: [row.artefact], max_bytes: ARTEFACT_BYTES, max_files: 1 },
+        save: {
+          key: artefact,
+          paths: [compiler.artefact],
+          max_bytes: ARTEFACT_BYTES,
+          max_files: 1,
+        },
       },
       { signal },
     );
-    if (interrupted(report)) throw new SandboxFault('refused', 'the compiler ended unobserved');
+    if (interrupted(report)) throw new SandboxFault('rejected', 'the compiler ended unobserved');
     const result = resultOf(report, by);
-    if (refused(report)) return result;
+    if (compileRejects(report)) return result;
     if (report.saved === undefined) return unfit(result, report.save_refused);
-    const entry = row.language === 'java' ? Buffer.from(report.stdout).toString() : '';
+    const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';
     const kept = { artefact, entry: checkedEntry(entry), bytes: report.saved.bytes };
     return { ...result, program: cache.keep(key, order.account_id, kept) };
   }
 
   async #fromResident(
+    installed: Installed,
     order: ExecutionOrder,
     key: string,
-    answer: NonNullable<Awaited<ReturnType<JavaCompilers['compile']>>>,
+    answer: ResidentAnswer,
   ): Promise<CompileResult> {
     const { cache } = this.#parts;
     const exit_code = answer.compiled ? 0 : 1;
     const { cpu_us: cpu_time_us, wall_us: wall_time_us } = answer;
     const result: CompileResult = {
       end: { exit_code, signal: null, killed_for: null },
-      // Its memory is that of all its compiles: of this one it cannot be told.
+      // Its box has the memory of all its compiles: the share of this one is unknown.
       facts: { cpu_time_us, wall_time_us, memory_peak_bytes: null, exit_code, cached: false },
       said: answer.said,
       said_truncated: answer.said_truncated,
@@ -167,25 +156,31 @@ export class Compiler {
     };
     if (!answer.compiled) return result;
     const artefact = cache.newArtefact();
-    await putArtefact(cache.artefacts_folder, artefact, LANGUAGES.java.artefact, answer.archive);
-    const kept = { artefact, entry: checkedEntry(answer.main_class), bytes: answer.archive.length };
+    const { artefact: file } = compilerOf(installed);
+    await putArtefact(cache.artefacts_folder, artefact, file, answer.archive);
+    const kept = { artefact, entry: checkedEntry(answer.entry), bytes: answer.archive.length };
     return { ...result, program: cache.keep(key, order.account_id, kept) };
   }
 }
 
-type Step = {
-  argv: string[];
-  env: Record<string, string>;
-  load: { key: string; at: string }[];
-  files: { path: string; bytes: Uint8Array }[];
-};
-
-function present<T>(tools: T | null): T {
-  if (tools === null) throw new Error('this machine has no compiler for that language');
-  return tools;
+function compilerOf({ compiler, language }: Installed): CompilerOf {
+  if (compiler === null) throw new Error(`${language.name} has no compiler`);
+  return compiler;
 }
 
-function fromCache(program: Held): CompileResult {
+/** Stops waiting, and leaves the work as it is: a resident compiler's queue is its own. */
+function orAborted<T>(work: Promise<T> | T, signal: AbortSignal): Promise<T> | T {
+  if (!(work instanceof Promise)) return work;
+  return new Promise((resolve, reject) => {
+    const onAbort = () =>
+      reject(new SandboxFault('cancelled', 'the run was cancelled', { cause: signal.reason }));
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+function fromCache(program: CacheLease): CompileResult {
   return {
     end: { exit_code: 0, signal: null, killed_for: null },
     facts: {
@@ -222,11 +217,11 @@ function resultOf(report: RunReport, by: string): CompileResult {
   };
 }
 
-/** It compiled, to something that cannot be kept: too large, or not there. */
+/** The compiler ended well, and its program cannot be kept: it is too large, or not there. */
 function unfit(result: CompileResult, why = 'it left no program'): CompileResult {
   const said = Buffer.concat([
     result.said,
-    Buffer.from(`what was compiled cannot be run: ${why}\n`),
+    Buffer.from(`the compiled program cannot be run: ${why}\n`),
   ]);
   return { ...result, said, end: { exit_code: 1, signal: null, killed_for: null } };
 }
@@ -246,12 +241,12 @@ function added(first: CompileResult, second: CompileResult): CompileResult {
 }
 
 /**
- * It becomes an argument of the java command, before the program's own: what a compiler that was
- * taken over by its input might say must not be read as an option or as a file of arguments.
+ * The entry becomes an argument of the command that runs the program. A compiler that its input has
+ * taken over may print anything, and that must not be read as an option or as a file of arguments.
  */
 function checkedEntry(entry: string): string {
   if (/^[-@]|[\s\0]/.test(entry))
-    throw new Error('the compiler named a main class that is no name');
+    throw new Error('the compiler named an entry point that is not a name');
   return entry;
 }
 

@@ -1,17 +1,17 @@
 /**
- * What compiled programs are kept, and for whom.
+ * The cache of compiled programs.
  *
  * On disk: `<folder>/artefacts/<id>/` is one compiled program, put there whole by a rename (the
- * launcher's, or ours); `<folder>/index/<key>` says which artefact a source became, put there by a
+ * launcher's, or ours); `<folder>/index/<key>` names the artefact that a source became, put there by a
  * rename after the artefact. The id is random and new for each compile, so two writers of one source
  * never meet: the later index entry wins, and the loser's artefact is removed. A crash between the
- * two leaves an artefact that no entry names; it is removed at a later start.
+ * two renames leaves an artefact that no entry names; a later start removes it.
  *
  * What must stay true:
- * - A key is an HMAC, with a secret of this folder, over account, recipe (compiler, version, flags)
- *   and source: an account can only ever hit what it compiled itself, so timing tells it nothing of
- *   others; and a name on disk tells nobody anything.
- * - What is in use is never removed: `Held` counts.
+ * - A key is an HMAC, with a secret of this folder, over account, recipe (language, compiler, version,
+ *   flags) and source. So an account only ever hits what it compiled itself, timing tells it nothing
+ *   of others, and a name on disk gives nothing away.
+ * - An artefact in use is never removed: each use has a `CacheLease`, and they are counted.
  * - Entries of an earlier boot are not trusted: nothing is synced to disk, so a power cut may have
  *   kept a name and lost its bytes. A crash of the process alone loses nothing.
  * - A failure here is a miss, never a verdict.
@@ -32,10 +32,10 @@ import { join } from 'node:path';
 
 export type CacheSource = { account_id: string; recipe: string; code: Uint8Array };
 export type Compiled = { artefact: string; entry: string; bytes: number };
-/** A compiled program that stays where it is until it is released. */
-export type Held = Compiled & { release(): void };
+/** A compiled program that stays on disk until it is released. */
+export type CacheLease = Compiled & { release(): void };
 
-type Entry = Compiled & { account: string; used_at_ms: number; holders: number; doomed: boolean };
+type Entry = Compiled & { account: string; used_at_ms: number; leases: number; doomed: boolean };
 type Stored = Compiled & { account: string; boot: string };
 
 export type CompileCacheOptions = {
@@ -45,13 +45,13 @@ export type CompileCacheOptions = {
   now?: () => number;
 };
 
-/** Artefacts of nobody's source, made for all (prepare.ts); the boot they were made in follows. */
+/** Begins the key of an artefact that is made ahead for all accounts (preparation.ts); the boot follows. */
 export const PREPARED_PREFIX = 'prepared-';
-/** An artefact that no entry names may be on its way to one; after this long it is a crash's. */
+/** A compile may be about to name an artefact; one that has no entry after this long was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
-/** What nobody has run for this long goes, so that retention has an end however large the disk. */
+/** An unused program is removed after this long, so that retention has an end however large the disk is. */
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
-/** Evict below the bound, so that not every further compile has to. */
+/** Eviction goes below the bound, so that not every further compile evicts. */
 const EVICT_TO = 0.9;
 
 export async function openCompileCache(options: CompileCacheOptions): Promise<CompileCache> {
@@ -67,7 +67,7 @@ export async function openCompileCache(options: CompileCacheOptions): Promise<Co
   return cache;
 }
 
-type Place = {
+type CacheOptions = {
   folder: string;
   artefacts: string;
   index: string;
@@ -77,17 +77,17 @@ type Place = {
 };
 
 export class CompileCache {
-  readonly #at: Place;
+  readonly #at: CacheOptions;
   // Insertion order is order of use: the first is the least recently used.
   readonly #entries = new Map<string, Entry>();
   readonly #background = new Set<Promise<unknown>>();
   #total_bytes = 0;
 
-  constructor(place: Place) {
-    this.#at = place;
+  constructor(options: CacheOptions) {
+    this.#at = options;
   }
 
-  /** where the launcher puts what it saves, and finds what it loads */
+  /** where the launcher saves and loads artefacts */
   get artefacts_folder(): string {
     return this.#at.artefacts;
   }
@@ -104,7 +104,7 @@ export class CompileCache {
     return randomBytes(16).toString('hex');
   }
 
-  find(key: string): Held | null {
+  find(key: string): CacheLease | null {
     const entry = this.#entries.get(key);
     if (entry === undefined) return null;
     this.#entries.delete(key);
@@ -112,30 +112,30 @@ export class CompileCache {
     entry.used_at_ms = this.#at.now();
     const at_s = entry.used_at_ms / 1000;
     this.#later(utimes(join(this.#at.index, key), at_s, at_s));
-    return this.#hold(entry);
+    return this.#lease(entry);
   }
 
-  /** Takes charge of an artefact that is complete in its folder. */
-  keep(key: string, account_id: string, compiled: Compiled): Held {
+  /** Takes over an artefact that is complete in its folder. */
+  keep(key: string, account_id: string, compiled: Compiled): CacheLease {
     const account = this.#digest('account', account_id);
     const used_at_ms = this.#at.now();
-    const entry: Entry = { ...compiled, account, used_at_ms, holders: 0, doomed: false };
-    const held = this.#hold(entry);
+    const entry: Entry = { ...compiled, account, used_at_ms, leases: 0, doomed: false };
+    const lease = this.#lease(entry);
     this.forget(key);
     this.#entries.set(key, entry);
     this.#total_bytes += entry.bytes;
     this.#evict();
     if (!entry.doomed) this.#later(this.#writeEntry(key, entry));
-    return held;
+    return lease;
   }
 
-  /** An artefact that is replaced, or turned out to be unusable (removed from outside). */
+  /** Drops an artefact that is replaced, or that turned out to be unusable (removed from outside). */
   forget(key: string): void {
     const entry = this.#entries.get(key);
     if (entry !== undefined) this.#drop(key, entry);
   }
 
-  /** Of one source, or without it of the whole account: what is purged elsewhere has no copy here. */
+  /** Drops the program of one source, or all of an account: a purge elsewhere must leave no copy here. */
   purge(account_id: string, source?: Omit<CacheSource, 'account_id'>): number {
     const key = source && this.keyOf({ account_id, ...source });
     const account = this.#digest('account', account_id);
@@ -146,7 +146,7 @@ export class CompileCache {
     return doomed.length;
   }
 
-  /** When what was begun in the background is done. */
+  /** Settles when the background work is done. */
   async settled(): Promise<void> {
     while (this.#background.size > 0) await Promise.all(this.#background);
   }
@@ -177,7 +177,7 @@ export class CompileCache {
       await stat(join(this.#at.artefacts, stored.artefact));
       const used_at_ms = (await stat(file)).mtimeMs;
       const { artefact, entry, bytes, account } = stored;
-      const state = { used_at_ms, holders: 0, doomed: false };
+      const state = { used_at_ms, leases: 0, doomed: false };
       return { key, entry: { artefact, entry, bytes, account, ...state } };
     } catch {
       return { key, entry: null };
@@ -197,31 +197,31 @@ export class CompileCache {
     await rm(join(this.#at.artefacts, artefact), { recursive: true, force: true });
   }
 
-  /** Not waited for by any run; failing to tidy up must not fail one. */
+  /** No run waits for this work, and its failure fails none. */
   #later(work: Promise<unknown>): void {
     const settled = work.catch(() => {}).finally(() => this.#background.delete(settled));
     this.#background.add(settled);
   }
 
-  #hold(entry: Entry): Held {
-    entry.holders++;
-    let held = true;
+  #lease(entry: Entry): CacheLease {
+    entry.leases++;
+    let released = false;
     const release = () => {
-      if (!held) return;
-      held = false;
-      entry.holders--;
-      if (entry.doomed && entry.holders === 0) this.#later(this.#remove(entry.artefact));
+      if (released) return;
+      released = true;
+      entry.leases--;
+      if (entry.doomed && entry.leases === 0) this.#later(this.#remove(entry.artefact));
     };
     return { artefact: entry.artefact, entry: entry.entry, bytes: entry.bytes, release };
   }
 
-  /** Gone for every later run at once; its files when the last that runs it is done. */
+  /** No later run finds it; its files are removed when the last lease is released. */
   #drop(key: string, entry: Entry): void {
     this.#entries.delete(key);
     this.#total_bytes -= entry.bytes;
     entry.doomed = true;
     this.#later(rm(join(this.#at.index, key), { force: true }));
-    if (entry.holders === 0) this.#later(this.#remove(entry.artefact));
+    if (entry.leases === 0) this.#later(this.#remove(entry.artefact));
   }
 
   #evict(): void {
@@ -238,7 +238,7 @@ export class CompileCache {
     const stored: Stored = { artefact, entry: main, bytes, account, boot: await bootId() };
     const half = join(this.#at.folder, `${artefact}.half`);
     await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
-    // Dropped or replaced while it was written: its name may be another's by now.
+    // The entry may have been dropped or replaced while it was written: then its key names another.
     if (this.#entries.get(key) === entry) await rename(half, join(this.#at.index, key));
     else await rm(half, { force: true });
   }
@@ -256,7 +256,7 @@ export class CompileCache {
 
 const usedAt = (entry: Entry | null) => entry?.used_at_ms ?? 0;
 
-/** Made once; of two processes that start together one makes it and both read it. */
+/** Made once: of two processes that start together, one makes it and both read it. */
 async function folderSecret(folder: string): Promise<Buffer> {
   const file = join(folder, 'secret');
   const half = join(folder, `secret.${randomBytes(8).toString('hex')}`);

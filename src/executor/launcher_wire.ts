@@ -1,6 +1,6 @@
 /**
- * The worker's half of the language in `sandbox/wire.h`: frames of length, type, request id and
- * payload, little endian.
+ * The worker's half of the protocol in `sandbox/wire.h`: frames of length, type, request id and payload,
+ * little endian.
  */
 
 import type { RunLimits } from '../domain/limits.ts';
@@ -10,7 +10,7 @@ export type BoxRequest = {
   /** the first is an absolute path inside the box */
   argv: readonly string[];
   env: Readonly<Record<string, string>>;
-  /** where it starts; /box, the work directory, if not said */
+  /** its working directory; /box by default */
   cwd?: string;
   /** written into the work directory before the start */
   files: readonly { path: string; bytes: Uint8Array; mode?: number }[];
@@ -20,15 +20,15 @@ export type BoxRequest = {
   profile: string;
   /** artefacts of the store, mounted read-only below /box, at /load or at /load2 */
   load?: readonly { key: string; at: string }[];
-  /** what to keep, of the work directory, when the program ends with 0 */
+  /** the files of the work directory to keep when the program ends with 0 */
   save?: { key: string; paths: readonly string[]; max_bytes: number; max_files: number };
-  /** whose warm interpreter may run it */
+  /** the account whose warm interpreter may run it */
   zygote?: { account: string };
 };
 
 export type RunReport = BoxReport & {
   saved?: { bytes: number; files: number };
-  /** why nothing was saved though the program ended well: a matter of what it left, not a fault */
+  /** why nothing was saved though the program ended well: because of the files it left, not a fault */
   save_refused?: string;
 };
 
@@ -86,7 +86,7 @@ export function frame(type: number, id: number, parts: readonly Uint8Array[] = [
   return Buffer.concat([head, ...parts]);
 }
 
-/** Throws a RangeError where a text holds a NUL, or the whole is too large to send. */
+/** Throws a RangeError where a text holds a NUL, or the request is too large to send. */
 export function encodeRequest(request: BoxRequest, stream: boolean): Uint8Array[] {
   const parts: Uint8Array[] = [];
   const field = (tag: number, ...values: Uint8Array[]) => {
@@ -165,7 +165,7 @@ export function decodeReport(payload: Buffer): RunReport {
   const stderrEnd = stdoutEnd + payload.readUInt32LE(100);
   return {
     exit_code: how === 1 ? payload.readInt32LE(4) : null,
-    // Ended by us before init could see how: that was our SIGKILL.
+    // The launcher killed it before init could see how it ended: that was the launcher's SIGKILL.
     signal: how === 2 ? payload.readInt32LE(8) : how === 0 && killed_for !== null ? 9 : null,
     killed_for,
     limit_at_us: killed_for === null ? null : number(0),
@@ -191,7 +191,7 @@ export function decodeUsage(payload: Buffer): Usage {
   return { cpu_us, memory_bytes, memory_peak_bytes };
 }
 
-/** Whole frames out of a byte stream, without joining the same bytes twice. */
+/** Takes whole frames out of a byte stream, and joins no bytes twice. */
 export class FrameReader {
   #chunks: Buffer[] = [];
   #bytes = 0;

@@ -1,12 +1,15 @@
 /**
  * The sandbox as the executor sees it: requests in, reports out.
  *
- * One launcher process at a time, spoken to over an inherited socket (`sandbox/main.c` tells what it
- * does). At most two requests per slot are with the launcher, one running and one behind it, so that
- * a slot never waits for this process; the others wait here. A launcher that dies is replaced: what
- * was with it rejects with SandboxFault, as soon as the next one has ended all that the dead one left
- * (who is told may start the same program elsewhere); what waited here goes to the next one. A report is evidence
- * about a program; a fault is about us, and never about the program.
+ * There is one launcher process at a time, reached over an inherited socket; `sandbox/main.c` describes
+ * it. At most two requests per slot are sent, one running and one behind it, so that a slot never waits
+ * for this process. The others wait here.
+ *
+ * A launcher that dies is replaced. Requests that were sent to it reject with SandboxFault, but only
+ * after the next launcher has ended everything that the dead one left: a caller may start the same
+ * program elsewhere, and it must not run twice. Requests that waited here go to the next launcher.
+ *
+ * A report is evidence about a program. A fault is a failure of the service, and never about the program.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -31,9 +34,9 @@ export { BoxStream } from './box_stream.ts';
 export type { BoxRequest, RunReport, Usage } from './launcher_wire.ts';
 export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
 
-export type FaultKind = 'launcher_lost' | 'refused' | 'cancelled' | 'deadline' | 'closed';
+export type FaultKind = 'launcher_lost' | 'rejected' | 'cancelled' | 'deadline' | 'closed';
 
-/** The sandbox could not do what it was asked: says nothing about the program. */
+/** The sandbox failed at a request. That says nothing about the program. */
 export class SandboxFault extends Error {
   readonly kind: FaultKind;
 
@@ -55,9 +58,9 @@ type Job = {
 const PER_SLOT = 2;
 const RESTART_FIRST_MS = 10;
 const RESTART_MOST_MS = 5_000;
-/** Long enough for a launcher that found its isolation to have shown that it can work. */
+/** A launcher that lived this long works: its successor starts without a pause. */
 const LIVED_MS = 1_000;
-/** What a dead launcher ran dies with it, within milliseconds; this is for a next one that does not come. */
+/** The programs of a dead launcher die within milliseconds. This bounds the wait for a next launcher that does not come. */
 const GONE_MS = 3_000;
 
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
@@ -90,24 +93,24 @@ export class Sandbox {
     this.#options = options;
   }
 
-  /** What was found at start. */
+  /** What the launcher found when it started. */
   get isolation(): Isolation {
     if (this.#isolation === null)
       throw new SandboxFault('launcher_lost', 'the launcher never started');
     return this.#isolation;
   }
 
-  /** Requests that have no slot yet. */
+  /** The number of requests that were not sent yet. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /** Runs a program; waits for a slot if all are busy. Rejects with SandboxFault, or never for the program's sake. */
+  /** Runs a program, after a wait where all slots are busy. Rejects with SandboxFault, and never because of the program. */
   run(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<RunReport> {
     return this.#submit(request, null, signal);
   }
 
-  /** A box that stays: its program's standard input and output as one stream. */
+  /** Opens a box that stays; its program's standard input and output are one stream. */
   async open(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<BoxStream> {
     const stream = new BoxStream({
       input: (bytes) => this.#write(frame(FRAME.input, stream.id, [bytes])),
@@ -124,8 +127,8 @@ export class Sandbox {
   }
 
   /**
-   * Every run ends when this much time has passed without another call; 0: there is no deadline.
-   * The time is counted inside the launcher, so it holds when this process is stopped.
+   * Every run is killed when this much time passes without another call; 0 removes the deadline.
+   * The launcher counts the time, so the deadline holds while this process is stopped.
    */
   extendDeadline(ms: number): void {
     this.#deadlineUs =
@@ -246,7 +249,7 @@ export class Sandbox {
     return job;
   }
 
-  /** The launcher is gone, or shall be: what was with it is nobody's verdict. */
+  /** Forgets the launcher; answers the requests that were sent to it. */
   #leave(): Job[] {
     this.#socket?.destroy();
     this.#socket = null;
@@ -254,7 +257,7 @@ export class Sandbox {
     return [...this.#sent.values()].filter((job) => this.#finish(job));
   }
 
-  /** Settles when the launcher has said what it found; rejects with what it said instead. */
+  /** Settles when the launcher has reported its isolation; rejects with the launcher's own message. */
   start(): Promise<void> {
     const { launcher, log } = this.#options;
     const child = spawn(launcher, launcherArguments(this.#options), {
@@ -335,5 +338,5 @@ function cancelled(signal?: AbortSignal): SandboxFault {
 
 function faultOf(text: string): SandboxFault {
   if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
-  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('refused', text);
+  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
 }

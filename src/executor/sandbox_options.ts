@@ -1,9 +1,9 @@
-/** What a sandbox is told when it is opened, as its launcher takes it, and what it found. */
+/** The options of a sandbox, the launcher's arguments for them, and the isolation that the launcher reports. */
 
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
-/** A read-only root: what of the machine a box sees, and where. */
+/** A read-only root: which parts of the machine a box sees, and where. */
 export type Profile = {
   mounts: readonly { from: string; to: string }[];
   /** small files, copied when the launcher starts: a mount for each would cost every run */
@@ -18,20 +18,20 @@ export type SandboxOptions = {
   launcher: string;
   /** programs at one time */
   slots: number;
-  /** boxes kept open at one time; they have slots of their own */
+  /** boxes that may stay open at one time; they have slots of their own */
   stream_slots?: number;
   profiles: Readonly<Record<string, Profile>>;
-  /** where artefacts are kept; without it nothing is saved or loaded */
+  /** the store of artefacts; without it nothing is saved or loaded */
   store_dir?: string;
   /**
-   * Shared object that makes a Python interpreter fork its runs, of requests that say so: the one
-   * that is built with the launcher, beside it, where not said; null: none
+   * The shared object by which a warm interpreter forks the runs of requests that ask for it. Default:
+   * the one that is built beside the launcher; null: none
    */
   zygote?: string | null;
   isolation?: 'auto' | IsolationKind;
   /** first of the user ids that programs run as */
   uid_base?: number;
-  /** what the launcher has to say, line by line */
+  /** takes the launcher's messages, line by line */
   log?: (line: string) => void;
 };
 

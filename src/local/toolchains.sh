@@ -1,24 +1,34 @@
 #!/bin/sh
-# Installs what the languages and the launcher need: python3, g++, cc, javac, and mold. It uses apt if it may (as root,
-# or with a sudo that asks for no password). Otherwise it prints one line that names the missing packages, and the
-# service runs with the languages that the machine has.
+# Installs what the languages and the launcher need. Each language names its packages
+# (src/languages/shared/packages.ts prints them). The launcher needs a C compiler and the C library's headers. It uses
+# apt if it may (as root, or with a sudo that asks for no password). Otherwise it prints one line that names the missing
+# packages, and the service runs with the languages that the machine has.
 # It never fails: a machine without a compiler still runs the other languages.
 set -u
 
+here=$(dirname "$0")
+packages=$(node "$here/../languages/shared/packages.ts" 2>/dev/null) ||
+  echo "the packages of the languages are not known, because Node 24 is missing (continuing without)" >&2
+
 missing=
-need() { # need COMMAND PACKAGE
-  command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+optional=
+add() { # add COMMAND PACKAGE LIST: the list, with the package where the command is missing
+  if command -v "$1" >/dev/null 2>&1; then echo "$3"; else
+    case " $3 " in *" $2 "*) echo "$3" ;; *) echo "$3 $2" ;; esac
+  fi
 }
-need python3 python3
-need cc gcc
-need g++ g++
-need javac default-jdk-headless
+missing=$(add cc gcc "$missing")
+while read -r kind command package; do
+  case $kind in
+    needed) missing=$(add "$command" "$package" "$missing") ;;
+    optional) optional=$(add "$command" "$package" "$optional") ;;
+  esac
+done <<END
+$packages
+END
 # gcc only recommends the headers of the C library, so a minimal installation lacks them.
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-
-wanted=
-command -v mold >/dev/null 2>&1 || wanted=mold
-[ -n "$missing$wanted" ] || exit 0
+[ -n "$missing$optional" ] || exit 0
 
 as_root=
 if [ "$(id -u)" = 0 ]; then
@@ -48,9 +58,10 @@ if [ -n "$missing" ]; then
       echo "could not install $package: $(grep -m1 '^E:' "$log" || tail -n 1 "$log") (continuing without)" >&2
   done
 fi
-# A faster linker, if this release has it. It is optional.
-if [ -n "$wanted" ] && available mold; then
-  echo "compilers: installing mold, a faster linker ..." >&2
-  apt install -y --no-install-recommends mold || true
-fi
+# These only make things faster, and not every release has them.
+for package in $optional; do
+  available "$package" || continue
+  echo "compilers: installing $package ..." >&2
+  apt install -y --no-install-recommends "$package" || true
+done
 exit 0

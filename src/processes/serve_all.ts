@@ -9,6 +9,7 @@ import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { connect } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
+import { BY_NAME } from '../languages/shared/registry.ts';
 import { type Child, keepRunning } from '../local/child.ts';
 import { delegatedScope } from '../local/delegated.ts';
 import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';
@@ -137,9 +138,11 @@ function introduce(config: Config, address: string, key: string | null, answer: 
   const shown_before =
     'shown at the first start; `./runledger keys create --account NAME` makes another';
   const header = config.tls === 'proxy' ? " -H 'X-Forwarded-Proto: https'" : '';
+  const [first = ''] = config.languages;
+  const hello = JSON.stringify({ language: first, code: BY_NAME.get(first)?.hello });
   answer(`address  ${address}`);
   answer(`key      ${key ?? shown_before}`);
   answer(
-    `try      curl -sS -H 'X-API-Key: ${key ?? 'YOUR_KEY'}' -H 'Content-Type: application/json'${header} -d '{"language":"python","code":"print(6*7)"}' '${address}/api/submit?wait=true'`,
+    `try      curl -sS -H 'X-API-Key: ${key ?? 'YOUR_KEY'}' -H 'Content-Type: application/json'${header} -d '${hello}' '${address}/api/submit?wait=true'`,
   );
 }

@@ -2,21 +2,20 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { Config } from '../config.ts';
+import { type Config, languageSwitches } from '../config.ts';
 import { policyFrom } from '../domain/limits.ts';
 import { openCompileCache } from '../executor/compile_cache.ts';
-import { createExecutor } from '../executor/execute.ts';
+import { createExecutor } from '../executor/executor.ts';
 import { profilesFor } from '../executor/profiles.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sandbox.ts';
-import { findToolchains, type Toolchains } from '../executor/toolchains.ts';
+import { BY_NAME } from '../languages/shared/registry.ts';
+import { findToolchains, switchReader, type Toolchains } from '../languages/shared/toolchains.ts';
 import type { Log } from '../log.ts';
 import { type Executor, startWorker } from '../queue/worker.ts';
 import { addressOf, CannotRun, type Given, openMetrics, type Running } from './process.ts';
 
 /** The clone: the launcher's path is relative to it, not to the working directory. */
 const ROOT = join(import.meta.dirname, '../..');
-/** Resident Java compilers: each takes about 150 MB and a slot of its own. */
-const RESIDENT_COMPILERS = 4;
 
 export async function startWorkerProcess({ config, log }: Given): Promise<Running> {
   addressOf(config, 'worker');
@@ -36,11 +35,11 @@ async function openExecutor(config: Config, log: Log): Promise<Executor> {
     folder: join(resolve(config.state_dir), 'compiled'),
     max_bytes: config.compile_cache_bytes,
   });
-  const resident_java_compilers = config.java_compiler && toolchains.java ? RESIDENT_COMPILERS : 0;
+  const switches = languageSwitches(config);
   const sandbox = await startSandbox({
     launcher: resolve(ROOT, config.launcher),
     slots: config.slots ?? availableParallelism(),
-    stream_slots: resident_java_compilers,
+    stream_slots: standingBoxes(toolchains, switches),
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
     isolation: config.isolation,
@@ -51,12 +50,7 @@ async function openExecutor(config: Config, log: Log): Promise<Executor> {
     toolchains,
     cache,
     policy: policyFrom(config),
-    languages: config.languages,
-    speed: {
-      precompiled_headers: config.precompiled_headers,
-      python_zygote: config.python_zygote,
-      resident_java_compilers,
-    },
+    switches,
     log: (message, error) => log.warn({ err: error }, message),
   });
   return {
@@ -72,14 +66,28 @@ async function openExecutor(config: Config, log: Log): Promise<Executor> {
   };
 }
 
-/** The toolchains of this machine. Throws if it has none for any enabled language. */
+/** The toolchains of this machine for the enabled languages. Throws if it has none. */
 async function toolchainsOf(config: Config): Promise<Toolchains> {
-  const toolchains = await findToolchains({ path: process.env['PATH'] ?? '', mold: config.mold });
-  if (config.languages.some((language) => toolchains[language] !== null)) return toolchains;
+  const languages = config.languages.map((name) => BY_NAME.get(name)!);
+  const switches = languageSwitches(config);
+  const { toolchains } = await findToolchains({ languages, switches });
+  if (toolchains.size > 0) return toolchains;
+  const packages = languages
+    .flatMap((language) => language.packages)
+    .filter(({ optional }) => !optional);
   throw new CannotRun(
     `this machine has none of ${config.languages.join(', ')}`,
-    'install what is missing: apt-get install python3 g++ default-jdk-headless',
+    `install what is missing: apt-get install ${packages.map(({ name }) => name).join(' ')}`,
   );
+}
+
+/** Boxes that resident compilers keep open; each needs a slot of its own. */
+function standingBoxes(toolchains: Toolchains, switches: Record<string, boolean>): number {
+  const isOn = switchReader(switches);
+  const each = [...toolchains.values()].map(
+    ({ compiler }) => compiler?.standing_boxes?.(isOn) ?? 0,
+  );
+  return each.reduce((sum, count) => sum + count, 0);
 }
 
 async function startSandbox(options: SandboxOptions): Promise<Sandbox> {

@@ -1,5 +1,5 @@
 /**
- * The task of a delivery's job: check that it is due, wait for a place at the receiver, guard, sign, send, and append the
+ * The task of a delivery's job: check that it is due, wait for a turn at the receiver, guard, sign, send, and append the
  * outcome.
  *
  *   * The attempt, what follows from it (the next attempt's job, or the end and the deletion of the secret) and the projection
@@ -9,8 +9,8 @@
  *     made a job for it.
  *   * A job can come twice to this process: its consumer was declared dead, and the same process fetches the job again while
  *     the attempt still runs. The second task waits for the first and then begins with `due`.
- *   * The place at the receiver comes before the bytes: a task that waits for one holds an id and no body.
- *   * On a stop, a task that waits for a place puts its job back at once, and one that sends may finish until `cut`. An attempt
+ *   * The turn at the receiver comes before the bytes: a task that waits for one holds an id and no body.
+ *   * On a stop, a task that waits for a turn puts its job back at once, and one that sends may finish until `cut`. An attempt
  *     that is cut off is appended as such, is repeated at once, and does not count in the schedule.
  */
 import type { Log } from '../log.ts';
@@ -78,7 +78,7 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
   };
 }
 
-/** The guard checks the URL later. Here its host only names the receiver whose places are shared. */
+/** The guard checks the URL later. Here its host only names the receiver whose turns are shared. */
 function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? '';
 }

@@ -3,7 +3,7 @@
  *
  * Theory of operation
  * -------------------
- * There are four kinds of process, each the parent of the next:
+ * Five kinds of process run, each the parent of the next:
  *
  *   worker (Node) - launcher - slot (room for one run) - init (one per run) - program
  *

@@ -13,7 +13,7 @@ export type Caller = {
   readonly rate: RateState;
 };
 
-export type Refused =
+export type Rejected =
   | { readonly kind: 'unauthorized' }
   | { readonly kind: 'rate_limited'; readonly caller: Caller; readonly retry_after_s: number };
 
@@ -31,7 +31,7 @@ export function callerOf(row: CallerRow): Caller {
   return { account_id: row.account_id, key_id: row.key_id, rate };
 }
 
-export function refusalOf(row: CallerRow & { outcome: string }): Refused | null {
+export function rejectionOf(row: CallerRow & { outcome: string }): Rejected | null {
   if (row.outcome === 'unauthorized') return { kind: 'unauthorized' };
   if (row.outcome !== 'rate_limited') return null;
   const caller = callerOf(row);

@@ -2,10 +2,10 @@
 import type { Db } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
-import { type Caller, type CallerRow, callerOf, type Refused, refusalOf } from './caller.ts';
+import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 
 export type ResultOutcome =
-  | Refused
+  | Rejected
   | { kind: 'not_found'; caller: Caller }
   | { kind: 'found'; caller: Caller; record: ResultRow };
 
@@ -13,7 +13,7 @@ export type Results = {
   /** Spends one request of the key's rate and reads: one round trip. */
   read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
   /** Spends one request of the key's rate. */
-  spend(secret_digest: Uint8Array): Promise<Refused | { kind: 'spent'; caller: Caller }>;
+  spend(secret_digest: Uint8Array): Promise<Rejected | { kind: 'spent'; caller: Caller }>;
   /** Those of the ids that have ended. For callers that are authenticated already. */
   ended(ids: readonly string[]): Promise<ResultRow[]>;
   /** One in any state, for a caller that is known to own it; null if retention has removed it. */
@@ -33,8 +33,8 @@ export function createResults(db: Db): Results {
       const [row] = await db<
         ReadRow[]
       >`select * from runledger.read_result(${secret_digest}, ${id})`;
-      const refused = refusalOf(row!);
-      if (refused) return refused;
+      const rejected = rejectionOf(row!);
+      if (rejected) return rejected;
       const caller = callerOf(row!);
       if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
       return { kind: 'found', caller, record: resultRow(row!) };
@@ -42,7 +42,7 @@ export function createResults(db: Db): Results {
     async spend(secret_digest) {
       const [row] = await db<(CallerRow & { outcome: string })[]>`
         select * from runledger.spend(${secret_digest})`;
-      return refusalOf(row!) ?? { kind: 'spent', caller: callerOf(row!) };
+      return rejectionOf(row!) ?? { kind: 'spent', caller: callerOf(row!) };
     },
     async ended(ids) {
       const rows = await db<BytesRow[]>`

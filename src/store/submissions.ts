@@ -2,7 +2,7 @@
 import { byteaArray, type Db, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../domain/result.ts';
 import { createBatcher } from './batch.ts';
-import { type Caller, type CallerRow, callerOf, type Refused, refusalOf } from './caller.ts';
+import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 
 export type EncryptedSecret = { key_id: string; nonce: Uint8Array; ciphertext: Uint8Array };
 
@@ -35,7 +35,7 @@ export type SubmitCommand = {
 };
 
 export type SubmitOutcome =
-  | Refused
+  | Rejected
   | { kind: 'spent' | 'queue_full'; caller: Caller }
   | { kind: 'accepted'; caller: Caller; id: string }
   | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
@@ -145,8 +145,8 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
 }
 
 function outcomeOf(row: OutcomeRow): SubmitOutcome {
-  const refused = refusalOf(row);
-  if (refused) return refused;
+  const rejected = rejectionOf(row);
+  if (rejected) return rejected;
   const caller = callerOf(row);
   const id = row.submission_id;
   switch (row.outcome) {

@@ -102,7 +102,7 @@ t.test('purge and detach print what they did, or why they did not', async (t) =>
   const month = new Date().toISOString().slice(0, 7);
   t.match(await run('detach', month), {
     status: 1,
-    stderr: /that month is not over for a day yet/,
+    stderr: /that month ended less than a day ago, or has not ended/,
   });
 });
 

@@ -7,6 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import { LANGUAGES } from '../../src/languages/shared/registry.ts';
 import { type Service, startService } from '../http/support/service.ts';
 
 t.setTimeout(180_000);
@@ -118,6 +119,30 @@ t.test('output on stdout, verdict on stderr, and the exit code of the program', 
   t.equal(fed.seen.language, 'python');
 });
 
+t.test('the ending of a file names the language, and `.mjs` makes a module', async (t) => {
+  const service = await startService(t, {
+    webs: 1,
+    hand_languages: LANGUAGES.map(({ name }) => name),
+    env: { RUNLEDGER_LANGUAGES: LANGUAGES.map(({ name }) => name).join() },
+  });
+  const env = { RUNLEDGER_API_KEY: await service.key(), RUNLEDGER_SERVER: service.webs[0]!.origin };
+  const run = async (args: string[], outcome: Partial<ExecutionOutcome>) => {
+    const running = runledger([MAIN, 'run', ...args], env);
+    const seen = await endNext(service, outcome);
+    return { ...(await running), seen };
+  };
+  for (const { name, endings } of LANGUAGES) {
+    for (const ending of endings) {
+      const { seen } = await run([file(`a.${ending}`, 'x')], {});
+      t.equal(seen.language, name, ending);
+      const expected = ending === 'mjs' ? 'x\nexport {};\n' : 'x';
+      t.equal(seen.code.toString(), expected, `${ending}: the text`);
+    }
+  }
+  const named = await run([file('b.mjs', 'x'), '--language', 'py'], {});
+  t.equal(named.seen.code.toString(), 'x', 'the ending of another language changes nothing');
+});
+
 t.test('the error of a command that cannot run has its reason', async (t) => {
   const service = await startService(t, { webs: 1 });
   const RUNLEDGER_SERVER = service.webs[0]!.origin;
@@ -131,7 +156,7 @@ t.test('the error of a command that cannot run has its reason', async (t) => {
     [[file('a.txt', 'x')], env, 2, /name the language with --language/],
     [[file('b.py', Buffer.from([0xff]))], env, 1, /is not UTF-8/],
     [[file('c.py', 'x'.repeat(65_537))], env, 125, /code is 65537 bytes/],
-    [[hello, '--server', 'nowhere'], env, 2, /is no address/],
+    [[hello, '--server', 'nowhere'], env, 2, /is not an address/],
   ];
   for (const [args, given, code, says] of cases) {
     const run = await runledger([MAIN, 'run', ...args], given);

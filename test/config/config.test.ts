@@ -1,6 +1,12 @@
 import t from 'tap';
 import { variables } from '../../src/config/variables.ts';
-import { ConfigError, describeConfig, listenHost, loadConfig } from '../../src/config.ts';
+import {
+  ConfigError,
+  describeConfig,
+  languageSwitches,
+  listenHost,
+  loadConfig,
+} from '../../src/config.ts';
 
 const problems = (env: Record<string, string>): readonly string[] => {
   try {
@@ -85,7 +91,12 @@ t.test('values have units', async (t) => {
   t.equal(config.wait_cap_ms, 25_000);
   t.equal(config.shutdown_grace_ms, 750);
   t.strictSame(config.webhook_schedule_ms, [5_000, 120_000, 3_600_000]);
-  t.equal(config.python_zygote, false);
+  t.strictSame(languageSwitches(config), {
+    python_zygote: false,
+    precompiled_headers: true,
+    mold: true,
+    java_compiler: true,
+  });
   t.equal(config.slots, null, 'empty counts as not set');
 });
 

@@ -8,17 +8,30 @@ import {
 } from '../../src/domain/limits.ts';
 
 const MiB = 1024 * 1024;
+const NONE = {
+  wall_factor: 1,
+  more_processes: 0,
+  more_files: 0,
+  least_memory_bytes: 0,
+  least_processes: 1,
+};
+const JVM = {
+  wall_factor: 2,
+  more_processes: 32,
+  more_files: 64,
+  least_memory_bytes: 96 * MiB,
+  least_processes: 40,
+};
 
-t.test('without overrides a language has its defaults', async (t) => {
-  t.strictSame(limitsFor('python'), DEFAULT_POLICY.run);
-  t.strictSame(limitsFor('cpp'), DEFAULT_POLICY.run);
+t.test('without overrides and needs the limits are the defaults', async (t) => {
+  t.strictSame(limitsFor(NONE), DEFAULT_POLICY.run);
   t.match(DEFAULT_POLICY.run, { cpu_ms: 5_000, wall_ms: 10_000, memory_bytes: 256 * MiB });
 });
 
 t.test('each limit of a request sets its own field', async (t) => {
   for (const { field, stored } of REQUEST_LIMITS) {
     const { max } = DEFAULT_BOUNDS[stored];
-    t.equal(limitsFor('cpp', { [stored]: max })[field], max, stored);
+    t.equal(limitsFor(NONE, { [stored]: max })[field], max, stored);
   }
 });
 
@@ -33,8 +46,8 @@ t.test('the names and bounds of requests are those of the API', async (t) => {
   ]);
 });
 
-t.test("Java's own start is added to the limits", async (t) => {
-  t.strictSame(limitsFor('java'), {
+t.test('what a runtime takes for itself is added to the limits', async (t) => {
+  t.strictSame(limitsFor(JVM), {
     ...DEFAULT_POLICY.run,
     wall_ms: 20_000,
     processes: 96,
@@ -63,7 +76,7 @@ t.test("an operator's settings are the policy", async (t) => {
     limits_compile_memory_bytes: 17,
     limits_compile_output_bytes: 18,
   });
-  t.strictSame(limitsFor('cpp', {}, policy), {
+  t.strictSame(limitsFor(NONE, {}, policy), {
     cpu_ms: 1,
     wall_ms: 3,
     memory_bytes: 5 * MiB,
@@ -95,7 +108,7 @@ t.test("an operator's settings are the policy", async (t) => {
 });
 
 t.test('an override within its bounds is used', async (t) => {
-  const limits = limitsFor('cpp', {
+  const limits = limitsFor(NONE, {
     cpu_time_ms: 1_500,
     wall_time_ms: 4_000,
     memory_bytes: 64 * MiB,
@@ -117,20 +130,20 @@ t.test('an accepted override is clamped to bounds that were narrowed later', asy
     ...DEFAULT_POLICY,
     bounds: { ...DEFAULT_BOUNDS, cpu_time_ms: { min: 100, max: 2_000 } },
   };
-  t.equal(limitsFor('cpp', { cpu_time_ms: 9_000 }, policy).cpu_ms, 2_000);
-  t.equal(limitsFor('cpp', { cpu_time_ms: 1 }, policy).cpu_ms, 100);
-  t.equal(limitsFor('cpp', { cpu_time_ms: Number.NaN }, policy).cpu_ms, 5_000);
+  t.equal(limitsFor(NONE, { cpu_time_ms: 9_000 }, policy).cpu_ms, 2_000);
+  t.equal(limitsFor(NONE, { cpu_time_ms: 1 }, policy).cpu_ms, 100);
+  t.equal(limitsFor(NONE, { cpu_time_ms: Number.NaN }, policy).cpu_ms, 5_000);
 });
 
 t.test('more CPU time raises the wall time', async (t) => {
-  t.equal(limitsFor('cpp', { cpu_time_ms: 10_000 }).wall_ms, 20_000);
-  t.equal(limitsFor('cpp', { cpu_time_ms: 10_000, wall_time_ms: 11_000 }).wall_ms, 11_000);
-  t.equal(limitsFor('cpp', { cpu_time_ms: 1_000 }).wall_ms, 10_000);
+  t.equal(limitsFor(NONE, { cpu_time_ms: 10_000 }).wall_ms, 20_000);
+  t.equal(limitsFor(NONE, { cpu_time_ms: 10_000, wall_time_ms: 11_000 }).wall_ms, 11_000);
+  t.equal(limitsFor(NONE, { cpu_time_ms: 1_000 }).wall_ms, 10_000);
 });
 
 t.test('a limit is never below the least that a runtime starts with', async (t) => {
-  const tight = limitsFor('java', { memory_bytes: 16 * MiB, processes: 1 });
+  const tight = limitsFor(JVM, { memory_bytes: 16 * MiB, processes: 1 });
   t.equal(tight.memory_bytes, 96 * MiB);
   t.equal(tight.processes, 40);
-  t.equal(limitsFor('cpp', { memory_bytes: 16 * MiB, processes: 1 }).processes, 1);
+  t.equal(limitsFor(NONE, { memory_bytes: 16 * MiB, processes: 1 }).processes, 1);
 });

@@ -1,11 +1,11 @@
 import t from 'tap';
-import { limitsFor } from '../../src/domain/limits.ts';
+import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import type { BoxReport } from '../../src/domain/result.ts';
 import { type Case, exitCodeOf, judge, sameText, signalName } from '../../src/domain/verdict.ts';
 import { VERDICT_NAMES } from '../../src/domain/verdicts.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
-const limits = limitsFor('python');
+const limits = DEFAULT_POLICY.run;
 
 const report = (over: Partial<BoxReport> = {}): BoxReport => ({
   exit_code: 0,

@@ -3,13 +3,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { DEFAULT_POLICY, type Language } from '../../src/domain/limits.ts';
+import { DEFAULT_POLICY, type LanguageName } from '../../src/domain/limits.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/domain/result.ts';
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
-import { createExecutor, type ExecutorOptions } from '../../src/executor/execute.ts';
+import { createExecutor, type ExecutorOptions } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { findToolchains } from '../../src/executor/toolchains.ts';
+import { createCpp } from '../../src/languages/cpp/cpp.ts';
+import type { HeaderSet } from '../../src/languages/cpp/headers.ts';
+import { LANGUAGES } from '../../src/languages/shared/registry.ts';
+import { findToolchains } from '../../src/languages/shared/toolchains.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
 
@@ -18,6 +21,9 @@ type Options = Partial<Omit<ExecutorOptions, 'sandbox' | 'cache'>> & {
   /** kept, where it is given */
   folder?: string;
   slots?: number;
+  standing_boxes?: number;
+  /** the headers that are compiled ahead */
+  header_sets?: readonly HeaderSet[];
 };
 
 export type Run = Partial<Omit<ExecutionOrder, 'code' | 'stdin' | 'expected_output'>> & {
@@ -35,13 +41,13 @@ export type Outcome = Omit<ExecutionOutcome, 'stdout' | 'stderr'> & {
 
 export async function anExecutor(t: Test, options: Options = {}) {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'runledger-executor-')));
-  const toolchains = options.toolchains ?? (await findToolchains());
+  const toolchains = options.toolchains ?? (await toolchainsWith(options.header_sets));
   const cache = await openCompileCache({ folder, max_bytes: options.cache_bytes ?? 2 ** 30 });
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
-    ...(options.speed?.python_zygote && { zygote: join(BUILD, 'zygote.so') }),
+    ...(options.switches?.['python_zygote'] && { zygote: join(BUILD, 'zygote.so') }),
     slots: options.slots ?? 2,
-    stream_slots: 3,
+    stream_slots: options.standing_boxes ?? 3,
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
   });
@@ -59,7 +65,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
     await sandbox.close();
     if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
   });
-  const run = async (language: Language, code: string | Uint8Array, more: Run = {}) => {
+  const run = async (language: LanguageName, code: string | Uint8Array, more: Run = {}) => {
     const { signal = new AbortController().signal, stdin, expected_output, ...order } = more;
     const outcome = await executor.execute(
       {
@@ -90,9 +96,16 @@ export async function anExecutor(t: Test, options: Options = {}) {
 
 export const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 
-/** Everything that is made to go faster, off. */
-export const PLAIN = {
+async function toolchainsWith(header_sets: readonly HeaderSet[] | undefined) {
+  const languages = header_sets
+    ? LANGUAGES.map((one) => (one.name === 'cpp' ? createCpp(header_sets) : one))
+    : LANGUAGES;
+  return (await findToolchains({ languages })).toolchains;
+}
+
+/** Every speed-up off. */
+export const PLAIN: Readonly<Record<string, boolean>> = {
   precompiled_headers: false,
-  resident_java_compilers: 0,
+  java_compiler: false,
   python_zygote: false,
 };

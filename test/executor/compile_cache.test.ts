@@ -43,7 +43,7 @@ const test = (name: string, body: (t: Test) => Promise<void>) =>
 
 const artefactsOf = (cache: CompileCache) => readdir(cache.artefacts_folder);
 
-test('what was kept is found, and by nobody else', async (t) => {
+test('a kept program is found, by its own account alone', async (t) => {
   const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
   const { key, held } = await compile(cache, 'int main(){}');
   t.match(cache.find(key), { artefact: held.artefact, entry: 'Main', bytes: 10 });
@@ -239,7 +239,7 @@ test('a purge leaves no copy: of one source, or of an account', async (t) => {
   t.equal(cache.purge('alice'), 1);
   cache.find(b.key);
   t.equal(cache.find(b.key), null);
-  t.ok(cache.find(other.key), 'of nobody else');
+  t.ok(cache.find(other.key), 'other accounts keep theirs');
   await cache.settled();
   t.strictSame(await readdir(join(folder, 'index')), [other.key]);
 });

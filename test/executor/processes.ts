@@ -26,7 +26,7 @@ export function childrenOf(pid: number): number[] {
 /** What looks cost at most, waits between them included, on a machine that is not overloaded. */
 const LOOK_MS = 20;
 
-/** Looks again and again, since nobody is told when a process of others ends; false: not within `ms`. */
+/** Polls, because no event reports the end of another process's child; false: not within `ms`. */
 export async function within(ms: number, holds: () => boolean): Promise<boolean> {
   for (const end = Date.now() + ms; Date.now() < end; await sleep(5)) if (holds()) return true;
   return holds();

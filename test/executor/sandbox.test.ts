@@ -157,7 +157,7 @@ t.test('artefacts: saved on success, loaded read-only, regular files only', asyn
   const missing = await rejection(
     sandbox.run(shell('true', { load: [{ key: 'none', at: '/load' }] })),
   );
-  t.match(missing, { kind: 'refused', message: /artefact/ });
+  t.match(missing, { kind: 'rejected', message: /artefact/ });
 });
 
 t.test('more runs than slots: all are answered, each with its own answer', async (t) => {
@@ -171,11 +171,11 @@ t.test('more runs than slots: all are answered, each with its own answer', async
 
 t.test('a request that cannot be obeyed is a fault, and harms nobody', async (t) => {
   t.match(await rejection(sandbox.run(request(['/no/such/program']))), {
-    kind: 'refused',
+    kind: 'rejected',
     message: /No such file/,
   });
   t.match(await rejection(sandbox.run(request(['relative']))), {
-    kind: 'refused',
+    kind: 'rejected',
     message: /absolute/,
   });
   t.match(await rejection(sandbox.run(shell('true', { profile: 'other' }))), {
@@ -184,7 +184,7 @@ t.test('a request that cannot be obeyed is a fault, and harms nobody', async (t)
   t.match(
     await rejection(sandbox.run(shell('true', { files: [{ path: '../x', bytes: Buffer.of() }] }))),
     {
-      kind: 'refused',
+      kind: 'rejected',
     },
   );
   t.match(
@@ -197,7 +197,7 @@ t.test('a request that cannot be obeyed is a fault, and harms nobody', async (t)
       ),
     ),
     {
-      kind: 'refused',
+      kind: 'rejected',
       message: /write the file x/,
     },
   );
@@ -249,7 +249,7 @@ t.test('a box that stays open', async (t) => {
   const usage = await stream.usage();
   t.ok(
     usage !== null && usage.cpu_us > 1_000 && usage.memory_bytes > 100_000,
-    'its usage can be read meanwhile',
+    'its usage can be read while it runs',
   );
   stream.end('def\n');
   await heard(3);

@@ -11,7 +11,7 @@ import { childrenOf, isAlive, running, within, withinLooks } from './processes.t
 const GONE_MS = 3_000;
 
 let last = 0;
-/** A duration that nobody else sleeps for: it finds the program among the machine's processes. */
+/** A duration that no other program sleeps for: it finds this one among the machine's processes. */
 const mark = () => `7${process.pid}.${++last}`;
 
 async function runMarked(sandbox: Sandbox): Promise<{ word: string; end: Promise<unknown> }> {
@@ -61,7 +61,7 @@ for (const [name, find] of victims) {
     t.match(how, SandboxFault, 'a fault, and no verdict');
     // Else it could be run again elsewhere while what the dead one left still runs here.
     if (name === 'the launcher' && Date.now() - killed < GONE_MS)
-      t.not(sandbox.isolation.pid, launcher, 'told when the next launcher has swept');
+      t.not(sandbox.isolation.pid, launcher, 'it rejects when the next launcher has swept');
     for (let i = 0; i < 4; i++) t.match(await runAgain(sandbox, 'exit 9'), { exit_code: 9 });
   });
 }

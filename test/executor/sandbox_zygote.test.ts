@@ -167,13 +167,13 @@ t.test('whatever dies, the next run is right', async (t) => {
   t.match(await sandbox.run(forked('exit(6)')), { exit_code: 6 });
 });
 
-/** A first process that starts the launcher and reaps nobody else, as in a container without an init. */
+/** A first process that starts the launcher and reaps no other process, as in a container without an init. */
 const NEVER_REAPS = `const { spawnSync } = require('node:child_process');
 const [launcher, ...rest] = process.argv.slice(1);
 process.exit(spawnSync(launcher, rest, { stdio: [0, 1, 2, 3] }).status ?? 1);`;
 
 t.test(
-  'what an interpreter that is retired leaves is reaped by its slot, whoever is the first process',
+  'the slot reaps what a retired interpreter leaves, whatever the first process is',
   { skip: process.getuid!() !== 0 && 'only root makes a pid namespace here' },
   async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'runledger-first-'));

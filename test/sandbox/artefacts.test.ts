@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { limitsFor } from '../../src/domain/limits.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
+import { NO_NEEDS } from '../../src/languages/shared/language.ts';
 import { placeInStore, preparePrograms } from './programs.ts';
 import { LAUNCHER } from './suite.ts';
 
@@ -69,7 +70,7 @@ async function save({ program, args = [], paths = ['out'] }: Row) {
     env: {},
     files: [],
     stdin: new Uint8Array(),
-    limits: limitsFor('cpp'),
+    limits: limitsFor(NO_NEEDS),
     profile: 'cpp',
     load: [{ key: 'hostile-cpp', at: '/load' }],
     save: { key, paths, max_bytes: 65536, max_files: 64 },
@@ -132,7 +133,7 @@ t.test(
         env: {},
         files: [],
         stdin: new Uint8Array(),
-        limits: limitsFor('cpp'),
+        limits: limitsFor(NO_NEEDS),
         profile: 'cpp',
         load: [{ key: 'hostile-cpp', at: '/load' }],
         ...change,

@@ -3,7 +3,7 @@
  * Y, and an honest twin that does a similar, permitted thing. A box that denies everything fails the
  * twin; a box that allows everything fails the case.
  */
-import type { Language, RunLimits } from '../../src/domain/limits.ts';
+import type { LanguageName as Language, RunLimits } from '../../src/domain/limits.ts';
 import type { BoxReport, Verdict } from '../../src/domain/result.ts';
 
 export type Topic = 'bombs' | 'endings' | 'files' | 'kernel' | 'network' | 'output';

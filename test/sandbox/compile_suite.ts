@@ -2,13 +2,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DEFAULT_POLICY, type Language } from '../../src/domain/limits.ts';
+import { DEFAULT_POLICY, type LanguageName as Language } from '../../src/domain/limits.ts';
 import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
-import { createExecutor, type Executor } from '../../src/executor/execute.ts';
+import { createExecutor, type Executor } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { findToolchains } from '../../src/executor/toolchains.ts';
+import { findToolchains } from '../../src/languages/shared/toolchains.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './cases/compile.ts';
 import { openHost } from './host.ts';
@@ -30,7 +30,7 @@ type Bench = { executor: Executor; host: Host; languages: Language[]; close: () 
 
 export async function openCompileBench(without: readonly string[] = []): Promise<Bench> {
   const folder = await mkdtemp(join(tmpdir(), 'hostile-compile-'));
-  const toolchains = await findToolchains();
+  const { toolchains } = await findToolchains();
   const cache = await openCompileCache({
     folder,
     max_bytes: without.includes('compile_cache') ? 0 : 2 ** 30,
@@ -54,11 +54,7 @@ export async function openCompileBench(without: readonly string[] = []): Promise
     toolchains,
     cache,
     policy: { ...DEFAULT_POLICY, compile: slow },
-    speed: {
-      precompiled_headers: !without.includes('precompiled_headers'),
-      python_zygote: !without.includes('python_zygote'),
-      ...(without.includes('java_compiler') && { resident_java_compilers: 0 }),
-    },
+    switches: Object.fromEntries(without.map((name) => [name, false])),
   });
   // So that the first case, too, uses everything that is prepared ahead of time.
   await executor.prepared();

@@ -6,7 +6,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import type { Language } from '../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../src/domain/limits.ts';
 import { ends } from './case.ts';
 import { SLOWNESS } from './slowness.ts';
 import { openBench, requestFor } from './suite.ts';
@@ -58,7 +58,7 @@ t.test('0.2 s of CPU over four processes', async (t) => {
 
 t.test('0.2 s of CPU in an interpreter and in a JVM', async (t) => {
   for (const language of ['python', 'java'] as const) {
-    if (bench.toolchains[language] === null) continue;
+    if (!bench.toolchains.has(language)) continue;
     const { report, own, above_us } = await measured(language, []);
     t.ok(own.cpu_us >= 100 * MS, `${language} used ${own.cpu_us} µs`);
     // The program cannot count what its runtime does after the program's last reading.

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Language } from '../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../src/domain/limits.ts';
 import type { Topic } from './case.ts';
 
 const run = promisify(execFile);
@@ -16,11 +16,13 @@ const here = join(import.meta.dirname, 'programs');
 const cache = join(import.meta.dirname, '../../build/hostile');
 
 export type Programs = {
-  /** a folder with the static `hostile` */
+  /** folders with the static `hostile` */
   cpp: string;
+  c: string;
   /** a folder with `Hostile.class` */
   java: string | null;
-  python: (topic: Topic, program: string) => Buffer;
+  /** Of interpreted languages: the source of one program. */
+  scripts: Readonly<Record<string, (topic: Topic, program: string) => Buffer>>;
   has: (language: Language, topic: Topic, program: string) => boolean;
 };
 
@@ -49,6 +51,10 @@ export async function preparePrograms(options: { java: string | null }): Promise
     ]);
     await Promise.all(names.map((name) => rm(join(folder, `${name}.o`))));
   });
+  const c = await built('c', async (folder) => {
+    const flags = ['-std=gnu17', '-O1', '-Wall', '-Wextra', '-Werror', '-static', '-pthread'];
+    await run('gcc', [...flags, join(here, 'c/hostile.c'), '-o', join(folder, 'hostile')]);
+  });
   const home = options.java;
   const java =
     home === null
@@ -56,10 +62,12 @@ export async function preparePrograms(options: { java: string | null }): Promise
       : await built('java', async (folder) => {
           await run(join(home, 'bin/javac'), ['-d', folder, join(here, 'java/Hostile.java')]);
         });
-  return { cpp, java, ...(await scripts()) };
+  return { cpp, c, java, ...(await scripts()) };
 }
 
-async function scripts(): Promise<Pick<Programs, 'python' | 'has'>> {
+type Texts = Map<string, string>;
+
+async function scripts(): Promise<Pick<Programs, 'scripts' | 'has'>> {
   const text = async (folder: string) => {
     const names = await readdir(join(here, folder));
     return new Map(
@@ -70,18 +78,32 @@ async function scripts(): Promise<Pick<Programs, 'python' | 'has'>> {
       ),
     );
   };
-  const [python, cpp, java] = await Promise.all([text('python'), text('cpp'), text('java')]);
+  const [python, cpp, java, c, javascript] = (await Promise.all(
+    ['python', 'cpp', 'java', 'c', 'javascript'].map(text),
+  )) as [Texts, Texts, Texts, Texts, Texts];
   const allCpp = [...cpp.values()].join('\n');
   const javaFile = java.get('Hostile.java') ?? '';
   return {
-    python: (topic, program) =>
-      Buffer.from(`${python.get('probe.py')}\n${python.get(`${topic}.py`)}\n${program}()\n`),
-    has: (language, topic, program) =>
-      language === 'python'
-        ? new RegExp(`^def ${program}\\(\\)`, 'm').test(python.get(`${topic}.py`) ?? '')
-        : language === 'cpp'
-          ? new RegExp(`(PROGRAM|MUST_FAIL)\\(${program}[,)]`).test(allCpp)
-          : javaFile.includes(`case "${program}"`),
+    scripts: {
+      python: (topic, program) =>
+        Buffer.from(`${python.get('probe.py')}\n${python.get(`${topic}.py`)}\n${program}()\n`),
+      javascript: (topic, program) =>
+        Buffer.from(
+          `${javascript.get('probe.js')}\n${javascript.get(`${topic}.js`)}\n${program}();\n`,
+        ),
+    },
+    has: (language, topic, program) => {
+      const find: Readonly<Record<string, () => boolean>> = {
+        python: () =>
+          new RegExp(`^def ${program}\\(\\)`, 'm').test(python.get(`${topic}.py`) ?? ''),
+        javascript: () =>
+          new RegExp(`^function ${program}\\(\\)`, 'm').test(javascript.get(`${topic}.js`) ?? ''),
+        cpp: () => new RegExp(`(PROGRAM|MUST_FAIL)\\(${program}[,)]`).test(allCpp),
+        c: () => (c.get('hostile.c') ?? '').includes(`PROGRAM(${program})`),
+        java: () => javaFile.includes(`case "${program}"`),
+      };
+      return find[language]?.() ?? false;
+    },
   };
 }
 
@@ -108,6 +130,7 @@ async function built(name: string, make: (folder: string) => Promise<void>): Pro
 
 export async function placeInStore(programs: Programs, store: string): Promise<void> {
   await cp(programs.cpp, join(store, 'hostile-cpp'), { recursive: true });
+  await cp(programs.c, join(store, 'hostile-c'), { recursive: true });
   if (programs.java !== null)
     await cp(programs.java, join(store, 'hostile-java'), { recursive: true });
 }

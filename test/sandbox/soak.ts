@@ -3,7 +3,7 @@
  * are counted. `bench/sandbox_soak.ts` does ten thousand runs, a test some hundreds.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Language } from '../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../src/domain/limits.ts';
 import { SandboxFault } from '../../src/executor/sandbox.ts';
 import { within } from '../executor/processes.ts';
 import { type Case, problemOf, type Side } from './case.ts';
@@ -148,20 +148,22 @@ function shortened(side: Side): Side {
 }
 
 function decks(bench: Bench): Record<Language, Draw[]> {
-  const deck: Record<Language, Draw[]> = { cpp: [], python: [], java: [] };
+  const deck: Record<Language, Draw[]> = {};
   for (const test of CASES) {
     if (test.before || test.beside) continue;
     for (const language of languagesOf(bench, test))
-      for (const side of [test.honest, test.hostile]) deck[language].push({ test, side, language });
+      deck[language] = [
+        ...(deck[language] ?? []),
+        ...[test.honest, test.hostile].map((side) => ({ test, side, language })),
+      ];
   }
   return deck;
 }
 
 function pick(deck: Record<Language, Draw[]>, random: () => number): Draw {
   const share = random();
-  const wanted =
-    share < JAVA_SHARE ? deck.java : share < JAVA_SHARE + PYTHON_SHARE ? deck.python : deck.cpp;
-  const cards = wanted.length > 0 ? wanted : deck.cpp;
+  const wanted = share < JAVA_SHARE ? 'java' : share < JAVA_SHARE + PYTHON_SHARE ? 'python' : 'cpp';
+  const cards = deck[wanted] ?? deck['cpp']!;
   return cards[Math.floor(random() * cards.length)]!;
 }
 

@@ -5,11 +5,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Language, RunLimits } from '../../src/domain/limits.ts';
+import type { LanguageName as Language, RunLimits } from '../../src/domain/limits.ts';
 import { limitsFor } from '../../src/domain/limits.ts';
 import type { BoxReport } from '../../src/domain/result.ts';
 import { judge } from '../../src/domain/verdict.ts';
-import { LANGUAGES } from '../../src/executor/languages.ts';
+import { runnable } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import {
   type BoxRequest,
@@ -17,7 +17,8 @@ import {
   openSandbox,
   type Sandbox,
 } from '../../src/executor/sandbox.ts';
-import { findToolchains, type Toolchains } from '../../src/executor/toolchains.ts';
+import { BY_NAME } from '../../src/languages/shared/registry.ts';
+import { findToolchains, type Toolchains } from '../../src/languages/shared/toolchains.ts';
 import { type Case, type Host, problemOf, type Seen, type Side, type Topic } from './case.ts';
 import { openHost } from './host.ts';
 import { type Programs, placeInStore, preparePrograms } from './programs.ts';
@@ -55,8 +56,8 @@ export type Bench = {
 };
 
 export async function openBench(): Promise<Bench> {
-  const toolchains = await findToolchains();
-  const programs = await preparePrograms({ java: toolchains.java?.home ?? null });
+  const { toolchains } = await findToolchains();
+  const programs = await preparePrograms({ java: toolchains.get('java')?.at ?? null });
   const store_dir = await mkdtemp(join(tmpdir(), 'hostile-store-'));
   await placeInStore(programs, store_dir);
   const { host, close } = await openHost();
@@ -87,7 +88,8 @@ export async function openBench(): Promise<Bench> {
 }
 
 export function languagesOf(bench: Bench, test: Case): Language[] {
-  return test.languages.filter((language) => bench.toolchains[language] !== null);
+  const able = runnable(bench.toolchains, bench.many.isolation.degraded);
+  return test.languages.filter((language) => able.has(language));
 }
 
 /** Python runs both ways, because a warm interpreter is different code and can have different mistakes. */
@@ -190,7 +192,7 @@ export function requestFor(
   if (!bench.programs.has(language, topic, side.program))
     throw new Error(`${language} has no program ${side.program}`);
   const args = typeof side.args === 'function' ? side.args(bench.host) : (side.args ?? []);
-  const limits = { ...limitsFor(language), ...side.limits };
+  const limits = { ...limitsFor(BY_NAME.get(language)!.needs), ...side.limits };
   const slower = [side.expected.verdict].flat().includes('TLE') ? SLOWNESS : ROOM;
   limits.cpu_ms *= slower;
   limits.wall_ms *= slower;
@@ -219,37 +221,20 @@ function commandFor(
   limits: RunLimits,
   args: string[],
 ): Required<Pick<BoxRequest, 'argv' | 'env' | 'files' | 'load'>> {
-  if (language === 'python') {
-    const { argv, env } = LANGUAGES.python.run(toolchains.python!, {
-      artefact: '',
-      entry: '',
-      args,
-      limits,
-    });
-    return {
-      argv,
-      env,
-      files: [{ path: 'main.py', bytes: programs.python(topic, program) }],
-      load: [],
-    };
+  const { run, language: known } = toolchains.get(language)!;
+  const script = programs.scripts[language];
+  if (script !== undefined) {
+    const command = run({ artefact: '', entry: '', args, limits });
+    const files = [{ path: known.source, bytes: script(topic, program) }];
+    return { ...command, files, load: [] };
   }
-  const load = [{ key: `hostile-${language}`, at: '/load' }];
-  if (language === 'cpp') {
-    const artefact = '/load/hostile';
-    return {
-      ...LANGUAGES.cpp.run(toolchains.cpp!, {
-        artefact,
-        entry: '',
-        args: [program, ...args],
-        limits,
-      }),
-      files: [],
-      load,
-    };
-  }
-  const run = { artefact: '/load', entry: 'Hostile', args: [program, ...args], limits };
-  return { ...LANGUAGES.java.run(toolchains.java!, run), files: [], load };
+  const compiled = { artefact: COMPILED_AT[language] ?? '/load/hostile', entry: 'Hostile' };
+  const command = run({ ...compiled, args: [program, ...args], limits });
+  return { ...command, files: [], load: [{ key: `hostile-${language}`, at: '/load' }] };
 }
+
+/** Where a compiled language's programs are, if not in one executable. */
+const COMPILED_AT: Readonly<Record<string, string>> = { java: '/load' };
 
 export function see(report: BoxReport, limits: RunLimits, language: Language): Seen {
   const { verdict, signal, exit_code } = judge({
@@ -258,7 +243,7 @@ export function see(report: BoxReport, limits: RunLimits, language: Language): S
     limits,
     expected_output: null,
     compare: 'lenient',
-    out_of_memory_words: LANGUAGES[language].out_of_memory_words,
+    out_of_memory_words: BY_NAME.get(language)!.out_of_memory_words,
   });
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('utf8');
   return {

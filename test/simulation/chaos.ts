@@ -178,15 +178,15 @@ async function submitUntilAccepted(
       });
       const said = (await answer.json()) as { id?: string };
       if (answer.status === 202 && said.id) return { id: said.id, program: name, webhook_secret };
-      if (answer.status !== 503) throw new Refused(`${answer.status} ${JSON.stringify(said)}`);
+      if (answer.status !== 503) throw new Rejected(`${answer.status} ${JSON.stringify(said)}`);
     } catch (error) {
-      if (error instanceof Refused) throw error;
+      if (error instanceof Rejected) throw error;
     }
     await wait(100 + Math.random() * 200);
   }
 }
 
-class Refused extends Error {}
+class Rejected extends Error {}
 
 const allEnded = (service: Service, say: (line: string) => void) => untilOpen(service, say, 0);
 

@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 300_000;
 const POLL_MS = 20;
 
 export async function eventually(look: () => boolean | Promise<boolean>): Promise<boolean> {

@@ -7,10 +7,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { findToolchains } from '../../src/executor/toolchains.ts';
+import { BY_NAME } from '../../src/languages/shared/registry.ts';
+import { findToolchains } from '../../src/languages/shared/toolchains.ts';
 import { importsOf } from './imports.ts';
 
-export type Need = 'isolation' | 'python' | 'cpp' | 'java';
+/** 'isolation', or a language. */
+export type Need = string;
 
 const NAMED = /^\s*(?:\/\/|\*) needs: ([a-z, ]+)$/m;
 const LAUNCHER = join(import.meta.dirname, '../../build/launcher');
@@ -34,9 +36,9 @@ export async function lacking(needs: ReadonlySet<Need>): Promise<Map<Need, strin
   const lacks = new Map<Need, string>();
   const isolation = needs.has('isolation') ? await noIsolation() : null;
   if (isolation) lacks.set('isolation', isolation);
-  const toolchains = await findToolchains({ path: process.env['PATH'] ?? '' });
-  for (const language of ['python', 'cpp', 'java'] as const) {
-    if (!toolchains[language]) lacks.set(language, `no ${language} on this machine`);
+  const { toolchains } = await findToolchains();
+  for (const language of BY_NAME.keys()) {
+    if (!toolchains.has(language)) lacks.set(language, `no ${language} on this machine`);
   }
   return lacks;
 }

@@ -30,7 +30,7 @@ export function descendants(pid: number): Entry[] {
  * The processes that have not ended within the timeout. It polls, because the end of a process that is not our child
  * cannot be awaited. The default is long: a loaded machine is slow, and survivors live for ever.
  */
-export async function survivors(of: readonly Entry[], timeout_ms = 60_000): Promise<Entry[]> {
+export async function survivors(of: readonly Entry[], timeout_ms = 120_000): Promise<Entry[]> {
   const deadline = performance.now() + timeout_ms;
   for (;;) {
     const left = of.filter(({ pid, started }) => entry(pid)?.started === started);

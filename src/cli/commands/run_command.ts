@@ -1,4 +1,4 @@
-/** `./runledger run`: submits a file, waits, and ends as the program did. */
+/** `./runledger run`: submits a file, waits, and exits with the program's status. */
 import { readFile } from 'node:fs/promises';
 import {
   ApiError,
@@ -7,22 +7,13 @@ import {
   type SubmissionRequest,
 } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
+import { CANONICAL_NAMES, LANGUAGES } from '../../languages/shared/registry.ts';
 import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
 
-/** A program may end with any status from 0 on; what kept it from running has one that few use. */
+/** The status when the program could not be run; few programs end with it. */
 const NOT_RUN = 125;
-/** As a compiler does. */
+/** The status of a compiler that rejects its source. */
 const NOT_COMPILED = 1;
-
-const LANGUAGE_OF_ENDING: Record<string, SubmissionRequest['language']> = {
-  py: 'python',
-  cpp: 'cpp',
-  cc: 'cpp',
-  cxx: 'cpp',
-  'c++': 'cpp',
-  java: 'java',
-};
-const LANGUAGES = ['python', 'py', 'cpp', 'c++', 'cxx', 'java'];
 
 export const command: Command = {
   summary: 'submit a file, wait, print its output, and exit with its exit status',
@@ -52,14 +43,20 @@ export const command: Command = {
 async function readRequest({ words, options }: Context): Promise<SubmissionRequest> {
   const file = words[0]!;
   const ending = /\.([^./]+)$/.exec(file)?.[1] ?? '';
-  const language = options['language'] ?? LANGUAGE_OF_ENDING[ending];
-  if (typeof language !== 'string' || !LANGUAGES.includes(language)) {
-    throw new UsageError(`${file}: name the language with --language ${LANGUAGES.join('|')}`);
+  const ofEnding = LANGUAGES.find(({ endings }) => endings.includes(ending));
+  const language = options['language'] ?? ofEnding?.name;
+  if (typeof language !== 'string' || !CANONICAL_NAMES.has(language)) {
+    const names = [...CANONICAL_NAMES.keys()].join('|');
+    throw new UsageError(`${file}: name the language with --language ${names}`);
   }
   const stdin = options['stdin'];
-  const code = decodeText(file, await readInput(file));
+  const text = decodeText(file, await readInput(file));
+  // Only where the ending named the language does it say anything about the text.
+  const fromFile =
+    CANONICAL_NAMES.get(language) === ofEnding?.name ? ofEnding?.fromFile : undefined;
+  const code = fromFile?.(text, ending) ?? text;
   return {
-    language: language as SubmissionRequest['language'],
+    language,
     code,
     ...(typeof stdin === 'string' && {
       stdin_base64: (await readInput(stdin)).toString('base64'),
@@ -85,7 +82,7 @@ function decodeText(file: string, bytes: Buffer): string {
 
 function clientOf({ config, options }: Context): Client {
   const server = typeof options['server'] === 'string' ? options['server'] : config.server;
-  if (!URL.canParse(server)) throw new UsageError(`--server: ${server} is no address`);
+  if (!URL.canParse(server)) throw new UsageError(`--server: ${server} is not an address`);
   if (config.api_key === null) {
     throw new UsageError(
       'RUNLEDGER_API_KEY is not set: `./runledger keys create --account NAME` prints a key',
@@ -94,7 +91,7 @@ function clientOf({ config, options }: Context): Client {
   return createClient({ server, api_key: config.api_key });
 }
 
-/** U+FFFD may stand for a byte that is no UTF-8: then the exact bytes are asked for. */
+/** U+FFFD may stand for bytes that are not UTF-8: then ask for the exact bytes. */
 async function exactRecord(client: Client, record: ResultRecord): Promise<ExactRecord> {
   const text = `${record.stdout ?? ''}${record.stderr ?? ''}`;
   if (!text.includes('\ufffd')) return { record, encoding: 'utf8' };
@@ -113,11 +110,11 @@ async function report(context: Context, { record, encoding }: ExactRecord): Prom
   return record.verdict === 'CE' ? NOT_COMPILED : NOT_RUN;
 }
 
-/** Ends when all of it is written: whoever exits after it must not cut it off. */
+/** Settles when everything is written, so that the exit that follows cuts nothing off. */
 function write(stream: NodeJS.WriteStream, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => {
     if (bytes.length === 0) resolve();
-    // A reader that went away (`| head`) is no failure of the program.
+    // A reader that has gone (`| head`) is not a failure of the program.
     else stream.once('error', () => resolve()).write(bytes, () => resolve());
   });
 }
@@ -147,10 +144,10 @@ function explain(context: Context, error: unknown): number {
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const FRAME_MS = 80;
-/** Most runs are over before anything would have to turn. */
+/** Most runs are over before the spinner would appear. */
 const FIRST_FRAME_MS = 200;
 
-/** On a terminal alone: in a pipe or a file it would be rubbish. */
+/** Only on a terminal: in a pipe or a file it would be noise. */
 function startSpinner(): { stop(): void } {
   const { stderr } = process;
   if (!stderr.isTTY) return { stop() {} };

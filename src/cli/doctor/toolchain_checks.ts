@@ -1,46 +1,42 @@
-/** Which interpreter, compiler and JDK programs are run with here, and what was passed over. */
-import { findToolchains, type Toolchains } from '../../executor/toolchains.ts';
+/** Which toolchain runs each language here, and which candidates were passed over. */
+import { languageSwitches } from '../../config.ts';
+import type { DebianPackage, Language } from '../../languages/shared/language.ts';
+import { BY_NAME } from '../../languages/shared/registry.ts';
+import { type FoundToolchains, findToolchains } from '../../languages/shared/toolchains.ts';
 import { type Check, type Finding, ok, warn } from './finding.ts';
-
-const NAMES = ['python', 'cpp', 'java'] as const;
-
-const PACKAGES = {
-  python: 'apt-get install python3',
-  cpp: 'apt-get install g++',
-  java: 'apt-get install default-jdk-headless (17 or newer)',
-};
 
 export const toolchains: Check = {
   name: 'toolchains',
   look: async ({ config }) => {
-    const found = await findToolchains({ mold: config.mold });
-    const findings = NAMES.flatMap((name) => findingOf(found, name, config.languages));
-    return [...findings, ...linker(found)];
+    const languages = config.languages.map((name) => BY_NAME.get(name)!);
+    const found = await findToolchains({ languages, switches: languageSwitches(config) });
+    return [...languages.map((language) => findingOf(found, language)), ...notesOf(found)];
   },
 };
 
-function findingOf(
-  found: Toolchains,
-  name: (typeof NAMES)[number],
-  wanted: readonly string[],
-): Finding[] {
-  const skipped = found.passed_over
-    .filter(({ language }) => language === name)
+function findingOf({ toolchains, passed_over }: FoundToolchains, language: Language): Finding {
+  const { name } = language;
+  const skipped = passed_over
+    .filter((one) => one.language === name)
     .map(({ candidate, why }) => `; not ${candidate}: ${why}`)
     .join('');
-  const tools = found[name];
-  if (tools !== null) {
-    const at = tools.language === 'java' ? tools.home : tools.executable;
-    return [ok(name, `${tools.version} at ${at}${skipped}`)];
-  }
-  if (!wanted.includes(name)) return [];
-  const remedy = `${PACKAGES[name]}, or leave it out of RUNLEDGER_LANGUAGES`;
-  return [warn(name, `none on this machine${skipped}`, remedy)];
+  const installed = toolchains.get(name);
+  if (installed) return ok(name, `${installed.version} at ${installed.at}${skipped}`);
+  return warn(name, `none on this machine${skipped}`, remedyFor(language));
 }
 
-function linker({ cpp }: Toolchains): Finding[] {
-  if (cpp === null) return [];
-  if (cpp.linker === 'mold') return [ok('linker', cpp.linker_version)];
-  const found = `${cpp.linker_version}; mold links in half the time`;
-  return [ok('linker', `${found} (apt-get install mold)`)];
+function remedyFor({ packages }: Language): string {
+  const needed = packages.filter(({ optional }) => !optional);
+  const leaveOut = 'leave it out of RUNLEDGER_LANGUAGES';
+  if (needed.length === 0) return leaveOut;
+  return `apt-get install ${needed.map(withNote).join(' ')}, or ${leaveOut}`;
+}
+
+const withNote = ({ name, note }: DebianPackage) => (note ? `${name} (${note})` : name);
+
+/** Languages that share a linker say the same about it, once. */
+function notesOf({ toolchains }: FoundToolchains): Finding[] {
+  const notes = [...toolchains.values()].flatMap(({ notes = [] }) => notes);
+  const lines = new Map(notes.map((note) => [`${note.check} ${note.found}`, note]));
+  return [...lines.values()].map(({ check, found }) => ok(check, found));
 }

@@ -1,5 +1,5 @@
 /** How the database's answers about a key become answers of the API. */
-import type { Refused } from '../../store/caller.ts';
+import type { Rejected } from '../../store/caller.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { problem } from '../wire/problem.ts';
@@ -23,7 +23,7 @@ export function rejectedKey(
   web: Web,
   exchange: Exchange,
   digest: Uint8Array,
-  outcome: Refused,
+  outcome: Rejected,
 ): Answer {
   if (outcome.kind === 'unauthorized') return unauthorized();
   web.spent_keys.remember(digest, outcome);

@@ -1,8 +1,8 @@
 /** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { BY_NAME, CANONICAL_NAMES } from '../../languages/shared/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
-import { BY_NAME, CANONICAL_NAMES } from '../api/language_names.ts';
 import {
   EXAMPLE_ID,
   RATE,

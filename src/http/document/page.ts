@@ -1,8 +1,8 @@
 /** The page for people at `/`: what the API does, with calls to copy. */
 import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
+import { BY_NAME, titlesOf } from '../../languages/shared/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
-import { BY_NAME, titlesOf } from '../api/language_names.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 
 const STYLE = `

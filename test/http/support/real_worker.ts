@@ -13,7 +13,11 @@ import type { Test } from './web_process.ts';
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 /** Resolves with null when the worker is ready, or with the reason why this machine cannot run one. */
-export async function realWorker(t: Test, database: TestDatabase): Promise<string | null> {
+export async function realWorker(
+  t: Test,
+  database: TestDatabase,
+  env: Record<string, string> = {},
+): Promise<string | null> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
   t.teardown(() => rmSync(state, { recursive: true, force: true }));
   const child = spawn(process.execPath, ['src/cli/main.ts', 'worker'], {
@@ -25,6 +29,7 @@ export async function realWorker(t: Test, database: TestDatabase): Promise<strin
       RUNLEDGER_STATE_DIR: state,
       RUNLEDGER_LOG_LEVEL: 'warn',
       RUNLEDGER_SHUTDOWN_GRACE: '0s',
+      ...env,
     },
   });
   const exited = once(child, 'exit');

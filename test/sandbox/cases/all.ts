@@ -1,9 +1,11 @@
 import type { Case } from '../case.ts';
 import { bombs } from './bombs.ts';
 import { bombs_of_objects } from './bombs_of_objects.ts';
+import { c } from './c.ts';
 import { endings } from './endings.ts';
 import { files } from './files.ts';
 import { files_and_rights } from './files_and_rights.ts';
+import { javascript } from './javascript.ts';
 import { kernel } from './kernel.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
@@ -17,4 +19,6 @@ export const CASES: readonly Case[] = [
   ...kernel,
   ...network,
   ...output,
+  ...c,
+  ...javascript,
 ];

@@ -1,7 +1,8 @@
 /** Sources that attack while they are compiled. They go through the whole executor: compiler's box, then run. */
-import type { Language } from '../../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../../src/domain/limits.ts';
 import type { ExecutionOutcome, Verdict } from '../../../src/domain/result.ts';
 import type { Host } from '../case.ts';
+import { compileC } from './compile_c.ts';
 
 export type CompileSide = {
   code: string | Uint8Array | ((host: Host) => string);
@@ -166,6 +167,7 @@ const cppBombs = bombs.map(
 );
 
 export const compile: readonly CompileCase[] = [
+  ...compileC,
   ...cppReading,
   ...cppBombs,
   {

@@ -1,5 +1,5 @@
 /** System calls that no judged program needs, as a table of cases of one shape. */
-import type { Language } from '../../../src/domain/limits.ts';
+import type { LanguageName as Language } from '../../../src/domain/limits.ts';
 import { BOTH, type Case, CPP, denied, JAVA, works } from '../case.ts';
 
 type Row = [

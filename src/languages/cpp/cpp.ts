@@ -1,0 +1,109 @@
+/** C++, by g++, with headers that were compiled ahead. */
+import { BASE_ENVIRONMENT, WORK_FOLDER } from '../shared/box.ts';
+import {
+  type GnuLanguage,
+  type GnuTools,
+  MOLD_PACKAGE,
+  MOLD_SWITCH,
+  probeGnu,
+} from '../shared/gnu.ts';
+import {
+  type CompileStep,
+  type Language,
+  NO_NEEDS,
+  type OpenCompiler,
+  type Workshop,
+} from '../shared/language.ts';
+import { chooseHeaders, HEADER_SETS, type HeaderSet } from './headers.ts';
+
+const PRECOMPILED_HEADERS = 'precompiled_headers';
+/** Below the work folder; the compiler looks here before the system's folders. */
+const HEADERS_FOLDER = '.headers';
+
+const gnu: GnuLanguage = {
+  is: /\bg\+\+|GCC/i,
+  command: 'g++',
+  source: 'main.cpp',
+  flags: ['-O2', '-std=gnu++17'],
+  libraries: [],
+};
+
+export const language = createCpp(HEADER_SETS);
+
+/** A test may make fewer sets ahead: each takes a while. */
+export function createCpp(header_sets: readonly HeaderSet[]): Language {
+  return {
+    name: 'cpp',
+    title: 'C++',
+    aliases: ['c++', 'cxx'],
+    endings: ['cpp', 'cc', 'cxx', 'c++'],
+    default_rank: 2,
+    packages: [{ name: 'g++', command: 'g++' }, MOLD_PACKAGE],
+    switches: [
+      {
+        name: PRECOMPILED_HEADERS,
+        variable: 'RUNLEDGER_PRECOMPILED_HEADERS',
+        reason: 'compile C++ with headers that were compiled ahead',
+      },
+      MOLD_SWITCH,
+    ],
+    hello: '#include <iostream>\nint main() { std::cout << 6 * 7 << std::endl; }',
+    source: gnu.source,
+    needs: NO_NEEDS,
+    out_of_memory_words: ['std::bad_alloc'],
+    candidates: ({ named }) => named('g++'),
+    probe: (executable, isOn) =>
+      probeGnu(gnu, executable, isOn, (tools, workshop) =>
+        openCompiler(tools, workshop, workshop.isOn(PRECOMPILED_HEADERS) ? header_sets : []),
+      ),
+  };
+}
+
+function openCompiler(
+  tools: GnuTools,
+  workshop: Workshop,
+  header_sets: readonly HeaderSet[],
+): OpenCompiler {
+  const plain: CompileStep = { by: 'plain', ...tools.compile(), files: [], load: [] };
+  const keys = new Map<HeaderSet, string>();
+  /** In their order of preference. */
+  const ready = () => header_sets.filter((set) => keys.has(set));
+  return {
+    steps(code) {
+      const choice = chooseHeaders(code, ready());
+      if (choice === null) return [plain];
+      const { set, first } = choice;
+      const header = `${HEADERS_FOLDER}/${first}`;
+      const withHeaders: CompileStep = {
+        by: `headers ${set.join(' ')}`,
+        ...tools.compile(`-I${HEADERS_FOLDER}`),
+        load: [{ key: keys.get(set)!, at: `${WORK_FOLDER}/${header}.gch` }],
+        // A header that is included again is read from here: the precompiled one stands for the first only.
+        files: [{ path: header, bytes: Buffer.from(`#include_next <${first}>\n`) }],
+      };
+      // Diagnostics show the path by which a header came in: only a plain compile has the true ones.
+      return [withHeaders, plain];
+    },
+    async prepare() {
+      // The smallest first: most programs open with one of those.
+      for (const set of header_sets.toSorted((a, b) => a.length - b.length)) {
+        await workshop.attempt(`the headers ${set.join(' ')}`, async () => {
+          keys.set(set, await compileHeaders(tools, workshop, set));
+        });
+      }
+    },
+  };
+}
+
+/** A set of headers as g++ looks for it: a folder `<header>.gch` of which it tries every file. */
+function compileHeaders(tools: GnuTools, workshop: Workshop, set: HeaderSet): Promise<string> {
+  const source = set.map((header) => `#include <${header}>\n`).join('');
+  return workshop.make({
+    files: [{ path: 'set.hpp', bytes: Buffer.from(source) }],
+    load: [],
+    // All flags must be those of a program's compile; the linker's does not count.
+    argv: [tools.executable, ...tools.flags, '-x', 'c++-header', 'set.hpp', '-o', 'set'],
+    env: BASE_ENVIRONMENT,
+    leaves: 'set',
+  });
+}

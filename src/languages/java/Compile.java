@@ -1,0 +1,293 @@
+import com.sun.source.tree.ClassTree;
+import com.sun.source.tree.CompilationUnitTree;
+import com.sun.source.tree.Tree;
+import com.sun.source.util.JavacTask;
+import com.sun.source.util.TaskEvent;
+import com.sun.source.util.TaskListener;
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.FileDescriptor;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.LocalDateTime;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.zip.CRC32;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipOutputStream;
+import javax.lang.model.SourceVersion;
+import javax.lang.model.element.TypeElement;
+import javax.tools.FileObject;
+import javax.tools.ForwardingJavaFileManager;
+import javax.tools.JavaCompiler;
+import javax.tools.JavaFileManager;
+import javax.tools.JavaFileObject;
+import javax.tools.SimpleJavaFileObject;
+import javax.tools.StandardJavaFileManager;
+import javax.tools.StandardLocation;
+import javax.tools.ToolProvider;
+
+/**
+ * The JDK's own compiler for one source whose public class may have any name, as `java File.java`
+ * accepts it: the file object says that its name is right, whatever it holds. Diagnostics are those
+ * that javac prints for a file Main.java, because javac prints them.
+ *
+ * <p>Once: {@code java Compile SOURCE JAR} writes the class files into one archive and the main
+ * class's name to standard output, and exits as javac does.
+ *
+ * <p>Resident: {@code java Compile --serve WARM_UP_ROUNDS} writes one byte when it is warm, then
+ * answers requests on standard input, one by one, until the input ends. All numbers are u32, big endian. A
+ * request is {@code length, source}. An answer is {@code length of all that follows, status (0
+ * compiled, 1 rejected), length, diagnostics, length, main class, archive}. A failure of javac (out of memory,
+ * stack overflow, a bug) ends the process without an answer: it is not used again.
+ *
+ * <p>No code of the source ever runs here: annotation processing is off, and nothing is loaded.
+ */
+public final class Compile {
+  private static final int DIAGNOSTICS_LIMIT = 64 * 1024;
+  private static final LocalDateTime EPOCH = LocalDateTime.of(1980, 1, 1, 0, 0);
+  private static final int CLASS_FILES_LIMIT = 64 * 1024 * 1024;
+  private static final int SYSTEM_ERROR = 3;
+  private static final int WARM = 'W';
+  private static final List<String> OPTIONS = List.of("-proc:none", "-implicit:none");
+
+  public static void main(String[] args) throws IOException {
+    if (args[0].equals("--serve")) {
+      serve(Integer.parseInt(args[1]));
+    } else {
+      System.exit(once(Path.of(args[0]), Path.of(args[1])));
+    }
+  }
+
+  private static int once(Path source, Path archive) throws IOException {
+    Compilation result = new Compilation(Files.readString(source)).run(newFileManager());
+    System.err.print(result.diagnostics());
+    System.err.flush();
+    if (result.broken()) return SYSTEM_ERROR;
+    if (!result.compiled) return 1;
+    Files.write(archive, result.archive());
+    System.out.print(result.mainClass());
+    System.out.flush();
+    return 0;
+  }
+
+  private static void serve(int warmUpRounds) throws IOException {
+    DataInputStream in =
+        new DataInputStream(new BufferedInputStream(new FileInputStream(FileDescriptor.in)));
+    DataOutputStream out =
+        new DataOutputStream(
+            new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16));
+    StandardJavaFileManager files = newFileManager();
+    for (int round = 0; round < warmUpRounds; round++) {
+      for (String source : WarmUp.SOURCES) new Compilation(source).run(files);
+    }
+    out.writeByte(WARM);
+    out.flush();
+    while (true) {
+      int length;
+      try {
+        length = in.readInt();
+      } catch (EOFException e) {
+        return;
+      }
+      answer(new String(in.readNBytes(length), StandardCharsets.UTF_8), files, out);
+      out.flush();
+    }
+  }
+
+  private static void answer(String source, JavaFileManager files, DataOutputStream out)
+      throws IOException {
+    byte[] said;
+    byte[] mainClass;
+    byte[] archive;
+    boolean compiled;
+    try {
+      Compilation result = new Compilation(source).run(files);
+      if (result.broken()) throw new IllegalStateException();
+      compiled = result.compiled;
+      said = result.diagnostics().getBytes(StandardCharsets.UTF_8);
+      mainClass = (compiled ? result.mainClass() : "").getBytes(StandardCharsets.UTF_8);
+      archive = compiled ? result.archive() : new byte[0];
+    } catch (Throwable e) {
+      // Its state can no longer be trusted, nor may anything of it hold this up.
+      Runtime.getRuntime().halt(SYSTEM_ERROR);
+      return;
+    }
+    int kept = Math.min(said.length, DIAGNOSTICS_LIMIT);
+    out.writeInt(3 * 4 + kept + mainClass.length + archive.length);
+    out.writeInt(compiled ? 0 : 1);
+    out.writeInt(kept);
+    out.write(said, 0, kept);
+    out.writeInt(mainClass.length);
+    out.write(mainClass);
+    out.write(archive);
+  }
+
+  private static StandardJavaFileManager newFileManager() throws IOException {
+    StandardJavaFileManager files =
+        ToolProvider.getSystemJavaCompiler()
+            .getStandardFileManager(null, null, StandardCharsets.UTF_8);
+    // Nothing but the platform: not the folder that this class was loaded from.
+    files.setLocationFromPaths(StandardLocation.CLASS_PATH, List.of());
+    return files;
+  }
+
+  /** One source on its way to class files. */
+  private static final class Compilation implements TaskListener {
+    private final String source;
+    private final StringWriter words = new StringWriter();
+    private final Map<String, ByteArrayOutputStream> outputs = new LinkedHashMap<>();
+    private final List<String> declared = new ArrayList<>();
+    private final Set<String> runnable = new HashSet<>();
+    boolean compiled;
+
+    Compilation(String source) {
+      this.source = source;
+    }
+
+    Compilation run(JavaFileManager platform) {
+      JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+      PrintWriter writer = new PrintWriter(words);
+      JavacTask task =
+          (JavacTask)
+              compiler.getTask(
+                  writer, new InMemory(platform), null, OPTIONS, null, List.of(new Source(source)));
+      task.addTaskListener(this);
+      compiled = task.call();
+      writer.flush();
+      if (compiled && declared.isEmpty()) {
+        words.write("error: no class declared in source file\n");
+        compiled = false;
+      }
+      return this;
+    }
+
+    @Override
+    public void finished(TaskEvent event) {
+      if (event.getKind() == TaskEvent.Kind.PARSE) noteOrder(event.getCompilationUnit());
+      if (event.getKind() == TaskEvent.Kind.ANALYZE && event.getTypeElement() != null) {
+        TypeElement type = event.getTypeElement();
+        if (MainMethod.isIn(type)) runnable.add(type.getQualifiedName().toString());
+      }
+    }
+
+    private void noteOrder(CompilationUnitTree unit) {
+      String prefix = unit.getPackageName() == null ? "" : unit.getPackageName() + ".";
+      for (Tree tree : unit.getTypeDecls()) {
+        if (tree instanceof ClassTree) declared.add(prefix + ((ClassTree) tree).getSimpleName());
+      }
+    }
+
+    /** The first class with a main, in the order of the source. Without one it is the first class, and the JVM reports it. */
+    String mainClass() {
+      for (String name : declared) if (runnable.contains(name)) return name;
+      return declared.get(0);
+    }
+
+    String diagnostics() {
+      return words.toString();
+    }
+
+    /** Out of memory or stack, or a bug of javac: these words are its only sign. */
+    boolean broken() {
+      return !compiled && words.getBuffer().indexOf("An exception has occurred in the compiler (") >= 0;
+    }
+
+    /** Stored, not deflated: it is read once or twice, from memory. The same classes, the same bytes. */
+    byte[] archive() throws IOException {
+      ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+      try (ZipOutputStream zip = new ZipOutputStream(bytes)) {
+        for (Map.Entry<String, ByteArrayOutputStream> output : outputs.entrySet()) {
+          byte[] content = output.getValue().toByteArray();
+          CRC32 crc = new CRC32();
+          crc.update(content);
+          ZipEntry entry = new ZipEntry(output.getKey());
+          entry.setMethod(ZipEntry.STORED);
+          entry.setSize(content.length);
+          entry.setCrc(crc.getValue());
+          entry.setTimeLocal(EPOCH);
+          zip.putNextEntry(entry);
+          zip.write(content);
+        }
+      }
+      return bytes.toByteArray();
+    }
+
+    /** Keeps every class file in memory, and finds classes in the platform alone. */
+    private final class InMemory extends ForwardingJavaFileManager<JavaFileManager> {
+      private int written;
+
+      InMemory(JavaFileManager platform) {
+        super(platform);
+      }
+
+      @Override
+      public JavaFileObject getJavaFileForOutput(
+          Location location, String className, JavaFileObject.Kind kind, FileObject sibling) {
+        String name = className.replace('.', '/') + kind.extension;
+        return new SimpleJavaFileObject(URI.create("mem:///" + outputs.size() + kind.extension), kind) {
+          @Override
+          public OutputStream openOutputStream() {
+            ByteArrayOutputStream bytes = new Bounded();
+            outputs.put(name, bytes);
+            return bytes;
+          }
+        };
+      }
+
+      // The resident compiler keeps its file manager; a task would close it.
+      @Override
+      public void close() {}
+
+      private final class Bounded extends ByteArrayOutputStream {
+        @Override
+        public synchronized void write(byte[] bytes, int offset, int length) {
+          written += length;
+          if (written > CLASS_FILES_LIMIT) throw new OutOfMemoryError("class files");
+          super.write(bytes, offset, length);
+        }
+      }
+    }
+  }
+
+  private static final class Source extends SimpleJavaFileObject {
+    private final String text;
+
+    Source(String text) {
+      super(URI.create("mem:///Main.java"), Kind.SOURCE);
+      this.text = text;
+    }
+
+    @Override
+    public String getName() {
+      return "Main.java";
+    }
+
+    @Override
+    public CharSequence getCharContent(boolean ignoreEncodingErrors) {
+      return text;
+    }
+
+    /** True for every name of a public class; package-info and module-info are not classes. */
+    @Override
+    public boolean isNameCompatible(String simpleName, Kind kind) {
+      return kind == Kind.SOURCE && SourceVersion.isIdentifier(simpleName);
+    }
+  }
+}

@@ -1,0 +1,246 @@
+/**
+ * Java, by the JDK. Sources are compiled by a front of our own around the JDK's compiler
+ * (`Compile.java`): it says what javac says, packs the classes into one archive and prints the name
+ * of the main class. It runs in a JVM that stays (`resident_compilers.ts`), or in one of its own,
+ * which starts from an archive of the compiler's classes.
+ */
+import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { RuntimeNeeds } from '../../domain/limits.ts';
+import { BASE_ENVIRONMENT, LOAD_FOLDER, SECOND_LOAD_FOLDER } from '../shared/box.ts';
+import type {
+  CompileStep,
+  Language,
+  OpenCompiler,
+  Probed,
+  Search,
+  Workshop,
+} from '../shared/language.ts';
+import { ask, mountsFor, withoutNested } from '../shared/probing.ts';
+import { FRONT_FILE, JAVA_COMPILER_FLAGS, ResidentCompilers } from './resident_compilers.ts';
+
+const SOURCE = 'Main.java';
+const ARTEFACT = 'program.jar';
+const OLDEST = 17;
+const RESIDENT = 'java_compiler';
+/** Each takes about 150 MB and a box of its own. */
+const MOST_RESIDENTS = 4;
+
+const MiB = 1024 * 1024;
+
+/**
+ * A JVM has about 30 threads of its own (collector, compilers, signal dispatcher, reference handler);
+ * its class path and modules are open files; and its start takes wall time that no other language
+ * needs.
+ */
+const NEEDS: RuntimeNeeds = {
+  wall_factor: 2,
+  more_processes: 32,
+  more_files: 64,
+  least_memory_bytes: 96 * MiB,
+  least_processes: 40,
+};
+
+export const language: Language = {
+  name: 'java',
+  title: 'Java',
+  aliases: [],
+  endings: ['java'],
+  default_rank: 3,
+  packages: [{ name: 'default-jdk-headless', command: 'javac', note: `${OLDEST} or newer` }],
+  switches: [
+    {
+      name: RESIDENT,
+      variable: 'RUNLEDGER_JAVA_COMPILER',
+      reason: 'keep a javac running instead of starting one per submission',
+    },
+  ],
+  hello: 'class Main { public static void main(String[] a) { System.out.println(6 * 7); } }',
+  source: SOURCE,
+  needs: NEEDS,
+  // Not "unable to create native thread": that is the process limit.
+  out_of_memory_words: [
+    'java.lang.OutOfMemoryError: Java heap space',
+    'java.lang.OutOfMemoryError: GC overhead limit exceeded',
+    'java.lang.OutOfMemoryError: Requested array size exceeds VM limit',
+    'java.lang.OutOfMemoryError: Metaspace',
+    'java.lang.OutOfMemoryError: Compressed class space',
+    'java.lang.OutOfMemoryError: Cannot reserve',
+    'There is insufficient memory for the Java Runtime Environment to continue',
+  ],
+  candidates,
+  probe,
+};
+
+/** The JDKs that Debian installs come before those that PATH names. */
+async function candidates({ named }: Search): Promise<string[]> {
+  const installed = await readdir('/usr/lib/jvm').catch(() => []);
+  const homes = [...installed.sort().map((name) => `/usr/lib/jvm/${name}`), '/opt/java/openjdk'];
+  const ofPath = named('javac');
+  return [
+    ...ofPath.slice(0, 2),
+    ...homes.map((home) => join(home, 'bin/javac')),
+    ...ofPath.slice(2),
+  ];
+}
+
+async function probe(javac: string): Promise<Probed> {
+  const home = dirname(dirname(javac));
+  const said = await ask(join(home, 'bin/java'), ['-XshowSettings:properties', '-version']);
+  const property = (name: string) => said.match(new RegExp(`^ *${name} = (.*)$`, 'm'))?.[1] ?? '';
+  const version = property('java.runtime.version');
+  const feature = Number.parseInt(property('java.specification.version'), 10);
+  if (!(feature >= OLDEST)) return { why: `Java ${version} is older than ${OLDEST}` };
+  return {
+    found: {
+      version: `Java ${version}`,
+      at: home,
+      mounts: await mountsFor([home, ...(await linkedFrom(home))]),
+      run: ({ artefact, entry, args, limits }) => ({
+        argv: [
+          `${home}/bin/java`,
+          ...RUN_FLAGS,
+          `-Xmx${Math.floor(heapBytes(limits.memory_bytes) / 1024)}k`,
+          '-cp',
+          artefact,
+          entry,
+          ...args,
+        ],
+        env: BASE_ENVIRONMENT,
+      }),
+      compiler: {
+        artefact: ARTEFACT,
+        recipe: version,
+        names_entry: true,
+        standing_boxes: (isOn) => (isOn(RESIDENT) ? MOST_RESIDENTS : 0),
+        open: (workshop) => openCompiler(home, workshop),
+      },
+    },
+  };
+}
+
+/** Debian's JDK keeps its settings under /etc, behind links. */
+async function linkedFrom(home: string): Promise<string[]> {
+  const folders = [home, join(home, 'conf'), join(home, 'lib'), join(home, 'lib/security')];
+  const outside = new Set<string>();
+  for (const folder of folders) {
+    for (const entry of await readdir(folder).catch(() => [])) {
+      const target = await realpath(join(folder, entry)).catch(() => null);
+      if (target !== null && !target.startsWith(`${home}/`)) outside.add(await folderOf(target));
+    }
+  }
+  return withoutNested([...outside]);
+}
+
+async function folderOf(path: string): Promise<string> {
+  return (await stat(path)).isDirectory() ? path : dirname(path);
+}
+
+/**
+ * G1 starts faster than Serial here, because the JDK's archived heap objects are laid out for it. It is
+ * named because a JVM that sees one core or little memory would choose another, and a program would
+ * run differently from machine to machine. Perf data is a file in /tmp that nobody reads.
+ */
+const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto'];
+
+/** What a JVM takes beside its heap: metaspace, code, collector, about 30 stacks. */
+const JVM_OWN_BYTES = 64 * MiB;
+const JVM_OWN_SHARE = 1 / 8;
+
+function heapBytes(memory_bytes: number): number {
+  return Math.floor(memory_bytes * (1 - JVM_OWN_SHARE) - JVM_OWN_BYTES);
+}
+
+function openCompiler(home: string, workshop: Workshop): OpenCompiler {
+  const front = () => makeFront(home, workshop);
+  let archive: string | null = null;
+  const most = workshop.isOn(RESIDENT) ? Math.min(MOST_RESIDENTS, workshop.standing_boxes) : 0;
+  const residents =
+    most === 0
+      ? null
+      : new ResidentCompilers({ home, front, most, open: workshop.open, log: workshop.log });
+  return {
+    waits_for_preparation: true,
+    // Without the front no Java can be compiled, so a compile waits for it; it does not for the archive.
+    steps: async () => [plainStep(home, await front(), archive)],
+    ...(residents && { resident: (account_id, code) => residents.compile(account_id, code) }),
+    async prepare() {
+      await workshop.attempt('the Java compiler', async () => {
+        archive = await makeArchive(home, workshop, await front());
+      });
+    },
+    async ready() {
+      await residents?.warmed();
+    },
+    async close() {
+      await residents?.close();
+    },
+  };
+}
+
+/** Low enough that the compiler runs out of heap, and says so, before the box ends it. */
+const COMPILER_HEAP = '-Xmx512m';
+const ARCHIVE_FILE = 'front.jsa';
+
+function plainStep(home: string, front: string, archive: string | null): CompileStep {
+  const shared =
+    archive === null ? [] : [`-XX:SharedArchiveFile=${SECOND_LOAD_FOLDER}/${ARCHIVE_FILE}`];
+  const second = archive === null ? [] : [{ key: archive, at: SECOND_LOAD_FOLDER }];
+  return {
+    by: 'plain',
+    argv: [
+      `${home}/bin/java`,
+      ...JAVA_COMPILER_FLAGS,
+      COMPILER_HEAP,
+      ...shared,
+      '-cp',
+      `${LOAD_FOLDER}/${FRONT_FILE}`,
+      'Compile',
+      SOURCE,
+      ARTEFACT,
+    ],
+    env: BASE_ENVIRONMENT,
+    files: [],
+    load: [{ key: front, at: LOAD_FOLDER }, ...second],
+  };
+}
+
+const SOURCES = import.meta.dirname;
+
+async function makeFront(home: string, workshop: Workshop): Promise<string> {
+  const names = (await readdir(SOURCES)).filter((name) => name.endsWith('.java')).sort();
+  const files = await Promise.all(
+    names.map(async (path) => ({ path, bytes: await readFile(join(SOURCES, path)) })),
+  );
+  const script = `"$1/javac" -proc:none -d classes ${names.join(' ')} &&
+    "$1/jar" --create --no-manifest --file ${FRONT_FILE} -C classes .`;
+  return workshop.make({
+    files,
+    load: [],
+    argv: ['/bin/sh', '-c', script, 'sh', `${home}/bin`],
+    env: BASE_ENVIRONMENT,
+    leaves: FRONT_FILE,
+  });
+}
+
+/** The compiler's classes as its own JVM left them in memory: loading them is half of a cold start. */
+async function makeArchive(home: string, workshop: Workshop, front: string): Promise<string> {
+  // Any source that stands alone and goes through all of the compiler.
+  const source = await readFile(join(SOURCES, 'MainMethod.java'));
+  return workshop.make({
+    files: [{ path: SOURCE, bytes: source }],
+    load: [{ key: front, at: LOAD_FOLDER }],
+    argv: [
+      `${home}/bin/java`,
+      '-XX:+UseSerialGC',
+      `-XX:ArchiveClassesAtExit=${ARCHIVE_FILE}`,
+      '-cp',
+      `${LOAD_FOLDER}/${FRONT_FILE}`,
+      'Compile',
+      SOURCE,
+      ARTEFACT,
+    ],
+    env: BASE_ENVIRONMENT,
+    leaves: ARCHIVE_FILE,
+  });
+}

@@ -1,0 +1,312 @@
+/**
+ * Java compilers that stay.
+ *
+ * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits
+ * on memory, time and CPU. The life of one:
+ *
+ *   spare       warmed up; it has compiled nothing but the warm-up's sources. There is at most one
+ *   of account  it has compiled for an account, and never compiles for another
+ *   ended       after a while without work, at any limit, at whatever javac throws, or to make room
+ *
+ * The answer is null where there is no spare, where too many requests wait already, and where the
+ * compiler ended instead of answering: then the caller starts a compiler of its own.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RunLimits } from '../../domain/limits.ts';
+import { BASE_ENVIRONMENT, LOAD_FOLDER, type StandingBox } from '../shared/box.ts';
+import type { ResidentAnswer, Workshop } from '../shared/language.ts';
+
+export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
+  /** the JDK's folder */
+  home: string;
+  /** the key of the compiler's front in the store */
+  front: () => Promise<string>;
+  /** how many there may be at one time, the spare included */
+  most: number;
+  idle_ms?: number;
+};
+
+/** The front, in the folder where it is loaded. */
+export const FRONT_FILE = 'front.jar';
+
+/**
+ * A compile takes half a second: C1's code is ready sooner than C2's is faster. Threads, heap and stack
+ * are bounded so that the compiler fails with a message before the box ends it.
+ */
+export const JAVA_COMPILER_FLAGS = [
+  '-XX:TieredStopAtLevel=1',
+  '-XX:+UseSerialGC',
+  '-XX:-UsePerfData',
+  '-Xshare:auto',
+  '-Xss8m',
+];
+
+const MiB = 1024 * 1024;
+const LIMITS: RunLimits = {
+  cpu_ms: 10 * 60_000,
+  wall_ms: 24 * 60 * 60_000,
+  memory_bytes: 512 * MiB,
+  processes: 64,
+  stdout_bytes: 0,
+  stderr_bytes: 64 * 1024,
+  disk_bytes: 1 * MiB,
+  inodes: 64,
+  files: 128,
+};
+const HEAP = '-Xmx256m';
+/** Ten rounds take about a second of CPU; by then the JVM has compiled the compiler. */
+const WARM_UP_ROUNDS = 10;
+const IDLE_MS = 60_000;
+/** Warming one costs a second of CPU: many accounts with one program each must not cost that each time. */
+const SPARE_EVERY_MS = 2_000;
+/** A source that takes longer belongs to a fresh compiler, under a compile's own limits. */
+const ANSWER_MS = 5_000;
+/** Behind more requests than this, a fresh compiler is no slower. */
+const QUEUE_MOST = 4;
+const COMPILES_MOST = 2_000;
+const DIAGNOSTICS_LIMIT = 64 * 1024;
+const ANSWER_MOST_BYTES = 65 * MiB;
+
+export class ResidentCompilers {
+  readonly #options: ResidentCompilersOptions;
+  readonly #byAccount = new Map<string, Resident>();
+  #spare: Promise<Resident | null> | null = null;
+  #warm: Resident | null = null;
+  #count = 0;
+  #next_spare_at = 0;
+  readonly #closing = new AbortController();
+
+  constructor(options: ResidentCompilersOptions) {
+    this.#options = options;
+    this.#makeSpare();
+  }
+
+  /** Null: start a compiler. */
+  async compile(account_id: string, code: Uint8Array): Promise<ResidentAnswer | null> {
+    const resident = this.#of(account_id);
+    if (resident === null || resident.queued >= QUEUE_MOST) return null;
+    return resident.compile(code);
+  }
+
+  /** Settles when a spare is warm, or cannot be made. */
+  async warmed(): Promise<boolean> {
+    return (await this.#spare) !== null;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const spare = await this.#spare;
+    const all = [...this.#byAccount.values(), ...(spare === null ? [] : [spare])];
+    await Promise.all(all.map((resident) => resident.end()));
+  }
+
+  #of(account_id: string): Resident | null {
+    const own = this.#byAccount.get(account_id);
+    if (own !== undefined) return own;
+    const resident = this.#warm;
+    if (resident === null) {
+      this.#makeRoom();
+      return null;
+    }
+    this.#warm = null;
+    this.#spare = null;
+    this.#byAccount.set(account_id, resident);
+    resident.ended.then(() => {
+      if (this.#byAccount.get(account_id) === resident) this.#byAccount.delete(account_id);
+    });
+    resident.endWhenIdle(this.#options.idle_ms ?? IDLE_MS);
+    this.#makeSpare();
+    return resident;
+  }
+
+  /** Ends the one that has been idle for longest: a spare takes its room, for the next request. */
+  #makeRoom(): void {
+    if (this.#spare !== null) return;
+    const idle = [...this.#byAccount.values()].filter((resident) => resident.queued === 0);
+    idle.sort((a, b) => a.used_at - b.used_at)[0]?.end();
+  }
+
+  #makeSpare(): void {
+    if (this.#closing.signal.aborted || this.#spare !== null || this.#count >= this.#options.most)
+      return;
+    this.#count++;
+    const spare = this.#start();
+    this.#spare = spare;
+    spare.then((resident) => {
+      if (resident === null) {
+        this.#count--;
+        this.#spare = null;
+        return;
+      }
+      this.#warm = resident;
+      resident.ended.then(() => {
+        this.#count--;
+        if (this.#warm === resident) {
+          this.#warm = null;
+          this.#spare = null;
+        }
+        this.#makeSpare();
+      });
+    });
+  }
+
+  async #untilSpareIsDue(): Promise<void> {
+    const now = performance.now();
+    const wait = this.#next_spare_at - now;
+    this.#next_spare_at = Math.max(now, this.#next_spare_at) + SPARE_EVERY_MS;
+    if (wait > 0) await sleep(wait, undefined, { signal: this.#closing.signal, ref: false });
+  }
+
+  async #start(): Promise<Resident | null> {
+    const { open, home, front, log } = this.#options;
+    try {
+      await this.#untilSpareIsDue();
+      const key = await front();
+      const box = await open({
+        argv: [
+          `${home}/bin/java`,
+          ...JAVA_COMPILER_FLAGS,
+          HEAP,
+          '-cp',
+          `${LOAD_FOLDER}/${FRONT_FILE}`,
+          'Compile',
+          '--serve',
+          String(WARM_UP_ROUNDS),
+        ],
+        env: BASE_ENVIRONMENT,
+        limits: LIMITS,
+        load: [{ key, at: LOAD_FOLDER }],
+      });
+      const resident = new Resident(box);
+      if (await resident.warm) return resident;
+      const said = new Error(Buffer.from(box.stderr).toString());
+      if (!this.#closing.signal.aborted) log('a Java compiler ended while it was warmed', said);
+    } catch (error) {
+      if (!this.#closing.signal.aborted)
+        log('a Java compiler could not be started', error as Error);
+    }
+    return null;
+  }
+}
+
+type Asked = { resolve: (bytes: Buffer | null) => void };
+
+class Resident {
+  readonly #box: StandingBox;
+  readonly #asked: Asked[] = [];
+  #received: Buffer[] = [];
+  #received_bytes = 0;
+  #turn: Promise<unknown> = Promise.resolve();
+  #cpu_us = 0;
+  #compiles = 0;
+  #idle: NodeJS.Timeout | null = null;
+  #dead = false;
+  readonly warm: Promise<boolean>;
+  readonly ended: Promise<void>;
+  queued = 0;
+  used_at = 0;
+
+  constructor(box: StandingBox) {
+    this.#box = box;
+    const warm = Promise.withResolvers<boolean>();
+    this.warm = warm.promise;
+    let first = true;
+    box.on('data', (chunk: Buffer) => {
+      this.#take(first ? chunk.subarray(1) : chunk);
+      if (first) this.#readUsage().then(() => warm.resolve(!this.#dead));
+      first = false;
+    });
+    const finish = () => {
+      this.#dead = true;
+      warm.resolve(false);
+      for (const { resolve } of this.#asked.splice(0)) resolve(null);
+    };
+    this.ended = box.ended.then(finish, finish);
+  }
+
+  endWhenIdle(idle_ms: number): void {
+    this.#idle = setTimeout(() => this.queued === 0 && this.end(), idle_ms);
+    this.#idle.unref();
+  }
+
+  async end(): Promise<void> {
+    if (this.#idle !== null) clearTimeout(this.#idle);
+    this.#box.kill();
+    await this.ended;
+  }
+
+  /** One request at a time; null where the compiler ended without an answer. */
+  compile(code: Uint8Array): Promise<ResidentAnswer | null> {
+    this.queued++;
+    const answer = this.#turn.then(() => this.#compile(code));
+    this.#turn = answer.finally(() => {
+      this.queued--;
+      this.used_at = performance.now();
+      if (this.#idle !== null && !this.#dead) this.#idle.refresh();
+    });
+    return answer;
+  }
+
+  async #compile(code: Uint8Array): Promise<ResidentAnswer | null> {
+    if (this.#dead) return null;
+    const began = performance.now();
+    const late = setTimeout(() => this.#box.kill(), ANSWER_MS);
+    const bytes = await this.#ask(code).finally(() => clearTimeout(late));
+    if (bytes === null) return null;
+    const wall_us = Math.round((performance.now() - began) * 1000);
+    const cpu_us = await this.#readUsage();
+    if (++this.#compiles >= COMPILES_MOST) this.#box.kill();
+    return { ...decodeAnswer(bytes), cpu_us, wall_us };
+  }
+
+  #ask(code: Uint8Array): Promise<Buffer | null> {
+    return new Promise((resolve) => {
+      this.#asked.push({ resolve });
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(code.length);
+      this.#box.write(Buffer.concat([length, code]));
+    });
+  }
+
+  #take(chunk: Buffer): void {
+    this.#received.push(chunk);
+    this.#received_bytes += chunk.length;
+    if (this.#received_bytes < 4) return;
+    const all = this.#received.length === 1 ? chunk : Buffer.concat(this.#received);
+    const end = 4 + all.readUInt32BE(0);
+    // An answer without a request, or larger than any answer can be: this compiler can no longer be trusted.
+    if (end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end) {
+      this.#box.kill();
+      return;
+    }
+    this.#received = all.length === end ? [] : [all];
+    this.#received_bytes = all.length === end ? 0 : all.length;
+    if (all.length === end) this.#asked.shift()?.resolve(all.subarray(4));
+  }
+
+  /** What its group has used since the last reading. */
+  async #readUsage(): Promise<number | null> {
+    const usage = await this.#box.usage().catch(() => null);
+    if (usage === null) return null;
+    const used = usage.cpu_us - this.#cpu_us;
+    this.#cpu_us = usage.cpu_us;
+    return used;
+  }
+}
+
+function decodeAnswer(bytes: Buffer): Omit<ResidentAnswer, 'cpu_us' | 'wall_us'> {
+  const saidEnd = 8 + bytes.readUInt32BE(4);
+  const nameEnd = saidEnd + 4 + bytes.readUInt32BE(saidEnd);
+  const said = bytes.subarray(8, saidEnd);
+  return {
+    compiled: bytes.readUInt32BE(0) === 0,
+    said,
+    said_truncated: said.length >= DIAGNOSTICS_LIMIT,
+    entry: bytes.toString('utf8', saidEnd + 4, nameEnd),
+    archive: bytes.subarray(nameEnd),
+  };
+}

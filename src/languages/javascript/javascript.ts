@@ -1,0 +1,100 @@
+/**
+ * JavaScript, by Node: the one that runs this service, so no package is needed.
+ *
+ * A source is a module where it has `import`, `export` or `await` at the top level, else CommonJS:
+ * Node decides by the syntax, because the box has no package.json. The ending of a file can decide it,
+ * too, and a submission has no file name: `fromFile` writes into the text what `.mjs` says.
+ *
+ * The box sees the folder of Node's executable at BOX_FOLDER and a copy of PRELOAD, so it shows neither
+ * the path of this installation nor anything else of it.
+ */
+import { basename, dirname, join } from 'node:path';
+import type { RuntimeNeeds } from '../../domain/limits.ts';
+import { BASE_ENVIRONMENT, WORK_FOLDER } from '../shared/box.ts';
+import type { Language, Mount, Probed } from '../shared/language.ts';
+import { ask, isInSystem, mountsFor } from '../shared/probing.ts';
+
+const SOURCE = 'main.js';
+const BOX_FOLDER = '/opt/node';
+const PRELOAD: Mount = {
+  from: join(import.meta.dirname, 'blocking_output.cjs'),
+  to: '/opt/blocking_output.cjs',
+};
+/** From this version on, syntax decides what a .js file is. */
+const OLDEST = 22;
+
+const MiB = 1024 * 1024;
+
+/**
+ * V8 and libuv have about ten threads of their own, Node opens some twenty files before the program
+ * begins, and without room beside the heap it cannot start.
+ */
+const NEEDS: RuntimeNeeds = {
+  wall_factor: 1,
+  more_processes: 16,
+  more_files: 32,
+  least_memory_bytes: 96 * MiB,
+  least_processes: 16,
+};
+
+export const language: Language = {
+  name: 'javascript',
+  title: 'JavaScript',
+  aliases: ['js'],
+  endings: ['js', 'mjs', 'cjs'],
+  // An empty export makes a module of any text, and adds no line in front of the text's own.
+  fromFile: (code, ending) => (ending === 'mjs' ? `${code}\nexport {};\n` : code),
+  packages: [],
+  switches: [],
+  hello: 'console.log(6 * 7)',
+  source: SOURCE,
+  needs: NEEDS,
+  out_of_memory_words: [
+    'JavaScript heap out of memory',
+    'Reached heap limit Allocation failed',
+    'RangeError: Array buffer allocation failed',
+    'ERR_WORKER_OUT_OF_MEMORY',
+  ],
+  candidates: () => [process.execPath],
+  probe,
+};
+
+async function probe(executable: string): Promise<Probed> {
+  const version = (await ask(executable, ['--version'])).trim();
+  const major = Number(/^v(\d+)\./.exec(version)?.[1]);
+  if (!(major >= OLDEST)) return { why: `Node ${version} is older than ${OLDEST}` };
+  const folder = dirname(executable);
+  const inSystem = isInSystem(folder);
+  const inBox = inSystem ? executable : `${BOX_FOLDER}/${basename(executable)}`;
+  const node = inSystem ? [] : [{ from: folder, to: BOX_FOLDER }];
+  return {
+    found: {
+      version: `Node ${version}`,
+      at: executable,
+      mounts: [...(await mountsFor([])), ...node, PRELOAD],
+      // V8 reserves more addresses than degraded isolation allows a process.
+      needs_box: true,
+      run: ({ args, limits }) => ({
+        argv: [
+          inBox,
+          `--max-old-space-size=${heapMib(limits.memory_bytes)}`,
+          '--require',
+          PRELOAD.to,
+          `${WORK_FOLDER}/${SOURCE}`,
+          ...args,
+        ],
+        env: BASE_ENVIRONMENT,
+      }),
+      compiler: null,
+    },
+  };
+}
+
+/** What Node takes beside the old generation: the young one, code, stacks, buffers of its own. */
+const OWN_BYTES = 48 * MiB;
+const OWN_SHARE = 1 / 8;
+
+/** Left alone, V8 sizes its heap by the machine's memory, and the box ends it without a message. */
+function heapMib(memory_bytes: number): number {
+  return Math.floor((memory_bytes * (1 - OWN_SHARE) - OWN_BYTES) / MiB);
+}

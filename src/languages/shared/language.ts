@@ -1,0 +1,162 @@
+/**
+ * What a language is. Each language is one file in `src/languages/` (or the entry of a folder of its
+ * own) that exports a `Language`; nothing outside that folder knows a language by name.
+ *
+ * A `Language` is what is true on every machine. Its `probe` turns an executable of this machine into
+ * a `Toolchain`: the commands that compile and run a program here. `openCompiler` turns a toolchain
+ * into a compiler at work, with whatever it keeps warm. A language asks for boxes through `Workshop`
+ * and never sees the sandbox itself.
+ */
+import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
+import type { Command, Load, StandingBox, Step } from './box.ts';
+
+export type Language = {
+  /** The canonical name: in the API, in the log, in the queue's task. The file is called after it. */
+  readonly name: string;
+  /** The name that people write. */
+  readonly title: string;
+  /** Other names that the API accepts. */
+  readonly aliases: readonly string[];
+  /** Endings of source files, without the dot, for `./runledger run FILE`. */
+  readonly endings: readonly string[];
+  /** Where the ending of a file says more than its text does: the text to submit instead. */
+  readonly fromFile?: (code: string, ending: string) => string;
+  /**
+   * A language with a rank is on unless RUNLEDGER_LANGUAGES says otherwise. Lists begin with these,
+   * in the order of their ranks; the others follow by name.
+   */
+  readonly default_rank?: number;
+  readonly packages: readonly DebianPackage[];
+  readonly switches: readonly Switch[];
+  /** A program that prints 42, for documents. It has no single quote, so a shell can quote it. */
+  readonly hello: string;
+  /** What the source file is called in the box. */
+  readonly source: string;
+  readonly needs: RuntimeNeeds;
+  /** How the runtime reports on stderr that memory ran out. */
+  readonly out_of_memory_words: readonly string[];
+  /** Paths to probe, the best first. Paths that don't exist are skipped. */
+  candidates(search: Search): readonly string[] | Promise<readonly string[]>;
+  /** Asks an executable what it is. Throws, or answers why not, where it cannot be used. */
+  probe(executable: string, isOn: IsOn): Promise<Probed>;
+};
+
+export type DebianPackage = {
+  name: string;
+  /** The package is missing where this command is. */
+  command: string;
+  /** Only makes things faster. */
+  optional?: boolean;
+  /** What an administrator has to know about it. */
+  note?: string;
+};
+
+/** A speed-up that an operator can switch off with a variable. It never changes what a program means. */
+export type Switch = { readonly name: string; readonly variable: string; readonly reason: string };
+export type IsOn = (name: string) => boolean;
+
+export type Search = {
+  /** Where a program of this name may be: the system's folders, then those of PATH. */
+  named(program: string): readonly string[];
+};
+
+export type Probed = { found: Toolchain } | { why: string };
+
+export type Toolchain = {
+  /** As the evidence of a run names it. */
+  readonly version: string;
+  /** Where it is on this machine. */
+  readonly at: string;
+  /** What a box sees of this machine. */
+  readonly mounts: readonly Mount[];
+  /** What `./runledger doctor` shows besides. */
+  readonly notes?: readonly { check: string; found: string }[];
+  /** The switch with which the launcher may fork runs from a warm process of the same command. */
+  readonly forks_if?: string;
+  /** It does not run in degraded isolation, where a program has no root and no control group of its own. */
+  readonly needs_box?: boolean;
+  run(program: Program): Command;
+  /** Null for an interpreted language. */
+  readonly compiler: Compiler | null;
+};
+
+/** A folder, file or link of this machine, and its path in the box. */
+export type Mount = { from: string; to: string };
+
+export type Program = {
+  /** Where the box sees the compiled program. */
+  artefact: string;
+  /** What the compiler named as the entry point. */
+  entry: string;
+  args: readonly string[];
+  limits: RunLimits;
+};
+
+export type Compiler = {
+  /** The file that a compile leaves in the work folder. */
+  readonly artefact: string;
+  /** Everything that decides what the same source becomes: part of the compile cache's key. */
+  readonly recipe: string;
+  /** The compiler prints the name of the entry point on stdout. */
+  readonly names_entry?: boolean;
+  /** The most boxes that its resident compilers keep open. */
+  readonly standing_boxes?: (isOn: IsOn) => number;
+  open(workshop: Workshop): OpenCompiler;
+};
+
+export type OpenCompiler = {
+  /**
+   * The ways to compile a source, tried in order. The last one decides: its answer is the one that
+   * users read. An earlier one is a speed-up, and only its success counts.
+   */
+  steps(code: Uint8Array): readonly CompileStep[] | Promise<readonly CompileStep[]>;
+  /**
+   * Asks a compiler that is already running. Its answer is final, so it must be the answer of the last
+   * step, letter for letter. Null: none is free, or it failed, and `steps` decides.
+   */
+  resident?(account_id: string, code: Uint8Array): Promise<ResidentAnswer | null>;
+  /** Makes ahead what saves time later. Called once, while programs are already being run. */
+  prepare?(): Promise<void>;
+  /** Compiling waits for what `prepare` makes first, so it goes before what only saves time. */
+  readonly waits_for_preparation?: boolean;
+  /** Settles when what it keeps running is warm. */
+  ready?(): Promise<void>;
+  close?(): Promise<void>;
+};
+
+/** `by` names the way in the evidence. */
+export type CompileStep = Step & { by: string };
+
+export type ResidentAnswer = {
+  compiled: boolean;
+  said: Uint8Array;
+  said_truncated: boolean;
+  entry: string;
+  archive: Uint8Array;
+  /** null where the box could not be asked */
+  cpu_us: number | null;
+  wall_us: number;
+};
+
+/** What a language may ask of the executor. */
+export type Workshop = {
+  isOn: IsOn;
+  /** How many boxes may be open at one time. */
+  standing_boxes: number;
+  /** Runs a step once and keeps the file that it leaves; answers its key in the store. */
+  make(step: Step & { leaves: string }): Promise<string>;
+  /** Opens a box that stays, in this language's profile. */
+  open(request: Command & { load: readonly Load[]; limits: RunLimits }): Promise<StandingBox>;
+  /** Runs `make`; a failure is logged, and the service goes on without the result. */
+  attempt(what: string, make: () => Promise<void>): Promise<void>;
+  log(message: string, error: Error): void;
+};
+
+/** Of a program that is its own runtime, or whose runtime starts within any limit. */
+export const NO_NEEDS: RuntimeNeeds = {
+  wall_factor: 1,
+  more_processes: 0,
+  more_files: 0,
+  least_memory_bytes: 0,
+  least_processes: 1,
+};

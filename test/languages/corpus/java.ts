@@ -1,0 +1,57 @@
+/** The basics; `java.test.ts` has what is Java's own. */
+import { type CorpusProgram, SHORT } from '../corpus_program.ts';
+
+const main = (body: string) =>
+  `import java.util.*; class Main { public static void main(String[] args) throws Exception { ${body} } }`;
+
+export const programs: readonly CorpusProgram[] = [
+  { name: 'hello', code: main('System.out.println("hello");'), verdict: 'AC', stdout: 'hello\n' },
+  {
+    name: 'sum of stdin',
+    code: main(
+      'var in = new Scanner(System.in); long s = 0; while (in.hasNext()) s += in.nextLong(); System.out.println(s);',
+    ),
+    stdin: '19 23\n-2',
+    verdict: 'AC',
+    stdout: '40\n',
+  },
+  {
+    name: 'arguments',
+    code: main('System.out.print(Arrays.toString(args));'),
+    args: ['a b', '', 'é', '-x'],
+    verdict: 'AC',
+    stdout: '[a b, , é, -x]',
+  },
+  { name: 'exit code', code: main('System.exit(42);'), verdict: 'RE', exit_code: 42 },
+  {
+    name: 'stderr',
+    code: main('System.out.println("out"); System.err.println("err");'),
+    verdict: 'AC',
+    stdout: 'out\n',
+    stderr: 'err\n',
+  },
+  {
+    name: 'runtime error',
+    code: main('throw new IllegalStateException("why");'),
+    verdict: 'RE',
+    exit_code: 1,
+    stderr: /^Exception in thread "main" java\.lang\.IllegalStateException: why\n/,
+  },
+  {
+    name: 'UTF-8',
+    code: main('System.out.print("grüße 日本 😀" + "é".length());'),
+    verdict: 'AC',
+    stdout: 'grüße 日本 😀1',
+  },
+  { name: 'endless loop', code: main('for (;;);'), limits: SHORT, verdict: 'TLE' },
+  {
+    name: 'too much memory',
+    code: main('var l = new ArrayList<byte[]>(); for (;;) l.add(new byte[1 << 20]);'),
+    verdict: 'MLE',
+  },
+  {
+    name: 'too much output',
+    code: main('for (;;) System.out.println("0123456789");'),
+    verdict: 'OLE',
+  },
+];

@@ -1,0 +1,103 @@
+// needs: python, cpp, java, c, javascript
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import t from 'tap';
+import { profilesFor } from '../../src/executor/profiles.ts';
+import { findToolchains } from '../../src/languages/shared/toolchains.ts';
+
+const find = async (options: Parameters<typeof findToolchains>[0] = {}) => {
+  const { toolchains, passed_over } = await findToolchains(options);
+  return { ...Object.fromEntries(toolchains), toolchains, passed_over };
+};
+
+t.test("the system's own toolchains come before those of PATH", async (t) => {
+  const { toolchains } = await findToolchains({ path: t.testdir() });
+  const version = (name: string) => toolchains.get(name)!.version;
+  t.match(version('python'), /^Python 3\.\d+\.\d+/);
+  t.match(version('cpp'), /\d+\.\d+/);
+  t.match(version('c'), /^gcc.*\d+\.\d+/);
+  t.match(version('java'), /^Java (1[7-9]|[2-9]\d)/);
+  t.equal(version('javascript'), `Node ${process.version}`);
+  t.match(toolchains.get('python')!.at, /^\/usr\/(local\/)?bin\/python3/);
+});
+
+t.test("a version manager's shim is passed over, and doctor can say so", async (t) => {
+  const folder = t.testdir();
+  const real = (await findToolchains()).toolchains.get('python')!.at;
+  const shim = join(folder, 'python3');
+  await writeFile(shim, '#!/bin/sh\nexec sleep 100\n');
+  await chmod(shim, 0o755);
+  const { toolchains, passed_over } = await find({ chosen: { python: shim } });
+  t.equal(toolchains.get('python')!.at, real);
+  t.strictSame(
+    passed_over.filter(({ language }) => language === 'python'),
+    [{ language: 'python', candidate: shim, why: 'a script (a version manager?), not a program' }],
+  );
+});
+
+t.test('a program that is something else is passed over', async (t) => {
+  const chosen = { python: '/usr/bin/false', cpp: '/usr/bin/true', c: '/usr/bin/true' };
+  const { toolchains, passed_over } = await find({ chosen });
+  for (const name of Object.keys(chosen)) t.ok(toolchains.has(name), `${name}: the next is taken`);
+  const names = passed_over.map(({ candidate }) => basename(candidate)).sort();
+  t.strictSame(names, ['false', 'true', 'true']);
+});
+
+t.test('a linker that is switched off is not used', async (t) => {
+  const { toolchains } = await findToolchains({ switches: { mold: false } });
+  for (const name of ['c', 'cpp']) {
+    const { notes, compiler } = toolchains.get(name)!;
+    t.notMatch(compiler!.recipe, /-fuse-ld=mold/);
+    t.match(notes![0], { check: 'linker', found: /.+; mold links in half the time/ });
+  }
+});
+
+t.test('two languages never have one recipe', async (t) => {
+  const { toolchains } = await findToolchains();
+  const recipes = [...toolchains.values()].flatMap(({ compiler }) => compiler?.recipe ?? []);
+  t.equal(new Set(recipes).size, recipes.length);
+});
+
+t.test('a box sees the system, the chosen tools, and nothing else of the machine', async (t) => {
+  const { toolchains } = await findToolchains();
+  const profiles = await profilesFor(toolchains);
+  t.strictSame(Object.keys(profiles), [...toolchains.keys()]);
+  for (const [name, { mounts, copies = [], links = [] }] of Object.entries(profiles)) {
+    const seen = [
+      ...mounts.map(({ to }) => to),
+      ...copies.map(({ to }) => to),
+      ...links.map(({ at }) => at),
+    ];
+    t.ok(seen.includes('/usr'));
+    const allowed =
+      /^\/(usr|bin|lib|lib32|lib64|libx32|opt\/java\/\w+|etc\/(ld\.so\.cache|java[\w-]*|ssl\/certs\/java))$/;
+    const own = name === 'javascript' ? ['/opt/node', '/opt/blocking_output.cjs'] : [];
+    for (const path of seen.filter((path) => !own.includes(path))) t.match(path, allowed);
+    for (const { target } of links) t.notMatch(target, /^\/etc|\.\./, 'no link leads out');
+  }
+});
+
+t.test(
+  "of this clone, JavaScript's box sees only Node's folder and its preloaded file",
+  async (t) => {
+    const { toolchains } = await findToolchains();
+    const { mounts } = toolchains.get('javascript')!;
+    const clone = join(import.meta.dirname, '../..');
+    const own: Readonly<Record<string, RegExp>> = {
+      '/opt/node': /\/node_modules\/node-linux-\w+\/bin$/,
+      '/opt/blocking_output.cjs': /\/src\/languages\/javascript\/blocking_output\.cjs$/,
+    };
+    for (const { from, to } of mounts.filter(({ from }) => from.startsWith(clone))) {
+      t.match(from, own[to] ?? /nothing/, to);
+    }
+  },
+);
+
+t.test('tools outside the system folders are mounted where they are', async (t) => {
+  const folder = t.testdir();
+  await mkdir(join(folder, 'none'));
+  const { toolchains } = await findToolchains({ chosen: { java: join(folder, 'none/bin/javac') } });
+  t.ok(toolchains.has('java'), 'a folder without a JDK does not hide that of the system');
+  const froms = [...toolchains.values()].flatMap(({ mounts }) => mounts.map(({ from }) => from));
+  t.notOk(froms.includes(folder));
+});
