@@ -24,21 +24,24 @@ declare
   alones boolean[];
   priorities smallint[];
 begin
-  -- Keeps the consumer alive and in this epoch until the transaction ends: end_consumer() and advance_epoch() wait for it.
-  perform from consumers p
-  where p.id = consumer and p.ended_at is null and p.epoch = fetch_executions.epoch for key share;
-  if not found then
-    raise exception 'consumer % was declared dead or has left this epoch', consumer using errcode = 'RL410';
-  end if;
   select array_agg(x.id) into jobs from (
     select j.id from graphile_worker._private_jobs j
     where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
       select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
     order by j.priority, j.run_at limit at_most for update skip locked
   ) x;
+  -- Before anything is written: most fetches of an idle worker find nothing, and a row lock alone would be a commit.
   if jobs is null then
     return;
   end if;
+  -- Keeps the consumer alive and in this epoch until the transaction ends: end_consumer() and advance_epoch() wait for it.
+  perform from consumers p
+  where p.id = consumer and p.ended_at is null and p.epoch = fetch_executions.epoch for key share;
+  if not found then
+    raise exception 'consumer % was declared dead or has left this epoch', consumer using errcode = 'RL410';
+  end if;
+  -- A crash may undo a fetch that starts nothing. start_many() waits for the disk if it starts something.
+  perform set_config('synchronous_commit', 'off', true);
   with fetched as (
     update graphile_worker._private_jobs j
     set attempts = j.attempts + 1, locked_by = consumer || '/' || fetch_executions.epoch, locked_at = now()

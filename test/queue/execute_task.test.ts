@@ -23,11 +23,18 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const lost = new AbortController();
   const cut = new AbortController();
   const slots = createSlots({ count, prefetch_per_slot: 0, onFree: () => {} });
+  const free_at_complete: number[] = [];
   const sandbox: boolean[] = [];
   const losses: string[] = [];
   const membership: Membership = {
     consumer_id,
-    executions: () => executions,
+    executions: () => ({
+      ...executions,
+      complete(report) {
+        free_at_complete.push(slots.free());
+        return executions.complete(report);
+      },
+    }),
     lost: lost.signal,
   };
   const taskOf = (execute: Execute) =>
@@ -55,7 +62,20 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const events = async (id: string) =>
     w.db<{ type: string; facts: Record<string, unknown> }[]>`
       select type, facts from runledger.events where stream = ${id} order by version`;
-  return { w, consumer_id, executions, lost, cut, slots, sandbox, losses, run, fetched, events };
+  return {
+    w,
+    free_at_complete,
+    consumer_id,
+    executions,
+    lost,
+    cut,
+    slots,
+    sandbox,
+    losses,
+    run,
+    fetched,
+    events,
+  };
 }
 
 t.test('it runs and completes; the slot is free before the result is stored', async (t) => {
@@ -67,7 +87,7 @@ t.test('it runs and completes; the slot is free before the result is stored', as
     return outcome();
   });
   t.equal(await running, 'finished');
-  t.same([free_while_running, s.slots.free()], [0, 1]);
+  t.same([free_while_running, s.free_at_complete], [0, [1]]);
   t.match((await s.events(job.submission_id)).at(-1), { type: 'submission.completed' });
 });
 
@@ -91,14 +111,23 @@ t.test('one that runs alone starts when every other has left', async (t) => {
   const end = Promise.withResolvers<ExecutionOutcome>();
   const first = s.run(neighbour, () => end.promise);
   const alone = await s.fetched({ alone: true });
-  const second = s.run(alone);
-  await wait(20);
+  let neighbour_runs = true;
+  let ran_beside = false;
+  const executed = Promise.withResolvers<void>();
+  const second = s.run(alone, async () => {
+    ran_beside = neighbour_runs;
+    executed.resolve();
+    return outcome();
+  });
+  await Promise.race([executed.promise, wait(500)]);
   t.same(
     (await s.events(alone.submission_id)).map(({ type }) => type),
     ['submission.accepted'],
   );
+  neighbour_runs = false;
   end.resolve(outcome());
   t.same(await Promise.all([first, second]), ['finished', 'finished']);
+  t.equal(ran_beside, false);
   t.match((await s.events(alone.submission_id)).at(-1), { type: 'submission.completed' });
 });
 
