@@ -104,7 +104,7 @@ export const domainMutants: readonly Mutant[] = [
     ['an empty line within the text counts', 'if (gapA.lines !== gapB.lines) return false;', ''],
     ['a signal is 128 and its number', 'exit_code: 128 + signal', 'exit_code: signal'],
   ),
-  ...inFile('src/domain/verdicts.ts', 'test/domain/verdicts.test.ts', [
+  ...inFile('src/domain/verdicts.ts', 'test/sql/next_submission.test.ts', [
     'IE is an error of the service',
     "    status: 'error',\n",
     "    status: 'completed',\n",

@@ -31,7 +31,7 @@ export const httpMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/wire/rate_headers.ts',
     contract('rate and concurrency'),
-    ['RateLimit has what remains', 'r=${remaining}', 'r=${limit}'],
+    ['RateLimit has what remains', '{remaining}', '{limit}'],
     ['RateLimit-Policy names the window', 'WINDOW_S = 60', 'WINDOW_S = 61'],
     ['a key without a limit has no rate headers', 'if (limit === 0) return {};', ''],
   ),

@@ -59,17 +59,21 @@ export const queueMutants: readonly Mutant[] = [
       'array_agg(s.deaths > 0))',
       'array_agg(false))',
     ],
+  ),
+  ...inFile(
+    'sql/functions/release_many.sql',
+    'test/store/executions.test.ts',
+    [
+      'a release names an attempt',
+      'and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])',
+      '',
+    ],
     [
       'nobody releases the lease of another consumer',
       'l.consumer_id = consumer and l.attempt = s.attempts',
       'l.attempt = s.attempts',
     ],
   ),
-  ...inFile('sql/functions/release_many.sql', 'test/store/executions.test.ts', [
-    'a release names an attempt',
-    'and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])',
-    '',
-  ]),
 
   ...inFile(
     'src/queue/in_flight_jobs.ts',
@@ -119,7 +123,11 @@ export const queueMutants: readonly Mutant[] = [
       'return reserved >= count && room < ahead / 2 ? 0 : Math.max(room, 0);',
       'return Math.max(room, 0);',
     ],
-    ['a wait in vain makes the durations be learned again', '          durations_ms = [];\n', ''],
+    [
+      'a wait that is given up makes the durations be learned again',
+      '          durations_ms = [];\n',
+      '',
+    ],
     ['nothing is fetched beside one that runs alone', 'if (alone_reserved > 0) return 0;', ''],
     [
       'nothing is prefetched while one execution takes long',
