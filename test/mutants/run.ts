@@ -4,8 +4,9 @@
  *   node test/mutants/run.ts [PATH]      only the mutants of files whose path contains PATH
  *
  * It works in copies of the tree (build/mutants) and on one PostgreSQL.
- * Each test file first runs unchanged and must pass there. Exit status 1 if a mutant survives, if the text to change is
- * not there exactly once, or if an unchanged test fails.
+ * Each test file first runs unchanged and must pass there. A mutant is killed by the first assertion that fails, and the
+ * line of the mutant shows which. A test that runs out of time proves nothing, and neither does a change that does not load.
+ * Exit status 1 unless every mutant was killed.
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -22,17 +23,24 @@ import {
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { Parser, type Result } from 'tap-parser';
 import { startServer } from '../../src/local/postgres.ts';
-import { type Mutant, mutants } from './mutants.ts';
+import type { Mutant } from './mutant.ts';
+import { mutants } from './mutants.ts';
 
 /** Copies that are tested at the same time. */
 const TREES = [resolve('build/mutants/1'), resolve('build/mutants/2')];
 /** For a test of the unchanged tree. */
 const TIMEOUT_MS = 300_000;
-/** A change may make a test wait for ever: that counts as noticed. So much longer than unchanged is for ever. */
-const longer = (usual_ms: number) => 15_000 + 3 * usual_ms;
+/** A change may make a test wait for ever. A test that takes so much longer than unchanged is ended. */
+const longer = (usual_ms: number) => 60_000 + 3 * usual_ms;
 
-type Outcome = 'killed' | 'SURVIVED' | 'NOT THERE' | 'BROKEN TEST';
+/** How a test ended; `failed` is its first assertion that failed. */
+type End = { kind: 'passed' | 'timed out' | 'did not load' } | { kind: 'failed'; failed: string };
+
+type Outcome =
+  | { kind: 'killed'; failed: string }
+  | { kind: 'SURVIVED' | 'NOT THERE' | 'BROKEN TEST' | 'TIMED OUT' | 'NOT LOADED' };
 
 async function main(path: string): Promise<number> {
   const chosen = mutants.filter(({ file }) => file.includes(path));
@@ -44,8 +52,9 @@ async function main(path: string): Promise<number> {
     let killed = 0;
     await inEveryTree(chosen, async (mutant, tree) => {
       const outcome = await outcomeOf(mutant, tree, usual_ms, server.url);
-      if (outcome === 'killed') killed += 1;
-      console.log(`${outcome.padEnd(11)}  ${mutant.file.padEnd(34)}  ${mutant.why}`);
+      if (outcome.kind === 'killed') killed += 1;
+      console.log(`${outcome.kind.padEnd(11)}  ${mutant.file}: ${mutant.why}`);
+      if (outcome.kind === 'killed') console.log(`               by: ${outcome.failed}`);
     });
     console.log(`${killed} of ${chosen.length} killed`);
     return killed === chosen.length ? 0 : 1;
@@ -101,11 +110,14 @@ async function timesOf(chosen: readonly Mutant[], url: string): Promise<Map<stri
   const tests = [...new Set(chosen.flatMap((mutant) => mutant.tests))];
   await inEveryTree(tests, async (test, tree) => {
     const began = performance.now();
-    if (await passes(test, tree, url, TIMEOUT_MS)) usual_ms.set(test, performance.now() - began);
-    else console.log(`BROKEN TEST  ${test} fails without any change`);
+    const end = await runTest(test, tree, url, TIMEOUT_MS);
+    if (end.kind === 'passed') usual_ms.set(test, performance.now() - began);
+    else console.log(`BROKEN TEST  ${test} fails without any change: ${describe(end)}`);
   });
   return usual_ms;
 }
+
+const describe = (end: End) => (end.kind === 'failed' ? end.failed : end.kind);
 
 async function outcomeOf(
   mutant: Mutant,
@@ -115,44 +127,80 @@ async function outcomeOf(
 ): Promise<Outcome> {
   const path = join(tree, mutant.file);
   const original = readFileSync(path, 'utf8');
-  if (original.split(mutant.find).length !== 2) return 'NOT THERE';
-  if (!mutant.tests.every((test) => usual_ms.has(test))) return 'BROKEN TEST';
+  if (original.split(mutant.find).length !== 2) return { kind: 'NOT THERE' };
+  if (!mutant.tests.every((test) => usual_ms.has(test))) return { kind: 'BROKEN TEST' };
   writeFileSync(
     path,
     original.replace(mutant.find, () => mutant.replace),
   );
   try {
+    const ends: End['kind'][] = [];
     for (const test of mutant.tests) {
-      const timeout_ms = longer(usual_ms.get(test)!);
-      if (!(await passes(test, tree, url, timeout_ms))) return 'killed';
+      const end = await runTest(test, tree, url, longer(usual_ms.get(test)!));
+      if (end.kind === 'failed') return { kind: 'killed', failed: end.failed };
+      ends.push(end.kind);
     }
-    return 'SURVIVED';
+    if (ends.includes('did not load')) return { kind: 'NOT LOADED' };
+    return { kind: ends.includes('timed out') ? 'TIMED OUT' : 'SURVIVED' };
   } finally {
     writeFileSync(path, original);
   }
 }
 
-async function passes(
-  test: string,
-  tree: string,
-  url: string,
-  timeout_ms: number,
-): Promise<boolean> {
-  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, test], {
+/** Runs a test up to its first assertion that fails. */
+async function runTest(test: string, tree: string, url: string, timeout_ms: number): Promise<End> {
+  const [file, rules] = splitOnce(test, ' ');
+  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, file], {
     cwd: tree,
     env: {
       ...process.env,
       RUNLEDGER_TEST_DATABASE_URL: url,
       TAP_TIMEOUT: String(timeout_ms / 1000),
+      ...(rules !== null && { RUNLEDGER_TEST_ONLY: rules }),
     },
-    stdio: 'ignore',
-    // Its own process group, so that the timeout also ends what the test started.
+    stdio: ['ignore', 'pipe', 'ignore'],
+    // Its own process group, so that the kill also ends what the test started.
     detached: true,
   });
-  const timer = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), timeout_ms);
-  const [code] = await once(child, 'exit');
+  const kill = () => {
+    if (child.exitCode === null) process.kill(-child.pid!, 'SIGKILL');
+  };
+  let assertions = 0;
+  let end: End | null = null;
+  const settle = (found: End) => {
+    end ??= found;
+    kill();
+  };
+  const parser = new Parser();
+  onResult(parser, (result) => {
+    assertions += 1;
+    if (!result.ok) settle(endOf(result));
+  });
+  child.stdout.on('data', (chunk: Buffer) => parser.write(chunk.toString('latin1')));
+  const timer = setTimeout(() => settle({ kind: 'timed out' }), timeout_ms);
+  const [code] = await once(child, 'close');
   clearTimeout(timer);
-  return code === 0;
+  return end ?? { kind: code === 0 && assertions > 0 ? 'passed' : 'did not load' };
+}
+
+/** The parser's `result` is a leaf: no line that only sums up a subtest. */
+function onResult(parser: Parser, see: (result: Result) => void): void {
+  parser.on('result', (result: Result) => {
+    if (!result.skip && !result.todo) see(result);
+  });
+}
+
+function endOf({ name, fullname, diag }: Result): End {
+  const { expired } = (diag ?? {}) as { expired?: unknown };
+  if (expired !== undefined) return { kind: 'timed out' };
+  // A migration with a mistake: not one test began.
+  if (name.startsWith('no PostgreSQL for tests')) return { kind: 'did not load' };
+  return { kind: 'failed', failed: fullname || name };
+}
+
+function splitOnce(text: string, at: string): [string, string | null] {
+  const index = text.indexOf(at);
+  return index === -1 ? [text, null] : [text.slice(0, index), text.slice(index + at.length)];
 }
 
 process.exitCode = await main(process.argv[2] ?? '');

@@ -103,8 +103,30 @@ t.test('a report without a lease is recorded and changes nothing', async (t) => 
   const good = { submission_id: s.id, attempt: 2, outcome: outcome() };
   t.equal(await s.others.executions.complete(good), 'ended');
   t.equal(await s.mine.executions.complete(late), 'refused', 'not after it has ended');
+  t.equal(await s.mine.executions.complete(good), 'refused', 'not as a repeated report of another');
   t.match(await rowOf(s), { status: 'completed', verdict: 'AC', attempts: 2 });
-  t.equal((await eventsOf(s)).filter((type) => type === 'execution.refused').length, 5);
+  t.equal((await eventsOf(s)).filter((type) => type === 'execution.refused').length, 6);
+});
+
+t.test('a report that waits for its row while another consumer starts it is refused', async (t) => {
+  const s = await scene(t);
+  await start(s.mine.executions, s.id);
+  const report = { submission_id: s.id, attempt: 1, outcome: outcome() };
+  let answer: Promise<unknown> | undefined;
+  await s.w.db.begin(async (tx) => {
+    await tx`select runledger.release_many(${s.mine.id}, array[${s.id}]::uuid[], 'no_slot')`;
+    await tx`select from runledger.start_many(${s.others.id}, array[${s.id}]::uuid[], '{2}', '{0}')`;
+    // Its statement begins now, and still sees the lease of the first attempt.
+    answer = s.mine.executions.complete(report);
+    for (let waits = 0; waits === 0; )
+      waits = (
+        await s.w.db`
+          select from pg_locks l join pg_stat_activity a using (pid)
+          where not l.granted and a.datname = ${s.w.database.name}`
+      ).length;
+  });
+  t.equal(await answer, 'refused');
+  t.match(await rowOf(s), { status: 'running', attempts: 2 });
 });
 
 t.test('start and complete answer the same if they are asked again', async (t) => {

@@ -1,0 +1,132 @@
+/** Mutants of the API: headers, bodies, the request schema, waiting, equal answers. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
+const PARSE = 'test/http/parse_submission.test.ts';
+
+export const httpMutants: readonly Mutant[] = [
+  ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
+    'a key over its rate is not rejected after its reset',
+    'if (left_s <= 1) {',
+    'if (left_s <= 0) {',
+  ]),
+  ...inFile(
+    'src/http/wire/header_values.ts',
+    'test/http/header_values.test.ts',
+    ['two X-API-Key headers are ambiguous and rejected', "  'x-api-key',\n", ''],
+    ['two Content-Length headers are, too', "  'content-length',\n", ''],
+    [
+      'an invalid traceparent is ignored',
+      "version === undefined || version === 'ff'",
+      'version === undefined',
+    ],
+    [
+      'a charset must be UTF-8',
+      "name !== 'charset' || value === 'utf-8'",
+      "name !== 'charset' || value !== ''",
+    ],
+    ['an encoded body is rejected', "text.trim().toLowerCase() === 'identity'", 'true'],
+    ['a UUID has one spelling', 'text.toLowerCase() : null', 'text : null'],
+  ),
+  ...inFile(
+    'src/http/wire/rate_headers.ts',
+    contract('rate and concurrency'),
+    ['RateLimit has what remains', '{remaining}', '{limit}'],
+    ['RateLimit-Policy names the window', 'WINDOW_S = 60', 'WINDOW_S = 61'],
+    ['a key without a limit has no rate headers', 'if (limit === 0) return {};', ''],
+  ),
+  ...inFile(
+    'src/http/wire/read_body.ts',
+    contract('body'),
+    ['a body over the cap is rejected', 'if (size > BODY_LIMIT_BYTES) {', 'if (size < 0) {'],
+    [
+      'a length over the cap is rejected before the body is read',
+      "Number(req.headers['content-length'] ?? 0) > BODY_LIMIT_BYTES",
+      'req.headers.host === null',
+    ],
+    ['the cap is 2 MiB', '2 * 1024 * 1024', '3 * 1024 * 1024'],
+  ),
+  ...inFile(
+    'src/http/api/parse_submission.ts',
+    PARSE,
+    [
+      'every unknown field is named, those of limits, too',
+      "...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),",
+      '',
+    ],
+    [
+      'two requests with different boundaries have different digests',
+      'mac.update(part === null ?',
+      "mac.update(part !== null ? '' :",
+    ],
+    ['seconds of a limit become milliseconds', 'Math.round(value * 1000)', 'Math.round(value)'],
+    ['an answer names a hundred mistakes at most', 'first.size < ERRORS_SHOWN && ', ''],
+  ),
+  ...inFile(
+    'src/http/api/submission_schema.ts',
+    contract('stdin_base64'),
+    ['base64 has its padding', 'value.length % 4 === 0 && BASE64', 'BASE64'],
+    ['decoded stdin is at most 64 KiB', 'base64Bytes(value) <= TEXT_LIMIT_BYTES', 'value !== null'],
+  ),
+  ...inFile(
+    'src/http/api/submission_schema.ts',
+    contract('args'),
+    ['arguments are 4 KiB at most', '<= ARGS_LIMIT_BYTES', '<= 2 * ARGS_LIMIT_BYTES'],
+    ['an argument has no NUL', "!value.includes('\\0')", 'value !== null'],
+  ),
+  ...inFile('src/http/api/submission_schema.ts', contract('webhook_secret'), [
+    'a URL needs a secret',
+    "need('webhook_url', 'webhook_secret', at)",
+    "need('webhook_secret', 'webhook_url', at)",
+  ]),
+  ...inFile('src/http/api/submission_schema.ts', contract('surrogate'), [
+    'half of a surrogate pair is no text',
+    'value.isWellFormed()',
+    "value !== ''",
+  ]),
+  ...inFile('src/http/api/waiting_request.ts', contract('Prefer'), [
+    'a preference does not wait longer than the cap',
+    'Math.min(preferred_s * 1000, cap_ms)',
+    'preferred_s * 1000',
+  ]),
+  ...inFile('src/http/api/waiting_request.ts', contract('wait'), [
+    'wait is true or false',
+    "wait !== 'true' && wait !== 'false'",
+    "wait === ''",
+  ]),
+  ...inFile('src/http/api/spend_rate.ts', contract('401'), [
+    'every 401 is the same',
+    "problem('unauthorized', { close: true })",
+    "problem('unauthorized')",
+  ]),
+  ...inFile('sql/functions/read_result.sql', contract('404'), [
+    'another account’s submission is a 404',
+    's.id = read_result.id and s.account_id = who.account_id',
+    's.id = read_result.id',
+  ]),
+  ...inFile('src/http/api/read_result.ts', contract('404'), [
+    'the 404 of a result is the one of any address',
+    "return problem('not_found');",
+    "return problem('not_found', { message: 'There is no such submission.' });",
+  ]),
+  ...inFile('src/http/api/read_submission.ts', contract('repeated'), [
+    'a repeated header is named',
+    'repeatedHeaders(req.rawHeaders).map(',
+    'repeatedHeaders([]).map(',
+  ]),
+  ...inFile('src/http/api/read_submission.ts', contract('parameter'), [
+    'an unknown parameter is named',
+    "rejectUnknownParameters(parameters, ['wait'], errors);",
+    '',
+  ]),
+  ...inFile('src/http/api/dispatch.ts', contract('Host'), [
+    'HTTP/1.1 needs one Host',
+    "repeatedHeaders(req.rawHeaders).includes('host')",
+    'false',
+  ]),
+  ...inFile('src/http/api/dispatch.ts', contract('proxy: anything but https'), [
+    'behind a router plain HTTP is rejected',
+    "forwarded.toLowerCase() === 'https'",
+    "forwarded !== ''",
+  ]),
+];

@@ -1,0 +1,231 @@
+/** Mutants of the queue: losses, jobs in flight, epochs, slots, tasks, the sweep. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const ORACLE = 'test/store/oracle.test.ts';
+const EPOCH = 'test/queue/epoch.test.ts';
+const LEASE = 'test/queue/lease.test.ts';
+
+export const queueMutants: readonly Mutant[] = [
+  ...inFile(
+    'sql/views/loss_reasons.sql',
+    ORACLE,
+    [
+      'SQL ends a submission after 3 deaths',
+      "('worker_died', true, 3,",
+      "('worker_died', true, 4,",
+    ],
+    ['… of a launcher, too', "('launcher_died', true, 3,", "('launcher_died', true, 4,"],
+    [
+      'a failed execution counts as a death',
+      "('execution_failed', true, 3,",
+      "('execution_failed', false, 3,",
+    ],
+    [
+      'SQL ends a submission after 20 silent workers',
+      "('worker_silent', false, 20,",
+      "('worker_silent', false, 21,",
+    ],
+    ['a stop never ends a submission', "('shutdown', false, null,", "('shutdown', false, 20,"],
+  ),
+  ...inFile(
+    'test/store/oracle.ts',
+    ORACLE,
+    [
+      'the oracle ends a submission after 3 deaths',
+      'worker_died: { counts: true, ends_after: 3 }',
+      'worker_died: { counts: true, ends_after: 4 }',
+    ],
+    [
+      'the oracle ends a submission after 20 silent workers',
+      'worker_silent: { counts: false, ends_after: 20 }',
+      'worker_silent: { counts: false, ends_after: 21 }',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/release_many.sql',
+    [ORACLE, LEASE],
+    [
+      'the bound of losses is exact',
+      'end >= why.ends_after and (why.counts',
+      'end > why.ends_after and (why.counts',
+    ],
+    [
+      'silence counts by itself, not with other losses',
+      "e.type = 'execution.lost' and e.facts ->> 'reason' = why.reason",
+      "e.type = 'execution.lost'",
+    ],
+    [
+      'a submission that took a worker down runs alone',
+      'array_agg(s.deaths > 0))',
+      'array_agg(false))',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/release_many.sql',
+    'test/store/executions.test.ts',
+    [
+      'a release names an attempt',
+      'and (release_many.attempts is null or l.attempt = release_many.attempts[array_position(ids, s.id)])',
+      '',
+    ],
+    [
+      'nobody releases the lease of another consumer',
+      'l.consumer_id = consumer and l.attempt = s.attempts',
+      'l.attempt = s.attempts',
+    ],
+  ),
+
+  ...inFile(
+    'src/queue/in_flight_jobs.ts',
+    'test/queue/in_flight_jobs.test.ts',
+    [
+      'a job that is in flight is not added twice',
+      'if (jobs.has(job_id)) throw',
+      'if (!job_id) throw',
+    ],
+    [
+      'a job that is being returned is not known',
+      "filter(([, state]) => state === 'in flight')",
+      'filter(() => true)',
+    ],
+    [
+      'a job that is gone does not come back',
+      "if (jobs.has(job_id)) jobs.set(job_id, 'returning');",
+      "jobs.set(job_id, 'returning');",
+    ],
+  ),
+  ...inFile(
+    'src/queue/epoch.ts',
+    EPOCH,
+    ['a fetch without an answer fences the epoch', 'if (!isRejected(error)) answerLost();', ''],
+    ['what arrives after the fence does not count', 'if (isFenced) return false;', ''],
+    [
+      'a returned job is not known while it is unlocked',
+      "if (end === 'returned') in_flight.returning(job.id);",
+      '',
+    ],
+    [
+      'the number in flight is bounded',
+      'options.in_flight_max - in_flight.size',
+      'options.in_flight_max',
+    ],
+  ),
+  ...inFile(
+    'src/queue/slots.ts',
+    'test/queue/slots.test.ts',
+    [
+      'a submission that runs alone is not overtaken',
+      '!mine.alone && !other.alone && mine.turn < other.turn',
+      'mine.turn < other.turn',
+    ],
+    [
+      'jobs are prefetched several at a time',
+      'return reserved >= count && room < ahead / 2 ? 0 : Math.max(room, 0);',
+      'return Math.max(room, 0);',
+    ],
+    [
+      'a wait that is given up makes the durations be learned again',
+      '          durations_ms = [];\n',
+      '',
+    ],
+    ['nothing is fetched beside one that runs alone', 'if (alone_reserved > 0) return 0;', ''],
+    [
+      'nothing is prefetched while one execution takes long',
+      'for (const { since_ms } of running) if (now() - since_ms > PREFETCH_MS) return 0;',
+      '',
+    ],
+  ),
+  ...inFile(
+    'src/queue/execute_task.ts',
+    'test/queue/execute_task.test.ts',
+    [
+      'a submission that took a worker down takes every slot first',
+      'if (job.alone) await slot.enter();',
+      '',
+    ],
+    [
+      'the end of a launcher has its own reason',
+      "kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed'",
+      "'execution_failed'",
+    ],
+    [
+      'what a stop cuts off is not the submission’s fault',
+      "if (cut) return { reason: 'shutdown', failed: false };",
+      '',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/fetch_executions.sql',
+    EPOCH,
+    [
+      'jobs are fetched by their rounds',
+      'order by j.priority, j.run_at limit',
+      'order by j.run_at limit',
+    ],
+    [
+      'an epoch that was left fetches nothing',
+      'and p.ended_at is null and p.epoch = fetch_executions.epoch for key share',
+      'and p.ended_at is null for key share',
+    ],
+    [
+      'a job that another consumer holds is not deleted',
+      "where j.id = any (job_ids) and j.locked_by = consumer || '/' || epochs[array_position(job_ids, j.id)];",
+      'where j.id = any (job_ids);',
+    ],
+    [
+      'a job that another consumer holds is not unlocked',
+      "where j.id = return_job.job_id and j.locked_by = consumer || '/' || return_job.epoch;",
+      'where j.id = return_job.job_id;',
+    ],
+    ['a worker fetches executions alone', 'and is_execution(t.identifier)', ''],
+    [
+      'a job that runs alone is not started by the fetch',
+      'where not x.alone order by x.n),\n    array(select x.id from unnest(jobs',
+      'order by x.n),\n    array(select x.id from unnest(jobs',
+    ],
+    [
+      'a job that was returned without an error loses no attempt',
+      'attempts = j.attempts - case when error is null then 1 else 0 end',
+      'attempts = j.attempts',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/consumers.sql',
+    ['test/queue/consumer.test.ts', 'test/store/executions.test.ts'],
+    [
+      'a new epoch keeps what is in flight',
+      'l.consumer_id = consumer and l.job_id <> all (in_flight)',
+      'l.consumer_id = consumer',
+    ],
+    [
+      'an epoch that arrives late changes nothing',
+      'where p.id = consumer and p.epoch < advance_epoch.epoch;',
+      'where p.id = consumer;',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/sweep.sql',
+    LEASE,
+    ['a worker is silent after 5 s', "interval := '5 seconds'", "interval := '6 seconds'"],
+    [
+      'a lock that is free at one look proves nothing',
+      "free_for constant interval := '200 milliseconds'",
+      "free_for constant interval := '0'",
+    ],
+    [
+      'a new connection is no witness of a death',
+      'not p.lock_is_held and p.heartbeat_at > witness_since then',
+      'not p.lock_is_held then',
+    ],
+    [
+      'a new connection is no witness of silence',
+      'greatest(p.heartbeat_at, witness_since) < now_at',
+      'p.heartbeat_at < now_at',
+    ],
+    [
+      'the first look of a connection judges nobody',
+      "perform set_config('runledger.witness_since', now_at::text, false);\n    return;",
+      "perform set_config('runledger.witness_since', now_at::text, false);",
+    ],
+  ),
+];

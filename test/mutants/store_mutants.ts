@@ -1,0 +1,256 @@
+/** Mutants of the store: submitting, starting, completing, the rate, gates, the state machine, privileges, batches. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const SUBMISSIONS = 'test/store/submissions.test.ts';
+const EXECUTIONS = 'test/store/executions.test.ts';
+const ORACLE = 'test/store/oracle.test.ts';
+
+export const storeMutants: readonly Mutant[] = [
+  ...inFile(
+    'sql/functions/submit_many.sql',
+    SUBMISSIONS,
+    ['the bound of the queue is exact', 'waiting >= capacity or', 'waiting > capacity or'],
+    ['at most half of the queue is one account’s', 'greatest(capacity / 2, 1)', 'capacity'],
+    [
+      'the half of an account is exact',
+      'account_waiting >= greatest',
+      'account_waiting > greatest',
+    ],
+    ['a batch counts its own submissions', '    waiting := waiting + 1;\n', ''],
+    [
+      'another request under a known Idempotency-Key is a mismatch',
+      "i.request_digest <> decode(given ->> 'request_digest', 'hex')",
+      'false',
+    ],
+    [
+      'an Idempotency-Key belongs to its account',
+      'where i.account_id = submit_many.account_id and i.key = given_key',
+      'where i.key = given_key',
+    ],
+    [
+      'a key does not run more than its limit',
+      'usage.dispatched >= places then',
+      'usage.dispatched > places then',
+    ],
+    [
+      'a submission does not overtake the gated ones of its key',
+      'usage.gated > 0 or usage.dispatched >= places',
+      'usage.dispatched >= places',
+    ],
+    [
+      'each job of a key has a later round',
+      'greatest(progress.round, usage.round + 1)',
+      'greatest(progress.round, 1)',
+    ],
+    [
+      'a newcomer is not behind the rounds that were started',
+      'greatest(progress.round, usage.round + 1)',
+      'usage.round + 1',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/spend_rate.sql',
+    SUBMISSIONS,
+    ['the rate is exact', 'allowed := used < per_minute', 'allowed := used <= per_minute'],
+    [
+      'a request leaves the window after 60 s',
+      'hits_us[first] <= now_us - window_us',
+      'hits_us[first] < now_us - window_us',
+    ],
+    ['a second leaves the window as a whole', '<= second - 61 loop', '<= second - 60 loop'],
+    [
+      'a change of the limit across 600 forgets nothing',
+      'used := used + coalesce((select',
+      'used := coalesce((select',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/spend_rate.sql',
+    'test/http/contract.test.ts rate and concurrency',
+    [
+      'the headers say how many requests remain',
+      'remaining := greatest(per_minute - used, 0)',
+      'remaining := per_minute',
+    ],
+    [
+      'the headers say when a request is possible again',
+      'hits_us[greatest(used - per_minute + 1, 1)]',
+      'hits_us[cardinality(hits_us)]',
+    ],
+  ),
+  ...inFile('sql/functions/gate.sql', SUBMISSIONS, [
+    'a key without a limit is gated at four for each slot',
+    'greatest(16, 4 *',
+    'greatest(16, 5 *',
+  ]),
+  ...inFile('sql/functions/gate.sql', SUBMISSIONS, [
+    'a start gives back as many queue places as it took',
+    'a.pending + sign * cardinality(account_ids)',
+    'a.pending + sign',
+  ]),
+  ...inFile(
+    'sql/functions/promote.sql',
+    [SUBMISSIONS, EXECUTIONS],
+    [
+      'the oldest gated submission goes first',
+      'order by h.submission_id limit k.free',
+      'order by h.submission_id desc limit k.free',
+    ],
+    ['a key does not run more than its limit', 'limit k.free', 'limit k.free + 1'],
+    [
+      'promoted submissions have successive rounds',
+      'greatest(progress.round, k.round + 1) + n - 1',
+      'greatest(progress.round, k.round + 1)',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/start_many.sql',
+    [EXECUTIONS, SUBMISSIONS],
+    [
+      'a consumer that was declared dead starts nothing',
+      'p.id = consumer and p.ended_at is null and',
+      'p.id = consumer and',
+    ],
+    [
+      'an epoch that was left starts nothing',
+      '(start_many.epoch is null or p.epoch = start_many.epoch)',
+      'true',
+    ],
+    [
+      'one submission is not run twice at once',
+      "and s.status = 'pending' order by",
+      "and s.status in ('pending', 'running') order by",
+    ],
+    [
+      'a consumer is not declared dead while it starts',
+      'p.epoch = start_many.epoch) for key share;',
+      'p.epoch = start_many.epoch);',
+    ],
+    [
+      'a second start frees no queue place',
+      'array_agg((x.s).account_id) filter (where (x.s).attempts = 0)',
+      'array_agg((x.s).account_id)',
+    ],
+    [
+      'a start that is asked again answers the same',
+      'from unnest(taken || resumed) s\n',
+      'from unnest(taken) s\n',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/complete_many.sql',
+    EXECUTIONS,
+    [
+      'a report without a lease is refused',
+      "l.attempt is not null and s.status = 'running'",
+      "s.status = 'running'",
+    ],
+    [
+      'a report from another consumer is refused',
+      'l.submission_id = s.id and l.consumer_id = consumer and l.attempt = r.attempt',
+      'l.submission_id = s.id and l.attempt = r.attempt',
+    ],
+    [
+      'a report that waited for a newer attempt is refused',
+      "s.status = 'running' and s.attempts = r.attempt as good",
+      "s.status = 'running' as good",
+    ],
+    [
+      'a report of an older attempt is refused',
+      'l.consumer_id = consumer and l.attempt = r.attempt\n',
+      'l.consumer_id = consumer\n',
+    ],
+    [
+      'the repeated report of another consumer is refused',
+      "and (b.facts ->> 'consumer')::uuid = consumer",
+      '',
+    ],
+    ['an end frees the concurrency of its key', 'u.dispatched - cardinality(keys)', 'u.dispatched'],
+    ['an end promotes a gated submission', 'if waits > 0 then', 'if waits > 1 then'],
+    [
+      'a delivery is requested for those with a webhook alone',
+      'from unnest(ended) s where s.has_webhook;',
+      'from unnest(ended) s;',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/next_status.sql',
+    ORACLE,
+    [
+      'what waits too long fails',
+      "status in ('pending', 'running') then 'error'",
+      "status in ('running') then 'error'",
+    ],
+    [
+      'what runs does not start',
+      "case status when 'pending' then 'running' end",
+      "case when status in ('pending', 'running') then 'running' end",
+    ],
+    [
+      'a submission ends once',
+      "case status when 'running' then 'completed' end",
+      "case when status in ('running', 'completed') then 'completed' end",
+    ],
+  ),
+  ...inFile(
+    'sql/functions/next_submission.sql',
+    ['test/sql/next_submission.test.ts', ORACLE],
+    ['versions have no gap', 'or version <> coalesce(s.version, 0) + 1', ''],
+    [
+      'a loss counts as its event says',
+      "s.deaths + (facts ->> 'counts')::boolean::integer",
+      's.deaths + 1',
+    ],
+    ['a failure of the service is IE', "s.verdict := 'IE';", "s.verdict := facts ->> 'verdict';"],
+    ['a start is timed', '    s.started_at := at;\n', ''],
+  ),
+  ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [
+    'a result is its account’s alone',
+    's.id = read_result.id and s.account_id = who.account_id',
+    's.id = read_result.id',
+  ]),
+  ...inFile(
+    'sql/privileges.sql',
+    'test/sql/privileges.test.ts',
+    ['a worker cannot submit', "'{fetch_executions,", "'{submit_many,fetch_executions,"],
+    [
+      'no function is everybody’s',
+      'revoke all on all functions in schema runledger from public;',
+      '',
+    ],
+    [
+      'a web process sees no job of an execution',
+      'where not runledger.is_execution(t.identifier))::integer[]));',
+      ')::integer[]));',
+    ],
+    ['an auditor reads audit views alone', "and c.relname like 'audit\\_%'", ''],
+  ),
+  ...inFile(
+    'src/store/batch.ts',
+    'test/store/batch.test.ts',
+    [
+      'a batch is not larger than the database accepts',
+      'queue.slice(0, options.max_items)',
+      'queue',
+    ],
+    [
+      'one bad item does not fail the others of its batch',
+      'batch.length === 1 || options.isAway(error)',
+      'batch.length > 0',
+    ],
+  ),
+  ...inFile(
+    'src/store/waiters.ts',
+    'test/store/waiters.test.ts',
+    [
+      'a waiting request times out',
+      'if (waiter.until_ms <= now) waiter.settle(null);',
+      'void waiter;',
+    ],
+    [
+      'a client that hangs up frees its waiter',
+      "signal?.addEventListener('abort', giveUp, { once: true });",
+      '',
+    ],
+  ),
+];

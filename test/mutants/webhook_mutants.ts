@@ -1,0 +1,78 @@
+/** Mutants of deliveries: the schedule, signatures, addresses, and the rows of deliveries. */
+import { inFile, type Mutant } from './mutant.ts';
+
+export const webhookMutants: readonly Mutant[] = [
+  ...inFile('src/config/variables.ts', 'test/webhooks/schedule.test.ts', [
+    'the schedule has the nine waits of the contract',
+    '5s,5min,30min,2h,5h,10h,14h,20h,24h',
+    '5s,5min,30min,2h,5h,10h,14h,20h',
+  ]),
+  ...inFile(
+    'src/webhooks/backoff.ts',
+    'test/webhooks/backoff.test.ts',
+    ['jitter never shortens a wait', '(1 + JITTER * last.random)', '(1 - JITTER * last.random)'],
+    [
+      'Retry-After never shortens a wait',
+      'Math.max(scheduled_ms, asked_ms)',
+      '(asked_ms || scheduled_ms)',
+    ],
+    [
+      'an attempt that a stop cuts off does not count',
+      '{ retry_in_ms: 0, counts: false }',
+      '{ retry_in_ms: 0, counts: true }',
+    ],
+    ['410 ends a delivery', "if (last.outcome === 'gone') return { end: 'gone' };", ''],
+  ),
+  ...inFile('src/webhooks/sign.ts', 'test/webhooks/sign.test.ts', [
+    'a secret signs as it was written, too',
+    '[written, decoded]',
+    '[decoded]',
+  ]),
+  ...inFile(
+    'src/webhooks/guard.ts',
+    'test/webhooks/guard.test.ts',
+    [
+      'every address of an answer is checked',
+      'of answer.addresses)',
+      'of answer.addresses.slice(0, 1))',
+    ],
+    [
+      'the development setting allows loopback alone',
+      'options.allow_loopback && isLoopback(address)',
+      'options.allow_loopback',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/deliver.sql',
+    'test/queue/deliver_webhook.test.ts',
+    [
+      'a delivery is not due before its time',
+      "d.status = 'waiting' and d.next_at <= clock()",
+      "d.status = 'waiting'",
+    ],
+    [
+      'one attempt is recorded once',
+      "d.status = 'waiting' and d.attempts = after_attempts",
+      "d.status = 'waiting'",
+    ],
+    [
+      'a secret is deleted when its delivery has ended',
+      'delete from webhook_secrets w where w.submission_id = append_delivery_attempt.id;',
+      'null;',
+    ],
+  ),
+  ...inFile(
+    'sql/functions/next_delivery.sql',
+    ['test/cli/deliveries.test.ts', 'test/queue/deliver_webhook.test.ts'],
+    [
+      'a replay begins the schedule again',
+      'd.failures := 0;',
+      'd.failures := coalesce(d.failures, 0);',
+    ],
+    [
+      'an attempt that does not count is no failure',
+      "coalesce((facts ->> 'counts')::boolean, false)::integer",
+      '1',
+    ],
+  ),
+];
