@@ -91,7 +91,7 @@ t.test(
     const ids = [await s.runOne(), await s.runOne()];
     const webhooked = await s.runOne({ webhook: webhook() });
     const pending = await s.submitOne();
-    t.match(await whyNotDetach(s.w.db, month), /not over/);
+    t.match(await whyNotDetach(s.w.db, month), /has not ended/);
     t.match(await whyNotDetach(s.w.db, '2001_01'), /no partition/);
     await s.w.clock.set(new Date(Date.now() + 70 * DAY_MS));
     t.equal(await whyNotDetach(s.w.db, month), '1 of its submissions have not ended');
