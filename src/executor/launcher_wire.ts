@@ -67,14 +67,15 @@ const HEAD = 9;
 export const FRAME_MAX = 16 * 1024 * 1024;
 const REPORT_HEAD = 104;
 const NEVER = 0xffff_ffff_ffff_ffffn;
-const KILLED_FOR: readonly (KilledFor | null)[] = [
-  null,
-  'cpu',
-  'wall',
-  'output',
-  'cancelled',
-  'deadline',
-];
+/** The positions of `enum ending` in src/sandbox/slot_record.h. By the type, no reason can be forgotten. */
+const ENDING: Readonly<Record<KilledFor, number>> = {
+  cpu: 1,
+  wall: 2,
+  output: 3,
+  cancelled: 4,
+  deadline: 5,
+};
+const KILLED_FOR = new Map(Object.entries(ENDING).map(([name, n]) => [n, name as KilledFor]));
 const NOTHING = Buffer.alloc(0);
 
 export function frame(type: number, id: number, parts: readonly Uint8Array[] = []): Buffer {
@@ -159,7 +160,7 @@ export function number64(value: number): Buffer {
 export function decodeReport(payload: Buffer): RunReport {
   const number = (index: number) => Number(payload.readBigUInt64LE(16 + 8 * index));
   const how = payload.readUInt8(0);
-  const killed_for = KILLED_FOR[payload.readUInt8(1)] ?? null;
+  const killed_for = KILLED_FOR.get(payload.readUInt8(1)) ?? null;
   const saved = payload.readUInt8(2);
   const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(96);
   const stderrEnd = stdoutEnd + payload.readUInt32LE(100);
