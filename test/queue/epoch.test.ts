@@ -237,6 +237,25 @@ t.test('an epoch that was replaced fetches nothing, jobs that run alone included
   await t.rejects(fetch(2), { code: 'RL410' }, 'nor does a dead consumer');
 });
 
+t.test('a job that runs alone is fetched with others and not started with them', async (t) => {
+  const s = await scene(t);
+  const ids = [await s.add(), await s.add(), await s.add()];
+  await s.w.db`
+    update graphile_worker._private_jobs set payload = (payload::jsonb || '{"alone": true}')::json
+    where payload ->> 'id' = ${ids[1]!}`;
+  const fetched = await s.w.worker`
+    select submission_id, attempt from runledger.fetch_executions(${s.consumer_id}, 1, '{execute_python}', 5)`;
+  t.same(
+    fetched.map((row) => [row['submission_id'], row['attempt']]),
+    [
+      [ids[0], 1],
+      [ids[1], null],
+      [ids[2], 1],
+    ],
+  );
+  t.same(await Promise.all(ids.map(s.status)), ['running', 'pending', 'running']);
+});
+
 t.test('tasks outlive their epoch: they complete and finish on the current one', async (t) => {
   const s = await scene(t);
   const id = await s.add();
