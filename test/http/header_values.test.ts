@@ -85,4 +85,9 @@ t.test('traceparent', async (t) => {
 t.test('headers that must not be repeated', async (t) => {
   t.same(repeatedHeaders(['Host', 'a', 'HOST', 'b', 'Accept', 'c', 'Accept', 'd']), ['host']);
   t.same(repeatedHeaders(['Host', 'a', 'X-API-Key', 'b']), []);
+  for (const name of [
+    ...['Host', 'Content-Type', 'Content-Length', 'Content-Encoding'],
+    ...['Transfer-Encoding', 'X-API-Key', 'Idempotency-Key'],
+  ])
+    t.same(repeatedHeaders([name, 'a', 'Accept', 'c', name, 'a']), [name.toLowerCase()], name);
 });

@@ -37,7 +37,7 @@ export const httpMutants: readonly Mutant[] = [
   ),
   ...inFile(
     'src/http/wire/read_body.ts',
-    contract('body'),
+    contract('a body over'),
     ['a body over the cap is rejected', 'if (size > BODY_LIMIT_BYTES) {', 'if (size < 0) {'],
     [
       'a length over the cap is rejected before the body is read',
@@ -84,17 +84,17 @@ export const httpMutants: readonly Mutant[] = [
     'value.isWellFormed()',
     "value !== ''",
   ]),
-  ...inFile('src/http/api/waiting_request.ts', contract('Prefer'), [
+  ...inFile('src/http/api/waiting_request.ts', contract('Prefer: wait=N never waits longer'), [
     'a preference does not wait longer than the cap',
     'Math.min(preferred_s * 1000, cap_ms)',
     'preferred_s * 1000',
   ]),
-  ...inFile('src/http/api/waiting_request.ts', contract('wait'), [
+  ...inFile('src/http/api/waiting_request.ts', contract('wait is true or false'), [
     'wait is true or false',
     "wait !== 'true' && wait !== 'false'",
     "wait === ''",
   ]),
-  ...inFile('src/http/api/spend_rate.ts', contract('401'), [
+  ...inFile('src/http/api/spend_rate.ts', contract('401 is the same to the byte'), [
     'every 401 is the same',
     "problem('unauthorized', { close: true })",
     "problem('unauthorized')",
@@ -105,21 +105,21 @@ export const httpMutants: readonly Mutant[] = [
     's.id = read_result.id',
   ]),
   ...inFile('src/http/api/read_result.ts', contract('404'), [
-    'the 404 of a result is the one of any address',
+    'an unknown submission is a 404',
     "return problem('not_found');",
-    "return problem('not_found', { message: 'There is no such submission.' });",
+    "return problem('invalid_request');",
   ]),
-  ...inFile('src/http/api/read_submission.ts', contract('repeated'), [
+  ...inFile('src/http/api/read_submission.ts', contract('a repeated Content-Type'), [
     'a repeated header is named',
     'repeatedHeaders(req.rawHeaders).map(',
     'repeatedHeaders([]).map(',
   ]),
-  ...inFile('src/http/api/read_submission.ts', contract('parameter'), [
+  ...inFile('src/http/api/read_submission.ts', contract('an unknown parameter'), [
     'an unknown parameter is named',
     "rejectUnknownParameters(parameters, ['wait'], errors);",
     '',
   ]),
-  ...inFile('src/http/api/dispatch.ts', contract('Host'), [
+  ...inFile('src/http/api/dispatch.ts', contract('needs one Host'), [
     'HTTP/1.1 needs one Host',
     "repeatedHeaders(req.rawHeaders).includes('host')",
     'false',

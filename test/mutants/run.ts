@@ -177,7 +177,8 @@ async function runTest(test: string, tree: string, url: string, timeout_ms: numb
     if (!result.ok) settle(endOf(result));
   });
   child.stdout.on('data', (chunk: Buffer) => parser.write(chunk.toString('latin1')));
-  const timer = setTimeout(() => settle({ kind: 'timed out' }), timeout_ms);
+  // Later than tap's own timeout, which shows an assertion that failed before the wait without an end.
+  const timer = setTimeout(() => settle({ kind: 'timed out' }), timeout_ms + 10_000);
   const [code] = await once(child, 'close');
   clearTimeout(timer);
   return end ?? { kind: code === 0 && assertions > 0 ? 'passed' : 'did not load' };
