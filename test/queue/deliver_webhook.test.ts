@@ -193,6 +193,8 @@ t.test('a replay is due at once and begins the schedule again', async (t) => {
   const part = await bench.start();
   await receiver.received(1);
   await until(bench, id, (row) => row['attempts'] === 1);
+  const due = await bench.db`select * from runledger.delivery_due(${id})`;
+  t.same([...due], [], 'its next attempt is an hour away, whatever job is left over');
   t.equal(await replayDelivery(bench.db, id, null), 'replayed');
   await receiver.received(2);
   await until(bench, id, (row) => row['attempts'] === 2);
