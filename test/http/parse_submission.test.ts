@@ -77,6 +77,13 @@ t.test('each field has one error, and there are a hundred at most', async (t) =>
   const { errors } = parseText(JSON.stringify({ ...many, language: 'py', code: '' }));
   t.equal(errors!.length, 100);
   t.ok(JSON.stringify(errors).length < 50_000);
+  const both = parseText(JSON.stringify({ ...many, language: 'py', code: '', limits: many }));
+  t.equal(both.errors!.length, 100, 'in all');
+});
+
+t.test('every unknown field is named, those of limits, too', async (t) => {
+  const { errors } = parseText('{"language":"py","code":"","a":1,"b":2,"limits":{"c":3,"d":4}}');
+  t.same(errors!.map(({ path }) => path).sort(), ['a', 'b', 'limits.c', 'limits.d']);
 });
 
 t.test('each field that a deployment forbids has an error', async (t) => {

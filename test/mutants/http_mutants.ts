@@ -57,7 +57,7 @@ export const httpMutants: readonly Mutant[] = [
     [
       'two requests with different boundaries have different digests',
       'mac.update(part === null ?',
-      "mac.update(part !== null ? '' :",
+      'void (part === null ?',
     ],
     ['seconds of a limit become milliseconds', 'Math.round(value * 1000)', 'Math.round(value)'],
     ['an answer names a hundred mistakes at most', 'first.size < ERRORS_SHOWN && ', ''],

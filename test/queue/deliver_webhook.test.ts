@@ -156,7 +156,18 @@ t.test('if two processes make the same attempt, one is recorded', async (t) => {
     true,
   );
   t.equal(await deliveries.attempted({ ...recorded, after_attempts: 2 }), false, 'it has ended');
-  t.match(await delivery(bench, id), { status: 'gone', attempts: 2 });
+  t.match(await delivery(bench, id), { status: 'gone', attempts: 2, failures: 2 });
+});
+
+t.test('an attempt that a stop cut off is an attempt and no failure', async (t) => {
+  const bench = await openBench(t);
+  const id = await bench.ended(urlTo(443));
+  const facts = { outcome: 'cut_off' as const, status: null, detail: null, address: null };
+  const rest = { retry_after_ms: null, answer_bytes: 0, answer_cut: false, duration_ms: 1 };
+  const next = { retry_in_ms: 0, counts: false };
+  const cut = { id, after_attempts: 0, facts: { ...facts, ...rest }, next, body: null };
+  t.equal(await createDeliveries(bench.db).attempted(cut), true);
+  t.match(await delivery(bench, id), { status: 'waiting', attempts: 1, failures: 0 });
 });
 
 t.test(
@@ -193,6 +204,8 @@ t.test('a replay is due at once and begins the schedule again', async (t) => {
   const part = await bench.start();
   await receiver.received(1);
   await until(bench, id, (row) => row['attempts'] === 1);
+  const due = await bench.db`select * from runledger.delivery_due(${id})`;
+  t.same([...due], [], 'its next attempt is an hour away, whatever job is left over');
   t.equal(await replayDelivery(bench.db, id, null), 'replayed');
   await receiver.received(2);
   await until(bench, id, (row) => row['attempts'] === 2);

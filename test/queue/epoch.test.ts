@@ -246,13 +246,10 @@ t.test('a job that runs alone is fetched with others and not started with them',
     where payload ->> 'id' = ${ids[1]!}`;
   const fetched = await s.w.worker`
     select submission_id, attempt from runledger.fetch_executions(${s.consumer_id}, 1, '{execute_python}', 5)`;
+  const attempts = new Map(fetched.map((row) => [row['submission_id'], row['attempt']]));
   t.same(
-    fetched.map((row) => [row['submission_id'], row['attempt']]),
-    [
-      [ids[0], 1],
-      [ids[1], null],
-      [ids[2], 1],
-    ],
+    ids.map((id) => attempts.get(id)),
+    [1, null, 1],
   );
   t.same(await Promise.all(ids.map(s.status)), ['running', 'pending', 'running']);
 });

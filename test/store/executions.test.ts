@@ -259,6 +259,25 @@ t.test('the delivery is requested with the result, in one transaction', async (t
   t.equal(job!['n'], 1);
 });
 
+t.test('of a batch of ends, those with a webhook alone have a delivery', async (t) => {
+  const s = await scene(t, { webhook: webhook() });
+  const without = idOf(await s.submit({ secret_digest: s.key.digest, submission: submission() }));
+  const ids = [without, s.id];
+  for (const [n, id] of ids.entries()) await start(s.mine.executions, id, n);
+  await Promise.all(
+    ids.map((submission_id) =>
+      s.mine.executions.complete({ submission_id, attempt: 1, outcome: outcome() }),
+    ),
+  );
+  const ends = await s.w.db`select distinct completed_at from runledger.submissions`;
+  t.equal(ends.length, 1, 'one batch has one time');
+  const rows = await s.w.db`select id from runledger.deliveries`;
+  t.same(
+    rows.map(({ id }) => id),
+    [s.id],
+  );
+});
+
 /** Notifications on the queue's channels, in order; `done` waits until all of them have arrived. */
 async function eavesdrop(t: { teardown(work: () => unknown): void }, { w }: Pick<Scene, 'w'>) {
   const heard: string[] = [];
