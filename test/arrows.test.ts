@@ -67,7 +67,7 @@ t.test('of other rooms, languages import only types', async (t) => {
 });
 
 t.test('only the registry imports a language, and no language imports another', async (t) => {
-  const folder = /^src\/languages\/(?!shared\/)([a-z0-9_]+)/;
+  const folder = /^src\/languages\/(?!common\/)([a-z0-9_]+)/;
   for (const { from, to } of all.filter(({ to }) => folder.test(to))) {
     t.equal(folder.exec(from)?.[1], folder.exec(to)?.[1], `${from} imports ${to}`);
   }
@@ -133,7 +133,7 @@ t.test('every file can be reached from the command line, or a document names it'
   const prose = documents.map((name) => readFileSync(name, 'utf8')).join();
   const named = sourcesBelow('src').filter((file) => prose.includes(file));
   // The registry reads its folder, so each language is a root.
-  const languages = sourcesBelow('src/languages').filter((file) => !file.includes('/shared/'));
+  const languages = sourcesBelow('src/languages').filter((file) => !file.includes('/common/'));
   const reached = new Set<string>();
   const visit = (file: string): void => {
     if (reached.has(file)) return;

@@ -8,9 +8,9 @@ import { openCompileCache } from '../../src/executor/compile_cache.ts';
 import { createExecutor } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { BASE_ENVIRONMENT } from '../../src/languages/shared/box.ts';
-import { BY_NAME, ON_BY_DEFAULT } from '../../src/languages/shared/registry.ts';
-import { findToolchains } from '../../src/languages/shared/toolchains.ts';
+import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
+import { BY_NAME, ON_BY_DEFAULT } from '../../src/languages/common/registry.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
 const SLOTS = 2;

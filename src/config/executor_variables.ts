@@ -1,5 +1,5 @@
 /** Variables of the worker: languages, isolation, and a switch for each speed-up. */
-import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/shared/registry.ts';
+import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/common/registry.ts';
 import { bytes, choice, list, onOff, whole } from './parsers.ts';
 import { GiB, optional, path, row, type Variable } from './variable.ts';
 

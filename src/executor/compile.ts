@@ -21,8 +21,8 @@ import type {
   CompileStep,
   OpenCompiler,
   ResidentAnswer,
-} from '../languages/shared/language.ts';
-import type { Installed } from '../languages/shared/toolchains.ts';
+} from '../languages/common/language.ts';
+import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
 import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 

@@ -3,8 +3,8 @@
  * later. Preparation starts with the worker, and runs beside programs: one language after the other,
  * so that it takes one slot at a time. A preparation that fails is logged and done without.
  */
-import type { IsOn, OpenCompiler, Workshop } from '../languages/shared/language.ts';
-import type { Toolchains } from '../languages/shared/toolchains.ts';
+import type { IsOn, OpenCompiler, Workshop } from '../languages/common/language.ts';
+import type { Toolchains } from '../languages/common/toolchains.ts';
 import { Preparation } from './preparation.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
 

@@ -6,9 +6,9 @@
 import { type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
 import type { BoxReport, ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { interrupted, judge } from '../domain/verdict.ts';
-import { LOAD_FOLDER, WORK_FOLDER } from '../languages/shared/box.ts';
-import type { IsOn } from '../languages/shared/language.ts';
-import { type Installed, switchReader, type Toolchains } from '../languages/shared/toolchains.ts';
+import { LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
+import type { IsOn } from '../languages/common/language.ts';
+import { type Installed, switchReader, type Toolchains } from '../languages/common/toolchains.ts';
 import { type CompileResult, Compiler } from './compile.ts';
 import { bootId, type CompileCache } from './compile_cache.ts';
 import { openCompilers } from './compilers.ts';

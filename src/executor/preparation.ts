@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { COMPILE_DEFAULTS, type RunLimits } from '../domain/limits.ts';
-import type { Step } from '../languages/shared/box.ts';
+import type { Step } from '../languages/common/box.ts';
 import { PREPARED_PREFIX } from './compile_cache.ts';
 import { type BoxRequest, type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 

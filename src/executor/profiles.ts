@@ -1,7 +1,7 @@
 /** What a box of each language sees of this machine, in the form that the launcher takes. */
 import { lstat, readlink } from 'node:fs/promises';
-import type { Mount } from '../languages/shared/language.ts';
-import type { Toolchains } from '../languages/shared/toolchains.ts';
+import type { Mount } from '../languages/common/language.ts';
+import type { Toolchains } from '../languages/common/toolchains.ts';
 import type { Profile } from './sandbox.ts';
 
 export async function profilesFor(toolchains: Toolchains): Promise<Record<string, Profile>> {

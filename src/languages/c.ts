@@ -1,6 +1,6 @@
 /** C, by gcc. */
-import { type GnuLanguage, MOLD_PACKAGE, MOLD_SWITCH, probeGnu } from './shared/gnu.ts';
-import { type Language, NO_NEEDS } from './shared/language.ts';
+import { type GnuLanguage, MOLD_PACKAGE, MOLD_SWITCH, probeGnu } from './common/gnu.ts';
+import { type Language, NO_NEEDS } from './common/language.ts';
 
 const gnu: GnuLanguage = {
   is: /\bgcc\b/i,

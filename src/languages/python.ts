@@ -1,7 +1,7 @@
 /** Python, by CPython; its programs may be forked from an interpreter that is warm. */
-import { BASE_ENVIRONMENT, WORK_FOLDER } from './shared/box.ts';
-import { type Language, NO_NEEDS, type Probed } from './shared/language.ts';
-import { ask, mountsFor } from './shared/probing.ts';
+import { BASE_ENVIRONMENT, WORK_FOLDER } from './common/box.ts';
+import { type Language, NO_NEEDS, type Probed } from './common/language.ts';
+import { ask, mountsFor } from './common/probing.ts';
 
 const SOURCE = 'main.py';
 const ZYGOTE = 'python_zygote';

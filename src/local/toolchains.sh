@@ -1,13 +1,13 @@
 #!/bin/sh
 # Installs what the languages and the launcher need. Each language names its packages
-# (src/languages/shared/packages.ts prints them). The launcher needs a C compiler and the C library's headers. It uses
+# (src/languages/common/packages.ts prints them). The launcher needs a C compiler and the C library's headers. It uses
 # apt if it may (as root, or with a sudo that asks for no password). Otherwise it prints one line that names the missing
 # packages, and the service runs with the languages that the machine has.
 # It never fails: a machine without a compiler still runs the other languages.
 set -u
 
 here=$(dirname "$0")
-packages=$(node "$here/../languages/shared/packages.ts" 2>/dev/null) ||
+packages=$(node "$here/../languages/common/packages.ts" 2>/dev/null) ||
   echo "the packages of the languages are not known, because Node 24 is missing (continuing without)" >&2
 
 missing=

@@ -9,7 +9,7 @@ import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { connect } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
-import { BY_NAME } from '../languages/shared/registry.ts';
+import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, keepRunning } from '../local/child.ts';
 import { delegatedScope } from '../local/delegated.ts';
 import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';

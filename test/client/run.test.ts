@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { ExecutionOutcome } from '../../src/domain/result.ts';
-import { LANGUAGES } from '../../src/languages/shared/registry.ts';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { type Service, startService } from '../http/support/service.ts';
 
 t.setTimeout(180_000);

@@ -9,10 +9,10 @@ import { openCompileCache } from '../../src/executor/compile_cache.ts';
 import { createExecutor, type ExecutorOptions } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { createCpp } from '../../src/languages/cpp/cpp.ts';
 import type { HeaderSet } from '../../src/languages/cpp/headers.ts';
-import { LANGUAGES } from '../../src/languages/shared/registry.ts';
-import { findToolchains } from '../../src/languages/shared/toolchains.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
 

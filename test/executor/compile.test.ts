@@ -9,12 +9,12 @@ import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import type { ExecutionOrder } from '../../src/domain/result.ts';
 import { Compiler } from '../../src/executor/compile.ts';
-import { BASE_ENVIRONMENT } from '../../src/languages/shared/box.ts';
+import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 import type {
   CompileStep,
   OpenCompiler,
   ResidentAnswer,
-} from '../../src/languages/shared/language.ts';
+} from '../../src/languages/common/language.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 
 const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN });

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { LANGUAGES } from '../../src/languages/shared/registry.ts';
+import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 import { BASICS, type CorpusProgram } from './corpus_program.ts';
 

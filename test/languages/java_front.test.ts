@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { findToolchains } from '../../src/languages/shared/toolchains.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
 const SOURCES = join(import.meta.dirname, '../../src/languages/java');
 const exec = promisify(execFile);

@@ -14,14 +14,14 @@ import {
   LANGUAGES,
   ON_BY_DEFAULT,
   titlesOf,
-} from '../../src/languages/shared/registry.ts';
+} from '../../src/languages/common/registry.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const FOLDER = join(ROOT, 'src/languages');
 
 t.test('the folder is the list', async (t) => {
   const files = readdirSync(FOLDER)
-    .filter((name) => name !== 'shared')
+    .filter((name) => name !== 'common')
     .map((name) => name.replace(/\.ts$/, ''));
   t.strictSame(LANGUAGES.map(({ name }) => name).sort(), files.sort());
 });
@@ -110,7 +110,7 @@ t.test('every language has its programs in the tests', async (t) => {
 });
 
 t.test('no file outside the folder names a language that is off by default', async (t) => {
-  const named = /(['"`])(javascript|gcc|node-linux)\1|languages\/(?!shared\/)/;
+  const named = /(['"`])(javascript|gcc|node-linux)\1|languages\/(?!common\/)/;
   const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
   for (const file of files.filter((name) => /\.ts$/.test(name) && !/^languages\//.test(name))) {
     t.notMatch(readFileSync(join(ROOT, 'src', file), 'utf8'), named, file);

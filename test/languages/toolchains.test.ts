@@ -3,7 +3,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { profilesFor } from '../../src/executor/profiles.ts';
-import { findToolchains } from '../../src/languages/shared/toolchains.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
 const find = async (options: Parameters<typeof findToolchains>[0] = {}) => {
   const { toolchains, passed_over } = await findToolchains(options);

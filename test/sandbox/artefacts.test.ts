@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { limitsFor } from '../../src/domain/limits.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { NO_NEEDS } from '../../src/languages/shared/language.ts';
+import { NO_NEEDS } from '../../src/languages/common/language.ts';
 import { placeInStore, preparePrograms } from './programs.ts';
 import { LAUNCHER } from './suite.ts';
 

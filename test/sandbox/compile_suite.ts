@@ -8,7 +8,7 @@ import { openCompileCache } from '../../src/executor/compile_cache.ts';
 import { createExecutor, type Executor } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { findToolchains } from '../../src/languages/shared/toolchains.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './cases/compile.ts';
 import { openHost } from './host.ts';

@@ -17,8 +17,8 @@ import {
   openSandbox,
   type Sandbox,
 } from '../../src/executor/sandbox.ts';
-import { BY_NAME } from '../../src/languages/shared/registry.ts';
-import { findToolchains, type Toolchains } from '../../src/languages/shared/toolchains.ts';
+import { BY_NAME } from '../../src/languages/common/registry.ts';
+import { findToolchains, type Toolchains } from '../../src/languages/common/toolchains.ts';
 import { type Case, type Host, problemOf, type Seen, type Side, type Topic } from './case.ts';
 import { openHost } from './host.ts';
 import { type Programs, placeInStore, preparePrograms } from './programs.ts';

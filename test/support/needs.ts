@@ -7,8 +7,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openSandbox } from '../../src/executor/sandbox.ts';
-import { BY_NAME } from '../../src/languages/shared/registry.ts';
-import { findToolchains } from '../../src/languages/shared/toolchains.ts';
+import { BY_NAME } from '../../src/languages/common/registry.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { importsOf } from './imports.ts';
 
 /** 'isolation', or a language. */

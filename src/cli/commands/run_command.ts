@@ -7,7 +7,7 @@ import {
   type SubmissionRequest,
 } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
-import { CANONICAL_NAMES, LANGUAGES } from '../../languages/shared/registry.ts';
+import { CANONICAL_NAMES, LANGUAGES } from '../../languages/common/registry.ts';
 import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
 
 /** The status when the program could not be run; few programs end with it. */

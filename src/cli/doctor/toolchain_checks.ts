@@ -1,8 +1,8 @@
 /** Which toolchain runs each language here, and which candidates were passed over. */
 import { languageSwitches } from '../../config.ts';
-import type { DebianPackage, Language } from '../../languages/shared/language.ts';
-import { BY_NAME } from '../../languages/shared/registry.ts';
-import { type FoundToolchains, findToolchains } from '../../languages/shared/toolchains.ts';
+import type { DebianPackage, Language } from '../../languages/common/language.ts';
+import { BY_NAME } from '../../languages/common/registry.ts';
+import { type FoundToolchains, findToolchains } from '../../languages/common/toolchains.ts';
 import { type Check, type Finding, ok, warn } from './finding.ts';
 
 export const toolchains: Check = {

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import * as v from 'valibot';
 import { type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
-import { CANONICAL_NAMES } from '../../languages/shared/registry.ts';
+import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import { ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
 import {

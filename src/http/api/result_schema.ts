@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import type { CompileRecord, ResultRecord } from '../../domain/record.ts';
 import { STATUS_NAMES, STATUSES } from '../../domain/statuses.ts';
 import { VERDICT_NAMES, VERDICTS } from '../../domain/verdicts.ts';
-import { BY_NAME } from '../../languages/shared/registry.ts';
+import { BY_NAME } from '../../languages/common/registry.ts';
 import { EXAMPLE_ID } from './operation.ts';
 
 export const uuid = v.pipe(v.string(), v.metadata({ format: 'uuid' }));

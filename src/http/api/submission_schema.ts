@@ -5,7 +5,7 @@
  */
 import * as v from 'valibot';
 import { type Bound, REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
-import { acceptedNames, BY_NAME } from '../../languages/shared/registry.ts';
+import { acceptedNames, BY_NAME } from '../../languages/common/registry.ts';
 
 export const TEXT_LIMIT_BYTES = 65_536;
 export const SECRET_LIMIT_BYTES = 256;

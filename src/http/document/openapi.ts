@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { BY_NAME, CANONICAL_NAMES } from '../../languages/shared/registry.ts';
+import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import {
   EXAMPLE_ID,

@@ -1,7 +1,7 @@
 /** The page for people at `/`: what the API does, with calls to copy. */
 import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
-import { BY_NAME, titlesOf } from '../../languages/shared/registry.ts';
+import { BY_NAME, titlesOf } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 

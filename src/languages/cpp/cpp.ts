@@ -1,19 +1,19 @@
 /** C++, by g++, with headers that were compiled ahead. */
-import { BASE_ENVIRONMENT, WORK_FOLDER } from '../shared/box.ts';
+import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
 import {
   type GnuLanguage,
   type GnuTools,
   MOLD_PACKAGE,
   MOLD_SWITCH,
   probeGnu,
-} from '../shared/gnu.ts';
+} from '../common/gnu.ts';
 import {
   type CompileStep,
   type Language,
   NO_NEEDS,
   type OpenCompiler,
   type Workshop,
-} from '../shared/language.ts';
+} from '../common/language.ts';
 import { chooseHeaders, HEADER_SETS, type HeaderSet } from './headers.ts';
 
 const PRECOMPILED_HEADERS = 'precompiled_headers';

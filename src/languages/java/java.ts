@@ -7,7 +7,7 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RuntimeNeeds } from '../../domain/limits.ts';
-import { BASE_ENVIRONMENT, LOAD_FOLDER, SECOND_LOAD_FOLDER } from '../shared/box.ts';
+import { BASE_ENVIRONMENT, LOAD_FOLDER, SECOND_LOAD_FOLDER } from '../common/box.ts';
 import type {
   CompileStep,
   Language,
@@ -15,8 +15,8 @@ import type {
   Probed,
   Search,
   Workshop,
-} from '../shared/language.ts';
-import { ask, mountsFor, withoutNested } from '../shared/probing.ts';
+} from '../common/language.ts';
+import { ask, mountsFor, withoutNested } from '../common/probing.ts';
 import { FRONT_FILE, JAVA_COMPILER_FLAGS, ResidentCompilers } from './resident_compilers.ts';
 
 const SOURCE = 'Main.java';

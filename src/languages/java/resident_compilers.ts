@@ -13,8 +13,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunLimits } from '../../domain/limits.ts';
-import { BASE_ENVIRONMENT, LOAD_FOLDER, type StandingBox } from '../shared/box.ts';
-import type { ResidentAnswer, Workshop } from '../shared/language.ts';
+import { BASE_ENVIRONMENT, LOAD_FOLDER, type StandingBox } from '../common/box.ts';
+import type { ResidentAnswer, Workshop } from '../common/language.ts';
 
 export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   /** the JDK's folder */

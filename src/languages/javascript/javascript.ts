@@ -10,9 +10,9 @@
  */
 import { basename, dirname, join } from 'node:path';
 import type { RuntimeNeeds } from '../../domain/limits.ts';
-import { BASE_ENVIRONMENT, WORK_FOLDER } from '../shared/box.ts';
-import type { Language, Mount, Probed } from '../shared/language.ts';
-import { ask, isInSystem, mountsFor } from '../shared/probing.ts';
+import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
+import type { Language, Mount, Probed } from '../common/language.ts';
+import { ask, isInSystem, mountsFor } from '../common/probing.ts';
 
 const SOURCE = 'main.js';
 const BOX_FOLDER = '/opt/node';

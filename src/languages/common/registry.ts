@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Language } from './language.ts';
 
 const FOLDER = join(import.meta.dirname, '..');
-const SHARED = 'shared';
+const COMMON = 'common';
 
 /** In the order of lists: those that are on by default, then the others by name. */
 export const LANGUAGES: readonly Language[] = await load();
@@ -50,7 +50,7 @@ async function load(): Promise<Language[]> {
 function entries(): [name: string, file: string][] {
   return readdirSync(FOLDER, { withFileTypes: true }).flatMap((entry): [string, string][] => {
     const [, name, ending] = /^([a-z][a-z0-9_]*)(\.ts)?$/.exec(entry.name) ?? [];
-    if (name === undefined || name === SHARED) return [];
+    if (name === undefined || name === COMMON) return [];
     if (entry.isDirectory()) return [[name, join(name, `${name}.ts`)]];
     return ending === undefined ? [] : [[name, entry.name]];
   });
