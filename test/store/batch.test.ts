@@ -51,7 +51,7 @@ t.test(
 
 t.test('a batch has a maximum of items and of bytes', async (t) => {
   const { batches, add, turn } = stage({ max_items: 3, max_bytes: 100 });
-  const all = [10, 20, 30, 60, 50, 500, 1].map(add);
+  const all = [10, 20, 30, 40, 61, 50, 500, 1].map(add);
   await turn();
   for (let n = 0; n < 6; n++) {
     const batch = batches[n];
@@ -62,7 +62,7 @@ t.test('a batch has a maximum of items and of bytes', async (t) => {
   await Promise.all(all);
   t.same(
     batches.map(({ items }) => items),
-    [[10, 20, 30], [60], [50], [500], [1]],
+    [[10, 20, 30], [40], [61], [50], [500], [1]],
   );
 });
 

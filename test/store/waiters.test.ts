@@ -59,11 +59,15 @@ t.test(
   async (t) => {
     const s = await scene(t);
     const id = await s.submitOne();
+    // If its time never came, it would get the record.
+    const late = setTimeout(() => s.end(id), 20_000);
     t.equal(await s.waiters.wait(id, { timeout_ms: 1 }), null);
+    clearTimeout(late);
     const leaving = new AbortController();
     const waiting = s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal });
     t.equal(s.waiters.count, 1);
     leaving.abort();
+    t.equal(s.waiters.count, 0, 'at once');
     t.equal(await waiting, null);
     t.equal(
       await s.waiters.wait(id, { timeout_ms: LONG, signal: leaving.signal }),
