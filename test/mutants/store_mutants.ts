@@ -151,12 +151,6 @@ export const storeMutants: readonly Mutant[] = [
       "s.status = 'running' and s.attempts = r.attempt as good",
       "s.status = 'running' as good",
     ],
-    // Without `l.attempt = r.attempt` nothing changes: a lease has the attempt of its submission's row, which is compared.
-    [
-      'a report of a failed service ends in error',
-      "'status' = 'error' then 'submission.failed'",
-      "'status' = 'failed' then 'submission.failed'",
-    ],
     [
       'the repeated report of another consumer is refused',
       "and (b.facts ->> 'consumer')::uuid = consumer",
@@ -170,6 +164,13 @@ export const storeMutants: readonly Mutant[] = [
       'from unnest(ended) s;',
     ],
   ),
+  // Instead of `l.attempt = r.attempt`: without it nothing changes, because a lease has the attempt of its submission's
+  // row, which is compared, too.
+  ...inFile('sql/functions/complete_many.sql', 'test/sql/next_submission.test.ts', [
+    'a report of a failed service ends in error',
+    "'status' = 'error' then 'submission.failed'",
+    "'status' = 'failed' then 'submission.failed'",
+  ]),
   ...inFile(
     'sql/functions/next_status.sql',
     ORACLE,
@@ -221,6 +222,11 @@ export const storeMutants: readonly Mutant[] = [
       'a web process sees no job of an execution',
       'to runledger_web using (task_id = any (',
       'to runledger_web using (true or task_id = any (',
+    ],
+    [
+      'a web process sees no task of an execution',
+      'using (not runledger.is_execution(identifier))',
+      'using (true)',
     ],
     ['an auditor reads audit views alone', "and c.relname like 'audit\\_%'", ''],
   ),

@@ -93,8 +93,11 @@ t.test('what the service failed at has the verdict of status error', async (t) =
   const id = await submitOne();
   await start(executions, id);
   await executions.complete({ submission_id: id, attempt: 1, outcome: failed() });
-  const [row] = await w.db`select status, verdict from runledger.submissions where id = ${id}`;
-  t.same(row, { status: 'error', verdict: verdictsWith('error')[0] });
+  const [row] = await w.db`
+    select status, verdict, stdout_truncated as stdout_cut, stderr_truncated as stderr_cut
+    from runledger.submissions where id = ${id}`;
+  const verdict = verdictsWith('error')[0];
+  t.same(row, { status: 'error', verdict, stdout_cut: false, stderr_cut: false });
   t.equal(verdictsWith('error').length, 1);
 });
 

@@ -122,6 +122,14 @@ t.test('web sees the jobs of deliveries and no others; the worker sees no job', 
   await consumer.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
   t.same((await tasks(w.db)).sort(), ['deliver_webhook', 'execute_python']);
   t.same(await tasks(w.web), ['deliver_webhook']);
+  // Each table by itself: a join of the two is as narrow as the narrower one.
+  const jobs = async (db: Db) => [
+    ...(await db`select payload ->> 'id' as id from graphile_worker._private_jobs`),
+  ];
+  t.same(await jobs(w.db), [{ id }, { id }]);
+  t.same(await jobs(w.web), [{ id }], 'no job of an execution');
+  const named = await w.web`select identifier from graphile_worker._private_tasks`;
+  t.same([...named], [{ identifier: 'deliver_webhook' }]);
   const tables = await w.db`
     select c.oid::regclass::text as name from pg_class c
     where c.relnamespace = 'graphile_worker'::regnamespace and c.relkind in ('r', 'v')`;
