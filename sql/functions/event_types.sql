@@ -6,7 +6,8 @@ as $$ select case
   when type in ('submission.completed', 'execution.started', 'execution.lost', 'execution.refused') then 2::smallint
   else 1::smallint end $$;
 
--- The facts of an old shape in the newest one. Each step takes one type from one schema to the next.
+-- The facts of an old shape in the newest one. Each branch takes one old schema of a type straight to its newest: when a type
+-- gets another schema, every branch of that type must produce the new shape.
 --   submission.completed 1: had times in whole milliseconds (cpu_ms, wall_ms) and one flag for both outputs (truncated)
 --   execution.* 1: called the consumer `pool`
 create or replace function runledger.upgrade_facts(type text, schema smallint, facts jsonb) returns jsonb

@@ -1,5 +1,5 @@
 -- The states of a submission and the events that change them. This is the only definition: live writes, rebuild, verify
--- and audit_state_at all use it, and `runledger states` prints it.
+-- and audit_state_at all use it, and `./runledger states` prints it.
 --
 -- A status of null is that of a stream without events. The answer is null for an event that must not follow in that
 -- status; next_submission() then rejects the event.

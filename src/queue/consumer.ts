@@ -89,7 +89,7 @@ export type EpochContext<E extends Epoch> = {
   mayFetch(): boolean;
   /** It is certain that the consumer is alive: what was fetched may begin. */
   isConfirmed(): boolean;
-  /** The consumer has been told to drain: nobody waits for the database any more. */
+  /** The consumer is draining: no task waits for the database any more. */
   isLeaving(): boolean;
   /** The epoch that has the consumer's connections now. */
   current(): E;

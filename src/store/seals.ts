@@ -157,11 +157,11 @@ function rejectForeign(last: LastSeal | null, signer: Signer | null): void {
   if (!last) return;
   const name = `seal ${last.head.number}`;
   if (!sha256(last.sketch).equals(last.head.sketch_sha256))
-    throw new SealBroken(`the sketch is not the one that ${name} signed: run runledger verify`);
+    throw new SealBroken(`the sketch is not the one that ${name} signed: run ./runledger verify`);
   // When the operator has changed the key, the new one signs from here on; verify shows where.
   if (!signer || last.signer !== signer.name) return;
   if (!last.signature || !isSignedBy(signer.name, last.head, last.signature))
-    throw new SealBroken(`${name} is not signed by our key: run runledger verify`);
+    throw new SealBroken(`${name} is not signed by our key: run ./runledger verify`);
 }
 
 export async function headFile(db: Db): Promise<HeadFile | null> {
