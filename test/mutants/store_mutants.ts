@@ -29,13 +29,13 @@ export const storeMutants: readonly Mutant[] = [
     ],
     [
       'a key does not run more than its limit',
-      'usage.dispatched >= places then',
+      'usage.dispatched >= concurrency then',
       'usage.dispatched > places then',
     ],
     [
       'a submission does not overtake the gated ones of its key',
-      'usage.gated > 0 or usage.dispatched >= places',
-      'usage.dispatched >= places',
+      'usage.gated > 0 or usage.dispatched >= concurrency',
+      'usage.dispatched >= concurrency',
     ],
     [
       'each job of a key has a later round',
