@@ -30,7 +30,7 @@ export const storeMutants: readonly Mutant[] = [
     [
       'a key does not run more than its limit',
       'usage.dispatched >= concurrency then',
-      'usage.dispatched > places then',
+      'usage.dispatched > concurrency then',
     ],
     [
       'a submission does not overtake the gated ones of its key',
