@@ -4,8 +4,8 @@
 --
 -- What must stay true: it fails closed. An event that must not follow, or that leaves a gap in the versions, raises RL422.
 --
--- To store one more field: add the column in a migration, its assignment here, and its name to the list in
--- append_to_submissions() below.
+-- To store one more field of the result, add a column with the name that the field has in the facts of
+-- submission.completed. No line here names it.
 create or replace function runledger.next_submission(
   s runledger.submissions, stream uuid, version integer, type text, at timestamptz, facts jsonb
 ) returns runledger.submissions
@@ -35,16 +35,9 @@ begin
   when 'execution.lost' then
     s.deaths := s.deaths + (facts ->> 'counts')::boolean::integer;
   when 'submission.completed' then
+    -- Each fact goes to the column of its name. A report of an end must not reach the columns that were set before it.
+    s := jsonb_populate_record(s, facts - '{id,version,account_id,key_id,language,has_webhook,status,attempts,deaths,created_at,started_at}'::text[]);
     s.completed_at := at;
-    s.verdict := facts ->> 'verdict';
-    s.exit_code := facts ->> 'exit_code';
-    s.signal := facts ->> 'signal';
-    s.cpu_time_us := facts ->> 'cpu_time_us';
-    s.wall_time_us := facts ->> 'wall_time_us';
-    s.memory_peak_bytes := facts ->> 'memory_peak_bytes';
-    s.stdout_truncated := facts ->> 'stdout_truncated';
-    s.stderr_truncated := facts ->> 'stderr_truncated';
-    s.compile := nullif(facts -> 'compile', 'null');
   when 'submission.failed' then
     s.completed_at := at;
     s.verdict := 'IE';
@@ -76,12 +69,14 @@ create or replace aggregate runledger.submission_of(stream uuid, version integer
 -- submissions' rows and gives them as they stand; types and facts run parallel to them.
 --
 -- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
--- not set them again for speed.
+-- not set them again for speed. Its list of columns is made from the table: every column that an event may change.
+do $do$ begin
+execute format($function$
 create or replace function runledger.append_to_submissions(
   before runledger.submissions[], types text[], at timestamptz, facts jsonb[]
 ) returns runledger.submissions[]
 language plpgsql
-as $$
+as $body$
 #variable_conflict use_variable
 declare
   after runledger.submissions[];
@@ -99,13 +94,14 @@ begin
     insert into runledger.submissions as s
     select (g.after).* from given g
     on conflict (id) do update set
-      version = excluded.version, status = excluded.status, verdict = excluded.verdict, exit_code = excluded.exit_code,
-      signal = excluded.signal, cpu_time_us = excluded.cpu_time_us, wall_time_us = excluded.wall_time_us,
-      memory_peak_bytes = excluded.memory_peak_bytes, stdout_truncated = excluded.stdout_truncated,
-      stderr_truncated = excluded.stderr_truncated, compile = excluded.compile, attempts = excluded.attempts,
-      deaths = excluded.deaths, started_at = excluded.started_at, completed_at = excluded.completed_at
+      %s
   )
   select array_agg(g.after) into after from given g;
   return after;
 end
-$$;
+$body$
+$function$, (
+  select string_agg(format('%1$I = excluded.%1$I', attname), ', ' order by attnum) from pg_attribute
+  where attrelid = 'runledger.submissions'::regclass and attnum > 0 and not attisdropped
+    and attname <> all ('{id,account_id,key_id,language,has_webhook,created_at}')));
+end $do$;

@@ -1,7 +1,8 @@
 /**
- * Every type of event, in every shape that it ever had. An event is never changed. When a type gets a new shape, its
- * schema number rises, the old schema stays here, and `upgrade_facts` (sql/functions/event_types.sql) shows old facts in
- * the newest shape. A test holds the two files together. `./runledger verify` checks every event against its schema.
+ * Every type of event, in every shape that it ever had. An event is never changed. A fact that may be absent is added to
+ * the newest schema as `v.optional`: every event in the log still matches. For any other new shape, the schema number
+ * rises, the old schema stays here, and `upgrade_facts` (sql/functions/event_types.sql) shows old facts in the newest
+ * shape. A test holds the two files together. `./runledger verify` checks every event against its schema.
  *
  * Facts never hold bytes that a user sent: an event has their size and SHA-256(salt ‖ bytes).
  */

@@ -1,9 +1,16 @@
 /**
- * The result record, as callers see it. The API and webhooks share one renderer, so that they never disagree. Pure: a row
- * in, an object for JSON.stringify out.
+ * The result record, as callers see it. FIELDS is the one list of its fields: the renderer, the types, the OpenAPI
+ * document and its examples follow from it. The API and webhooks share the renderer, so that they never disagree. Pure:
+ * a row in, an object for JSON.stringify out.
  */
-import { hasEnded, type Status } from './statuses.ts';
-import type { Verdict } from './verdicts.ts';
+import * as v from 'valibot';
+import type { FactsOf } from './events.ts';
+import { hasEnded, type Status, STATUS_NAMES, STATUSES } from './statuses.ts';
+import { type Verdict, VERDICT_NAMES, VERDICTS } from './verdicts.ts';
+
+type Completed = FactsOf<'submission.completed'>;
+/** The facts of the end that the row has as columns of the same names. */
+type ColumnFacts = Omit<Completed, 'attempt' | 'verdict' | 'evidence' | 'bytes'>;
 
 /** A submission as it is stored in the projections. Times are whole microseconds, sizes whole bytes. */
 export type ResultRow = {
@@ -12,97 +19,178 @@ export type ResultRow = {
   status: Status;
   language: string;
   verdict: Verdict | null;
-  exit_code: number | null;
-  signal: string | null;
   stdout: Uint8Array | null;
   stderr: Uint8Array | null;
-  stdout_truncated: boolean | null;
-  stderr_truncated: boolean | null;
-  cpu_time_us: number | null;
-  wall_time_us: number | null;
-  memory_peak_bytes: number | null;
-  compile: CompileRow | null;
   created_at: Date;
   started_at: Date | null;
   completed_at: Date | null;
   attempts: number;
-};
-
-export type CompileRow = {
-  cpu_time_us: number | null;
-  wall_time_us: number | null;
-  memory_peak_bytes: number | null;
-  exit_code: number | null;
-  cached: boolean;
-};
+} & { [Name in keyof ColumnFacts]: ColumnFacts[Name] | null };
 
 export type ResultEncoding = 'utf8' | 'base64';
 
-/** The record that a caller gets: the same fields in every state, with nulls until there is a value. */
-export type ResultRecord = {
-  id: string;
-  status: Status;
-  verdict: Verdict | null;
-  exit_code: number | null;
-  signal: string | null;
-  stdout: string | null;
-  stderr: string | null;
-  stdout_truncated: boolean | null;
-  stderr_truncated: boolean | null;
-  cpu_time: number | null;
-  wall_time: number | null;
-  memory_peak: number | null;
-  compile: CompileRecord | null;
-  language: string;
-  created_at: string;
-  started_at: string | null;
-  completed_at: string | null;
-  attempts: number;
+const whole = v.pipe(v.number(), v.integer());
+const time = v.pipe(v.string(), v.metadata({ format: 'date-time' }));
+
+const COMPILE = v.strictObject({
+  cpu_time: described(v.nullable(v.number()), seconds('CPU time of the compiler')),
+  wall_time: described(v.nullable(v.number()), seconds('Elapsed time of the compiler')),
+  memory_peak: v.nullable(whole),
+  exit_code: v.nullable(whole),
+  cached: described(v.boolean(), 'An equal source was compiled before.'),
+});
+
+/**
+ * In the order of the record. A field has a value from the start (`always`), or null until the submission has ended
+ * (`atEnd`): before that, a row may still have values of an earlier attempt that was lost.
+ */
+const FIELDS = {
+  id: always(
+    v.pipe(v.string(), v.metadata({ format: 'uuid' })),
+    '01980f5e-3c1a-7d42-9b6e-5f0c2a8d7e11',
+    (row) => row.id,
+  ),
+  status: always(
+    described(v.picklist(STATUS_NAMES), meanings(STATUSES)),
+    'completed',
+    (row) => row.status,
+  ),
+  verdict: atEnd(v.picklist(VERDICT_NAMES), meanings(VERDICTS), 'AC', (row) => row.verdict),
+  exit_code: atEnd(
+    whole,
+    '128 + N for a program that was ended by signal N.',
+    0,
+    (row) => row.exit_code,
+  ),
+  signal: atEnd(v.string(), 'Its name, as in SIGSEGV.', null, (row) => row.signal),
+  stdout: atEnd(
+    v.string(),
+    'UTF-8, with U+FFFD for other bytes; with encoding=base64 the exact bytes.',
+    '42\n',
+    (row, text) => row.stdout && text(row.stdout),
+  ),
+  stderr: atEnd(
+    v.string(),
+    'As stdout; with verdict CE the messages of the compiler.',
+    '',
+    (row, text) => row.stderr && text(row.stderr),
+  ),
+  stdout_truncated: atEnd(v.boolean(), null, false, (row) => row.stdout_truncated),
+  stderr_truncated: atEnd(v.boolean(), null, false, (row) => row.stderr_truncated),
+  cpu_time: atEnd(v.number(), seconds('User and system time of every process of the run'), 0.009214, (row) =>
+    secondsOf(row.cpu_time_us),
+  ),
+  wall_time: atEnd(v.number(), seconds('Elapsed time of the run'), 0.011873, (row) =>
+    secondsOf(row.wall_time_us),
+  ),
+  memory_peak: atEnd(whole, 'Bytes, of the run.', 7_340_032, (row) => row.memory_peak_bytes),
+  compile: atEnd(
+    COMPILE,
+    'Null for a language that is not compiled.',
+    null,
+    ({ compile }) =>
+      compile && {
+        cpu_time: secondsOf(compile.cpu_time_us),
+        wall_time: secondsOf(compile.wall_time_us),
+        memory_peak: compile.memory_peak_bytes,
+        exit_code: compile.exit_code,
+        cached: compile.cached,
+      },
+  ),
+  // The OpenAPI document lists the names (http/api/result_schema.ts).
+  language: always(v.string(), 'python', (row) => row.language),
+  created_at: always(time, '2026-11-20T09:22:23.104Z', (row) => row.created_at.toISOString()),
+  started_at: always(
+    v.nullable(time),
+    '2026-11-20T09:22:23.106Z',
+    (row) => row.started_at?.toISOString() ?? null,
+  ),
+  completed_at: atEnd(
+    time,
+    null,
+    '2026-11-20T09:22:23.119Z',
+    (row) => row.completed_at?.toISOString() ?? null,
+  ),
+  attempts: always(
+    described(whole, 'Executions started; more than one if a worker was lost.'),
+    1,
+    (row) => row.attempts,
+  ),
 };
 
-export type CompileRecord = {
-  cpu_time: number | null;
-  wall_time: number | null;
-  memory_peak: number | null;
-  exit_code: number | null;
-  cached: boolean;
-};
+type Fields = typeof FIELDS;
+type Name = keyof Fields;
+
+/** The record that a caller gets: the same fields in every state, with nulls until there is a value. */
+export type ResultRecord = { [N in Name]: v.InferOutput<Fields[N]['schema']> };
+
+const ENTRIES = Object.entries(FIELDS) as [Name, Field<unknown>][];
 
 export function renderResult(row: ResultRow, encoding: ResultEncoding = 'utf8'): ResultRecord {
   const text = encoding === 'base64' ? base64Of : textOf;
-  // Before the end a row may still have values of an earlier attempt that was lost; they are not a result.
   const ended = hasEnded(row.status);
-  const shown = <T>(value: T): T | null => (ended ? value : null);
-  return {
-    id: row.id,
-    status: row.status,
-    verdict: shown(row.verdict),
-    exit_code: shown(row.exit_code),
-    signal: shown(row.signal),
-    stdout: shown(row.stdout && text(row.stdout)),
-    stderr: shown(row.stderr && text(row.stderr)),
-    stdout_truncated: shown(row.stdout_truncated),
-    stderr_truncated: shown(row.stderr_truncated),
-    cpu_time: shown(secondsOf(row.cpu_time_us)),
-    wall_time: shown(secondsOf(row.wall_time_us)),
-    memory_peak: shown(row.memory_peak_bytes),
-    compile: shown(row.compile && renderCompile(row.compile)),
-    language: row.language,
-    created_at: row.created_at.toISOString(),
-    started_at: row.started_at?.toISOString() ?? null,
-    completed_at: shown(row.completed_at?.toISOString() ?? null),
-    attempts: row.attempts,
-  };
+  const record: Partial<Record<Name, unknown>> = {};
+  for (const [name, field] of ENTRIES) {
+    record[name] = ended || !field.at_end ? field.value(row, text) : null;
+  }
+  return record as ResultRecord;
 }
 
-function renderCompile(compile: CompileRow): CompileRecord {
-  return {
-    cpu_time: secondsOf(compile.cpu_time_us),
-    wall_time: secondsOf(compile.wall_time_us),
-    memory_peak: compile.memory_peak_bytes,
-    exit_code: compile.exit_code,
-    cached: compile.cached,
-  };
+/** The schema of each field, for the OpenAPI document. */
+export const RESULT_SCHEMAS = Object.fromEntries(
+  ENTRIES.map(([name, { schema }]) => [name, schema]),
+) as { [N in Name]: Fields[N]['schema'] };
+
+/** Two records as documents show them: of a submission that has ended, and of one that waits. */
+export const EXAMPLE_COMPLETED = Object.fromEntries(
+  ENTRIES.map(([name, { example }]) => [name, example]),
+) as ResultRecord;
+
+export const EXAMPLE_PENDING: ResultRecord = {
+  ...(Object.fromEntries(
+    ENTRIES.map(([name, { at_end, example }]) => [name, at_end ? null : example]),
+  ) as ResultRecord),
+  status: 'pending',
+  started_at: null,
+  attempts: 0,
+};
+
+type Text = (bytes: Uint8Array) => string;
+type Field<T> = {
+  schema: v.GenericSchema<unknown, T>;
+  example: T;
+  at_end: boolean;
+  value(row: ResultRow, text: Text): T;
+};
+
+function always<S extends v.GenericSchema>(
+  schema: S,
+  example: v.InferOutput<S>,
+  value: (row: ResultRow, text: Text) => v.InferOutput<S>,
+) {
+  return { schema, example, at_end: false, value };
+}
+
+function atEnd<S extends v.GenericSchema>(
+  schema: S,
+  description: string | null,
+  example: v.InferOutput<S> | null,
+  value: (row: ResultRow, text: Text) => v.InferOutput<S> | null,
+) {
+  return { schema: described(v.nullable(schema), description), example, at_end: true, value };
+}
+
+function described<S extends v.GenericSchema>(schema: S, description: string | null): S {
+  return description === null ? schema : (v.pipe(schema, v.description(description)) as unknown as S);
+}
+
+function seconds(what: string): string {
+  return `${what}, seconds with microsecond resolution.`;
+}
+
+function meanings(list: Readonly<Record<string, { meaning: string }>>): string {
+  const all = Object.entries(list).map(([name, { meaning }]) => `${name}: ${meaning}`);
+  return `${all.join('; ')}.`;
 }
 
 /** Dividing whole microseconds gives the double nearest to the decimal, which prints with at most six decimal places. */

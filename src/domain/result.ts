@@ -1,5 +1,6 @@
 /** Types that the launcher's client, the executor and the store exchange. No behaviour. */
 
+import type { FactsOf } from './events.ts';
 import type { LanguageName, LimitOverrides } from './limits.ts';
 import type { EndedStatus } from './statuses.ts';
 import type { Verdict } from './verdicts.ts';
@@ -47,29 +48,15 @@ export type ExecutionOrder = {
   limits: LimitOverrides;
 };
 
-/** Null where a value is unknown, as for a program from the compile cache. */
-export type CompileFacts = {
-  cpu_time_us: number | null;
-  wall_time_us: number | null;
-  memory_peak_bytes: number | null;
-  exit_code: number | null;
-  cached: boolean;
-};
+type Completed = FactsOf<'submission.completed'>;
 
-/** The output of an execution: facts for the event, and bytes. */
-export type ExecutionOutcome = {
+/** Null where a value is unknown, as for a program from the compile cache. */
+export type CompileFacts = NonNullable<Completed['compile']>;
+
+/** The output of an execution: the facts of submission.completed or submission.failed, and the bytes. */
+export type ExecutionOutcome = Omit<Completed, 'attempt' | 'bytes' | 'verdict'> & {
   verdict: Verdict;
   status: EndedStatus;
-  /** 128 + N when signalled */
-  exit_code: number | null;
-  signal: string | null;
-  cpu_time_us: number | null;
-  wall_time_us: number | null;
-  memory_peak_bytes: number | null;
   stdout: Uint8Array;
   stderr: Uint8Array;
-  stdout_truncated: boolean;
-  stderr_truncated: boolean;
-  compile: CompileFacts | null;
-  evidence: Record<string, unknown>;
 };

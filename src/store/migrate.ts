@@ -3,8 +3,9 @@
  * covers all of it, and a process that waited for the lock finds nothing left to do.
  *
  * Tables come from sql/migrations, each file once. Functions, views and privileges are definitions: each has one current
- * file. When any of them changed, or a role that they name has appeared, all of them are dropped and created again in one
- * transaction, so that nothing of an older version stays callable. Trigger functions belong to their tables, and so to the
+ * file. When any of them changed, a migration was added (a function may list a table's columns), or a role that they name
+ * has appeared, all of them are dropped and created again in one transaction, so that nothing of an older version stays
+ * callable. Trigger functions belong to their tables, and so to the
  * migrations.
  */
 import { createHash } from 'node:crypto';
@@ -109,7 +110,8 @@ async function replaceDefinitions(db: postgres.Sql): Promise<Migrated['definitio
     select string_agg(rolname, ',' order by rolname) as names from pg_roles
     where rolname in ('runledger_web', 'runledger_worker', 'runledger_auditor')`;
   const texts = files.map(({ name, text }) => `${name}\n${text}`);
-  const sha256 = digestOf([...texts, roles!.names ?? ''].join('\n'));
+  const migrations = (await sqlFiles('migrations')).map(({ name }) => name);
+  const sha256 = digestOf([...texts, ...migrations, roles!.names ?? ''].join('\n'));
   const [known] =
     await db`select from runledger.migrations where name = 'definitions' and sha256 = ${sha256}`;
   if (known) return 'unchanged';

@@ -1,5 +1,6 @@
 /** A call's entry in the OpenAPI document, and the parts that several calls share. */
 import type { GenericSchema } from 'valibot';
+import { EXAMPLE_COMPLETED } from '../../domain/record.ts';
 import type { ProblemWord } from '../wire/problem.ts';
 import type { SubmissionRules } from './submission_schema.ts';
 
@@ -66,7 +67,7 @@ export const COMMON: readonly ProblemWord[] = [
 /** Of every call that needs none. */
 export const BARE: readonly ProblemWord[] = ['https_required', 'header_too_large', 'internal'];
 
-export const EXAMPLE_ID = '01980f5e-3c1a-7d42-9b6e-5f0c2a8d7e11';
+export const EXAMPLE_ID = EXAMPLE_COMPLETED.id;
 
 export const WAIT_PARAMETERS: readonly object[] = [
   {

@@ -1,5 +1,10 @@
 /** GET /api/result/{id} */
-import { type ResultEncoding, renderResult } from '../../domain/record.ts';
+import {
+  EXAMPLE_COMPLETED,
+  EXAMPLE_PENDING,
+  type ResultEncoding,
+  renderResult,
+} from '../../domain/record.ts';
 import { hasEnded } from '../../domain/statuses.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -7,7 +12,7 @@ import { headerText, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
-import { COMPLETED, PENDING, RESULT } from './result_schema.ts';
+import { RESULT } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import {
   readWaitWish,
@@ -46,7 +51,7 @@ const operation: Operation = {
       description: 'The record.',
       schemas: { Result: RESULT },
       headers: [...RATE, 'Preference-Applied'],
-      examples: { completed: { value: COMPLETED }, pending: { value: PENDING } },
+      examples: { completed: { value: EXAMPLE_COMPLETED }, pending: { value: EXAMPLE_PENDING } },
     },
   ],
   problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],

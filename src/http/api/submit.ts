@@ -3,7 +3,7 @@
  * database checks the key, spends from its rate, looks up the Idempotency-Key and stores the submission.
  */
 import * as v from 'valibot';
-import { type ResultRow, renderResult } from '../../domain/record.ts';
+import { EXAMPLE_COMPLETED, type ResultRow, renderResult } from '../../domain/record.ts';
 import type { NewSubmission } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -12,7 +12,7 @@ import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
 import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
-import { COMPLETED, RESULT, uuid } from './result_schema.ts';
+import { RESULT, uuid } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { SUBMIT_EXAMPLES } from './submit_examples.ts';
 import { type Waiting, type WaitWish, waitForEnd } from './waiting_request.ts';
@@ -56,7 +56,7 @@ const operation: Operation = {
       description: 'The call waited, and the submission ended in time.',
       schemas: { Result: RESULT },
       headers: [...RATE, 'Preference-Applied'],
-      examples: { completed: { value: COMPLETED } },
+      examples: { completed: { value: EXAMPLE_COMPLETED } },
     },
     {
       status: '202',
@@ -69,7 +69,7 @@ const operation: Operation = {
         'Idempotency-Replayed',
         'Idempotency-Mismatch',
       ],
-      examples: { accepted: { value: { id: EXAMPLE_ID } }, replayed: { value: COMPLETED } },
+      examples: { accepted: { value: { id: EXAMPLE_ID } }, replayed: { value: EXAMPLE_COMPLETED } },
     },
   ],
   problems: [
