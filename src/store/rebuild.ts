@@ -152,9 +152,10 @@ async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number
       and stream < 'f0000000-0000-0000-0000-000000000000'`;
   if (changed!.count === 0) return 0;
   for (const table of EXCHANGED) {
-    await db.unsafe(`delete from ${NEW}.${table} where id = any ($1::text::uuid[])`, [
-      changed!.ids,
-    ]);
+    await db.unsafe(
+      `delete from ${NEW}.${table} t using unnest($1::text::uuid[]) given(id) where t.id = given.id`,
+      [changed!.ids],
+    );
     await db.unsafe(
       `insert into ${NEW}.${table} select * from runledger.fold_${table}($1::text::uuid[])`,
       [changed!.ids],
