@@ -6,11 +6,11 @@
 --   failed_for   the word for that in the evidence of submission.failed
 create or replace view runledger.loss_reasons (reason, counts, ends_after, failed_for, description) as
 values
-  ('worker_died', true, 3, 'deaths', 'the worker process has ended: its lock is free'),
+  ('worker_died', true, 3, 'deaths', 'the worker process has ended: the database lock that it held is free'),
   ('launcher_died', true, 3, 'deaths', 'the launcher ended while it ran the program'),
   ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, for a reason of its own'),
   ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s: the worker hangs, or is cut off from the database'),
   ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
-  ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to its start'),
+  ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to the statement that started the execution'),
   ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time'),
   ('shutdown', false, null, null, 'the worker stopped and gave the execution back');

@@ -8,6 +8,7 @@
  */
 import * as v from 'valibot';
 import { DELIVERY_ENDS, OUTCOMES } from './delivery_outcomes.ts';
+import { EXCEEDABLE } from './limits.ts';
 import { LOSS_REASONS } from './loss_reasons.ts';
 import { type QuickCheck, quickCheck } from './quick_check.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
@@ -37,6 +38,8 @@ const compile = v.nullable(
     cached: v.boolean(),
   }),
 );
+/** In force for the run, by the names of `RunLimits`; limits are added to, and taken out. */
+const limits = v.record(name, count);
 const lossReason = v.picklist(LOSS_REASONS);
 const completedVerdict = v.picklist(verdictsWith('completed'));
 const reportedVerdict = v.nullable(v.picklist(VERDICT_NAMES));
@@ -92,6 +95,8 @@ export const eventTypes = {
       stdout_truncated: v.boolean(),
       stderr_truncated: v.boolean(),
       compile,
+      limits: v.optional(limits),
+      limit_exceeded: v.optional(v.nullable(v.picklist(EXCEEDABLE))),
       evidence,
       bytes,
     }),
@@ -113,6 +118,7 @@ export const eventTypes = {
       stdout_truncated: v.optional(v.boolean()),
       stderr_truncated: v.optional(v.boolean()),
       compile: v.optional(compile),
+      limits: v.optional(limits),
       evidence,
       bytes,
     }),

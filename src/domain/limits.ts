@@ -78,10 +78,25 @@ export const LIMITS = {
     request: {
       name: 'memory',
       stored: 'memory_bytes',
-      min: 16 * MiB,
+      min: 4 * MiB,
       max: 1 * GiB,
       description: 'Memory of the run, bytes.',
       example: 128 * MiB,
+    },
+  },
+  stack_bytes: {
+    unit: 'bytes',
+    default: 1 * GiB,
+    variable: 'RUNLEDGER_LIMITS_STACK',
+    range: [64 * KiB, 1024 * GiB],
+    reason: 'the stack of the main thread; the memory limit where that is less',
+    request: {
+      name: 'stack',
+      stored: 'stack_bytes',
+      min: 64 * KiB,
+      max: 1 * GiB,
+      description: 'Stack of the main thread, bytes; the memory limit if absent, and never more.',
+      example: 64 * MiB,
     },
   },
   stdout_bytes: {
@@ -177,11 +192,34 @@ export const REQUEST_LIMITS = LIMIT_FIELDS.flatMap((field) => {
   stored: StoredName;
 })[];
 
+/** The limits that a program can be seen to exceed, by their names in the API: `limit_exceeded` of a record. */
+export const EXCEEDABLE = [
+  'cpu_time',
+  'wall_time',
+  'memory',
+  'output',
+  'processes',
+] as const satisfies readonly RequestLimitName[];
+
+/** The limits in force as callers see them: with the names and units of a request. */
+export function shownLimits(limits: Readonly<Record<string, number>>): ShownLimits {
+  const shown = REQUEST_LIMITS.map(({ name, unit, field }) => {
+    const value = limits[field];
+    if (value === undefined) return [name, null];
+    return [name, unit === 'ms' ? value / 1000 : value];
+  });
+  return Object.fromEntries(shown) as ShownLimits;
+}
+
+/** A limit is null in a record of a time before the limit existed. */
+export type ShownLimits = Record<RequestLimitName, number | null>;
+
 /** A compiler has limits of its own, never those of a request, so that tight limits for a program don't fail its build. */
 export const COMPILE_DEFAULTS: Readonly<RunLimits> = {
   cpu_ms: 10_000,
   wall_ms: 15_000,
   memory_bytes: 1 * GiB,
+  stack_bytes: 64 * MiB,
   processes: 64,
   stdout_bytes: 64 * KiB,
   stderr_bytes: 64 * KiB,
@@ -281,6 +319,7 @@ export function limitsFor(
     limits.wall_ms = Math.max(limits.wall_ms, Math.min(2 * limits.cpu_ms, max));
   }
   limits.memory_bytes = Math.max(limits.memory_bytes, needs.least_memory_bytes);
+  limits.stack_bytes = Math.min(limits.stack_bytes, limits.memory_bytes);
   limits.processes = Math.max(limits.processes, needs.least_processes);
   return limits;
 }

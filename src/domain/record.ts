@@ -5,8 +5,15 @@
  */
 import * as v from 'valibot';
 import type { FactsOf } from './events.ts';
-import { hasEnded, type Status, STATUS_NAMES, STATUSES } from './statuses.ts';
-import { type Verdict, VERDICT_NAMES, VERDICTS } from './verdicts.ts';
+import {
+  DEFAULT_POLICY,
+  EXCEEDABLE,
+  REQUEST_LIMITS,
+  type RequestLimitName,
+  shownLimits,
+} from './limits.ts';
+import { hasEnded, STATUS_NAMES, STATUSES, type Status } from './statuses.ts';
+import { VERDICT_NAMES, VERDICTS, type Verdict } from './verdicts.ts';
 
 type Completed = FactsOf<'submission.completed'>;
 /** The facts of the end that the row has as columns of the same names. */
@@ -39,6 +46,13 @@ const COMPILE = v.strictObject({
   exit_code: v.nullable(whole),
   cached: described(v.boolean(), 'An equal source was compiled before.'),
 });
+
+const LIMITS_SHOWN = v.strictObject(
+  Object.fromEntries(REQUEST_LIMITS.map(({ name }) => [name, v.nullable(v.number())])) as Record<
+    RequestLimitName,
+    v.NullableSchema<v.NumberSchema<undefined>, undefined>
+  >,
+);
 
 /**
  * In the order of the record. A field has a value from the start (`always`), or null until the submission has ended
@@ -77,8 +91,11 @@ const FIELDS = {
   ),
   stdout_truncated: atEnd(v.boolean(), null, false, (row) => row.stdout_truncated),
   stderr_truncated: atEnd(v.boolean(), null, false, (row) => row.stderr_truncated),
-  cpu_time: atEnd(v.number(), seconds('User and system time of every process of the run'), 0.009214, (row) =>
-    secondsOf(row.cpu_time_us),
+  cpu_time: atEnd(
+    v.number(),
+    seconds('User and system time of every process of the run'),
+    0.009214,
+    (row) => secondsOf(row.cpu_time_us),
   ),
   wall_time: atEnd(v.number(), seconds('Elapsed time of the run'), 0.011873, (row) =>
     secondsOf(row.wall_time_us),
@@ -96,6 +113,18 @@ const FIELDS = {
         exit_code: compile.exit_code,
         cached: compile.cached,
       },
+  ),
+  limits: atEnd(
+    LIMITS_SHOWN,
+    'In force for the run: times in seconds, sizes in bytes.',
+    shownLimits({ ...DEFAULT_POLICY.run, stack_bytes: DEFAULT_POLICY.run.memory_bytes }),
+    (row) => (row.limits ? shownLimits(row.limits) : null),
+  ),
+  limit_exceeded: atEnd(
+    v.picklist(EXCEEDABLE),
+    'The limit of the run that the program exceeded.',
+    null,
+    (row) => row.limit_exceeded ?? null,
   ),
   // The OpenAPI document lists the names (http/api/result_schema.ts).
   language: always(v.string(), 'python', (row) => row.language),
@@ -181,7 +210,9 @@ function atEnd<S extends v.GenericSchema>(
 }
 
 function described<S extends v.GenericSchema>(schema: S, description: string | null): S {
-  return description === null ? schema : (v.pipe(schema, v.description(description)) as unknown as S);
+  return description === null
+    ? schema
+    : (v.pipe(schema, v.description(description)) as unknown as S);
 }
 
 function seconds(what: string): string {

@@ -5,7 +5,7 @@
  * message that memory ran out. A program can forge that message and gains nothing, because it fails either way.
  */
 
-import type { RunLimits } from './limits.ts';
+import type { EXCEEDABLE, RunLimits } from './limits.ts';
 import type { BoxReport, Compare, Verdict } from './result.ts';
 
 /** How a compiler ended. */
@@ -23,7 +23,13 @@ export type Case = {
   out_of_memory_words: readonly string[];
 };
 
-export type Judgement = { verdict: Verdict; exit_code: number | null; signal: string | null };
+export type Judgement = {
+  verdict: Verdict;
+  exit_code: number | null;
+  signal: string | null;
+  /** the limit of the run that decided the verdict, or may explain it */
+  limit_exceeded: (typeof EXCEEDABLE)[number] | null;
+};
 
 type Row = { verdict: Verdict; holds: (run: BoxReport, subject: Case) => boolean };
 
@@ -38,18 +44,20 @@ const RUN_ROWS: readonly Row[] = [
 ];
 
 const SIGKILL = 9;
-const SERVICE_FAILED: Judgement = { verdict: 'IE', exit_code: null, signal: null };
+/** There is no run, or none that counts. */
+const NO_RUN = { exit_code: null, signal: null, limit_exceeded: null };
+const SERVICE_FAILED: Judgement = { verdict: 'IE', ...NO_RUN };
 
 export function judge(subject: Case): Judgement {
   const { compile, run } = subject;
   if (compile !== null && interrupted(compile)) return SERVICE_FAILED;
-  if (compile !== null && compileRejects(compile))
-    return { verdict: 'CE', exit_code: null, signal: null };
+  if (compile !== null && compileRejects(compile)) return { verdict: 'CE', ...NO_RUN };
   if (run === null || interrupted(run)) return SERVICE_FAILED;
   const row = RUN_ROWS.find((candidate) => candidate.holds(run, subject));
   if (row === undefined) return SERVICE_FAILED;
-  const { exit_code, signal } = endOf(run, row.verdict);
-  return { verdict: row.verdict, exit_code, signal };
+  const { verdict } = row;
+  const limit_exceeded = limitExceeded(verdict, run, subject.limits);
+  return { verdict, ...endOf(run, verdict), limit_exceeded };
 }
 
 /** The service ended it, or does not know how it ended: that is no verdict on the program. */
@@ -77,6 +85,27 @@ function ranOutOfMemory(run: BoxReport, { out_of_memory_words }: Case): boolean 
   if (run.killed_for !== null || run.exit_code === 0) return false;
   const stderr = new TextDecoder('latin1').decode(run.stderr);
   return out_of_memory_words.some((words) => stderr.includes(words));
+}
+
+function limitExceeded(
+  verdict: Verdict,
+  run: BoxReport,
+  limits: RunLimits,
+): Judgement['limit_exceeded'] {
+  switch (verdict) {
+    case 'TLE':
+      return run.killed_for === 'cpu' || run.cpu_us > limits.cpu_ms * 1_000
+        ? 'cpu_time'
+        : 'wall_time';
+    case 'MLE':
+      return 'memory';
+    case 'OLE':
+      return 'output';
+    case 'AC':
+      return null;
+    default:
+      return run.pids_limit_hits > 0 ? 'processes' : null;
+  }
 }
 
 function differsFromExpected(run: BoxReport, { expected_output, compare }: Case): boolean {

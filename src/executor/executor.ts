@@ -161,11 +161,11 @@ function outcomeOf(
     memory_peak_bytes: report?.memory_peak_bytes ?? null,
     ...outputsOf(compiled, report, limits),
     compile: compiled?.facts ?? null,
+    limits,
     evidence: {
       isolation: kind,
       degraded,
       toolchain: installed.version,
-      limits,
       run: report && evidenceOf(report),
       compile: compiled && { by: compiled.by, killed_for: compiled.end.killed_for },
     },

@@ -134,6 +134,7 @@ const LIMIT_ORDER = Object.keys({
   disk_bytes: true,
   inodes: true,
   files: true,
+  stack_bytes: true,
 } satisfies Record<keyof RunLimits, true>) as (keyof RunLimits)[];
 
 function encodeLimits(limits: RunLimits): Buffer {

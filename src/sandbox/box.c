@@ -185,8 +185,7 @@ static void limit_resources(const struct request *request) {
   } TABLE[] = {
       {RLIMIT_NOFILE, limits->files},
       {RLIMIT_FSIZE, limits->disk_bytes},
-      /* honest programs recurse deeply; the group's memory limit stops endless recursion */
-      {RLIMIT_STACK, 64 << 20},
+      {RLIMIT_STACK, limits->stack_bytes},
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},

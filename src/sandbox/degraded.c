@@ -202,7 +202,8 @@ static void limit_resources(void) {
   } TABLE[] = {
       {RLIMIT_NOFILE, limits->files},
       {RLIMIT_FSIZE, limits->disk_bytes},
-      {RLIMIT_STACK, limits->memory_bytes < (64 << 20) ? limits->memory_bytes : 64 << 20},
+      /* threads get stacks of this size, which count as data */
+      {RLIMIT_STACK, limits->stack_bytes < (64 << 20) ? limits->stack_bytes : 64 << 20},
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_MSGQUEUE, 64 << 10},

@@ -3,11 +3,12 @@
 #include <string.h>
 
 /* The launcher's own ceiling for each limit, so that arithmetic on limits cannot overflow. */
-static const uint64_t LIMIT_CEILINGS[9] = {
+static const uint64_t LIMIT_CEILINGS[LIMIT_COUNT] = {
     86400000,                                    /* CPU: a day in milliseconds */
     86400000,                                    /* wall clock: a day */
     (uint64_t)1 << 40, 4096, 64 << 20, 64 << 20, /* memory, processes, outputs */
     (uint64_t)1 << 40, 1 << 24, 1 << 16,         /* disk, inodes, descriptors */
+    (uint64_t)1 << 40,                           /* stack */
 };
 
 typedef const char *parser(const uint8_t *value, uint32_t length, struct request *request);
@@ -111,12 +112,14 @@ static const char *parse_input(const uint8_t *value, uint32_t length, struct req
 
 static const char *parse_limits(const uint8_t *value, uint32_t length, struct request *request) {
   uint64_t *limits = (uint64_t *)&request->limits;
-  if (length != sizeof request->limits) return "the limits are not nine numbers";
-  for (unsigned i = 0; i < 9; i++) {
+  if (length != sizeof request->limits) return "the limits are not as many numbers as there are limits";
+  for (unsigned i = 0; i < LIMIT_COUNT; i++) {
     limits[i] = get_u64(value + 8 * (size_t)i);
     if (limits[i] > LIMIT_CEILINGS[i]) return "a limit is above the launcher's ceiling";
   }
-  if (!limits[0] || !limits[1] || !limits[2] || !limits[3] || !limits[6] || !limits[7] || limits[8] < 3)
+  const struct limits *given = &request->limits;
+  if (!given->cpu_ms || !given->wall_ms || !given->memory_bytes || !given->processes || !given->disk_bytes ||
+      !given->inodes || !given->stack_bytes || given->files < 3)
     return "a limit is zero, or there are too few descriptors for standard input, output and error";
   request->has_limits = true;
   return NULL;

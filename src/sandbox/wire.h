@@ -40,7 +40,7 @@ enum field_tag {
   FIELD_DIRECTORY = 3,   /* working directory, absolute */
   FIELD_FILE = 4,        /* u32 mode, path, NUL, bytes */
   FIELD_STDIN = 5,
-  FIELD_LIMITS = 6, /* nine u64, in the order of struct limits */
+  FIELD_LIMITS = 6, /* u64s, in the order of struct limits */
   FIELD_PROFILE = 7,
   FIELD_LOAD = 8, /* key, NUL, mount point, NUL */
   FIELD_SAVE = 9, /* u64 bytes, u32 files, key, NUL */
@@ -54,8 +54,10 @@ enum { MAX_NAME = 128, MAX_PATH = 1024 };
 
 struct limits {
   uint64_t cpu_ms, wall_ms, memory_bytes, processes, stdout_bytes, stderr_bytes;
-  uint64_t disk_bytes, inodes, files;
+  uint64_t disk_bytes, inodes, files, stack_bytes;
 };
+
+enum { LIMIT_COUNT = sizeof(struct limits) / sizeof(uint64_t) };
 
 struct wire_file {
   const char *path;

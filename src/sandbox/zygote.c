@@ -263,7 +263,8 @@ static void become_zygote(int orders) {
   int kept[GROUP_DESCRIPTORS], pipes[2];
   char marker[64];
   int statm = openat(setup->proc, "self/statm", O_RDONLY);
-  const struct rlimit stack = {64 << 20, 64 << 20};
+  /* The kernel leaves room for a stack of this size, and a fork may then have any smaller limit. */
+  const struct rlimit stack = {1 << 30, RLIM_INFINITY};
   failure_sink = NULL;
   unsigned count = group_descriptors(setup->group, kept);
   for (unsigned i = 0; i < count; i++) keep(kept[i]);

@@ -24,15 +24,22 @@ const JVM = {
 };
 
 t.test('without overrides and needs the limits are the defaults', async (t) => {
-  t.strictSame(limitsFor(NONE), DEFAULT_POLICY.run);
+  t.strictSame(limitsFor(NONE), { ...DEFAULT_POLICY.run, stack_bytes: 256 * MiB });
   t.match(DEFAULT_POLICY.run, { cpu_ms: 5_000, wall_ms: 10_000, memory_bytes: 256 * MiB });
 });
 
 t.test('each limit of a request sets its own field', async (t) => {
   for (const { field, stored } of REQUEST_LIMITS) {
     const { max } = DEFAULT_BOUNDS[stored];
-    t.equal(limitsFor(NONE, { [stored]: max })[field], max, stored);
+    const memory_bytes = DEFAULT_BOUNDS.memory_bytes.max;
+    t.equal(limitsFor(NONE, { memory_bytes, [stored]: max })[field], max, stored);
   }
+});
+
+t.test('the stack is as large as the memory, unless a request asks for less', async (t) => {
+  t.equal(limitsFor(NONE, { memory_bytes: 512 * MiB }).stack_bytes, 512 * MiB);
+  t.equal(limitsFor(NONE, { stack_bytes: 8 * MiB }).stack_bytes, 8 * MiB);
+  t.equal(limitsFor(NONE, { stack_bytes: 512 * MiB }).stack_bytes, 256 * MiB);
 });
 
 t.test('the names and bounds of requests are those of the API', async (t) => {
@@ -40,7 +47,8 @@ t.test('the names and bounds of requests are those of the API', async (t) => {
   t.strictSame(rows, [
     ['cpu_time', 'cpu_time_ms', 10, 15_000],
     ['wall_time', 'wall_time_ms', 10, 30_000],
-    ['memory', 'memory_bytes', 16 * MiB, 1024 * MiB],
+    ['memory', 'memory_bytes', 4 * MiB, 1024 * MiB],
+    ['stack', 'stack_bytes', 64 * 1024, 1024 * MiB],
     ['output', 'output_bytes', 0, 4 * MiB],
     ['processes', 'processes', 1, 256],
   ]);
@@ -49,6 +57,7 @@ t.test('the names and bounds of requests are those of the API', async (t) => {
 t.test('what a runtime takes for itself is added to the limits', async (t) => {
   t.strictSame(limitsFor(JVM), {
     ...DEFAULT_POLICY.run,
+    stack_bytes: 256 * MiB,
     wall_ms: 20_000,
     processes: 96,
     files: 128,
@@ -63,6 +72,8 @@ t.test("an operator's settings are the policy", async (t) => {
     limits_max_wall_ms: 400,
     limits_memory_bytes: 5 * MiB,
     limits_max_memory_bytes: 600 * MiB,
+    limits_stack_bytes: 6 * MiB,
+    limits_max_stack_bytes: 700 * MiB,
     limits_stdout_bytes: 7,
     limits_max_stdout_bytes: 8,
     limits_stderr_bytes: 9,
@@ -80,6 +91,7 @@ t.test("an operator's settings are the policy", async (t) => {
     cpu_ms: 1,
     wall_ms: 3,
     memory_bytes: 5 * MiB,
+    stack_bytes: 5 * MiB,
     processes: 10,
     stdout_bytes: 7,
     stderr_bytes: 9,
@@ -91,6 +103,7 @@ t.test("an operator's settings are the policy", async (t) => {
     cpu_ms: 15,
     wall_ms: 16,
     memory_bytes: 17,
+    stack_bytes: 64 * MiB,
     processes: 64,
     stdout_bytes: 18,
     stderr_bytes: 18,
@@ -101,7 +114,8 @@ t.test("an operator's settings are the policy", async (t) => {
   t.strictSame(policy.bounds, {
     cpu_time_ms: { min: 2, max: 2 },
     wall_time_ms: { min: 10, max: 400 },
-    memory_bytes: { min: 16 * MiB, max: 600 * MiB },
+    memory_bytes: { min: 4 * MiB, max: 600 * MiB },
+    stack_bytes: { min: 64 * 1024, max: 700 * MiB },
     output_bytes: { min: 0, max: 8 },
     processes: { min: 1, max: 11 },
   });

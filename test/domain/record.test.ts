@@ -23,6 +23,15 @@ const completed: ResultRow = {
     exit_code: 0,
     cached: true,
   },
+  limits: {
+    cpu_ms: 1_500,
+    wall_ms: 3_000,
+    memory_bytes: 7,
+    stdout_bytes: 8,
+    processes: 9,
+    files: 64,
+  },
+  limit_exceeded: 'output',
   created_at: new Date('2026-01-02T03:04:05.006Z'),
   started_at: new Date('2026-01-02T03:04:06.007Z'),
   completed_at: new Date('2026-01-02T03:04:07.008Z'),
@@ -42,6 +51,8 @@ const FIELDS = [
   'wall_time',
   'memory_peak',
   'compile',
+  'limits',
+  'limit_exceeded',
   'language',
   'created_at',
   'started_at',
@@ -64,6 +75,8 @@ t.test('a completed submission has every field, in the units of the API', async 
     wall_time: 1.000001,
     memory_peak: 1_234_567,
     compile: { cpu_time: 0.3, wall_time: 0.400001, memory_peak: 99, exit_code: 0, cached: true },
+    limits: { cpu_time: 1.5, wall_time: 3, memory: 7, stack: null, output: 8, processes: 9 },
+    limit_exceeded: 'output',
     language: 'cpp',
     created_at: '2026-01-02T03:04:05.006Z',
     started_at: '2026-01-02T03:04:06.007Z',
@@ -102,6 +115,8 @@ t.test('an error of the service has a verdict and nulls', async (t) => {
     wall_time_us: null,
     memory_peak_bytes: null,
     compile: null,
+    limits: null,
+    limit_exceeded: null,
   };
   const record = renderResult({ ...completed, status: 'error', verdict: 'IE', ...nothing });
   t.match(record, {

@@ -151,8 +151,34 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
 
 t.test('the first row that holds decides', async (t) => {
   for (const [name, given, [verdict, exit_code, signal]] of rows) {
-    t.strictSame(judge(given), { verdict, exit_code, signal }, name);
+    const { limit_exceeded: _, ...judgement } = judge(given);
+    t.strictSame(judgement, { verdict, exit_code, signal }, name);
   }
+});
+
+t.test('limit_exceeded names the limit of the run that the program exceeded', async (t) => {
+  const exceeded: Record<string, string> = {
+    'at the process limit': 'processes',
+    'output one byte over': 'output',
+    'killed for output': 'output',
+    'the kernel killed for memory': 'memory',
+    'a child killed for memory': 'memory',
+    'the runtime reports that memory ran out': 'memory',
+    'the runtime reports it and aborts': 'memory',
+    'memory and output at once': 'memory',
+    'CPU timer': 'cpu_time',
+    'wall timer': 'wall_time',
+    'exits as the timer fires': 'wall_time',
+    'CPU one microsecond over': 'cpu_time',
+    'wall one microsecond over': 'wall_time',
+    'time and memory at once': 'cpu_time',
+  };
+  const shown = rows.flatMap(([name, given]) => {
+    const { limit_exceeded } = judge(given);
+    return limit_exceeded === null ? [] : [[name, limit_exceeded]];
+  });
+  t.strictSame(Object.fromEntries(shown), exceeded);
+  t.equal(judge(subject({ pids_limit_hits: 1 })).limit_exceeded, null, 'not for an AC');
 });
 
 t.test('the rows above give every verdict of the list', async (t) => {

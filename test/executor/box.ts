@@ -35,6 +35,7 @@ export const LIMITS = {
   cpu_ms: 5_000 * SLOWNESS,
   wall_ms: 10_000 * SLOWNESS,
   memory_bytes: 256 * MiB,
+  stack_bytes: 256 * MiB,
   processes: 64,
   stdout_bytes: MiB,
   stderr_bytes: 64 * 1024,

@@ -8,6 +8,7 @@ const RULES: SubmissionRules = {
     cpu_time: { min: 0.01, max: 10 },
     wall_time: { min: 0.01, max: 20 },
     memory: { min: 1, max: 2 ** 30 },
+    stack: { min: 1, max: 2 ** 30 },
     output: { min: 0, max: 2 ** 20 },
     processes: { min: 1, max: 64 },
   },

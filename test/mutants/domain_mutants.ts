@@ -34,7 +34,7 @@ export const domainMutants: readonly Mutant[] = [
     ['a request may ask for 30 s of wall time', 'max: 30_000', 'max: 31_000'],
     ['a request may ask for 4 MiB of output', 'max: 4 * MiB', 'max: 5 * MiB'],
     ['a request may ask for 256 processes', 'max: 256,', 'max: 255,'],
-    ['a request asks for 16 MiB at least', 'min: 16 * MiB', 'min: 8 * MiB'],
+    ['a request asks for 4 MiB at least', 'min: 4 * MiB', 'min: 8 * MiB'],
   ),
   ...inFile(
     VERDICT,

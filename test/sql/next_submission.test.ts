@@ -73,6 +73,8 @@ t.test('every column has its value from an event, and live writes store all of t
       signal: 'SIGSEGV',
       compile,
       stdout_truncated: true,
+      limits: { cpu_ms: 5 },
+      limit_exceeded: 'processes',
     }),
   });
   const [stored] = await w.db`select * from runledger.submissions where id = ${id}`;
@@ -86,6 +88,28 @@ t.test('every column has its value from an event, and live writes store all of t
     compile,
     stdout_truncated: true,
   });
+});
+
+t.test('the report of an end cannot change what was set before it', async (t) => {
+  const { w, submitOne, executions } = await scene(t);
+  const id = await submitOne();
+  await start(executions, id);
+  const [before] = await w.db`select * from runledger.submissions where id = ${id}`;
+  const { version, status, ...set } = Object.fromEntries(
+    Object.entries(before!).filter(([, value]) => value !== null),
+  );
+  const forged = Object.fromEntries(
+    Object.entries({ ...set, version, status }).map(([column, value]) => [
+      column,
+      typeof value === 'number' ? 77 : value instanceof Date ? new Date(0) : SOMEBODY,
+    ]),
+  );
+  const facts = { ...forged, has_webhook: true, status: 'completed', verdict: 'AC' };
+  const [after] = await w.db`
+    select (n.row).* from runledger.submissions s cross join lateral (select runledger.next_submission(
+      s, s.id, s.version + 1, 'submission.completed', now(), ${w.db.json(facts as never)}) as row) n
+    where s.id = ${id}`;
+  t.match(after, { ...set, version: version + 1, status: 'completed', verdict: 'AC' });
 });
 
 t.test('what the service failed at has the verdict of status error', async (t) => {

@@ -6,7 +6,7 @@
  */
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { RuntimeNeeds } from '../../domain/limits.ts';
+import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
 import { BASE_ENVIRONMENT, LOAD_FOLDER, SECOND_LOAD_FOLDER } from '../common/box.ts';
 import type {
   CompileStep,
@@ -101,6 +101,9 @@ async function probe(javac: string): Promise<Probed> {
           `${home}/bin/java`,
           ...RUN_FLAGS,
           `-Xmx${Math.floor(heapBytes(limits.memory_bytes) / 1024)}k`,
+          // The launcher gives the main thread -Xss; other threads get the last of the two.
+          `-Xss${Math.floor(stackBytes(limits) / 1024)}k`,
+          `-XX:ThreadStackSize=${THREAD_STACK_KIB}`,
           '-cp',
           artefact,
           entry,
@@ -150,6 +153,16 @@ const JVM_OWN_SHARE = 1 / 8;
 function heapBytes(memory_bytes: number): number {
   return Math.floor(memory_bytes * (1 - JVM_OWN_SHARE) - JVM_OWN_BYTES);
 }
+
+/**
+ * Of the main thread. Where the stack may be as large as the memory, what the JVM itself takes is left free, so that
+ * endless recursion is a StackOverflowError and not the end of memory.
+ */
+function stackBytes({ stack_bytes, memory_bytes }: RunLimits): number {
+  return Math.max(Math.min(stack_bytes, heapBytes(memory_bytes)), THREAD_STACK_KIB * 1024);
+}
+
+const THREAD_STACK_KIB = 1024;
 
 function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   const front = () => makeFront(home, workshop);

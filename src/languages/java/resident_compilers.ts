@@ -46,6 +46,7 @@ const LIMITS: RunLimits = {
   cpu_ms: 10 * 60_000,
   wall_ms: 24 * 60 * 60_000,
   memory_bytes: 512 * MiB,
+  stack_bytes: 64 * MiB,
   processes: 64,
   stdout_bytes: 0,
   stderr_bytes: 64 * 1024,

@@ -9,7 +9,7 @@
  * the path of this installation nor anything else of it.
  */
 import { basename, dirname, join } from 'node:path';
-import type { RuntimeNeeds } from '../../domain/limits.ts';
+import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
 import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
 import type { Language, Mount, Probed } from '../common/language.ts';
 import { ask, isInSystem, mountsFor } from '../common/probing.ts';
@@ -78,6 +78,7 @@ async function probe(executable: string): Promise<Probed> {
         argv: [
           inBox,
           `--max-old-space-size=${heapMib(limits.memory_bytes)}`,
+          `--stack-size=${stackKib(limits)}`,
           '--require',
           PRELOAD.to,
           `${WORK_FOLDER}/${SOURCE}`,
@@ -93,6 +94,17 @@ async function probe(executable: string): Promise<Probed> {
 /** What Node takes beside the old generation: the young one, code, stacks, buffers of its own. */
 const OWN_BYTES = 48 * MiB;
 const OWN_SHARE = 1 / 8;
+
+/**
+ * V8 ends a recursion that goes deeper with a RangeError, and so it must stop before the end of the stack, and before the
+ * end of the memory.
+ */
+function stackKib({ stack_bytes, memory_bytes }: RunLimits): number {
+  const most = Math.min(stack_bytes, heapMib(memory_bytes) * MiB);
+  return Math.max(Math.floor(most / 1024) - STACK_MARGIN_KIB, STACK_MARGIN_KIB);
+}
+
+const STACK_MARGIN_KIB = 256;
 
 /** Left alone, V8 sizes its heap by the machine's memory, and the box ends it without a message. */
 function heapMib(memory_bytes: number): number {

@@ -25,6 +25,8 @@ const FIELDS = [
   'wall_time',
   'memory_peak',
   'compile',
+  'limits',
+  'limit_exceeded',
   'language',
   'created_at',
   'started_at',
@@ -84,7 +86,7 @@ export const resultRules: Rule[] = [
     const service = await s.plain();
     const { json } = await service.submit(await keyOf(service));
     const pending = (await read(service, json.id)).json;
-    for (const name of FIELDS.slice(0, -1)) {
+    for (const name of FIELDS) {
       const known = ['id', 'status', 'language', 'created_at', 'attempts'].includes(name);
       equal(pending[name] === null, !known, name);
     }
