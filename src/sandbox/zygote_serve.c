@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "zygote_serve.h"
 
+#include <pthread.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -35,6 +36,7 @@ static struct group group;
 static volatile bool *started; /* shared with init, which must not report a child that never had orders */
 
 static pid_t fork_ahead(const struct fork_hooks *hooks);
+static void size_threads(uint64_t bytes);
 static void await_orders(void);
 static void forget_shared_pages(void);
 static void reap(pid_t init);
@@ -127,8 +129,17 @@ static void await_orders(void) {
   box_become_program(&box);
   /* An execve would do this too: the change of user made the process's own /proc/self inaccessible. */
   must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");
+  size_threads(request.limits.stack_bytes);
   box_start_clock(&box);
   forget_shared_pages();
+}
+
+/* An execve would have made this the size of a thread's stack; glibc read the limit when the interpreter started. */
+static void size_threads(uint64_t bytes) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes)) return;
+  if (!pthread_attr_setstacksize(&attributes, bytes)) pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
 }
 
 /* There is no execve to do this. These pages also carry the next run. */

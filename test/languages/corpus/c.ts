@@ -102,6 +102,26 @@ export const programs: readonly CorpusProgram[] = [
       'printf("%d", deep(0));',
       'static int deep(int n) { volatile char x[256]; x[0] = 1; return deep(n + 1) + x[0]; }',
     ),
+    verdict: 'MLE',
+    exit_code: 137,
+  },
+  {
+    name: 'a stack that is as large as the memory',
+    code: main(
+      'printf("%d", deep(400000));',
+      'static int deep(int n) { volatile char x[512]; x[0] = 1; return n == 0 ? 0 : deep(n - 1) + x[0]; }',
+    ),
+    limits: { memory_bytes: 512 * MiB },
+    verdict: 'AC',
+    stdout: '400000',
+  },
+  {
+    name: 'a stack that is smaller than the memory',
+    code: main(
+      'printf("%d", deep(400000));',
+      'static int deep(int n) { volatile char x[512]; x[0] = 1; return n == 0 ? 0 : deep(n - 1) + x[0]; }',
+    ),
+    limits: { memory_bytes: 512 * MiB, stack_bytes: 64 * MiB },
     verdict: 'SIG',
     signal: 'SIGSEGV',
   },

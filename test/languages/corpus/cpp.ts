@@ -29,6 +29,15 @@ export const programs: readonly CorpusProgram[] = [
     stderr: 'err\n',
   },
   {
+    name: 'a stack that is as large as the memory',
+    code: main(
+      'struct A { static int deep(int n) { volatile char x[512]; x[0] = 1; return n == 0 ? 0 : deep(n - 1) + x[0]; } }; std::cout << A::deep(400000);',
+    ),
+    limits: { memory_bytes: 512 * MiB },
+    verdict: 'AC',
+    stdout: '400000',
+  },
+  {
     name: 'runtime error',
     code: main('std::vector<int> v; return v.at(1);'),
     verdict: 'SIG',

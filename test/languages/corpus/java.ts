@@ -1,5 +1,5 @@
 /** The basics; `java.test.ts` has what is Java's own. */
-import { type CorpusProgram, SHORT } from '../corpus_program.ts';
+import { type CorpusProgram, MiB, SHORT } from '../corpus_program.ts';
 
 const main = (body: string) =>
   `import java.util.*; class Main { public static void main(String[] args) throws Exception { ${body} } }`;
@@ -29,6 +29,20 @@ export const programs: readonly CorpusProgram[] = [
     verdict: 'AC',
     stdout: 'out\n',
     stderr: 'err\n',
+  },
+  {
+    name: 'a stack that follows the memory limit',
+    code: 'class Main { static int f(int n) { return n == 0 ? 0 : 1 + f(n - 1); } public static void main(String[] a) { System.out.println(f(400000)); } }',
+    limits: { memory_bytes: 512 * MiB },
+    verdict: 'AC',
+    stdout: '400000\n',
+  },
+  {
+    name: 'a stack of its own limit',
+    code: 'class Main { static int f(int n) { return n == 0 ? 0 : 1 + f(n - 1); } public static void main(String[] a) { System.out.println(f(400000)); } }',
+    limits: { memory_bytes: 512 * MiB, stack_bytes: 2 * MiB },
+    verdict: 'RE',
+    stderr: /java\.lang\.StackOverflowError/,
   },
   {
     name: 'runtime error',

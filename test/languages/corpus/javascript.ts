@@ -90,6 +90,20 @@ export const programs: readonly CorpusProgram[] = [
     stdout: '5000\n',
   },
   {
+    name: 'a stack that follows the memory limit',
+    code: 'const f = (n) => (n === 0 ? 0 : 1 + f(n - 1)); console.log(f(400000));',
+    limits: { memory_bytes: 512 * MiB },
+    verdict: 'AC',
+    stdout: '400000\n',
+  },
+  {
+    name: 'a stack of its own limit',
+    code: 'const f = (n) => (n === 0 ? 0 : 1 + f(n - 1)); console.log(f(400000));',
+    limits: { memory_bytes: 512 * MiB, stack_bytes: 2 * MiB },
+    verdict: 'RE',
+    stderr: /RangeError: Maximum call stack size exceeded/,
+  },
+  {
     name: 'recursion without an end',
     code: 'function f() { return f() + 1; }\nf();\n',
     verdict: 'RE',

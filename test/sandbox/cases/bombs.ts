@@ -184,7 +184,7 @@ export const bombs: readonly Case[] = [
     name: 'endless recursion',
     topic,
     claim: 'a stack cannot grow until the memory is gone',
-    because: 'RLIMIT_STACK limits the stack, and its guard page causes SIGSEGV',
+    because: 'its pages are charged to the group, and RLIMIT_STACK is never over the memory limit',
     languages: CPP,
     hostile: ends('stack_bomb', ['SIG', 'MLE'], {
       evidence: ({ verdict, signal }) =>
