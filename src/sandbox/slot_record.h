@@ -44,6 +44,7 @@ struct slot {
   bool input_closes, paused;
   struct buffer kept[2]; /* standard output and error, up to the limit */
   uint64_t seen[2];      /* and how much there was */
+  uint64_t look_us[2];   /* when to read again; 0: when epoll reports it */
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before; /* v1: when the run before ended */

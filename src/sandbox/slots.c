@@ -22,6 +22,7 @@
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
+#include "run_output.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slot.h"
@@ -228,5 +229,5 @@ struct slot *slot_running(uint32_t id) {
 
 void slots_resume_reading(void) {
   for (unsigned i = 0; i < slot_count; i++)
-    if (slots[i].state == SLOT_BUSY && !slots[i].answered) run_pause(&slots[i], false);
+    if (slots[i].state == SLOT_BUSY && !slots[i].answered) output_pause(&slots[i], false);
 }
