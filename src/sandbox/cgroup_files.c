@@ -22,6 +22,13 @@ static const struct names V1 = {
 static const struct names V2 = {"cpu.stat",      "usage_usec", 1,                 "memory.current", "memory.peak",
                                 "memory.events", "memory.max", "memory.swap.max", "file"};
 
+/*
+ * What the kernel charges for even the smallest program: page tables and the like, 64 KiB and more. It is not the
+ * program's, so it is left out of limit and peak. A program that is a page over its limit stays over it, because no
+ * program has less.
+ */
+static const uint64_t KERNEL_BYTES = 48 << 10;
+
 /* Positions in group.files: of the counters that v1 has for the slot, and of the leaf's. */
 enum { COUNTED = 1, LEAF = 6 };
 
@@ -79,15 +86,15 @@ void group_limit(struct group *group, const struct limits *limits, unsigned othe
   group->processes_applied = processes;
 }
 
-/* The limit is exactly the program's: nothing else is charged to its leaf, so nothing is added. */
 static void limit_memory(struct group *group, uint64_t bytes) {
   if (bytes == group->memory_applied) return;
+  uint64_t charged = bytes + KERNEL_BYTES;
   bool v1 = group->kind == ISOLATION_V1 && group->swap_limit >= 0;
   /* v1 never allows memory+swap below memory. So one is written first to raise, the other to lower. */
   bool raise = group->memory_applied && bytes > group->memory_applied;
-  if (v1 && raise) write_number(group->swap_limit, bytes);
-  if (!write_number(group->memory_limit, bytes)) fail("set the memory limit");
-  if (v1 && !raise) write_number(group->swap_limit, bytes);
+  if (v1 && raise) write_number(group->swap_limit, charged);
+  if (!write_number(group->memory_limit, charged)) fail("set the memory limit");
+  if (v1 && !raise) write_number(group->swap_limit, charged);
   group->memory_applied = bytes;
 }
 
@@ -112,8 +119,9 @@ uint64_t group_cpu_us(const struct group *group) {
 void group_reset_peak(const struct group *group) { write_number(group->peak, 0); }
 
 void group_read_memory(const struct group *group, struct counters *counters) {
+  uint64_t peak = read_counter(group->peak, NULL);
   counters->memory_bytes = read_counter(group->memory, NULL);
-  counters->memory_peak_bytes = read_counter(group->peak, NULL);
+  counters->memory_peak_bytes = peak > KERNEL_BYTES ? peak - KERNEL_BYTES : peak;
 }
 
 void group_read(const struct group *group, struct counters *counters) {

@@ -12,8 +12,8 @@
 
 enum { REPORT_SIZE = 104 };
 
-/* Page cache below this is not looked for: it is within the accuracy of the kernel's counters. */
-static const uint64_t LITTLE_CACHE = 1 << 20;
+/* A leaf with no more than this in use at the end had no page cache worth a look. */
+static const uint64_t LITTLE_BYTES = 512 << 10;
 
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
 
@@ -40,10 +40,10 @@ uint64_t run_cpu_us(const struct slot *slot) { return above(group_cpu_us(&slot->
 static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_bytes) {
   uint64_t noted = slot->memory_peak_bytes;
   if (peak_bytes <= noted) return;
-  uint64_t cache = now_bytes < LITTLE_CACHE ? 0 : group_cache_bytes(&slot->group);
-  uint64_t own = above(peak_bytes, cache < LITTLE_CACHE ? 0 : cache);
+  uint64_t cache = now_bytes <= LITTLE_BYTES ? 0 : group_cache_bytes(&slot->group);
+  uint64_t own = above(peak_bytes, cache);
   if (own > noted) slot->memory_peak_bytes = own;
-  if (cache >= LITTLE_CACHE) group_reset_peak(&slot->group);
+  if (cache) group_reset_peak(&slot->group);
 }
 
 void run_note_memory(struct slot *slot) {
