@@ -14,9 +14,9 @@
 enum {
   SCRATCH = 64 * 1024,
   LITTLE = 4096, /* libc writes this much at once to a pipe */
-  LOOK_US = 1000,
-  DISCARD_BYTES = 1024 * 1024,             /* at once: more than a pipe usually holds */
-  DISCARD_FAST_BYTES = 16 * 1024 * 1024,   /* beyond the limit, at a pipe's content each LOOK_US */
+  LOOK_US = 4000,
+  DISCARD_BYTES = 1024 * 1024,           /* at once: more than a pipe usually holds */
+  DISCARD_FAST_BYTES = 16 * 1024 * 1024, /* beyond the limit, before the launcher reads slowly */
   LOOK_SLOWLY_US = 20 * 1000,
 };
 
@@ -57,13 +57,12 @@ bool output_read(struct slot *slot, int which) {
     read_stream(slot, which);
     return true;
   }
-  uint64_t limit = limit_of(slot, which);
   ssize_t count = read_kept(slot, which);
   if (slot->outputs[which] < 0) return true;
   if (count < 0 && errno == ENOMEM) return false;
   slot->look_us[which] = 0;
-  if (slot->seen[which] > limit + DISCARD_FAST_BYTES) slot->look_us[which] = monotonic_us() + LOOK_SLOWLY_US;
-  else if (count > 0 && (count < LITTLE || slot->seen[which] > limit)) slot->look_us[which] = monotonic_us() + LOOK_US;
+  if (slot->seen[which] > limit_of(slot, which) + DISCARD_FAST_BYTES) slot->look_us[which] = monotonic_us() + LOOK_SLOWLY_US;
+  else if (count > 0 && count < LITTLE) slot->look_us[which] = monotonic_us() + LOOK_US;
   else poll_change(slot->outputs[which], event_of(which), slot->number, events_of(slot));
   return is_within_limit(slot, which);
 }

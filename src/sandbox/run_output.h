@@ -6,10 +6,10 @@
  *
  * A program decides how it prints, so it could make each of its bytes cost the launcher more than itself.
  * Therefore:
- *   - after a read that found little, the launcher looks again only when LOOK_US have passed: a pipe that
- *     gets single bytes costs at most a thousand reads a second, and a full pipe waits only that long;
- *   - standard error beyond its limit is discarded without a copy, a pipe's content at a time, and more
- *     slowly once it is far beyond: a program that floods it waits.
+ *   - after a read that found little, the launcher looks again only when LOOK_US have passed, so a pipe
+ *     that gets single bytes costs at most 250 reads a second, and a full pipe waits only that long;
+ *   - standard error beyond its limit is discarded without a copy, and once it is far beyond, a pipe's
+ *     content at a time each LOOK_SLOWLY_US: a program that floods it waits.
  */
 #ifndef RUNLEDGER_RUN_OUTPUT_H
 #define RUNLEDGER_RUN_OUTPUT_H
