@@ -1,8 +1,8 @@
 /**
  * Decides the verdict, from the launcher's reports, the limits in force and the order alone. The rows below are tried in
  * order, and the first that holds wins. Most rows read evidence that the program does not write: kernel counters, the
- * wait status, the timer that fired. Two read what it writes: WA compares its output, and MLE also trusts a runtime's own
- * message that memory ran out. A program can forge that message and gains nothing, because it fails either way.
+ * wait status, the timer that fired. Two read what it writes: WA compares its output, and MLE also believes a runtime's own
+ * message that memory ran out, if the program used much of its limit. A message alone is no evidence.
  */
 
 import type { EXCEEDABLE, RunLimits } from './limits.ts';
@@ -21,6 +21,8 @@ export type Case = {
   compare: Compare;
   /** how this language's runtime reports that memory ran out, looked for in stderr */
   out_of_memory_words: readonly string[];
+  /** There are no groups: the kernel denies memory to each process, and neither counts that nor kills. */
+  degraded: boolean;
 };
 
 export type Judgement = {
@@ -80,9 +82,16 @@ function ranOutOfTime(run: BoxReport, { limits }: Case): boolean {
   return run.cpu_us > limits.cpu_ms * 1_000 || run.wall_us > limits.wall_ms * 1_000;
 }
 
-function ranOutOfMemory(run: BoxReport, { out_of_memory_words }: Case): boolean {
-  if (run.oom_kills > 0) return true;
+/**
+ * The part of the limit from which a runtime's message is believed. A runtime gives up early: its heap is smaller than the
+ * limit, arrays grow by doubling, and a JVM leaves up to half of its regions unused around large arrays.
+ */
+const MUCH_OF_THE_LIMIT = 0.25;
+
+function ranOutOfMemory(run: BoxReport, { limits, out_of_memory_words, degraded }: Case): boolean {
+  if (run.oom_kills > 0 || run.memory_peak_bytes > limits.memory_bytes) return true;
   if (run.killed_for !== null || run.exit_code === 0) return false;
+  if (!degraded && run.memory_peak_bytes < limits.memory_bytes * MUCH_OF_THE_LIMIT) return false;
   const stderr = new TextDecoder('latin1').decode(run.stderr);
   return out_of_memory_words.some((words) => stderr.includes(words));
 }

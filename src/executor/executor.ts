@@ -143,6 +143,7 @@ function outcomeOf(
   compiled: CompileResult | null,
   report: BoxReport | null,
 ): ExecutionOutcome {
+  const { kind, degraded } = sandbox.isolation;
   const judgement = judge({
     compile: compiled?.end ?? null,
     run: report,
@@ -150,9 +151,9 @@ function outcomeOf(
     expected_output: order.expected_output,
     compare: order.compare,
     out_of_memory_words: installed.language.out_of_memory_words,
+    degraded,
   });
   if (judgement.verdict === 'IE') throw new SandboxFault('rejected', 'the report cannot be judged');
-  const { kind, degraded } = sandbox.isolation;
   return {
     ...judgement,
     status: 'completed',

@@ -13,6 +13,8 @@
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,16 +39,18 @@ static void mount_fresh(const struct box *box);
 static void attach_artefacts(const struct box *box);
 static void write_files(const struct box *box);
 static void send_directory(const struct box *box);
-static pid_t start_program(struct box *box);
-static void execute(struct box *box);
+static void execute(const struct box *box);
 static void drop_capabilities(void);
 
 void box_init(struct box *box) {
   box_die_with_parent(box);
   box_furnish(box);
   if (box->request->save_key) send_directory(box);
+  pid_t program = box_fork_program(box);
   seccomp_confine();
-  pid_t program = start_program(box);
+  if (program == 0) execute(box);
+  /* Otherwise the pipes would stay open in init after the program closes its ends. */
+  for (int i = 0; i < 3; i++) close(box->files[i]);
   box_await(box, program);
 }
 
@@ -139,14 +143,12 @@ static void send_directory(const struct box *box) {
   close(directory);
 }
 
-static pid_t start_program(struct box *box) {
-  /* From here on, the memory of the program's process counts as the program's. */
-  box->shared->memory_start_bytes = read_counter(box->group->memory, NULL);
-  pid_t program = (pid_t)must(fork(), "fork the program");
-  if (program == 0) execute(box);
-  /* Otherwise the pipes would stay open in init after the program closes its ends. */
-  for (int i = 0; i < 3; i++) close(box->files[i]);
-  return program;
+/* v2: from here on, the memory of the program's process counts as the program's. v1: from box_start_clock() on. */
+pid_t box_fork_program(const struct box *box) {
+  if (box->group->kind == ISOLATION_V1) return (pid_t)must(fork(), "fork the program");
+  struct clone_args arguments = {.flags = CLONE_INTO_CGROUP | CLONE_NEWCGROUP, .exit_signal = SIGCHLD,
+                                 .cgroup = (uint64_t)box->group->leaf};
+  return (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
 }
 
 /* From here on, init only waits and exits. */
@@ -166,7 +168,6 @@ void box_await(struct box *box, pid_t program) {
     ended = waitpid(-1, &status, 0);
     if (ended < 0 && errno != EINTR) fail("wait for the program");
   } while (ended != program);
-  if (box->started && !*box->started) _exit(0);
   struct shared *shared = box->shared;
   shared->end_us = monotonic_us();
   shared->orphans = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
@@ -200,7 +201,7 @@ static void limit_resources(const struct request *request) {
   }
 }
 
-/* When the group's memory is used up, the kernel kills the program, and never slot or init. */
+/* When the machine's memory is used up, the kernel kills the program rather than slot or init. */
 static void prefer_for_oom_killer(void) {
   /* While it is not dumpable, a process in a user namespace may not write to its own /proc files. */
   must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");
@@ -226,7 +227,8 @@ void box_become_program(const struct box *box) {
 }
 
 void box_start_clock(const struct box *box) {
-  group_reset_peak(box->group);
+  /* v1: as late as possible, so that what prepared the program is charged to the slot. v2: it is in its leaf already. */
+  if (box->group->entrance >= 0) must(write(box->group->entrance, "0", 1), "enter the run's control group");
   /* getrusage makes the kernel update this process's CPU time, and so the group's, up to this moment. */
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -234,7 +236,7 @@ void box_start_clock(const struct box *box) {
   box->shared->start_us = monotonic_us();
 }
 
-static void execute(struct box *box) {
+static void execute(const struct box *box) {
   const struct request *request = box->request;
   box_become_program(box);
   box_start_clock(box);

@@ -12,7 +12,6 @@ struct box {
   int parent;   /* pidfd of the process that cloned init: the slot, or its zygote */
   int files[3]; /* the program's standard input, output and error */
   int loads[MAX_LOADS];
-  const volatile bool *started; /* NULL, or false while the program's process still waits for its orders */
 };
 
 __attribute__((noreturn)) void box_init(struct box *box);
@@ -20,6 +19,8 @@ __attribute__((noreturn)) void box_init(struct box *box);
 /* The steps of box_init, which a zygote takes in another order, all inside the box's namespaces. */
 void box_die_with_parent(const struct box *box);
 void box_furnish(const struct box *box);
+/* In v2 the new process is in the group's leaf. It is not confined; nor is init. */
+pid_t box_fork_program(const struct box *box);
 void box_become_program(const struct box *box);
 void box_start_clock(const struct box *box);
 __attribute__((noreturn)) void box_await(struct box *box, pid_t program);

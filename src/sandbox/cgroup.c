@@ -162,22 +162,20 @@ static bool empty_group(int directory) {
 }
 
 bool group_make(struct group *group, unsigned slot) {
-  *group = (struct group){.kind = layout.kind, .leaf = -1};
+  group_clear(group, layout.kind);
   snprintf(group->name, sizeof group->name, "s%u", slot);
-  memset(group->directories, -1, sizeof group->directories);
   for (unsigned h = 0; h < layout.hierarchies; h++) {
     if (mkdirat(instance_directories[h], group->name, 0755) && errno != EEXIST) return false;
     group->directories[h] = openat(instance_directories[h], group->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (group->directories[h] < 0) return false;
   }
-  memset(group->files, -1, sizeof group->files);
   if (layout.kind == ISOLATION_RLIMITS) return true;
-  if (has_tree())
-    return v2_delegate(group->directories[0]) && (!mkdirat(group->directories[0], "slot", 0755) || errno == EEXIST);
-  /* Without this a program could trade its memory limit for the machine's swap. */
-  write_text(group->directories[0], "memory.swappiness", "0");
-  group_follow(group, 0);
-  return group->cpu >= 0 && group->memory_limit >= 0 && group->process_limit >= 0;
+  if (has_tree() && (!v2_delegate(group->directories[0]) || (mkdirat(group->directories[0], "slot", 0755) && errno != EEXIST)))
+    return false;
+  /* Without this a program could trade its memory limit for the machine's swap. Leaves inherit it. */
+  if (!has_tree()) write_text(group->directories[0], "memory.swappiness", "0");
+  group_open(group);
+  return has_tree() || (group->cpu >= 0 && group->process_limit >= 0);
 }
 
 /* After a sweep. A new directory is a new group: it is not charged for memory that the old one still has. */
@@ -192,22 +190,20 @@ void group_unmake(struct group *group) {
 }
 
 bool group_sweep(struct group *group) {
-  if (layout.kind == ISOLATION_V1) {
-    bool empty = true;
-    for (unsigned h = 0; h < layout.hierarchies; h++) empty = empty_group(group->directories[h]) && empty;
-    return empty;
-  }
-  int copy = openat(group->directories[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *list = copy < 0 ? NULL : fdopendir(copy);
   bool empty = true;
-  for (struct dirent *entry; list && (entry = readdir(list));) {
-    if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
-    int child = openat(group->directories[0], entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    empty = empty_group(child) && empty;
-    close(child);
-    if (entry->d_name[0] == 'r') unlinkat(group->directories[0], entry->d_name, AT_REMOVEDIR);
+  for (unsigned h = 0; h < layout.hierarchies; h++) {
+    empty = empty_group(group->directories[h]) && empty;
+    int copy = openat(group->directories[h], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+      if (entry->d_type != DT_DIR || entry->d_name[0] == '.') continue;
+      int child = openat(group->directories[h], entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      empty = empty_group(child) && empty;
+      close(child);
+      if (entry->d_name[0] == 'r') unlinkat(group->directories[h], entry->d_name, AT_REMOVEDIR);
+    }
+    if (list) closedir(list);
   }
-  if (list) closedir(list);
   return empty;
 }
 

@@ -3,16 +3,16 @@
  * made and swept.
  *
  *   <own group>/runledger.<instance>/s<slot>          v1: one such directory in each hierarchy; the
- *                                                     slot stays in it all its life
- *   <own group>/runledger.<instance>/s<slot>/slot     v2: the slot itself
- *   <own group>/runledger.<instance>/s<slot>/r<run>   v2: a fresh leaf for each run, made ahead of
- *                                                     time and entered by clone3
+ *                                                     slot and its inits stay in it all their lives
+ *   <own group>/runledger.<instance>/s<slot>/slot     v2: the slot and its inits
+ *   <own group>/runledger.<instance>/s<slot>/r<run>   a fresh leaf for each run's program, made ahead of
+ *                                                     time (v1: in the memory hierarchy only)
  *
  * A launcher claims an instance by flock on its directories, so two launchers never share one. If a
  * directory's lock is free, the launcher that made it is dead, and the next launcher sweeps it.
  *
- * No process joins a group at request time: a write to cgroup.procs waits for a grace period of the
- * kernel, 12 ms on an idle machine.
+ * No process writes to cgroup.procs at request time, because that waits for a grace period of the
+ * kernel, 12 ms on an idle machine. cgroup_leaf.h says how programs enter their leaves.
  */
 #ifndef RUNLEDGER_CGROUP_H
 #define RUNLEDGER_CGROUP_H

@@ -1,6 +1,11 @@
 /*
- * One slot's control group by its open files: limits are written to them and counters are read from
+ * One slot's control groups by their open files: limits are written to them and counters are read from
  * them, in both versions. Launcher, slot and zygote use this, each with a struct group of its own.
+ *
+ * A run's *leaf* is a group that holds the program and its descendants, and nothing else: the slot and
+ * init are outside. It is made for one run, so its memory limit and its memory peak are the program's
+ * own, to the page. In v1 the leaf exists in the memory hierarchy only, and the other counters are the
+ * slot's; in v2 all counters are the leaf's.
  */
 #ifndef RUNLEDGER_CGROUP_FILES_H
 #define RUNLEDGER_CGROUP_FILES_H
@@ -10,7 +15,7 @@
 #include "cgroup_layout.h"
 #include "wire.h"
 
-enum { GROUP_FILES = 10, GROUP_DESCRIPTORS = HIERARCHIES + GROUP_FILES };
+enum { GROUP_FILES = 12, GROUP_DESCRIPTORS = HIERARCHIES + 1 + GROUP_FILES };
 
 /* What the launcher reads from a group while a program runs in it, and afterwards. */
 struct counters {
@@ -22,34 +27,41 @@ struct group {
   enum isolation kind;
   char name[16];
   int directories[HIERARCHIES]; /* v2: only the first is used */
-  int leaf;                     /* v2: the run's own directory; v1: -1 */
-  /* v1: open for the slot's whole life; v2: for the leaf's */
+  int leaf;                     /* the directory of the run's leaf; -1: none */
   union {
     struct {
-      int cpu, memory, peak, memory_events, processes, process_events, processes_peak;
-      int memory_limit, swap_limit, process_limit;
+      int slot_memory; /* the slot's: what it and its past runs use */
+      /* v1: the slot's, open for its whole life; v2: the leaf's */
+      int cpu, processes, process_events, processes_peak, process_limit;
+      /* the leaf's */
+      int memory, peak, memory_events, memory_limit, swap_limit;
+      int entrance; /* v1: a process that writes "0" moves itself into the leaf */
     };
     int files[GROUP_FILES];
   };
   uint64_t memory_applied, processes_applied; /* limits as last written */
-  uint64_t idle_bytes, idle_own_bytes;        /* v1: memory with no run: in total, and without page cache */
+  uint64_t reclaim_above_bytes;
 };
 
-/* Opens the group's files; v2: those of a run's leaf. */
+/* A group with no open descriptor. */
+void group_clear(struct group *group, enum isolation kind);
+/* Opens the files of the slot's whole life. */
+void group_open(struct group *group);
+/* Opens a run's leaf. */
 void group_follow(struct group *group, uint32_t run);
 
-/* `others`: tasks in the group that are not the program's. */
+/* `others`: tasks in the counted group that are not the program's. */
 void group_limit(struct group *group, const struct limits *limits, unsigned others);
 bool group_is_empty(struct group *group, unsigned others);
 
-/* v1: the kernel frees some of a run's memory only after the run's end. Notes how much an idle group has. */
-void group_note_idle(struct group *group);
-/* v1: whether that memory is back. `accept`: put up with slow growth of the kernel's own caches. */
-bool group_is_drained(struct group *group, bool accept);
-
 uint64_t group_cpu_us(const struct group *group);
-void group_reset_peak(struct group *group);
 void group_read(const struct group *group, struct counters *counters);
+/* Only memory_bytes and memory_peak_bytes. */
+void group_read_memory(const struct group *group, struct counters *counters);
+/* Page cache that is charged to the leaf: the kernel drops it before it ends a program for its memory limit. */
+uint64_t group_cache_bytes(const struct group *group);
+/* Where the kernel can do this (v1; v2 from Linux 6.12), memory_peak_bytes counts from now on. */
+void group_reset_peak(const struct group *group);
 
 /* All open descriptors of a group, at most GROUP_DESCRIPTORS; returns how many. */
 unsigned group_descriptors(const struct group *group, int *descriptors);

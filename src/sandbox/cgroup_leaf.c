@@ -10,12 +10,11 @@
 #include "failure.h"
 #include "kernel_files.h"
 
-static bool has_leaves(const struct group *group) {
-  return group->kind == ISOLATION_V2 || group->kind == ISOLATION_V2_USER;
-}
+/* Less is left alone: it is mostly page cache of the toolchains, and the next run is faster with it. */
+static const uint64_t LEFTOVERS_MOST = 128 << 20;
 
 void group_enter(struct group *group) {
-  if (has_leaves(group)) {
+  if (group->kind != ISOLATION_V1) {
     must(write_text(group->directories[0], "slot/cgroup.procs", "0") ? 0 : -1, "enter the slot's control group");
     return;
   }
@@ -24,10 +23,10 @@ void group_enter(struct group *group) {
 }
 
 void group_prepare(struct group *group, uint32_t run) {
-  if (group->kind == ISOLATION_V1) return;
+  bool v1 = group->kind == ISOLATION_V1;
   group_add_leaf(group, run);
   group_follow(group, run);
-  if (group->leaf < 0 || group->cpu < 0 || group->peak < 0 || group->memory_limit < 0 || group->process_limit < 0)
+  if (group->leaf < 0 || group->cpu < 0 || group->memory_limit < 0 || group->process_limit < 0 || (v1 && group->entrance < 0))
     fail("open the next run's control group");
 }
 
@@ -35,14 +34,28 @@ void group_add_leaf(struct group *group, uint32_t run) {
   char name[48];
   snprintf(name, sizeof name, "r%u", run);
   if (mkdirat(group->directories[0], name, 0755) && errno != EEXIST) fail("make the next run's control group");
+  if (group->kind == ISOLATION_V1) return;
   /* A run that needs swap is over its limit. A kernel without swap has no such file. */
   snprintf(name, sizeof name, "r%u/memory.swap.max", run);
   write_text(group->directories[0], name, "0");
 }
 
 void group_retire(struct group *group, uint32_t run) {
-  if (group->kind == ISOLATION_V1) return;
   char name[24];
   snprintf(name, sizeof name, "r%u", run);
   unlinkat(group->directories[0], name, AT_REMOVEDIR);
+}
+
+void group_reclaim(struct group *group) {
+  uint64_t used = read_counter(group->slot_memory, NULL);
+  if (used <= group->reclaim_above_bytes || used <= LEFTOVERS_MOST) return;
+  if (group->kind == ISOLATION_V1) {
+    write_text(group->directories[0], "memory.force_empty", "0");
+  } else {
+    char bytes[24];
+    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)used);
+    write_text(group->directories[0], "memory.reclaim", bytes);
+  }
+  /* The rest is in use, as by a warm interpreter. Another try is worth its time only when there is as much again. */
+  group->reclaim_above_bytes = read_counter(group->slot_memory, NULL) + LEFTOVERS_MOST;
 }

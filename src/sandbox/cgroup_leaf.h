@@ -1,16 +1,28 @@
 /*
- * What a slot does with its own control group: it enters the group once, and in version 2 makes a
- * fresh leaf for each run, ahead of time, so that memory.peak starts at zero.
+ * What a slot does with its own control groups. It enters its group once. For each run it makes a fresh
+ * leaf, ahead of time, and removes it after the run.
+ *
+ * How a program gets into its leaf, without a wait at request time:
+ *   v2: init clones the program's process into the leaf (CLONE_INTO_CGROUP).
+ *   v1: the program's process moves itself immediately before its start, by "0" in the leaf's `tasks`
+ *       file. The kernel moves a calling thread without the lock that a write to `cgroup.procs` takes,
+ *       which costs a grace period (Linux 5.5 or newer).
+ *
+ * What a run leaves in its leaf (page cache, the kernel's caches of names) passes to the slot's group
+ * when the leaf is removed. It never counts for another run. If it becomes much, the slot asks the
+ * kernel to reclaim it, between two runs.
  */
 #ifndef RUNLEDGER_CGROUP_LEAF_H
 #define RUNLEDGER_CGROUP_LEAF_H
 #include "cgroup_files.h"
 
 void group_enter(struct group *group);
-/* v2: makes the leaf of the next run and opens its files. */
+/* Makes the leaf of the next run and opens its files. */
 void group_prepare(struct group *group, uint32_t run);
 void group_add_leaf(struct group *group, uint32_t run);
-/* v2: removes the leaf of a run that is over. */
+/* Removes the leaf of a run that is over. */
 void group_retire(struct group *group, uint32_t run);
+/* Between two runs: if earlier runs left much memory, has the kernel reclaim it. */
+void group_reclaim(struct group *group);
 
 #endif

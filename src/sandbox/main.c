@@ -46,7 +46,7 @@
  *   main                           the loop
  *   requests                       frames from the worker, and their queue
  *   slots                          the launcher's slots
- *   run_watch, run_report          one run, as the launcher sees it
+ *   run_watch, run_output, run_report   one run, as the launcher sees it
  *   answers, artefacts, poll       frames to the worker, the store, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program

@@ -13,7 +13,8 @@ enum {
   MESSAGE_MAP = 'U',   /* slot: is in a new user namespace and needs its ids mapped; launcher: done */
   MESSAGE_BOX = 'B',   /* init: the work directory's descriptor, for the launcher to save from */
   MESSAGE_DONE = 'D',  /* init: the program ended */
-  MESSAGE_IDLE = 'I',  /* slot: init is reaped and the group is empty */
+  MESSAGE_REAPED = 'E', /* slot: init is reaped, so every process of the run is dead */
+  MESSAGE_IDLE = 'I',  /* slot: can take the next run */
   MESSAGE_FORK = 'F',  /* slot to zygote: fork a child ahead of time; zygote: that child is reaped */
 };
 

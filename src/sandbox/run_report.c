@@ -12,9 +12,12 @@
 
 enum { REPORT_SIZE = 104 };
 
+/* A leaf with no more than this in use at the end had no page cache worth a look. */
+static const uint64_t LITTLE_BYTES = 512 << 10;
+
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
 
-/* Counters of v1 go on from run to run, so a run's share is a difference. */
+/* v1's counters of CPU time and processes go on from run to run, so a run's share is a difference. */
 static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
 
 void run_follow_leaf(struct slot *slot) {
@@ -28,6 +31,27 @@ void run_follow_leaf(struct slot *slot) {
 
 uint64_t run_cpu_us(const struct slot *slot) { return above(group_cpu_us(&slot->group), slot->shared->cpu_start_us); }
 
+/*
+ * The leaf's peak contains page cache that the program was the first to load, as from a library on disk. That is no memory
+ * of the program's: the kernel drops it at the limit, and the next run that reads the file gets it for nothing. The kernel
+ * has no peak without it. So peak and cache are read together, often enough that little can change in between, and the
+ * peak starts again where there was cache.
+ */
+static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_bytes) {
+  uint64_t noted = slot->memory_peak_bytes;
+  if (peak_bytes <= noted) return;
+  uint64_t cache = now_bytes <= LITTLE_BYTES ? 0 : group_cache_bytes(&slot->group);
+  uint64_t own = above(peak_bytes, cache);
+  if (own > noted) slot->memory_peak_bytes = own;
+  if (cache) group_reset_peak(&slot->group);
+}
+
+void run_note_memory(struct slot *slot) {
+  struct counters now;
+  group_read_memory(&slot->group, &now);
+  note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
+}
+
 void run_meter(struct slot *slot) {
   const struct shared *shared = slot->shared;
   struct counters now;
@@ -35,8 +59,9 @@ void run_meter(struct slot *slot) {
   run_follow_leaf(slot);
   group_read(&slot->group, &now);
   put_u64(usage, shared->start_us ? above(now.cpu_us, shared->cpu_start_us) : 0);
-  put_u64(usage + 8, above(now.memory_bytes, shared->memory_start_bytes) + shared->inherited_bytes);
-  put_u64(usage + 16, above(now.memory_peak_bytes, shared->memory_start_bytes) + shared->inherited_bytes);
+  note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
+  put_u64(usage + 8, now.memory_bytes + shared->inherited_bytes);
+  put_u64(usage + 16, slot->memory_peak_bytes + shared->inherited_bytes);
   answer(FRAME_METERED, slot->id, usage, sizeof usage, NULL, 0);
 }
 
@@ -52,14 +77,13 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   struct shared *shared = slot->shared;
   struct counters now;
   group_read(&slot->group, &now);
-  if (slot->group.kind == ISOLATION_RLIMITS) now.memory_peak_bytes = shared->largest_bytes, shared->memory_start_bytes = 0;
+  if (slot->group.kind == ISOLATION_RLIMITS) slot->memory_peak_bytes = shared->largest_bytes;
+  else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
   bool whole = shared->ended && !shared->orphans;
   uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
   uint64_t end = shared->ended ? shared->end_us : shared->start_us + slot->ending_us;
   int status = shared->wait_status;
   bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
-  /* An ordinary user cannot exempt init from the kernel's choice. If the kernel killed it, that was for the memory limit too. */
-  if (!shared->ended && !slot->ending) signaled = true, status = SIGKILL;
   report[0] = exited ? 1 : signaled ? 2 : 0;
   report[1] = (uint8_t)slot->ending;
   report[2] = saved->done ? 1 : *saved->reason ? 2 : 0;
@@ -70,8 +94,8 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
       slot->ending_us,
       cpu,
       above(end, shared->start_us),
-      above(now.memory_peak_bytes, shared->memory_start_bytes) + shared->inherited_bytes,
-      above(now.oom_kills, slot->before.oom_kills),
+      slot->memory_peak_bytes + shared->inherited_bytes,
+      now.oom_kills,
       now.processes_peak,
       above(now.process_limit_hits, slot->before.process_limit_hits),
       slot->seen[0],

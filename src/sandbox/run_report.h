@@ -4,10 +4,12 @@
 #include "artefacts.h"
 #include "slot_record.h"
 
-/* v2: opens the counters of the run's own leaf, which the slot names before the program starts. */
+/* v2: opens the counters of the run's leaf, which the slot names before the program starts. v1: they are open already. */
 void run_follow_leaf(struct slot *slot);
 /* CPU time of the program so far. */
 uint64_t run_cpu_us(const struct slot *slot);
+/* Notes the memory in use, while the program runs. */
+void run_note_memory(struct slot *slot);
 /* Answers FRAME_METER. */
 void run_meter(struct slot *slot);
 /* Answers FRAME_RUN with a report. The output is complete and nothing of the run is left to write more. */

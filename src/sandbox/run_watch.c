@@ -19,23 +19,20 @@
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
+#include "run_output.h"
 #include "run_report.h"
 
 enum {
-  SCRATCH = 64 * 1024,
   STREAM_INPUT_MAX = 32 * 1024 * 1024,
   /* A box that has not started its program by then is broken. A machine that swaps is only slow. */
   START_LIMIT_US = 30 * 1000 * 1000,
+  /* The page cache that can be loaded from a disk in this time is what a reported peak may be wrong by. */
+  NOTE_MEMORY_US = 20 * 1000,
 };
-
-static uint8_t scratch[SCRATCH];
 
 static void make_pipes(struct slot *slot, int *box_side);
 static void close_descriptor(int *descriptor);
-static void read_stream(struct slot *slot, int which);
-static bool read_kept(struct slot *slot, int which);
 static void signal_init(struct slot *slot);
-static void drain(struct slot *slot);
 static bool could_not_run(struct slot *slot);
 
 void run_begin(struct slot *slot, uint32_t id) {
@@ -48,6 +45,7 @@ void run_begin(struct slot *slot, uint32_t id) {
   slot->ending_us = slot->next_check_us = 0;
   slot->input_at = 0;
   slot->box = -1;
+  slot->memory_peak_bytes = 0;
   slot->seen[0] = slot->seen[1] = slot->kept[0].used = slot->kept[1].used = slot->more_input.used = 0;
   slot->dispatched_us = monotonic_us();
   shared->failure = (struct failure){0};
@@ -72,8 +70,8 @@ static void make_pipes(struct slot *slot, int *box_side) {
     box_side[i + 1] = ends[1];
     slot->outputs[i] = ends[0];
     must(fcntl(ends[0], F_SETFL, O_NONBLOCK), "make a pipe non-blocking");
-    poll_add(ends[0], i ? EVENT_STDERR : EVENT_STDOUT, slot->number, EPOLLIN);
   }
+  output_open(slot);
 }
 
 /* Writes until the pipe is full, then polls it. */
@@ -110,51 +108,7 @@ void run_feed_more(struct slot *slot, const uint8_t *bytes, size_t count) {
 }
 
 void run_read(struct slot *slot, int which) {
-  if (slot->outputs[which] < 0) return;
-  if (slot->request.stream) read_stream(slot, which);
-  else read_kept(slot, which);
-}
-
-static void read_stream(struct slot *slot, int which) {
-  ssize_t count = read(slot->outputs[which], scratch, sizeof scratch);
-  if (count < 0 && errno == EAGAIN) return;
-  if (count <= 0) {
-    close_descriptor(&slot->outputs[which]);
-    return;
-  }
-  uint8_t head = (uint8_t)(which + 1);
-  struct buffer bytes = {scratch, (size_t)count, 0};
-  slot->seen[which] += (uint64_t)count;
-  answer(FRAME_OUTPUT, slot->id, &head, 1, &bytes, 1);
-  if (answers_are_slow()) run_pause(slot, true);
-}
-
-void run_pause(struct slot *slot, bool pause) {
-  if (slot->paused == pause) return;
-  slot->paused = pause;
-  for (int i = 0; i < 2; i++) {
-    if (slot->outputs[i] < 0) continue;
-    if (pause) poll_remove(slot->outputs[i]);
-    else poll_add(slot->outputs[i], i ? EVENT_STDERR : EVENT_STDOUT, slot->number, EPOLLIN);
-  }
-}
-
-/* Reads once; false: there is nothing more for now. */
-static bool read_kept(struct slot *slot, int which) {
-  uint64_t limit = which ? slot->request.limits.stderr_bytes : slot->request.limits.stdout_bytes;
-  struct buffer *kept = &slot->kept[which];
-  ssize_t count = read(slot->outputs[which], scratch, sizeof scratch);
-  if (count < 0) return errno == EINTR;
-  if (count == 0) {
-    close_descriptor(&slot->outputs[which]);
-    return false;
-  }
-  slot->seen[which] += (uint64_t)count;
-  uint64_t room = limit - kept->used, fits = (uint64_t)count < room ? (uint64_t)count : room;
-  if (!buffer_append(kept, scratch, fits)) run_end(slot, ENDING_OUTPUT);
-  /* Standard error beyond its limit is dropped: a program may print many messages. */
-  if (which == 0 && slot->seen[0] > limit) run_end(slot, ENDING_OUTPUT);
-  return true;
+  if (!output_read(slot, which)) run_end(slot, ENDING_OUTPUT);
 }
 
 void run_end(struct slot *slot, enum ending why) {
@@ -183,11 +137,14 @@ static void signal_init(struct slot *slot) {
 uint64_t run_check(struct slot *slot, uint64_t now) {
   const struct limits *limits = &slot->request.limits;
   uint64_t started = slot->shared->start_us;
+  bool over_limit = false;
   if (slot->state != SLOT_BUSY || slot->answered) return UINT64_MAX;
   if (slot->ending) {
     signal_init(slot); /* the order to end the run may have come before init existed */
     return slot->killed ? UINT64_MAX : now + 1000;
   }
+  uint64_t next = output_look(slot, now, &over_limit);
+  if (over_limit) return run_end(slot, ENDING_OUTPUT), now + 1000;
   if (!started) {
     if (now - slot->dispatched_us > START_LIMIT_US) kill(slot->pid, SIGKILL);
     return now + 2000;
@@ -198,20 +155,23 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
     run_follow_leaf(slot);
     uint64_t used = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
+    run_note_memory(slot);
     /* Even all processors together cannot use up the rest before then. */
     uint64_t wait = (most - used) / (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-    slot->next_check_us = now + (wait < 1000 ? 1000 : wait);
+    slot->next_check_us = now + (wait < 1000 ? 1000 : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);
   }
-  return slot->next_check_us < end ? slot->next_check_us : end;
+  if (slot->next_check_us < next) next = slot->next_check_us;
+  return next < end ? next : end;
 }
 
 void run_settle(struct slot *slot) {
-  struct shared *shared = slot->shared;
+  const struct shared *shared = slot->shared;
   struct saved saved = {0};
   if (slot->answered) return;
   if (could_not_run(slot)) return run_close(slot);
+  run_follow_leaf(slot);
   /* Everything that the program wrote is in its pipes, and no process is left to write more. */
-  drain(slot);
+  if (!output_drain(slot)) run_end(slot, ENDING_OUTPUT);
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);
   if (slot->box >= 0 && well) artefacts_save(slot->box, &slot->request, &saved);
   run_report(slot, &saved);
@@ -229,28 +189,11 @@ static bool could_not_run(struct slot *slot) {
     answer_fault(slot->id, "cannot execute %.100s: %s", slot->request.arguments[0], strerror(shared->exec_error));
     return true;
   }
-  struct counters now;
-  run_follow_leaf(slot);
-  group_read(&slot->group, &now);
-  if (!shared->ended && !slot->ending && now.oom_kills == slot->before.oom_kills) {
+  if (!shared->ended && !slot->ending) {
     answer_fault(slot->id, "init was killed");
     return true;
   }
   return false;
-}
-
-static void drain(struct slot *slot) {
-  for (int which = 0; which < 2; which++) {
-    if (slot->request.stream) {
-      /* The last output. If the worker is too slow to take it, the rest is lost. */
-      for (uint64_t before = slot->seen[which] + 1; slot->outputs[which] >= 0 && before != slot->seen[which];)
-        before = slot->seen[which], read_stream(slot, which);
-      continue;
-    }
-    while (slot->outputs[which] >= 0 && slot->kept[which].used <= FRAME_MAX && read_kept(slot, which)) {
-      /* After a kill, output beyond the limit is at most a full pipe, and is dropped. */
-    }
-  }
 }
 
 void run_close(struct slot *slot) {

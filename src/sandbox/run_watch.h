@@ -22,8 +22,6 @@ void run_feed(struct slot *slot);
 void run_feed_more(struct slot *slot, const uint8_t *bytes, size_t count);
 /* Output is readable: 0 is standard output, 1 is standard error. */
 void run_read(struct slot *slot, int which);
-/* Stops reading an open box, or goes on, so that output which a slow worker does not take stays in the box. */
-void run_pause(struct slot *slot, bool pause);
 
 /* Checks the run's limits; returns the time of the next check. */
 uint64_t run_check(struct slot *slot, uint64_t now);

@@ -16,9 +16,9 @@
 struct shared {
   struct failure failure;   /* slot, init, and the program's process before execve */
   _Atomic int init_pid;     /* slot: as the launcher numbers it; 0 from just before it is reaped */
-  uint32_t leaf;            /* slot: the leaf of this run (v2) */
+  uint32_t leaf;            /* slot: the leaf of this run; v1: in an idle slot, of the next one */
   uint64_t start_us;        /* program's process, immediately before execve */
-  uint64_t cpu_start_us, memory_start_bytes;
+  uint64_t cpu_start_us;
   int exec_error;           /* program's process: the errno of a failed execve */
   uint64_t end_us, cpu_end_us; /* init */
   int wait_status;          /* init */

@@ -4,7 +4,9 @@
  * fresh pid, mount and ipc namespaces and waits for its end. It keeps no other customer's request: it
  * reads only the pages that it shares with the launcher.
  *
- * It reports "idle" only when the slot itself and its zygotes are the only processes in its group.
+ * When init is reaped, every process of the run is dead and the launcher can answer. What follows is
+ * not part of the run and cannot fail it: the slot waits until the kernel has forgotten the processes,
+ * replaces the run's leaf by a fresh one, and reports "idle".
  */
 #define _GNU_SOURCE
 #include "slot.h"
@@ -39,7 +41,7 @@
 #include "wire.h"
 #include "zygote.h"
 
-/* v2: the leaf that the next plain run will enter. */
+/* The leaf of the next run. v2: of the next plain run, because a zygote's child is in a leaf already. */
 static uint32_t leaf = 1;
 
 static void die_with_launcher(const struct slot_setup *setup);
@@ -56,7 +58,10 @@ static bool open_artefacts(struct box *box, const struct roots *roots);
 static void close_box(const struct box *box);
 static pid_t clone_init(struct box *box);
 static void reap(struct slot_setup *setup, pid_t init, bool saves);
-static void await_empty_group(struct group *group, bool saves);
+static void report_end(const struct slot_setup *setup, bool saves);
+static void await_empty_group(struct group *group);
+static void next_leaf(struct slot_setup *setup);
+static void prepare_leaf(struct slot_setup *setup);
 
 void slot_main(struct slot_setup *setup) {
   struct roots roots;
@@ -76,8 +81,7 @@ void slot_main(struct slot_setup *setup) {
   enter_namespaces(setup);
   roots_build(setup->options, &setup->identity, &roots);
   give_up_rights(setup);
-  group_prepare(setup->group, leaf);
-  group_note_idle(setup->group);
+  prepare_leaf(setup);
   must(send_message(setup->control, MESSAGE_READY, NULL, 0), "report that the slot is ready");
   serve(setup, &roots);
   _exit(0);
@@ -172,6 +176,7 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
     if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
     if (!zygote) zygotes_learn(&request);
+    group_reclaim(setup->group);
     zygotes_stop_start(false);
     zygotes_renew();
     must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "report that the slot is idle");
@@ -208,13 +213,14 @@ static bool await_request(struct slot_setup *setup, struct box *box) {
   return true;
 }
 
-/* Tasks in the group that stay when a run ends: in v1 the slot and its zygotes, in v2 none. */
+/* Tasks that are counted with a run's and stay when it ends: in v1 the slot and its zygotes, in v2 none. */
 static unsigned resident_tasks(const struct group *group) { return (group->kind == ISOLATION_V1 ? 1 : 0) + zygotes_tasks(); }
 
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots) {
   setup->shared->leaf = leaf;
   setup->shared->inherited_bytes = 0;
-  group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + 1);
+  unsigned init_tasks = setup->group->kind == ISOLATION_V1 ? 1 : 0;
+  group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + init_tasks);
   if (!open_artefacts(box, roots)) {
     close_box(box);
     return;
@@ -224,13 +230,15 @@ static void run_plain(struct slot_setup *setup, struct box *box, const struct ro
   pid_t init = clone_init(box);
   close_box(box);
   reap(setup, init, box->request->save_key != NULL);
+  next_leaf(setup);
 }
 
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote) {
-  zygote_run(zygote, box);
+  if (zygote_run(zygote, box)) report_end(setup, false);
   for (int i = 0; i < 3; i++) close(box->files[i]);
-  /* In v2 init is reaped, so its leaf is empty, or it could not be removed later. In v1 the slot checks the group. */
-  if (setup->group->kind == ISOLATION_V1) await_empty_group(setup->group, false);
+  if (setup->group->kind != ISOLATION_V1) return;
+  await_empty_group(setup->group);
+  next_leaf(setup);
 }
 
 /* Clones a mount of each artefact in the namespace of the store. Init attaches it in its own, which has no store. */
@@ -260,10 +268,6 @@ static void close_box(const struct box *box) {
 
 static pid_t clone_init(struct box *box) {
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
-  if (box->group->leaf >= 0) {
-    arguments.flags |= CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
-    arguments.cgroup = (uint64_t)box->group->leaf;
-  }
   pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
   if (init == 0) box_init(box);
   box->shared->init_pid = init;
@@ -279,21 +283,34 @@ static void reap(struct slot_setup *setup, pid_t init, bool saves) {
   while (waitid(P_PID, (id_t)init, &end, WEXITED | WNOWAIT) && errno == EINTR) continue;
   setup->shared->init_pid = 0;
   must(waitpid(init, NULL, 0), "reap init");
-  await_empty_group(setup->group, saves);
-  /* The launcher still reads this run's counters, so the leaf of the previous run is removed. */
-  group_retire(setup->group, leaf - 1);
-  group_prepare(setup->group, ++leaf);
+  report_end(setup, saves);
+  await_empty_group(setup->group);
 }
 
-/* Init's death kills all others, but the last of them, and their memory, may take a moment to go. */
-static void await_empty_group(struct group *group, bool saves) {
+/* Init's end is the end of the run. The launcher needs a message only if it could not answer at the program's own end. */
+static void report_end(const struct slot_setup *setup, bool saves) {
+  const struct shared *shared = setup->shared;
+  if (shared->ended && !shared->orphans && !saves) return;
+  must(send_message(setup->control, MESSAGE_REAPED, NULL, 0), "report that init is reaped");
+}
+
+/* Init's death kills all others, but the kernel may take a moment to forget the last of them. */
+static void await_empty_group(struct group *group) {
   for (int tries = 0; !group_is_empty(group, resident_tasks(group)); tries++) {
     if (tries == 2000) fail("empty the control group of processes");
     usleep(tries < 20 ? 100 : 1000);
   }
-  /* If the run saves files, its tmpfs exists until the launcher has saved them, which it does after "idle". */
-  for (int tries = 0; !saves && !group_is_drained(group, tries == 500); tries++) {
-    if (tries == 500) fail("empty the control group of memory");
-    usleep(tries < 20 ? 100 : 1000);
-  }
+}
+
+/* The launcher may still read this run's counters, so it is the leaf of the run before that is removed. */
+static void next_leaf(struct slot_setup *setup) {
+  group_retire(setup->group, leaf - 1);
+  leaf++;
+  prepare_leaf(setup);
+}
+
+/* v1: the launcher opens it as soon as the slot is idle. In v2 the run may take a zygote's leaf instead. */
+static void prepare_leaf(struct slot_setup *setup) {
+  group_prepare(setup->group, leaf);
+  if (setup->group->kind == ISOLATION_V1) setup->shared->leaf = leaf;
 }

@@ -28,7 +28,7 @@ struct slot {
   unsigned failed_starts; /* in a row */
   pid_t pid;
   int pidfd, control, memory;
-  uint32_t leaf;              /* v2: the leaf whose counters are open */
+  uint32_t leaf;              /* whose counters are open; 0: none */
   char account[MAX_NAME + 1]; /* the account of its last zygote */
   struct group group;
   struct shared *shared;
@@ -44,9 +44,11 @@ struct slot {
   bool input_closes, paused;
   struct buffer kept[2]; /* standard output and error, up to the limit */
   uint64_t seen[2];      /* and how much there was */
+  uint64_t look_us[2];   /* when to read again; 0: when epoll reports it */
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
-  struct counters before;
+  struct counters before; /* v1: when the run before ended */
+  uint64_t memory_peak_bytes; /* noted so far, without page cache */
   char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
   uint64_t lost_us;
 };

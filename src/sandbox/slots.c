@@ -22,6 +22,7 @@
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
+#include "run_output.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slot.h"
@@ -107,8 +108,9 @@ void slot_read_control(struct slot *slot) {
         /* Orphans must die first, and files that are to be saved must not change: then the answer waits for the slot. */
         if (!slot->shared->orphans && !slot->request.save_key) run_settle(slot);
         break;
+      case MESSAGE_REAPED: run_settle(slot); break;
       case MESSAGE_IDLE:
-        run_settle(slot);
+        run_settle(slot); /* the program could not be started, or init was killed before its last message */
         slot_became_idle(slot);
         break;
     }
@@ -128,7 +130,10 @@ static void slot_became_idle(struct slot *slot) {
     reap_orphans();
   }
   slot->state = SLOT_IDLE;
-  if (groups_kind() == ISOLATION_V1 && !slot->before.cpu_us) group_read(&slot->group, &slot->before);
+  if (groups_kind() != ISOLATION_V1) return;
+  /* While there is time: the counters of the next run. */
+  if (slot->leaf != slot->shared->leaf) group_follow(&slot->group, slot->leaf = slot->shared->leaf);
+  if (!slot->before.cpu_us) group_read(&slot->group, &slot->before);
 }
 
 void slot_died(struct slot *slot) {
@@ -174,7 +179,7 @@ void slot_revive(struct slot *slot) {
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};
-  slot->leaf = 0; /* no leaf has this number: the counters of the new group are not open yet */
+  slot->leaf = 0;
   slot_start(slot);
 }
 
@@ -224,5 +229,5 @@ struct slot *slot_running(uint32_t id) {
 
 void slots_resume_reading(void) {
   for (unsigned i = 0; i < slot_count; i++)
-    if (slots[i].state == SLOT_BUSY && !slots[i].answered) run_pause(&slots[i], false);
+    if (slots[i].state == SLOT_BUSY && !slots[i].answered) output_pause(&slots[i], false);
 }

@@ -92,7 +92,7 @@ void zygotes_open(const struct slot_setup *slot_setup, const struct roots *slot_
 
 static bool is_v1(void) { return setup->group->kind == ISOLATION_V1; }
 
-/* v1: the zygote itself, and its child's init and future program. In v2 they are in leaves. */
+/* v1: the zygote itself, and its child's init and future program. In v2 only the program is counted, in its leaf. */
 static unsigned tasks_of(const struct zygote *zygote) {
   if (!zygote->pid) return 0;
   return is_v1() ? 1 + (zygote->forked ? 2 : 0) : 0;
@@ -147,9 +147,10 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   struct limits limits = box_limits_of_fork(box->request, shared);
   unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of the two tasks of its child, one is the program */
   if (is_v1()) group_limit(setup->group, &limits, others);
-  shared->leaf = shared->zygote.leaf;
+  if (!is_v1()) shared->leaf = shared->zygote.leaf;
   shared->init_pid = shared->zygote.init_pid;
-  bool done = !send_message(zygote->orders, MESSAGE_RUN, box->files, 3) &&
+  const int passed[] = {box->files[0], box->files[1], box->files[2], setup->group->entrance};
+  bool done = !send_message(zygote->orders, MESSAGE_RUN, passed, is_v1() ? 4 : 3) &&
               receive_message(zygote->orders, &message, NULL, &count, true) == 1 && message == MESSAGE_FORK;
   zygote->forked = false;
   if (done) zygote->init = 0;
@@ -203,7 +204,6 @@ void zygotes_stop_start(bool stop) {
   struct zygote *one = starting();
   if (!one || !is_v1()) return;
   kill(one->pid, stop ? SIGSTOP : SIGCONT);
-  if (stop) group_note_idle(setup->group); /* the memory that it has now does not belong to the run */
 }
 
 /* A zygote that reached its number of runs was worth its start, so the next one is started at once. */
@@ -245,7 +245,6 @@ static void finish_start(struct zygote *zygote, int wait_ms) {
   }
   failures = 0;
   if (zygote == &current) fork_child(zygote);
-  group_note_idle(setup->group);
 }
 
 static bool await_message(struct zygote *zygote, int wait_ms) {

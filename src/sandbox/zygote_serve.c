@@ -1,8 +1,9 @@
 /*
  * The part of a zygote that is not Python. Ahead of time it forks an init, and below it the process
- * that will be the program, which waits for its orders. The orders come directly from the slot: the
- * request in the shared pages, and three descriptors. By then init has nothing left to prepare: the
- * program's process furnishes the box, gives up every right, and continues as the interpreter.
+ * that will be the program. Both wait. Init gets the orders directly from the slot: the request in the
+ * shared pages, and the program's three descriptors. It furnishes the box, so that nothing of that is
+ * charged to the program, and passes the orders on. The program's process gives up every right and
+ * continues as the interpreter.
  */
 #define _GNU_SOURCE
 #include "zygote_serve.h"
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,11 +35,12 @@ static uint64_t interpreter_bytes;
 static struct box box;
 static struct shared *shared;
 static struct group group;
-static volatile bool *started; /* shared with init, which must not report a child that never had orders */
 
 static pid_t fork_ahead(const struct fork_hooks *hooks);
 static void size_threads(uint64_t bytes);
-static void await_orders(void);
+static void await_orders(int from);
+static void furnish(int program);
+static void prepare_program(int init);
 static void forget_shared_pages(void);
 static void reap(pid_t init);
 
@@ -60,12 +63,10 @@ void zygote_serve(const struct fork_hooks *hooks) {
   int unwanted[4];
   unsigned count;
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-  started = mmap(NULL, sizeof *started, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED || (void *)started == MAP_FAILED) _exit(EXIT_BROKEN);
+  if (shared == MAP_FAILED) _exit(EXIT_BROKEN);
   group = shared->zygote.group;
-  group.leaf = -1; /* execve closed the slot's descriptor: its number may now be another file */
   box = (struct box){.shared = shared, .group = &group, .identity = shared->zygote.identity,
-                     .control = shared->zygote.control, .started = started};
+                     .control = shared->zygote.control};
   shared->zygote.interpreter_bytes = interpreter_bytes;
   close(statm);
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
@@ -86,50 +87,64 @@ void zygote_serve(const struct fork_hooks *hooks) {
 /* Returns init's pid in the zygote, and 0 in the program's process once everything is done. */
 static pid_t fork_ahead(const struct fork_hooks *hooks) {
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
-  *started = false;
-  if (group.kind != ISOLATION_V1) {
-    group_follow(&group, shared->zygote.leaf);
-    arguments.flags |= CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
-    arguments.cgroup = (uint64_t)group.leaf;
-  }
+  int ends[2];
+  if (group.kind != ISOLATION_V1) group_follow(&group, shared->zygote.leaf);
+  must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "make a socket between init and program");
   hooks->before();
   pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
   if (init > 0) {
     hooks->after_parent();
+    close(ends[0]), close(ends[1]);
     shared->zygote.init_pid = init;
     must(send_message(orders, MESSAGE_READY, NULL, 0), "report that a child is ready");
     return init;
   }
   box_die_with_parent(&box);
-  pid_t program = (pid_t)must(fork(), "fork the program");
+  pid_t program = box_fork_program(&box);
+  close(ends[program > 0]);
   if (program > 0) {
     close(0), close(1), close(2);
+    await_orders(orders);
+    furnish(ends[0]);
     seccomp_confine();
     box_await(&box, program);
   }
   hooks->after_child();
-  await_orders();
+  prepare_program(ends[1]);
   return 0;
 }
 
-static void await_orders(void) {
+/* Without orders the process exits: the slot has retired the zygote, or init is dead. */
+static void await_orders(int from) {
   static struct request request;
   char message;
   unsigned count;
-  if (receive_message(orders, &message, box.files, &count, true) != 1 || message != MESSAGE_RUN || count != 3) _exit(0);
+  int passed[MESSAGE_DESCRIPTORS];
+  if (receive_message(from, &message, passed, &count, true) != 1 || message != MESSAGE_RUN || count < 3) _exit(0);
+  for (int i = 0; i < 3; i++) box.files[i] = passed[i];
+  group.entrance = count > 3 ? passed[3] : -1;
   failure_sink = &shared->failure;
-  *started = true;
   if (wire_parse(shared->frame, shared->frame_length, &request)) fail("parse a request");
   box.request = &request;
-  struct limits limits = box_limits_of_fork(&request, shared);
-  if (group.kind != ISOLATION_V1) group_limit(&group, &limits, 1);
+}
+
+static void furnish(int program) {
+  const int passed[] = {box.files[0], box.files[1], box.files[2], group.entrance};
+  struct limits limits = box_limits_of_fork(box.request, shared);
+  /* In v1 the slot has set the limits of the leaf that it made. */
+  if (group.kind != ISOLATION_V1) group_limit(&group, &limits, 0);
   box_furnish(&box);
-  shared->memory_start_bytes = read_counter(group.memory, NULL);
+  must(send_message(program, MESSAGE_RUN, passed, group.entrance >= 0 ? 4 : 3), "send the orders to the program");
+  for (int i = 0; i < 3; i++) close(box.files[i]);
+}
+
+static void prepare_program(int init) {
+  await_orders(init);
   seccomp_confine();
   box_become_program(&box);
   /* An execve would do this too: the change of user made the process's own /proc/self inaccessible. */
   must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");
-  size_threads(request.limits.stack_bytes);
+  size_threads(box.request->limits.stack_bytes);
   box_start_clock(&box);
   forget_shared_pages();
 }
@@ -149,7 +164,6 @@ static void forget_shared_pages(void) {
   shared = box.shared = NULL;
   syscall(SYS_close_range, 3, ~0u, 0);
   munmap(pages, sizeof *pages);
-  munmap((void *)started, sizeof *started);
 }
 
 /* As in the slot: init_pid becomes 0 while no other process can have the pid. */

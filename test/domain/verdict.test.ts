@@ -32,6 +32,7 @@ const subject = (run: Partial<BoxReport> | null, over: Partial<Case> = {}): Case
   expected_output: null,
   compare: 'lenient',
   out_of_memory_words: ['\nMemoryError'],
+  degraded: false,
   ...over,
 });
 
@@ -39,6 +40,7 @@ const killed = { exit_code: null, signal: 9 };
 const cpu = limits.cpu_ms * 1_000;
 const wall = limits.wall_ms * 1_000;
 const room = limits.stdout_bytes;
+const memory = limits.memory_bytes;
 
 const rows: [string, Case, [string, number | null, string | null]][] = [
   ['exits 0', subject({}), ['AC', 0, null]],
@@ -80,20 +82,45 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
   ['stderr over its limit', subject({ stderr_seen_bytes: 10_000_000 }), ['AC', 0, null]],
   ['the kernel killed for memory', subject({ ...killed, oom_kills: 1 }), ['MLE', 137, 'SIGKILL']],
   ['a child killed for memory', subject({ exit_code: 0, oom_kills: 1 }), ['MLE', 0, null]],
+  ['memory to the byte', subject({ memory_peak_bytes: memory }), ['AC', 0, null]],
+  ['memory one byte over', subject({ memory_peak_bytes: memory + 1 }), ['MLE', 0, null]],
   [
     'the runtime reports that memory ran out',
-    subject({ exit_code: 1, stderr: bytes('  x = 1\nMemoryError\n') }),
+    subject({
+      exit_code: 1,
+      stderr: bytes('  x = 1\nMemoryError\n'),
+      memory_peak_bytes: memory / 4,
+    }),
     ['MLE', 1, null],
   ],
   [
     'the runtime reports it and aborts',
-    subject({ exit_code: null, signal: 6, stderr: bytes('\nMemoryError') }),
+    subject({
+      exit_code: null,
+      signal: 6,
+      stderr: bytes('\nMemoryError'),
+      memory_peak_bytes: memory / 4,
+    }),
     ['MLE', 134, 'SIGABRT'],
   ],
   [
     'the runtime reports it and the program exits with 0',
-    subject({ stderr: bytes('\nMemoryError') }),
+    subject({ stderr: bytes('\nMemoryError'), memory_peak_bytes: memory }),
     ['AC', 0, null],
+  ],
+  [
+    'a program that used little reports it',
+    subject({
+      exit_code: 1,
+      stderr: bytes('\nMemoryError'),
+      memory_peak_bytes: memory / 4 - 1,
+    }),
+    ['RE', 1, null],
+  ],
+  [
+    'a program reports it where the kernel counts no memory of a group',
+    subject({ exit_code: 1, stderr: bytes('\nMemoryError') }, { degraded: true }),
+    ['MLE', 1, null],
   ],
   [
     'memory and output at once',

@@ -99,6 +99,29 @@ t.test('a sleep takes wall time and no CPU time', async (t) => {
   t.ok(report.cpu_us < 50 * MS * SLOWNESS, `${report.cpu_us} µs of CPU`);
 });
 
+/** What the launcher may spend on a program's output, as a part of the time that the program has for it. */
+const LAUNCHER_PART = SLOWNESS > 1 ? 0.2 : 0.05;
+
+function launcherUs(): number {
+  const stat = readFileSync(`/proc/${bench.single.isolation.pid}/schedstat`, 'utf8');
+  return Number(stat.split(' ')[0]) / 1_000;
+}
+
+for (const [program, what] of [
+  ['output_by_pages', 'pages that cost it almost nothing'],
+  ['output_by_bytes', 'single bytes'],
+] as const) {
+  t.test(`a program that floods stderr with ${what} costs the launcher little`, async (t) => {
+    const side = ends(program, ['AC', 'TLE'], { limits: { wall_ms: 2_000 } });
+    const { request } = requestFor(bench, side, 'bombs', 'cpp');
+    const before = launcherUs();
+    const report = await bench.single.run(request);
+    const spent = launcherUs() - before;
+    t.ok(report.stderr_seen_bytes > request.limits.stderr_bytes, 'the flood was read');
+    t.ok(spent <= report.wall_us * LAUNCHER_PART, `${spent} µs in ${report.wall_us} µs`);
+  });
+}
+
 /** The group of all slots. In v1 the launcher reports its path in the memory hierarchy; CPU time has another hierarchy. */
 function groupAbove() {
   if (kind !== 'v1') {

@@ -7,12 +7,14 @@ import { files } from './files.ts';
 import { files_and_rights } from './files_and_rights.ts';
 import { javascript } from './javascript.ts';
 import { kernel } from './kernel.ts';
+import { memory } from './memory.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
 
 export const CASES: readonly Case[] = [
   ...bombs,
   ...bombs_of_objects,
+  ...memory,
   ...endings,
   ...files,
   ...files_and_rights,

@@ -103,6 +103,12 @@ public class Hostile {
         works("48 MiB", () -> block.length == 48 << 20);
     }
 
+    static void memorySome(int mib) {
+        byte[][] blocks = new byte[mib][];
+        for (int each = 0; each < mib; each++) blocks[each] = new byte[1 << 20];
+        works("memory", () -> blocks[mib - 1].length == 1 << 20);
+    }
+
     static void diskFill(String[] args) {
         for (String directory : args)
             mustFail(directory + " 100 MiB", () -> {
@@ -238,6 +244,7 @@ public class Hostile {
             case "memory_bomb" -> memoryBomb();
             case "memory_direct" -> memoryDirect();
             case "memory_touch" -> memoryTouch();
+            case "memory_some" -> memorySome(Integer.parseInt(args[0]));
             case "recursion" -> deeper(0);
             case "disk_fill" -> diskFill(args);
             case "disk_some" -> works("16 MiB", () -> Files.write(Path.of("some"), new byte[16 << 20]));

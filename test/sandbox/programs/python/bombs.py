@@ -66,6 +66,41 @@ def memory_touch():
     block = bytearray(64 << 20)
     works('64 MiB', lambda: len(block) == 64 << 20)
 
+def memory_some():
+    block = bytearray(int(sys.argv[1]) << 20)
+    works('memory', lambda: len(block) == int(sys.argv[1]) << 20)
+
+def memory_words():
+    os.write(2, b'Traceback (most recent call last):\nMemoryError\n')
+    say('OK said')
+    sys.exit(1)
+
+def memory_words_near():
+    block = bytearray(int(sys.argv[1]) << 20)
+    raise MemoryError
+
+def files_read_and_evicted():
+    left = int(sys.argv[1]) << 20
+    for folder, _, names in os.walk('/usr'):
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.islink(path) or not os.path.isfile(path):
+                continue
+            try:
+                file = os.open(path, os.O_RDONLY)
+            except OSError:
+                continue
+            while left > 0 and (count := len(os.read(file, 1 << 20))) > 0:
+                left -= count
+            try:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            except OSError:
+                pass
+            os.close(file)
+            if left <= 0:
+                return say('OK read')
+    say('OK read all')
+
 def memory_shared():
     import mmap
     area = mmap.mmap(-1, 1 << 30)

@@ -1,0 +1,138 @@
+#define _GNU_SOURCE
+#include "run_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "answers.h"
+#include "buffer.h"
+#include "monotonic.h"
+#include "poll.h"
+
+enum {
+  SCRATCH = 64 * 1024,
+  LITTLE = 4096, /* libc writes this much at once to a pipe */
+  LOOK_US = 4000,
+  DISCARD_BYTES = 1024 * 1024,           /* at once: more than a pipe usually holds */
+  DISCARD_FAST_BYTES = 16 * 1024 * 1024, /* beyond the limit, before the launcher reads slowly */
+  LOOK_SLOWLY_US = 20 * 1000,
+};
+
+static uint8_t scratch[SCRATCH];
+
+static void read_stream(struct slot *slot, int which);
+static ssize_t read_kept(struct slot *slot, int which);
+static ssize_t discard(int from);
+
+static enum event event_of(int which) { return which ? EVENT_STDERR : EVENT_STDOUT; }
+
+static uint64_t limit_of(const struct slot *slot, int which) {
+  return which ? slot->request.limits.stderr_bytes : slot->request.limits.stdout_bytes;
+}
+
+/* Standard error beyond its limit is only dropped: a program may print many messages. */
+static bool is_within_limit(const struct slot *slot, int which) { return which || slot->seen[0] <= limit_of(slot, 0); }
+
+/* An ordinary run's pipe is polled for one event, and again when a read has shown whether that is worth it. */
+static uint32_t events_of(const struct slot *slot) { return slot->request.stream ? EPOLLIN : EPOLLIN | EPOLLONESHOT; }
+
+static void close_output(struct slot *slot, int which) {
+  close(slot->outputs[which]);
+  slot->outputs[which] = -1;
+  slot->look_us[which] = 0;
+}
+
+void output_open(struct slot *slot) {
+  for (int which = 0; which < 2; which++) {
+    slot->look_us[which] = 0;
+    poll_add(slot->outputs[which], event_of(which), slot->number, events_of(slot));
+  }
+}
+
+bool output_read(struct slot *slot, int which) {
+  if (slot->outputs[which] < 0) return true;
+  if (slot->request.stream) {
+    read_stream(slot, which);
+    return true;
+  }
+  ssize_t count = read_kept(slot, which);
+  if (slot->outputs[which] < 0) return true;
+  if (count < 0 && errno == ENOMEM) return false;
+  slot->look_us[which] = 0;
+  if (slot->seen[which] > limit_of(slot, which) + DISCARD_FAST_BYTES) slot->look_us[which] = monotonic_us() + LOOK_SLOWLY_US;
+  else if (count > 0 && count < LITTLE) slot->look_us[which] = monotonic_us() + LOOK_US;
+  else poll_change(slot->outputs[which], event_of(which), slot->number, events_of(slot));
+  return is_within_limit(slot, which);
+}
+
+uint64_t output_look(struct slot *slot, uint64_t now, bool *over_limit) {
+  uint64_t next = UINT64_MAX;
+  for (int which = 0; which < 2; which++) {
+    if (slot->look_us[which] && now >= slot->look_us[which] && !output_read(slot, which)) *over_limit = true;
+    if (slot->look_us[which] && slot->look_us[which] < next) next = slot->look_us[which];
+  }
+  return next;
+}
+
+bool output_drain(struct slot *slot) {
+  for (int which = 0; which < 2; which++) {
+    if (slot->request.stream) {
+      /* The last output. If the worker is too slow to take it, the rest is lost. */
+      for (uint64_t before = slot->seen[which] + 1; slot->outputs[which] >= 0 && before != slot->seen[which];)
+        before = slot->seen[which], read_stream(slot, which);
+      continue;
+    }
+    while (slot->outputs[which] >= 0 && read_kept(slot, which) > 0) {
+      /* At most what a pipe holds. */
+    }
+  }
+  return is_within_limit(slot, 0);
+}
+
+static void read_stream(struct slot *slot, int which) {
+  ssize_t count = read(slot->outputs[which], scratch, sizeof scratch);
+  if (count < 0 && errno == EAGAIN) return;
+  if (count <= 0) return close_output(slot, which);
+  uint8_t head = (uint8_t)(which + 1);
+  struct buffer bytes = {scratch, (size_t)count, 0};
+  slot->seen[which] += (uint64_t)count;
+  answer(FRAME_OUTPUT, slot->id, &head, 1, &bytes, 1);
+  if (answers_are_slow()) output_pause(slot, true);
+}
+
+void output_pause(struct slot *slot, bool pause) {
+  if (slot->paused == pause) return;
+  slot->paused = pause;
+  for (int which = 0; which < 2; which++) {
+    if (slot->outputs[which] < 0) continue;
+    if (pause) poll_remove(slot->outputs[which]);
+    else poll_add(slot->outputs[which], event_of(which), slot->number, events_of(slot));
+  }
+}
+
+/* Returns the count of bytes; 0 or less: there are no more for now. */
+static ssize_t read_kept(struct slot *slot, int which) {
+  struct buffer *kept = &slot->kept[which];
+  uint64_t room = limit_of(slot, which) - kept->used;
+  ssize_t count = room ? read(slot->outputs[which], scratch, sizeof scratch) : discard(slot->outputs[which]);
+  if (count < 0) return errno == EINTR ? 1 : count;
+  if (count == 0) {
+    close_output(slot, which);
+    return 0;
+  }
+  slot->seen[which] += (uint64_t)count;
+  uint64_t fits = (uint64_t)count < room ? (uint64_t)count : room;
+  /* Without memory to keep it, any output is over the limit. */
+  if (room && !buffer_append(kept, scratch, fits)) errno = ENOMEM, count = -1;
+  return count;
+}
+
+static ssize_t discard(int from) {
+  static int nowhere = -1;
+  if (nowhere < 0) nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ssize_t count = splice(from, NULL, nowhere, NULL, DISCARD_BYTES, SPLICE_F_NONBLOCK);
+  /* Without /dev/null. */
+  return count < 0 && errno != EAGAIN && errno != EINTR ? read(from, scratch, sizeof scratch) : count;
+}

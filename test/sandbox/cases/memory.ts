@@ -1,0 +1,71 @@
+/** Programs that try to get more memory than their limit, to falsify what they used, or to spoil the next run's. */
+import { type Case, CPP, ends, PYTHON, type Seen, works } from '../case.ts';
+
+const MiB = 1024 * 1024;
+const PAGE = 4096;
+const topic = 'bombs';
+const SHORT = { cpu_ms: 1_000, wall_ms: 3_000 };
+/** Names of 200 characters: the kernel keeps more than 50 MiB for them. */
+const NAMES = ['120000'];
+const LIMIT = 256 * MiB;
+
+function withinLimit({ report, limits }: Seen): string | null {
+  return report.memory_peak_bytes <= limits.memory_bytes
+    ? null
+    : `peak ${report.memory_peak_bytes}`;
+}
+
+export const memory: readonly Case[] = [
+  {
+    name: 'a page over the memory limit',
+    topic,
+    needs_box: true,
+    claim: 'a program cannot use a page more than its limit',
+    because: 'its group has its memory and nothing else, so its limit is the group’s',
+    languages: CPP,
+    hostile: ends('memory_bytes', 'MLE', { args: [`${LIMIT + PAGE}`], evidence: withinLimit }),
+    honest: works('memory_in_all', { args: [`${Math.floor(LIMIT * 0.99)}`] }),
+  },
+  {
+    name: 'memory that ran out in words',
+    topic,
+    needs_box: true,
+    claim: 'a program cannot get MLE by printing that its memory ran out',
+    because: 'the message counts only when the program used much of its limit',
+    languages: PYTHON,
+    hostile: ends('memory_words', 'RE', { exit_code: 1 }),
+    honest: ends('memory_words_near', 'MLE', { args: ['128'] }),
+  },
+  {
+    name: 'names that do not exist, then a loop',
+    topic,
+    needs_box: true,
+    claim:
+      'a program cannot turn its verdict into a failure of the service by what it leaves in the kernel',
+    because: 'the launcher answers when init is reaped, and memory is reclaimed after that',
+    languages: CPP,
+    hostile: ends('names_then_loop', 'TLE', { args: NAMES, limits: SHORT }),
+    honest: works('names', { args: ['1000'] }),
+  },
+  {
+    name: 'names that do not exist, then an orphan',
+    topic,
+    needs_box: true,
+    claim: 'a program that leaves names and a process cannot do that either',
+    because: 'init’s death is the end of all its processes, and is enough for an answer',
+    languages: CPP,
+    hostile: works('names_then_orphan', { args: NAMES }),
+    honest: works('names', { args: ['1000'] }),
+  },
+  {
+    name: 'memory that the run before left',
+    topic,
+    needs_box: true,
+    claim: 'a run cannot raise the memory limit of the next one',
+    because: 'each run has a group of its own, and its limit is what was asked for',
+    languages: CPP,
+    before: works('names', { args: NAMES }),
+    hostile: ends('memory_bytes', 'MLE', { args: [`${LIMIT + 16 * MiB}`], evidence: withinLimit }),
+    honest: works('memory_bytes', { args: [`${LIMIT - 16 * MiB}`] }),
+  },
+];
