@@ -66,7 +66,7 @@ export const programs: readonly CorpusProgram[] = [
   {
     name: 'a buffer that is too large',
     code: 'new ArrayBuffer(2 ** 45);',
-    verdict: 'MLE',
+    verdict: 'RE',
     exit_code: 1,
     stderr: /RangeError: Array buffer allocation failed/,
   },
