@@ -318,10 +318,24 @@ export function limitsFor(
     const { max } = bounds.wall_time_ms;
     limits.wall_ms = Math.max(limits.wall_ms, Math.min(2 * limits.cpu_ms, max));
   }
+  limits.files = Math.min(limits.files, filesOfEach(limits.processes, needs, policy.run));
   limits.memory_bytes = Math.max(limits.memory_bytes, needs.least_memory_bytes);
   limits.stack_bytes = Math.min(limits.stack_bytes, limits.memory_bytes);
   limits.processes = Math.max(limits.processes, needs.least_processes);
   return limits;
+}
+
+/** Even with the most processes, each can have its standard streams and some files. */
+const LEAST_FILES = 16;
+
+/**
+ * The kernel charges some of what a descriptor can hold to no group, such as a socket's buffers. So a request for more
+ * processes gives each of them fewer descriptors: in all there are never more than by the operator's defaults.
+ */
+function filesOfEach(processes: number, needs: RuntimeNeeds, run: RunLimits): number {
+  const own = Math.max(processes - needs.more_processes, 1);
+  const share = Math.floor((run.files * run.processes) / own);
+  return Math.max(share, LEAST_FILES) + needs.more_files;
 }
 
 const isNumber = (value: number | undefined): value is number =>

@@ -2,6 +2,7 @@
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
+import { inMiB, watchMemory } from '../executor/free_memory.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { joinQueue } from './consumer.ts';
@@ -48,6 +49,17 @@ export async function startWorker(given: {
     onFree: () => consumer.wake(),
   });
   const health = createSandboxHealth(() => consumer.wake());
+  const memory = watchMemory({
+    onShort: ({ available_bytes, least_bytes }) =>
+      log.warn(
+        { available_bytes, least_bytes },
+        `this machine is short of memory (${inMiB(available_bytes)} available, ${inMiB(least_bytes)} needed): no program starts until there is more`,
+      ),
+    onEnough: () => {
+      log.info('this machine has enough memory again: programs start');
+      consumer.wake();
+    },
+  });
   const cut = new AbortController();
   const task = createExecuteTask({
     slots,
@@ -70,7 +82,7 @@ export async function startWorker(given: {
         address,
         tasks: languages.map((name) => `execute_${name}`),
         task,
-        free: () => (health.works() ? slots.free() : 0),
+        free: () => (health.works() && memory.enough() ? slots.free() : 0),
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,
         backlog: slots.backlog,
         log,
@@ -90,6 +102,7 @@ export async function startWorker(given: {
       await drained;
       clearTimeout(grace);
       health.stop();
+      memory.stop();
       await consumer.leave();
       await executor.close();
     },

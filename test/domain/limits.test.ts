@@ -64,6 +64,16 @@ t.test('what a runtime takes for itself is added to the limits', async (t) => {
   });
 });
 
+t.test('more processes have no more descriptors in all', async (t) => {
+  const { files, processes } = DEFAULT_POLICY.run;
+  for (const asked of [1, 16, 64, 65, 100, 200, 256]) {
+    const limits = limitsFor(NONE, { processes: asked });
+    t.ok(limits.files * limits.processes <= files * processes, `${asked} processes`);
+    t.ok(limits.files <= files && limits.files >= 16);
+  }
+  t.equal(limitsFor(JVM, { processes: 256 }).files, limitsFor(NONE, { processes: 224 }).files + 64);
+});
+
 t.test("an operator's settings are the policy", async (t) => {
   const policy = policyFrom({
     limits_cpu_ms: 1,

@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { loadConfig } from '../../config.ts';
+import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
 const OLDEST_NODE = 24;
@@ -42,6 +43,23 @@ const resources: Check = {
   ],
 };
 
+const memory: Check = {
+  name: 'memory',
+  look: async () => {
+    const free = freeMemory();
+    if (free === null) return [ok('memory', 'this kernel does not say how much is available')];
+    const found = `${inMiB(free.available_bytes)} available`;
+    if (!isShort(free)) return [ok('memory', found)];
+    return [
+      warn(
+        'memory',
+        `${found}: a worker starts no program below ${inMiB(free.least_bytes)}`,
+        'end something else on this machine, or set fewer RUNLEDGER_SLOTS',
+      ),
+    ];
+  },
+};
+
 const disk: Check = {
   name: 'disk',
   look: async (context) => {
@@ -55,4 +73,4 @@ const disk: Check = {
   },
 };
 
-export const machineChecks: readonly Check[] = [node, environment, resources, disk];
+export const machineChecks: readonly Check[] = [node, environment, resources, memory, disk];
