@@ -12,11 +12,16 @@
  *   flags) and source. So an account only ever hits what it compiled itself, timing tells it nothing
  *   of others, and a name on disk gives nothing away.
  * - An artefact in use is never removed: each use has a `CacheLease`, and they are counted.
+ * - The bounds count what the disk loses: the blocks of an entry's folder, files and index entry, and the number of
+ *   entries, each of which takes three inodes. The size of a small program is a twentieth of its blocks. An entry
+ *   counts by an estimate until it is measured, behind the compile's back, and as it was measured after a restart.
+ *   What is made ahead for all accounts (preparation.ts) does not count.
  * - Entries of an earlier boot are not trusted: nothing is synced to disk, so a power cut may have
  *   kept a name and lost its bytes. A crash of the process alone loses nothing.
  * - A failure here is a miss, never a verdict.
  */
 import { createHmac, randomBytes } from 'node:crypto';
+import type { Stats } from 'node:fs';
 import {
   mkdir,
   open,
@@ -33,15 +38,28 @@ import { join } from 'node:path';
 export type CacheSource = { account_id: string; recipe: string; code: Uint8Array };
 export type Compiled = { artefact: string; entry: string; bytes: number };
 /** A compiled program that stays on disk until it is released. */
-export type CacheLease = Compiled & { release(): void };
+export type CacheLease = Compiled & {
+  release(): void;
+  /** One more lease on the same program; null where its files are gone already. */
+  share(): CacheLease | null;
+};
 
-type Entry = Compiled & { account: string; used_at_ms: number; leases: number; doomed: boolean };
-type Stored = Compiled & { account: string; boot: string };
+type Entry = Compiled & {
+  account: string;
+  /** all blocks that its files and folders take */
+  disk_bytes: number;
+  used_at_ms: number;
+  leases: number;
+  doomed: boolean;
+};
+/** `disk_bytes` does not count the file that it stands in. */
+type Stored = Compiled & { account: string; disk_bytes: number; boot: string };
 
 export type CompileCacheOptions = {
   folder: string;
   /** 0 keeps nothing beyond the run that it was compiled for */
   max_bytes: number;
+  max_entries: number;
   now?: () => number;
 };
 
@@ -51,28 +69,33 @@ export const PREPARED_PREFIX = 'prepared-';
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
 /** An unused program is removed after this long, so that retention has an end however large the disk is. */
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
-/** Eviction goes below the bound, so that not every further compile evicts. */
+/** Eviction goes below the bounds, so that not every further compile evicts. */
 const EVICT_TO = 0.9;
+/** Of most file systems: for the estimate. */
+const BLOCK_BYTES = 4096;
+/** The unit of `blocks` in a stat, on every file system. */
+const STAT_BLOCK_BYTES = 512;
+const KEY = /^[0-9a-f]{64}$/;
 
 export async function openCompileCache(options: CompileCacheOptions): Promise<CompileCache> {
-  const { folder, max_bytes, now = Date.now } = options;
+  const { folder, max_bytes, max_entries, now = Date.now } = options;
   const artefacts = join(folder, 'artefacts');
   const index = join(folder, 'index');
   // A box sees one artefact bound into it, and none of the folders above.
   await mkdir(artefacts, { recursive: true, mode: 0o711 });
   await mkdir(index, { recursive: true, mode: 0o700 });
   const secret = await folderSecret(folder);
-  const cache = new CompileCache({ folder, artefacts, index, secret, max_bytes, now });
+  const cache = new CompileCache({ artefacts, index, secret, max_bytes, max_entries, now });
   await cache.load();
   return cache;
 }
 
 type CacheOptions = {
-  folder: string;
   artefacts: string;
   index: string;
   secret: Buffer;
   max_bytes: number;
+  max_entries: number;
   now: () => number;
 };
 
@@ -92,8 +115,9 @@ export class CompileCache {
     return this.#at.artefacts;
   }
 
-  get size(): { entries: number; bytes: number } {
-    return { entries: this.#entries.size, bytes: this.#total_bytes };
+  /** What counts against the bounds. */
+  get size(): { entries: number; disk_bytes: number } {
+    return { entries: this.#entries.size, disk_bytes: this.#total_bytes };
   }
 
   keyOf({ account_id, recipe, code }: CacheSource): string {
@@ -119,11 +143,12 @@ export class CompileCache {
   keep(key: string, account_id: string, compiled: Compiled): CacheLease {
     const account = this.#digest('account', account_id);
     const used_at_ms = this.#at.now();
-    const entry: Entry = { ...compiled, account, used_at_ms, leases: 0, doomed: false };
+    const disk_bytes = likelyDiskBytes(compiled);
+    const entry: Entry = { ...compiled, account, disk_bytes, used_at_ms, leases: 0, doomed: false };
     const lease = this.#lease(entry);
     this.forget(key);
     this.#entries.set(key, entry);
-    this.#total_bytes += entry.bytes;
+    this.#total_bytes += entry.disk_bytes;
     this.#evict();
     if (!entry.doomed) this.#later(this.#writeEntry(key, entry));
     return lease;
@@ -163,7 +188,7 @@ export class CompileCache {
       }
       named.add(entry.artefact);
       this.#entries.set(key, entry);
-      this.#total_bytes += entry.bytes;
+      this.#total_bytes += entry.disk_bytes;
     }
     await this.#removeOrphans(named, boot);
     this.#evict();
@@ -171,13 +196,16 @@ export class CompileCache {
 
   async #readEntry(key: string, boot: string): Promise<{ key: string; entry: Entry | null }> {
     const file = join(this.#at.index, key);
+    // Another name is an entry that was half written when its process died.
+    if (!KEY.test(key)) return { key, entry: null };
     try {
       const stored = JSON.parse(await readFile(file, 'utf8')) as Stored;
-      if (stored.boot !== boot) return { key, entry: null };
+      if (stored.boot !== boot || !Number.isFinite(stored.disk_bytes)) return { key, entry: null };
       await stat(join(this.#at.artefacts, stored.artefact));
-      const used_at_ms = (await stat(file)).mtimeMs;
+      const own = await stat(file);
+      const disk_bytes = stored.disk_bytes + diskBytesOf(own);
       const { artefact, entry, bytes, account } = stored;
-      const state = { used_at_ms, leases: 0, doomed: false };
+      const state = { disk_bytes, used_at_ms: own.mtimeMs, leases: 0, doomed: false };
       return { key, entry: { artefact, entry, bytes, account, ...state } };
     } catch {
       return { key, entry: null };
@@ -212,35 +240,53 @@ export class CompileCache {
       entry.leases--;
       if (entry.doomed && entry.leases === 0) this.#later(this.#remove(entry.artefact));
     };
-    return { artefact: entry.artefact, entry: entry.entry, bytes: entry.bytes, release };
+    const share = () => (entry.doomed && entry.leases === 0 ? null : this.#lease(entry));
+    return { artefact: entry.artefact, entry: entry.entry, bytes: entry.bytes, release, share };
   }
 
   /** No later run finds it; its files are removed when the last lease is released. */
   #drop(key: string, entry: Entry): void {
     this.#entries.delete(key);
-    this.#total_bytes -= entry.bytes;
+    this.#total_bytes -= entry.disk_bytes;
     entry.doomed = true;
     this.#later(rm(join(this.#at.index, key), { force: true }));
     if (entry.leases === 0) this.#later(this.#remove(entry.artefact));
   }
 
   #evict(): void {
-    const { max_bytes } = this.#at;
-    if (this.#total_bytes <= max_bytes) return;
+    if (!this.#isOver(1)) return;
     for (const [key, entry] of this.#entries) {
-      if (this.#total_bytes <= max_bytes * EVICT_TO) return;
+      if (!this.#isOver(EVICT_TO)) return;
       this.#drop(key, entry);
     }
   }
 
+  #isOver(share: number): boolean {
+    const { max_bytes, max_entries } = this.#at;
+    return this.#total_bytes > max_bytes * share || this.#entries.size > max_entries * share;
+  }
+
   async #writeEntry(key: string, entry: Entry): Promise<void> {
     const { artefact, entry: main, bytes, account } = entry;
-    const stored: Stored = { artefact, entry: main, bytes, account, boot: await bootId() };
-    const half = join(this.#at.folder, `${artefact}.half`);
+    const disk_bytes = await this.#measure(artefact);
+    const stored: Stored = { artefact, entry: main, bytes, account, disk_bytes, boot: await bootId() };
+    const half = join(this.#at.index, `${artefact}.half`);
     await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
+    const own = await stat(half);
     // The entry may have been dropped or replaced while it was written: then its key names another.
-    if (this.#entries.get(key) === entry) await rename(half, join(this.#at.index, key));
-    else await rm(half, { force: true });
+    if (this.#entries.get(key) !== entry) return rm(half, { force: true });
+    this.#total_bytes += disk_bytes + diskBytesOf(own) - entry.disk_bytes;
+    entry.disk_bytes = disk_bytes + diskBytesOf(own);
+    await rename(half, join(this.#at.index, key));
+    if (!this.#entries.has(key)) await rm(join(this.#at.index, key), { force: true });
+    this.#evict();
+  }
+
+  async #measure(artefact: string): Promise<number> {
+    const folder = join(this.#at.artefacts, artefact);
+    const names = await readdir(folder);
+    const states = await Promise.all(['', ...names].map((name) => stat(join(folder, name))));
+    return states.reduce((sum, state) => sum + diskBytesOf(state), 0);
   }
 
   #digest(...parts: (string | Uint8Array)[]): string {
@@ -252,6 +298,16 @@ export class CompileCache {
     }
     return hmac.digest('hex');
   }
+}
+
+/** Its file, its folder and its index entry. */
+function likelyDiskBytes({ bytes }: Compiled): number {
+  return (Math.ceil(bytes / BLOCK_BYTES) + 2) * BLOCK_BYTES;
+}
+
+/** A file system that has not yet written a file may report no blocks for it. */
+function diskBytesOf({ blocks, size }: Stats): number {
+  return Math.max(blocks * STAT_BLOCK_BYTES, size);
 }
 
 const usedAt = (entry: Entry | null) => entry?.used_at_ms ?? 0;

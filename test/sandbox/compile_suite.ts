@@ -34,6 +34,7 @@ export async function openCompileBench(without: readonly string[] = []): Promise
   const cache = await openCompileCache({
     folder,
     max_bytes: without.includes('compile_cache') ? 0 : 2 ** 30,
+    max_entries: 10_000,
   });
   const { host, close } = await openHost();
   const sandbox = await openSandbox({

@@ -11,13 +11,19 @@ import { BASE_ENVIRONMENT, LOAD_FOLDER, SECOND_LOAD_FOLDER } from '../common/box
 import type {
   CompileStep,
   Language,
+  LimitMet,
   OpenCompiler,
   Probed,
   Search,
   Workshop,
 } from '../common/language.ts';
 import { ask, mountsFor, withoutNested } from '../common/probing.ts';
-import { FRONT_FILE, JAVA_COMPILER_FLAGS, ResidentCompilers } from './resident_compilers.ts';
+import {
+  COMPILER_STACK_BYTES,
+  FRONT_FILE,
+  JAVA_COMPILER_FLAGS,
+  ResidentCompilers,
+} from './resident_compilers.ts';
 
 const SOURCE = 'Main.java';
 const ARTEFACT = 'program.jar';
@@ -112,6 +118,7 @@ async function probe(javac: string): Promise<Probed> {
         artefact: ARTEFACT,
         recipe: version,
         names_entry: true,
+        limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
         standing_boxes: (isOn) => (isOn(RESIDENT) ? MOST_RESIDENTS : 0),
         open: (workshop) => openCompiler(home, workshop),
       },
@@ -178,9 +185,15 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   };
 }
 
-/** Low enough that the compiler runs out of heap, and says so, before the box ends it. */
-const COMPILER_HEAP = '-Xmx512m';
+/** Low enough that the compiler runs out of heap before the box ends it. */
+const COMPILER_HEAP_BYTES = 512 * MiB;
 const ARCHIVE_FILE = 'front.jsa';
+
+/** The codes with which the front exits where it met a limit: Compile.java has them, too. */
+const LIMIT_OF_EXIT: ReadonlyMap<number | null, LimitMet> = new Map<number, LimitMet>([
+  [3, { limit: 'memory', bytes: COMPILER_HEAP_BYTES, said_until: 0 }],
+  [5, { limit: 'stack', bytes: COMPILER_STACK_BYTES, said_until: 0 }],
+]);
 
 function plainStep(home: string, front: string, archive: string | null): CompileStep {
   const shared =
@@ -191,11 +204,10 @@ function plainStep(home: string, front: string, archive: string | null): Compile
     argv: [
       `${home}/bin/java`,
       ...JAVA_COMPILER_FLAGS,
-      COMPILER_HEAP,
+      `-Xmx${COMPILER_HEAP_BYTES / MiB}m`,
       ...shared,
-      '-cp',
+      '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
-      'Compile',
       SOURCE,
       ARTEFACT,
     ],
@@ -207,15 +219,23 @@ function plainStep(home: string, front: string, archive: string | null): Compile
 
 const SOURCES = import.meta.dirname;
 
+/** Internal packages of javac that the front uses. The manifest opens them when the archive is started with -jar. */
+const JAVAC_PACKAGES = [
+  'jdk.compiler/com.sun.tools.javac.api',
+  'jdk.compiler/com.sun.tools.javac.main',
+];
+const MANIFEST = `Main-Class: Compile\nAdd-Exports: ${JAVAC_PACKAGES.join(' ')}\n`;
+
 async function makeFront(home: string, workshop: Workshop): Promise<string> {
   const names = (await readdir(SOURCES)).filter((name) => name.endsWith('.java')).sort();
   const files = await Promise.all(
     names.map(async (path) => ({ path, bytes: await readFile(join(SOURCES, path)) })),
   );
-  const script = `"$1/javac" -proc:none -d classes ${names.join(' ')} &&
-    "$1/jar" --create --no-manifest --file ${FRONT_FILE} -C classes .`;
+  const exports = JAVAC_PACKAGES.map((name) => `--add-exports ${name}=ALL-UNNAMED`).join(' ');
+  const script = `"$1/javac" -proc:none ${exports} -d classes ${names.join(' ')} &&
+    "$1/jar" --create --manifest manifest --file ${FRONT_FILE} -C classes .`;
   return workshop.make({
-    files,
+    files: [...files, { path: 'manifest', bytes: Buffer.from(MANIFEST) }],
     load: [],
     argv: ['/bin/sh', '-c', script, 'sh', `${home}/bin`],
     env: BASE_ENVIRONMENT,
@@ -234,9 +254,8 @@ async function makeArchive(home: string, workshop: Workshop, front: string): Pro
       `${home}/bin/java`,
       '-XX:+UseSerialGC',
       `-XX:ArchiveClassesAtExit=${ARCHIVE_FILE}`,
-      '-cp',
+      '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
-      'Compile',
       SOURCE,
       ARTEFACT,
     ],
