@@ -263,7 +263,8 @@ export class CompileCache {
 
   #isOver(share: number): boolean {
     const { max_bytes, max_entries } = this.#at;
-    return this.#total_bytes > max_bytes * share || this.#entries.size > max_entries * share;
+    const entries = Math.ceil(max_entries * share);
+    return this.#total_bytes > max_bytes * share || this.#entries.size > entries;
   }
 
   async #writeEntry(key: string, entry: Entry): Promise<void> {
