@@ -270,7 +270,14 @@ export class CompileCache {
   async #writeEntry(key: string, entry: Entry): Promise<void> {
     const { artefact, entry: main, bytes, account } = entry;
     const disk_bytes = await this.#measure(artefact);
-    const stored: Stored = { artefact, entry: main, bytes, account, disk_bytes, boot: await bootId() };
+    const stored: Stored = {
+      artefact,
+      entry: main,
+      bytes,
+      account,
+      disk_bytes,
+      boot: await bootId(),
+    };
     const half = join(this.#at.index, `${artefact}.half`);
     await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
     const own = await stat(half);

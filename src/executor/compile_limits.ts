@@ -24,7 +24,11 @@ export type Diagnostics = {
 };
 
 /** The compiler's diagnostics, and the limit that ended it, if one did. */
-export function diagnosticsOf(report: RunReport, compiler: Compiler, limits: RunLimits): Diagnostics {
+export function diagnosticsOf(
+  report: RunReport,
+  compiler: Compiler,
+  limits: RunLimits,
+): Diagnostics {
   const { stdout, stderr, stdout_seen_bytes, stderr_seen_bytes } = report;
   if (!compileRejects(report)) {
     const said_truncated = stderr_seen_bytes > stderr.length;

@@ -55,7 +55,12 @@ function scene({ steps, resident, names_entry = false, limitMet, cache: used = c
     ...{ by, argv: ['/bin/sh', '-c', script], env: BASE_ENVIRONMENT, files: [], load: [] },
   }));
   const open: OpenCompiler = { steps: () => ways, ...(resident && { resident }) };
-  const named = { artefact: 'program', recipe: 'shell', names_entry, ...(limitMet && { limitMet }) };
+  const named = {
+    artefact: 'program',
+    recipe: 'shell',
+    names_entry,
+    ...(limitMet && { limitMet }),
+  };
   const compiler = { ...named, open: () => open };
   const installed = { ...toolchains.get('c')!, compiler };
   const subject = new Compiler({ sandbox, cache: used, policy, compilers: new Map([['c', open]]) });
@@ -215,7 +220,10 @@ t.test('a cache that keeps nothing shares all the same', async (t) => {
 /** A compiler that does not answer its first caller. */
 function stuckOnce(first: Promise<ResidentReply>) {
   let calls = 0;
-  return scene({ steps: {}, resident: () => (calls++ === 0 ? first : Promise.resolve(reply(ANSWER))) });
+  return scene({
+    steps: {},
+    resident: () => (calls++ === 0 ? first : Promise.resolve(reply(ANSWER))),
+  });
 }
 
 t.test('if the one that compiles is cancelled, the next of its equals compiles', async (t) => {

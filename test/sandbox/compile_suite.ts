@@ -10,7 +10,7 @@ import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import type { Host } from './case.ts';
-import type { CompileCase, CompileSide } from './cases/compile.ts';
+import type { CompileCase, CompileSide } from './compile_case.ts';
 import { openHost } from './host.ts';
 import { SLOWNESS } from './slowness.ts';
 import { LAUNCHER } from './suite.ts';
