@@ -22,7 +22,12 @@ const COMPILE = v.strictObject({
   wall_time: secondsOf('Elapsed time of the compiler'),
   memory_peak: v.nullable(whole),
   exit_code: v.nullable(whole),
-  cached: v.pipe(v.boolean(), v.description('An equal source was compiled before.')),
+  cached: v.pipe(
+    v.boolean(),
+    v.description(
+      'Nothing was compiled for this submission: an equal source of the account was compiled before, or at the same moment.',
+    ),
+  ),
 } satisfies Record<keyof CompileRecord, v.GenericSchema>);
 
 export const RESULT = v.strictObject({
