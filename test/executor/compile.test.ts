@@ -27,7 +27,12 @@ t.teardown(() => rm(folder, { recursive: true, force: true }));
 const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN, folder });
 const policy = {
   ...DEFAULT_POLICY,
-  compile: { ...DEFAULT_POLICY.compile, cpu_ms: 300, disk_bytes: 128 * 2 ** 20 },
+  compile: {
+    ...DEFAULT_POLICY.compile,
+    cpu_ms: 1_000,
+    memory_bytes: 192 * 2 ** 20,
+    disk_bytes: 128 * 2 ** 20,
+  },
 };
 
 const COMPILES = 'printf program > program';
@@ -266,14 +271,18 @@ t.test('a limit of ours is named, with its size', async (t) => {
     (await scene({ steps, ...(limitMet && { limitMet }) })()).limit_line;
   t.equal(
     await line({ plain: 'while :; do :; done' }),
-    'The compiler exceeded its limit of 300 ms of CPU time.\n',
+    'The compiler exceeded its limit of 1 s of CPU time.\n',
   );
   t.equal(
     await line({ plain: 'head -c 70000 /dev/zero' }),
     'The compiler exceeded its limit of 64 KiB of output.\n',
   );
-  const memory = await line({ plain: 'head -c 120000000 /dev/zero > x; exit 1' });
-  t.equal(memory, null, 'a failure within the limits names none');
+  t.equal(
+    await line({ plain: 'tail /dev/zero; exit 1' }),
+    'The compiler exceeded its limit of 192 MiB of memory.\n',
+  );
+  const within = await line({ plain: 'head -c 60000000 /dev/zero > x; exit 1' });
+  t.equal(within, null, 'a failure within the limits names none');
   const met = await scene({
     steps: { plain: says('a warning; gcc: internal compiler error: full') },
     limitMet: (exit_code, said) =>
