@@ -3,11 +3,11 @@
  * that is already running, then the steps that the language names, each in a box under the limits of a compile.
  *
  * What must stay true:
- * - A speed-up may only say "compiled". What an earlier step rejects, or fails at, is compiled again by
- *   the next step; the last step is the plain compiler, and its diagnostics are those that users read.
- *   A resident compiler is no exception: its answer is final because it is the plain compiler's answer,
- *   letter for letter, and it answers null wherever that is in doubt.
- * - A step that ran into a limit ends the compile: another step would only run into it again.
+ * - A speed-up decides only that a source compiles. If an earlier step rejects the source or fails, the next step
+ *   compiles it again. The last step is the plain compiler, and users read its diagnostics. The answer of a resident
+ *   compiler is final, because it equals the plain compiler's, letter for letter; where that is in doubt, there is no
+ *   answer.
+ * - If the launcher ends a step at a limit, the compile ends: another step would reach the same limit.
  * - An interrupted compile (cancelled, past the deadline, unobserved) throws, and is never a verdict.
  * - The cost of every step counts, that of a resident compiler that ended without an answer, too.
  * - Of equal sources of one account at the same moment, one is compiled, and the others take its result, a rejection
@@ -33,9 +33,9 @@ import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 export type CompileResult = Diagnostics & {
   end: CompileEnd;
   facts: CompileFacts;
-  /** null where the source was rejected; to be released after the run */
+  /** Null if the source was rejected. The caller releases it after the run. */
   program: CacheLease | null;
-  /** which way it went: for the evidence */
+  /** the way that gave the result, for the evidence */
   by: string;
 };
 
@@ -43,7 +43,7 @@ export type CompilerParts = {
   sandbox: Pick<Sandbox, 'run'>;
   cache: CompileCache;
   policy: LimitPolicy;
-  /** the compilers that are open, by language */
+  /** the open compilers, by language */
   compilers: ReadonlyMap<string, OpenCompiler>;
 };
 
@@ -104,7 +104,7 @@ export class Compiler {
   }
 
   #keyOf(installed: Installed, { account_id, language, code }: ExecutionOrder): string {
-    // The name is part of it, so that no two languages ever share a program.
+    // The name is in the recipe, so that no two languages share a program.
     const recipe = `${language}\n${compilerOf(installed).recipe}`;
     return this.#parts.cache.keyOf({ account_id, recipe, code });
   }
@@ -264,8 +264,8 @@ function added(first: Spent, second: Spent): Spent {
 }
 
 /**
- * The entry becomes an argument of the command that runs the program. A compiler that its input has
- * taken over may print anything, and that must not be read as an option or as a file of arguments.
+ * The entry becomes an argument of the command that runs the program. A compiler that its input controls may print
+ * anything, and no command may read that as an option or as the name of a file of arguments.
  */
 function checkedEntry(entry: string): string {
   if (/^[-@]|[\s\0]/.test(entry))

@@ -1,24 +1,24 @@
 /**
  * The cache of compiled programs.
  *
- * On disk: `<folder>/artefacts/<id>/` is one compiled program, put there whole by a rename (the
- * launcher's, or ours); `<folder>/index/<key>` names the artefact that a source became, put there by a
- * rename after the artefact. The id is random and new for each compile, so two writers of one source
- * never meet: the later index entry wins, and the loser's artefact is removed. A crash between the
- * two renames leaves an artefact that no entry names; a later start removes it.
+ * On disk, `<folder>/artefacts/<id>/` is one compiled program. The launcher, or this process, writes it under another
+ * name and renames it. `<folder>/index/<key>` names the artefact of one source; it is renamed into place after the
+ * artefact. Each compile has a new random id, so two processes that compile one source do not conflict: the later index
+ * entry replaces the earlier one, whose artefact is removed. A crash between the two renames leaves an artefact without
+ * an entry; a later start removes it.
  *
  * What must stay true:
- * - A key is an HMAC, with a secret of this folder, over account, recipe (language, compiler, version,
- *   flags) and source. So an account only ever hits what it compiled itself, timing tells it nothing
- *   of others, and a name on disk gives nothing away.
- * - An artefact in use is never removed: each use has a `CacheLease`, and they are counted.
+ * - A key is an HMAC, with a secret of this folder, over account, recipe (language, compiler, version, flags) and
+ *   source. So an account finds only programs that it compiled itself, and neither the time of an answer nor a name on
+ *   disk shows what another account submitted.
+ * - An artefact in use is never removed: each use has a `CacheLease`, and the leases are counted.
  * - The bounds count what the disk loses: the blocks of an entry's folder, files and index entry, and the number of
  *   entries, each of which takes three inodes. The size of a small program is a twentieth of its blocks. An entry
- *   counts by an estimate until it is measured, behind the compile's back, and as it was measured after a restart.
- *   What is made ahead for all accounts (preparation.ts) does not count.
- * - Entries of an earlier boot are not trusted: nothing is synced to disk, so a power cut may have
- *   kept a name and lost its bytes. A crash of the process alone loses nothing.
- * - A failure here is a miss, never a verdict.
+ *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
+ *   Artefacts that are prepared for all accounts (preparation.ts) do not count.
+ * - Entries of an earlier boot are not trusted: nothing is synced to disk, so after a power cut a name may exist without
+ *   its bytes. A crash of the process alone loses nothing.
+ * - A failure of the cache is a miss, never a verdict.
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
@@ -63,11 +63,11 @@ export type CompileCacheOptions = {
   now?: () => number;
 };
 
-/** Begins the key of an artefact that is made ahead for all accounts (preparation.ts); the boot follows. */
+/** The start of the key of an artefact that is prepared for all accounts (preparation.ts); the boot follows. */
 export const PREPARED_PREFIX = 'prepared-';
-/** A compile may be about to name an artefact; one that has no entry after this long was left by a crash. */
+/** A younger artefact may belong to a compile that has not yet written its entry; an older one was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
-/** An unused program is removed after this long, so that retention has an end however large the disk is. */
+/** A program that was not used for this long is removed at the next start, so that none is kept for ever. */
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
 /** Eviction goes below the bounds, so that not every further compile evicts. */
 const EVICT_TO = 0.9;
@@ -154,13 +154,13 @@ export class CompileCache {
     return lease;
   }
 
-  /** Drops an artefact that is replaced, or that turned out to be unusable (removed from outside). */
+  /** Drops an artefact that is replaced, or that could not be loaded because something else removed it. */
   forget(key: string): void {
     const entry = this.#entries.get(key);
     if (entry !== undefined) this.#drop(key, entry);
   }
 
-  /** Drops the program of one source, or all of an account: a purge elsewhere must leave no copy here. */
+  /** Drops the program of one source, or all programs of an account, so that a purge of their data leaves no copy. */
   purge(account_id: string, source?: Omit<CacheSource, 'account_id'>): number {
     const key = source && this.keyOf({ account_id, ...source });
     const account = this.#digest('account', account_id);
@@ -320,7 +320,7 @@ function diskBytesOf({ blocks, size }: Stats): number {
 
 const usedAt = (entry: Entry | null) => entry?.used_at_ms ?? 0;
 
-/** Made once: of two processes that start together, one makes it and both read it. */
+/** Made once. If two processes start at the same moment, both read the one that was renamed last. */
 async function folderSecret(folder: string): Promise<Buffer> {
   const file = join(folder, 'secret');
   const half = join(folder, `secret.${randomBytes(8).toString('hex')}`);

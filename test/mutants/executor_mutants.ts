@@ -13,7 +13,7 @@ export const executorMutants: readonly Mutant[] = [
       'this.#under_way.set(key, settled);',
       '',
     ],
-    ['an interrupted compile is nobody’s result', '.catch(() => null)', '.then((one) => one)'],
+    ['an interrupted compile has no result to share', '.catch(() => null)', '.then((one) => one)'],
     ['a shared compile counts once', '...SPENT_ELSEWHERE, cached: true }', 'cached: true }'],
     [
       'a resident compiler that ended is charged',

@@ -46,9 +46,9 @@ import javax.tools.StandardLocation;
 import javax.tools.ToolProvider;
 
 /**
- * The JDK's own compiler for one source whose public class may have any name, as `java File.java`
- * accepts it: the file object says that its name is right, whatever it holds. Diagnostics are those
- * that javac prints for a file Main.java, because javac prints them.
+ * Runs the JDK's own compiler for one source. Its public class may have any name, as with `java
+ * File.java`: the file object accepts every name. Diagnostics are those of javac for a file
+ * Main.java, because javac prints them.
  *
  * <p>Once: {@code java -jar front.jar SOURCE JAR} writes the class files into one archive and the
  * main class's name to standard output, and exits as javac does. Where javac fails for want of memory
@@ -142,7 +142,7 @@ public final class Compile {
       mainClass = (compiled ? result.mainClass() : "").getBytes(StandardCharsets.UTF_8);
       archive = compiled ? result.archive() : new byte[0];
     } catch (Throwable e) {
-      // Its state can no longer be trusted, nor may anything of it hold this up.
+      // The state of javac can no longer be trusted. halt() runs no hook that could wait for it.
       Runtime.getRuntime().halt(ABNORMAL);
       return;
     }

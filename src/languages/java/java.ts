@@ -1,8 +1,7 @@
 /**
- * Java, by the JDK. Sources are compiled by a front of our own around the JDK's compiler
- * (`Compile.java`): it says what javac says, packs the classes into one archive and prints the name
- * of the main class. It runs in a JVM that stays (`resident_compilers.ts`), or in one of its own,
- * which starts from an archive of the compiler's classes.
+ * Java, by the JDK. Sources are compiled by our own front around the JDK's compiler (`Compile.java`). It prints the
+ * diagnostics of javac, packs the classes into one archive and prints the name of the main class. It runs in a resident
+ * JVM (`resident_compilers.ts`), or in a JVM for one compile, which starts from an archive of the compiler's classes.
  */
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -78,7 +77,7 @@ export const language: Language = {
   probe,
 };
 
-/** The JDKs that Debian installs come before those that PATH names. */
+/** The JDKs of Debian's packages, then those that PATH names. */
 async function candidates({ named }: Search): Promise<string[]> {
   const installed = await readdir('/usr/lib/jvm').catch(() => []);
   const homes = [...installed.sort().map((name) => `/usr/lib/jvm/${name}`), '/opt/java/openjdk'];
@@ -126,7 +125,7 @@ async function probe(javac: string): Promise<Probed> {
   };
 }
 
-/** Debian's JDK keeps its settings under /etc, behind links. */
+/** Debian's JDK keeps its settings under /etc and links to them. */
 async function linkedFrom(home: string): Promise<string[]> {
   const folders = [home, join(home, 'conf'), join(home, 'lib'), join(home, 'lib/security')];
   const outside = new Set<string>();
@@ -144,13 +143,13 @@ async function folderOf(path: string): Promise<string> {
 }
 
 /**
- * G1 starts faster than Serial here, because the JDK's archived heap objects are laid out for it. It is
- * named because a JVM that sees one core or little memory would choose another, and a program would
- * run differently from machine to machine. Perf data is a file in /tmp that nobody reads.
+ * G1 starts faster than Serial here, because the JDK's archived heap objects are laid out for it. The flag names it
+ * because a JVM with one core or little memory would choose another collector, and a program would run differently from
+ * machine to machine. Perf data would be a file in /tmp without a reader.
  */
 const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto'];
 
-/** What a JVM takes beside its heap: metaspace, code, collector, about 30 stacks. */
+/** The memory of a JVM besides its heap: metaspace, code, collector, about 30 stacks. */
 const JVM_OWN_BYTES = 64 * MiB;
 const JVM_OWN_SHARE = 1 / 8;
 
@@ -168,7 +167,7 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
       : new ResidentCompilers({ home, front, most, open: workshop.open, log: workshop.log });
   return {
     waits_for_preparation: true,
-    // Without the front no Java can be compiled, so a compile waits for it; it does not for the archive.
+    // No Java can be compiled without the front, so a compile waits for it. It does not wait for the archive.
     steps: async () => [plainStep(home, await front(), archive)],
     ...(residents && { resident: (account_id, code) => residents.compile(account_id, code) }),
     async prepare() {
@@ -243,9 +242,9 @@ async function makeFront(home: string, workshop: Workshop): Promise<string> {
   });
 }
 
-/** The compiler's classes as its own JVM left them in memory: loading them is half of a cold start. */
+/** The compiler's classes as they are in the memory of a JVM: loading them takes half of a cold start. */
 async function makeArchive(home: string, workshop: Workshop, front: string): Promise<string> {
-  // Any source that stands alone and goes through all of the compiler.
+  // Any source that needs no other and uses all phases of the compiler.
   const source = await readFile(join(SOURCES, 'MainMethod.java'));
   return workshop.make({
     files: [{ path: SOURCE, bytes: source }],

@@ -1,12 +1,12 @@
 /**
- * Java compilers that stay.
+ * Resident Java compilers.
  *
- * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits
- * on memory, time and CPU. The life of one:
+ * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits on memory, time
+ * and CPU. Its states:
  *
- *   spare       warmed up; it has compiled nothing but the warm-up's sources. There is at most one
+ *   spare       warmed up; it has compiled only the sources of the warm-up. There is at most one
  *   of account  it has compiled for an account, and never compiles for another
- *   ended       after a while without work, at any limit, at whatever javac throws, or to make room
+ *   ended       after an idle time, at any limit, after any failure of javac, or to make room
  *
  * There is no answer where there is no spare, where too many requests wait already, and where the
  * compiler ended instead of answering: then the caller starts a compiler of its own.
@@ -24,14 +24,14 @@ import type { ResidentAnswer, ResidentReply, Workshop } from '../common/language
 export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   /** the JDK's folder */
   home: string;
-  /** the key of the compiler's front in the store */
+  /** the key of the front in the store */
   front: () => Promise<string>;
-  /** how many there may be at one time, the spare included */
+  /** the most at one time, the spare included */
   most: number;
   idle_ms?: number;
 };
 
-/** The front, in the folder where it is loaded. */
+/** The front's archive, in the folder where it is loaded. */
 export const FRONT_FILE = 'front.jar';
 
 const MiB = 1024 * 1024;
@@ -68,11 +68,11 @@ const HEAP = '-Xmx256m';
 /** Ten rounds take about a second of CPU; by then the JVM has compiled the compiler. */
 const WARM_UP_ROUNDS = 10;
 const IDLE_MS = 60_000;
-/** Warming one costs a second of CPU: many accounts with one program each must not cost that each time. */
+/** Warming one costs a second of CPU. Many accounts with one program each must not cause that cost each time. */
 const SPARE_EVERY_MS = 2_000;
-/** A source that takes longer belongs to a fresh compiler, under a compile's own limits. */
+/** A source that takes longer is compiled by a fresh compiler, under the limits of a compile. */
 const ANSWER_MS = 5_000;
-/** Behind more requests than this, a fresh compiler is no slower. */
+/** If more requests wait, a fresh compiler is no slower. */
 const QUEUE_MOST = 4;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
@@ -137,7 +137,7 @@ export class ResidentCompilers {
     return resident;
   }
 
-  /** Ends the one that has been idle for longest: a spare takes its room, for the next request. */
+  /** Ends the one that has been idle for longest. A spare takes its room, for the next request. */
   #makeRoom(): void {
     if (this.#spare !== null) return;
     const idle = [...this.#byAccount.values()].filter((resident) => resident.queued === 0);
