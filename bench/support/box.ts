@@ -22,7 +22,7 @@ export async function openBox() {
     languages: ON_BY_DEFAULT.map((name) => BY_NAME.get(name)!),
   });
   const java = toolchains.get('java')!;
-  const cache = await openCompileCache({ folder, max_bytes: 2 ** 30 });
+  const cache = await openCompileCache({ folder, max_bytes: 2 ** 30, max_entries: 10_000 });
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
     zygote: join(BUILD, 'zygote.so'),

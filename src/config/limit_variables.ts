@@ -6,6 +6,7 @@ import {
   type LimitField,
   type RequestField,
 } from '../domain/limits.ts';
+import { spellBytes, spellTime } from '../domain/units.ts';
 import { bytes, duration, whole } from './parsers.ts';
 import { GiB, HOUR, MiB, row, type Variable } from './variable.ts';
 
@@ -61,19 +62,4 @@ function kindOf({ unit, range, counts = 'count' }: Limit) {
   if (unit === 'ms') return { parse: duration(...range), unit: 'time', spell: spellTime };
   if (unit === 'bytes') return { parse: bytes(...range), unit, spell: spellBytes };
   return { parse: whole(...range), unit: counts, spell: String };
-}
-
-function spellTime(ms: number): string {
-  return ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
-}
-
-function spellBytes(size: number): string {
-  for (const [unit, name] of [
-    [GiB, 'GiB'],
-    [MiB, 'MiB'],
-    [1024, 'KiB'],
-  ] as const) {
-    if (size >= unit && size % unit === 0) return `${size / unit}${name}`;
-  }
-  return String(size);
 }

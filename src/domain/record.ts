@@ -44,7 +44,10 @@ const COMPILE = v.strictObject({
   wall_time: described(v.nullable(v.number()), seconds('Elapsed time of the compiler')),
   memory_peak: v.nullable(whole),
   exit_code: v.nullable(whole),
-  cached: described(v.boolean(), 'An equal source was compiled before.'),
+  cached: described(
+    v.boolean(),
+    'Nothing was compiled for this submission: an equal source of the account was compiled before, or at the same moment.',
+  ),
 });
 
 const LIMITS_SHOWN = v.strictObject(

@@ -1,15 +1,18 @@
 /**
- * Compiles a source, or finds it compiled: the cache first, then a compiler that is already running,
- * then the steps that the language names, each in a box under the limits of a compile.
+ * Compiles a source, or finds it compiled: the cache first, then an equal compile that is under way, then a compiler
+ * that is already running, then the steps that the language names, each in a box under the limits of a compile.
  *
  * What must stay true:
- * - A speed-up may only say "compiled". What an earlier step rejects, or fails at, is compiled again by
- *   the next step; the last step is the plain compiler, and its diagnostics are those that users read.
- *   A resident compiler is no exception: its answer is final because it is the plain compiler's answer,
- *   letter for letter, and it answers null wherever that is in doubt.
- * - A step that ran into a limit ends the compile: another step would only run into it again.
+ * - A speed-up decides only that a source compiles. If an earlier step rejects the source or fails, the next step
+ *   compiles it again. The last step is the plain compiler, and users read its diagnostics. The answer of a resident
+ *   compiler is final, because it equals the plain compiler's, letter for letter; where that is in doubt, there is no
+ *   answer.
+ * - If the launcher ends a step at a limit, the compile ends: another step would reach the same limit.
  * - An interrupted compile (cancelled, past the deadline, unobserved) throws, and is never a verdict.
- * - The cost of every step counts.
+ * - The cost of every step counts, that of a resident compiler that ended without an answer, too.
+ * - Of equal sources of one account at the same moment, one is compiled, and the others take its result, a rejection
+ *   included. They wait without a slot of the launcher, and each can be cancelled. If the one is interrupted, the next
+ *   of them compiles.
  */
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,17 +27,15 @@ import type {
 } from '../languages/common/language.ts';
 import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
+import { type Diagnostics, diagnosticsOf, PROGRAM_BYTES } from './compile_limits.ts';
 import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 
-export type CompileResult = {
+export type CompileResult = Diagnostics & {
   end: CompileEnd;
   facts: CompileFacts;
-  /** the compiler's diagnostics, cut at their limit */
-  said: Uint8Array;
-  said_truncated: boolean;
-  /** null where the source was rejected; to be released after the run */
+  /** Null if the source was rejected. The caller releases it after the run. */
   program: CacheLease | null;
-  /** which way it went: for the evidence */
+  /** the way that gave the result, for the evidence */
   by: string;
 };
 
@@ -42,16 +43,14 @@ export type CompilerParts = {
   sandbox: Pick<Sandbox, 'run'>;
   cache: CompileCache;
   policy: LimitPolicy;
-  /** the compilers that are open, by language */
+  /** the open compilers, by language */
   compilers: ReadonlyMap<string, OpenCompiler>;
 };
 
-const MiB = 1024 * 1024;
-/** The run's slot waits while the artefact is saved. */
-const ARTEFACT_BYTES = 32 * MiB;
-
 export class Compiler {
   readonly #parts: CompilerParts;
+  /** By the cache's key. Never rejects: null is a compile that was interrupted. */
+  readonly #under_way = new Map<string, Promise<CompileResult | null>>();
 
   constructor(parts: CompilerParts) {
     this.#parts = parts;
@@ -63,13 +62,40 @@ export class Compiler {
     signal: AbortSignal,
   ): Promise<CompileResult> {
     const key = this.#keyOf(installed, order);
-    const found = this.#parts.cache.find(key);
-    if (found !== null) return fromCache(found);
+    for (;;) {
+      const found = this.#parts.cache.find(key);
+      if (found !== null) return fromCache(found);
+      const equal = this.#under_way.get(key);
+      if (equal === undefined) break;
+      const shared = sharedFrom(await orAborted(equal, signal));
+      if (shared !== null) return shared;
+    }
+    const compiling = this.#compile(installed, order, key, signal);
+    const settled = compiling
+      .catch(() => null)
+      // Before those that wait for it go on: the first of them may compile next.
+      .finally(() => this.#under_way.delete(key));
+    this.#under_way.set(key, settled);
+    return compiling;
+  }
+
+  async #compile(
+    installed: Installed,
+    order: ExecutionOrder,
+    key: string,
+    signal: AbortSignal,
+  ): Promise<CompileResult> {
     const open = this.#parts.compilers.get(order.language);
     if (open === undefined) throw new Error(`no compiler is open for ${order.language}`);
-    const resident = await orAborted(open.resident?.(order.account_id, order.code) ?? null, signal);
-    if (resident !== null) return this.#fromResident(installed, order, key, resident);
-    return this.#inBoxes(installed, order, key, await open.steps(order.code), signal);
+    let spent = NOTHING_SPENT;
+    if (open.resident !== undefined) {
+      const reply = await orAborted(open.resident(order.account_id, order.code), signal);
+      // Its box has the memory of all its compiles: the share of this one is unknown.
+      spent = { cpu_time_us: reply.cpu_us, wall_time_us: reply.wall_us, memory_peak_bytes: null };
+      if (reply.answer !== null)
+        return this.#fromResident(installed, order, key, reply.answer, spent);
+    }
+    return this.#inBoxes(installed, order, key, await open.steps(order.code), spent, signal);
   }
 
   /** Drops a cached program that could not be loaded. */
@@ -78,7 +104,7 @@ export class Compiler {
   }
 
   #keyOf(installed: Installed, { account_id, language, code }: ExecutionOrder): string {
-    // The name is part of it, so that no two languages ever share a program.
+    // The name is in the recipe, so that no two languages share a program.
     const recipe = `${language}\n${compilerOf(installed).recipe}`;
     return this.#parts.cache.keyOf({ account_id, recipe, code });
   }
@@ -88,15 +114,16 @@ export class Compiler {
     order: ExecutionOrder,
     key: string,
     steps: readonly CompileStep[],
+    before: Spent,
     signal: AbortSignal,
   ): Promise<CompileResult> {
-    let before: CompileResult | null = null;
+    let spent = before;
     for (const [at, step] of steps.entries()) {
       const own = await this.#inBox(installed, order, key, step, signal);
-      const result: CompileResult = before === null ? own : added(before, own);
+      spent = added(spent, own.facts);
       const is_last = at === steps.length - 1;
-      if (is_last || own.program !== null || own.end.killed_for !== null) return result;
-      before = result;
+      if (is_last || own.program !== null || own.end.killed_for !== null)
+        return { ...own, facts: { ...own.facts, ...spent } };
     }
     throw new Error(`${order.language} names no way to compile`);
   }
@@ -121,14 +148,14 @@ export class Compiler {
         save: {
           key: artefact,
           paths: [compiler.artefact],
-          max_bytes: ARTEFACT_BYTES,
+          max_bytes: PROGRAM_BYTES,
           max_files: 1,
         },
       },
       { signal },
     );
     if (interrupted(report)) throw new SandboxFault('rejected', 'the compiler ended unobserved');
-    const result = resultOf(report, by);
+    const result = resultOf(report, by, diagnosticsOf(report, compiler, policy.compile));
     if (compileRejects(report)) return result;
     if (report.saved === undefined) return unfit(result, report.save_refused);
     const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';
@@ -141,16 +168,16 @@ export class Compiler {
     order: ExecutionOrder,
     key: string,
     answer: ResidentAnswer,
+    spent: Spent,
   ): Promise<CompileResult> {
     const { cache } = this.#parts;
     const exit_code = answer.compiled ? 0 : 1;
-    const { cpu_us: cpu_time_us, wall_us: wall_time_us } = answer;
     const result: CompileResult = {
       end: { exit_code, signal: null, killed_for: null },
-      // Its box has the memory of all its compiles: the share of this one is unknown.
-      facts: { cpu_time_us, wall_time_us, memory_peak_bytes: null, exit_code, cached: false },
+      facts: { ...spent, exit_code, cached: false },
       said: answer.said,
       said_truncated: answer.said_truncated,
+      limit_line: null,
       program: null,
       by: 'resident',
     };
@@ -168,9 +195,8 @@ function compilerOf({ compiler, language }: Installed): CompilerOf {
   return compiler;
 }
 
-/** Stops waiting, and leaves the work as it is: a resident compiler's queue is its own. */
-function orAborted<T>(work: Promise<T> | T, signal: AbortSignal): Promise<T> | T {
-  if (!(work instanceof Promise)) return work;
+/** Stops waiting, and leaves the work as it is: others may wait for it, too. */
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () =>
       reject(new SandboxFault('cancelled', 'the run was cancelled', { cause: signal.reason }));
@@ -180,28 +206,35 @@ function orAborted<T>(work: Promise<T> | T, signal: AbortSignal): Promise<T> | T
   });
 }
 
+type Spent = Pick<CompileFacts, 'cpu_time_us' | 'wall_time_us' | 'memory_peak_bytes'>;
+
+const NOTHING_SPENT: Spent = { cpu_time_us: 0, wall_time_us: 0, memory_peak_bytes: null };
+/** An equal source was compiled instead, and the compile counts there. */
+const SPENT_ELSEWHERE: Spent = { cpu_time_us: null, wall_time_us: null, memory_peak_bytes: null };
+
 function fromCache(program: CacheLease): CompileResult {
   return {
     end: { exit_code: 0, signal: null, killed_for: null },
-    facts: {
-      cpu_time_us: null,
-      wall_time_us: null,
-      memory_peak_bytes: null,
-      exit_code: 0,
-      cached: true,
-    },
+    facts: { ...SPENT_ELSEWHERE, exit_code: 0, cached: true },
     said: new Uint8Array(),
     said_truncated: false,
+    limit_line: null,
     program,
     by: 'cache',
   };
 }
 
-function resultOf(report: RunReport, by: string): CompileResult {
-  const { stdout, stderr, stdout_seen_bytes, stderr_seen_bytes } = report;
-  const said = report.exit_code === 0 ? stderr : Buffer.concat([stdout, stderr]);
-  const seen = stderr_seen_bytes + (report.exit_code === 0 ? 0 : stdout_seen_bytes);
+/** The result of an equal compile, for one that waited for it. Null: there is none, or its program is gone already. */
+function sharedFrom(result: CompileResult | null): CompileResult | null {
+  const program = result?.program?.share() ?? null;
+  if (result === null || (result.program !== null && program === null)) return null;
+  const facts = { ...result.facts, ...SPENT_ELSEWHERE, cached: true };
+  return { ...result, facts, program, by: 'shared' };
+}
+
+function resultOf(report: RunReport, by: string, diagnostics: Diagnostics): CompileResult {
   return {
+    ...diagnostics,
     end: report,
     facts: {
       cpu_time_us: report.cpu_us,
@@ -210,8 +243,6 @@ function resultOf(report: RunReport, by: string): CompileResult {
       exit_code: exitCodeOf(report),
       cached: false,
     },
-    said,
-    said_truncated: seen > said.length,
     program: null,
     by,
   };
@@ -219,30 +250,22 @@ function resultOf(report: RunReport, by: string): CompileResult {
 
 /** The compiler ended well, and its program cannot be kept: it is too large, or not there. */
 function unfit(result: CompileResult, why = 'it left no program'): CompileResult {
-  const said = Buffer.concat([
-    result.said,
-    Buffer.from(`the compiled program cannot be run: ${why}\n`),
-  ]);
-  return { ...result, said, end: { exit_code: 1, signal: null, killed_for: null } };
+  const limit_line = `The compiled program cannot be run: ${why}.\n`;
+  return { ...result, limit_line, end: { exit_code: 1, signal: null, killed_for: null } };
 }
 
-function added(first: CompileResult, second: CompileResult): CompileResult {
+function added(first: Spent, second: Spent): Spent {
   const sum = (a: number | null, b: number | null) => (a === null || b === null ? null : a + b);
-  const peak = Math.max(first.facts.memory_peak_bytes ?? 0, second.facts.memory_peak_bytes ?? 0);
   return {
-    ...second,
-    facts: {
-      ...second.facts,
-      cpu_time_us: sum(first.facts.cpu_time_us, second.facts.cpu_time_us),
-      wall_time_us: sum(first.facts.wall_time_us, second.facts.wall_time_us),
-      memory_peak_bytes: peak,
-    },
+    cpu_time_us: sum(first.cpu_time_us, second.cpu_time_us),
+    wall_time_us: sum(first.wall_time_us, second.wall_time_us),
+    memory_peak_bytes: Math.max(first.memory_peak_bytes ?? 0, second.memory_peak_bytes ?? 0),
   };
 }
 
 /**
- * The entry becomes an argument of the command that runs the program. A compiler that its input has
- * taken over may print anything, and that must not be read as an option or as a file of arguments.
+ * The entry becomes an argument of the command that runs the program. A compiler that its input controls may print
+ * anything, and no command may read that as an option or as the name of a file of arguments.
  */
 function checkedEntry(entry: string): string {
   if (/^[-@]|[\s\0]/.test(entry))

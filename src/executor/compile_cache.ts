@@ -1,22 +1,27 @@
 /**
  * The cache of compiled programs.
  *
- * On disk: `<folder>/artefacts/<id>/` is one compiled program, put there whole by a rename (the
- * launcher's, or ours); `<folder>/index/<key>` names the artefact that a source became, put there by a
- * rename after the artefact. The id is random and new for each compile, so two writers of one source
- * never meet: the later index entry wins, and the loser's artefact is removed. A crash between the
- * two renames leaves an artefact that no entry names; a later start removes it.
+ * On disk, `<folder>/artefacts/<id>/` is one compiled program. The launcher, or this process, writes it under another
+ * name and renames it. `<folder>/index/<key>` names the artefact of one source; it is renamed into place after the
+ * artefact. Each compile has a new random id, so two processes that compile one source do not conflict: the later index
+ * entry replaces the earlier one, whose artefact is removed. A crash between the two renames leaves an artefact without
+ * an entry; a later start removes it.
  *
  * What must stay true:
- * - A key is an HMAC, with a secret of this folder, over account, recipe (language, compiler, version,
- *   flags) and source. So an account only ever hits what it compiled itself, timing tells it nothing
- *   of others, and a name on disk gives nothing away.
- * - An artefact in use is never removed: each use has a `CacheLease`, and they are counted.
- * - Entries of an earlier boot are not trusted: nothing is synced to disk, so a power cut may have
- *   kept a name and lost its bytes. A crash of the process alone loses nothing.
- * - A failure here is a miss, never a verdict.
+ * - A key is an HMAC, with a secret of this folder, over account, recipe (language, compiler, version, flags) and
+ *   source. So an account finds only programs that it compiled itself, and neither the time of an answer nor a name on
+ *   disk shows what another account submitted.
+ * - An artefact in use is never removed: each use has a `CacheLease`, and the leases are counted.
+ * - The bounds count what the disk loses: the blocks of an entry's folder, files and index entry, and the number of
+ *   entries, each of which takes three inodes. The size of a small program is a twentieth of its blocks. An entry
+ *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
+ *   Artefacts that are prepared for all accounts (preparation.ts) do not count.
+ * - Entries of an earlier boot are not trusted: nothing is synced to disk, so after a power cut a name may exist without
+ *   its bytes. A crash of the process alone loses nothing.
+ * - A failure of the cache is a miss, never a verdict.
  */
 import { createHmac, randomBytes } from 'node:crypto';
+import type { Stats } from 'node:fs';
 import {
   mkdir,
   open,
@@ -33,46 +38,64 @@ import { join } from 'node:path';
 export type CacheSource = { account_id: string; recipe: string; code: Uint8Array };
 export type Compiled = { artefact: string; entry: string; bytes: number };
 /** A compiled program that stays on disk until it is released. */
-export type CacheLease = Compiled & { release(): void };
+export type CacheLease = Compiled & {
+  release(): void;
+  /** One more lease on the same program; null where its files are gone already. */
+  share(): CacheLease | null;
+};
 
-type Entry = Compiled & { account: string; used_at_ms: number; leases: number; doomed: boolean };
-type Stored = Compiled & { account: string; boot: string };
+type Entry = Compiled & {
+  account: string;
+  /** all blocks that its files and folders take */
+  disk_bytes: number;
+  used_at_ms: number;
+  leases: number;
+  doomed: boolean;
+};
+/** `disk_bytes` does not count the file that it stands in. */
+type Stored = Compiled & { account: string; disk_bytes: number; boot: string };
 
 export type CompileCacheOptions = {
   folder: string;
   /** 0 keeps nothing beyond the run that it was compiled for */
   max_bytes: number;
+  max_entries: number;
   now?: () => number;
 };
 
-/** Begins the key of an artefact that is made ahead for all accounts (preparation.ts); the boot follows. */
+/** The start of the key of an artefact that is prepared for all accounts (preparation.ts); the boot follows. */
 export const PREPARED_PREFIX = 'prepared-';
-/** A compile may be about to name an artefact; one that has no entry after this long was left by a crash. */
+/** A younger artefact may belong to a compile that has not yet written its entry; an older one was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
-/** An unused program is removed after this long, so that retention has an end however large the disk is. */
+/** A program that was not used for this long is removed at the next start, so that none is kept for ever. */
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
-/** Eviction goes below the bound, so that not every further compile evicts. */
+/** Eviction goes below the bounds, so that not every further compile evicts. */
 const EVICT_TO = 0.9;
+/** Of most file systems: for the estimate. */
+const BLOCK_BYTES = 4096;
+/** The unit of `blocks` in a stat, on every file system. */
+const STAT_BLOCK_BYTES = 512;
+const KEY = /^[0-9a-f]{64}$/;
 
 export async function openCompileCache(options: CompileCacheOptions): Promise<CompileCache> {
-  const { folder, max_bytes, now = Date.now } = options;
+  const { folder, max_bytes, max_entries, now = Date.now } = options;
   const artefacts = join(folder, 'artefacts');
   const index = join(folder, 'index');
   // A box sees one artefact bound into it, and none of the folders above.
   await mkdir(artefacts, { recursive: true, mode: 0o711 });
   await mkdir(index, { recursive: true, mode: 0o700 });
   const secret = await folderSecret(folder);
-  const cache = new CompileCache({ folder, artefacts, index, secret, max_bytes, now });
+  const cache = new CompileCache({ artefacts, index, secret, max_bytes, max_entries, now });
   await cache.load();
   return cache;
 }
 
 type CacheOptions = {
-  folder: string;
   artefacts: string;
   index: string;
   secret: Buffer;
   max_bytes: number;
+  max_entries: number;
   now: () => number;
 };
 
@@ -92,8 +115,9 @@ export class CompileCache {
     return this.#at.artefacts;
   }
 
-  get size(): { entries: number; bytes: number } {
-    return { entries: this.#entries.size, bytes: this.#total_bytes };
+  /** What counts against the bounds. */
+  get size(): { entries: number; disk_bytes: number } {
+    return { entries: this.#entries.size, disk_bytes: this.#total_bytes };
   }
 
   keyOf({ account_id, recipe, code }: CacheSource): string {
@@ -119,23 +143,24 @@ export class CompileCache {
   keep(key: string, account_id: string, compiled: Compiled): CacheLease {
     const account = this.#digest('account', account_id);
     const used_at_ms = this.#at.now();
-    const entry: Entry = { ...compiled, account, used_at_ms, leases: 0, doomed: false };
+    const disk_bytes = likelyDiskBytes(compiled);
+    const entry: Entry = { ...compiled, account, disk_bytes, used_at_ms, leases: 0, doomed: false };
     const lease = this.#lease(entry);
     this.forget(key);
     this.#entries.set(key, entry);
-    this.#total_bytes += entry.bytes;
+    this.#total_bytes += entry.disk_bytes;
     this.#evict();
     if (!entry.doomed) this.#later(this.#writeEntry(key, entry));
     return lease;
   }
 
-  /** Drops an artefact that is replaced, or that turned out to be unusable (removed from outside). */
+  /** Drops an artefact that is replaced, or that could not be loaded because something else removed it. */
   forget(key: string): void {
     const entry = this.#entries.get(key);
     if (entry !== undefined) this.#drop(key, entry);
   }
 
-  /** Drops the program of one source, or all of an account: a purge elsewhere must leave no copy here. */
+  /** Drops the program of one source, or all programs of an account, so that a purge of their data leaves no copy. */
   purge(account_id: string, source?: Omit<CacheSource, 'account_id'>): number {
     const key = source && this.keyOf({ account_id, ...source });
     const account = this.#digest('account', account_id);
@@ -163,7 +188,7 @@ export class CompileCache {
       }
       named.add(entry.artefact);
       this.#entries.set(key, entry);
-      this.#total_bytes += entry.bytes;
+      this.#total_bytes += entry.disk_bytes;
     }
     await this.#removeOrphans(named, boot);
     this.#evict();
@@ -171,13 +196,16 @@ export class CompileCache {
 
   async #readEntry(key: string, boot: string): Promise<{ key: string; entry: Entry | null }> {
     const file = join(this.#at.index, key);
+    // Another name is an entry that was half written when its process died.
+    if (!KEY.test(key)) return { key, entry: null };
     try {
       const stored = JSON.parse(await readFile(file, 'utf8')) as Stored;
-      if (stored.boot !== boot) return { key, entry: null };
+      if (stored.boot !== boot || !Number.isFinite(stored.disk_bytes)) return { key, entry: null };
       await stat(join(this.#at.artefacts, stored.artefact));
-      const used_at_ms = (await stat(file)).mtimeMs;
+      const own = await stat(file);
+      const disk_bytes = stored.disk_bytes + diskBytesOf(own);
       const { artefact, entry, bytes, account } = stored;
-      const state = { used_at_ms, leases: 0, doomed: false };
+      const state = { disk_bytes, used_at_ms: own.mtimeMs, leases: 0, doomed: false };
       return { key, entry: { artefact, entry, bytes, account, ...state } };
     } catch {
       return { key, entry: null };
@@ -212,35 +240,61 @@ export class CompileCache {
       entry.leases--;
       if (entry.doomed && entry.leases === 0) this.#later(this.#remove(entry.artefact));
     };
-    return { artefact: entry.artefact, entry: entry.entry, bytes: entry.bytes, release };
+    const share = () => (entry.doomed && entry.leases === 0 ? null : this.#lease(entry));
+    return { artefact: entry.artefact, entry: entry.entry, bytes: entry.bytes, release, share };
   }
 
   /** No later run finds it; its files are removed when the last lease is released. */
   #drop(key: string, entry: Entry): void {
     this.#entries.delete(key);
-    this.#total_bytes -= entry.bytes;
+    this.#total_bytes -= entry.disk_bytes;
     entry.doomed = true;
     this.#later(rm(join(this.#at.index, key), { force: true }));
     if (entry.leases === 0) this.#later(this.#remove(entry.artefact));
   }
 
   #evict(): void {
-    const { max_bytes } = this.#at;
-    if (this.#total_bytes <= max_bytes) return;
+    if (!this.#isOver(1)) return;
     for (const [key, entry] of this.#entries) {
-      if (this.#total_bytes <= max_bytes * EVICT_TO) return;
+      if (!this.#isOver(EVICT_TO)) return;
       this.#drop(key, entry);
     }
   }
 
+  #isOver(share: number): boolean {
+    const { max_bytes, max_entries } = this.#at;
+    const entries = Math.ceil(max_entries * share);
+    return this.#total_bytes > max_bytes * share || this.#entries.size > entries;
+  }
+
   async #writeEntry(key: string, entry: Entry): Promise<void> {
     const { artefact, entry: main, bytes, account } = entry;
-    const stored: Stored = { artefact, entry: main, bytes, account, boot: await bootId() };
-    const half = join(this.#at.folder, `${artefact}.half`);
+    const disk_bytes = await this.#measure(artefact);
+    const stored: Stored = {
+      artefact,
+      entry: main,
+      bytes,
+      account,
+      disk_bytes,
+      boot: await bootId(),
+    };
+    const half = join(this.#at.index, `${artefact}.half`);
     await writeFile(half, JSON.stringify(stored), { mode: 0o600 });
+    const own = await stat(half);
     // The entry may have been dropped or replaced while it was written: then its key names another.
-    if (this.#entries.get(key) === entry) await rename(half, join(this.#at.index, key));
-    else await rm(half, { force: true });
+    if (this.#entries.get(key) !== entry) return rm(half, { force: true });
+    this.#total_bytes += disk_bytes + diskBytesOf(own) - entry.disk_bytes;
+    entry.disk_bytes = disk_bytes + diskBytesOf(own);
+    await rename(half, join(this.#at.index, key));
+    if (!this.#entries.has(key)) await rm(join(this.#at.index, key), { force: true });
+    this.#evict();
+  }
+
+  async #measure(artefact: string): Promise<number> {
+    const folder = join(this.#at.artefacts, artefact);
+    const names = await readdir(folder);
+    const states = await Promise.all(['', ...names].map((name) => stat(join(folder, name))));
+    return states.reduce((sum, state) => sum + diskBytesOf(state), 0);
   }
 
   #digest(...parts: (string | Uint8Array)[]): string {
@@ -254,9 +308,19 @@ export class CompileCache {
   }
 }
 
+/** Its file, its folder and its index entry. */
+function likelyDiskBytes({ bytes }: Compiled): number {
+  return (Math.ceil(bytes / BLOCK_BYTES) + 2) * BLOCK_BYTES;
+}
+
+/** A file system that has not yet written a file may report no blocks for it. */
+function diskBytesOf({ blocks, size }: Stats): number {
+  return Math.max(blocks * STAT_BLOCK_BYTES, size);
+}
+
 const usedAt = (entry: Entry | null) => entry?.used_at_ms ?? 0;
 
-/** Made once: of two processes that start together, one makes it and both read it. */
+/** Made once. If two processes start at the same moment, both read the one that was renamed last. */
 async function folderSecret(folder: string): Promise<Buffer> {
   const file = join(folder, 'secret');
   const half = join(folder, `secret.${randomBytes(8).toString('hex')}`);

@@ -1,7 +1,7 @@
 /**
- * Opens the compiler of every language that this machine has, and lets each prepare what saves time
- * later. Preparation starts with the worker, and runs beside programs: one language after the other,
- * so that it takes one slot at a time. A preparation that fails is logged and done without.
+ * Opens the compiler of every language that this machine has, and lets each prepare what saves time later. Preparation
+ * starts with the worker and runs beside programs. Languages prepare one after the other, so that preparation takes one
+ * slot at a time. If a preparation fails, the failure is logged, and compiles go without it.
  */
 import type { IsOn, OpenCompiler, Workshop } from '../languages/common/language.ts';
 import type { Toolchains } from '../languages/common/toolchains.ts';
@@ -11,7 +11,7 @@ import { type Sandbox, SandboxFault } from './sandbox.ts';
 export type CompilersOptions = {
   sandbox: Sandbox;
   toolchains: Toolchains;
-  /** where the store keeps artefacts */
+  /** the store's folder of artefacts */
   artefacts_folder: string;
   boot: string;
   isOn: IsOn;
@@ -21,7 +21,7 @@ export type CompilersOptions = {
 export type Compilers = {
   /** by language */
   readonly open: ReadonlyMap<string, OpenCompiler>;
-  /** Settles when all preparations are over, and what compilers keep running is warm. */
+  /** Settles when all preparations are over and the resident compilers are warm. */
   prepared(): Promise<void>;
   close(): Promise<void>;
 };

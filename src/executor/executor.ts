@@ -11,6 +11,7 @@ import type { IsOn } from '../languages/common/language.ts';
 import { type Installed, switchReader, type Toolchains } from '../languages/common/toolchains.ts';
 import { type CompileResult, Compiler } from './compile.ts';
 import { bootId, type CompileCache } from './compile_cache.ts';
+import { cutDiagnostics } from './compile_limits.ts';
 import { openCompilers } from './compilers.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
 
@@ -175,12 +176,12 @@ function outcomeOf(
 
 function outputsOf(compiled: CompileResult | null, report: BoxReport | null, limits: RunLimits) {
   if (report === null) {
-    const said = diagnosticsOf(compiled);
+    const { bytes, truncated } = cutDiagnostics(compiled!, limits.stderr_bytes);
     return {
       stdout: new Uint8Array(),
-      stderr: said.subarray(0, limits.stderr_bytes),
+      stderr: bytes,
       stdout_truncated: false,
-      stderr_truncated: (compiled?.said_truncated ?? false) || said.length > limits.stderr_bytes,
+      stderr_truncated: truncated,
     };
   }
   return {
@@ -189,23 +190,6 @@ function outputsOf(compiled: CompileResult | null, report: BoxReport | null, lim
     stdout_truncated: report.stdout_seen_bytes > report.stdout.length,
     stderr_truncated: report.stderr_seen_bytes > report.stderr.length,
   };
-}
-
-const LIMIT_WORDS = {
-  cpu: 'CPU time',
-  wall: 'time',
-  output: 'output',
-  cancelled: '',
-  deadline: '',
-};
-
-/** A compiler that the launcher killed could not say why. */
-function diagnosticsOf(compiled: CompileResult | null): Uint8Array {
-  if (compiled === null) return new Uint8Array();
-  const { killed_for } = compiled.end;
-  if (killed_for === null) return compiled.said;
-  const why = `\nThe compiler was ended: it went over its limit of ${LIMIT_WORDS[killed_for]}.\n`;
-  return Buffer.concat([compiled.said, Buffer.from(why)]);
 }
 
 function evidenceOf(report: BoxReport): Record<string, unknown> {

@@ -34,6 +34,7 @@ async function openExecutor(config: Config, log: Log): Promise<Executor> {
   const cache = await openCompileCache({
     folder: join(resolve(config.state_dir), 'compiled'),
     max_bytes: config.compile_cache_bytes,
+    max_entries: config.compile_cache_entries,
   });
   const switches = languageSwitches(config);
   const sandbox = await startSandbox({

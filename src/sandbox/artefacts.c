@@ -19,7 +19,7 @@
 enum { DEPTH_MAX = 24 };
 
 struct copy {
-  uint64_t bytes_left, bytes;
+  uint64_t max_bytes, bytes_left, bytes;
   uint32_t files_left, files;
   const char *reason;
 };
@@ -30,6 +30,7 @@ static bool copy_directory(struct copy *copy, int source, int target, unsigned d
 static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name);
 static int make_directories(int target, const char *path, const char **name);
 static bool stop(struct copy *copy, const char *why);
+static bool stop_at_max_bytes(struct copy *copy);
 
 static int store = -1;
 
@@ -45,7 +46,8 @@ bool artefacts_have_store(void) { return store >= 0; }
 void artefacts_save(int box, const struct request *request, struct saved *saved) {
   static unsigned number;
   char temporary[64];
-  struct copy copy = {.bytes_left = request->save_max_bytes, .files_left = request->save_max_files};
+  struct copy copy = {.max_bytes = request->save_max_bytes, .bytes_left = request->save_max_bytes,
+                      .files_left = request->save_max_files};
   snprintf(temporary, sizeof temporary, ".new-%d-%u", getpid(), number++);
   mkdirat(store, temporary, 0755);
   int target = openat(store, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -69,6 +71,15 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
 static bool stop(struct copy *copy, const char *why) {
   copy->reason = why;
   return false;
+}
+
+/* The user reads this: a compiler's program may be too large. */
+static bool stop_at_max_bytes(struct copy *copy) {
+  static char why[80];
+  bool mib = copy->max_bytes % (1 << 20) == 0;
+  snprintf(why, sizeof why, "it exceeds the limit of %llu %s for its files",
+           (unsigned long long)copy->max_bytes / (mib ? 1 << 20 : 1), mib ? "MiB" : "bytes");
+  return stop(copy, why);
 }
 
 /* Follows no link in any component, not even one that stays inside the box. */
@@ -135,7 +146,7 @@ static bool copy_directory(struct copy *copy, int source, int target, unsigned d
 static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name) {
   uint64_t left = (uint64_t)state->st_size;
   if (copy->files_left == 0) return stop(copy, "there are too many files to save");
-  if (left > copy->bytes_left) return stop(copy, "the files to save are too large");
+  if (left > copy->bytes_left) return stop_at_max_bytes(copy);
   int file = openat(target, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return stop(copy, "the store is not writable");
   while (left) {

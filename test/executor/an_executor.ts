@@ -42,7 +42,8 @@ export type Outcome = Omit<ExecutionOutcome, 'stdout' | 'stderr'> & {
 export async function anExecutor(t: Test, options: Options = {}) {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'runledger-executor-')));
   const toolchains = options.toolchains ?? (await toolchainsWith(options.header_sets));
-  const cache = await openCompileCache({ folder, max_bytes: options.cache_bytes ?? 2 ** 30 });
+  const max_bytes = options.cache_bytes ?? 2 ** 30;
+  const cache = await openCompileCache({ folder, max_bytes, max_entries: 10_000 });
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
     ...(options.switches?.['python_zygote'] && { zygote: join(BUILD, 'zygote.so') }),

@@ -3,51 +3,72 @@
  * The protocol of compile.ts, in real boxes with the real cache. The compiler is a shell: a script can end
  * in every way that a compiler can.
  */
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import type { ExecutionOrder } from '../../src/domain/result.ts';
 import { Compiler } from '../../src/executor/compile.ts';
+import { type CompileCache, openCompileCache } from '../../src/executor/compile_cache.ts';
+import { cutDiagnostics } from '../../src/executor/compile_limits.ts';
 import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 import type {
   CompileStep,
+  LimitMet,
   OpenCompiler,
   ResidentAnswer,
+  ResidentReply,
 } from '../../src/languages/common/language.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 
-const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN });
+const folder = await mkdtemp(join(tmpdir(), 'runledger-compile-'));
+t.teardown(() => rm(folder, { recursive: true, force: true }));
+const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN, folder });
 const policy = {
   ...DEFAULT_POLICY,
-  compile: { ...DEFAULT_POLICY.compile, cpu_ms: 300, disk_bytes: 64 * 2 ** 20 },
+  compile: {
+    ...DEFAULT_POLICY.compile,
+    cpu_ms: 1_000,
+    memory_bytes: 192 * 2 ** 20,
+    disk_bytes: 128 * 2 ** 20,
+  },
 };
 
 const COMPILES = 'printf program > program';
 const says = (text: string) => `printf '${text}' >&2; exit 1`;
 const ANSWER: ResidentAnswer = {
   ...{ compiled: true, said: new Uint8Array(), said_truncated: false, entry: 'Main' },
-  ...{ archive: Buffer.from('archive'), cpu_us: 5, wall_us: 6 },
+  archive: Buffer.from('archive'),
 };
+const reply = (answer: ResidentAnswer | null): ResidentReply => ({ answer, cpu_us: 5, wall_us: 6 });
 
 /** Ways to compile, in their order: name -> script. */
 type Scene = {
   steps: Record<string, string>;
   resident?: OpenCompiler['resident'];
   names_entry?: boolean;
+  limitMet?: (exit_code: number | null, said: string) => LimitMet | null;
+  cache?: CompileCache;
 };
 
 let sources = 0;
 
 /** Compiles a source that no other test has. */
-function scene({ steps, resident, names_entry = false }: Scene) {
+function scene({ steps, resident, names_entry = false, limitMet, cache: used = cache }: Scene) {
   const ways: CompileStep[] = Object.entries(steps).map(([by, script]) => ({
     ...{ by, argv: ['/bin/sh', '-c', script], env: BASE_ENVIRONMENT, files: [], load: [] },
   }));
   const open: OpenCompiler = { steps: () => ways, ...(resident && { resident }) };
-  const compiler = { artefact: 'program', recipe: 'shell', names_entry, open: () => open };
+  const named = {
+    artefact: 'program',
+    recipe: 'shell',
+    names_entry,
+    ...(limitMet && { limitMet }),
+  };
+  const compiler = { ...named, open: () => open };
   const installed = { ...toolchains.get('c')!, compiler };
-  const subject = new Compiler({ sandbox, cache, policy, compilers: new Map([['c', open]]) });
+  const subject = new Compiler({ sandbox, cache: used, policy, compilers: new Map([['c', open]]) });
   const code = Buffer.from(`${++sources}`);
   return async (account_id = 'alice', signal = new AbortController().signal) => {
     const order = { account_id, language: 'c', code } as unknown as ExecutionOrder;
@@ -85,7 +106,7 @@ t.test('whatever a speed-up fails at, the plain compiler may compile', async (t)
     rejects: says('no'),
     crashes: 'kill -SEGV $$',
     'leaves nothing': 'exit 0',
-    'leaves too much': 'head -c 40000000 /dev/zero > program',
+    'leaves too much': 'head -c 70000000 /dev/zero > program',
     'leaves a link': 'ln -s /etc/passwd program',
   };
   for (const [name, fast] of Object.entries(failures)) {
@@ -111,7 +132,11 @@ t.test('a step that meets a limit ends the compile', async (t) => {
 
 t.test('a program that cannot be kept is a rejected source, and says why', async (t) => {
   const missing = await scene({ steps: { plain: 'true' } })();
-  t.match(missing, { program: null, end: { exit_code: 1 }, said: /cannot be run: / });
+  t.match(missing, { program: null, end: { exit_code: 1 }, limit_line: /cannot be run: / });
+  const large = await scene({ steps: { plain: 'head -c 70000000 /dev/zero > program' } })();
+  t.match(large, { program: null, end: { exit_code: 1 }, limit_line: /the limit of 64 MiB/ });
+  const fits = await scene({ steps: { plain: 'head -c 60000000 /dev/zero > program' } })();
+  t.match(fits, { bytes: /^\0/, limit_line: null });
 });
 
 t.test('a cancelled compile throws, and leaves no entry', async (t) => {
@@ -126,17 +151,22 @@ t.test('a cancelled compile throws, and leaves no entry', async (t) => {
 
 t.test('the answer of a resident compiler is final', async (t) => {
   const steps = { plain: says('never') };
-  const yes = await scene({ steps, resident: async () => ANSWER })();
+  const yes = await scene({ steps, resident: async () => reply(ANSWER) })();
   t.match(yes, { by: 'resident', bytes: 'archive', program: { entry: 'Main' } });
   t.match(yes.facts, { cpu_time_us: 5, wall_time_us: 6, memory_peak_bytes: null });
   const rejection = { ...ANSWER, compiled: false, said: Buffer.from('the error') };
-  const no = await scene({ steps, resident: async () => rejection })();
+  const no = await scene({ steps, resident: async () => reply(rejection) })();
   t.match(no, { by: 'resident', program: null, said: 'the error', end: { exit_code: 1 } });
 });
 
-t.test('without an answer the steps decide', async (t) => {
-  const compile = scene({ steps: { plain: COMPILES }, resident: async () => null });
-  t.match(await compile(), { by: 'plain', bytes: 'program' });
+t.test('without an answer the steps decide, and what was spent before counts', async (t) => {
+  const resident = async () => ({ answer: null, cpu_us: 7_000_000, wall_us: 9_000_000 });
+  const result = await scene({ steps: { plain: COMPILES }, resident })();
+  t.match(result, { by: 'plain', bytes: 'program' });
+  t.ok(result.facts.cpu_time_us! > 7_000_000 && result.facts.wall_time_us! > 9_000_000);
+  const lost = async () => ({ answer: null, cpu_us: null, wall_us: 1 });
+  const unknown = await scene({ steps: { plain: COMPILES }, resident: lost })();
+  t.match(unknown, { by: 'plain', facts: { cpu_time_us: null } });
 });
 
 t.test('a cancelled request does not wait for a resident compiler', async (t) => {
@@ -152,8 +182,137 @@ t.test('an entry point that is not a name is never used', async (t) => {
     scene({ steps: { plain: `${COMPILES}; printf %b '${entry}'` }, names_entry: true })();
   for (const entry of ['-Dx', '@file', 'a b', 'a\\n']) {
     await t.rejects(named(entry), /not a name/, entry);
-    const resident = async () => ({ ...ANSWER, entry: entry.replace('\\n', '\n') });
+    const resident = async () => reply({ ...ANSWER, entry: entry.replace('\\n', '\n') });
     await t.rejects(scene({ steps: {}, resident })(), /not a name/, entry);
   }
   t.match(await named('a.b.Main'), { program: { entry: 'a.b.Main' } });
+});
+
+t.test('equal sources at the same moment are compiled once', async (t) => {
+  const compile = scene({ steps: { plain: COMPILES } });
+  const results = await Promise.all([compile(), compile(), compile(), compile('bob')]);
+  t.strictSame(
+    results.map(({ by, bytes, facts }) => [by, bytes, facts.cached]),
+    [
+      ['plain', 'program', false],
+      ['shared', 'program', true],
+      ['shared', 'program', true],
+      ['plain', 'program', false],
+    ],
+    'by each account',
+  );
+  t.match(results[1]?.facts, { cpu_time_us: null, wall_time_us: null, exit_code: 0 });
+});
+
+t.test('a rejection is shared, too', async (t) => {
+  const compile = scene({ steps: { plain: says('the error') } });
+  const [first, second] = await Promise.all([compile(), compile()]);
+  t.match(first, { by: 'plain', said: 'the error', facts: { cached: false } });
+  t.match(second, { by: 'shared', said: 'the error', program: null, facts: { cached: true } });
+  t.match(second?.end, { exit_code: 1 });
+  t.match(await compile(), { by: 'plain' }, 'but not kept');
+});
+
+t.test('a cache that keeps nothing shares all the same', async (t) => {
+  const nothing = await openCompileCache({ folder, max_bytes: 0, max_entries: 1 });
+  const compile = scene({ steps: { plain: COMPILES }, cache: nothing });
+  const [first, second] = await Promise.all([compile(), compile()]);
+  t.strictSame([first?.by, second?.by, second?.bytes], ['plain', 'shared', 'program']);
+  t.match(await compile(), { by: 'plain' });
+  await nothing.settled();
+});
+
+/** A compiler that does not answer its first caller. */
+function stuckOnce(first: Promise<ResidentReply>) {
+  let calls = 0;
+  return scene({
+    steps: {},
+    resident: () => (calls++ === 0 ? first : Promise.resolve(reply(ANSWER))),
+  });
+}
+
+t.test('if the one that compiles is cancelled, the next of its equals compiles', async (t) => {
+  const gone = new AbortController();
+  const compile = stuckOnce(new Promise(() => {}));
+  const first = compile('alice', gone.signal);
+  const others = [compile(), compile()];
+  gone.abort(new Error('gone'));
+  await t.rejects(first, { name: 'SandboxFault', kind: 'cancelled' });
+  t.strictSame(
+    (await Promise.all(others)).map(({ by }) => by),
+    ['resident', 'shared'],
+  );
+});
+
+t.test('if the service fails at one, the next of its equals compiles', async (t) => {
+  const failing = Promise.withResolvers<ResidentReply>();
+  const compile = stuckOnce(failing.promise);
+  const first = compile();
+  const second = compile();
+  failing.reject(new Error('the service failed'));
+  await t.rejects(first, /the service failed/);
+  t.match(await second, { by: 'resident', bytes: 'archive' });
+});
+
+t.test('one that waits for an equal can be cancelled', async (t) => {
+  const gone = new AbortController();
+  const answer = Promise.withResolvers<ResidentReply>();
+  const compile = stuckOnce(answer.promise);
+  const first = compile();
+  const second = compile('alice', gone.signal);
+  gone.abort(new Error('gone'));
+  await t.rejects(second, { name: 'SandboxFault', kind: 'cancelled' });
+  answer.resolve(reply(ANSWER));
+  t.match(await first, { by: 'resident', bytes: 'archive' }, 'the other goes on');
+});
+
+t.test('a limit of ours is named, with its size', async (t) => {
+  const line = async (steps: Record<string, string>, limitMet?: Scene['limitMet']) =>
+    (await scene({ steps, ...(limitMet && { limitMet }) })()).limit_line;
+  t.equal(
+    await line({ plain: 'while :; do :; done' }),
+    'The compiler exceeded its limit of 1 s of CPU time.\n',
+  );
+  t.equal(
+    await line({ plain: 'head -c 70000 /dev/zero' }),
+    'The compiler exceeded its limit of 64 KiB of output.\n',
+  );
+  t.equal(
+    await line({ plain: 'tail /dev/zero; exit 1' }),
+    'The compiler exceeded its limit of 192 MiB of memory.\n',
+  );
+  const within = await line({ plain: 'head -c 60000000 /dev/zero > x; exit 1' });
+  t.equal(within, null, 'a failure within the limits names none');
+  const met = await scene({
+    steps: { plain: says('a warning; gcc: internal compiler error: full') },
+    limitMet: (exit_code, said) =>
+      exit_code === 1 ? { limit: 'files', said_until: said.indexOf('gcc') } : null,
+  })();
+  t.equal(met.said, 'a warning; ', 'instead of what the tools make of it');
+  t.equal(met.limit_line, 'The compiler exceeded its limit of 128 MiB of files.\n');
+});
+
+t.test('the line that names the limit is never cut off', async (t) => {
+  const compile = scene({ steps: { plain: 'while :; do echo error error error; done >&2' } });
+  const { said, said_truncated, limit_line } = await compile();
+  const cut = (most: number) => {
+    const { bytes, truncated } = cutDiagnostics(
+      { said: Buffer.from(said), said_truncated, limit_line },
+      most,
+    );
+    return { text: Buffer.from(bytes).toString(), truncated };
+  };
+  t.equal(said.length, 64 * 1024);
+  for (const most of [64 * 1024, 1_000]) {
+    const { text, truncated } = cut(most);
+    t.ok(text.length <= most && truncated);
+    t.ok(text.endsWith(`\n${limit_line}`));
+  }
+  t.equal(cut(10).text, limit_line?.slice(0, 10));
+  const short = { said: Buffer.from('error'), said_truncated: false };
+  t.strictSame(cutDiagnostics({ ...short, limit_line: null }, 5), {
+    bytes: short.said,
+    truncated: false,
+  });
+  t.equal(cutDiagnostics({ ...short, limit_line: null }, 4).truncated, true);
 });

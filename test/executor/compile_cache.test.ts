@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import {
@@ -29,8 +29,11 @@ async function compile(cache: CompileCache, code: string, account_id = 'alice', 
 /** What a cache still writes in the background is written before its folder goes. */
 const opened: CompileCache[] = [];
 
-async function open(options: CompileCacheOptions): Promise<CompileCache> {
-  const cache = await openCompileCache(options);
+/** Without a bound that any test reaches, unless the test sets one. */
+async function open(
+  options: Pick<CompileCacheOptions, 'folder'> & Partial<CompileCacheOptions>,
+): Promise<CompileCache> {
+  const cache = await openCompileCache({ max_bytes: 2 ** 30, max_entries: 1_000, ...options });
   opened.push(cache);
   return cache;
 }
@@ -41,10 +44,22 @@ const test = (name: string, body: (t: Test) => Promise<void>) =>
     for (const cache of opened.splice(0)) await cache.settled();
   });
 
+/** What the disk has lost to its programs and their index entries. */
+async function diskBytesOf(folder: string): Promise<number> {
+  let sum = 0;
+  for (const part of ['artefacts', 'index']) {
+    for (const path of await readdir(join(folder, part), { recursive: true })) {
+      const { blocks, size } = await stat(join(folder, part, path));
+      sum += Math.max(blocks * 512, size);
+    }
+  }
+  return sum;
+}
+
 const artefactsOf = (cache: CompileCache) => readdir(cache.artefacts_folder);
 
 test('a kept program is found, by its own account alone', async (t) => {
-  const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
+  const cache = await open({ folder: t.testdir() });
   const { key, held } = await compile(cache, 'int main(){}');
   t.match(cache.find(key), { artefact: held.artefact, entry: 'Main', bytes: 10 });
   t.equal(cache.find(cache.keyOf(source('int main(){ }'))), null, 'another source');
@@ -54,31 +69,82 @@ test('a kept program is found, by its own account alone', async (t) => {
 });
 
 test('keys keep their parts apart', async (t) => {
-  const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
+  const cache = await open({ folder: t.testdir() });
   const a = cache.keyOf({ account_id: 'a', recipe: 'bc', code: bytes('d') });
   const b = cache.keyOf({ account_id: 'ab', recipe: 'c', code: bytes('d') });
   t.not(a, b);
 });
 
 test('names on disk tell nothing: no two folders name one source alike', async (t) => {
-  const one = await open({ folder: t.testdir({ a: {} }), max_bytes: 1000 });
-  const two = await open({ folder: join(t.testdirName, 'a'), max_bytes: 1000 });
+  const one = await open({ folder: t.testdir({ a: {} }) });
+  const two = await open({ folder: join(t.testdirName, 'a') });
   t.not(one.keyOf(source('x')), two.keyOf(source('x')));
   t.match(one.keyOf(source('x')), /^[0-9a-f]{64}$/);
 });
 
 test('it outlives its process', async (t) => {
   const folder = t.testdir();
-  const first = await open({ folder, max_bytes: 1000 });
+  const first = await open({ folder });
   const { key, held } = await compile(first, 'x');
   await first.settled();
-  const second = await open({ folder, max_bytes: 1000 });
+  const second = await open({ folder });
   t.match(second.find(key), { artefact: held.artefact, entry: 'Main', bytes: 10 });
-  t.strictSame(second.size, { entries: 1, bytes: 10 });
+});
+
+test('the bound in bytes counts what the disk loses', async (t) => {
+  for (const [count, size, max_bytes] of [
+    [60, 10, 200_000],
+    [12, 2 ** 20, 3.5 * 2 ** 20],
+  ] as const) {
+    const folder = t.testdir();
+    const cache = await open({ folder, max_bytes });
+    for (let n = 0; n < count; n++) {
+      const { held } = await compile(cache, `${n}`, 'alice', size);
+      held.release();
+    }
+    await cache.settled();
+    const lost = await diskBytesOf(folder);
+    t.ok(lost <= max_bytes, `${count} of ${size} bytes: ${lost} of ${max_bytes} on disk`);
+    t.ok(lost > max_bytes / 2, 'and the room is used');
+    t.equal(cache.size.disk_bytes, lost, 'it counts what a walk finds');
+    t.ok(cache.find(cache.keyOf(source(`${count - 1}`))), 'the last one is kept');
+    const again = await open({ folder, max_bytes });
+    t.strictSame(again.size, cache.size, 'and counts the same after a restart');
+  }
+});
+
+test('the bound in entries holds, also after a restart with a lower one', async (t) => {
+  const folder = t.testdir();
+  const cache = await open({ folder, max_entries: 20 });
+  for (let n = 0; n < 50; n++) {
+    const { held } = await compile(cache, `${n}`);
+    held.release();
+    t.ok(cache.size.entries <= 20);
+  }
+  await cache.settled();
+  t.equal((await artefactsOf(cache)).length, cache.size.entries);
+  t.equal((await readdir(join(folder, 'index'))).length, cache.size.entries);
+  const fewer = await open({ folder, max_entries: 10 });
+  await fewer.settled();
+  t.ok(fewer.size.entries <= 10 && fewer.size.entries > 0);
+  t.equal((await artefactsOf(fewer)).length, fewer.size.entries);
+});
+
+test('a lease can be shared while its program is there', async (t) => {
+  const cache = await open({ folder: t.testdir(), max_bytes: 0 });
+  const { held } = await compile(cache, 'a');
+  const second = held.share();
+  held.release();
+  await cache.settled();
+  t.strictSame(await artefactsOf(cache), [second?.artefact], 'the other still runs it');
+  second?.release();
+  t.equal(held.share(), null);
+  await cache.settled();
+  t.strictSame(await artefactsOf(cache), []);
 });
 
 test('the least recently used goes first, and the bound holds', async (t) => {
-  const cache = await open({ folder: t.testdir(), max_bytes: 30 });
+  const cache = await open({ folder: t.testdir(), max_entries: 3 });
   const a = await compile(cache, 'a');
   const b = await compile(cache, 'b');
   const c = await compile(cache, 'c');
@@ -88,7 +154,6 @@ test('the least recently used goes first, and the bound holds', async (t) => {
   t.ok(cache.find(a.key), 'was used after b and c');
   t.equal(cache.find(b.key), null);
   t.ok(cache.find(d.key));
-  t.ok(cache.size.bytes <= 30);
   await cache.settled();
   t.equal((await artefactsOf(cache)).length, cache.size.entries);
 });
@@ -96,7 +161,7 @@ test('the least recently used goes first, and the bound holds', async (t) => {
 test('the order of use outlives the process too', async (t) => {
   const folder = t.testdir();
   let now = Date.now();
-  const first = await open({ folder, max_bytes: 1000, now: () => now });
+  const first = await open({ folder, now: () => now });
   const a = await compile(first, 'a');
   await first.settled();
   now += 1_000;
@@ -106,13 +171,13 @@ test('the order of use outlives the process too', async (t) => {
   first.find(a.key);
   await first.settled();
   await utimes(join(folder, 'index', b.key), now / 1000 - 1, now / 1000 - 1);
-  const second = await open({ folder, max_bytes: 12, now: () => now });
+  const second = await open({ folder, max_entries: 1, now: () => now });
   t.equal(second.find(b.key), null);
   t.ok(second.find(a.key), 'the one that was used last');
 });
 
 test('what is in use stays until it is released', async (t) => {
-  const cache = await open({ folder: t.testdir(), max_bytes: 15 });
+  const cache = await open({ folder: t.testdir(), max_entries: 1 });
   const a = await compile(cache, 'a');
   const again = cache.find(a.key);
   await compile(cache, 'b');
@@ -143,10 +208,10 @@ test('a bound of nothing keeps nothing beyond the run', async (t) => {
 
 test('two that compile one source at once do not meet', async (t) => {
   const folder = t.testdir();
-  const cache = await open({ folder, max_bytes: 1000 });
+  const cache = await open({ folder });
   const [a, b] = await Promise.all([compile(cache, 'x'), compile(cache, 'x')]);
   t.not(a.held.artefact, b.held.artefact);
-  t.strictSame(cache.size, { entries: 1, bytes: 10 });
+  t.equal(cache.size.entries, 1);
   await cache.settled();
   t.equal((await artefactsOf(cache)).length, 2, 'both still run');
   a.held.release();
@@ -154,27 +219,27 @@ test('two that compile one source at once do not meet', async (t) => {
   await cache.settled();
   const kept = cache.find(a.key);
   t.strictSame(await artefactsOf(cache), [kept?.artefact]);
-  const reopened = await open({ folder, max_bytes: 1000 });
+  const reopened = await open({ folder });
   t.equal(reopened.find(a.key)?.artefact, kept?.artefact, 'and on disk it is the same one');
 });
 
 test('two processes over one folder never break each other', async (t) => {
   const folder = t.testdir();
-  const one = await open({ folder, max_bytes: 1000 });
-  const two = await open({ folder, max_bytes: 1000 });
+  const one = await open({ folder });
+  const two = await open({ folder });
   t.equal(one.keyOf(source('x')), two.keyOf(source('x')), 'they name alike');
   const a = await compile(one, 'x');
   const b = await compile(two, 'x');
   await Promise.all([one.settled(), two.settled()]);
   const artefacts = await artefactsOf(one);
   t.ok(artefacts.includes(a.held.artefact) && artefacts.includes(b.held.artefact));
-  const third = await open({ folder, max_bytes: 1000 });
+  const third = await open({ folder });
   t.ok(third.find(a.key));
 });
 
 test('a crash half-way leaves nothing that is believed, and nothing for long', async (t) => {
   const folder = t.testdir();
-  const first = await open({ folder, max_bytes: 1000 });
+  const first = await open({ folder });
   const whole = await compile(first, 'whole');
   const lost = await compile(first, 'lost');
   await first.settled();
@@ -185,50 +250,49 @@ test('a crash half-way leaves nothing that is believed, and nothing for long', a
   await writeFile(join(index, 'f'.repeat(64)), '{"artefact":"ab');
   await write(first, 'orphan');
 
-  const soon = await open({ folder, max_bytes: 1000 });
+  const soon = await open({ folder });
   t.ok(soon.find(whole.key));
   t.equal(soon.find(lost.key), null);
   t.strictSame(await readdir(index), [whole.key]);
   t.ok((await artefactsOf(soon)).includes('orphan'), 'it may be on its way to an entry');
 
   const inTwoHours = () => Date.now() + 2 * 60 * 60 * 1000;
-  const later = await open({ folder, max_bytes: 1000, now: inTwoHours });
+  const later = await open({ folder, now: inTwoHours });
   t.strictSame(await artefactsOf(later), [whole.held.artefact]);
 });
 
 test('what was written before the machine last started is not trusted', async (t) => {
   const folder = t.testdir();
-  const first = await open({ folder, max_bytes: 1000 });
+  const first = await open({ folder });
   const { key } = await compile(first, 'x');
   await first.settled();
   const file = join(folder, 'index', key);
   const stored = JSON.parse(await readFile(file, 'utf8'));
   await writeFile(file, JSON.stringify({ ...stored, boot: 'another' }));
-  const second = await open({ folder, max_bytes: 1000 });
+  const second = await open({ folder });
   t.equal(second.find(key), null);
 });
 
 test('what nobody ran for a week is gone', async (t) => {
   const folder = t.testdir();
-  const first = await open({ folder, max_bytes: 1000 });
+  const first = await open({ folder });
   const { key } = await compile(first, 'x');
   await first.settled();
   const day = 24 * 60 * 60 * 1000;
   const sixth = await open({
     folder,
-    max_bytes: 1000,
     now: () => Date.now() + 6 * day,
   });
   t.ok(sixth.find(key));
   await sixth.settled();
   const later = () => Date.now() + 14 * day;
-  const last = await open({ folder, max_bytes: 1000, now: later });
+  const last = await open({ folder, now: later });
   t.equal(last.find(key), null);
 });
 
 test('a purge leaves no copy: of one source, or of an account', async (t) => {
   const folder = t.testdir();
-  const cache = await open({ folder, max_bytes: 1000 });
+  const cache = await open({ folder });
   const a = await compile(cache, 'a');
   const b = await compile(cache, 'b');
   const other = await compile(cache, 'a', 'bob');
@@ -245,7 +309,7 @@ test('a purge leaves no copy: of one source, or of an account', async (t) => {
 });
 
 test('an artefact that cannot be used is forgotten', async (t) => {
-  const cache = await open({ folder: t.testdir(), max_bytes: 1000 });
+  const cache = await open({ folder: t.testdir() });
   const { key } = await compile(cache, 'x');
   cache.forget(key);
   t.equal(cache.find(key), null);

@@ -9,6 +9,11 @@ import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
 const SOURCES = join(import.meta.dirname, '../../src/languages/java');
 const exec = promisify(execFile);
+/** In a box, the manifest of the front's archive does this. */
+const EXPORTS = ['api', 'main'].flatMap((name) => [
+  '--add-exports',
+  `jdk.compiler/com.sun.tools.javac.${name}=ALL-UNNAMED`,
+]);
 const env = { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' };
 
 const lines = (count: number, line: (i: number) => string) =>
@@ -45,9 +50,17 @@ t.test('as javac', async (t) => {
   const folder = t.testdir();
   const classes = join(folder, 'front');
   const sources = ['Compile', 'MainMethod', 'WarmUp'].map((name) => join(SOURCES, `${name}.java`));
-  await exec(join(bin, 'javac'), ['-Xlint:all', '-Werror', '-d', classes, ...sources]);
+  await exec(join(bin, 'javac'), ['-Xlint:all', '-Werror', ...EXPORTS, '-d', classes, ...sources]);
   const fast = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
-  const resident = serve(join(bin, 'java'), [...fast, '-cp', classes, 'Compile', '--serve', '0']);
+  const resident = serve(join(bin, 'java'), [
+    ...fast,
+    ...EXPORTS,
+    '-cp',
+    classes,
+    'Compile',
+    '--serve',
+    '0',
+  ]);
   t.teardown(() => resident.end());
 
   const run = async (file: string, args: string[], cwd: string) => {
@@ -83,7 +96,7 @@ t.test('as javac', async (t) => {
     const cwd = join(folder, name);
     const once = await run(
       'java',
-      [...fast, '-cp', classes, 'Compile', 'Main.java', 'once.jar'],
+      [...fast, ...EXPORTS, '-cp', classes, 'Compile', 'Main.java', 'once.jar'],
       cwd,
     );
     const answer = await resident.compile(PROGRAMS[name]!);
@@ -97,8 +110,15 @@ t.test('the same twice, whatever came between', async (t) => {
   const bin = join(toolchains.get('java')!.at, 'bin');
   const classes = t.testdir();
   const sources = ['Compile', 'MainMethod', 'WarmUp'].map((name) => join(SOURCES, `${name}.java`));
-  await exec(join(bin, 'javac'), ['-d', classes, ...sources]);
-  const resident = serve(join(bin, 'java'), ['-cp', classes, 'Compile', '--serve', '1']);
+  await exec(join(bin, 'javac'), [...EXPORTS, '-d', classes, ...sources]);
+  const resident = serve(join(bin, 'java'), [
+    ...EXPORTS,
+    '-cp',
+    classes,
+    'Compile',
+    '--serve',
+    '1',
+  ]);
   t.teardown(() => resident.end());
   const first = new Map<string, string>();
   for (const round of [1, 2]) {

@@ -1,6 +1,7 @@
 // needs: java
 /** Resident compilers: which account has one, when it ends, and that its end is never a verdict. */
-import t from 'tap';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
 import { bootId } from '../../src/executor/compile_cache.ts';
 import { openCompilers } from '../../src/executor/compilers.ts';
 import { ResidentCompilers } from '../../src/languages/java/resident_compilers.ts';
@@ -12,6 +13,9 @@ const hello = (n: number) =>
 
 /** Overflows the compiler's stack. */
 const DEEP = `class A { int f() { return ${'('.repeat(30_000)}1${')'.repeat(30_000)}; } public static void main(String[] a) {} }`;
+
+/** Fills the compiler's heap. */
+const HUGE = `class A { static final String S0 = "${'x'.repeat(1_000)}";\n${Array.from({ length: 30 }, (_, i) => `static final String S${i + 1} = S${i} + S${i};`).join('\n')} }`;
 
 t.test('residents', async (t) => {
   const { run, executor, faults } = await anExecutor(t, WITH_RESIDENTS);
@@ -34,10 +38,22 @@ t.test('residents', async (t) => {
     t.strictSame(await way(hello(4), 'carol'), ['resident', '4']);
   });
 
+  t.test('no words of a source end it', async (t) => {
+    const words = 'An exception has occurred in the compiler (17). java.lang.OutOfMemoryError';
+    for (const rest of ['int x = s;', '(', 'Object o = new StackOverflowError(s) + ;']) {
+      const code = `class A { String s = "${words} java.lang.StackOverflowError"; ${rest} }`;
+      const { verdict, stderr, evidence } = await run('java', code, { account_id: 'carol' });
+      t.strictSame([verdict, (evidence['compile'] as { by: string }).by], ['CE', 'resident']);
+      t.match(stderr, /^Main\.java:1: error: /);
+      t.notMatch(stderr, /exceeded its limit/);
+    }
+    t.strictSame(await way(hello(6), 'carol'), ['resident', '6']);
+  });
+
   t.test('one that breaks is not used again, and its account does not see it break', async (t) => {
     const broken = await run('java', DEEP, { account_id: 'carol' });
     t.match(broken, { verdict: 'CE', evidence: { compile: { by: 'plain' } } });
-    t.match(broken.stderr, /^An exception has occurred in the compiler|StackOverflowError/);
+    t.equal(broken.stderr, 'The compiler exceeded its limit of 8 MiB of stack.\n');
     await executor.prepared();
     t.strictSame(await way(hello(5), 'carol'), ['resident', '5']);
   });
@@ -73,7 +89,7 @@ t.test('its CPU time is what its group used', async (t) => {
   t.ok(again.compile!.cpu_time_us! < 2_000_000);
 });
 
-t.test('a compiler without work ends, and its room is free', async (t) => {
+async function residents(t: Test, { idle_ms }: { idle_ms: number }) {
   const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN });
   const java = toolchains.get('java')!;
   const log = (message: string) => t.fail(message);
@@ -83,16 +99,39 @@ t.test('a compiler without work ends, and its room is free', async (t) => {
   });
   const [step] = await opened.open.get('java')!.steps(Buffer.from(hello(1)));
   const compilers = new ResidentCompilers({
-    ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms: 1 },
+    ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms },
     open: (request) =>
       sandbox.open({ ...request, files: [], stdin: new Uint8Array(), profile: 'java' }),
   });
+  t.teardown(() => compilers.close());
+  return compilers;
+}
+
+t.test('a compiler without work ends, and its room is free', async (t) => {
+  const compilers = await residents(t, { idle_ms: 1 });
   const compile = (account: string) => compilers.compile(account, Buffer.from(hello(1)));
-  t.equal(await compile('alice'), null, 'none is warm yet');
+  const not_tried = { answer: null, cpu_us: 0, wall_us: 0 };
+  t.strictSame(await compile('alice'), not_tried, 'none is warm yet');
   t.ok(await compilers.warmed());
-  t.match(await compile('alice'), { compiled: true, entry: 'A' });
-  while (!(await compilers.warmed())) await new Promise(setImmediate);
-  t.match(await compile('bob'), { compiled: true }, 'there is one room, and it is no longer hers');
+  t.match(await compile('alice'), { answer: { compiled: true, entry: 'A' } });
+  while (!(await compilers.warmed())) await sleep(10);
+  t.match(
+    await compile('bob'),
+    { answer: { compiled: true } },
+    'there is one room, and it is no longer hers',
+  );
   await compilers.close();
-  t.equal(await compile('carol'), null, 'closed');
+  t.strictSame(await compile('carol'), not_tried, 'closed');
+});
+
+t.test('one that ends without an answer still charges its time', async (t) => {
+  const compilers = await residents(t, { idle_ms: 60_000 });
+  t.ok(await compilers.warmed());
+  for (const [name, code] of Object.entries({ stack: DEEP, memory: HUGE })) {
+    while (!(await compilers.warmed())) await sleep(10);
+    const { answer, cpu_us, wall_us } = await compilers.compile(name, Buffer.from(code));
+    t.equal(answer, null, name);
+    t.ok(cpu_us! > 1_000, `${cpu_us}`);
+    t.ok(wall_us > 1_000);
+  }
 });

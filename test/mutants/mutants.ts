@@ -3,6 +3,7 @@
  * that no test can notice, because nothing behaves differently, is replaced by another.
  */
 import { domainMutants } from './domain_mutants.ts';
+import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { queueMutants } from './queue_mutants.ts';
@@ -11,6 +12,7 @@ import { webhookMutants } from './webhook_mutants.ts';
 
 export const mutants: readonly Mutant[] = [
   ...domainMutants,
+  ...executorMutants,
   ...queueMutants,
   ...storeMutants,
   ...httpMutants,

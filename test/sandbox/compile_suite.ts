@@ -10,7 +10,7 @@ import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import type { Host } from './case.ts';
-import type { CompileCase, CompileSide } from './cases/compile.ts';
+import type { CompileCase, CompileSide } from './compile_case.ts';
 import { openHost } from './host.ts';
 import { SLOWNESS } from './slowness.ts';
 import { LAUNCHER } from './suite.ts';
@@ -34,6 +34,7 @@ export async function openCompileBench(without: readonly string[] = []): Promise
   const cache = await openCompileCache({
     folder,
     max_bytes: without.includes('compile_cache') ? 0 : 2 ** 30,
+    max_entries: 10_000,
   });
   const { host, close } = await openHost();
   const sandbox = await openSandbox({

@@ -32,7 +32,7 @@ export type StandingBox = {
   /** The CPU time of its control group so far; null when it has ended. */
   usage(): Promise<{ cpu_us: number } | null>;
   /** Settles when the program has ended, however it did; rejects when the launcher was lost. */
-  readonly ended: Promise<unknown>;
+  readonly ended: Promise<{ cpu_us: number }>;
   /** The last of what it wrote on standard error. */
   readonly stderr: Uint8Array;
 };

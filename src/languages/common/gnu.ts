@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { BASE_ENVIRONMENT, type Command } from './box.ts';
 import type {
   DebianPackage,
+  LimitMet,
   OpenCompiler,
   Probed,
   Switch,
@@ -69,10 +70,30 @@ export async function probeGnu(
     compiler: {
       artefact: ARTEFACT,
       recipe: [version, linker.version, ...linked, ...libraries].join('\n'),
+      limitMet: (_exit_code, said) => limitMet(said),
       open: (workshop) => open(tools, workshop),
     },
   };
   return { found };
+}
+
+/**
+ * Driver, assembler and linker are processes of their own. They report a full disk, a file that grows too large and a
+ * death by the kernel as errors of their own, even as an "internal compiler error". Such a line begins with the name of
+ * the tool or of its temporary file, a colon and a blank. Diagnostics have a line number behind the colon, and quoted
+ * lines of the source begin with blanks. A source that forges such a line by `#line` gets a wrong explanation of its own
+ * error, and nothing else.
+ */
+const TOOL_SAYS = /^[^\s:|]+: (.*)$/gm;
+const FILES = /File size limit exceeded|File too large|No space left on device|Disk full\?/;
+const MEMORY = /Killed signal|out of memory|memory exhausted|Cannot allocate memory/;
+
+function limitMet(said: string): LimitMet | null {
+  for (const { 1: words = '', index } of said.matchAll(TOOL_SAYS)) {
+    if (FILES.test(words)) return { limit: 'files', said_until: index };
+    if (MEMORY.test(words)) return { limit: 'memory', said_until: index };
+  }
+  return null;
 }
 
 type Linker = { name: '' | 'mold' | 'lld' | 'gold'; version: string };

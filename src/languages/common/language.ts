@@ -99,6 +99,11 @@ export type Compiler = {
   readonly recipe: string;
   /** The compiler prints the name of the entry point on stdout. */
   readonly names_entry?: boolean;
+  /**
+   * Finds the limit of ours that a failed compile met, where only the tools of the compiler know it: they exit with a
+   * code of their own, or print a line. `said` is what they printed, one character for each byte.
+   */
+  limitMet?(exit_code: number | null, said: string): LimitMet | null;
   /** The most boxes that its resident compilers keep open. */
   readonly standing_boxes?: (isOn: IsOn) => number;
   open(workshop: Workshop): OpenCompiler;
@@ -112,9 +117,9 @@ export type OpenCompiler = {
   steps(code: Uint8Array): readonly CompileStep[] | Promise<readonly CompileStep[]>;
   /**
    * Asks a compiler that is already running. Its answer is final, so it must be the answer of the last
-   * step, letter for letter. Null: none is free, or it failed, and `steps` decides.
+   * step, letter for letter. Without an answer, `steps` decides.
    */
-  resident?(account_id: string, code: Uint8Array): Promise<ResidentAnswer | null>;
+  resident?(account_id: string, code: Uint8Array): Promise<ResidentReply>;
   /** Makes ahead what saves time later. Called once, while programs are already being run. */
   prepare?(): Promise<void>;
   /** Compiling waits for what `prepare` makes first, so it goes before what only saves time. */
@@ -127,15 +132,28 @@ export type OpenCompiler = {
 /** `by` names the way in the evidence. */
 export type CompileStep = Step & { by: string };
 
+export type ResidentReply = {
+  /** null: none is free, or it ended instead of answering */
+  answer: ResidentAnswer | null;
+  /** the cost of this compile, also where it has no answer; null where the box could not be asked */
+  cpu_us: number | null;
+  wall_us: number;
+};
+
 export type ResidentAnswer = {
   compiled: boolean;
   said: Uint8Array;
   said_truncated: boolean;
   entry: string;
   archive: Uint8Array;
-  /** null where the box could not be asked */
-  cpu_us: number | null;
-  wall_us: number;
+};
+
+export type LimitMet = {
+  limit: 'memory' | 'files' | 'stack';
+  /** where it is not the limit of the box */
+  bytes?: number;
+  /** The diagnostics end here. The rest is how the compiler reports the limit, often as a defect of its own. */
+  said_until: number;
 };
 
 /** What a language may ask of the executor. */

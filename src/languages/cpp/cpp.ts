@@ -1,4 +1,4 @@
-/** C++, by g++, with headers that were compiled ahead. */
+/** C++, by g++, with precompiled headers. */
 import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
 import {
   type GnuLanguage,
@@ -30,7 +30,7 @@ const gnu: GnuLanguage = {
 
 export const language = createCpp(HEADER_SETS);
 
-/** A test may make fewer sets ahead: each takes a while. */
+/** A test may prepare fewer sets, because each takes some time. */
 export function createCpp(header_sets: readonly HeaderSet[]): Language {
   return {
     name: 'cpp',
@@ -78,14 +78,14 @@ function openCompiler(
         by: `headers ${set.join(' ')}`,
         ...tools.compile(`-I${HEADERS_FOLDER}`),
         load: [{ key: keys.get(set)!, at: `${WORK_FOLDER}/${header}.gch` }],
-        // A header that is included again is read from here: the precompiled one stands for the first only.
+        // g++ reads this file when the header is included again: the precompiled header serves the first include only.
         files: [{ path: header, bytes: Buffer.from(`#include_next <${first}>\n`) }],
       };
-      // Diagnostics show the path by which a header came in: only a plain compile has the true ones.
+      // Diagnostics show the path of an included header, so only those of a plain compile are right.
       return [withHeaders, plain];
     },
     async prepare() {
-      // The smallest first: most programs open with one of those.
+      // The smallest set first: most programs begin with one of those.
       for (const set of header_sets.toSorted((a, b) => a.length - b.length)) {
         await workshop.attempt(`the headers ${set.join(' ')}`, async () => {
           keys.set(set, await compileHeaders(tools, workshop, set));
@@ -95,13 +95,13 @@ function openCompiler(
   };
 }
 
-/** A set of headers as g++ looks for it: a folder `<header>.gch` of which it tries every file. */
+/** A set of headers in the form that g++ looks for: a folder `<header>.gch`, of which it tries every file. */
 function compileHeaders(tools: GnuTools, workshop: Workshop, set: HeaderSet): Promise<string> {
   const source = set.map((header) => `#include <${header}>\n`).join('');
   return workshop.make({
     files: [{ path: 'set.hpp', bytes: Buffer.from(source) }],
     load: [],
-    // All flags must be those of a program's compile; the linker's does not count.
+    // All flags must be those of a program's compile, but for the linker's flag.
     argv: [tools.executable, ...tools.flags, '-x', 'c++-header', 'set.hpp', '-o', 'set'],
     env: BASE_ENVIRONMENT,
     leaves: 'set',

@@ -1,12 +1,11 @@
 /**
  * Which precompiled header a C++ source can use.
  *
- * g++ takes a precompiled header only where it stands for the first include, before any token, and
- * where the flags are those it was compiled with; otherwise it reads the header as text. So this file
- * reads the includes that a source opens with, and offers the largest prepared set that lies wholly
- * within them, under the name of the first: the source includes all of the set anyway, with nothing
- * between that depends on the order. A source whose opening cannot be read is offered none. A wrong
- * guess costs only time: g++ checks again, and what it rejects is compiled without.
+ * g++ uses a precompiled header only for the first include, before any token, and only with the flags that the header
+ * was compiled with. Otherwise it reads the header as text. So this file reads the includes at the start of a source,
+ * and chooses the largest prepared set that contains only those, under the name of the first. The source includes the
+ * whole set anyway, and nothing between the includes depends on their order. If the start of a source cannot be read,
+ * there is no choice. A wrong choice costs only time: g++ checks the header, and the source is compiled without it.
  */
 
 export type HeaderSet = readonly string[];
@@ -35,17 +34,17 @@ export function chooseHeaders(code: Uint8Array, ready: readonly HeaderSet[]): He
   return set === undefined ? null : { set, first };
 }
 
-/** Includes that stand further down are not looked for. */
+/** Includes further down are not considered. */
 const OPENING_BYTES = 8_192;
 const BLANK = /[ \t\v\f\r\n]+/y;
 const LINE_COMMENT = /\/\/[^\n]*/y;
 const BLOCK_COMMENT = /\/\*[\s\S]*?\*\//y;
 const INCLUDE = /#[ \t]*include[ \t]*<([A-Za-z0-9_+./-]+)>(?=[ \t\r]*(?:\n|\/\/|\/\*))/y;
 
-/** The <headers> that come before any token; comments and white space may stand between them. */
+/** The <headers> before the first token. Comments and white space may be between them. */
 export function openingIncludes(code: Uint8Array): string[] {
   const text = new TextDecoder('latin1').decode(code.subarray(0, OPENING_BYTES));
-  // A line splice or a trigraph may change what a line means: nothing behind the first one is read.
+  // A line splice or a trigraph may change the meaning of a line, so the first one ends the reading.
   const safe = /\\[ \t\v\f\r]*\n|\?\?/.exec(text);
   const end = safe === null ? text.length : safe.index;
   const headers: string[] = [];

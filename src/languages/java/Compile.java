@@ -1,9 +1,10 @@
 import com.sun.source.tree.ClassTree;
 import com.sun.source.tree.CompilationUnitTree;
 import com.sun.source.tree.Tree;
-import com.sun.source.util.JavacTask;
 import com.sun.source.util.TaskEvent;
 import com.sun.source.util.TaskListener;
+import com.sun.tools.javac.api.JavacTaskImpl;
+import com.sun.tools.javac.main.Main.Result;
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.ByteArrayOutputStream;
@@ -13,6 +14,7 @@ import java.io.EOFException;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
+import java.io.FilterOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.PrintWriter;
@@ -44,26 +46,37 @@ import javax.tools.StandardLocation;
 import javax.tools.ToolProvider;
 
 /**
- * The JDK's own compiler for one source whose public class may have any name, as `java File.java`
- * accepts it: the file object says that its name is right, whatever it holds. Diagnostics are those
- * that javac prints for a file Main.java, because javac prints them.
+ * Runs the JDK's own compiler for one source. Its public class may have any name, as with `java
+ * File.java`: the file object accepts every name. Diagnostics are those of javac for a file
+ * Main.java, because javac prints them.
  *
- * <p>Once: {@code java Compile SOURCE JAR} writes the class files into one archive and the main
- * class's name to standard output, and exits as javac does.
+ * <p>Once: {@code java -jar front.jar SOURCE JAR} writes the class files into one archive and the
+ * main class's name to standard output, and exits as javac does. Where javac fails for want of memory
+ * or stack, it prints nothing and exits with a code of its own.
  *
- * <p>Resident: {@code java Compile --serve WARM_UP_ROUNDS} writes one byte when it is warm, then
+ * <p>Resident: {@code java -jar front.jar --serve WARM_UP_ROUNDS} writes one byte when it is warm, then
  * answers requests on standard input, one by one, until the input ends. All numbers are u32, big endian. A
  * request is {@code length, source}. An answer is {@code length of all that follows, status (0
  * compiled, 1 rejected), length, diagnostics, length, main class, archive}. A failure of javac (out of memory,
  * stack overflow, a bug) ends the process without an answer: it is not used again.
+ *
+ * <p>Whether javac failed is decided by its result code, which only javac sets, and never by its
+ * diagnostics: they quote the source, so a source can make them say anything. The public API has no
+ * result code, so this class calls the one method behind it that does; the manifest of the archive
+ * exports its package.
  *
  * <p>No code of the source ever runs here: annotation processing is off, and nothing is loaded.
  */
 public final class Compile {
   private static final int DIAGNOSTICS_LIMIT = 64 * 1024;
   private static final LocalDateTime EPOCH = LocalDateTime.of(1980, 1, 1, 0, 0);
-  private static final int CLASS_FILES_LIMIT = 64 * 1024 * 1024;
-  private static final int SYSTEM_ERROR = 3;
+  private static final int CLASS_FILES_MIB = 64;
+  private static final int CLASS_FILES_LIMIT = CLASS_FILES_MIB << 20;
+  /** As javac exits after a failure of its own. */
+  private static final int ABNORMAL = 4;
+  // java.ts names the limits that these stand for. The JVM itself exits with 3 when it has no heap left.
+  private static final int OUT_OF_MEMORY = 3;
+  private static final int OUT_OF_STACK = 5;
   private static final int WARM = 'W';
   private static final List<String> OPTIONS = List.of("-proc:none", "-implicit:none");
 
@@ -77,9 +90,11 @@ public final class Compile {
 
   private static int once(Path source, Path archive) throws IOException {
     Compilation result = new Compilation(Files.readString(source)).run(newFileManager());
+    int limit = result.failed() ? result.limitMet() : 0;
+    if (limit != 0) return limit;
     System.err.print(result.diagnostics());
     System.err.flush();
-    if (result.broken()) return SYSTEM_ERROR;
+    if (result.failed()) return ABNORMAL;
     if (!result.compiled) return 1;
     Files.write(archive, result.archive());
     System.out.print(result.mainClass());
@@ -93,6 +108,8 @@ public final class Compile {
     DataOutputStream out =
         new DataOutputStream(
             new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16));
+    // Whatever else prints, prints beside the protocol.
+    System.setOut(System.err);
     StandardJavaFileManager files = newFileManager();
     for (int round = 0; round < warmUpRounds; round++) {
       for (String source : WarmUp.SOURCES) new Compilation(source).run(files);
@@ -119,14 +136,14 @@ public final class Compile {
     boolean compiled;
     try {
       Compilation result = new Compilation(source).run(files);
-      if (result.broken()) throw new IllegalStateException();
+      if (result.failed()) throw new IllegalStateException();
       compiled = result.compiled;
       said = result.diagnostics().getBytes(StandardCharsets.UTF_8);
       mainClass = (compiled ? result.mainClass() : "").getBytes(StandardCharsets.UTF_8);
       archive = compiled ? result.archive() : new byte[0];
     } catch (Throwable e) {
-      // Its state can no longer be trusted, nor may anything of it hold this up.
-      Runtime.getRuntime().halt(SYSTEM_ERROR);
+      // The state of javac can no longer be trusted. halt() runs no hook that could wait for it.
+      Runtime.getRuntime().halt(ABNORMAL);
       return;
     }
     int kept = Math.min(said.length, DIAGNOSTICS_LIMIT);
@@ -155,6 +172,7 @@ public final class Compile {
     private final Map<String, ByteArrayOutputStream> outputs = new LinkedHashMap<>();
     private final List<String> declared = new ArrayList<>();
     private final Set<String> runnable = new HashSet<>();
+    private Result end;
     boolean compiled;
 
     Compilation(String source) {
@@ -164,12 +182,13 @@ public final class Compile {
     Compilation run(JavaFileManager platform) {
       JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
       PrintWriter writer = new PrintWriter(words);
-      JavacTask task =
-          (JavacTask)
+      JavacTaskImpl task =
+          (JavacTaskImpl)
               compiler.getTask(
                   writer, new InMemory(platform), null, OPTIONS, null, List.of(new Source(source)));
       task.addTaskListener(this);
-      compiled = task.call();
+      end = task.doCall();
+      compiled = end == Result.OK;
       writer.flush();
       if (compiled && declared.isEmpty()) {
         words.write("error: no class declared in source file\n");
@@ -204,9 +223,16 @@ public final class Compile {
       return words.toString();
     }
 
-    /** Out of memory or stack, or a bug of javac: these words are its only sign. */
-    boolean broken() {
-      return !compiled && words.getBuffer().indexOf("An exception has occurred in the compiler (") >= 0;
+    /** Out of memory or stack, or a bug of javac. A source that is merely wrong ends with ERROR. */
+    boolean failed() {
+      return end != Result.OK && end != Result.ERROR;
+    }
+
+    /** The exit code for the limit that made javac fail; 0: none that is known. */
+    int limitMet() {
+      // Only after a failure do these words come from a stack trace of javac.
+      if (words.getBuffer().indexOf("java.lang.StackOverflowError") >= 0) return OUT_OF_STACK;
+      return words.getBuffer().indexOf("java.lang.OutOfMemoryError") >= 0 ? OUT_OF_MEMORY : 0;
     }
 
     /** Stored, not deflated: it is read once or twice, from memory. The same classes, the same bytes. */
@@ -244,9 +270,9 @@ public final class Compile {
         return new SimpleJavaFileObject(URI.create("mem:///" + outputs.size() + kind.extension), kind) {
           @Override
           public OutputStream openOutputStream() {
-            ByteArrayOutputStream bytes = new Bounded();
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
             outputs.put(name, bytes);
-            return bytes;
+            return new Bounded(bytes);
           }
         };
       }
@@ -255,12 +281,19 @@ public final class Compile {
       @Override
       public void close() {}
 
-      private final class Bounded extends ByteArrayOutputStream {
+      /** javac reports the exception as an error of the class that it could not write. */
+      private final class Bounded extends FilterOutputStream {
+        Bounded(OutputStream bytes) {
+          super(bytes);
+        }
+
         @Override
-        public synchronized void write(byte[] bytes, int offset, int length) {
+        public void write(byte[] bytes, int offset, int length) throws IOException {
           written += length;
-          if (written > CLASS_FILES_LIMIT) throw new OutOfMemoryError("class files");
-          super.write(bytes, offset, length);
+          if (written > CLASS_FILES_LIMIT) {
+            throw new IOException("the class files exceed the limit of " + CLASS_FILES_MIB + " MiB");
+          }
+          out.write(bytes, offset, length);
         }
       }
     }

@@ -1,8 +1,7 @@
 /**
- * Java, by the JDK. Sources are compiled by a front of our own around the JDK's compiler
- * (`Compile.java`): it says what javac says, packs the classes into one archive and prints the name
- * of the main class. It runs in a JVM that stays (`resident_compilers.ts`), or in one of its own,
- * which starts from an archive of the compiler's classes.
+ * Java, by the JDK. Sources are compiled by our own front around the JDK's compiler (`Compile.java`). It prints the
+ * diagnostics of javac, packs the classes into one archive and prints the name of the main class. It runs in a resident
+ * JVM (`resident_compilers.ts`), or in a JVM for one compile, which starts from an archive of the compiler's classes.
  */
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -11,13 +10,19 @@ import { BASE_ENVIRONMENT, LOAD_FOLDER, SECOND_LOAD_FOLDER } from '../common/box
 import type {
   CompileStep,
   Language,
+  LimitMet,
   OpenCompiler,
   Probed,
   Search,
   Workshop,
 } from '../common/language.ts';
 import { ask, mountsFor, withoutNested } from '../common/probing.ts';
-import { FRONT_FILE, JAVA_COMPILER_FLAGS, ResidentCompilers } from './resident_compilers.ts';
+import {
+  COMPILER_STACK_BYTES,
+  FRONT_FILE,
+  JAVA_COMPILER_FLAGS,
+  ResidentCompilers,
+} from './resident_compilers.ts';
 
 const SOURCE = 'Main.java';
 const ARTEFACT = 'program.jar';
@@ -72,7 +77,7 @@ export const language: Language = {
   probe,
 };
 
-/** The JDKs that Debian installs come before those that PATH names. */
+/** The JDKs of Debian's packages, then those that PATH names. */
 async function candidates({ named }: Search): Promise<string[]> {
   const installed = await readdir('/usr/lib/jvm').catch(() => []);
   const homes = [...installed.sort().map((name) => `/usr/lib/jvm/${name}`), '/opt/java/openjdk'];
@@ -115,6 +120,7 @@ async function probe(javac: string): Promise<Probed> {
         artefact: ARTEFACT,
         recipe: version,
         names_entry: true,
+        limitMet: (exit_code) => LIMIT_OF_EXIT.get(exit_code) ?? null,
         standing_boxes: (isOn) => (isOn(RESIDENT) ? MOST_RESIDENTS : 0),
         open: (workshop) => openCompiler(home, workshop),
       },
@@ -122,7 +128,7 @@ async function probe(javac: string): Promise<Probed> {
   };
 }
 
-/** Debian's JDK keeps its settings under /etc, behind links. */
+/** Debian's JDK keeps its settings under /etc and links to them. */
 async function linkedFrom(home: string): Promise<string[]> {
   const folders = [home, join(home, 'conf'), join(home, 'lib'), join(home, 'lib/security')];
   const outside = new Set<string>();
@@ -140,13 +146,13 @@ async function folderOf(path: string): Promise<string> {
 }
 
 /**
- * G1 starts faster than Serial here, because the JDK's archived heap objects are laid out for it. It is
- * named because a JVM that sees one core or little memory would choose another, and a program would
- * run differently from machine to machine. Perf data is a file in /tmp that nobody reads.
+ * G1 starts faster than Serial here, because the JDK's archived heap objects are laid out for it. The flag names it
+ * because a JVM with one core or little memory would choose another collector, and a program would run differently from
+ * machine to machine. Perf data would be a file in /tmp without a reader.
  */
 const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto'];
 
-/** What a JVM takes beside its heap: metaspace, code, collector, about 30 stacks. */
+/** The memory of a JVM besides its heap: metaspace, code, collector, about 30 stacks. */
 const JVM_OWN_BYTES = 64 * MiB;
 const JVM_OWN_SHARE = 1 / 8;
 
@@ -174,7 +180,7 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
       : new ResidentCompilers({ home, front, most, open: workshop.open, log: workshop.log });
   return {
     waits_for_preparation: true,
-    // Without the front no Java can be compiled, so a compile waits for it; it does not for the archive.
+    // No Java can be compiled without the front, so a compile waits for it. It does not wait for the archive.
     steps: async () => [plainStep(home, await front(), archive)],
     ...(residents && { resident: (account_id, code) => residents.compile(account_id, code) }),
     async prepare() {
@@ -191,9 +197,15 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   };
 }
 
-/** Low enough that the compiler runs out of heap, and says so, before the box ends it. */
-const COMPILER_HEAP = '-Xmx512m';
+/** Low enough that the compiler runs out of heap before the box ends it. */
+const COMPILER_HEAP_BYTES = 512 * MiB;
 const ARCHIVE_FILE = 'front.jsa';
+
+/** The codes with which the front exits where it met a limit: Compile.java has them, too. */
+const LIMIT_OF_EXIT: ReadonlyMap<number | null, LimitMet> = new Map<number, LimitMet>([
+  [3, { limit: 'memory', bytes: COMPILER_HEAP_BYTES, said_until: 0 }],
+  [5, { limit: 'stack', bytes: COMPILER_STACK_BYTES, said_until: 0 }],
+]);
 
 function plainStep(home: string, front: string, archive: string | null): CompileStep {
   const shared =
@@ -204,11 +216,10 @@ function plainStep(home: string, front: string, archive: string | null): Compile
     argv: [
       `${home}/bin/java`,
       ...JAVA_COMPILER_FLAGS,
-      COMPILER_HEAP,
+      `-Xmx${COMPILER_HEAP_BYTES / MiB}m`,
       ...shared,
-      '-cp',
+      '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
-      'Compile',
       SOURCE,
       ARTEFACT,
     ],
@@ -220,15 +231,23 @@ function plainStep(home: string, front: string, archive: string | null): Compile
 
 const SOURCES = import.meta.dirname;
 
+/** Internal packages of javac that the front uses. The manifest opens them when the archive is started with -jar. */
+const JAVAC_PACKAGES = [
+  'jdk.compiler/com.sun.tools.javac.api',
+  'jdk.compiler/com.sun.tools.javac.main',
+];
+const MANIFEST = `Main-Class: Compile\nAdd-Exports: ${JAVAC_PACKAGES.join(' ')}\n`;
+
 async function makeFront(home: string, workshop: Workshop): Promise<string> {
   const names = (await readdir(SOURCES)).filter((name) => name.endsWith('.java')).sort();
   const files = await Promise.all(
     names.map(async (path) => ({ path, bytes: await readFile(join(SOURCES, path)) })),
   );
-  const script = `"$1/javac" -proc:none -d classes ${names.join(' ')} &&
-    "$1/jar" --create --no-manifest --file ${FRONT_FILE} -C classes .`;
+  const exports = JAVAC_PACKAGES.map((name) => `--add-exports ${name}=ALL-UNNAMED`).join(' ');
+  const script = `"$1/javac" -proc:none ${exports} -d classes ${names.join(' ')} &&
+    "$1/jar" --create --manifest manifest --file ${FRONT_FILE} -C classes .`;
   return workshop.make({
-    files,
+    files: [...files, { path: 'manifest', bytes: Buffer.from(MANIFEST) }],
     load: [],
     argv: ['/bin/sh', '-c', script, 'sh', `${home}/bin`],
     env: BASE_ENVIRONMENT,
@@ -236,9 +255,9 @@ async function makeFront(home: string, workshop: Workshop): Promise<string> {
   });
 }
 
-/** The compiler's classes as its own JVM left them in memory: loading them is half of a cold start. */
+/** The compiler's classes as they are in the memory of a JVM: loading them takes half of a cold start. */
 async function makeArchive(home: string, workshop: Workshop, front: string): Promise<string> {
-  // Any source that stands alone and goes through all of the compiler.
+  // Any source that needs no other and uses all phases of the compiler.
   const source = await readFile(join(SOURCES, 'MainMethod.java'));
   return workshop.make({
     files: [{ path: SOURCE, bytes: source }],
@@ -247,9 +266,8 @@ async function makeArchive(home: string, workshop: Workshop, front: string): Pro
       `${home}/bin/java`,
       '-XX:+UseSerialGC',
       `-XX:ArchiveClassesAtExit=${ARCHIVE_FILE}`,
-      '-cp',
+      '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
-      'Compile',
       SOURCE,
       ARTEFACT,
     ],

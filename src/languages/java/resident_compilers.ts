@@ -1,47 +1,58 @@
 /**
- * Java compilers that stay.
+ * Resident Java compilers.
  *
- * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits
- * on memory, time and CPU. The life of one:
+ * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits on memory, time
+ * and CPU. Its states:
  *
- *   spare       warmed up; it has compiled nothing but the warm-up's sources. There is at most one
+ *   spare       warmed up; it has compiled only the sources of the warm-up. There is at most one
  *   of account  it has compiled for an account, and never compiles for another
- *   ended       after a while without work, at any limit, at whatever javac throws, or to make room
+ *   ended       after an idle time, at any limit, after any failure of javac, or to make room
  *
- * The answer is null where there is no spare, where too many requests wait already, and where the
+ * There is no answer where there is no spare, where too many requests wait already, and where the
  * compiler ended instead of answering: then the caller starts a compiler of its own.
+ *
+ * What must stay true:
+ * - Only evidence ends a compiler: the end of its process, or an answer that breaks the protocol. Its
+ *   diagnostics quote the source, so their text decides nothing.
+ * - The CPU time of a compile is charged to it, also where the compiler ended instead of answering.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunLimits } from '../../domain/limits.ts';
 import { BASE_ENVIRONMENT, LOAD_FOLDER, type StandingBox } from '../common/box.ts';
-import type { ResidentAnswer, Workshop } from '../common/language.ts';
+import type { ResidentAnswer, ResidentReply, Workshop } from '../common/language.ts';
 
 export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   /** the JDK's folder */
   home: string;
-  /** the key of the compiler's front in the store */
+  /** the key of the front in the store */
   front: () => Promise<string>;
-  /** how many there may be at one time, the spare included */
+  /** the most at one time, the spare included */
   most: number;
   idle_ms?: number;
 };
 
-/** The front, in the folder where it is loaded. */
+/** The front's archive, in the folder where it is loaded. */
 export const FRONT_FILE = 'front.jar';
 
+const MiB = 1024 * 1024;
+export const COMPILER_STACK_BYTES = 8 * MiB;
+
 /**
- * A compile takes half a second: C1's code is ready sooner than C2's is faster. Threads, heap and stack
- * are bounded so that the compiler fails with a message before the box ends it.
+ * A compile takes half a second: C1's code is ready sooner than C2's is faster. Heap and stack are bounded so that
+ * the compiler ends by itself, and shows which of them it lacked, before the box ends it. The JVM exits when its heap
+ * is full, because a compiler without memory may fail in any way; and it prints its own messages to standard error,
+ * because the front speaks its protocol on standard output.
  */
 export const JAVA_COMPILER_FLAGS = [
   '-XX:TieredStopAtLevel=1',
   '-XX:+UseSerialGC',
   '-XX:-UsePerfData',
+  '-XX:+ExitOnOutOfMemoryError',
+  '-XX:+DisplayVMOutputToStderr',
   '-Xshare:auto',
-  '-Xss8m',
+  `-Xss${COMPILER_STACK_BYTES / MiB}m`,
 ];
 
-const MiB = 1024 * 1024;
 const LIMITS: RunLimits = {
   cpu_ms: 10 * 60_000,
   wall_ms: 24 * 60 * 60_000,
@@ -58,15 +69,18 @@ const HEAP = '-Xmx256m';
 /** Ten rounds take about a second of CPU; by then the JVM has compiled the compiler. */
 const WARM_UP_ROUNDS = 10;
 const IDLE_MS = 60_000;
-/** Warming one costs a second of CPU: many accounts with one program each must not cost that each time. */
+/** Warming one costs a second of CPU. Many accounts with one program each must not cause that cost each time. */
 const SPARE_EVERY_MS = 2_000;
-/** A source that takes longer belongs to a fresh compiler, under a compile's own limits. */
+/** A source that takes longer is compiled by a fresh compiler, under the limits of a compile. */
 const ANSWER_MS = 5_000;
-/** Behind more requests than this, a fresh compiler is no slower. */
+/** If more requests wait, a fresh compiler is no slower. */
 const QUEUE_MOST = 4;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
 const ANSWER_MOST_BYTES = 65 * MiB;
+/** The first byte that a compiler sends, when it is warm. */
+const WARM = 'W'.charCodeAt(0);
+const NOT_TRIED: ResidentReply = { answer: null, cpu_us: 0, wall_us: 0 };
 
 export class ResidentCompilers {
   readonly #options: ResidentCompilersOptions;
@@ -82,10 +96,10 @@ export class ResidentCompilers {
     this.#makeSpare();
   }
 
-  /** Null: start a compiler. */
-  async compile(account_id: string, code: Uint8Array): Promise<ResidentAnswer | null> {
+  /** Without an answer, the caller starts a compiler. */
+  async compile(account_id: string, code: Uint8Array): Promise<ResidentReply> {
     const resident = this.#of(account_id);
-    if (resident === null || resident.queued >= QUEUE_MOST) return null;
+    if (resident === null || resident.queued >= QUEUE_MOST) return NOT_TRIED;
     return resident.compile(code);
   }
 
@@ -124,7 +138,7 @@ export class ResidentCompilers {
     return resident;
   }
 
-  /** Ends the one that has been idle for longest: a spare takes its room, for the next request. */
+  /** Ends the one that has been idle for longest. A spare takes its room, for the next request. */
   #makeRoom(): void {
     if (this.#spare !== null) return;
     const idle = [...this.#byAccount.values()].filter((resident) => resident.queued === 0);
@@ -172,9 +186,8 @@ export class ResidentCompilers {
           `${home}/bin/java`,
           ...JAVA_COMPILER_FLAGS,
           HEAP,
-          '-cp',
+          '-jar',
           `${LOAD_FOLDER}/${FRONT_FILE}`,
-          'Compile',
           '--serve',
           String(WARM_UP_ROUNDS),
         ],
@@ -203,6 +216,8 @@ class Resident {
   #received_bytes = 0;
   #turn: Promise<unknown> = Promise.resolve();
   #cpu_us = 0;
+  /** in its whole life; null before its end, and where the launcher was lost */
+  #total_cpu_us: number | null = null;
   #compiles = 0;
   #idle: NodeJS.Timeout | null = null;
   #dead = false;
@@ -217,16 +232,22 @@ class Resident {
     this.warm = warm.promise;
     let first = true;
     box.on('data', (chunk: Buffer) => {
-      this.#take(first ? chunk.subarray(1) : chunk);
-      if (first) this.#readUsage().then(() => warm.resolve(!this.#dead));
+      if (!first) return this.#take(chunk);
       first = false;
+      if (chunk[0] !== WARM) return box.kill();
+      this.#take(chunk.subarray(1));
+      this.#readUsage().then(() => warm.resolve(!this.#dead));
     });
-    const finish = () => {
+    const finish = (total_cpu_us: number | null) => {
       this.#dead = true;
+      this.#total_cpu_us = total_cpu_us;
       warm.resolve(false);
       for (const { resolve } of this.#asked.splice(0)) resolve(null);
     };
-    this.ended = box.ended.then(finish, finish);
+    this.ended = box.ended.then(
+      ({ cpu_us }) => finish(cpu_us),
+      () => finish(null),
+    );
   }
 
   endWhenIdle(idle_ms: number): void {
@@ -240,28 +261,29 @@ class Resident {
     await this.ended;
   }
 
-  /** One request at a time; null where the compiler ended without an answer. */
-  compile(code: Uint8Array): Promise<ResidentAnswer | null> {
+  /** One request at a time. */
+  compile(code: Uint8Array): Promise<ResidentReply> {
     this.queued++;
-    const answer = this.#turn.then(() => this.#compile(code));
-    this.#turn = answer.finally(() => {
+    const reply = this.#turn.then(() => this.#compile(code));
+    this.#turn = reply.finally(() => {
       this.queued--;
       this.used_at = performance.now();
       if (this.#idle !== null && !this.#dead) this.#idle.refresh();
     });
-    return answer;
+    return reply;
   }
 
-  async #compile(code: Uint8Array): Promise<ResidentAnswer | null> {
-    if (this.#dead) return null;
+  async #compile(code: Uint8Array): Promise<ResidentReply> {
+    if (this.#dead) return NOT_TRIED;
     const began = performance.now();
     const late = setTimeout(() => this.#box.kill(), ANSWER_MS);
     const bytes = await this.#ask(code).finally(() => clearTimeout(late));
-    if (bytes === null) return null;
+    const answer = bytes && decodeAnswer(bytes);
+    if (answer === null || ++this.#compiles >= COMPILES_MOST) this.#box.kill();
+    // An ended compiler is waited for: its last report has the time that this compile took.
+    if (answer === null) await this.ended;
     const wall_us = Math.round((performance.now() - began) * 1000);
-    const cpu_us = await this.#readUsage();
-    if (++this.#compiles >= COMPILES_MOST) this.#box.kill();
-    return { ...decodeAnswer(bytes), cpu_us, wall_us };
+    return { answer, cpu_us: await this.#readUsage(), wall_us };
   }
 
   #ask(code: Uint8Array): Promise<Buffer | null> {
@@ -289,25 +311,37 @@ class Resident {
     if (all.length === end) this.#asked.shift()?.resolve(all.subarray(4));
   }
 
-  /** What its group has used since the last reading. */
+  /** The CPU time of its group since the last reading; null where the launcher was lost. */
   async #readUsage(): Promise<number | null> {
     const usage = await this.#box.usage().catch(() => null);
-    if (usage === null) return null;
-    const used = usage.cpu_us - this.#cpu_us;
-    this.#cpu_us = usage.cpu_us;
+    const total_us = usage?.cpu_us ?? (await this.#totalAtEnd());
+    if (total_us === null) return null;
+    const used = total_us - this.#cpu_us;
+    this.#cpu_us = total_us;
     return used;
+  }
+
+  async #totalAtEnd(): Promise<number | null> {
+    await this.ended;
+    return this.#total_cpu_us;
   }
 }
 
-function decodeAnswer(bytes: Buffer): Omit<ResidentAnswer, 'cpu_us' | 'wall_us'> {
-  const saidEnd = 8 + bytes.readUInt32BE(4);
-  const nameEnd = saidEnd + 4 + bytes.readUInt32BE(saidEnd);
-  const said = bytes.subarray(8, saidEnd);
+/** Null where the bytes are no answer. */
+function decodeAnswer(bytes: Buffer): ResidentAnswer | null {
+  const partAt = (at: number) => {
+    if (at + 4 > bytes.length) return null;
+    const end = at + 4 + bytes.readUInt32BE(at);
+    return end > bytes.length ? null : { part: bytes.subarray(at + 4, end), end };
+  };
+  const said = partAt(4);
+  const entry = said && partAt(said.end);
+  if (said === null || entry === null) return null;
   return {
     compiled: bytes.readUInt32BE(0) === 0,
-    said,
-    said_truncated: said.length >= DIAGNOSTICS_LIMIT,
-    entry: bytes.toString('utf8', saidEnd + 4, nameEnd),
-    archive: bytes.subarray(nameEnd),
+    said: said.part,
+    said_truncated: said.part.length >= DIAGNOSTICS_LIMIT,
+    entry: entry.part.toString(),
+    archive: bytes.subarray(entry.end),
   };
 }

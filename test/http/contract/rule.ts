@@ -11,8 +11,6 @@ export type Rule = {
   see: (stage: Stage) => Promise<unknown>;
 };
 
-export class NotRun extends Error {}
-
 export function chapter(about: string) {
   return {
     seed: (says: string, see: Rule['see']): Rule => ({ from: 'seed', about, says, see }),

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Reply } from '../support/call.ts';
 import { keyOf } from './asking.ts';
-import { chapter, NotRun, type Rule } from './rule.ts';
-import type { Stage } from './stage.ts';
+import { chapter, type Rule } from './rule.ts';
+import { NotRun, type Stage } from './stage.ts';
 
 const { seed, contract } = chapter('running');
 const MAIN = join(import.meta.dirname, '../../../src/cli/main.ts');

@@ -1,23 +1,9 @@
 /** Sources that attack while they are compiled. They go through the whole executor: compiler's box, then run. */
-import type { LanguageName as Language } from '../../../src/domain/limits.ts';
-import type { ExecutionOutcome, Verdict } from '../../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../../src/domain/result.ts';
 import type { Host } from '../case.ts';
+import type { CompileCase, CompileSide } from '../compile_case.ts';
+import { compileAtLimits } from './compile_at_limits.ts';
 import { compileC } from './compile_c.ts';
-
-export type CompileSide = {
-  code: string | Uint8Array | ((host: Host) => string);
-  verdict: Verdict | readonly Verdict[];
-  says?: RegExp;
-  evidence?: (outcome: ExecutionOutcome) => string | null;
-};
-export type CompileCase = {
-  name: string;
-  claim: string;
-  because: string;
-  language: Language;
-  hostile: CompileSide;
-  honest: CompileSide;
-};
 
 const HELLO_CPP: CompileSide = {
   code: '#include <iostream>\nint main() { std::cout << "OK hello\\n"; }\n',
@@ -168,6 +154,7 @@ const cppBombs = bombs.map(
 
 export const compile: readonly CompileCase[] = [
   ...compileC,
+  ...compileAtLimits,
   ...cppReading,
   ...cppBombs,
   {

@@ -1,5 +1,5 @@
 /** C sources that attack while they are compiled. */
-import type { CompileCase, CompileSide } from './compile.ts';
+import type { CompileCase, CompileSide } from '../compile_case.ts';
 
 const ROOT =
   'the compiler works in a box of its own, whose root has no file of the host but toolchains';
