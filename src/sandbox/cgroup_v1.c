@@ -32,12 +32,13 @@ bool v1_find(struct cgroup_layout *layout, char *why, size_t size) {
     layout->hierarchies = c + 1;
   }
   if (geteuid() != 0) {
-    snprintf(why, size, "control groups v1: only root can use them: run the worker as root, or boot with "
-             "systemd.unified_cgroup_hierarchy=1 and use version 2 by delegation");
+    snprintf(why, size, "only root can use control groups v1, which this machine has: run the worker as root, or boot "
+             "with systemd.unified_cgroup_hierarchy=1 for version 2");
     return false;
   }
   if (access(layout->bases[0], W_OK)) {
-    snprintf(why, size, "control groups v1: %s is not writable: mount it read-write", layout->bases[0]);
+    snprintf(why, size, "the control group %s is not writable: start the container with `--privileged`, or mount "
+             "/sys/fs/cgroup read-write", layout->bases[0]);
     return false;
   }
   return true;

@@ -15,6 +15,7 @@
 #include "kernel_files.h"
 
 static const char WORKER_LEAF[] = "runledger.worker";
+static const char FOR_USERS[] = "start the worker with `systemd-run --user --scope -p Delegate=yes`, or run it as root";
 
 static bool find_mount(char *point, size_t size);
 static bool find_own(char *path, size_t size);
@@ -39,14 +40,13 @@ bool v2_find(struct cgroup_layout *layout, char *why, size_t size) {
   if (root && !is_true_root(base) && !is_delegated(base) && strcmp(base, point) && is_true_root(point))
     snprintf(base, sizeof base, "%s", point);
   if (!has_controllers(base)) {
-    snprintf(why, size, "control groups v2: %s has no memory and pids controllers: as an ordinary user start the "
-             "worker with `systemd-run --user --scope -p Delegate=yes`, in a container give it a private cgroup "
-             "namespace, on a hybrid machine boot with cgroup_no_v1=all", base);
+    snprintf(why, size, "the control group %s has no memory and pids controllers: %s", base, geteuid() != 0 ? FOR_USERS :
+             "in a container, give it a private cgroup namespace; on a hybrid machine, boot with cgroup_no_v1=all");
     return false;
   }
   if (access(base, W_OK)) {
-    snprintf(why, size, "control groups v2: %s is not writable: start the worker with `systemd-run --user --scope "
-             "-p Delegate=yes`, or mount /sys/fs/cgroup read-write in the container", base);
+    snprintf(why, size, "the control group %s is not writable: %s", base, geteuid() != 0 ? FOR_USERS :
+             "start the container with `--privileged`, or mount /sys/fs/cgroup read-write");
     return false;
   }
   if (!kernel_counts_peaks()) {
