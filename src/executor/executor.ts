@@ -152,7 +152,7 @@ function outcomeOf(
     out_of_memory_words: installed.language.out_of_memory_words,
   });
   if (judgement.verdict === 'IE') throw new SandboxFault('rejected', 'the report cannot be judged');
-  const { kind, degraded } = sandbox.isolation;
+  const { kind, degraded, missing } = sandbox.isolation;
   return {
     ...judgement,
     status: 'completed',
@@ -164,6 +164,7 @@ function outcomeOf(
     evidence: {
       isolation: kind,
       degraded,
+      ...(missing !== null && { missing }),
       toolchain: installed.version,
       limits,
       run: report && evidenceOf(report),

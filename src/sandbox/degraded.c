@@ -14,8 +14,8 @@
  * file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
  * limit of processes is inexact, because it counts all processes of that user.
  *
- * There is no private root. Instead, /box and /load in a request are rewritten to directories of the
- * slot, which only the slot's programs can enter. The slot is the reaper of every process that its runs
+ * There is no private root. Instead, /box, /tmp and /load in a request's command and variables are
+ * rewritten to directories of the slot, which only the slot's programs can enter. The slot is the reaper of every process that its runs
  * leave, and takes the next run only when it has no child.
  */
 #define _GNU_SOURCE
@@ -58,7 +58,7 @@ static unsigned tasks_before; /* of the worker's user, if programs share its id 
 static void rewrite(char *into, size_t size, const char *text);
 static const char *target_of(const char *at);
 static void load(const char *key, const char *target);
-static void make_work_directory(void);
+static void make_directories(void);
 static void write_files(void);
 static void run_program(const int *files);
 static void kill_all(void);
@@ -94,7 +94,7 @@ void degraded_run(const struct box *box) {
   siginfo_t end;
   request = box->request;
   getrusage(RUSAGE_CHILDREN, &before);
-  make_work_directory();
+  make_directories();
   write_files();
   tasks_before = setup->identity.shares_uid ? same_user_tasks() : 0;
   pid_t program = (pid_t)must(fork(), "fork the program");
@@ -123,12 +123,17 @@ void degraded_run(const struct box *box) {
   }
 }
 
+static void make_directory(const char *path) {
+  must(mkdir(path, 0700), "make a directory of the run");
+  must(chown(path, setup->identity.uid, setup->identity.gid), "change the owner of a directory of the run");
+}
+
 /* The previous run's files are removed only now, because the launcher may have been saving from them until its answer. */
-static void make_work_directory(void) {
-  static const char *const NAMES[] = {"/box", "/load", "/load2"};
+static void make_directories(void) {
+  static const char *const NAMES[] = {"/box", "/tmp", "/load", "/load2"};
   for (unsigned i = 0; i < COUNT(NAMES); i++) remove_tree(AT_FDCWD, target_of(NAMES[i]));
-  must(mkdir(work_directory, 0700), "make the work directory");
-  must(chown(work_directory, setup->identity.uid, setup->identity.gid), "change the owner of the work directory");
+  make_directory(work_directory);
+  make_directory(target_of("/tmp"));
   must(chdir(work_directory), "enter the work directory");
 }
 
@@ -190,9 +195,9 @@ static void load(const char *key, const char *target) {
   close(store);
 }
 
-/* Replaces /box and /load where they start a path: at the start of the text, or after a character that ends a path. */
+/* Replaces /box, /tmp and /load where they start a path: at the start of the text, or after a character that ends a path. */
 static void rewrite(char *into, size_t size, const char *text) {
-  static const char *const NAMES[] = {"/box", "/load2", "/load"};
+  static const char *const NAMES[] = {"/box", "/tmp", "/load2", "/load"};
   size_t used = 0;
   for (const char *at = text; *at && used < size - 1;) {
     bool starts = at == text || strchr("=:,@I'\" ", at[-1]);

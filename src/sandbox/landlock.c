@@ -56,6 +56,7 @@ void landlock_confine(const struct request *request, const struct options *optio
   allow(rules, "/dev/zero", READ | WRITE);
   allow(rules, "/proc/self", READ | READ_DIR);
   allow(rules, target_of("/box"), all & ~EXECUTE);
+  allow(rules, target_of("/tmp"), all & ~EXECUTE);
   const struct profile *profile = &options->profiles[profile_index(options, request->profile)];
   for (unsigned i = 0; i < profile->entry_count; i++)
     if (profile->entries[i].kind == ENTRY_BIND) allow(rules, profile->entries[i].from, EXECUTE | READ | READ_DIR);
