@@ -16,7 +16,9 @@ type Options = {
 };
 
 export function probeIsolation({ launcher, isolation, through = [] }: Options): Promise<Probed> {
-  if (!existsSync(launcher)) return Promise.resolve({ problem: notBuilt(launcher) });
+  if (!existsSync(launcher)) {
+    return Promise.resolve({ problem: `${notBuilt(launcher)}: ${BUILD_REMEDY}` });
+  }
   const [program, ...args] = [...through, launcher, '--probe', '--isolation', isolation];
   return new Promise((resolve) => {
     execFile(program!, args, { timeout: TIMEOUT_MS }, (error, stdout, stderr) => {
@@ -26,5 +28,5 @@ export function probeIsolation({ launcher, isolation, through = [] }: Options): 
   });
 }
 
-export const notBuilt = (launcher: string) =>
-  `the launcher is not built (${launcher}): run \`make install\`, which needs gcc and libc6-dev`;
+export const BUILD_REMEDY = 'run `make install`, which needs gcc and libc6-dev';
+export const notBuilt = (launcher: string) => `the launcher is not built (${launcher})`;

@@ -6,6 +6,7 @@ import { type Config, languageSwitches } from '../config.ts';
 import { policyFrom } from '../domain/limits.ts';
 import { openCompileCache } from '../executor/compile_cache.ts';
 import { createExecutor } from '../executor/executor.ts';
+import { BUILD_REMEDY, notBuilt } from '../executor/probe.ts';
 import { profilesFor } from '../executor/profiles.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sandbox.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
@@ -77,10 +78,7 @@ function standingBoxes(toolchains: Toolchains, switches: Record<string, boolean>
 
 async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (!existsSync(options.launcher)) {
-    throw new CannotRun(
-      `the launcher is not built (${options.launcher})`,
-      'build it with `make install`, which needs gcc and libc6-dev',
-    );
+    throw new CannotRun(notBuilt(options.launcher), BUILD_REMEDY);
   }
   try {
     return await openSandbox(options);
