@@ -102,6 +102,31 @@ export const ENVIRONMENTS: readonly Environment[] = [
   },
 ];
 
+/** An ordinary user without control groups, whose kernel has no Landlock: nothing would protect the worker. */
+export const UNPROTECTED: Environment = {
+  name: 'an ordinary user without Landlock',
+  uid: ORDINARY,
+  isolation: null,
+  inside: [
+    ...asUser(ORDINARY),
+    ...['/usr/bin/python3', '-c'],
+    `
+import ctypes, os, struct, sys
+def instruction(*parts): return struct.pack("HBBI", *parts)
+# landlock_create_ruleset does not exist; every other call is allowed.
+rows = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)]
+text = ctypes.create_string_buffer(b"".join(instruction(*row) for row in rows))
+class Program(ctypes.Structure): _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+program = Program(len(rows), ctypes.addressof(text))
+libc = ctypes.CDLL(None)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0): sys.exit("no filter")
+os.execvp(sys.argv[1], sys.argv[1:])`,
+  ],
+};
+
+/** An ordinary user without control groups of his own. */
+export const UNISOLATED: Environment = asRoot[0]!;
+
 /** Why this machine cannot imitate it, or why its user cannot reach this clone; null if it can. */
 export function cannotImitate({ inside }: Environment): string | null {
   const [program, ...args] = [...inside, process.execPath, '--version'];
