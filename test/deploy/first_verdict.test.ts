@@ -20,11 +20,24 @@ const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const TIMEOUT_MS = 1_800_000;
 const { toolchains } = await findToolchains({ path: PATH });
 const LANGUAGES = ON_BY_DEFAULT.filter((name) => toolchains.has(name));
+/** An emulated machine takes 25 times as long, beside other work even longer. */
+const SLOWNESS = !process.env['RUNLEDGER_GUEST']
+  ? {}
+  : {
+      RUNLEDGER_LIMITS_CPU: '5min',
+      RUNLEDGER_LIMITS_CPU_MAX: '5min',
+      RUNLEDGER_LIMITS_WALL: '10min',
+      RUNLEDGER_LIMITS_WALL_MAX: '10min',
+      RUNLEDGER_LIMITS_COMPILE_CPU: '5min',
+      RUNLEDGER_LIMITS_COMPILE_WALL: '10min',
+    };
+/** Names of environments, to run only these. */
+const ONLY = new RegExp(process.env['RUNLEDGER_TEST_ENVIRONMENTS'] ?? '');
 const DEGRADED = /^degraded isolation, for your own code only: (.+)$/;
 
 t.setTimeout(TIMEOUT_MS);
 
-for (const environment of ENVIRONMENTS) {
+for (const environment of ENVIRONMENTS.filter(({ name }) => ONLY.test(name))) {
   const skip = cannotImitate(environment) ?? false;
   t.test(environment.name, { skip, timeout: TIMEOUT_MS }, async (t) => {
     const folder = await folderFor(t, environment);
@@ -74,7 +87,7 @@ function serve(t: Test, { inside }: Environment, folder: string) {
   const [program, ...args] = [...inside, join(ROOT, 'runledger'), 'serve'];
   const child = spawn(program!, args, {
     cwd: ROOT,
-    env: { PATH, PORT: '0', RUNLEDGER_STATE_DIR: join(folder, 'state') },
+    env: { PATH, PORT: '0', RUNLEDGER_STATE_DIR: join(folder, 'state'), ...SLOWNESS },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   t.teardown(() => child.kill('SIGKILL'));

@@ -38,6 +38,7 @@ function run(
     env: { PATH: SYSTEM_PATH, ...env },
     encoding: 'utf8',
     timeout: TIMEOUT_MS,
+    killSignal: 'SIGKILL',
   };
   const { status, stdout, stderr } = spawnSync(program!, args, options as { encoding: 'utf8' });
   return { status, stdout, lines: stderr.trim().split('\n') };
