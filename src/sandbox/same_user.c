@@ -1,12 +1,12 @@
 /*
- * What remains for a program that has the worker's user id. The kernel lets a user signal, slow down and
- * limit all processes of his own, change modes and times of all files of his own, and use all of his System
- * V objects. Landlock prevents only part of this: it covers opening files, tracing, and (from Linux 6.12)
- * signals. So the filter here denies the rest. A call that names a process may name only the caller's own.
+ * The kernel lets a user signal, slow down and limit all of his processes, change modes and times of all of
+ * his files, and use all of his System V objects. A program with the worker's user id could do all of this
+ * to the worker. Landlock prevents only part of it: opening files, tracing, and (from Linux 6.12) signals.
+ * This filter denies the rest. A call that names a process may name only the program's own.
  *
- * The filter contains the process id of the program, because a filter cannot ask who is calling. Where
- * signals are filtered, a process that the program starts can therefore signal the program and its own
- * process group, and nothing else. The program is in a session of its own, so a group is never the worker's.
+ * A filter cannot ask which process calls, so it contains the process id of the program. Where it filters
+ * signals, a process that the program starts can therefore signal the program and its own process group,
+ * and no other process. The program has a session of its own, so that group is never the worker's.
  */
 #define _GNU_SOURCE
 #include "same_user.h"

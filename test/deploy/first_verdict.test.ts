@@ -18,6 +18,7 @@ import { cannotImitate, ENVIRONMENTS, type Environment, folderFor, ROOT } from '
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 /** An emulated machine takes minutes for what takes seconds here. */
 const TIMEOUT_MS = 1_800_000;
+t.setTimeout(TIMEOUT_MS);
 const { toolchains } = await findToolchains({ path: PATH });
 const LANGUAGES = ON_BY_DEFAULT.filter((name) => toolchains.has(name));
 /** An emulated machine takes 25 times as long, beside other work even longer. */
@@ -34,8 +35,6 @@ const SLOWNESS = !process.env['RUNLEDGER_GUEST']
 /** Names of environments, to run only these. */
 const ONLY = new RegExp(process.env['RUNLEDGER_TEST_ENVIRONMENTS'] ?? '');
 const DEGRADED = /^degraded isolation, for your own code only: (.+)$/;
-
-t.setTimeout(TIMEOUT_MS);
 
 for (const environment of ENVIRONMENTS.filter(({ name }) => ONLY.test(name))) {
   const skip = cannotImitate(environment) ?? false;
