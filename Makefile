@@ -30,9 +30,12 @@ help:
 	@echo 'make config        print every variable with its default, unit and reason'
 	@echo 'make doctor        check this machine and this installation'
 
+# First whether this machine can run programs at all, before anything large is downloaded.
 # exec: the service replaces the shell, so that it gets make's signals itself.
 .PHONY: run
-run: $(RUNTIME) machine
+run:
+	@src/local/launcher.sh
+	@$(MAKE) --no-print-directory install
 	@exec ./runledger serve
 
 # FILE: a test file or a folder; all tests without it.

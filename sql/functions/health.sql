@@ -2,7 +2,7 @@
 -- alive until its heartbeat is older than twice the time after which a sweep ends it.
 create or replace function runledger.service_health(
   out pending bigint, out running bigint, out workers integer, out slots integer,
-  out languages text[], out isolation text[], out degraded boolean
+  out languages text[], out isolation text[], out degraded boolean, out missing text[]
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -14,6 +14,7 @@ as $$
     count(*)::integer, coalesce(sum(a.slots), 0)::integer,
     array(select distinct l from alive, unnest(alive.languages) l order by l),
     array(select distinct coalesce(alive.isolation ->> 'kind', 'unknown') k from alive order by k),
-    coalesce(bool_or((a.isolation ->> 'degraded')::boolean), false)
+    coalesce(bool_or((a.isolation ->> 'degraded')::boolean), false),
+    array(select distinct alive.isolation ->> 'missing' m from alive where alive.isolation ->> 'missing' is not null order by m)
   from alive a
 $$;

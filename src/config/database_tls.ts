@@ -48,7 +48,10 @@ function checkOfAddress(hostname: string): Pick<ConnectionOptions, 'checkServerI
 function modeOf(url: URL): string {
   const mode = url.searchParams.get('sslmode') ?? url.searchParams.get('ssl');
   if (mode) return mode === 'true' ? 'require' : mode;
-  // The folder of a local socket is percent-encoded where the host would be.
-  const local = isLoopback(url.hostname) || url.hostname === '' || url.hostname.startsWith('%2F');
-  return local ? 'disable' : 'require';
+  return isOnThisMachine(url) ? 'disable' : 'require';
+}
+
+/** The folder of a local socket is percent-encoded where the host would be. */
+export function isOnThisMachine({ hostname }: URL): boolean {
+  return isLoopback(hostname) || hostname === '' || hostname.startsWith('%2F');
 }

@@ -144,7 +144,7 @@ function outcomeOf(
   compiled: CompileResult | null,
   report: BoxReport | null,
 ): ExecutionOutcome {
-  const { kind, degraded } = sandbox.isolation;
+  const { kind, degraded, missing } = sandbox.isolation;
   const judgement = judge({
     compile: compiled?.end ?? null,
     run: report,
@@ -167,6 +167,7 @@ function outcomeOf(
     evidence: {
       isolation: kind,
       degraded,
+      ...(missing !== null && { missing }),
       toolchain: installed.version,
       run: report && evidenceOf(report),
       compile: compiled && { by: compiled.by, killed_for: compiled.end.killed_for },

@@ -38,6 +38,8 @@ export type SandboxOptions = {
 export type Isolation = {
   kind: IsolationKind;
   degraded: boolean;
+  /** Degraded: what this machine lacks for full isolation, and how to get it. */
+  missing: string | null;
   slots: number;
   stream_slots: number;
   /** where the control groups are */

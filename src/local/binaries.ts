@@ -21,7 +21,7 @@ import {
   symlink,
 } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
+import { tmpdir, userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -45,11 +45,28 @@ export function packagedBinaries(): string | null {
   }
 }
 
+/** A uid that has a name on every system. */
+export const NOBODY = 65_534;
+
 /** The command prefix that runs a program under a uid (null: our own) and ends it when this process dies. */
 export function asUid(uid: number | null): string[] {
   const identity = uid === null ? [] : [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'];
   // SIGINT is PostgreSQL's fast shutdown. The kernel sends it when this process dies, kill -9 included.
-  return ['setpriv', ...identity, '--pdeathsig=INT', '--'];
+  const setpriv = ['setpriv', ...identity, '--pdeathsig=INT', '--'];
+  return uid === null && needsOtherName() ? [...AS_NOBODY, ...setpriv] : setpriv;
+}
+
+/** Our own uid, which a user namespace shows as NOBODY. */
+const AS_NOBODY = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'];
+
+/** PostgreSQL does not run as root, and initdb looks up the name of its uid. In a container a uid often has none. */
+function needsOtherName(): boolean {
+  if (process.getuid!() === 0) return true;
+  try {
+    return userInfo().username === '';
+  } catch {
+    return true;
+  }
 }
 
 export async function reachableBinaries(uid: number | null): Promise<Binaries> {

@@ -29,15 +29,13 @@ import {
 } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
-import { asUid, type Binaries, reachableBinaries } from './binaries.ts';
+import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
 
 /**
  * Below 65,536, so that it exists inside a container's user namespace, too. Outside the ranges that Debian (from 64000)
  * and systemd (60001 to 60705, and from 61184) assign.
  */
 export const POSTGRES_UID = 60_917;
-/** initdb looks up the name of its uid, so it runs as one that has a name on every system. */
-const NOBODY = 65_534;
 /** Before each harder signal. */
 const STOP_TIMEOUT_MS = 5_000;
 const START_TIMEOUT_MS = 60_000;
@@ -116,14 +114,25 @@ async function launchOnFreePort(
 /** Between the choice of the port and the start of the server another process bound it. */
 class PortTaken extends Error {}
 
-/** When root starts a server on an ordinary user's data, it runs as that user. */
+/**
+ * When root starts a server on an ordinary user's data, it runs as that user. Root of a user namespace that has no other
+ * ids keeps its own.
+ */
 async function chooseUid(data_dir: string, preferred: number | null): Promise<number | null> {
-  if (process.getuid!() !== 0) return null;
+  if (process.getuid!() !== 0 || !(await hasUid(NOBODY))) return null;
   const owner = await stat(data_dir).then(
     (found) => found.uid,
     () => 0,
   );
   return owner || (preferred ?? POSTGRES_UID);
+}
+
+async function hasUid(uid: number): Promise<boolean> {
+  const ranges = (await readFile('/proc/self/uid_map', 'utf8')).trim().split('\n');
+  return ranges.some((range) => {
+    const [first = 0, , count = 0] = range.trim().split(/\s+/).map(Number);
+    return uid >= first && uid - first < count;
+  });
 }
 
 /** Starts a shell that outlives this process by a moment: its stdin closes when this process dies. */

@@ -4,10 +4,15 @@
 # apt if it may (as root, or with a sudo that asks for no password). Otherwise it prints one line that names the missing
 # packages, and the service runs with the languages that the machine has.
 # It never fails: a machine without a compiler still runs the other languages.
+#
+#   toolchains.sh            all of it
+#   toolchains.sh compiler   only what the launcher needs; prints nothing about what it cannot install
 set -u
 
 here=$(dirname "$0")
-packages=$(node "$here/../languages/common/packages.ts" 2>/dev/null) ||
+only=${1-}
+packages=
+[ "$only" = compiler ] || packages=$(node "$here/../languages/common/packages.ts" 2>/dev/null) ||
   echo "the packages of the languages are not known, because Node 24 is missing (continuing without)" >&2
 
 missing=
@@ -37,7 +42,7 @@ elif sudo -n true 2>/dev/null; then
   as_root='sudo -n'
 fi
 if [ -z "$as_root" ] || ! command -v apt-get >/dev/null 2>&1; then
-  [ -z "$missing" ] || echo "missing packages; an administrator can install them: apt-get install$missing (continuing without)" >&2
+  [ -z "$missing" ] || [ "$only" ] || echo "missing packages; an administrator can install them: apt-get install$missing (continuing without)" >&2
   exit 0
 fi
 

@@ -1,9 +1,14 @@
 /** What web and worker have in common: each is a process of its own with its own login, environment and log. */
+import { join, resolve } from 'node:path';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import type { ProcessName } from '../environment.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+
+/** The launcher's path is relative to the clone, not to the working directory. */
+export const launcherOf = (config: Config) =>
+  resolve(join(import.meta.dirname, '../..'), config.launcher);
 
 export type Given = { config: Config; log: Log };
 

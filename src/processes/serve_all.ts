@@ -1,7 +1,7 @@
 /**
- * `./runledger serve`: everything on one machine. It starts PostgreSQL (unless DATABASE_URL is set), migrates the
- * schema, creates the first key, and runs web and worker as child processes. It stops them in reverse order: web and
- * worker together, then PostgreSQL.
+ * `./runledger serve`: everything on one machine. It finds out whether programs can run here, starts PostgreSQL (unless
+ * DATABASE_URL is set), migrates the schema, creates the first key, and runs web and worker as child processes. It stops
+ * them in reverse order: web and worker together, then PostgreSQL.
  */
 import { join, resolve } from 'node:path';
 import { newSecret, secretDigest } from '../access/secret.ts';
@@ -11,12 +11,12 @@ import { connect } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, keepRunning } from '../local/child.ts';
-import { delegatedScope } from '../local/delegated.ts';
 import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';
 import { AlreadyRunning } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
+import { chooseIsolation, SCOPE } from './own_code.ts';
 import { stopRequested } from './stop_request.ts';
 
 const CLI = join(import.meta.dirname, '../cli/main.ts');
@@ -36,12 +36,25 @@ export async function serve(say: Print, answer: Print): Promise<number> {
   const stopped = stopRequested();
   const children: Child[] = [];
   let embedded: KeptEmbedded | null = null;
+  const choice = await chooseIsolation(config);
+  if (choice.kind === 'none') {
+    say(`this machine cannot run programs: ${choice.problem}`);
+    // The embedded database has no other worker, so nothing would ever run.
+    if (!config.database_url) return 1;
+  }
+  if (choice.kind === 'degraded')
+    say(`degraded isolation, for your own code only: ${choice.missing}`);
   try {
     embedded = config.database_url ? null : await openEmbedded(config, say);
     const url = config.database_url ?? embedded!.urls.owner;
     await timed(say, 'schema', () => migrate(databaseAddress(config, url)));
     const key = await firstKey(config, url);
-    const env = { ...process.env, ...(await localKeys(config)), ...embeddedUrls(embedded) };
+    const env = {
+      ...process.env,
+      ...(await localKeys(config)),
+      ...embeddedUrls(embedded),
+      ...(choice.kind === 'degraded' && { RUNLEDGER_ISOLATION: 'rlimits' }),
+    };
     for (const name of ['web', 'worker'] as const) children.push(startChild(name, env, say));
     const ready = Promise.all(children.map((child) => child.first));
     const started = await Promise.race([ready, stopped]);
@@ -122,7 +135,7 @@ function startChild(name: ProcessName, env: NodeJS.ProcessEnv, say: Print): Chil
   // Both run on this machine, so the worker serves its metrics on the port after web's.
   const port = Number(own['RUNLEDGER_METRICS_PORT'] || 0);
   if (name === 'worker' && port > 0) own['RUNLEDGER_METRICS_PORT'] = String(port + 1);
-  const scope = name === 'worker' ? delegatedScope() : [];
+  const scope = name === 'worker' ? [SCOPE] : [];
   return keepRunning({
     command: [...scope, process.execPath, ...NODE_FLAGS, CLI, name],
     env: own,

@@ -1,21 +1,7 @@
 /** The worker process: takes jobs from the queue and runs them in an executor, whose launcher builds the boxes. */
-import { existsSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { join, resolve } from 'node:path';
-import { type Config, languageSwitches } from '../config.ts';
-import { policyFrom } from '../domain/limits.ts';
-import { openCompileCache } from '../executor/compile_cache.ts';
-import { createExecutor } from '../executor/executor.ts';
-import { profilesFor } from '../executor/profiles.ts';
-import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sandbox.ts';
-import { BY_NAME } from '../languages/common/registry.ts';
-import { findToolchains, switchReader, type Toolchains } from '../languages/common/toolchains.ts';
-import type { Log } from '../log.ts';
-import { type Executor, startWorker } from '../queue/worker.ts';
-import { addressOf, CannotRun, type Given, openMetrics, type Running } from './process.ts';
-
-/** The clone: the launcher's path is relative to it, not to the working directory. */
-const ROOT = join(import.meta.dirname, '../..');
+import { startWorker } from '../queue/worker.ts';
+import { openExecutor } from './open_executor.ts';
+import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
 export async function startWorkerProcess({ config, log }: Given): Promise<Running> {
   addressOf(config, 'worker');
@@ -27,82 +13,4 @@ export async function startWorkerProcess({ config, log }: Given): Promise<Runnin
     await close();
   };
   return { address: null, stop };
-}
-
-async function openExecutor(config: Config, log: Log): Promise<Executor> {
-  const toolchains = await toolchainsOf(config);
-  const cache = await openCompileCache({
-    folder: join(resolve(config.state_dir), 'compiled'),
-    max_bytes: config.compile_cache_bytes,
-    max_entries: config.compile_cache_entries,
-  });
-  const switches = languageSwitches(config);
-  const sandbox = await startSandbox({
-    launcher: resolve(ROOT, config.launcher),
-    slots: config.slots ?? availableParallelism(),
-    stream_slots: standingBoxes(toolchains, switches),
-    profiles: await profilesFor(toolchains),
-    store_dir: cache.artefacts_folder,
-    isolation: config.isolation,
-    log: (line) => log.info({ launcher: line }, 'launcher'),
-  });
-  const executor = await createExecutor({
-    sandbox,
-    toolchains,
-    cache,
-    policy: policyFrom(config),
-    switches,
-    log: (message, error) => log.warn({ err: error }, message),
-  });
-  return {
-    languages: () => executor.languages(),
-    slots: sandbox.isolation.slots,
-    isolation: sandbox.isolation,
-    execute: (order, signal) => executor.execute(order, signal),
-    extendDeadline: (ms) => sandbox.extendDeadline(ms),
-    async close() {
-      // At the same time: closing the sandbox cuts off what the executor is still preparing.
-      await Promise.all([executor.close(), sandbox.close()]);
-    },
-  };
-}
-
-/** The toolchains of this machine for the enabled languages. Throws if it has none. */
-async function toolchainsOf(config: Config): Promise<Toolchains> {
-  const languages = config.languages.map((name) => BY_NAME.get(name)!);
-  const switches = languageSwitches(config);
-  const { toolchains } = await findToolchains({ languages, switches });
-  if (toolchains.size > 0) return toolchains;
-  const packages = languages
-    .flatMap((language) => language.packages)
-    .filter(({ optional }) => !optional);
-  throw new CannotRun(
-    `this machine has none of ${config.languages.join(', ')}`,
-    `install what is missing: apt-get install ${packages.map(({ name }) => name).join(' ')}`,
-  );
-}
-
-/** Boxes that resident compilers keep open; each needs a slot of its own. */
-function standingBoxes(toolchains: Toolchains, switches: Record<string, boolean>): number {
-  const isOn = switchReader(switches);
-  const each = [...toolchains.values()].map(
-    ({ compiler }) => compiler?.standing_boxes?.(isOn) ?? 0,
-  );
-  return each.reduce((sum, count) => sum + count, 0);
-}
-
-async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
-  if (!existsSync(options.launcher)) {
-    throw new CannotRun(
-      `the launcher is not built (${options.launcher})`,
-      'build it with `make -C src/sandbox`; it needs gcc and libc6-dev',
-    );
-  }
-  try {
-    return await openSandbox(options);
-  } catch (error) {
-    const { message } = error as Error;
-    const remedy = '`./runledger doctor` shows what this machine can isolate, and how to fix it';
-    throw new CannotRun(message, remedy, { cause: error });
-  }
 }

@@ -39,8 +39,8 @@ bool groups_find(enum isolation wanted, char *why, size_t size) {
   }
   bool found = (try_v2 && v2_find(&layout, without_v2, sizeof without_v2)) ||
                (try_v1 && v1_find(&layout, without_v1, sizeof without_v1));
-  if (!found)
-    snprintf(why, size, "%s%s%s", without_v2, *without_v1 && *without_v2 ? "; " : "", without_v1);
+  /* If the controllers are in v1, the remedy is v1's. */
+  if (!found) snprintf(why, size, "%s", layout.kind == ISOLATION_V1 && layout.hierarchies ? without_v1 : without_v2);
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "kernel_files.h"
 
 /* cgroup_files.c relies on this order. The last may be missing: it only divides the processors' time. */
 static const char *const CONTROLLERS[] = {"memory", "cpuacct", "pids", "cpu"};
@@ -31,13 +32,14 @@ bool v1_find(struct cgroup_layout *layout, char *why, size_t size) {
     if (c == 3 && !strcmp(layout->bases[3], layout->bases[1])) break;
     layout->hierarchies = c + 1;
   }
-  if (geteuid() != 0) {
-    snprintf(why, size, "control groups v1: only root can use them: run the worker as root, or boot with "
-             "systemd.unified_cgroup_hierarchy=1 and use version 2 by delegation");
+  if (!is_machine_root()) {
+    snprintf(why, size, "only the machine's root can use control groups v1, which this machine has: run the worker as root, or boot "
+             "with systemd.unified_cgroup_hierarchy=1 for version 2");
     return false;
   }
   if (access(layout->bases[0], W_OK)) {
-    snprintf(why, size, "control groups v1: %s is not writable: mount it read-write", layout->bases[0]);
+    snprintf(why, size, "the control group %s is not writable: start the container with `--privileged`, or mount "
+             "/sys/fs/cgroup read-write", layout->bases[0]);
     return false;
   }
   return true;

@@ -15,6 +15,7 @@
 #include "kernel_files.h"
 
 static const char WORKER_LEAF[] = "runledger.worker";
+static const char FOR_USERS[] = "start the worker with `systemd-run --user --scope -p Delegate=yes`, or run it as root";
 
 static bool find_mount(char *point, size_t size);
 static bool find_own(char *path, size_t size);
@@ -22,7 +23,6 @@ static bool has_controllers(const char *directory);
 static bool is_true_root(const char *directory);
 static bool is_delegated(const char *directory);
 static bool kernel_counts_peaks(void);
-static bool runs_as_full_root(void);
 
 bool v2_find(struct cgroup_layout *layout, char *why, size_t size) {
   char point[256], own[250], base[512];
@@ -34,19 +34,18 @@ bool v2_find(struct cgroup_layout *layout, char *why, size_t size) {
   snprintf(base, sizeof base, "%s%s", point, strcmp(own, "/") ? own : "");
   char *last = strrchr(base, '/');
   if (last && !strcmp(last + 1, WORKER_LEAF)) *last = 0;
-  bool root = runs_as_full_root();
+  bool root = is_machine_root();
   /* Root outside a delegated group puts its groups at the top, beside systemd's. */
   if (root && !is_true_root(base) && !is_delegated(base) && strcmp(base, point) && is_true_root(point))
     snprintf(base, sizeof base, "%s", point);
   if (!has_controllers(base)) {
-    snprintf(why, size, "control groups v2: %s has no memory and pids controllers: as an ordinary user start the "
-             "worker with `systemd-run --user --scope -p Delegate=yes`, in a container give it a private cgroup "
-             "namespace, on a hybrid machine boot with cgroup_no_v1=all", base);
+    snprintf(why, size, "the control group %s has no memory and pids controllers: %s", base, geteuid() != 0 ? FOR_USERS :
+             "in a container, give it a private cgroup namespace; on a hybrid machine, boot with cgroup_no_v1=all");
     return false;
   }
   if (access(base, W_OK)) {
-    snprintf(why, size, "control groups v2: %s is not writable: start the worker with `systemd-run --user --scope "
-             "-p Delegate=yes`, or mount /sys/fs/cgroup read-write in the container", base);
+    snprintf(why, size, "the control group %s is not writable: %s", base, geteuid() != 0 ? FOR_USERS :
+             "start the container with `--privileged`, or mount /sys/fs/cgroup read-write");
     return false;
   }
   if (!kernel_counts_peaks()) {
@@ -103,14 +102,6 @@ static bool kernel_counts_peaks(void) {
   uname(&name);
   sscanf(name.release, "%u.%u", &major, &minor);
   return major > 5 || (major == 5 && minor >= 19);
-}
-
-/* Root of the machine, and not of a user namespace that maps only some ids. */
-static bool runs_as_full_root(void) {
-  char map[256];
-  unsigned long inside = 1, outside = 1, count = 0;
-  if (geteuid() != 0 || read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) < 0) return false;
-  return sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 && outside == 0 && count == 4294967295ul;
 }
 
 bool v2_settle(const char *base) {

@@ -1,16 +1,22 @@
 /*
- * Runs without control groups and namespaces, for machines that allow neither. The operator must ask
- * for them by name, and every report and health check marks them. These defences remain: another user
- * id (if the launcher is root), Landlock, the system call filter, resource limits of each process, and
- * the wall clock.
+ * Runs without control groups and namespaces, for machines that allow neither. The launcher never
+ * chooses them itself, and every report and health check marks them. They are for one's own code.
+ *
+ * What must stay true: a program cannot read or change the worker's processes and files. Two things can
+ * ensure that, and without both the launcher does not start:
+ *
+ *   another user id   if the launcher can take one, as root can. Without Landlock a program can then
+ *                     still read what every user of the machine can read, and write to /tmp.
+ *   Landlock          of any version, with the filter of same_user.c, where the program has the
+ *                     worker's user id. It can learn the names of files, but not open them.
  *
  * The limits are weaker. CPU time and writable memory are limited for each process, disk space for each
- * file, and peak memory is the peak of the largest process. Without root and without Landlock's signal
- * scope (Linux 6.12) a program could kill its worker, so the launcher does not start.
+ * file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
+ * limit of processes is inexact, because it counts all processes of that user.
  *
- * There is no private root. Instead, /box and /load in a request are rewritten to directories of the
- * slot and of the store. The slot is the reaper of every process that its runs leave, and takes the
- * next run only when it has no child.
+ * There is no private root. Instead, /box, /tmp and /load in a request's command and variables are
+ * rewritten to directories of the slot, which only the slot's programs can enter. The slot is the reaper of every process that its runs
+ * leave, and takes the next run only when it has no child.
  */
 #define _GNU_SOURCE
 #include "degraded.h"
@@ -18,6 +24,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,25 +47,27 @@
 #include "message.h"
 #include "monotonic.h"
 #include "remove_tree.h"
+#include "same_user.h"
 #include "seccomp.h"
 
 static const struct slot_setup *setup;
 static char work_directory[160]; /* of this slot: the real path of /box */
 static const struct request *request;
+static unsigned tasks_before; /* of the worker's user, if programs share its id */
 
 static void rewrite(char *into, size_t size, const char *text);
 static const char *target_of(const char *at);
 static void load(const char *key, const char *target);
-static void make_work_directory(void);
+static void make_directories(void);
 static void write_files(void);
 static void run_program(const int *files);
 static void kill_all(void);
 static void kill_tree(pid_t parent);
 
-bool degraded_usable(char *why, size_t size) {
-  if (geteuid() == 0 || landlock_scopes_signals()) return true;
-  snprintf(why, size, "rlimits: this machine offers neither another user id (the worker is not root) nor Landlock "
-           "with signal scopes (Linux 6.12): a program could read and kill its worker");
+bool degraded_usable(unsigned uid_base, char *why, size_t size) {
+  if (other_id_usable(uid_base) || landlock_version()) return true;
+  snprintf(why, size, "degraded isolation needs another user id for programs (run as root) or Landlock (Linux 5.13, "
+           "with landlock in the kernel's parameter lsm=), or a program could read its worker's secrets");
   return false;
 }
 
@@ -66,6 +75,12 @@ void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   snprintf(work_directory, sizeof work_directory, "%s/runledger.%u/s%u/box", groups_base(), groups_instance(), setup->number);
+  /* Programs of other slots have other groups. Where all have the same, Landlock keeps them apart. */
+  must(chown(target_of(""), (uid_t)-1, setup->identity.gid), "give the slot's directory to its group");
+  must(chmod(target_of(""), setup->identity.shares_uid ? 0700 : 0710), "close the slot's directory");
+  /* Only root has these sets to give up. */
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) prctl(PR_CAPBSET_DROP, capability);
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
 static uint64_t cpu_us(const struct rusage *usage) {
@@ -79,8 +94,9 @@ void degraded_run(const struct box *box) {
   siginfo_t end;
   request = box->request;
   getrusage(RUSAGE_CHILDREN, &before);
-  make_work_directory();
+  make_directories();
   write_files();
+  tasks_before = setup->identity.shares_uid ? same_user_tasks() : 0;
   pid_t program = (pid_t)must(fork(), "fork the program");
   if (program == 0) run_program(box->files);
   for (int i = 0; i < 3; i++) close(box->files[i]);
@@ -107,12 +123,17 @@ void degraded_run(const struct box *box) {
   }
 }
 
+static void make_directory(const char *path) {
+  must(mkdir(path, 0700), "make a directory of the run");
+  must(chown(path, setup->identity.uid, setup->identity.gid), "change the owner of a directory of the run");
+}
+
 /* The previous run's files are removed only now, because the launcher may have been saving from them until its answer. */
-static void make_work_directory(void) {
-  static const char *const NAMES[] = {"/box", "/load", "/load2"};
+static void make_directories(void) {
+  static const char *const NAMES[] = {"/box", "/tmp", "/load", "/load2"};
   for (unsigned i = 0; i < COUNT(NAMES); i++) remove_tree(AT_FDCWD, target_of(NAMES[i]));
-  must(mkdir(work_directory, 0700), "make the work directory");
-  must(chown(work_directory, setup->identity.uid, setup->identity.gid), "change the owner of the work directory");
+  make_directory(work_directory);
+  make_directory(target_of("/tmp"));
   must(chdir(work_directory), "enter the work directory");
 }
 
@@ -148,7 +169,8 @@ static void copy_tree(int from, const char *name, const char *target) {
   struct stat state;
   if (source < 0 || fstat(source, &state)) fail("find the artefact %.60s", name);
   if (S_ISREG(state.st_mode)) {
-    int file = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755 & state.st_mode);
+    /* Executable in any case: a linker that may not change modes could not make it so. */
+    int file = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
     off_t left = state.st_size;
     for (ssize_t count; left && (count = sendfile(file, source, NULL, (size_t)left)) > 0;) left -= count;
     if (file < 0 || left) fail("copy %.60s of an artefact", name);
@@ -173,9 +195,9 @@ static void load(const char *key, const char *target) {
   close(store);
 }
 
-/* Replaces /box and /load where they start a path: at the start of the text, or after a character that ends a path. */
+/* Replaces /box, /tmp and /load where they start a path: at the start of the text, or after a character that ends a path. */
 static void rewrite(char *into, size_t size, const char *text) {
-  static const char *const NAMES[] = {"/box", "/load2", "/load"};
+  static const char *const NAMES[] = {"/box", "/tmp", "/load2", "/load"};
   size_t used = 0;
   for (const char *at = text; *at && used < size - 1;) {
     bool starts = at == text || strchr("=:,@I'\" ", at[-1]);
@@ -218,8 +240,17 @@ static void limit_resources(void) {
     struct rlimit limit = {TABLE[i].most, TABLE[i].most};
     must(setrlimit(TABLE[i].resource, &limit), "set a resource limit");
   }
-  struct rlimit processes = {limits->processes, limits->processes};
-  if (!setup->identity.shares_uid) must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
+  rlim_t most = limits->processes;
+  /* The launcher and its slots are not dumpable, so same_user_tasks() does not find them. */
+  if (setup->identity.shares_uid) most += tasks_before + setup->options->slots + setup->options->stream_slots + 1;
+  struct rlimit processes = {most, most};
+  must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
+}
+
+static void give_up_capabilities(void) {
+  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct none[2] = {0};
+  must(syscall(SYS_capset, &head, none), "drop the program's capabilities");
 }
 
 static void run_program(const int *files) {
@@ -243,7 +274,9 @@ static void run_program(const int *files) {
     must(setresgid(setup->identity.gid, setup->identity.gid, setup->identity.gid), "become the box's group");
     must(setresuid(setup->identity.uid, setup->identity.uid, setup->identity.uid), "become the box's user");
   }
+  give_up_capabilities();
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
+  if (setup->identity.shares_uid) same_user_confine(landlock_scopes_signals());
   seccomp_confine();
   setup->shared->start_us = monotonic_us();
   execve(arguments[0], (char *const *)arguments, (char *const *)variables);

@@ -7,7 +7,7 @@
 #include "slot_setup.h"
 
 /* Whether something still protects the worker from its programs. false: `why` says what is missing. */
-bool degraded_usable(char *why, size_t size);
+bool degraded_usable(unsigned uid_base, char *why, size_t size);
 
 void degraded_open(const struct slot_setup *setup);
 void degraded_run(const struct box *box);

@@ -7,14 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "cgroup.h"
 #include "kernel_files.h"
 #include "options.h"
 
 enum { INSIDE = 1000 };
+/* All ids that slots may get, in degraded isolation and without. */
+enum { IDS = 2 * MAX_INSTANCES * MAX_SLOTS };
+/* For a container whose user namespace has the usual 65,536 ids: outside the ranges that Debian and systemd assign there. */
+enum { CONTAINER_BASE = 40000 };
 
 static const char *const NEWUIDMAP = "/usr/bin/newuidmap";
 static const char *const NEWGIDMAP = "/usr/bin/newgidmap";
@@ -23,9 +30,12 @@ static unsigned long first_subordinate(const char *path);
 static unsigned long own_subordinate(const char *path, const struct slot_number *number);
 static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned long outside);
 static bool map_own(pid_t pid, const char *file, unsigned own);
+static unsigned degraded_base(unsigned uid_base);
+static int become(unsigned id);
+static int outcome_of(pid_t child);
 
 void identity_choose(struct identity *identity, const struct slot_number *number, unsigned uid_base) {
-  if (number->kind == ISOLATION_RLIMITS && geteuid() != 0) {
+  if (number->kind == ISOLATION_RLIMITS && !(uid_base = degraded_base(uid_base))) {
     *identity = (struct identity){.uid = getuid(), .gid = getgid(), .shares_uid = true};
     return;
   }
@@ -109,13 +119,54 @@ static bool map_by_helper(const char *helper, pid_t pid, unsigned own, unsigned 
   return child > 0 && status == 0;
 }
 
+static int outcome_of(pid_t child) {
+  int status = 0;
+  if (child > 0) waitpid(child, &status, 0);
+  return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
+}
+
+static int become(unsigned id) { return syscall(SYS_setgroups, 0, NULL) || setresgid(id, id, id) || setresuid(id, id, id) ? errno : 0; }
+
+static bool can_become(unsigned id) {
+  pid_t child = fork();
+  if (child == 0) _exit(become(id));
+  return outcome_of(child) == 0;
+}
+
+/* The first and the last id are tried: a user namespace maps ranges. 0: this process cannot take other ids. */
+static unsigned degraded_base(unsigned uid_base) {
+  static int known = -1;
+  const unsigned bases[] = {uid_base, CONTAINER_BASE};
+  for (unsigned i = 0; known < 0 && i < COUNT(bases); i++)
+    if (can_become(bases[i]) && can_become(bases[i] + IDS - 1)) known = (int)bases[i];
+  if (known < 0) known = 0;
+  return (unsigned)known;
+}
+
+bool other_id_usable(unsigned uid_base) { return degraded_base(uid_base) != 0; }
+
+bool root_usable(unsigned uid_base, char *why, size_t size) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC)) _exit(errno);
+    _exit(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? errno : 0);
+  }
+  int error = outcome_of(child);
+  if (!error && can_become(uid_base) && can_become(uid_base + IDS - 1)) return true;
+  if (error)
+    snprintf(why, size, "root may not make namespaces here (%s), as in a plain container: start the container with "
+             "`--privileged`, or run on the machine itself", strerror(error));
+  else
+    snprintf(why, size, "root may not use the ids from %u here, as in a user namespace: run as root of the machine", uid_base);
+  return false;
+}
+
 bool userns_usable(char *why, size_t size) {
   char text[32];
-  int status = 0;
   pid_t child = fork();
   if (child == 0) _exit(unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) ? errno : 0);
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  int error = outcome_of(child);
+  if (!error) return true;
   const char *apparmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
   const char *debian = "/proc/sys/kernel/unprivileged_userns_clone";
   if (read_text(AT_FDCWD, apparmor, text, sizeof text) > 0 && text[0] == '1')
@@ -125,6 +176,6 @@ bool userns_usable(char *why, size_t size) {
     snprintf(why, size, "ordinary users may not make user namespaces: sysctl -w kernel.unprivileged_userns_clone=1");
   else
     snprintf(why, size, "no user namespace can be made (%s): sysctl -w user.max_user_namespaces=15000, or run as root",
-             strerror(WIFEXITED(status) ? WEXITSTATUS(status) : EPERM));
+             strerror(error));
   return false;
 }

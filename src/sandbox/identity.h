@@ -2,7 +2,8 @@
  * The user that a slot's programs run as: an id of this machine, or, if the launcher is not root, an
  * id of a user namespace that the slot makes. With subordinate ids (newuidmap) each slot's programs
  * get an id of their own. Without them they share the worker's id, and everything else separates them:
- * they see no process, file or socket of the worker, and have no capability.
+ * they see no process, file or socket of the worker, and have no capability. In degraded isolation no
+ * user namespace is made: root gives each slot an id, and an ordinary user's programs share his.
  */
 #ifndef RUNLEDGER_IDENTITY_H
 #define RUNLEDGER_IDENTITY_H
@@ -32,5 +33,9 @@ bool identity_map(const struct identity *identity, const struct slot_number *num
 
 /* Whether an ordinary user can make useful user namespaces on this machine. false: `why` says how to allow it. */
 bool userns_usable(char *why, size_t size);
+/* Whether root can make namespaces and take other ids, which it often cannot in a container. false: `why` says how to allow it. */
+bool root_usable(unsigned uid_base, char *why, size_t size);
+/* Whether this process can give a degraded slot an id that is not its own. */
+bool other_id_usable(unsigned uid_base);
 
 #endif

@@ -49,3 +49,10 @@ bool write_number(int fd, uint64_t number) {
   int length = snprintf(text, sizeof text, "%llu", (unsigned long long)number);
   return pwrite(fd, text, (size_t)length, 0) == length;
 }
+
+bool is_machine_root(void) {
+  char map[256];
+  unsigned long inside = 1, outside = 1, count = 0;
+  if (geteuid() != 0 || read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) < 0) return false;
+  return sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 && outside == 0 && count == 4294967295ul;
+}

@@ -11,5 +11,7 @@ uint64_t read_counter(int fd, const char *name);
 ssize_t read_text(int dir, const char *path, char *text, size_t size);
 bool write_text(int dir, const char *path, const char *text);
 bool write_number(int fd, uint64_t number);
+/* Root, and not of a user namespace that maps only some ids. */
+bool is_machine_root(void);
 
 #endif

@@ -27,7 +27,10 @@ struct path_rule {
   int32_t directory;
 } __attribute__((packed));
 
-static int landlock_version(void) { return (int)syscall(CREATE, NULL, 0, VERSION_FLAG); }
+int landlock_version(void) {
+  int version = (int)syscall(CREATE, NULL, 0, VERSION_FLAG);
+  return version < 0 ? 0 : version;
+}
 
 bool landlock_scopes_signals(void) { return landlock_version() >= ABI_WITH_SCOPES; }
 
@@ -43,7 +46,7 @@ static void allow(int rules, const char *path, uint64_t access) {
 void landlock_confine(const struct request *request, const struct options *options, const char *(*target_of)(const char *)) {
   static const char *const SYSTEM[] = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/dev/random", "/dev/urandom"};
   int version = landlock_version();
-  if (version < 1) return; /* then degraded_usable() made sure that the program has another user id */
+  if (version == 0) return; /* then degraded_usable() made sure that the program has another user id */
   uint64_t all = FIRST_ALL | (version >= 2 ? REFER : 0) | (version >= 3 ? TRUNCATE : 0);
   struct ruleset set = {.files = all, .scopes = version >= ABI_WITH_SCOPES ? SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS : 0};
   size_t size = version >= ABI_WITH_SCOPES ? 24 : version >= 4 ? 16 : 8;
@@ -53,6 +56,7 @@ void landlock_confine(const struct request *request, const struct options *optio
   allow(rules, "/dev/zero", READ | WRITE);
   allow(rules, "/proc/self", READ | READ_DIR);
   allow(rules, target_of("/box"), all & ~EXECUTE);
+  allow(rules, target_of("/tmp"), all & ~EXECUTE);
   const struct profile *profile = &options->profiles[profile_index(options, request->profile)];
   for (unsigned i = 0; i < profile->entry_count; i++)
     if (profile->entries[i].kind == ENTRY_BIND) allow(rules, profile->entries[i].from, EXECUTE | READ | READ_DIR);

@@ -8,7 +8,9 @@
 
 /* `target_of` returns the real path of a path of the box. */
 void landlock_confine(const struct request *request, const struct options *options, const char *(*target_of)(const char *));
-/* A program with the worker's user id must not be able to signal the worker. */
+/* 0: this kernel has no Landlock, or it is not among the kernel's active security modules. */
+int landlock_version(void);
+/* Whether a confined program's signals stay among the confined processes. */
 bool landlock_scopes_signals(void);
 
 #endif

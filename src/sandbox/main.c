@@ -50,7 +50,7 @@
  *   answers, artefacts, poll       frames to the worker, the store, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
- *   root, box, landlock, seccomp   what surrounds a program
+ *   root, box, landlock, same_user, seccomp   what surrounds a program
  *   cgroup, cgroup_leaf, ...       control groups of both versions
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
@@ -63,6 +63,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -85,13 +86,16 @@
 #include "run_watch.h"
 #include "slots.h"
 
-enum { EVENTS_AT_ONCE = 64 };
+enum { EVENTS_AT_ONCE = 64, WHY_SIZE = 1200 };
 
 static struct options options;
 static bool stopped; /* by a signal */
+static char missing[WHY_SIZE]; /* degraded isolation: why there is no better one, and how to get it */
 
 static void die_with_worker(void);
 static void find_isolation(void);
+static bool find_full(enum isolation wanted, char *why);
+static int end_probe(void);
 static void open_signals(void);
 static int raise_priority(void);
 static void say_hello(void);
@@ -109,6 +113,7 @@ int main(int count, char **arguments) {
   open_signals();
   slots_start(&options, raise_priority());
   loop(slots_ready);
+  if (options.probe) return end_probe();
   requests_open(&options);
   say_hello();
   loop(is_closing);
@@ -128,17 +133,23 @@ static void die_with_worker(void) {
 }
 
 static void find_isolation(void) {
-  char why[1200];
-  bool found = groups_find(options.isolation, why, sizeof why);
-  if (found && groups_kind() == ISOLATION_V2_USER) found = userns_usable(why, sizeof why);
-  if (found && groups_kind() == ISOLATION_RLIMITS) found = degraded_usable(why, sizeof why);
-  if (found && options.probe) {
-    printf("{\"kind\":\"%s\",\"groups\":\"%s\"}\n", isolation_name(groups_kind()), groups_base());
-    exit(0);
+  const bool degraded = options.isolation == ISOLATION_RLIMITS;
+  char why[WHY_SIZE];
+  bool found = find_full(degraded ? ISOLATION_AUTO : options.isolation, why);
+  if (degraded) {
+    if (found) snprintf(missing, sizeof missing, "nothing that the launcher knows of: set RUNLEDGER_ISOLATION=auto");
+    else memcpy(missing, why, sizeof missing);
+    found = degraded_usable(options.uid_base, why, sizeof why) && groups_find(ISOLATION_RLIMITS, why, sizeof why);
   }
   if (found && groups_claim(why, sizeof why)) return;
-  fprintf(stderr, "launcher: no isolation: %s\n", why);
+  fprintf(stderr, "launcher: no isolation: %s%s%s\n", missing, *missing ? "; " : "", why);
   exit(EXIT_NO_ISOLATION);
+}
+
+/* Control groups, and the right to make namespaces. */
+static bool find_full(enum isolation wanted, char *why) {
+  if (!groups_find(wanted, why, WHY_SIZE)) return false;
+  return groups_kind() == ISOLATION_V2_USER ? userns_usable(why, WHY_SIZE) : root_usable(options.uid_base, why, WHY_SIZE);
 }
 
 static void open_signals(void) {
@@ -160,14 +171,36 @@ static int raise_priority(void) {
   return worker_priority;
 }
 
+/* JSON: `missing` is null, or what this machine lacks for full isolation, and how to provide it. */
+static size_t describe(char *text, size_t size) {
+  char reason[2 * WHY_SIZE] = "null", *at = reason;
+  const bool degraded = groups_kind() == ISOLATION_RLIMITS;
+  if (degraded) *at++ = '"';
+  for (const char *from = missing; degraded && *from; from++) {
+    if (*from == '"' || *from == '\\') *at++ = '\\';
+    *at++ = (unsigned char)*from < ' ' ? ' ' : *from;
+  }
+  if (degraded) *at++ = '"', *at = 0;
+  return (size_t)snprintf(text, size,
+                          "{\"kind\":\"%s\",\"degraded\":%s,\"missing\":%s,\"slots\":%u,\"stream_slots\":%u,"
+                          "\"groups\":\"%s/runledger.%u\",\"pid\":%d}",
+                          isolation_name(groups_kind()), degraded ? "true" : "false", reason, options.slots,
+                          options.stream_slots, groups_base(), groups_instance(), getpid());
+}
+
 static void say_hello(void) {
-  char text[1024];
-  int length = snprintf(text, sizeof text,
-                        "{\"kind\":\"%s\",\"degraded\":%s,\"slots\":%u,\"stream_slots\":%u,\"groups\":\"%s/runledger.%u\",\"pid\":%d}",
-                        isolation_name(groups_kind()), groups_kind() == ISOLATION_RLIMITS ? "true" : "false", options.slots,
-                        options.stream_slots, groups_base(), groups_instance(), getpid());
-  struct buffer bytes = {(uint8_t *)text, (size_t)length, 0};
+  char text[4096];
+  struct buffer bytes = {(uint8_t *)text, describe(text, sizeof text), 0};
   answer(FRAME_HELLO, 0, NULL, 0, &bytes, 1);
+}
+
+/* A slot has started, so the isolation is not only there but works. */
+static int end_probe(void) {
+  char text[4096];
+  const bool works = slots_ready();
+  if (works) describe(text, sizeof text), puts(text);
+  slots_stop();
+  return works ? 0 : EXIT_BROKEN;
 }
 
 static bool is_closing(void) { return stopped || answers_hung_up(); }

@@ -24,7 +24,7 @@ static const char USAGE[] =
     "  --bind FROM TO         mount FROM read-only at TO\n"
     "  --copy FROM TO         copy a small file\n"
     "  --link TARGET AT       make a symbolic link\n"
-    "  --probe                print the isolation found as JSON and exit\n";
+    "  --probe                start one slot, print the isolation as JSON, and exit\n";
 
 typedef void setter(struct options *options, char **values);
 static setter set_socket, set_slots, set_stream_slots, set_isolation, set_uid_base, set_store, set_zygote;

@@ -12,6 +12,8 @@ export type ServiceHealth = {
   isolation: string[];
   /** At least one worker runs without the isolation that production requires. */
   degraded: boolean;
+  /** What the machines of these workers lack for full isolation, and how to get it. */
+  missing: string[];
 };
 
 export type Health = { read(): Promise<ServiceHealth>; ping(): Promise<void> };

@@ -3,10 +3,17 @@ import type { Command, Context } from '../command.ts';
 import { JSON_OPTION } from '../command.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
 import { type Check, type Finding, fail } from '../doctor/finding.ts';
+import { isolation, launcher } from '../doctor/isolation_checks.ts';
 import { machineChecks } from '../doctor/machine_checks.ts';
 import { toolchains } from '../doctor/toolchain_checks.ts';
 
-const checks: readonly Check[] = [...machineChecks, toolchains, ...databaseChecks];
+const checks: readonly Check[] = [
+  ...machineChecks,
+  launcher,
+  isolation,
+  toolchains,
+  ...databaseChecks,
+];
 
 export const command: Command = {
   summary:

@@ -23,7 +23,14 @@ const HEALTH = v.strictObject({
     alive: whole,
     slots: v.pipe(whole, v.description('Programs that can run at once.')),
   }),
-  isolation: v.strictObject({ kinds: v.array(v.string()), degraded: v.boolean() }),
+  isolation: v.strictObject({
+    kinds: v.array(v.string()),
+    degraded: v.boolean(),
+    missing: v.pipe(
+      v.array(v.string()),
+      v.description("What degraded workers' machines lack for full isolation, and how to get it."),
+    ),
+  }),
   languages: v.array(v.string()),
 });
 
@@ -69,7 +76,7 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
     status: now.workers > 0 && !now.degraded ? 'ok' : 'degraded',
     queue: { pending: now.pending, running: now.running, capacity: web.config.queue_capacity },
     workers: { alive: now.workers, slots: now.slots },
-    isolation: { kinds: now.isolation, degraded: now.degraded },
+    isolation: { kinds: now.isolation, degraded: now.degraded, missing: now.missing },
     languages: now.languages,
   };
 }

@@ -216,6 +216,8 @@ function plainStep(home: string, front: string, archive: string | null): Compile
     argv: [
       `${home}/bin/java`,
       ...JAVA_COMPILER_FLAGS,
+      // A JVM that cannot use the archive says so on stdout, which is for the name of the entry point.
+      '-Xlog:disable',
       `-Xmx${COMPILER_HEAP_BYTES / MiB}m`,
       ...shared,
       '-jar',

@@ -262,7 +262,7 @@ export const httpRules: Rule[] = [
       equal(status, 200);
       equal(json.workers.alive, 1);
       equal(typeof json.queue.pending, 'number');
-      deepEqual(json.isolation, { kinds: ['v1'], degraded: false });
+      deepEqual(json.isolation, { kinds: ['v1'], degraded: false, missing: [] });
     }
   }),
   contract('the page at / is HTML without scripts', async (s) => {

@@ -1,0 +1,87 @@
+/** `./runledger doctor`: it runs programs, so it says what this machine can really do. */
+// needs: isolation, python
+import t from 'tap';
+import { folderFor, ROOT, UNISOLATED } from '../deploy/environments.ts';
+import { freshDatabase } from '../support/database.ts';
+import { type Ran, runProgram } from './command_line.ts';
+
+type Finding = {
+  check: string;
+  state: 'ok' | 'warn' | 'fail';
+  found: string;
+  remedy: string | null;
+};
+
+const findingsOf = ({ stdout }: Ran) => JSON.parse(stdout) as Finding[];
+const find = (ran: Ran, check: string) => findingsOf(ran).find((each) => each.check === check);
+
+t.setTimeout(600_000);
+const { urls } = await freshDatabase(t);
+const env = {
+  RUNLEDGER_LANGUAGES: 'python',
+  DATABASE_URL: urls.owner,
+  RUNLEDGER_WEB_DATABASE_URL: urls.web,
+  RUNLEDGER_WORKER_DATABASE_URL: urls.worker,
+};
+const doctor = (more: NodeJS.ProcessEnv = {}, inside: readonly string[] = []) => {
+  const [program, ...args] = [...inside, './runledger', 'doctor', '--json'];
+  return runProgram(program!, args, { cwd: ROOT, env: { ...env, ...more } });
+};
+
+t.test('on a machine that isolates programs, it has run one in a box', async (t) => {
+  const ran = await doctor();
+  t.equal(ran.status, 0, ran.stdout);
+  t.match(find(ran, 'launcher'), { state: 'ok' });
+  t.match(find(ran, 'isolation'), { state: 'ok', found: /: control groups and namespaces$/ });
+  t.match(find(ran, 'slots'), { state: 'ok', found: /^\d+, with .* of memory free/ });
+  t.match(find(ran, 'python program'), { state: 'ok', found: /^ran: \d+ ms$/ });
+  for (const { check, state, remedy } of findingsOf(ran))
+    t.equal(remedy === null, state === 'ok', `${check}: a remedy exactly where something is wrong`);
+});
+
+t.test(
+  'more slots than the free memory allows are a warning, with the number that fits',
+  async (t) => {
+    const ran = await doctor({ RUNLEDGER_SLOTS: '1024', RUNLEDGER_LIMITS_MEMORY: '1GiB' });
+    t.match(find(ran, 'slots'), { state: 'warn', remedy: /^set RUNLEDGER_SLOTS=\d+, or free/ });
+  },
+);
+
+t.test('without a launcher it fails, and says how to build one', async (t) => {
+  const ran = await doctor({ RUNLEDGER_LAUNCHER: '/no/launcher' });
+  t.equal(ran.status, 1);
+  t.match(find(ran, 'launcher'), { state: 'fail', remedy: /`make install`/ });
+});
+
+const skip =
+  process.getuid!() === 0 ? false : 'only root can become an ordinary user without a control group';
+t.test('on a machine that does not isolate programs', { skip }, async (t) => {
+  const RUNLEDGER_STATE_DIR = await folderFor(t, UNISOLATED);
+  const asUser = (more: NodeJS.ProcessEnv) =>
+    doctor({ RUNLEDGER_STATE_DIR, ...more }, UNISOLATED.inside);
+
+  t.test('it fails, and has run a program degraded, as serve would', async (t) => {
+    const ran = await asUser({});
+    t.equal(ran.status, 1);
+    const found = { state: 'fail', found: /`serve` runs your own code degraded, a `worker` does/ };
+    t.match(find(ran, 'isolation'), { ...found, remedy: /.+/ });
+    t.match(find(ran, 'python program'), { state: 'ok' });
+  });
+
+  t.test('it runs nothing where serve would not', async (t) => {
+    const ran = await asUser({ RUNLEDGER_TLS: 'proxy' });
+    t.equal(ran.status, 1);
+    t.match(find(ran, 'isolation'), {
+      state: 'fail',
+      found: /neither `serve` on this address nor/,
+    });
+    t.equal(find(ran, 'python program'), undefined);
+  });
+
+  t.test('degraded isolation that was asked for by name is a warning', async (t) => {
+    const ran = await asUser({ RUNLEDGER_ISOLATION: 'rlimits' });
+    t.equal(ran.status, 0, ran.stdout);
+    t.match(find(ran, 'isolation'), { state: 'warn', remedy: /.+/ });
+    t.match(find(ran, 'python program'), { state: 'ok' });
+  });
+});

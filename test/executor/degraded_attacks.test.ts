@@ -1,0 +1,207 @@
+/**
+ * Degraded isolation, attacked: a program tries everything that a user may do to processes and files of his own, to those
+ * of the worker's user. As root both kinds are tested: programs with another user id than the worker's, and programs
+ * with the worker's own. An ordinary user has only the second kind.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { constants, getPriority } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import type { Sandbox } from '../../src/executor/sandbox.ts';
+import { LAUNCHER, python, said, shell, text, withSandbox } from './box.ts';
+import { isAlive, within } from './processes.ts';
+
+const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
+const ORDINARY = 4_242;
+const SECRET = 'a secret of the worker';
+/** Calls that may succeed without an effect, because the kernel decides for each process that a signal would reach. */
+const MAY_SUCCEED = ['signal by a pipe', 'signal everything'];
+/** With another user id, this reaches only the program's own processes. */
+const OWN_USER = ['lower all priorities'];
+
+const isRoot = process.getuid!() === 0;
+const kinds = isRoot ? ['another', 'own'] : ['own'];
+
+/** The worker's user runs commands: root itself, or an ordinary user. */
+function asUser(kind: string): string[] {
+  const id =
+    kind === 'own' && isRoot
+      ? [`--reuid=${ORDINARY}`, `--regid=${ORDINARY}`, '--clear-groups']
+      : [];
+  return ['setpriv', '--pdeathsig=KILL', ...id, '--'];
+}
+
+for (const kind of kinds)
+  t.test(`programs with ${kind === 'own' ? "the worker's" : 'another'} user id`, async (t) => {
+    const folder = await aFolder(t, kind);
+    const launcher = join(folder, 'launcher');
+    writeFileSync(launcher, `#!/bin/sh\nexec ${asUser(kind).join(' ')} ${LAUNCHER} "$@"\n`, {
+      mode: 0o755,
+    });
+    const { sandbox, close } = await withSandbox({
+      launcher,
+      slots: 2,
+      stream_slots: 0,
+      isolation: 'rlimits',
+      store_dir: join(folder, 'store'),
+    });
+    t.teardown(close);
+
+    t.test('nothing of the worker, its user, or another run can be read or changed', (t) =>
+      attacked(t, kind, folder, sandbox),
+    );
+
+    t.test('an honest program does the same to itself', async (t) => {
+      const report = await sandbox.run(python(HONEST));
+      t.equal(text(report.stderr), '');
+      t.same(said(report).split('\n'), [
+        'handled',
+        '64',
+        '5',
+        'True',
+        'SIGABRT',
+        'SIGKILL',
+        'written',
+      ]);
+      t.match(report, { exit_code: 7 });
+    });
+
+    t.test('a fork bomb is bounded, and nothing is left of it', async (t) => {
+      const report = await sandbox.run(python(BOMB, { limits: { processes: 32 } }));
+      t.ok(Number(said(report)) < 100, `${said(report)} processes`);
+      t.equal(said(await sandbox.run(shell('echo next'))), 'next');
+    });
+  });
+
+async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox) {
+  const victim = spawn(asUser(kind)[0]!, [...asUser(kind).slice(1), 'sleep', '1000'], {
+    env: { SECRET },
+  });
+  await once(victim, 'spawn');
+  t.teardown(() => victim.kill('SIGKILL'));
+  const pid = victim.pid!;
+  t.ok(await within(60_000, () => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'sleep'));
+  const segment = aSegment(t, kind);
+  const secret = join(folder, 'data/secret');
+  const before = stateOf(pid, secret);
+
+  const end = new AbortController();
+  const other = sandbox.run(python(THEIRS, { limits: { wall_ms: 600_000 } }), {
+    signal: end.signal,
+  });
+  const theirs = () =>
+    readdirSync(sandbox.isolation.groups)
+      .map((slot) => join(sandbox.isolation.groups, slot, 'box/theirs'))
+      .find((path) => existsSync(path));
+  t.ok(await within(30_000, () => theirs() !== undefined), 'another run has a file');
+  const stdin = [pid, secret, join(folder, 'data'), segment, theirs()].join('\n');
+  const report = await sandbox.run(python(ATTACK, { stdin }));
+  t.equal(text(report.stderr), '');
+  const lines = said(report).split('\n');
+  t.ok(lines.length > 30, `${lines.length} attempts`);
+  const mayPass = kind === 'own' ? MAY_SUCCEED : [...MAY_SUCCEED, ...OWN_USER];
+  for (const line of lines) {
+    const [name = '', got] = line.split(': ');
+    if (!mayPass.includes(name)) t.equal(got, 'DENIED', name);
+  }
+  t.ok(isAlive(pid), 'the victim is alive');
+  t.same(stateOf(pid, secret), before, 'and nothing of it has changed');
+  t.ok(segments().includes(segment), 'the segment is there');
+  end.abort();
+  await t.rejects(other, 'it was cancelled');
+}
+
+async function aFolder(t: Test, kind: string): Promise<string> {
+  // Not in /tmp, which a run has of its own.
+  const folder = await mkdtemp('/var/tmp/runledger-degraded-');
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  for (const name of ['', 'data', 'store']) mkdirSync(join(folder, name), { recursive: true });
+  writeFileSync(join(folder, 'data/secret'), SECRET, { mode: 0o600 });
+  if (kind === 'own' && isRoot)
+    for (const name of ['', 'data', 'store', 'data/secret'])
+      chownSync(join(folder, name), ORDINARY, ORDINARY);
+  chmodSync(folder, 0o755);
+  return folder;
+}
+
+/** Everything of the victim and of its user's file that an attempt could change. */
+function stateOf(pid: number, secret: string) {
+  const { mode, uid, mtimeMs, size } = statSync(secret);
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ');
+  return {
+    file: { mode, uid, mtimeMs, size, text: readFileSync(secret, 'utf8') },
+    folder: statSync(join(secret, '..')).mode,
+    files: readdirSync(join(secret, '..')),
+    limits: readFileSync(`/proc/${pid}/limits`, 'utf8'),
+    priority: getPriority(pid),
+    policy: stat[40],
+    processors: /^Cpus_allowed:.*$/m.exec(status)?.[0],
+    normal: constants.priority.PRIORITY_NORMAL,
+  };
+}
+
+const THEIRS = 'import time; open("theirs", "w").write("x"); time.sleep(600)';
+
+const BOMB = `
+import os, signal
+made = 0
+try:
+    while made < 1000:
+        if os.fork() == 0: signal.pause()
+        made += 1
+except OSError:
+    print(made)`;
+
+const HONEST = `
+import os, resource, signal, subprocess, sys
+signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
+os.kill(os.getpid(), signal.SIGUSR1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE)[0])
+os.setpriority(os.PRIO_PROCESS, 0, 5)
+print(os.getpriority(os.PRIO_PROCESS, 0))
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+print(os.path.exists(f"/proc/{os.getpid()}/status"))
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os.kill(0, signal.SIGABRT)
+print(signal.Signals(os.WTERMSIG(os.waitpid(child, 0)[1])).name)
+slept = subprocess.Popen(["/bin/sh", "-c", "kill -9 0"], start_new_session=True)
+print(signal.Signals(-slept.wait()).name)
+with open("own", "w") as file:
+    os.fchmod(file.fileno(), 0o600)
+    os.utime(file.fileno())
+    print("written", file=file)
+print(open("own").read().strip())
+sys.stdout.flush()
+os._exit(7)`;
+
+/** A System V segment of the worker's user, as PostgreSQL has one. */
+function aSegment(t: Test, kind: string): number {
+  const make = 'import ctypes; print(ctypes.CDLL(None).shmget(0, 4096, 0o1600))';
+  const [program, ...args] = asUser(kind);
+  const id = Number(
+    execFileSync(program!, [...args, '/usr/bin/python3', '-c', make], { encoding: 'utf8' }),
+  );
+  t.teardown(() => execFileSync('ipcrm', ['-m', `${id}`]));
+  return id;
+}
+
+const segments = () =>
+  readFileSync('/proc/sysvipc/shm', 'utf8')
+    .split('\n')
+    .map((line) => Number(line.trim().split(/\s+/)[1]));
