@@ -24,6 +24,7 @@ import type {
 } from '../languages/common/language.ts';
 import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
+import { compileProfileOf } from './profiles.ts';
 import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 
 export type CompileResult = {
@@ -117,7 +118,7 @@ export class Compiler {
         files: [{ path: installed.language.source, bytes: order.code }, ...step.files],
         stdin: new Uint8Array(),
         limits: policy.compile,
-        profile: order.language,
+        profile: compileProfileOf(installed),
         save: {
           key: artefact,
           paths: [compiler.artefact],

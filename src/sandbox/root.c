@@ -153,9 +153,10 @@ static void bind_read_only(const char *from, const char *to) {
 
 static void copy_file(const char *from, const char *to) {
   char bytes[65536];
+  struct stat state;
   int source = open(from, O_RDONLY | O_CLOEXEC);
-  if (source < 0) fail("copy %s", from);
-  int target = (int)must(open(inside(to), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), "make a copy");
+  if (source < 0 || fstat(source, &state)) fail("copy %s", from);
+  int target = (int)must(open(inside(to), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644 | (state.st_mode & 0111)), "make a copy");
   for (ssize_t count; (count = must(read(source, bytes, sizeof bytes), "read a file to copy")) > 0;)
     if (write(target, bytes, (size_t)count) != count) fail("copy %s", from);
   close(source);
