@@ -9,6 +9,7 @@ import { javascript } from './javascript.ts';
 import { kernel } from './kernel.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
+import { sharing } from './sharing.ts';
 
 export const CASES: readonly Case[] = [
   ...bombs,
@@ -19,6 +20,7 @@ export const CASES: readonly Case[] = [
   ...kernel,
   ...network,
   ...output,
+  ...sharing,
   ...c,
   ...javascript,
 ];
