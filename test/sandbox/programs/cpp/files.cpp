@@ -169,7 +169,7 @@ PROGRAM(suid_programs) {
     }
 }
 PROGRAM(commands_some) {
-    works("system()", system("echo OK echo && ls / > listed && cat listed > copied && test -s copied") == 0);
+    works("system()", system("echo OK echo && ls -a > listed && cat listed > copied && test -s copied") == 0);
     FILE *shell = popen("echo $((6 * 7))", "r");
     int number = 0;
     works("popen()", shell && fscanf(shell, "%d", &number) == 1 && number == 42 && pclose(shell) == 0);
