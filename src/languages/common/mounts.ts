@@ -5,7 +5,7 @@
  */
 import { execFile } from 'node:child_process';
 import { lstat, readlink, realpath } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { Mount } from './language.ts';
 import { PROBE_ENVIRONMENT } from './probing.ts';
@@ -54,7 +54,10 @@ async function chainOf(path: string): Promise<string[]> {
   return [path, ...(await chainOf(resolve(dirname(path), await readlink(path))))];
 }
 
-/** The folders of the libraries, as the loader itself names them. Others that they load later are there, too. */
+/**
+ * The folders of the libraries, as the loader itself names them, and the links that lead there. Others
+ * that they load later are in these folders, too.
+ */
 async function librariesOf(program: string): Promise<string[]> {
   const env = { ...PROBE_ENVIRONMENT, LD_TRACE_LOADED_OBJECTS: '1' };
   // A program without a loader runs: then it must end.
@@ -62,10 +65,13 @@ async function librariesOf(program: string): Promise<string[]> {
     () => ({ stdout: '' }),
   );
   const files = [...stdout.matchAll(/(?:^|=>)\s+(\/\S+) \(0x/gm)].map(([, file]) => file!);
-  const folders = await Promise.all(
-    files.map(async (file) => [await real(dirname(file)), dirname(await real(file))]),
+  const found = await Promise.all(
+    files.map(async (file) => {
+      const links = await chainOf(join(await real(dirname(file)), basename(file)));
+      return [dirname(await real(file)), ...links];
+    }),
   );
-  return folders.flat();
+  return found.flat();
 }
 
 const real = (path: string) => realpath(path).catch(() => path);
