@@ -28,6 +28,7 @@ import type {
 import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
 import { type Diagnostics, diagnosticsOf, PROGRAM_BYTES } from './compile_limits.ts';
+import { compileProfileOf } from './profiles.ts';
 import { type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 
 export type CompileResult = Diagnostics & {
@@ -144,7 +145,7 @@ export class Compiler {
         files: [{ path: installed.language.source, bytes: order.code }, ...step.files],
         stdin: new Uint8Array(),
         limits: policy.compile,
-        profile: order.language,
+        profile: compileProfileOf(installed),
         save: {
           key: artefact,
           paths: [compiler.artefact],

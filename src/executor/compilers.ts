@@ -6,6 +6,7 @@
 import type { IsOn, OpenCompiler, Workshop } from '../languages/common/language.ts';
 import type { Toolchains } from '../languages/common/toolchains.ts';
 import { Preparation } from './preparation.ts';
+import { compileProfileOf } from './profiles.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
 
 export type CompilersOptions = {
@@ -29,8 +30,9 @@ export type Compilers = {
 export function openCompilers(options: CompilersOptions): Compilers {
   const preparation = new Preparation(options.sandbox, options.artefacts_folder, options.boot);
   const open = new Map<string, OpenCompiler>();
-  for (const [name, { compiler }] of options.toolchains) {
-    if (compiler !== null) open.set(name, compiler.open(workshopFor(name, options, preparation)));
+  for (const [name, installed] of options.toolchains) {
+    const workshop = workshopFor(compileProfileOf(installed), options, preparation);
+    if (installed.compiler !== null) open.set(name, installed.compiler.open(workshop));
   }
   const all = [...open.values()];
   const done = prepareAll(all);

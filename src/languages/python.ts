@@ -1,13 +1,16 @@
 /** Python, by CPython; its programs may be forked from an interpreter that is warm. */
 import { BASE_ENVIRONMENT, WORK_FOLDER } from './common/box.ts';
 import { type Language, NO_NEEDS, type Probed } from './common/language.ts';
-import { ask, mountsFor } from './common/probing.ts';
+import { isInSystem, mountsFor, withoutLocal } from './common/mounts.ts';
+import { ask } from './common/probing.ts';
 
 const SOURCE = 'main.py';
 const ZYGOTE = 'python_zygote';
 
-const PROBE =
-  'import sys, platform; print(sys.version_info[0], sys.version_info[1], platform.python_version(), sys.base_prefix, sep="\\n")';
+/** The last lines are the folders of its modules. */
+const PROBE = `import sys, platform, sysconfig, site
+print(*sys.version_info[:2], platform.python_version(), sys.base_prefix, sep="\\n")
+print(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages(), sep="\\n")`;
 const MAJOR = 3;
 const OLDEST_MINOR = 8;
 
@@ -35,15 +38,16 @@ export const language: Language = {
 
 async function probe(executable: string): Promise<Probed> {
   const answer = await ask(executable, ['-I', '-c', PROBE]);
-  const [major, minor, version = '', prefix = ''] = answer.trim().split('\n');
+  const [major, minor, version = '', prefix = '', ...modules] = answer.trim().split('\n');
   if (Number(major) !== MAJOR || Number(minor) < OLDEST_MINOR) {
     return { why: `Python ${version} is not ${MAJOR}.${OLDEST_MINOR} or newer` };
   }
+  const folders = isInSystem(executable) ? withoutLocal(modules, executable) : [prefix];
   return {
     found: {
       version: `Python ${version}`,
       at: executable,
-      mounts: await mountsFor([prefix]),
+      mounts: await mountsFor([...folders, executable], [executable]),
       forks_if: ZYGOTE,
       run: ({ args }) => ({
         argv: [executable, '-I', `${WORK_FOLDER}/${SOURCE}`, ...args],

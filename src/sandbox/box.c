@@ -211,7 +211,11 @@ static void prefer_for_oom_killer(void) {
 /* From root of the slot to a user without rights that has three descriptors. */
 void box_become_program(const struct box *box) {
   const struct request *request = box->request;
-  for (int i = 0; i < 3; i++) must(dup2(box->files[i], i), "set up standard input, output and error");
+  for (int i = 0; i < 3; i++) {
+    must(dup2(box->files[i], i), "set up standard input, output and error");
+    /* The program opens them again as /dev/stdin and so on. Both ends of its own pipes are all that it gets. */
+    must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
+  }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   prefer_for_oom_killer();

@@ -263,7 +263,11 @@ static void run_program(const int *files) {
     rewrite(at, (size_t)(text + sizeof text - at), request->variables[i]), variables[i] = at;
   rewrite(directory, sizeof directory, request->directory);
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
-  for (int i = 0; i < 3; i++) must(dup2(files[i], i), "set up standard input, output and error");
+  for (int i = 0; i < 3; i++) {
+    must(dup2(files[i], i), "set up standard input, output and error");
+    if (!setup->identity.shares_uid)
+      must(fchown(i, setup->identity.uid, setup->identity.gid), "change the owner of a standard stream");
+  }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   must(chdir(directory), "enter the working directory");

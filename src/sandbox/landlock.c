@@ -44,7 +44,7 @@ static void allow(int rules, const char *path, uint64_t access) {
 }
 
 void landlock_confine(const struct request *request, const struct options *options, const char *(*target_of)(const char *)) {
-  static const char *const SYSTEM[] = {"/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/dev/random", "/dev/urandom"};
+  static const char *const SYSTEM[] = {"/etc/alternatives", "/dev/random", "/dev/urandom"};
   int version = landlock_version();
   if (version == 0) return; /* then degraded_usable() made sure that the program has another user id */
   uint64_t all = FIRST_ALL | (version >= 2 ? REFER : 0) | (version >= 3 ? TRUNCATE : 0);
@@ -59,7 +59,7 @@ void landlock_confine(const struct request *request, const struct options *optio
   allow(rules, target_of("/tmp"), all & ~EXECUTE);
   const struct profile *profile = &options->profiles[profile_index(options, request->profile)];
   for (unsigned i = 0; i < profile->entry_count; i++)
-    if (profile->entries[i].kind == ENTRY_BIND) allow(rules, profile->entries[i].from, EXECUTE | READ | READ_DIR);
+    if (profile->entries[i].kind != ENTRY_LINK) allow(rules, profile->entries[i].from, EXECUTE | READ | READ_DIR);
   for (uint32_t i = 0; i < request->load_count; i++)
     allow(rules, target_of(request->loads[i].at), EXECUTE | READ | READ_DIR);
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");

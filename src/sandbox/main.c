@@ -50,7 +50,9 @@
  *   answers, artefacts, poll       frames to the worker, the store, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
- *   root, box, landlock, same_user, seccomp   what surrounds a program
+ *   root, box, landlock, same_user what surrounds a program
+ *   seccomp, seccomp_rules         its system calls
+ *   sysinfo                        the launcher's answers to one of them
  *   cgroup, cgroup_leaf, ...       control groups of both versions
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
@@ -84,9 +86,13 @@
 #include "poll.h"
 #include "requests.h"
 #include "run_watch.h"
+#include "seccomp.h"
 #include "slots.h"
+#include "sysinfo.h"
 
 enum { EVENTS_AT_ONCE = 64, WHY_SIZE = 1200 };
+/* No valid address, descriptor, process or flag; test/sandbox/programs/cpp/calls.cpp has it too. */
+static const uint64_t SAMPLE_ARGUMENT = 0x7f7f7f7f7f7f7f7f;
 
 static struct options options;
 static bool stopped; /* by a signal */
@@ -106,6 +112,10 @@ static int check_all(void);
 
 int main(int count, char **arguments) {
   options_parse(count, arguments, &options);
+  if (options.print_filter) {
+    seccomp_print(options.isolation == ISOLATION_RLIMITS, SAMPLE_ARGUMENT);
+    return 0;
+  }
   die_with_worker();
   find_isolation();
   artefacts_open(options.store);
@@ -232,6 +242,7 @@ static void handle(const struct ready *ready) {
     case EVENT_INPUT: run_feed(slot); break;
     case EVENT_STDOUT: run_read(slot, 0); break;
     case EVENT_STDERR: run_read(slot, 1); break;
+    case EVENT_SYSINFO: sysinfo_answer(slot); break;
   }
 }
 
@@ -243,6 +254,7 @@ static int check_all(void) {
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
     uint64_t look = slot->state == SLOT_DEAD ? (slot_revive(slot), now + 1000) : run_check(slot, now);
     if (look < next) next = look;
+    if ((look = sysinfo_check(slot, now)) < next) next = look;
   }
   if (next == UINT64_MAX) return -1;
   return next <= now ? 0 : (int)((next - now + 999) / 1000);

@@ -9,7 +9,7 @@
 
 enum {
   MESSAGE_RUN = 'R',   /* launcher to slot: run the request; carries stdin, stdout and stderr */
-  MESSAGE_READY = 'Y', /* slot: has started */
+  MESSAGE_READY = 'Y', /* slot: has started; carries the listener of its filter, if it has one */
   MESSAGE_MAP = 'U',   /* slot: is in a new user namespace and needs its ids mapped; launcher: done */
   MESSAGE_BOX = 'B',   /* init: the work directory's descriptor, for the launcher to save from */
   MESSAGE_DONE = 'D',  /* init: the program ended */

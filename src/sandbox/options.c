@@ -24,11 +24,12 @@ static const char USAGE[] =
     "  --bind FROM TO         mount FROM read-only at TO\n"
     "  --copy FROM TO         copy a small file\n"
     "  --link TARGET AT       make a symbolic link\n"
-    "  --probe                start one slot, print the isolation as JSON, and exit\n";
+    "  --probe                start one slot, print the isolation as JSON, and exit\n"
+    "  --print-filter         print number, name and outcome of each system call and exit\n";
 
 typedef void setter(struct options *options, char **values);
 static setter set_socket, set_slots, set_stream_slots, set_isolation, set_uid_base, set_store, set_zygote;
-static setter begin_profile, add_bind, add_copy, add_link, set_probe;
+static setter begin_profile, add_bind, add_copy, add_link, set_probe, set_print_filter;
 
 static const struct {
   const char *name;
@@ -41,6 +42,7 @@ static const struct {
     {"--profile", 1, begin_profile},   {"--bind", 2, add_bind},
     {"--copy", 2, add_copy},           {"--link", 2, add_link},
     {"--zygote", 1, set_zygote},       {"--probe", 0, set_probe},
+    {"--print-filter", 0, set_print_filter},
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void reject(const char *format, ...) {
@@ -109,6 +111,11 @@ static void set_zygote(struct options *options, char **values) {
 static void set_probe(struct options *options, char **values) {
   (void)values;
   options->probe = true;
+}
+
+static void set_print_filter(struct options *options, char **values) {
+  (void)values;
+  options->print_filter = true;
 }
 
 static void begin_profile(struct options *options, char **values) {

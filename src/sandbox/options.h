@@ -32,6 +32,7 @@ struct options {
   struct profile profiles[MAX_PROFILES];
   unsigned profile_count;
   bool probe;            /* print the isolation found and exit */
+  bool print_filter;     /* print the system call filter of `isolation` and exit */
 };
 
 void options_parse(int count, char **arguments, struct options *options);

@@ -2,6 +2,11 @@
  * Read-only roots. Each profile gets a mount namespace of its own, made once when the slot starts, that
  * contains only this root. The fresh mount namespace of a run copies those few mounts instead of all
  * mounts of the machine. The store has a namespace too, so no box ever sees its path.
+ *
+ * Boxes and host could see and stop each other through inodes that they share: watches, locks and
+ * leases belong to an inode. So a directory is mounted as an overlay of one layer. Its inodes are the
+ * slot's own, and its pages are the machine's, so it takes no memory. Where the kernel has no overlays,
+ * or denies them, the directory itself is mounted, and the filter alone denies such calls.
  */
 #define _GNU_SOURCE
 #include "root.h"
@@ -10,7 +15,9 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sched.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -32,6 +39,7 @@ static int finish_root(void);
 static void add_skeleton(const struct identity *identity);
 static void add_devices(const struct identity *identity);
 static void add_entry(const struct entry *entry);
+static bool overlay(const char *from, const char *to);
 static void bind_read_only(const char *from, const char *to);
 static void copy_file(const char *from, const char *to);
 static void write_file(const char *path, const char *text);
@@ -129,12 +137,56 @@ static void add_devices(const struct identity *identity) {
 static void add_entry(const struct entry *entry) {
   make_parents(entry->to);
   switch (entry->kind) {
-    case ENTRY_BIND: bind_read_only(entry->from, entry->to); break;
+    case ENTRY_BIND:
+      if (!overlay(entry->from, entry->to)) bind_read_only(entry->from, entry->to);
+      break;
     case ENTRY_COPY: copy_file(entry->from, entry->to); break;
     case ENTRY_LINK:
       if (symlink(entry->from, inside(entry->to)) && errno != EEXIST) fail("link %s", entry->to);
       break;
   }
+}
+
+/* An overlay does not contain what is mounted below its layer. */
+static bool has_mounts_below(const char *directory) {
+  FILE *table = fopen("/proc/self/mountinfo", "re");
+  char line[4096], path[2048];
+  size_t length = strlen(directory);
+  bool found = !table;
+  while (!found && fgets(line, sizeof line, table))
+    found = sscanf(line, "%*s %*s %*s %*s %2047s", path) == 1 && !strncmp(path, directory, length) && path[length] == '/';
+  if (table) fclose(table);
+  return found;
+}
+
+static bool mount_overlay(const char *directory, const char *to) {
+  char layers[64];
+  /* An overlay needs two layers; the other one is empty. The name "." keeps the machine's path out of the mount table. */
+  snprintf(layers, sizeof layers, "lowerdir=%s/load2:.", NEW);
+  if (has_mounts_below(directory) || chdir(directory)) return false;
+  bool done = !mount("box", inside(to), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME, layers);
+  must(chdir("/"), "leave a directory");
+  return done;
+}
+
+/* A file is bound from an overlay of its directory, which is then unmounted. */
+static bool overlay(const char *from, const char *to) {
+  static const char STAGE[] = "/tmp";
+  char path[PATH_MAX], staged[PATH_MAX + 16];
+  struct stat state;
+  char *slash;
+  if (!realpath(from, path) || stat(path, &state)) return false;
+  if (S_ISDIR(state.st_mode)) {
+    if (mkdir(inside(to), 0755) && errno != EEXIST) fail("make %s", to);
+    return mount_overlay(path, to);
+  }
+  slash = strrchr(path, '/');
+  *slash = 0;
+  if (!mount_overlay(*path ? path : "/", STAGE)) return false;
+  snprintf(staged, sizeof staged, "%s%s/%s", NEW, STAGE, slash + 1);
+  bind_read_only(staged, to);
+  must(umount2(inside(STAGE), MNT_DETACH), "unmount an overlay");
+  return true;
 }
 
 static void bind_read_only(const char *from, const char *to) {
@@ -153,9 +205,10 @@ static void bind_read_only(const char *from, const char *to) {
 
 static void copy_file(const char *from, const char *to) {
   char bytes[65536];
+  struct stat state;
   int source = open(from, O_RDONLY | O_CLOEXEC);
-  if (source < 0) fail("copy %s", from);
-  int target = (int)must(open(inside(to), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), "make a copy");
+  if (source < 0 || fstat(source, &state)) fail("copy %s", from);
+  int target = (int)must(open(inside(to), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644 | (state.st_mode & 0111)), "make a copy");
   for (ssize_t count; (count = must(read(source, bytes, sizeof bytes), "read a file to copy")) > 0;)
     if (write(target, bytes, (size_t)count) != count) fail("copy %s", from);
   close(source);

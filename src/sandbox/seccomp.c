@@ -1,11 +1,14 @@
 /*
- * The system calls of a box. The filter has a list of denied calls, each with the errno that makes
- * libraries fall back, and a ceiling: a call that is newer than the list does not exist (ENOSYS). It
- * denies calls that reach beyond the box, calls that no judged program needs, and calls with a history
- * of kernel vulnerabilities.
+ * Compiles the rules of seccomp_rules.c into two filters, and loads them.
  *
- * The numbers are searched as a tree. When the filter is installed, the kernel runs it once for every
- * number, to find those that are always allowed; a linear list would make each run slower.
+ * The slot loads the first one when it starts. It has every rule, except that the calls with which slot
+ * and init build a box are allowed. All processes of the slot inherit it, so no run pays for it. Init
+ * and program load the second one before the program starts. It has only those calls, and is short. The
+ * kernel runs both filters, and the stricter answer counts.
+ *
+ * The numbers are searched as a tree: one comparison of about eight is the longest way. The kernel
+ * remembers which numbers are always allowed and asks no filter about them; the rules that look at
+ * arguments are the others.
  */
 #define _GNU_SOURCE
 #include "seccomp.h"
@@ -14,16 +17,17 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "array.h"
 #include "failure.h"
+#include "seccomp_rules.h"
 
 #if defined __x86_64__
 #define NATIVE AUDIT_ARCH_X86_64
@@ -33,191 +37,168 @@
 #error "the launcher has the system call numbers of x86-64 and arm64 only"
 #endif
 
-/* mseal, of Linux 6.10, is the last call that was reviewed. */
-enum { LAST_KNOWN = 462, X32_BIT = 0x40000000 };
+enum { X32_BIT = 0x40000000, MOST_INSTRUCTIONS = 1024, MOST_JUDGED = 64, LAST_PRINTED = 1100 };
 
-struct denial {
-  unsigned number, error;
+/* Numbers from `first` to the next range's have one outcome, or one rule. */
+struct range {
+  uint32_t first, outcome;
+  const struct rule *judged; /* NULL: the outcome does not depend on arguments */
 };
 
-static const struct denial DENIED[] = {
-    /* other processes' memory and registers */
-    {SYS_ptrace, EPERM}, {SYS_process_vm_readv, EPERM}, {SYS_process_vm_writev, EPERM},
-    {SYS_pidfd_getfd, EPERM}, {SYS_kcmp, EPERM}, {SYS_process_madvise, EPERM},
-    {448 /* process_mrelease */, EPERM},
-    /* mounts and roots */
-    {SYS_mount, EPERM}, {SYS_umount2, EPERM}, {SYS_pivot_root, EPERM}, {SYS_chroot, EPERM},
-    {SYS_open_tree, EPERM}, {SYS_move_mount, EPERM}, {SYS_fsopen, EPERM}, {SYS_fsconfig, EPERM},
-    {SYS_fsmount, EPERM}, {SYS_fspick, EPERM}, {442 /* mount_setattr */, EPERM},
-    {457 /* statmount */, EPERM}, {458 /* listmount */, EPERM},
-    {SYS_name_to_handle_at, EPERM}, {SYS_open_by_handle_at, EPERM},
-    /* namespaces; a filter cannot read the flags of clone3, which are in memory: ENOSYS makes libc use clone */
-    {SYS_unshare, EPERM}, {SYS_setns, EPERM}, {SYS_clone3, ENOSYS},
-    /* keys, tracing, programs for the kernel, and asynchronous calls, which this filter does not see */
-    {SYS_add_key, EPERM}, {SYS_request_key, EPERM}, {SYS_keyctl, EPERM}, {SYS_bpf, EPERM},
-    {SYS_perf_event_open, EACCES}, {SYS_io_uring_setup, ENOSYS}, {SYS_io_uring_enter, ENOSYS},
-    {SYS_io_uring_register, ENOSYS}, {SYS_userfaultfd, EPERM}, {SYS_seccomp, EPERM},
-    {SYS_fanotify_init, EPERM}, {SYS_fanotify_mark, EPERM}, {SYS_lookup_dcookie, EPERM},
-    {447 /* memfd_secret */, ENOSYS},
-    /* the machine: modules, kernels, clocks, names, swap, accounting, logs */
-    {SYS_init_module, EPERM}, {SYS_finit_module, EPERM}, {SYS_delete_module, EPERM},
-    {SYS_kexec_load, EPERM}, {SYS_reboot, EPERM}, {SYS_swapon, EPERM}, {SYS_swapoff, EPERM},
-    {SYS_settimeofday, EPERM}, {SYS_clock_settime, EPERM}, {SYS_adjtimex, EPERM},
-    {SYS_clock_adjtime, EPERM}, {SYS_sethostname, EPERM}, {SYS_setdomainname, EPERM},
-    {SYS_acct, EPERM}, {SYS_quotactl, EPERM}, {443 /* quotactl_fd */, EPERM}, {SYS_syslog, EPERM},
-    {SYS_vhangup, EPERM}, {SYS_nfsservctl, ENOSYS},
-    /* placement of pages */
-    {SYS_mbind, EPERM}, {SYS_set_mempolicy, EPERM}, {SYS_migrate_pages, EPERM},
-    {SYS_move_pages, EPERM}, {450 /* set_mempolicy_home_node */, EPERM},
-#ifdef SYS_kexec_file_load
-    {SYS_kexec_file_load, EPERM},
-#endif
-#ifdef __x86_64__
-    {SYS_modify_ldt, EPERM}, {SYS_iopl, EPERM}, {SYS_ioperm, EPERM}, {SYS_uselib, ENOSYS},
-    {SYS_ustat, ENOSYS}, {SYS_sysfs, ENOSYS}, {SYS__sysctl, ENOSYS}, {SYS_create_module, ENOSYS},
-    {SYS_get_kernel_syms, ENOSYS}, {SYS_query_module, ENOSYS},
-#endif
+struct program {
+  struct sock_filter code[MOST_INSTRUCTIONS];
+  unsigned length;
 };
 
-/* Objects that outlive their process and its limits. Without an ipc namespace nothing removes them after the run. */
-static const struct denial OUTLIVING[] = {
-    {SYS_shmget, EPERM}, {SYS_msgget, EPERM}, {SYS_semget, EPERM}, {SYS_mq_open, EPERM},
-};
+static struct program of_slot, of_program;
 
-static struct sock_filter filter[512];
-static unsigned filter_length;
+/* State of one compilation. */
+static struct program *target;
+static struct {
+  unsigned from;
+  const struct rule *rule;
+} jumps[MOST_JUDGED];
+static unsigned jump_count;
 
-static void emit(struct sock_filter instruction) {
-  if (filter_length == COUNT(filter)) abort();
-  filter[filter_length++] = instruction;
-}
-
-static void emit_return(unsigned answer) { emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer)); }
-static void emit_error(unsigned error) { emit_return(SECCOMP_RET_ERRNO | error); }
-static void emit_load(size_t offset) { emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset)); }
-
-/* The next `skip` instructions run only if the comparison of the loaded number with `value` is true. */
-static void emit_only_if(unsigned comparison, unsigned value, unsigned char skip) {
-  emit((struct sock_filter)BPF_JUMP(BPF_JMP | comparison | BPF_K, value, 0, skip));
-}
-
-/* A binary search between two rows, both included. */
-static void emit_search(const struct denial *rows, unsigned first, unsigned last) {
-  if (first == last) {
-    emit_only_if(BPF_JEQ, rows[first].number, 1);
-    emit_error(rows[first].error);
-    emit_return(SECCOMP_RET_ALLOW);
-    return;
-  }
-  unsigned middle = (first + last + 1) / 2, at = filter_length;
-  emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, rows[middle].number, 0, 0));
-  emit_search(rows, first, middle - 1);
-  unsigned below = filter_length - at - 1;
-  if (below > 255) abort();
-  filter[at].jt = (unsigned char)below;
-  emit_search(rows, middle, last);
-}
-
-static int by_number(const void *a, const void *b) {
-  const struct denial *one = a, *other = b;
-  return one->number < other->number ? -1 : one->number > other->number;
-}
-
-static const size_t ARGUMENT = offsetof(struct seccomp_data, args);
-
-/* See forbid_cores: a program that lowered this limit would make the host handle its crashes. */
-static void deny_core_limit(void) {
-  emit_only_if(BPF_JEQ, SYS_setrlimit, 4);
-  emit_load(ARGUMENT);
-  emit_only_if(BPF_JEQ, RLIMIT_CORE, 1);
-  emit_error(EPERM);
-  emit_return(SECCOMP_RET_ALLOW);
-  /* prlimit64 sets a limit if its third argument, a pointer, is not null. */
-  emit_only_if(BPF_JEQ, SYS_prlimit64, 8);
-  emit_load(ARGUMENT + 8);
-  emit_only_if(BPF_JEQ, RLIMIT_CORE, 5);
-  emit_load(ARGUMENT + 16);
-  emit_only_if(BPF_JEQ, 0, 2);
-  emit_load(ARGUMENT + 20);
-  emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
-  emit_error(EPERM);
-  emit_return(SECCOMP_RET_ALLOW);
-}
-
-/* Another ABI has other numbers. No honest program uses one. */
-static void kill_other_abis(void) {
-  emit_load(offsetof(struct seccomp_data, arch));
-  emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0));
-  emit_return(SECCOMP_RET_KILL_PROCESS);
-  emit_load(offsetof(struct seccomp_data, nr));
-  emit_only_if(BPF_JGE, X32_BIT, 1);
-  emit_return(SECCOMP_RET_KILL_PROCESS);
-  emit_only_if(BPF_JGT, LAST_KNOWN, 1);
-  emit_error(ENOSYS);
-}
-
-static void deny_namespaces_by_clone(void) {
-  const unsigned namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                              CLONE_NEWPID | CLONE_NEWNET;
-  emit_only_if(BPF_JEQ, SYS_clone, 4);
-  emit_load(ARGUMENT);
-  emit_only_if(BPF_JSET, namespaces, 1);
-  emit_error(EPERM);
-  emit_return(SECCOMP_RET_ALLOW);
-}
-
-static void allow_unix_sockets(bool degraded) {
-  emit_only_if(BPF_JEQ, SYS_socket, 4);
-  emit_load(ARGUMENT);
-  /* Without a root of its own a program could connect to the machine's services by path. */
-  emit_only_if(BPF_JEQ, degraded ? AF_UNSPEC : AF_UNIX, 1);
-  emit_return(SECCOMP_RET_ALLOW);
-  emit_error(EAFNOSUPPORT);
-  /* A pair of another family fails anyway, but only after the kernel has looked for a module. */
-  emit_only_if(BPF_JEQ, SYS_socketpair, 4);
-  emit_load(ARGUMENT);
-  emit_only_if(BPF_JEQ, AF_UNIX, 1);
-  emit_return(SECCOMP_RET_ALLOW);
-  emit_error(EAFNOSUPPORT);
-}
-
-/* Asking for the current personality changes nothing and is allowed. */
-static void deny_personalities(void) {
-  emit_only_if(BPF_JEQ, SYS_personality, 5);
-  emit_load(ARGUMENT);
-  emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0xffffffff, 1, 0));
-  emit_only_if(BPF_JEQ, 0, 1);
-  emit_return(SECCOMP_RET_ALLOW);
-  emit_error(EPERM);
-}
-
-/* TIOCSTI types into a terminal that another process reads. */
-static void deny_terminal_input(void) {
-  emit_only_if(BPF_JEQ, SYS_ioctl, 4);
-  emit_load(ARGUMENT + 8);
-  emit_only_if(BPF_JEQ, 0x5412 /* TIOCSTI */, 1);
-  emit_error(EPERM);
-  emit_return(SECCOMP_RET_ALLOW);
-}
-
-static void deny_listed(bool degraded) {
-  struct denial rows[COUNT(DENIED) + COUNT(OUTLIVING)];
-  unsigned count = 0;
-  for (unsigned i = 0; i < COUNT(DENIED); i++) rows[count++] = DENIED[i];
-  for (unsigned i = 0; degraded && i < COUNT(OUTLIVING); i++) rows[count++] = OUTLIVING[i];
-  qsort(rows, count, sizeof rows[0], by_number);
-  emit_search(rows, 0, count - 1);
-}
+static void compile_slot(const struct rule *rules, unsigned count);
+static void compile_program(const struct rule *rules, unsigned count);
+static void emit_tree(const struct range *ranges, unsigned first, unsigned last);
+static void emit_judged(void);
 
 void seccomp_build(bool degraded) {
-  if (filter_length) return;
-  kill_other_abis();
-  deny_namespaces_by_clone();
-  allow_unix_sockets(degraded);
-  deny_personalities();
-  deny_terminal_input();
-  deny_core_limit();
-  deny_listed(degraded);
+  static struct rule rules[MOST_RULES];
+  if (of_slot.length) return;
+  unsigned count = seccomp_rules(degraded, rules);
+  compile_slot(rules, count);
+  compile_program(rules, count);
+}
+
+static unsigned emit(unsigned code, uint32_t value, unsigned if_true, unsigned if_false) {
+  if (target->length == MOST_INSTRUCTIONS || if_true > 255 || if_false > 255) abort();
+  target->code[target->length] = (struct sock_filter){(uint16_t)code, (uint8_t)if_true, (uint8_t)if_false, value};
+  return target->length++;
+}
+
+static void emit_load(size_t offset) { emit(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0); }
+
+static void emit_outcome(uint32_t outcome) {
+  emit(BPF_RET | BPF_K, outcome == ALLOW ? SECCOMP_RET_ALLOW : outcome == ASK ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | outcome, 0, 0);
+}
+
+/* Appends a range, or lets the last one go on. */
+static unsigned append(struct range *ranges, unsigned count, struct range next) {
+  if (count && ranges[count - 1].first == next.first) count--;
+  bool same = count && !next.judged && !ranges[count - 1].judged && ranges[count - 1].outcome == next.outcome;
+  if (!same) ranges[count++] = next;
+  return count;
+}
+
+static void compile(const struct rule *rules, unsigned count, bool setup) {
+  static struct range ranges[2 * MOST_RULES + 1];
+  const struct range others = {.outcome = setup ? ALLOW : ENOSYS};
+  unsigned used = append(ranges, 0, others);
+  for (unsigned i = 0; i < count; i++) {
+    const struct rule *rule = &rules[i];
+    if (setup && !rule->setup) continue;
+    bool free = !setup && rule->setup;
+    struct range own = {rule->number, free ? ALLOW : rule->outcome, !free && rule->clause_count ? rule : NULL};
+    used = append(ranges, used, own);
+    used = append(ranges, used, (struct range){rule->number + 1, others.outcome, NULL});
+  }
+  emit_tree(ranges, 0, used - 1);
+  emit_judged();
+}
+
+static void compile_slot(const struct rule *rules, unsigned count) {
+  target = &of_slot;
+  /* Another ABI has other numbers. No honest program uses one. */
+  emit_load(offsetof(struct seccomp_data, arch));
+  emit(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0);
+  emit(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+  emit_load(offsetof(struct seccomp_data, nr));
+  emit(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+  emit(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+  compile(rules, count, false);
+}
+
+/* The first filter has checked the ABI. */
+static void compile_program(const struct rule *rules, unsigned count) {
+  target = &of_program;
+  emit_load(offsetof(struct seccomp_data, nr));
+  compile(rules, count, true);
+}
+
+/* A binary search between two ranges, both included. Rules with clauses come after the tree. */
+static void emit_tree(const struct range *ranges, unsigned first, unsigned last) {
+  if (first == last && ranges[first].judged) {
+    if (jump_count == MOST_JUDGED) abort();
+    jumps[jump_count].rule = ranges[first].judged;
+    jumps[jump_count++].from = emit(BPF_JMP | BPF_JA, 0, 0, 0);
+    return;
+  }
+  if (first == last) {
+    emit_outcome(ranges[first].outcome);
+    return;
+  }
+  unsigned middle = (first + last + 1) / 2;
+  unsigned at = emit(BPF_JMP | BPF_JGE | BPF_K, ranges[middle].first, 0, 0);
+  emit_tree(ranges, first, middle - 1);
+  unsigned distance = target->length - at - 1;
+  if (distance > 255) abort();
+  target->code[at].jt = (uint8_t)distance;
+  emit_tree(ranges, middle, last);
+}
+
+/* Emits a condition, and notes the instructions that must jump to the next clause if it does not hold. */
+static unsigned emit_condition(const struct condition *condition, unsigned *failing) {
+  const size_t low = offsetof(struct seccomp_data, args) + 8 * (size_t)condition->argument, high = low + 4;
+  unsigned count = 0;
+  emit_load(low);
+  switch (condition->test) {
+    case WITHIN:
+      if (condition->low == condition->high) {
+        failing[count++] = emit(BPF_JMP | BPF_JEQ | BPF_K, condition->low, 0, 0);
+        break;
+      }
+      if (condition->low) failing[count++] = emit(BPF_JMP | BPF_JGE | BPF_K, condition->low, 0, 0);
+      emit(BPF_JMP | BPF_JGT | BPF_K, condition->high, 0, 1);
+      failing[count++] = emit(BPF_JMP | BPF_JA, 0, 0, 0);
+      break;
+    case ANY_BIT: failing[count++] = emit(BPF_JMP | BPF_JSET | BPF_K, condition->low, 0, 0); break;
+    case PRESENT:
+      emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+      emit_load(high);
+      emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+      failing[count++] = emit(BPF_JMP | BPF_JA, 0, 0, 0);
+      break;
+    default: abort();
+  }
+  return count;
+}
+
+static void emit_rule(const struct rule *rule) {
+  for (uint32_t i = 0; i < rule->clause_count; i++) {
+    const struct clause *clause = &rule->clauses[i];
+    unsigned failing[2 * COUNT(clause->when)], count = 0;
+    for (unsigned n = 0; n < COUNT(clause->when); n++)
+      if (clause->when[n].test != TRUE) count += emit_condition(&clause->when[n], failing + count);
+    emit_outcome(clause->outcome);
+    for (unsigned n = 0; n < count; n++) {
+      struct sock_filter *jump = &target->code[failing[n]];
+      unsigned distance = target->length - failing[n] - 1;
+      if (jump->code == (BPF_JMP | BPF_JA)) jump->k = distance;
+      else jump->jf = (uint8_t)distance;
+    }
+  }
+  emit_outcome(rule->outcome);
+}
+
+static void emit_judged(void) {
+  for (unsigned i = 0; i < jump_count; i++) {
+    target->code[jumps[i].from].k = target->length - jumps[i].from - 1;
+    emit_rule(jumps[i].rule);
+  }
+  jump_count = 0;
 }
 
 /*
@@ -229,11 +210,46 @@ static void forbid_cores(void) {
   if (setrlimit(RLIMIT_CORE, &none)) must(setrlimit(RLIMIT_CORE, &least), "limit core dumps");
 }
 
-void seccomp_confine(void) {
-  struct sock_fprog program = {.filter = filter};
+int seccomp_confine_slot(void) {
+  struct sock_fprog program = {.filter = of_slot.code, .len = (unsigned short)of_slot.length};
   forbid_cores();
-  seccomp_build(false);
-  program.len = (unsigned short)filter_length;
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");
+  long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+  if (listener >= 0) return (int)listener;
+  /* The launcher itself runs under a filter that has a listener. Without one, ASK means ENOSYS. */
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "confine the slot's system calls");
+  return -1;
+}
+
+void seccomp_confine(void) {
+  struct sock_fprog program = {.filter = of_program.code, .len = (unsigned short)of_program.length};
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "confine the system calls");
+}
+
+static bool holds(const struct condition *condition, uint64_t argument) {
+  const uint32_t low = (uint32_t)argument;
+  switch (condition->test) {
+    case WITHIN: return low >= condition->low && low <= condition->high;
+    case ANY_BIT: return low & condition->low;
+    case PRESENT: return argument != 0;
+    default: return true;
+  }
+}
+
+static uint32_t outcome_of(const struct rule *rule, uint64_t argument) {
+  for (uint32_t i = 0; i < rule->clause_count; i++)
+    if (holds(&rule->clauses[i].when[0], argument) && holds(&rule->clauses[i].when[1], argument)) return rule->clauses[i].outcome;
+  return rule->outcome;
+}
+
+void seccomp_print(bool degraded, uint64_t argument) {
+  static struct rule rules[MOST_RULES];
+  unsigned count = seccomp_rules(degraded, rules), at = 0;
+  for (uint32_t number = 0; number <= LAST_PRINTED; number++) {
+    bool listed = at < count && rules[at].number == number;
+    uint32_t outcome = listed ? outcome_of(&rules[at], argument) : ENOSYS;
+    const char *name = listed ? rules[at++].name : "-";
+    if (outcome == ALLOW || outcome == ASK) printf("%u %s %s\n", number, name, outcome == ALLOW ? "allow" : "ask");
+    else printf("%u %s %u\n", number, name, outcome);
+  }
 }

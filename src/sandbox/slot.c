@@ -38,6 +38,7 @@
 #include "message.h"
 #include "options.h"
 #include "root.h"
+#include "seccomp.h"
 #include "wire.h"
 #include "zygote.h"
 
@@ -50,6 +51,7 @@ static void close_other_descriptors(const struct slot_setup *setup);
 static void reset_signals(void);
 static void enter_namespaces(struct slot_setup *setup);
 static void give_up_rights(const struct slot_setup *setup);
+static void report_ready(const struct slot_setup *setup);
 static void serve(struct slot_setup *setup, const struct roots *roots);
 static bool await_request(struct slot_setup *setup, struct box *box);
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots);
@@ -82,7 +84,7 @@ void slot_main(struct slot_setup *setup) {
   roots_build(setup->options, &setup->identity, &roots);
   give_up_rights(setup);
   prepare_leaf(setup);
-  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "report that the slot is ready");
+  report_ready(setup);
   serve(setup, &roots);
   _exit(0);
 }
@@ -157,9 +159,15 @@ static void give_up_rights(const struct slot_setup *setup) {
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++)
     must(prctl(PR_CAPBSET_DROP, capability), "drop a capability from the bounding set");
   must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "clear ambient capabilities");
-  must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");
   /* Leaves the worker's session keyring. A kernel without keyrings has nothing to leave. */
   syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+}
+
+/* From here on, the filter allows the slot no more than what it needs for a run. */
+static void report_ready(const struct slot_setup *setup) {
+  int listener = seccomp_confine_slot();
+  must(send_message(setup->control, MESSAGE_READY, &listener, listener >= 0), "report that the slot is ready");
+  if (listener >= 0) close(listener);
 }
 
 static void serve(struct slot_setup *setup, const struct roots *roots) {
@@ -187,8 +195,7 @@ static void serve_degraded(struct slot_setup *setup) {
   static struct request request;
   struct box box = {.request = &request, .shared = setup->shared, .control = setup->control};
   degraded_open(setup);
-  must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");
-  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "report that the slot is ready");
+  report_ready(setup);
   while (await_request(setup, &box)) {
     const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, &request);
     if (wrong) fail("parse a request: %s", wrong);

@@ -28,6 +28,9 @@ struct slot {
   unsigned failed_starts; /* in a row */
   pid_t pid;
   int pidfd, control, memory;
+  int listener;               /* where the kernel asks for sysinfo; -1: nowhere */
+  unsigned answers;           /* since the last pause of the listener */
+  uint64_t pause_end_us;      /* 0: it is not paused */
   uint32_t leaf;              /* whose counters are open; 0: none */
   char account[MAX_NAME + 1]; /* the account of its last zygote */
   struct group group;

@@ -26,6 +26,7 @@
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slot.h"
+#include "sysinfo.h"
 
 /* After this many failed starts in a row the launcher gives up. */
 enum { MOST_FAILED_STARTS = 5 };
@@ -54,7 +55,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
     struct slot *slot = &slots[i];
     slot->number = i;
     slot->for_streams = i >= options->slots;
-    slot->input = slot->outputs[0] = slot->outputs[1] = slot->box = slot->control = slot->pidfd = -1;
+    slot->input = slot->outputs[0] = slot->outputs[1] = slot->box = slot->control = slot->pidfd = slot->listener = -1;
     slot->memory = (int)must(memfd_create("slot", MFD_CLOEXEC), "make a slot's shared pages");
     must(ftruncate(slot->memory, sizeof *slot->shared), "size a slot's shared pages");
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
@@ -99,6 +100,7 @@ void slot_read_control(struct slot *slot) {
   unsigned count;
   while (slot->control >= 0 && receive_message(slot->control, &message, descriptors, &count, false) == 1) {
     if (message == MESSAGE_BOX && count == 1 && slot->box < 0 && !slot->answered) slot->box = descriptors[0], count = 0;
+    if (message == MESSAGE_READY && count == 1) sysinfo_open(slot, descriptors[0]), count = 0;
     for (unsigned i = 0; i < count; i++) close(descriptors[i]);
     switch (message) {
       case MESSAGE_MAP: map_ids(slot); break;
@@ -158,6 +160,7 @@ void slot_died(struct slot *slot) {
   close(slot->control);
   close(slot->pidfd);
   slot->control = slot->pidfd = -1;
+  sysinfo_close(slot);
   slot->pid = 0;
   slot->state = SLOT_DEAD;
   slot_revive(slot);

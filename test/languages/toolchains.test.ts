@@ -3,6 +3,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t from 'tap';
 import { profilesFor } from '../../src/executor/profiles.ts';
+import type { Profile } from '../../src/executor/sandbox_options.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 
 const find = async (options: Parameters<typeof findToolchains>[0] = {}) => {
@@ -58,23 +59,41 @@ t.test('two languages never have one recipe', async (t) => {
   t.equal(new Set(recipes).size, recipes.length);
 });
 
-t.test('a box sees the system, the chosen tools, and nothing else of the machine', async (t) => {
+/** Everything that a profile shows, by its path in the box. */
+const seenIn = ({ mounts, copies = [], links = [] }: Profile) => [
+  ...mounts.map(({ to }) => to),
+  ...copies.map(({ to }) => to),
+  ...links.map(({ at }) => at),
+];
+const BASE =
+  /^\/(bin|lib|lib32|lib64|libx32|etc\/ld\.so\.cache|usr\/lib\/locale|usr\/share\/zoneinfo|usr\/lib(64|64\/ld-[\w.-]+|\/[\w-]+-linux-gnu)|usr\/bin\/(sh|dash|bash|cat|echo|env|false|ls|sleep|true|coreutils))$/;
+const OWN: Readonly<Record<string, RegExp>> = {
+  python: /^\/usr\/(bin\/python3[.\d]*|lib\/python3[.\d]*(\/dist-packages)?)$/,
+  java: /^\/(usr\/lib\/jvm\/[\w.-]+|opt\/java\/\w+|etc\/(java[\w-]*|ssl\/certs\/java))$/,
+  javascript: /^\/opt\/(node|blocking_output\.cjs)$/,
+  compile:
+    /^\/usr\/(include|lib(exec)?\/gcc\/.+|bin\/([\w-]*-)?((gcc|g\+\+)(-\d+)?|as|ld(\.\w+)?|mold|gold|lld))$/,
+};
+
+t.test('a box sees what its language needs, and nothing else of the machine', async (t) => {
   const { toolchains } = await findToolchains();
   const profiles = await profilesFor(toolchains);
-  t.strictSame(Object.keys(profiles), [...toolchains.keys()]);
-  for (const [name, { mounts, copies = [], links = [] }] of Object.entries(profiles)) {
-    const seen = [
-      ...mounts.map(({ to }) => to),
-      ...copies.map(({ to }) => to),
-      ...links.map(({ at }) => at),
-    ];
-    t.ok(seen.includes('/usr'));
-    const allowed =
-      /^\/(usr|bin|lib|lib32|lib64|libx32|opt\/java\/\w+|etc\/(ld\.so\.cache|java[\w-]*|ssl\/certs\/java))$/;
-    const own = name === 'javascript' ? ['/opt/node', '/opt/blocking_output.cjs'] : [];
-    for (const path of seen.filter((path) => !own.includes(path))) t.match(path, allowed);
-    for (const { target } of links) t.notMatch(target, /^\/etc|\.\./, 'no link leads out');
+  t.strictSame(Object.keys(profiles).sort(), [
+    ...['c', 'c-compile', 'cpp', 'cpp-compile', 'java', 'javascript', 'python'],
+  ]);
+  for (const [name, profile] of Object.entries(profiles)) {
+    const own = OWN[name.replace(/^\w+-/, '')] ?? /nothing/;
+    const seen = seenIn(profile);
+    t.strictSame(
+      seen.filter((path) => !BASE.test(path) && !own.test(path)),
+      [],
+      name,
+    );
+    t.ok(seen.includes('/usr/bin/sh'), `${name} has a shell`);
+    for (const { target } of profile.links ?? []) t.notMatch(target, /^\/etc/, 'no link leads out');
   }
+  const compiler = seenIn(profiles['cpp-compile']!);
+  t.ok(compiler.includes('/usr/include') && compiler.includes('/usr/bin/g++'));
 });
 
 t.test(

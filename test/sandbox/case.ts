@@ -6,7 +6,7 @@
 import type { LanguageName as Language, RunLimits } from '../../src/domain/limits.ts';
 import type { BoxReport, Verdict } from '../../src/domain/result.ts';
 
-export type Topic = 'bombs' | 'endings' | 'files' | 'kernel' | 'network' | 'output';
+export type Topic = 'bombs' | 'endings' | 'files' | 'kernel' | 'network' | 'output' | 'sharing';
 
 /** What a program may try to learn or reach. host.ts makes it for each suite. */
 export type Host = {
@@ -18,6 +18,8 @@ export type Host = {
   unix_sockets: string[];
   /** words that would show where a box's files are on the host */
   host_words: string[];
+  /** the launcher's list of system calls and their outcomes */
+  calls: string;
 };
 
 export type Seen = {
@@ -44,7 +46,7 @@ export type Expected = {
 export type Side = {
   program: string;
   args?: readonly string[] | ((host: Host) => readonly string[]);
-  stdin?: Uint8Array;
+  stdin?: Uint8Array | ((host: Host) => Uint8Array);
   limits?: Partial<RunLimits>;
   expected: Expected;
 };

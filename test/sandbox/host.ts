@@ -6,7 +6,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Host } from './case.ts';
 
-export async function openHost(): Promise<{ host: Host; close: () => Promise<void> }> {
+export async function openHost(calls = ''): Promise<{ host: Host; close: () => Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'host-secret-'));
   const secret = `secret-${randomBytes(12).toString('hex')}`;
   const file = join(folder, 'readable');
@@ -32,6 +32,7 @@ export async function openHost(): Promise<{ host: Host; close: () => Promise<voi
       join(import.meta.dirname, '../..'),
       hostname().length > 3 ? hostname() : folder,
     ],
+    calls,
   };
   return {
     host,

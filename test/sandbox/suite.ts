@@ -2,6 +2,7 @@
  * Runs cases through the real launcher and judges them as the service does: by the launcher's report,
  * the pure verdict, and the programs' output. `main.ts` prints the results; tests assert on them.
  */
+import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,7 +61,7 @@ export async function openBench(): Promise<Bench> {
   const programs = await preparePrograms({ java: toolchains.get('java')?.at ?? null });
   const store_dir = await mkdtemp(join(tmpdir(), 'hostile-store-'));
   await placeInStore(programs, store_dir);
-  const { host, close } = await openHost();
+  const { host, close } = await openHost(callsOf(ISOLATION));
   const profiles = await profilesFor(toolchains);
   const open = (slots: number) =>
     openSandbox({
@@ -85,6 +86,12 @@ export async function openBench(): Promise<Bench> {
       await rm(store_dir, { recursive: true, force: true });
     },
   };
+}
+
+/** The filter depends on the isolation only in that degraded runs have one of their own. */
+function callsOf(isolation?: IsolationKind): string {
+  const kind = isolation === 'rlimits' ? ['--isolation', isolation] : [];
+  return execFileSync(LAUNCHER, [...kind, '--print-filter'], { encoding: 'utf8' });
 }
 
 export function languagesOf(bench: Bench, test: Case): Language[] {
@@ -196,6 +203,7 @@ export function requestFor(
   const slower = [side.expected.verdict].flat().includes('TLE') ? SLOWNESS : ROOM;
   limits.cpu_ms *= slower;
   limits.wall_ms *= slower;
+  const stdin = typeof side.stdin === 'function' ? side.stdin(bench.host) : side.stdin;
   const { argv, env, files, load } = commandFor(bench, side.program, topic, language, limits, [
     ...args,
   ]);
@@ -205,7 +213,7 @@ export function requestFor(
       env,
       files,
       load,
-      stdin: side.stdin ?? new Uint8Array(),
+      stdin: stdin ?? new Uint8Array(),
       limits,
       profile: language,
     },

@@ -1,16 +1,19 @@
 /** What the languages of the GNU compilers share: the probe, the linker, and how a program is run. */
-import { dirname } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { dirname, isAbsolute, join } from 'node:path';
 import { BASE_ENVIRONMENT, type Command } from './box.ts';
 import type {
   DebianPackage,
   LimitMet,
+  Mount,
   OpenCompiler,
   Probed,
   Switch,
   Toolchain,
   Workshop,
 } from './language.ts';
-import { ask, firstLine, mountsFor } from './probing.ts';
+import { isInSystem, mountsFor, withoutLocal } from './mounts.ts';
+import { answer, ask, firstLine } from './probing.ts';
 
 const MOLD = 'mold';
 
@@ -64,10 +67,11 @@ export async function probeGnu(
   const found: Toolchain = {
     version,
     at: executable,
-    mounts: await mountsFor([dirname(dirname(executable))]),
+    mounts: await runMounts(executable),
     notes: [{ check: 'linker', found: advised(linker) }],
     run: ({ artefact, args }) => ({ argv: [artefact, ...args], env: BASE_ENVIRONMENT }),
     compiler: {
+      mounts: await compileMounts(executable, linker.name),
       artefact: ARTEFACT,
       recipe: [version, linker.version, ...linked, ...libraries].join('\n'),
       limitMet: (_exit_code, said) => limitMet(said),
@@ -113,4 +117,60 @@ async function fastestLinker(executable: string, mold: boolean): Promise<Linker>
 function advised({ name, version }: Linker): string {
   if (name === 'mold') return version;
   return `${version}; mold links in half the time (apt-get install mold)`;
+}
+
+/** Libraries that a program may load, by the names under which it does. */
+const RUN_LIBRARIES = ['libc.so.6', 'libm.so.6', 'libstdc++.so.6', 'libgcc_s.so.1'];
+/** Files that the linker adds, each in a folder with others of its kind. */
+const LINKED = ['crt1.o', 'crtbegin.o', 'libc.so', 'libm.so', 'libgcc.a', 'libstdc++.so'];
+
+/** No compiler, no header: the folders of the libraries. */
+async function runMounts(executable: string): Promise<Mount[]> {
+  return mountsFor(await foldersOfFiles(executable, RUN_LIBRARIES), [executable]);
+}
+
+/** The programs that the driver starts, and the folders that it says it searches. */
+async function compileMounts(executable: string, linker: string): Promise<Mount[]> {
+  const named = ['cc1', 'cc1plus', 'collect2', 'as', 'ld', ...(linker ? [`ld.${linker}`] : [])];
+  const parts = await Promise.all(named.map((name) => partOf(executable, name)));
+  const programs = [executable, ...parts.flat()];
+  const folders = [
+    ...(await includeFolders(executable)),
+    ...(await foldersOfFiles(executable, [...LINKED, ...RUN_LIBRARIES])),
+    ...programs.map(dirname).filter((folder) => !BINARIES.includes(folder)),
+    ...(isInSystem(executable) ? [] : [dirname(dirname(executable))]),
+  ];
+  return mountsFor([...withoutLocal(folders, executable), ...programs], programs);
+}
+
+/** Of these folders a box sees single programs. */
+const BINARIES = ['/usr/bin', '/usr/local/bin', '/bin'];
+
+async function partOf(executable: string, name: string): Promise<string[]> {
+  const path = (await ask(executable, [`-print-prog-name=${name}`])).trim();
+  const found = isAbsolute(path) ? path : join('/usr/bin', path);
+  const real = await realpath(dirname(found)).catch(() => dirname(found));
+  return (await realpath(found).catch(() => null)) === null ? [] : [join(real, name)];
+}
+
+async function foldersOfFiles(executable: string, names: readonly string[]): Promise<string[]> {
+  const folders = names.map(async (name) => {
+    const path = (await ask(executable, [`-print-file-name=${name}`])).trim();
+    return isAbsolute(path) ? [await realpath(dirname(path))] : [];
+  });
+  return (await Promise.all(folders)).flat();
+}
+
+async function includeFolders(executable: string): Promise<string[]> {
+  const searched = await Promise.all(
+    ['c', 'c++'].map((kind) =>
+      answer(executable, ['-E', '-v', '-x', kind, '/dev/null']).catch(() => ({ stderr: '' })),
+    ),
+  );
+  const listed = searched.flatMap(({ stderr }) => {
+    const list = /search starts here:\n([\s\S]*?)End of search list/.exec(stderr)?.[1] ?? '';
+    return list.split('\n').map((line) => line.trim());
+  });
+  const folders = listed.filter(isAbsolute);
+  return Promise.all(folders.map((folder) => realpath(folder).catch(() => folder)));
 }

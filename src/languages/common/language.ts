@@ -67,7 +67,7 @@ export type Toolchain = {
   readonly version: string;
   /** Where it is on this machine. */
   readonly at: string;
-  /** What a box sees of this machine. */
+  /** What the box of a program sees of this machine, and that of its compiler, too, unless it has its own. */
   readonly mounts: readonly Mount[];
   /** What `./runledger doctor` shows besides. */
   readonly notes?: readonly { check: string; found: string }[];
@@ -93,6 +93,8 @@ export type Program = {
 };
 
 export type Compiler = {
+  /** What the box of a compiler sees, where that is more. */
+  readonly mounts?: readonly Mount[];
   /** The file that a compile leaves in the work folder. */
   readonly artefact: string;
   /** Everything that decides what the same source becomes: part of the compile cache's key. */

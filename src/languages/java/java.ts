@@ -16,7 +16,8 @@ import type {
   Search,
   Workshop,
 } from '../common/language.ts';
-import { ask, mountsFor, withoutNested } from '../common/probing.ts';
+import { isInSystem, mountsFor, withoutNested } from '../common/mounts.ts';
+import { ask } from '../common/probing.ts';
 import {
   COMPILER_STACK_BYTES,
   FRONT_FILE,
@@ -100,7 +101,7 @@ async function probe(javac: string): Promise<Probed> {
     found: {
       version: `Java ${version}`,
       at: home,
-      mounts: await mountsFor([home, ...(await linkedFrom(home))]),
+      mounts: await mountsFor([home, ...(await linkedFrom(home))], [join(home, 'bin/java')]),
       run: ({ artefact, entry, args, limits }) => ({
         argv: [
           `${home}/bin/java`,
@@ -135,7 +136,8 @@ async function linkedFrom(home: string): Promise<string[]> {
   for (const folder of folders) {
     for (const entry of await readdir(folder).catch(() => [])) {
       const target = await realpath(join(folder, entry)).catch(() => null);
-      if (target !== null && !target.startsWith(`${home}/`)) outside.add(await folderOf(target));
+      if (target === null || target.startsWith(`${home}/`) || isInSystem(target)) continue;
+      outside.add(await folderOf(target));
     }
   }
   return withoutNested([...outside]);

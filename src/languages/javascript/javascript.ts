@@ -12,7 +12,8 @@ import { basename, dirname, join } from 'node:path';
 import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
 import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
 import type { Language, Mount, Probed } from '../common/language.ts';
-import { ask, isInSystem, mountsFor } from '../common/probing.ts';
+import { isInSystem, mountsFor } from '../common/mounts.ts';
+import { ask } from '../common/probing.ts';
 
 const SOURCE = 'main.js';
 const BOX_FOLDER = '/opt/node';
@@ -67,11 +68,12 @@ async function probe(executable: string): Promise<Probed> {
   const inSystem = isInSystem(folder);
   const inBox = inSystem ? executable : `${BOX_FOLDER}/${basename(executable)}`;
   const node = inSystem ? [] : [{ from: folder, to: BOX_FOLDER }];
+  const system = await mountsFor(inSystem ? [executable] : [], [executable]);
   return {
     found: {
       version: `Node ${version}`,
       at: executable,
-      mounts: [...(await mountsFor([])), ...node, PRELOAD],
+      mounts: [...system, ...node, PRELOAD],
       // V8 reserves more addresses than degraded isolation allows a process.
       needs_box: true,
       run: ({ args, limits }) => ({

@@ -10,6 +10,7 @@ import { kernel } from './kernel.ts';
 import { memory } from './memory.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
+import { sharing } from './sharing.ts';
 
 export const CASES: readonly Case[] = [
   ...bombs,
@@ -21,6 +22,7 @@ export const CASES: readonly Case[] = [
   ...kernel,
   ...network,
   ...output,
+  ...sharing,
   ...c,
   ...javascript,
 ];

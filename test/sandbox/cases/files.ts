@@ -79,6 +79,21 @@ const KERNEL_SWITCHES = [
   '/proc/sys/kernel/ns_last_pid',
   '/proc/irq/0/smp_affinity',
 ];
+const TOOLS = [
+  '/usr/bin/g++',
+  '/usr/bin/gcc',
+  '/usr/bin/as',
+  '/usr/bin/ld',
+  '/usr/bin/perl',
+  '/usr/bin/apt-get',
+  '/usr/bin/dpkg',
+  '/usr/bin/su',
+  '/usr/bin/node',
+  '/usr/local/bin/node',
+  '/usr/sbin/ldconfig',
+  '/usr/include/stdio.h',
+  '/usr/share/common-licenses/GPL-3',
+];
 const READ_ONLY_PLACES = [
   '/',
   '/usr',
@@ -229,6 +244,15 @@ export const files: readonly Case[] = [
     languages: ALL,
     hostile: denied('create_in', { args: READ_ONLY_PLACES }),
     honest: works('create_own', { args: ['/box', '/tmp', '/dev/shm'] }),
+  },
+  {
+    name: 'tools of the machine',
+    topic,
+    claim: 'a program cannot use a compiler, a package manager or what is in /usr/local',
+    because: 'its root has the files that its language needs, and not the rest of /usr',
+    languages: BOTH,
+    hostile: denied('read_paths', { args: TOOLS }),
+    honest: works('commands_some'),
   },
   {
     name: 'a library planted for the next run',

@@ -73,7 +73,7 @@ export const files_and_rights: readonly Case[] = [
     topic,
     needs_box: true,
     claim: 'a program cannot get another uid by su, mount and similar programs',
-    because: 'every mount of the box is nosuid',
+    because: 'the box does not contain them, and every mount is nosuid',
     languages: CPP,
     hostile: denied('suid_programs'),
     honest: works('exec_self'),

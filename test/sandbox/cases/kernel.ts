@@ -216,7 +216,7 @@ const rows: readonly Row[] = [
     'files_honest',
     CPP,
     'use a call that is newer than this box',
-    'the filter returns ENOSYS above the last known number',
+    'the filter returns ENOSYS for a number that is not in its list',
   ],
   [
     'terminal input',
@@ -236,16 +236,41 @@ const rows: readonly Row[] = [
   ],
 ];
 
-export const kernel: readonly Case[] = rows.map(
-  ([name, program, twin, languages, claim, because]) => ({
-    name,
+const LISTED = 'the filter allows what its list names, and nothing else';
+const every_call: readonly Case[] = [
+  {
+    name: 'every call',
     topic: 'kernel',
-    claim: `a program cannot ${claim}`,
-    because,
-    languages,
-    hostile: denied(program),
-    honest: works(twin),
-    // without root or a user namespace, the bounding set cannot be changed
-    ...(program === 'capabilities' && { needs_box: true }),
-  }),
-);
+    claim: 'a program cannot use a call that the launcher’s list does not allow',
+    because: LISTED,
+    languages: CPP,
+    hostile: denied('calls_walked', {
+      stdin: (host) => Buffer.from(host.calls),
+      limits: { wall_ms: 60_000, cpu_ms: 30_000 },
+    }),
+    honest: works('honest_processes'),
+  },
+  {
+    name: 'every call of other ABIs',
+    topic: 'kernel',
+    claim: 'a program cannot use the numbers of x32 and i386',
+    because: 'the filter kills a process that uses them',
+    languages: CPP,
+    hostile: denied('calls_of_other_abis', { limits: { wall_ms: 60_000, cpu_ms: 30_000 } }),
+    honest: works('honest_processes'),
+  },
+];
+
+const single: readonly Case[] = rows.map(([name, program, twin, languages, claim, because]) => ({
+  name,
+  topic: 'kernel',
+  claim: `a program cannot ${claim}`,
+  because,
+  languages,
+  hostile: denied(program),
+  honest: works(twin),
+  // without root or a user namespace, the bounding set cannot be changed
+  ...(program === 'capabilities' && { needs_box: true }),
+}));
+
+export const kernel: readonly Case[] = [...single, ...every_call];

@@ -286,4 +286,28 @@ export const output: readonly Case[] = [
     hostile: denied('memory_shared_with'),
     honest: works('stdin_ignored'),
   },
+  {
+    name: 'streams by their paths',
+    topic,
+    claim:
+      'a program that opens its standard streams again gets no other stream, and cannot resize a pipe or make packets of it',
+    because: 'its pipes belong to its user, and the filter denies F_SETPIPE_SZ and O_DIRECT',
+    languages: ['cpp', 'python', 'java', 'c', 'javascript'],
+    hostile: denied('streams_of_others'),
+    honest: works('streams_by_path', { stdin: Buffer.from('1 2 3') }),
+  },
+  {
+    name: 'input kept open',
+    topic,
+    claim: 'a program that opens its input for writing harms only itself',
+    because: 'the launcher never waits for a pipe, and the limit of wall time ends the run',
+    languages: CPP,
+    hostile: ends('stdin_kept_open', 'TLE', {
+      says: /^OK/m,
+      stdin: Buffer.from('x'),
+      limits: WALL,
+      killed_for: 'wall',
+    }),
+    honest: works('streams_by_path', { stdin: Buffer.from('1 2 3') }),
+  },
 ];

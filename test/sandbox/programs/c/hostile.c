@@ -210,6 +210,19 @@ static void become_root(void) {
   must_fail("seteuid 0", seteuid(0));
 }
 
+/* The input is "1 2 3". */
+static void streams_by_path(void) {
+  int a = 0, b = 0, c = 0;
+  works("freopen of /dev/stdin", freopen("/dev/stdin", "r", stdin) && scanf("%d%d%d", &a, &b, &c) == 3 && a + b + c == 6);
+  works("freopen of /dev/stdout", freopen("/dev/stdout", "w", stdout) && puts("OK puts") >= 0 && fflush(stdout) == 0);
+  works("/proc/self/fd/2", open("/proc/self/fd/2", O_WRONLY) >= 0);
+}
+
+static void streams_of_others(void) {
+  must_fail("stdin of init", open("/proc/1/fd/0", O_RDWR));
+  for (int stream = 0; stream < 3; stream++) must_fail("pages of a pipe", fcntl(stream, 1031 /* F_SETPIPE_SZ */, 1 << 20));
+}
+
 static void who_am_i(void) { works("an ordinary user", getuid() != 0 && getgid() != 0); }
 
 static const struct {
@@ -221,6 +234,7 @@ static const struct {
     PROGRAM(memory_some), PROGRAM(stack_deep), PROGRAM(disk_full), PROGRAM(read_paths), PROGRAM(read_own),
     PROGRAM(create_in), PROGRAM(create_own), PROGRAM(trace_and_kill), PROGRAM(kill_child), PROGRAM(daemon_left),
     PROGRAM(processes_seen), PROGRAM(connect_out), PROGRAM(talk_within), PROGRAM(become_root), PROGRAM(who_am_i),
+    PROGRAM(streams_by_path), PROGRAM(streams_of_others),
 };
 
 int main(int argc, char **argv) {

@@ -190,11 +190,11 @@ static bool send_descriptor(int over, int descriptor) {
 PROGRAM(fd_in_flight) {
     // descriptors in socket buffers are not in the table that RLIMIT_NOFILE limits
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) return denied("socketpair");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair)) return denied("socketpair");
     until_it_fails("descriptors in flight", 4000, [&](long count) {
         if (count % 8 == 7) { // a queue takes about ten datagrams: continue with a new pair, and send the old one
             int next[2];
-            if (socketpair(AF_UNIX, SOCK_DGRAM, 0, next) || !send_descriptor(next[0], pair[1])) return false;
+            if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, next) || !send_descriptor(next[0], pair[1])) return false;
             close(pair[0]), close(pair[1]);
             pair[0] = next[0], pair[1] = next[1];
         }

@@ -5,7 +5,6 @@
 #include <sys/fanotify.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -163,15 +162,17 @@ PROGRAM(suid_file) {
     denied("exec of a setuid file");
 }
 PROGRAM(suid_programs) {
-    // the setuid programs of the system, if the box contains them: none may give more rights
+    // the setuid programs of the system: a box contains none
     for (const char *path : {"/usr/bin/su", "/usr/bin/sudo", "/usr/bin/passwd", "/usr/bin/mount", "/usr/bin/newgrp", "/usr/bin/chsh", "/usr/bin/pkexec"}) {
-        struct statvfs where{};
         struct stat file{};
-        if (stat(path, &file) || !(file.st_mode & S_ISUID)) continue;
-        statvfs(path, &where);
-        say("%s %s", where.f_flag & ST_NOSUID ? "DENIED nosuid" : "ESCAPED suid is honoured for", path);
+        must_fail(path, stat(path, &file));
     }
-    say("DENIED end of list");
+}
+PROGRAM(commands_some) {
+    works("system()", system("echo OK echo && ls -a > listed && cat listed > copied && test -s copied") == 0);
+    FILE *shell = popen("echo $((6 * 7))", "r");
+    int number = 0;
+    works("popen()", shell && fscanf(shell, "%d", &number) == 1 && number == 42 && pclose(shell) == 0);
 }
 PROGRAM(capability_file) {
     if (!copy_self("capable")) return say("FAILED copy %s", errno_name());

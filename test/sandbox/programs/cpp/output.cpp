@@ -1,5 +1,6 @@
 // Programs that attack through their output.
 #include "probe.hpp"
+#include <fstream>
 #include <csignal>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -132,4 +133,38 @@ PROGRAM(memory_shared_with) {
     while (maps && fgets(line, sizeof line, maps))
         if (char *space = strchr(line, ' '); space && space[2] == 'w' && space[4] == 's') escaped("shared mapping", line);
     say("%s mappings checked", maps ? "DENIED" : "FAILED");
+}
+
+// The standard streams by their paths. The input is "1 2 3".
+PROGRAM(streams_by_path) {
+    int sum = 0, each;
+    std::ifstream in("/dev/stdin");
+    while (in >> each) sum += each;
+    works("ifstream of /dev/stdin", sum == 6);
+    std::ofstream out("/dev/stdout"), err("/dev/stderr");
+    out << "OK ofstream of /dev/stdout" << std::endl;
+    err << "OK ofstream of /dev/stderr" << std::endl;
+    works("streams", out.good() && err.good());
+    works("/proc/self/fd/0", open("/proc/self/fd/0", O_RDONLY) >= 0);
+    works("freopen of /dev/stdin", freopen("/dev/stdin", "r", stdin) && getchar() == EOF);
+    works("freopen of /dev/stdout", freopen("/dev/stdout", "w", stdout) && puts("OK puts") >= 0 && fflush(stdout) == 0);
+}
+PROGRAM(streams_of_others) {
+    must_fail("stdin of init", open("/proc/1/fd/0", O_RDWR));
+    for (int stream = 0; stream < 3; stream++) {
+        must_fail("more pages of a pipe", fcntl(stream, F_SETPIPE_SZ, 1 << 20));
+        must_fail("fewer pages of a pipe", fcntl(stream, F_SETPIPE_SZ, 4096));
+        must_fail("packets in a pipe", fcntl(stream, F_SETFL, O_DIRECT));
+        std::string path = "/dev/fd/" + std::to_string(stream);
+        must_fail("packets in a pipe that is opened again", open(path.c_str(), O_RDWR | O_DIRECT));
+        must_fail("owner of a pipe", chown(path.c_str(), 0, 0));
+    }
+}
+// The end of the input never comes for a program that itself could still write it.
+PROGRAM(stdin_kept_open) {
+    int both = open("/dev/stdin", O_RDWR);
+    works("/dev/stdin opened for writing", both >= 0 && write(both, "own", 3) == 3);
+    char byte;
+    while (read(0, &byte, 1) > 0) continue;
+    escaped("end of input");
 }

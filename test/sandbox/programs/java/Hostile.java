@@ -222,6 +222,20 @@ public class Hostile {
         mustFail("attach to itself", () -> com.sun.tools.attach.VirtualMachine.attach("" + ProcessHandle.current().pid()));
     }
 
+    /** The input is "1 2 3". */
+    static void streamsByPath() {
+        // Not readAllBytes of a FileInputStream: Java 17's seeks, and no pipe can do that, inside a box or not.
+        works("FileInputStream of /dev/stdin", () -> {
+            try (var in = new Scanner(new FileInputStream("/dev/stdin"))) { return in.nextInt() + in.nextInt() + in.nextInt() == 6; }
+        });
+        works("Files.newBufferedReader of /dev/stdin", () -> Files.newBufferedReader(Path.of("/dev/stdin")).readLine() == null);
+        for (String path : new String[] {"/dev/stdout", "/dev/stderr"})
+            works(path, () -> {
+                try (var out = new FileOutputStream(path)) { out.write(("OK " + path + "\n").getBytes()); }
+                return true;
+            });
+    }
+
     static void stdinCounted() throws IOException {
         byte[] all = System.in.readAllBytes();
         long sum = 0;
@@ -273,6 +287,8 @@ public class Hostile {
             case "flood_stdout" -> floodStdout();
             case "print_all_bytes" -> printAllBytes();
             case "stdin_counted" -> stdinCounted();
+            case "streams_by_path" -> streamsByPath();
+            case "streams_of_others" -> readPaths(new String[] {"/proc/1/fd/0"});
             case "exit_three" -> System.exit(3);
             case "uncaught" -> throw new IllegalStateException("as users know it");
             case "measured" -> measured();

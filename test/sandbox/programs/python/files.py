@@ -147,3 +147,8 @@ def arguments():
 def fd_some():
     kept = []
     works('40 descriptors', lambda: kept.extend(open('/dev/null') for _ in range(40)))
+
+def commands_some():
+    import subprocess
+    works('os.system', lambda: os.system('echo OK echo && ls -a > listed && cat listed > copied && test -s copied') == 0)
+    works('subprocess with a shell', lambda: subprocess.check_output('echo $((6 * 7))', shell=True) == b'42\n')

@@ -60,3 +60,19 @@ def memory_shared_with():
             if 'w' in line.split()[1] and line.split()[1].endswith('s'):
                 say('ESCAPED shared mapping ' + line.strip())
     say('DENIED mappings checked')
+
+# The input is "1 2 3".
+def streams_by_path():
+    works('open of /dev/stdin', lambda: open('/dev/stdin').read().split() == ['1', '2', '3'])
+    works('open of 0', lambda: open(0, closefd=False).read() == '')
+    works('open of /dev/stdout', lambda: open('/dev/stdout', 'w').write('OK /dev/stdout\n') > 0)
+    works('open of /dev/stderr', lambda: open('/dev/stderr', 'w').write('OK /dev/stderr\n') > 0)
+    works('/proc/self/fd/0', lambda: open('/proc/self/fd/0').read() == '')
+
+def streams_of_others():
+    import fcntl
+    must_fail('stdin of init', os.open, '/proc/1/fd/0', os.O_RDWR)
+    for stream in range(3):
+        must_fail('pages of a pipe', fcntl.fcntl, stream, 1031, 1 << 20)
+        must_fail('packets in a pipe', fcntl.fcntl, stream, fcntl.F_SETFL, os.O_DIRECT)
+        must_fail('owner of a pipe', os.chown, f'/dev/fd/{stream}', 0, 0)

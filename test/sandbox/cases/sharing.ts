@@ -1,0 +1,144 @@
+/**
+ * What boxes and host share although no byte of another's data is in it: inodes and cached pages of the
+ * toolchains, disks, processors, and the kernel's own memory. A table of cases of one shape.
+ */
+import type { LanguageName as Language } from '../../../src/domain/limits.ts';
+import { BOTH, type Case, CPP, denied, works } from '../case.ts';
+
+type Row = [
+  name: string,
+  program: string,
+  twin: string,
+  languages: readonly Language[],
+  claim: string,
+  because: string,
+];
+
+const FILTER = 'the filter denies it';
+const rows: readonly Row[] = [
+  [
+    'watches',
+    'watch_others',
+    'own_changes_seen',
+    BOTH,
+    'see or delay what other runs and the host open',
+    'the filter denies inotify, fanotify, F_NOTIFY and leases, and each slot has inodes of its own',
+  ],
+  [
+    'locks',
+    'locks_kept',
+    'locks_own',
+    BOTH,
+    'stop others by a lock on a shared file, or fill the kernel’s memory with locks',
+    'a lock is granted without being kept, and the filter denies F_OFD_*',
+  ],
+  [
+    'eviction of cached pages',
+    'cache_changed',
+    'advice_honest',
+    BOTH,
+    'evict or load cached pages of a shared file',
+    FILTER,
+  ],
+  [
+    'view of cached pages',
+    'cache_seen',
+    'advice_honest',
+    BOTH,
+    'learn which pages of a shared file are cached',
+    'the filter denies mincore, cachestat and every flag of preadv2',
+  ],
+  [
+    'disks',
+    'disks_written',
+    'files_flushed',
+    CPP,
+    'make the host’s disks write',
+    'the filter answers fsync and its like with success, and the kernel never sees them',
+  ],
+  ['asynchronous I/O', 'aio_used', 'advice_honest', CPP, 'use up the machine’s aio-max-nr', FILTER],
+  [
+    'load of the machine',
+    'load_seen',
+    'machine_honest',
+    BOTH,
+    'learn the machine’s uptime, load, tasks or free memory',
+    'the launcher answers sysinfo, with the same facts for all',
+  ],
+  [
+    'questions to the launcher',
+    'load_asked_for',
+    'machine_honest',
+    CPP,
+    'keep the launcher busy with sysinfo',
+    'the launcher leaves further questions unread for 10 ms',
+  ],
+  [
+    'space of the machine',
+    'disk_space_seen',
+    'files_flushed',
+    BOTH,
+    'learn how full the host’s disks are',
+    'the filter denies statfs and fstatfs',
+  ],
+  [
+    'merged pages',
+    'pages_merged',
+    'advice_honest',
+    CPP,
+    'learn whether another process has a page with the same content',
+    'the filter denies MADV_MERGEABLE and PR_SET_MEMORY_MERGE',
+  ],
+  [
+    'huge pages',
+    'huge_pages',
+    'advice_honest',
+    CPP,
+    'take huge pages, which the host reserved for others and no group is charged for',
+    FILTER,
+  ],
+  [
+    'processors of others',
+    'processors_taken',
+    'machine_honest',
+    CPP,
+    'keep others off a core, or interrupt them',
+    'the filter denies PR_SCHED_CORE and the global commands of membarrier',
+  ],
+  [
+    'kernel memory that is charged to nobody',
+    'kernel_memory',
+    'advice_honest',
+    CPP,
+    'fill memory that filters of sockets or names of mappings take',
+    FILTER,
+  ],
+  [
+    'limits of other processes',
+    'limits_of_others',
+    'limits_own',
+    BOTH,
+    'change the limits of another process',
+    'the filter allows prlimit64 for the caller only',
+  ],
+  [
+    'pages given to a pipe',
+    'pages_given',
+    'advice_honest',
+    CPP,
+    'fill the launcher’s pipes for less than it costs to empty them',
+    'the filter denies vmsplice and tee',
+  ],
+];
+
+export const sharing: readonly Case[] = rows.map(
+  ([name, program, twin, languages, claim, because]) => ({
+    name,
+    topic: 'sharing',
+    claim: `a program cannot ${claim}`,
+    because,
+    languages,
+    hostile: denied(program),
+    honest: works(twin),
+  }),
+);

@@ -1,0 +1,238 @@
+// Objects that all boxes and the host share: files of the toolchains, cached pages, disks, counters of the machine.
+#include "probe.hpp"
+#include <algorithm>
+#include <climits>
+#include <ctime>
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysinfo.h>
+#include <sys/uio.h>
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+
+/// For a call that the filter must answer itself: the kernel's own answer would be another errno.
+static void must_answer(const char *what, long result, int error) {
+    if (result < 0 && errno == error) denied(what);
+    else if (result < 0) escaped(what, errno_name());
+    else escaped(what);
+}
+/// For a call that the filter must answer with success, where the kernel would fail.
+static void must_not_happen(const char *what, long result) {
+    if (result == 0) say("DENIED %s has no effect", what);
+    else escaped(what, errno_name());
+}
+/// A file that every box and the host use: the loader, or the program itself.
+static int shared_file(int flags = O_RDONLY) {
+    int file = open("/lib64/ld-linux-x86-64.so.2", flags);
+    return file >= 0 || flags != O_RDONLY ? file : open("/proc/self/exe", flags);
+}
+
+PROGRAM(watch_others) {
+    int watch = inotify_init1(IN_NONBLOCK);
+    if (must_fail("inotify_init1", watch)) {
+        must_fail("inotify_init", syscall(253 /* of x86-64 */));
+        must_fail("inotify_add_watch", inotify_add_watch(1, "/usr", IN_ALL_EVENTS));
+        must_fail("fanotify_init", syscall(SYS_fanotify_init, 0, O_RDONLY));
+    }
+    int folder = open(".", O_RDONLY | O_DIRECTORY);
+    must_fail("F_NOTIFY", fcntl(folder, F_NOTIFY, DN_ACCESS | DN_MULTISHOT));
+    must_fail("F_SETLEASE", fcntl(shared_file(), F_SETLEASE, F_RDLCK));
+    must_answer("F_GETLEASE", fcntl(shared_file(), F_GETLEASE), EINVAL);
+}
+PROGRAM(own_changes_seen) {
+    struct timespec before[2] = {{1, 0}, {1, 0}};
+    int file = open("watched", O_RDWR | O_CREAT, 0600);
+    works("a time of its own file", futimens(file, before) == 0);
+    works("a write to its own file", write(file, "x", 1) == 1);
+}
+
+// Locks are granted and not kept: a second holder must get the same lock.
+PROGRAM(locks_kept) {
+    int first = shared_file(), second = shared_file();
+    flock(first, LOCK_EX);
+    if (flock(second, LOCK_EX | LOCK_NB)) escaped("flock of a shared file", errno_name());
+    else say("DENIED flock of a shared file is not kept");
+    struct flock range{};
+    range.l_type = F_RDLCK, range.l_len = 1;
+    must_fail("F_OFD_SETLK", fcntl(first, 37 /* F_OFD_SETLK */, &range));
+    must_fail("F_OFD_SETLKW", fcntl(first, 38, &range));
+    // the kernel charges no group for a record lock: none may come to be, however many are asked for
+    int own = open("records", O_RDWR | O_CREAT, 0600);
+    for (long at = 0; at < 1000; at++) {
+        range.l_type = F_WRLCK, range.l_start = 2 * at, range.l_len = 1;
+        fcntl(own, F_SETLK, &range);
+    }
+    in_child("record locks", [&] {
+        range.l_type = F_WRLCK, range.l_start = 0, range.l_len = 0;
+        if (fcntl(own, F_GETLK, &range) || range.l_type != F_UNLCK) escaped("record locks", "the kernel keeps them");
+        else say("DENIED record locks are not kept");
+    });
+}
+PROGRAM(locks_own) {
+    int own = open("own", O_RDWR | O_CREAT, 0600);
+    struct flock range{};
+    range.l_type = F_WRLCK;
+    works("flock", flock(own, LOCK_EX) == 0 && flock(own, LOCK_UN) == 0);
+    works("lockf", lockf(own, F_LOCK, 0) == 0);
+    works("F_SETLK", fcntl(own, F_SETLK, &range) == 0);
+}
+
+PROGRAM(cache_changed) {
+    int file = shared_file();
+    void *mapped = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+    must_fail("fadvise DONTNEED", syscall(SYS_fadvise64, file, 0, 0, POSIX_FADV_DONTNEED));
+    must_fail("fadvise WILLNEED", syscall(SYS_fadvise64, file, 0, 0, POSIX_FADV_WILLNEED));
+    must_fail("readahead", readahead(file, 0, 4096));
+    must_fail("madvise PAGEOUT", madvise(mapped, 4096, 21));
+    must_fail("madvise COLD", madvise(mapped, 4096, 20));
+    must_fail("an open that goes around the cache", shared_file(O_RDONLY | O_DIRECT));
+    must_fail("O_DIRECT by fcntl", fcntl(file, F_SETFL, O_DIRECT));
+}
+PROGRAM(cache_seen) {
+    int file = shared_file();
+    char bytes[16];
+    iovec part{bytes, sizeof bytes};
+    unsigned char pages[1];
+    void *mapped = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+    must_fail("preadv2 with RWF_NOWAIT", preadv2(file, &part, 1, 0, RWF_NOWAIT));
+    must_fail("preadv2 with RWF_DONTCACHE", preadv2(file, &part, 1, 0, 0x80));
+    must_fail("mincore", mincore(mapped, 4096, pages));
+    uint64_t range[2] = {0, 4096}, counts[8];
+    must_fail("cachestat", syscall(451, file, range, counts, 0));
+}
+PROGRAM(advice_honest) {
+    int file = open("advised", O_RDWR | O_CREAT, 0600);
+    char bytes[4] = "abc", read_back[4] = {};
+    iovec out{bytes, 3}, in{read_back, 3};
+    works("pwritev2", pwritev2(file, &out, 1, 0, 0) == 3);
+    works("preadv2", preadv2(file, &in, 1, 0, 0) == 3 && !strcmp(read_back, "abc"));
+    works("posix_fadvise", posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL) == 0);
+    void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    works("madvise", madvise(page, 4096, MADV_WILLNEED) == 0);
+    works("msync", msync(page, 4096, MS_SYNC) == 0 && msync(page, 4096, MS_ASYNC) == 0);
+}
+
+PROGRAM(disks_written) {
+    int pipes[2];
+    works("pipe", pipe(pipes) == 0);
+    must_not_happen("fsync", fsync(pipes[1]));
+    must_not_happen("fdatasync", fdatasync(pipes[1]));
+    must_not_happen("syncfs", syncfs(-1));
+    must_not_happen("sync_file_range", sync_file_range(pipes[1], 0, 1, SYNC_FILE_RANGE_WRITE));
+    must_not_happen("msync", msync((void *)4096, 4096, MS_SYNC));
+}
+PROGRAM(files_flushed) {
+    int file = open("flushed", O_RDWR | O_CREAT, 0600);
+    works("fsync", write(file, "x", 1) == 1 && fsync(file) == 0 && fdatasync(file) == 0);
+    sync();
+    works("sync", true);
+}
+PROGRAM(aio_used) {
+    unsigned long context = 0;
+    must_fail("io_setup", syscall(SYS_io_setup, 65536, &context));
+    must_fail("io_setup of one", syscall(SYS_io_setup, 1, &context));
+}
+
+PROGRAM(load_seen) {
+    struct sysinfo facts{};
+    memset(&facts, 0xaa, sizeof facts);
+    if (sysinfo(&facts)) return denied("sysinfo");
+    bool shown = facts.uptime || facts.loads[0] || facts.loads[1] || facts.loads[2] || facts.procs != 1 || facts.bufferram ||
+                 facts.sharedram || facts.totalswap || facts.freeswap || facts.freeram != facts.totalram;
+    say("%s uptime %ld, load %lu, tasks %u, memory %lu of %lu", shown ? "ESCAPED" : "DENIED", facts.uptime, facts.loads[0],
+        facts.procs, facts.freeram, facts.totalram);
+    must_fail("sysinfo at no address", syscall(SYS_sysinfo, 8));
+}
+PROGRAM(load_asked_for) {
+    // The launcher answers a few questions each 10 ms, so that they cost it little.
+    timespec begin{}, now{};
+    struct sysinfo facts{};
+    long asked = 0, ms = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (; ms < 300; asked++) {
+        sysinfo(&facts);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        ms = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+    }
+    say("%s %ld answers in %ld ms", asked > (ms / 10 + 3) * 8 ? "ESCAPED" : "DENIED", asked, ms);
+}
+PROGRAM(machine_honest) {
+    works("pages of memory", sysconf(_SC_PHYS_PAGES) > 1000 && sysconf(_SC_AVPHYS_PAGES) > 1000);
+    works("processors", sysconf(_SC_NPROCESSORS_ONLN) > 0);
+    // qsort asks for the size of the memory, and merges, which is stable, only if there is enough
+    std::vector<std::pair<int, int>> rows;
+    for (int each = 0; each < 100000; each++) rows.push_back({each % 7, each});
+    qsort(rows.data(), rows.size(), sizeof rows[0], [](const void *a, const void *b) { return *(const int *)a - *(const int *)b; });
+    works("qsort is stable", std::is_sorted(rows.begin(), rows.end()));
+}
+PROGRAM(disk_space_seen) {
+    struct statfs facts{};
+    must_fail("statfs of /usr", statfs("/usr/lib", &facts));
+    must_fail("statfs of /", statfs("/", &facts));
+    must_fail("fstatfs", fstatfs(shared_file(), &facts));
+    must_fail("ustat", syscall(136 /* of x86-64 */, 0, &facts));
+}
+
+PROGRAM(pages_merged) {
+    void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must_answer("madvise MERGEABLE", madvise(page, 4096, 12), EINVAL);
+    must_answer("PR_SET_MEMORY_MERGE", prctl(67, 1, 0, 0, 0), EINVAL);
+}
+PROGRAM(huge_pages) {
+    void *page = mmap(nullptr, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    must_answer("mmap of a huge page", page == MAP_FAILED ? -1 : 0, EINVAL);
+    must_answer("memfd of huge pages", memfd_create("huge", MFD_HUGETLB), EINVAL);
+    must_fail("shared memory of huge pages", shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | IPC_CREAT | 0600));
+}
+PROGRAM(processors_taken) {
+    must_answer("PR_SCHED_CORE", prctl(62, 1 /* create */, 0, 0, 0), EINVAL);
+    must_fail("membarrier of all processors", syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0));
+    must_fail("membarrier of all registered", syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0));
+    must_fail("ioprio_set", syscall(SYS_ioprio_set, 1, 0, 0));
+}
+PROGRAM(kernel_memory) {
+    int pair[2];
+    sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, 0xffff}};
+    sock_fprog program{1, all};
+    works("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    must_fail("a filter of a socket", setsockopt(pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+    void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must_answer("the name of a mapping", prctl(0x53564d41, 0, page, 4096, "name"), EINVAL);
+}
+PROGRAM(limits_of_others) {
+    rlimit some{1, 1};
+    pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    must_fail("limit of a child", prlimit(child, RLIMIT_NOFILE, &some, nullptr));
+    must_fail("limit of init", prlimit(1, RLIMIT_NOFILE, &some, nullptr));
+    must_fail("limit of core dumps", prlimit(0, RLIMIT_CORE, &some, nullptr));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+PROGRAM(limits_own) {
+    rlimit now{};
+    works("getrlimit", getrlimit(RLIMIT_NOFILE, &now) == 0 && prlimit(0, RLIMIT_CORE, nullptr, &now) == 0);
+    now = {16, 16};
+    works("setrlimit", setrlimit(RLIMIT_NOFILE, &now) == 0);
+}
+PROGRAM(pages_given) {
+    int pipes[2];
+    char bytes[16] = {};
+    iovec part{bytes, sizeof bytes};
+    works("pipe", pipe(pipes) == 0 && write(pipes[1], "x", 1) == 1);
+    must_fail("vmsplice", vmsplice(1, &part, 1, 0));
+    must_fail("tee", tee(pipes[0], 1, 1, 0));
+}

@@ -1,0 +1,87 @@
+import ctypes
+
+def watch_others():
+    must_fail('inotify_init1', syscall, 294, 0)
+    must_fail('inotify_init', syscall, 253)
+    import fcntl
+    folder = os.open('.', os.O_RDONLY)
+    must_fail('F_NOTIFY', fcntl.fcntl, folder, fcntl.F_NOTIFY, fcntl.DN_ACCESS)
+    must_fail('F_SETLEASE', fcntl.fcntl, os.open(sys.executable, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+def own_changes_seen():
+    open('watched', 'w').close()
+    works('a time of its own file', lambda: os.utime('watched', (1, 1)) is None and os.stat('watched').st_mtime == 1)
+
+def locks_kept():
+    import fcntl
+    first, second = (open(sys.executable, 'rb') for _ in range(2))
+    fcntl.flock(first, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        say('DENIED flock of a shared file is not kept')
+    except OSError as error:
+        say(f'ESCAPED flock of a shared file {name_of(error)}')
+    must_fail('F_OFD_SETLK', fcntl.fcntl, first, 37, b'\0' * 32)
+
+def locks_own():
+    import fcntl, shelve, sqlite3
+    def database():
+        with sqlite3.connect('own.db') as base:
+            base.execute('create table t (n int)')
+            base.execute('insert into t values (42)')
+        return sqlite3.connect('own.db').execute('select n from t').fetchall() == [(42,)]
+    works('a database in a file', database)
+    def dictionary():
+        with shelve.open('shelf') as kept:
+            kept['n'] = 42
+        with shelve.open('shelf') as kept:
+            return kept['n'] == 42
+    works('a dictionary in a file', dictionary)
+    def lock():
+        with open('lock', 'w') as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)
+    works('locks', lock)
+
+def cache_changed():
+    file = os.open(sys.executable, os.O_RDONLY)
+    must_fail('posix_fadvise DONTNEED', os.posix_fadvise, file, 0, 0, os.POSIX_FADV_DONTNEED)
+    must_fail('O_DIRECT', os.open, sys.executable, os.O_RDONLY | os.O_DIRECT)
+
+def cache_seen():
+    file = os.open(sys.executable, os.O_RDONLY)
+    must_fail('preadv with RWF_NOWAIT', os.preadv, file, [bytearray(16)], 0, os.RWF_NOWAIT)
+
+def advice_honest():
+    file = os.open('advised', os.O_RDWR | os.O_CREAT)
+    works('posix_fadvise', lambda: os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL) is None)
+    works('pwritev and preadv', lambda: os.pwritev(file, [b'abc'], 0) == 3 and os.preadv(file, [bytearray(3)], 0) == 3)
+
+def load_seen():
+    facts = (ctypes.c_ulong * 64)()
+    syscall(99, facts)
+    says = list(facts[:4])
+    say(f'{"ESCAPED" if any(says) else "DENIED"} uptime and load {says}')
+    say(f'{"ESCAPED" if any(os.getloadavg()) else "DENIED"} load {os.getloadavg()}')
+
+def machine_honest():
+    works('pages of memory', lambda: os.sysconf('SC_PHYS_PAGES') > 1000)
+    works('processors', lambda: os.cpu_count() > 0)
+
+def disk_space_seen():
+    import shutil
+    must_fail('statvfs of /usr', os.statvfs, '/usr/lib')
+    must_fail('disk_usage', shutil.disk_usage, '/')
+
+def limits_of_others():
+    import resource
+    must_fail('limit of init', resource.prlimit, 1, resource.RLIMIT_NOFILE, (16, 16))
+
+def limits_own():
+    import resource
+    works('limits', lambda: resource.getrlimit(resource.RLIMIT_CORE) and resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)) is None)
+
+def files_flushed():
+    with open('flushed', 'w') as file:
+        works('fsync', lambda: file.write('x') == 1 and os.fsync(file.fileno()) is None)
+    works('sync', os.sync)
