@@ -38,8 +38,11 @@ const compile = v.nullable(
     cached: v.boolean(),
   }),
 );
-/** In force for the run, by the names of `RunLimits`; limits are added to, and taken out. */
-const limits = v.record(name, count);
+const limitFacts = {
+  /** In force for the run, by the names of `RunLimits`; limits are added to, and taken out. */
+  limits: v.optional(v.record(name, count)),
+  limit_exceeded: v.optional(v.nullable(v.picklist(EXCEEDABLE))),
+};
 const lossReason = v.picklist(LOSS_REASONS);
 const completedVerdict = v.picklist(verdictsWith('completed'));
 const reportedVerdict = v.nullable(v.picklist(VERDICT_NAMES));
@@ -95,8 +98,7 @@ export const eventTypes = {
       stdout_truncated: v.boolean(),
       stderr_truncated: v.boolean(),
       compile,
-      limits: v.optional(limits),
-      limit_exceeded: v.optional(v.nullable(v.picklist(EXCEEDABLE))),
+      ...limitFacts,
       evidence,
       bytes,
     }),
@@ -118,7 +120,7 @@ export const eventTypes = {
       stdout_truncated: v.optional(v.boolean()),
       stderr_truncated: v.optional(v.boolean()),
       compile: v.optional(compile),
-      limits: v.optional(limits),
+      ...limitFacts,
       evidence,
       bytes,
     }),
@@ -163,6 +165,11 @@ type Last<T extends readonly unknown[]> = T extends readonly [...unknown[], infe
 /** The facts of a type as its newest schema has them. */
 export type FactsOf<T extends EventType> =
   Last<(typeof eventTypes)[T]> extends infer S extends v.GenericSchema ? v.InferOutput<S> : never;
+
+/** The facts of an event of today: an optional fact may be absent only in older events. */
+export type AllFactsOf<T extends EventType> = {
+  [F in keyof FactsOf<T>]-?: Exclude<FactsOf<T>[F], undefined>;
+};
 
 /** An event as the view runledger.log shows it: in the newest schema, whichever it was appended with. */
 export type LedgerEvent<T extends EventType = EventType> = {

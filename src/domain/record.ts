@@ -4,7 +4,7 @@
  * a row in, an object for JSON.stringify out.
  */
 import * as v from 'valibot';
-import type { FactsOf } from './events.ts';
+import type { AllFactsOf } from './events.ts';
 import {
   DEFAULT_POLICY,
   EXCEEDABLE,
@@ -15,7 +15,7 @@ import {
 import { hasEnded, STATUS_NAMES, STATUSES, type Status } from './statuses.ts';
 import { VERDICT_NAMES, VERDICTS, type Verdict } from './verdicts.ts';
 
-type Completed = FactsOf<'submission.completed'>;
+type Completed = AllFactsOf<'submission.completed'>;
 /** The facts of the end that the row has as columns of the same names. */
 type ColumnFacts = Omit<Completed, 'attempt' | 'verdict' | 'evidence' | 'bytes'>;
 
@@ -121,13 +121,13 @@ const FIELDS = {
     LIMITS_SHOWN,
     'In force for the run: times in seconds, sizes in bytes.',
     shownLimits({ ...DEFAULT_POLICY.run, stack_bytes: DEFAULT_POLICY.run.memory_bytes }),
-    (row) => (row.limits ? shownLimits(row.limits) : null),
+    (row) => row.limits && shownLimits(row.limits),
   ),
   limit_exceeded: atEnd(
     v.picklist(EXCEEDABLE),
     'The limit of the run that the program exceeded.',
     null,
-    (row) => row.limit_exceeded ?? null,
+    (row) => row.limit_exceeded,
   ),
   // The OpenAPI document lists the names (http/api/result_schema.ts).
   language: always(v.string(), 'python', (row) => row.language),

@@ -1,6 +1,6 @@
 /** Types that the launcher's client, the executor and the store exchange. No behaviour. */
 
-import type { FactsOf } from './events.ts';
+import type { AllFactsOf } from './events.ts';
 import type { LanguageName, LimitOverrides } from './limits.ts';
 import type { EndedStatus } from './statuses.ts';
 import type { Verdict } from './verdicts.ts';
@@ -48,7 +48,7 @@ export type ExecutionOrder = {
   limits: LimitOverrides;
 };
 
-type Completed = FactsOf<'submission.completed'>;
+type Completed = AllFactsOf<'submission.completed'>;
 
 /** Null where a value is unknown, as for a program from the compile cache. */
 export type CompileFacts = NonNullable<Completed['compile']>;

@@ -36,6 +36,8 @@ t.test('a result has the fields of the schema, in its order', async (t) => {
     wall_time_us: null,
     memory_peak_bytes: null,
     compile: null,
+    limits: null,
+    limit_exceeded: null,
     created_at: new Date(0),
     started_at: null,
     completed_at: null,

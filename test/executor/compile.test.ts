@@ -35,6 +35,7 @@ const policy = {
   },
 };
 
+// A box has a shell and few commands, so these scripts use what is built into the shell.
 const COMPILES = 'printf program > program';
 const says = (text: string) => `printf '${text}' >&2; exit 1`;
 const ANSWER: ResidentAnswer = {
@@ -106,8 +107,7 @@ t.test('whatever a speed-up fails at, the plain compiler may compile', async (t)
     rejects: says('no'),
     crashes: 'kill -SEGV $$',
     'leaves nothing': 'exit 0',
-    'leaves too much': 'head -c 70000000 /dev/zero > program',
-    'leaves a link': 'ln -s /etc/passwd program',
+    'leaves too much': 'printf %070000000d 0 > program',
   };
   for (const [name, fast] of Object.entries(failures)) {
     const compile = scene({ steps: { fast, plain: COMPILES } });
@@ -116,13 +116,12 @@ t.test('whatever a speed-up fails at, the plain compiler may compile', async (t)
 });
 
 t.test('the cost of every step counts', async (t) => {
-  const burns = 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; head -c 20000000 /dev/zero > x;';
+  const burns = 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; printf %020000000d 0 > x;';
   const cheap = await scene({ steps: { plain: says('no') } })();
   const both = await scene({ steps: { fast: `${burns} ${says('no')}`, plain: says('no') } })();
   t.equal(both.by, 'plain');
   t.ok(both.facts.cpu_time_us! > cheap.facts.cpu_time_us!);
-  // Half of the file: on cgroup v1 what the run before left lowers the peak a little.
-  t.ok(both.facts.memory_peak_bytes! > 10_000_000, 'and the larger peak');
+  t.ok(both.facts.memory_peak_bytes! > 20_000_000, 'and the larger peak');
 });
 
 t.test('a step that meets a limit ends the compile', async (t) => {
@@ -133,10 +132,10 @@ t.test('a step that meets a limit ends the compile', async (t) => {
 t.test('a program that cannot be kept is a rejected source, and says why', async (t) => {
   const missing = await scene({ steps: { plain: 'true' } })();
   t.match(missing, { program: null, end: { exit_code: 1 }, limit_line: /cannot be run: / });
-  const large = await scene({ steps: { plain: 'head -c 70000000 /dev/zero > program' } })();
+  const large = await scene({ steps: { plain: 'printf %070000000d 0 > program' } })();
   t.match(large, { program: null, end: { exit_code: 1 }, limit_line: /the limit of 64 MiB/ });
-  const fits = await scene({ steps: { plain: 'head -c 60000000 /dev/zero > program' } })();
-  t.match(fits, { bytes: /^\0/, limit_line: null });
+  const fits = await scene({ steps: { plain: 'printf %060000000d 0 > program' } })();
+  t.match(fits, { bytes: /^0/, limit_line: null });
 });
 
 t.test('a cancelled compile throws, and leaves no entry', async (t) => {
@@ -274,14 +273,14 @@ t.test('a limit of ours is named, with its size', async (t) => {
     'The compiler exceeded its limit of 1 s of CPU time.\n',
   );
   t.equal(
-    await line({ plain: 'head -c 70000 /dev/zero' }),
+    await line({ plain: 'printf %070000d 0' }),
     'The compiler exceeded its limit of 64 KiB of output.\n',
   );
   t.equal(
-    await line({ plain: 'tail /dev/zero; exit 1' }),
+    await line({ plain: 'text=x; while :; do text=$text$text; done' }),
     'The compiler exceeded its limit of 192 MiB of memory.\n',
   );
-  const within = await line({ plain: 'head -c 60000000 /dev/zero > x; exit 1' });
+  const within = await line({ plain: 'printf %060000000d 0 > x; exit 1' });
   t.equal(within, null, 'a failure within the limits names none');
   const met = await scene({
     steps: { plain: says('a warning; gcc: internal compiler error: full') },

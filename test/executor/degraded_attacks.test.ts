@@ -170,7 +170,7 @@ import os, resource, signal, subprocess, sys
 signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
 os.kill(os.getpid(), signal.SIGUSR1)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-print(resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE)[0])
+print(resource.prlimit(0, resource.RLIMIT_NOFILE)[0])
 os.setpriority(os.PRIO_PROCESS, 0, 5)
 print(os.getpriority(os.PRIO_PROCESS, 0))
 os.sched_setaffinity(0, os.sched_getaffinity(0))

@@ -33,5 +33,7 @@ export const outcome: ExecutionOutcome = {
   stdout_truncated: false,
   stderr_truncated: false,
   compile: null,
+  limits: {},
+  limit_exceeded: null,
   evidence: {},
 };

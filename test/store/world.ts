@@ -134,6 +134,8 @@ export function outcome(change: Partial<ExecutionOutcome> = {}): ExecutionOutcom
     stdout_truncated: false,
     stderr_truncated: false,
     compile: null,
+    limits: {},
+    limit_exceeded: null,
     evidence: { isolation: 'v2' },
     ...change,
   };

@@ -40,6 +40,8 @@ const row: ResultRow = {
   wall_time_us: 23_456,
   memory_peak_bytes: 9_000_000,
   compile: null,
+  limits: null,
+  limit_exceeded: null,
   created_at: new Date(),
   started_at: new Date(),
   completed_at: new Date(),

@@ -18,6 +18,8 @@ const row = (over: Partial<ResultRow> = {}): ResultRow => ({
   wall_time_us: 23_456,
   memory_peak_bytes: 9_000_000,
   compile: null,
+  limits: null,
+  limit_exceeded: null,
   created_at: new Date('2026-01-02T03:04:05.006Z'),
   started_at: new Date('2026-01-02T03:04:05.106Z'),
   completed_at: new Date('2026-01-02T03:04:05.206Z'),

@@ -133,5 +133,7 @@ export const HELLO_OUTCOME: ExecutionOutcome = {
   stdout_truncated: false,
   stderr_truncated: false,
   compile: null,
+  limits: {},
+  limit_exceeded: null,
   evidence: {},
 };
