@@ -6,7 +6,14 @@ import { startWorker } from '../../src/queue/worker.ts';
 const stderr = Buffer.alloc(0);
 const facts = { verdict: 'AC', status: 'completed', exit_code: 0, signal: null } as const;
 const measured = { cpu_time_us: 1000, wall_time_us: 1000, memory_peak_bytes: 1 << 20 };
-const none = { stderr, stdout_truncated: false, stderr_truncated: false, compile: null };
+const none = {
+  stderr,
+  stdout_truncated: false,
+  stderr_truncated: false,
+  compile: null,
+  limits: {},
+  limit_exceeded: null,
+};
 
 /** Messages its parent when it is ready, and ends with it. */
 export async function startBenchWorker(run: (code: string) => Promise<void>): Promise<void> {
