@@ -163,11 +163,11 @@ function heapBytes(memory_bytes: number): number {
 }
 
 /**
- * Of the main thread. Where the stack may be as large as the memory, what the JVM itself takes is left free, so that
+ * Of the main thread. Where the stack may be as large as the memory, it gets half of what the heap may have, so that
  * endless recursion is a StackOverflowError and not the end of memory.
  */
 function stackBytes({ stack_bytes, memory_bytes }: RunLimits): number {
-  return Math.max(Math.min(stack_bytes, heapBytes(memory_bytes)), THREAD_STACK_KIB * 1024);
+  return Math.max(Math.min(stack_bytes, heapBytes(memory_bytes) / 2), THREAD_STACK_KIB * 1024);
 }
 
 const THREAD_STACK_KIB = 1024;

@@ -102,7 +102,7 @@ const OWN_SHARE = 1 / 8;
  * end of the memory.
  */
 function stackKib({ stack_bytes, memory_bytes }: RunLimits): number {
-  const most = Math.min(stack_bytes, heapMib(memory_bytes) * MiB);
+  const most = Math.min(stack_bytes, (heapMib(memory_bytes) / 2) * MiB);
   return Math.max(Math.floor(most / 1024) - STACK_MARGIN_KIB, STACK_MARGIN_KIB);
 }
 
