@@ -17,6 +17,8 @@ const MOST_MIB = RUNS >= 200 ? 512 : 160;
 const REFERENCE_MIB = 4;
 /** A JVM's own memory depends on the size of its heap, so it has one figure for each of these. */
 const JAVA_MIB = [4, 32, 96];
+/** One JVM in twenty collects garbage earlier than the others and needs this much less. */
+const EARLY_COLLECTION_BYTES = 5 * MiB;
 
 const bench = await openBench();
 t.teardown(() => bench.close());
@@ -83,9 +85,10 @@ t.test(`${RUNS} programs that touch a known amount, beside runs that evict files
     const { verdict, report, stderr } = await touch(kind, mib);
     const expected = mib * MiB + own.get(`${kind} ${kind === 'java' ? mib : ''}`)!;
     const apart = report.memory_peak_bytes - expected;
+    const least = kind === 'java' ? -EARLY_COLLECTION_BYTES : -Math.max(expected / 100, MiB);
     t.equal(verdict, 'AC', `${kind} ${mib} MiB: ${stderr}`);
     t.ok(
-      Math.abs(apart) <= Math.max(expected / 100, MiB),
+      apart >= least && apart <= Math.max(expected / 100, MiB),
       `${kind} ${mib} MiB: ${report.memory_peak_bytes}, ${apart} from what is expected`,
     );
   }
