@@ -47,9 +47,8 @@ function touch(kind: Kind, mib: number) {
 /** What it uses besides what it touches. A C++ program of a few hundred KiB has nothing else worth counting. */
 async function ownBytes(kind: Kind, mib: number): Promise<number> {
   if (kind === 'cpp') return 0;
-  await touch(kind, mib);
-  const { report } = await touch(kind, mib);
-  return report.memory_peak_bytes - mib * MiB;
+  const reports = [await touch(kind, mib), await touch(kind, mib), await touch(kind, mib)];
+  return Math.max(...reports.map(({ report }) => report.memory_peak_bytes)) - mib * MiB;
 }
 
 /** Numbers that look random and are the same each time (mulberry32). */
