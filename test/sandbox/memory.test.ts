@@ -20,9 +20,9 @@ const JAVA_MIB = [4, 32, 96];
 /** One JVM in twenty collects garbage earlier than the others and needs this much less. */
 const EARLY_COLLECTION_BYTES = 5 * MiB;
 
+t.setTimeout(900_000);
 const bench = await openBench();
 t.teardown(() => bench.close());
-t.setTimeout(900_000);
 
 type Kind = 'cpp' | 'python' | 'warm' | 'java';
 const KINDS: readonly Kind[] = ['cpp', 'python', 'warm', 'java'];
