@@ -19,8 +19,9 @@ struct names {
 static const struct names V1 = {
     "cpuacct.usage", NULL, 1000, "memory.usage_in_bytes", "memory.max_usage_in_bytes",
     "memory.oom_control", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cache"};
-static const struct names V2 = {"cpu.stat",      "usage_usec", 1,                 "memory.current", "memory.peak",
-                                "memory.events", "memory.max", "memory.swap.max", "file"};
+/* v2's swap limit is set once, when the leaf is made. */
+static const struct names V2 = {"cpu.stat",      "usage_usec", 1,    "memory.current", "memory.peak",
+                                "memory.events", "memory.max", NULL, "file"};
 
 /*
  * What the kernel charges for even the smallest program: page tables and the like, 64 KiB and more. It is not the
@@ -48,7 +49,7 @@ void group_open(struct group *group) {
   if (group->kind == ISOLATION_V1) open_counted(group, group->directories[1], group->directories[2]);
 }
 
-void group_follow(struct group *group, uint32_t run) {
+void group_follow(struct group *group, uint32_t run, enum use use) {
   char name[24];
   snprintf(name, sizeof name, "r%u", run);
   unsigned first = group->kind == ISOLATION_V1 ? LEAF : COUNTED;
@@ -57,12 +58,17 @@ void group_follow(struct group *group, uint32_t run) {
   int leaf = group->leaf = openat(group->directories[0], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (group->kind != ISOLATION_V1) open_counted(group, leaf, leaf);
   group->memory = openat(leaf, names(group)->memory, O_RDONLY | O_CLOEXEC);
-  group->peak = openat(leaf, names(group)->peak, O_RDWR | O_CLOEXEC);
-  if (group->peak < 0) group->peak = openat(leaf, names(group)->peak, O_RDONLY | O_CLOEXEC);
-  group->memory_events = openat(leaf, names(group)->memory_events, O_RDONLY | O_CLOEXEC);
+  if (use == READS_COUNTERS) {
+    group->peak = openat(leaf, names(group)->peak, O_RDWR | O_CLOEXEC);
+    if (group->peak < 0) group->peak = openat(leaf, names(group)->peak, O_RDONLY | O_CLOEXEC);
+    group->memory_events = openat(leaf, names(group)->memory_events, O_RDONLY | O_CLOEXEC);
+    return;
+  }
   group->memory_limit = openat(leaf, names(group)->memory_limit, O_WRONLY | O_CLOEXEC);
-  group->swap_limit = openat(leaf, names(group)->swap_limit, O_WRONLY | O_CLOEXEC);
-  group->entrance = group->kind == ISOLATION_V1 ? openat(leaf, "tasks", O_WRONLY | O_CLOEXEC) : -1;
+  if (group->kind == ISOLATION_V1) {
+    group->swap_limit = openat(leaf, names(group)->swap_limit, O_WRONLY | O_CLOEXEC);
+    group->entrance = openat(leaf, "tasks", O_WRONLY | O_CLOEXEC);
+  }
   /* Most runs have the limit of the run before, so it is set while there is time. */
   uint64_t last = group->memory_applied;
   group->memory_applied = 0;

@@ -47,8 +47,9 @@ struct group {
 void group_clear(struct group *group, enum isolation kind);
 /* Opens the files of the slot's whole life. */
 void group_open(struct group *group);
-/* Opens a run's leaf. */
-void group_follow(struct group *group, uint32_t run);
+enum use { SETS_LIMITS, READS_COUNTERS };
+/* Opens a run's leaf. Opening takes time, so the slot opens what it writes, and the launcher what it reads. */
+void group_follow(struct group *group, uint32_t run, enum use use);
 
 /* `others`: tasks in the counted group that are not the program's. */
 void group_limit(struct group *group, const struct limits *limits, unsigned others);

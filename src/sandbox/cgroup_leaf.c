@@ -10,6 +10,12 @@
 #include "failure.h"
 #include "kernel_files.h"
 
+/*
+ * The kernel charges each processor's next pages in advance, 252 KiB at most, so an empty group seldom shows 0. What is
+ * really left are caches, which the kernel drops at the limit. So this much makes no limit lower, and a peak that much
+ * higher at most.
+ */
+static const uint64_t CLEAN_BYTES = 512 << 10;
 /* Less is left alone: it is mostly page cache of the toolchains, and the next run is faster with it. */
 static const uint64_t LEFTOVERS_MOST = 128 << 20;
 
@@ -25,19 +31,26 @@ void group_enter(struct group *group) {
 void group_prepare(struct group *group, uint32_t run) {
   bool v1 = group->kind == ISOLATION_V1;
   group_add_leaf(group, run);
-  group_follow(group, run);
+  group_follow(group, run, SETS_LIMITS);
   if (group->leaf < 0 || group->cpu < 0 || group->memory_limit < 0 || group->process_limit < 0 || (v1 && group->entrance < 0))
     fail("open the next run's control group");
+}
+
+bool group_leaf_is_clean(const struct group *group) {
+  return group->kind == ISOLATION_V1 && read_counter(group->memory, NULL) <= CLEAN_BYTES;
 }
 
 void group_add_leaf(struct group *group, uint32_t run) {
   char name[48];
   snprintf(name, sizeof name, "r%u", run);
-  if (mkdirat(group->directories[0], name, 0755) && errno != EEXIST) fail("make the next run's control group");
+  int base = group->directories[0];
+  /* A leaf that a dead slot left would not be fresh. */
+  if (mkdirat(base, name, 0755) && (errno != EEXIST || unlinkat(base, name, AT_REMOVEDIR) || mkdirat(base, name, 0755)))
+    fail("make the next run's control group");
   if (group->kind == ISOLATION_V1) return;
   /* A run that needs swap is over its limit. A kernel without swap has no such file. */
   snprintf(name, sizeof name, "r%u/memory.swap.max", run);
-  write_text(group->directories[0], name, "0");
+  write_text(base, name, "0");
 }
 
 void group_retire(struct group *group, uint32_t run) {

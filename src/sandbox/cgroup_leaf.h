@@ -1,6 +1,7 @@
 /*
- * What a slot does with its own control groups. It enters its group once. For each run it makes a fresh
- * leaf, ahead of time, and removes it after the run.
+ * What a slot does with its own control groups. It enters its group once. For each run it has an empty
+ * leaf, ahead of time: a fresh one, or in v1 that of the run before if nothing worth counting is left in
+ * it. (In v2 the kernel's peak cannot be reset before Linux 6.12.)
  *
  * How a program gets into its leaf, without a wait at request time:
  *   v2: init clones the program's process into the leaf (CLONE_INTO_CGROUP).
@@ -17,6 +18,8 @@
 #include "cgroup_files.h"
 
 void group_enter(struct group *group);
+/* v1: what the last run left in its leaf is too little to count, so the next run may have it. */
+bool group_leaf_is_clean(const struct group *group);
 /* Makes the leaf of the next run and opens its files. */
 void group_prepare(struct group *group, uint32_t run);
 void group_add_leaf(struct group *group, uint32_t run);

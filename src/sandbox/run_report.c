@@ -17,14 +17,14 @@ static const uint64_t LITTLE_BYTES = 512 << 10;
 
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
 
-/* v1's counters of CPU time and processes go on from run to run, so a run's share is a difference. */
+/* v1's counters go on from run to run, so a run's share is a difference. */
 static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
 
 void run_follow_leaf(struct slot *slot) {
   uint32_t leaf = slot->shared->leaf;
   enum isolation kind = slot->group.kind;
   if (kind == ISOLATION_V1 || kind == ISOLATION_RLIMITS || slot->leaf == leaf) return;
-  group_follow(&slot->group, leaf);
+  group_follow(&slot->group, leaf, READS_COUNTERS);
   slot->leaf = leaf;
   slot->before = (struct counters){0};
 }
@@ -95,7 +95,7 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
       cpu,
       above(end, shared->start_us),
       slot->memory_peak_bytes + shared->inherited_bytes,
-      now.oom_kills,
+      above(now.oom_kills, slot->before.oom_kills),
       now.processes_peak,
       above(now.process_limit_hits, slot->before.process_limit_hits),
       slot->seen[0],

@@ -6,7 +6,7 @@
  *
  * When init is reaped, every process of the run is dead and the launcher can answer. What follows is
  * not part of the run and cannot fail it: the slot waits until the kernel has forgotten the processes,
- * replaces the run's leaf by a fresh one, and reports "idle".
+ * makes sure that the next run has an empty leaf, and reports "idle".
  */
 #define _GNU_SOURCE
 #include "slot.h"
@@ -309,8 +309,9 @@ static void await_empty_group(struct group *group) {
   }
 }
 
-/* The launcher may still read this run's counters, so it is the leaf of the run before that is removed. */
+/* The launcher may still read this run's counters, so it is an older leaf that is removed. */
 static void next_leaf(struct slot_setup *setup) {
+  if (group_leaf_is_clean(setup->group)) return;
   group_retire(setup->group, leaf - 1);
   leaf++;
   prepare_leaf(setup);

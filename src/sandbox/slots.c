@@ -133,9 +133,13 @@ static void slot_became_idle(struct slot *slot) {
   }
   slot->state = SLOT_IDLE;
   if (groups_kind() != ISOLATION_V1) return;
-  /* While there is time: the counters of the next run. */
-  if (slot->leaf != slot->shared->leaf) group_follow(&slot->group, slot->leaf = slot->shared->leaf);
-  if (!slot->before.cpu_us) group_read(&slot->group, &slot->before);
+  /* While there is time: the counters of the next run. The last one is answered, so its peak is needed no more. */
+  if (slot->leaf != slot->shared->leaf) {
+    group_follow(&slot->group, slot->leaf = slot->shared->leaf, READS_COUNTERS);
+    group_read(&slot->group, &slot->before);
+  } else {
+    group_reset_peak(&slot->group);
+  }
 }
 
 void slot_died(struct slot *slot) {

@@ -88,7 +88,7 @@ void zygote_serve(const struct fork_hooks *hooks) {
 static pid_t fork_ahead(const struct fork_hooks *hooks) {
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
   int ends[2];
-  if (group.kind != ISOLATION_V1) group_follow(&group, shared->zygote.leaf);
+  if (group.kind != ISOLATION_V1) group_follow(&group, shared->zygote.leaf, SETS_LIMITS);
   must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "make a socket between init and program");
   hooks->before();
   pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");

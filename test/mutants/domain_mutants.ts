@@ -65,6 +65,17 @@ export const domainMutants: readonly Mutant[] = [
       "run.killed_for === 'cpu'",
     ],
     [
+      'a run that uses exactly its memory limit is within it',
+      'run.memory_peak_bytes > limits.memory_bytes',
+      'run.memory_peak_bytes >= limits.memory_bytes',
+    ],
+    [
+      'a message about memory needs evidence',
+      'run.memory_peak_bytes < limits.memory_bytes * MUCH_OF_THE_LIMIT',
+      'run.memory_peak_bytes < 0',
+    ],
+    ['where no group counts memory, the message is enough', 'if (!degraded && run', 'if (run'],
+    [
       'a run that uses exactly its CPU limit is within it',
       'run.cpu_us > limits.cpu_ms * 1_000',
       'run.cpu_us >= limits.cpu_ms * 1_000',

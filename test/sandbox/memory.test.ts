@@ -17,10 +17,12 @@ const MOST_MIB = RUNS >= 200 ? 512 : 160;
 const REFERENCE_MIB = 4;
 /** A JVM's own memory depends on the size of its heap, so it has one figure for each of these. */
 const JAVA_MIB = [4, 32, 96];
+/** One JVM in twenty collects garbage earlier than the others and needs this much less. */
+const EARLY_COLLECTION_BYTES = 5 * MiB;
 
+t.setTimeout(900_000);
 const bench = await openBench();
 t.teardown(() => bench.close());
-t.setTimeout(900_000);
 
 type Kind = 'cpp' | 'python' | 'warm' | 'java';
 const KINDS: readonly Kind[] = ['cpp', 'python', 'warm', 'java'];
@@ -45,9 +47,8 @@ function touch(kind: Kind, mib: number) {
 /** What it uses besides what it touches. A C++ program of a few hundred KiB has nothing else worth counting. */
 async function ownBytes(kind: Kind, mib: number): Promise<number> {
   if (kind === 'cpp') return 0;
-  await touch(kind, mib);
-  const { report } = await touch(kind, mib);
-  return report.memory_peak_bytes - mib * MiB;
+  const reports = [await touch(kind, mib), await touch(kind, mib), await touch(kind, mib)];
+  return Math.max(...reports.map(({ report }) => report.memory_peak_bytes)) - mib * MiB;
 }
 
 /** Numbers that look random and are the same each time (mulberry32). */
@@ -83,9 +84,10 @@ t.test(`${RUNS} programs that touch a known amount, beside runs that evict files
     const { verdict, report, stderr } = await touch(kind, mib);
     const expected = mib * MiB + own.get(`${kind} ${kind === 'java' ? mib : ''}`)!;
     const apart = report.memory_peak_bytes - expected;
+    const least = kind === 'java' ? -EARLY_COLLECTION_BYTES : -Math.max(expected / 100, MiB);
     t.equal(verdict, 'AC', `${kind} ${mib} MiB: ${stderr}`);
     t.ok(
-      Math.abs(apart) <= Math.max(expected / 100, MiB),
+      apart >= least && apart <= Math.max(expected / 100, MiB),
       `${kind} ${mib} MiB: ${report.memory_peak_bytes}, ${apart} from what is expected`,
     );
   }
