@@ -28,7 +28,7 @@ t.test('faults', async (t) => {
     during.abort();
     await t.rejects(compiling, { name: 'SandboxFault', kind: 'cancelled' });
     await cache.settled();
-    t.strictSame(cache.size, { entries: 0, bytes: 0 });
+    t.strictSame(cache.size, { entries: 0, disk_bytes: 0 });
   });
 
   t.test('a deadline that passes is not a verdict', async (t) => {
