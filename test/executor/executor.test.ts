@@ -32,7 +32,7 @@ t.test('faults', async (t) => {
   });
 
   t.test('a deadline that passes is not a verdict', async (t) => {
-    const sleeping = run('python', SLEEPS);
+    const sleeping = run('python', SLEEPS, { limits: { wall_time_ms: 30_000 } });
     await Promise.all([run('python', '1'), run('python', '2')]);
     sandbox.extendDeadline(1);
     await t.rejects(sleeping, { name: 'SandboxFault', kind: 'deadline' });
@@ -41,7 +41,7 @@ t.test('faults', async (t) => {
   });
 
   t.test('the death of a launcher is not a verdict, and the next run is right', async (t) => {
-    const sleeping = run('python', SLEEPS);
+    const sleeping = run('python', SLEEPS, { limits: { wall_time_ms: 30_000 } });
     await Promise.all([run('python', '1'), run('python', '2')]);
     process.kill(sandbox.isolation.pid, 'SIGKILL');
     await t.rejects(sleeping, { name: 'SandboxFault', kind: 'launcher_lost' });
