@@ -160,7 +160,11 @@ export class Compiler {
     if (compileRejects(report)) return result;
     if (report.saved === undefined) return unfit(result, report.save_refused);
     const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';
-    const kept = { artefact, entry: checkedEntry(entry), bytes: report.saved.bytes };
+    if (!isName(entry)) {
+      cache.discard(artefact);
+      return unfit(result, NO_NAME);
+    }
+    const kept = { artefact, entry, bytes: report.saved.bytes };
     return { ...result, program: cache.keep(key, order.account_id, kept) };
   }
 
@@ -183,10 +187,11 @@ export class Compiler {
       by: 'resident',
     };
     if (!answer.compiled) return result;
+    if (!isName(answer.entry)) return unfit(result, NO_NAME);
     const artefact = cache.newArtefact();
     const { artefact: file } = compilerOf(installed);
     await putArtefact(cache.artefacts_folder, artefact, file, answer.archive);
-    const kept = { artefact, entry: checkedEntry(answer.entry), bytes: answer.archive.length };
+    const kept = { artefact, entry: answer.entry, bytes: answer.archive.length };
     return { ...result, program: cache.keep(key, order.account_id, kept) };
   }
 }
@@ -249,7 +254,7 @@ function resultOf(report: RunReport, by: string, diagnostics: Diagnostics): Comp
   };
 }
 
-/** The compiler ended well, and its program cannot be kept: it is too large, or not there. */
+/** The compiler ended well, and its program cannot be run: it is too large, not there, or has no valid entry point. */
 function unfit(result: CompileResult, why = 'it left no program'): CompileResult {
   const limit_line = `The compiled program cannot be run: ${why}.\n`;
   return { ...result, limit_line, end: { exit_code: 1, signal: null, killed_for: null } };
@@ -266,13 +271,11 @@ function added(first: Spent, second: Spent): Spent {
 
 /**
  * The entry becomes an argument of the command that runs the program. A compiler that its input controls may print
- * anything, and no command may read that as an option or as the name of a file of arguments.
+ * anything, and no command may read that as an option or as the name of a file of arguments. It is a rejection and no
+ * failure of the service, because only the source can have caused it.
  */
-function checkedEntry(entry: string): string {
-  if (/^[-@]|[\s\0]/.test(entry))
-    throw new Error('the compiler named an entry point that is not a name');
-  return entry;
-}
+const isName = (entry: string) => !/^[-@]|[\s\0]/.test(entry);
+const NO_NAME = 'the compiler named an entry point that is not a name';
 
 async function putArtefact(
   folder: string,

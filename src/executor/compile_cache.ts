@@ -16,6 +16,7 @@
  *   entries, each of which takes three inodes. The size of a small program is a twentieth of its blocks. An entry
  *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
  *   Artefacts that are prepared for all accounts (preparation.ts) do not count.
+ *   Each process counts the entries that it found at its start and those that it made.
  * - Entries of an earlier boot are not trusted: nothing is synced to disk, so after a power cut a name may exist without
  *   its bytes. A crash of the process alone loses nothing.
  * - A failure of the cache is a miss, never a verdict.
@@ -158,6 +159,11 @@ export class CompileCache {
   forget(key: string): void {
     const entry = this.#entries.get(key);
     if (entry !== undefined) this.#drop(key, entry);
+  }
+
+  /** Removes an artefact that was saved, and that no entry will name. */
+  discard(artefact: string): void {
+    this.#later(this.#remove(artefact));
   }
 
   /** Drops the program of one source, or all programs of an account, so that a purge of their data leaves no copy. */

@@ -3,7 +3,7 @@
  * The protocol of compile.ts, in real boxes with the real cache. The compiler is a shell: a script can end
  * in every way that a compiler can.
  */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -176,14 +176,19 @@ t.test('a cancelled request does not wait for a resident compiler', async (t) =>
   await t.rejects(waiting, { name: 'SandboxFault', kind: 'cancelled' });
 });
 
-t.test('an entry point that is not a name is never used', async (t) => {
+t.test('an entry point that is not a name is never used, and rejects the source', async (t) => {
   const named = (entry: string) =>
     scene({ steps: { plain: `${COMPILES}; printf %b '${entry}'` }, names_entry: true })();
+  await cache.settled();
+  const before = await readdir(cache.artefacts_folder);
+  const rejected = { program: null, end: { exit_code: 1 }, limit_line: /not a name/ };
   for (const entry of ['-Dx', '@file', 'a b', 'a\\n']) {
-    await t.rejects(named(entry), /not a name/, entry);
+    t.match(await named(entry), rejected, entry);
     const resident = async () => reply({ ...ANSWER, entry: entry.replace('\\n', '\n') });
-    await t.rejects(scene({ steps: {}, resident })(), /not a name/, entry);
+    t.match(await scene({ steps: {}, resident })(), rejected, entry);
   }
+  await cache.settled();
+  t.strictSame(await readdir(cache.artefacts_folder), before, 'and nothing is left on disk');
   t.match(await named('a.b.Main'), { program: { entry: 'a.b.Main' } });
 });
 

@@ -55,12 +55,13 @@ t.test('residents', async (t) => {
     t.match(broken, { verdict: 'CE', evidence: { compile: { by: 'plain' } } });
     t.equal(broken.stderr, 'The compiler exceeded its limit of 8 MiB of stack.\n');
     await executor.prepared();
-    t.strictSame(await way(hello(5), 'carol'), ['resident', '5']);
+    t.strictSame(await way(hello(5), 'carol'), ['plain', '5'], 'nor does it get a spare at once');
+    t.strictSame(await way(hello(5), 'dave'), ['resident', '5'], 'which is there for others');
   });
 
   t.test('more at once than it takes turn by turn', async (t) => {
     const codes = Array.from({ length: 8 }, (_, i) => hello(100 + i));
-    const outputs = await Promise.all(codes.map((code) => way(code, 'carol')));
+    const outputs = await Promise.all(codes.map((code) => way(code, 'dave')));
     t.strictSame(
       outputs.map(([, stdout]) => stdout),
       codes.map((_, i) => String(100 + i)),
@@ -72,9 +73,9 @@ t.test('residents', async (t) => {
   t.test('a cancelled request rejects, and the next is served', async (t) => {
     const abort = new AbortController();
     abort.abort(new Error('gone'));
-    const gone = run('java', hello(200), { account_id: 'carol', signal: abort.signal });
+    const gone = run('java', hello(200), { account_id: 'dave', signal: abort.signal });
     await t.rejects(gone, { name: 'SandboxFault', kind: 'cancelled' });
-    t.strictSame(await way(hello(201), 'carol'), ['resident', '201']);
+    t.strictSame(await way(hello(201), 'dave'), ['resident', '201']);
   });
   t.strictSame(faults, []);
 });

@@ -48,6 +48,11 @@ export const executorMutants: readonly Mutant[] = [
     ],
   ),
   ...inFile('src/languages/java/resident_compilers.ts', RESIDENT, [
+    'an account that broke its compiler gets no spare at once',
+    'if (reply.answer === null && reply.cpu_us) this.#bar(account_id);',
+    '',
+  ]),
+  ...inFile('src/languages/java/resident_compiler.ts', RESIDENT, [
     'an ended compiler’s last report is charged',
     'this.#total_cpu_us = total_cpu_us;',
     'this.#total_cpu_us = total_cpu_us && null;',

@@ -11,15 +11,14 @@
  * There is no answer where there is no spare, where too many requests wait already, and where the
  * compiler ended instead of answering: then the caller starts a compiler of its own.
  *
- * What must stay true:
- * - Only evidence ends a compiler: the end of its process, or an answer that breaks the protocol. Its
- *   diagnostics quote the source, so their text decides nothing.
- * - The CPU time of a compile is charged to it, also where the compiler ended instead of answering.
+ * Warming a spare costs a second of CPU that no compile is charged for. So an account whose compiler ended without an
+ * answer gets no other one for a while: otherwise it could cause that cost again and again, by sources that break javac.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunLimits } from '../../domain/limits.ts';
-import { BASE_ENVIRONMENT, LOAD_FOLDER, type StandingBox } from '../common/box.ts';
-import type { ResidentAnswer, ResidentReply, Workshop } from '../common/language.ts';
+import { BASE_ENVIRONMENT, LOAD_FOLDER } from '../common/box.ts';
+import type { ResidentReply, Workshop } from '../common/language.ts';
+import { NOT_TRIED, ResidentCompiler } from './resident_compiler.ts';
 
 export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   /** the JDK's folder */
@@ -71,22 +70,17 @@ const WARM_UP_ROUNDS = 10;
 const IDLE_MS = 60_000;
 /** Warming one costs a second of CPU. Many accounts with one program each must not cause that cost each time. */
 const SPARE_EVERY_MS = 2_000;
-/** A source that takes longer is compiled by a fresh compiler, under the limits of a compile. */
-const ANSWER_MS = 5_000;
+/** A broken compiler then costs its account at most one spare in this time. */
+const BARRED_MS = 60_000;
 /** If more requests wait, a fresh compiler is no slower. */
 const QUEUE_MOST = 4;
-const COMPILES_MOST = 2_000;
-const DIAGNOSTICS_LIMIT = 64 * 1024;
-const ANSWER_MOST_BYTES = 65 * MiB;
-/** The first byte that a compiler sends, when it is warm. */
-const WARM = 'W'.charCodeAt(0);
-const NOT_TRIED: ResidentReply = { answer: null, cpu_us: 0, wall_us: 0 };
-
 export class ResidentCompilers {
   readonly #options: ResidentCompilersOptions;
-  readonly #byAccount = new Map<string, Resident>();
-  #spare: Promise<Resident | null> | null = null;
-  #warm: Resident | null = null;
+  /** Accounts whose compiler ended without an answer, and until when they get no other. */
+  readonly #barred_until = new Map<string, number>();
+  readonly #byAccount = new Map<string, ResidentCompiler>();
+  #spare: Promise<ResidentCompiler | null> | null = null;
+  #warm: ResidentCompiler | null = null;
   #count = 0;
   #next_spare_at = 0;
   readonly #closing = new AbortController();
@@ -98,9 +92,28 @@ export class ResidentCompilers {
 
   /** Without an answer, the caller starts a compiler. */
   async compile(account_id: string, code: Uint8Array): Promise<ResidentReply> {
+    if (this.#isBarred(account_id)) return NOT_TRIED;
     const resident = this.#of(account_id);
     if (resident === null || resident.queued >= QUEUE_MOST) return NOT_TRIED;
-    return resident.compile(code);
+    const reply = await resident.compile(code);
+    // Without a cost the compile was not tried, or the launcher was lost: neither is the account's doing.
+    if (reply.answer === null && reply.cpu_us) this.#bar(account_id);
+    return reply;
+  }
+
+  #bar(account_id: string): void {
+    const now = performance.now();
+    // The map is in the order of the ends, so those that are over come first.
+    for (const [account, until] of this.#barred_until) {
+      if (until > now) break;
+      this.#barred_until.delete(account);
+    }
+    this.#barred_until.delete(account_id);
+    this.#barred_until.set(account_id, now + BARRED_MS);
+  }
+
+  #isBarred(account_id: string): boolean {
+    return (this.#barred_until.get(account_id) ?? 0) > performance.now();
   }
 
   /** Settles when a spare is warm, or cannot be made. */
@@ -119,7 +132,7 @@ export class ResidentCompilers {
     await Promise.all(all.map((resident) => resident.end()));
   }
 
-  #of(account_id: string): Resident | null {
+  #of(account_id: string): ResidentCompiler | null {
     const own = this.#byAccount.get(account_id);
     if (own !== undefined) return own;
     const resident = this.#warm;
@@ -176,7 +189,7 @@ export class ResidentCompilers {
     if (wait > 0) await sleep(wait, undefined, { signal: this.#closing.signal, ref: false });
   }
 
-  async #start(): Promise<Resident | null> {
+  async #start(): Promise<ResidentCompiler | null> {
     const { open, home, front, log } = this.#options;
     try {
       await this.#untilSpareIsDue();
@@ -195,7 +208,7 @@ export class ResidentCompilers {
         limits: LIMITS,
         load: [{ key, at: LOAD_FOLDER }],
       });
-      const resident = new Resident(box);
+      const resident = new ResidentCompiler(box);
       if (await resident.warm) return resident;
       const said = new Error(Buffer.from(box.stderr).toString());
       if (!this.#closing.signal.aborted) log('a Java compiler ended while it was warmed', said);
@@ -205,143 +218,4 @@ export class ResidentCompilers {
     }
     return null;
   }
-}
-
-type Asked = { resolve: (bytes: Buffer | null) => void };
-
-class Resident {
-  readonly #box: StandingBox;
-  readonly #asked: Asked[] = [];
-  #received: Buffer[] = [];
-  #received_bytes = 0;
-  #turn: Promise<unknown> = Promise.resolve();
-  #cpu_us = 0;
-  /** in its whole life; null before its end, and where the launcher was lost */
-  #total_cpu_us: number | null = null;
-  #compiles = 0;
-  #idle: NodeJS.Timeout | null = null;
-  #dead = false;
-  readonly warm: Promise<boolean>;
-  readonly ended: Promise<void>;
-  queued = 0;
-  used_at = 0;
-
-  constructor(box: StandingBox) {
-    this.#box = box;
-    const warm = Promise.withResolvers<boolean>();
-    this.warm = warm.promise;
-    let first = true;
-    box.on('data', (chunk: Buffer) => {
-      if (!first) return this.#take(chunk);
-      first = false;
-      if (chunk[0] !== WARM) return box.kill();
-      this.#take(chunk.subarray(1));
-      this.#readUsage().then(() => warm.resolve(!this.#dead));
-    });
-    const finish = (total_cpu_us: number | null) => {
-      this.#dead = true;
-      this.#total_cpu_us = total_cpu_us;
-      warm.resolve(false);
-      for (const { resolve } of this.#asked.splice(0)) resolve(null);
-    };
-    this.ended = box.ended.then(
-      ({ cpu_us }) => finish(cpu_us),
-      () => finish(null),
-    );
-  }
-
-  endWhenIdle(idle_ms: number): void {
-    this.#idle = setTimeout(() => this.queued === 0 && this.end(), idle_ms);
-    this.#idle.unref();
-  }
-
-  async end(): Promise<void> {
-    if (this.#idle !== null) clearTimeout(this.#idle);
-    this.#box.kill();
-    await this.ended;
-  }
-
-  /** One request at a time. */
-  compile(code: Uint8Array): Promise<ResidentReply> {
-    this.queued++;
-    const reply = this.#turn.then(() => this.#compile(code));
-    this.#turn = reply.finally(() => {
-      this.queued--;
-      this.used_at = performance.now();
-      if (this.#idle !== null && !this.#dead) this.#idle.refresh();
-    });
-    return reply;
-  }
-
-  async #compile(code: Uint8Array): Promise<ResidentReply> {
-    if (this.#dead) return NOT_TRIED;
-    const began = performance.now();
-    const late = setTimeout(() => this.#box.kill(), ANSWER_MS);
-    const bytes = await this.#ask(code).finally(() => clearTimeout(late));
-    const answer = bytes && decodeAnswer(bytes);
-    if (answer === null || ++this.#compiles >= COMPILES_MOST) this.#box.kill();
-    // An ended compiler is waited for: its last report has the time that this compile took.
-    if (answer === null) await this.ended;
-    const wall_us = Math.round((performance.now() - began) * 1000);
-    return { answer, cpu_us: await this.#readUsage(), wall_us };
-  }
-
-  #ask(code: Uint8Array): Promise<Buffer | null> {
-    return new Promise((resolve) => {
-      this.#asked.push({ resolve });
-      const length = Buffer.alloc(4);
-      length.writeUInt32BE(code.length);
-      this.#box.write(Buffer.concat([length, code]));
-    });
-  }
-
-  #take(chunk: Buffer): void {
-    this.#received.push(chunk);
-    this.#received_bytes += chunk.length;
-    if (this.#received_bytes < 4) return;
-    const all = this.#received.length === 1 ? chunk : Buffer.concat(this.#received);
-    const end = 4 + all.readUInt32BE(0);
-    // An answer without a request, or larger than any answer can be: this compiler can no longer be trusted.
-    if (end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end) {
-      this.#box.kill();
-      return;
-    }
-    this.#received = all.length === end ? [] : [all];
-    this.#received_bytes = all.length === end ? 0 : all.length;
-    if (all.length === end) this.#asked.shift()?.resolve(all.subarray(4));
-  }
-
-  /** The CPU time of its group since the last reading; null where the launcher was lost. */
-  async #readUsage(): Promise<number | null> {
-    const usage = await this.#box.usage().catch(() => null);
-    const total_us = usage?.cpu_us ?? (await this.#totalAtEnd());
-    if (total_us === null) return null;
-    const used = total_us - this.#cpu_us;
-    this.#cpu_us = total_us;
-    return used;
-  }
-
-  async #totalAtEnd(): Promise<number | null> {
-    await this.ended;
-    return this.#total_cpu_us;
-  }
-}
-
-/** Null where the bytes are no answer. */
-function decodeAnswer(bytes: Buffer): ResidentAnswer | null {
-  const partAt = (at: number) => {
-    if (at + 4 > bytes.length) return null;
-    const end = at + 4 + bytes.readUInt32BE(at);
-    return end > bytes.length ? null : { part: bytes.subarray(at + 4, end), end };
-  };
-  const said = partAt(4);
-  const entry = said && partAt(said.end);
-  if (said === null || entry === null) return null;
-  return {
-    compiled: bytes.readUInt32BE(0) === 0,
-    said: said.part,
-    said_truncated: said.part.length >= DIAGNOSTICS_LIMIT,
-    entry: entry.part.toString(),
-    archive: bytes.subarray(entry.end),
-  };
 }

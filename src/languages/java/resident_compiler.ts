@@ -1,0 +1,159 @@
+/**
+ * One resident Java compiler: the worker's half of the protocol that `Compile.java` describes, one request at a time.
+ *
+ * What must stay true:
+ * - Only evidence ends a compiler: the end of its process, an answer that breaks the protocol, or no answer in time. Its
+ *   diagnostics quote the source, so their text decides nothing.
+ * - The CPU time of a compile is charged to it, also where the compiler ended instead of answering.
+ */
+import type { StandingBox } from '../common/box.ts';
+import type { ResidentAnswer, ResidentReply } from '../common/language.ts';
+
+const MiB = 1024 * 1024;
+/** A source that takes longer is compiled by a fresh compiler, under the limits of a compile. */
+const ANSWER_MS = 5_000;
+const COMPILES_MOST = 2_000;
+const DIAGNOSTICS_LIMIT = 64 * 1024;
+const ANSWER_MOST_BYTES = 65 * MiB;
+/** The first byte that a compiler sends, when it is warm. */
+const WARM = 'W'.charCodeAt(0);
+export const NOT_TRIED: ResidentReply = { answer: null, cpu_us: 0, wall_us: 0 };
+
+type Asked = { resolve: (bytes: Buffer | null) => void };
+
+export class ResidentCompiler {
+  readonly #box: StandingBox;
+  readonly #asked: Asked[] = [];
+  #received: Buffer[] = [];
+  #received_bytes = 0;
+  #turn: Promise<unknown> = Promise.resolve();
+  #cpu_us = 0;
+  /** in its whole life; null before its end, and where the launcher was lost */
+  #total_cpu_us: number | null = null;
+  #compiles = 0;
+  #idle: NodeJS.Timeout | null = null;
+  #dead = false;
+  readonly warm: Promise<boolean>;
+  readonly ended: Promise<void>;
+  queued = 0;
+  used_at = 0;
+
+  constructor(box: StandingBox) {
+    this.#box = box;
+    const warm = Promise.withResolvers<boolean>();
+    this.warm = warm.promise;
+    let first = true;
+    box.on('data', (chunk: Buffer) => {
+      if (!first) return this.#take(chunk);
+      first = false;
+      if (chunk[0] !== WARM) return box.kill();
+      this.#take(chunk.subarray(1));
+      this.#readUsage().then(() => warm.resolve(!this.#dead));
+    });
+    const finish = (total_cpu_us: number | null) => {
+      this.#dead = true;
+      this.#total_cpu_us = total_cpu_us;
+      warm.resolve(false);
+      for (const { resolve } of this.#asked.splice(0)) resolve(null);
+    };
+    this.ended = box.ended.then(
+      ({ cpu_us }) => finish(cpu_us),
+      () => finish(null),
+    );
+  }
+
+  endWhenIdle(idle_ms: number): void {
+    this.#idle = setTimeout(() => this.queued === 0 && this.end(), idle_ms);
+    this.#idle.unref();
+  }
+
+  async end(): Promise<void> {
+    if (this.#idle !== null) clearTimeout(this.#idle);
+    this.#box.kill();
+    await this.ended;
+  }
+
+  /** One request at a time. */
+  compile(code: Uint8Array): Promise<ResidentReply> {
+    this.queued++;
+    const reply = this.#turn.then(() => this.#compile(code));
+    this.#turn = reply.finally(() => {
+      this.queued--;
+      this.used_at = performance.now();
+      if (this.#idle !== null && !this.#dead) this.#idle.refresh();
+    });
+    return reply;
+  }
+
+  async #compile(code: Uint8Array): Promise<ResidentReply> {
+    if (this.#dead) return NOT_TRIED;
+    const began = performance.now();
+    const late = setTimeout(() => this.#box.kill(), ANSWER_MS);
+    const bytes = await this.#ask(code).finally(() => clearTimeout(late));
+    const answer = bytes && decodeAnswer(bytes);
+    if (answer === null || ++this.#compiles >= COMPILES_MOST) this.#box.kill();
+    // An ended compiler is waited for: its last report has the time that this compile took.
+    if (answer === null) await this.ended;
+    const wall_us = Math.round((performance.now() - began) * 1000);
+    return { answer, cpu_us: await this.#readUsage(), wall_us };
+  }
+
+  #ask(code: Uint8Array): Promise<Buffer | null> {
+    return new Promise((resolve) => {
+      this.#asked.push({ resolve });
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(code.length);
+      this.#box.write(Buffer.concat([length, code]));
+    });
+  }
+
+  #take(chunk: Buffer): void {
+    this.#received.push(chunk);
+    this.#received_bytes += chunk.length;
+    if (this.#received_bytes < 4) return;
+    const all = this.#received.length === 1 ? chunk : Buffer.concat(this.#received);
+    const end = 4 + all.readUInt32BE(0);
+    // An answer without a request, or larger than any answer can be: this compiler can no longer be trusted.
+    if (end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end) {
+      this.#box.kill();
+      return;
+    }
+    this.#received = all.length === end ? [] : [all];
+    this.#received_bytes = all.length === end ? 0 : all.length;
+    if (all.length === end) this.#asked.shift()?.resolve(all.subarray(4));
+  }
+
+  /** The CPU time of its group since the last reading; null where the launcher was lost. */
+  async #readUsage(): Promise<number | null> {
+    const usage = await this.#box.usage().catch(() => null);
+    const total_us = usage?.cpu_us ?? (await this.#totalAtEnd());
+    if (total_us === null) return null;
+    const used = total_us - this.#cpu_us;
+    this.#cpu_us = total_us;
+    return used;
+  }
+
+  async #totalAtEnd(): Promise<number | null> {
+    await this.ended;
+    return this.#total_cpu_us;
+  }
+}
+
+/** Null where the bytes are no answer. */
+function decodeAnswer(bytes: Buffer): ResidentAnswer | null {
+  const partAt = (at: number) => {
+    if (at + 4 > bytes.length) return null;
+    const end = at + 4 + bytes.readUInt32BE(at);
+    return end > bytes.length ? null : { part: bytes.subarray(at + 4, end), end };
+  };
+  const said = partAt(4);
+  const entry = said && partAt(said.end);
+  if (said === null || entry === null) return null;
+  return {
+    compiled: bytes.readUInt32BE(0) === 0,
+    said: said.part,
+    said_truncated: said.part.length >= DIAGNOSTICS_LIMIT,
+    entry: entry.part.toString(),
+    archive: bytes.subarray(entry.end),
+  };
+}
