@@ -42,6 +42,7 @@
 #include "array.h"
 #include "cgroup.h"
 #include "failure.h"
+#include "identity.h"
 #include "kernel_files.h"
 #include "landlock.h"
 #include "message.h"
