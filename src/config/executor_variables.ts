@@ -16,7 +16,8 @@ export const executor = {
   isolation: row('RUNLEDGER_ISOLATION', choice('auto', 'rlimits'), {
     default: 'auto',
     unit: 'word',
-    reason: 'auto does not start without real isolation; rlimits is weaker, and results say so',
+    reason:
+      'auto: full isolation, which only `serve` for this machine alone may go without; rlimits: degraded isolation, which health and results report',
   }),
   launcher: row('RUNLEDGER_LAUNCHER', path, {
     default: 'build/launcher',

@@ -89,13 +89,18 @@ function serve(t: Test, { inside }: Environment, folder: string) {
     env: { PATH, PORT: '0', RUNLEDGER_STATE_DIR: join(folder, 'state'), ...SLOWNESS },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  t.teardown(() => child.kill('SIGKILL'));
+  let ended = false;
+  t.teardown(() => {
+    ended = true;
+    child.kill('SIGKILL');
+  });
   const lines: string[] = [];
   const introduced = new Promise<{ address: string; key: string }>((resolve, reject) => {
     child.once('exit', () => reject(new Error(lines.join('\n'))));
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => {
         lines.push(line);
+        if (!ended && !/^(key|try) /.test(line)) t.comment(line);
         const value = (name: string) => lines.find((each) => each.startsWith(name))?.slice(9);
         const [address, key, example] = ['address', 'key', 'try'].map(value);
         if (address && key && example) resolve({ address, key });
