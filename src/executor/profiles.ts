@@ -1,4 +1,4 @@
-/** What a box of each language sees of this machine, in the form that the launcher takes. */
+/** The profiles of all languages, in the form that the launcher takes. */
 import { lstat, readlink } from 'node:fs/promises';
 import type { Mount } from '../languages/common/language.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';

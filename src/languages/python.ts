@@ -1,4 +1,4 @@
-/** Python, by CPython; its programs may be forked from an interpreter that is warm. */
+/** Python, by CPython. Programs can be forked from a warm interpreter. */
 import { BASE_ENVIRONMENT, WORK_FOLDER } from './common/box.ts';
 import { type Language, NO_NEEDS, type Probed } from './common/language.ts';
 import { isInSystem, mountsFor, withoutLocal } from './common/mounts.ts';

@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -39,6 +41,7 @@ void sysinfo_open(struct slot *slot, int listener) {
 
 void sysinfo_close(struct slot *slot) {
   if (slot->listener < 0) return;
+  poll_remove(slot->listener); /* a process that was just forked may still have a copy, which would keep its event alive */
   close(slot->listener);
   slot->listener = -1;
   slot->pause_end_us = 0;
@@ -56,9 +59,18 @@ static int write_answer(const struct slot *slot, const struct seccomp_notif *que
   return error;
 }
 
+/* Without a question, the ioctl would block; and the listener of a dead slot is ready, too. */
+static bool has_question(const struct slot *slot) {
+  struct pollfd listener = {.fd = slot->listener, .events = POLLIN};
+  if (slot->listener < 0 || poll(&listener, 1, 0) <= 0) return false;
+  if (listener.revents & POLLIN) return true;
+  poll_remove(slot->listener);
+  return false;
+}
+
 void sysinfo_answer(struct slot *slot) {
   struct seccomp_notif question = {0};
-  if (slot->listener < 0 || ioctl(slot->listener, SECCOMP_IOCTL_NOTIF_RECV, &question)) return;
+  if (!has_question(slot) || ioctl(slot->listener, SECCOMP_IOCTL_NOTIF_RECV, &question)) return;
   struct seccomp_notif_resp answer = {.id = question.id, .error = -write_answer(slot, &question)};
   ioctl(slot->listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
   if (++slot->answers < ANSWERS_MOST) return;

@@ -1,4 +1,4 @@
-/** What the languages of the GNU compilers share: the probe, the linker, and how a program is run. */
+/** Shared by the languages of the GNU compilers: the probe, the linker, the command of a program, and the files of a box. */
 import { realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { BASE_ENVIRONMENT, type Command } from './box.ts';
@@ -17,7 +17,7 @@ import { answer, ask, firstLine } from './probing.ts';
 
 const MOLD = 'mold';
 
-/** One switch for all of them. */
+/** One switch for all of these languages. */
 export const MOLD_SWITCH: Switch = {
   name: MOLD,
   variable: 'RUNLEDGER_MOLD',
@@ -26,13 +26,13 @@ export const MOLD_SWITCH: Switch = {
 export const MOLD_PACKAGE: DebianPackage = { name: MOLD, command: MOLD, optional: true };
 
 export type GnuLanguage = {
-  /** What the first line of `--version` must match. */
+  /** Matches the first line of `--version`. */
   is: RegExp;
   /** The command's usual name, for messages. */
   command: string;
   source: string;
   flags: readonly string[];
-  /** Behind the source, where the linker looks for what the source needs. */
+  /** Arguments after the source: the linker resolves names from left to right. */
   libraries: readonly string[];
 };
 
@@ -102,7 +102,7 @@ function limitMet(said: string): LimitMet | null {
 
 type Linker = { name: '' | 'mold' | 'lld' | 'gold'; version: string };
 
-/** The fastest that this compiler can drive; "" is the compiler's own default. */
+/** The fastest linker that this compiler can use; "" is the compiler's default. */
 async function fastestLinker(executable: string, mold: boolean): Promise<Linker> {
   const versionOf = async (...flags: string[]) =>
     firstLine(await ask(executable, [...flags, '-Wl,--version']).catch(() => ''));
@@ -119,17 +119,17 @@ function advised({ name, version }: Linker): string {
   return `${version}; mold links in half the time (apt-get install mold)`;
 }
 
-/** Libraries that a program may load, by the names under which it does. */
+/** The libraries that a compiled program loads. */
 const RUN_LIBRARIES = ['libc.so.6', 'libm.so.6', 'libstdc++.so.6', 'libgcc_s.so.1'];
-/** Files that the linker adds, each in a folder with others of its kind. */
+/** Files that the linker adds to a program. */
 const LINKED = ['crt1.o', 'crtbegin.o', 'libc.so', 'libm.so', 'libgcc.a', 'libstdc++.so'];
 
-/** No compiler, no header: the folders of the libraries. */
+/** A program needs the folders of its libraries: no compiler, and no headers. */
 async function runMounts(executable: string): Promise<Mount[]> {
   return mountsFor(await foldersOfFiles(executable, RUN_LIBRARIES), [executable]);
 }
 
-/** The programs that the driver starts, and the folders that it says it searches. */
+/** A compile needs the programs that the driver starts, and the folders that it searches. */
 async function compileMounts(executable: string, linker: string): Promise<Mount[]> {
   const named = ['cc1', 'cc1plus', 'collect2', 'as', 'ld', ...(linker ? [`ld.${linker}`] : [])];
   const parts = await Promise.all(named.map((name) => partOf(executable, name)));
@@ -143,7 +143,7 @@ async function compileMounts(executable: string, linker: string): Promise<Mount[
   return mountsFor([...withoutLocal(folders, executable), ...programs], programs);
 }
 
-/** Of these folders a box sees single programs. */
+/** A box sees single programs of these folders, and not the folders. */
 const BINARIES = ['/usr/bin', '/usr/local/bin', '/bin'];
 
 async function partOf(executable: string, name: string): Promise<string[]> {

@@ -67,7 +67,7 @@ export type Toolchain = {
   readonly version: string;
   /** Where it is on this machine. */
   readonly at: string;
-  /** What the box of a program sees of this machine, and that of its compiler, too, unless it has its own. */
+  /** The machine's files that a program's box contains. A compiler's box has the same, unless it has its own list. */
   readonly mounts: readonly Mount[];
   /** What `./runledger doctor` shows besides. */
   readonly notes?: readonly { check: string; found: string }[];
@@ -93,7 +93,7 @@ export type Program = {
 };
 
 export type Compiler = {
-  /** What the box of a compiler sees, where that is more. */
+  /** The machine's files in the compiler's box, if they are others than the program's. */
   readonly mounts?: readonly Mount[];
   /** The file that a compile leaves in the work folder. */
   readonly artefact: string;

@@ -1,7 +1,7 @@
 /**
- * What a box sees of this machine: the files that its language needs, each at its own path. Not all of
- * /usr, because a program that finds a compiler, a package manager or another language's runtime can
- * use it, and nothing of /usr/local, unless the toolchain itself is there.
+ * The machine's files in a box: those that its language needs, each at its own path. A box does not
+ * contain all of /usr, because a program could use a compiler, a package manager or another language's
+ * runtime. It contains nothing of /usr/local, unless the toolchain is there.
  */
 import { execFile } from 'node:child_process';
 import { lstat, readlink, realpath } from 'node:fs/promises';
@@ -23,7 +23,7 @@ const SYSTEM = [
   '/usr/lib/locale',
   '/usr/share/zoneinfo',
 ];
-/** For system(), popen() and their like: a shell, and the commands that examples call. */
+/** For system(), popen() and similar functions: a shell, and a few commands that examples use. */
 const COMMANDS = ['sh', 'cat', 'echo', 'env', 'false', 'ls', 'sleep', 'true'];
 
 const LOCAL = '/usr/local';
@@ -82,7 +82,7 @@ async function existing(path: string): Promise<string[]> {
 
 export const isInSystem = (path: string) => isUnder('/usr', path) && !isUnder(LOCAL, path);
 
-/** Of folders that a toolchain searches, those that a box may see. */
+/** Filters the folders that a toolchain searches: /usr/local counts only for a toolchain in /usr/local. */
 export function withoutLocal(folders: readonly string[], program: string): string[] {
   return folders.filter((folder) => !isUnder(LOCAL, folder) || isUnder(LOCAL, program));
 }

@@ -56,6 +56,9 @@ static bool is_unfiltered(long call) { return call == 335 || call == 336; }
 static bool is_unfiltered(long) { return false; }
 #endif
 
+/// Allowed calls that a kernel of a supported version may lack: futex_waitv (5.16) and fchmodat2 (6.6).
+static bool may_be_missing(long call) { return call == 449 || call == 452; }
+
 static std::string problem(long call, const Row &row, int signal, const Answer &answer) {
     if (is_unfiltered(call) && (signal == SIGILL || answer.error == ENXIO)) return "";
     if (signal == SIGSYS) return "killed";
@@ -66,7 +69,7 @@ static std::string problem(long call, const Row &row, int signal, const Answer &
     }
     // reached: it ended the process, blocked, or has an answer of the kernel's own
     if (signal || answer.result == -2 || answer.error == 0) return "";
-    if (answer.error == ENOSYS) return "does not exist";
+    if (answer.error == ENOSYS) return may_be_missing(call) ? "" : "does not exist";
     return answer.error == EPERM && !ALSO_EPERM.count(row.name) ? "is denied" : "";
 }
 
