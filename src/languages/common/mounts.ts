@@ -24,7 +24,7 @@ const SYSTEM = [
   '/usr/share/zoneinfo',
 ];
 /** For system(), popen() and similar functions: a shell, and a few commands that examples use. */
-const COMMANDS = ['sh', 'cat', 'echo', 'env', 'false', 'ls', 'sleep', 'true'];
+const COMMANDS = ['sh', 'cat', 'echo', 'env', 'false', 'id', 'ls', 'sleep', 'true', 'wc'];
 
 const LOCAL = '/usr/local';
 
