@@ -91,10 +91,7 @@ t.test('the limits hold', async (t) => {
 
 t.test('the work directory is as large as asked for, whatever the run before had', async (t) => {
   const source = `
-import os, re
-for path in ("/box", "/tmp", "/dev/shm"):
-  v = os.statvfs(path)
-  print(path, v.f_frsize * v.f_blocks, v.f_files, v.f_ffree, v.f_flag)
+import re
 for line in open("/proc/self/mountinfo"):
   print(re.sub(r"^\\d+ \\d+ \\S+", "", line), end="")
 for n in range(100):

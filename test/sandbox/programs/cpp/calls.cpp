@@ -18,19 +18,16 @@ struct Answer {
     int error;
 };
 
-/// What a call answers in a process of its own; a signal, if it has none.
-template <class F> static int answered(F call, Answer &answer) {
+/// What a call answers in a process of its own; a signal, if it has none. `blocks`: it never returns.
+template <class F> static int answered(F call, Answer &answer, bool blocks = false) {
     auto *shared = (Answer *)mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t child = fork();
     if (child == 0) {
         *shared = {-2, 0};
-        // a call such as pause() would never return
         itimerval soon{{0, 0}, {0, 300000}};
-        setitimer(ITIMER_REAL, &soon, nullptr);
+        if (blocks) setitimer(ITIMER_REAL, &soon, nullptr);
         long result = call();
         int error = errno;
-        itimerval never{};
-        setitimer(ITIMER_REAL, &never, nullptr);
         *shared = {result, result == -1 ? error : 0};
         _exit(0);
     }
@@ -82,7 +79,7 @@ PROGRAM(calls_walked) {
     long wrong = 0, allowed = 0;
     for (const auto &[call, row] : list) {
         Answer answer{};
-        int signal = answered([&] { return native(call); }, answer);
+        int signal = answered([&] { return native(call); }, answer, row.name == "pause");
         std::string why = problem(call, row, signal, answer);
         allowed += row.outcome == "allow";
         if (why.empty()) continue;
