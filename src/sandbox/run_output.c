@@ -21,6 +21,7 @@ enum {
 };
 
 static uint8_t scratch[SCRATCH];
+static int nowhere = -1; /* /dev/null */
 
 static void read_stream(struct slot *slot, int which);
 static ssize_t read_kept(struct slot *slot, int which);
@@ -45,6 +46,7 @@ static void close_output(struct slot *slot, int which) {
 }
 
 void output_open(struct slot *slot) {
+  if (nowhere < 0) nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   for (int which = 0; which < 2; which++) {
     slot->look_us[which] = 0;
     poll_add(slot->outputs[which], event_of(which), slot->number, events_of(slot));
@@ -130,8 +132,6 @@ static ssize_t read_kept(struct slot *slot, int which) {
 }
 
 static ssize_t discard(int from) {
-  static int nowhere = -1;
-  if (nowhere < 0) nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   ssize_t count = splice(from, NULL, nowhere, NULL, DISCARD_BYTES, SPLICE_F_NONBLOCK);
   /* Without /dev/null. */
   return count < 0 && errno != EAGAIN && errno != EINTR ? read(from, scratch, sizeof scratch) : count;

@@ -163,11 +163,12 @@ function heapBytes(memory_bytes: number): number {
 }
 
 /**
- * Of the main thread. Where the stack may be as large as the memory, it gets half of what the heap may have, so that
- * endless recursion is a StackOverflowError and not the end of memory.
+ * Of the main thread. A request that asks for a stack gets it. If the stack may be as large as the memory, it is small enough
+ * that endless recursion ends in a StackOverflowError: to throw it, the JVM takes up to five times what the stack has.
  */
 function stackBytes({ stack_bytes, memory_bytes }: RunLimits): number {
-  return Math.max(Math.min(stack_bytes, heapBytes(memory_bytes) / 2), THREAD_STACK_KIB * 1024);
+  const most = stack_bytes < memory_bytes ? stack_bytes : heapBytes(memory_bytes) / 5;
+  return Math.max(most, THREAD_STACK_KIB * 1024);
 }
 
 const THREAD_STACK_KIB = 1024;
