@@ -192,6 +192,8 @@ t.test('limit_exceeded names the limit of the run that the program exceeded', as
     'a child killed for memory': 'memory',
     'the runtime reports that memory ran out': 'memory',
     'the runtime reports it and aborts': 'memory',
+    'memory one byte over': 'memory',
+    'a program reports it where the kernel counts no memory of a group': 'memory',
     'memory and output at once': 'memory',
     'CPU timer': 'cpu_time',
     'wall timer': 'wall_time',
