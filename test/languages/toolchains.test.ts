@@ -66,7 +66,7 @@ const seenIn = ({ mounts, copies = [], links = [] }: Profile) => [
   ...links.map(({ at }) => at),
 ];
 const BASE =
-  /^\/(bin|lib|lib32|lib64|libx32|etc\/ld\.so\.cache|usr\/lib\/locale|usr\/share\/zoneinfo|usr\/lib(64|64\/ld-[\w.-]+|\/[\w-]+-linux-gnu)|usr\/bin\/(sh|dash|bash|cat|echo|env|false|ls|sleep|true|coreutils))$/;
+  /^\/(bin|lib|lib32|lib64|libx32|etc\/ld\.so\.cache|usr\/lib\/locale|usr\/share\/zoneinfo|usr\/lib(64|64\/ld-[\w.-]+|\/[\w-]+-linux-gnu)|usr\/bin\/(sh|dash|bash|cat|echo|env|false|id|ls|sleep|true|wc|coreutils))$/;
 const OWN: Readonly<Record<string, RegExp>> = {
   python: /^\/usr\/(bin\/python3[.\d]*|lib\/python3[.\d]*(\/dist-packages)?)$/,
   java: /^\/(usr\/lib\/jvm\/[\w.-]+|opt\/java\/\w+|etc\/(java[\w-]*|ssl\/certs\/java))$/,
