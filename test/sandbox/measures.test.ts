@@ -26,7 +26,7 @@ async function measured(language: Language, args: string[]) {
   const side = ends('measured', 'AC', { args, limits: { wall_ms: 30_000 } });
   const { request } = requestFor(bench, side, 'endings', language);
   const above = groupAbove();
-  resetPeakAbove();
+  const resting_bytes = resetPeakAbove();
   const before = above.cpu_us();
   const report = await bench.single.run(request);
   const said = Buffer.from(report.stdout).toString();
@@ -37,7 +37,7 @@ async function measured(language: Language, args: string[]) {
     report,
     own: own as Reading,
     above_us: above.cpu_us() - before,
-    above_peak_bytes: above.peak_bytes(),
+    above_peak_bytes: peakAbove(resting_bytes),
   };
 }
 
@@ -127,19 +127,24 @@ function groupAbove() {
   if (kind !== 'v1') {
     const usage = () =>
       Number(/usage_usec (\d+)/.exec(readFileSync(`${groups}/cpu.stat`, 'utf8'))?.[1]);
-    return { cpu_us: usage, peak_bytes: () => null };
+    return { cpu_us: usage };
   }
   const own =
     /:(?:[a-z,]*,)?cpuacct(?:,[a-z,]*)?:(.*)/.exec(
       readFileSync('/proc/self/cgroup', 'utf8'),
     )?.[1] ?? '/';
   const usage = `/sys/fs/cgroup/cpuacct${own === '/' ? '' : own}/${groups.split('/').at(-1)}/cpuacct.usage`;
-  return {
-    cpu_us: () => Number(readFileSync(usage, 'utf8')) / 1_000,
-    peak_bytes: () => Number(readFileSync(`${groups}/memory.max_usage_in_bytes`, 'utf8')),
-  };
+  return { cpu_us: () => Number(readFileSync(usage, 'utf8')) / 1_000 };
 }
 
-function resetPeakAbove(): void {
-  if (kind === 'v1') writeFileSync(`${groups}/memory.max_usage_in_bytes`, '0');
+/** Answers what the group has without a run: the slots, and what past runs left in the kernel's caches. */
+function resetPeakAbove(): number {
+  if (kind !== 'v1') return 0;
+  writeFileSync(`${groups}/memory.max_usage_in_bytes`, '0');
+  return Number(readFileSync(`${groups}/memory.usage_in_bytes`, 'utf8'));
+}
+
+function peakAbove(resting_bytes: number): number | null {
+  if (kind !== 'v1') return null;
+  return Number(readFileSync(`${groups}/memory.max_usage_in_bytes`, 'utf8')) - resting_bytes;
 }
