@@ -36,7 +36,7 @@ export type Judgement = {
 type Row = { verdict: Verdict; holds: (run: BoxReport, subject: Case) => boolean };
 
 const RUN_ROWS: readonly Row[] = [
-  { verdict: 'TLE', holds: ranOutOfTime },
+  { verdict: 'TLE', holds: (run, { limits }) => timeExceeded(run, limits) !== null },
   { verdict: 'MLE', holds: ranOutOfMemory },
   { verdict: 'OLE', holds: (run, { limits }) => run.stdout_seen_bytes > limits.stdout_bytes },
   { verdict: 'SIG', holds: (run) => run.signal !== null },
@@ -77,9 +77,11 @@ export function compileRejects(compile: CompileEnd): boolean {
  * A program may exit by itself between the end of its time and our signal. So the counters decide as well as the timers:
  * a program that used more than its limit is late, however it ended.
  */
-function ranOutOfTime(run: BoxReport, { limits }: Case): boolean {
-  if (run.killed_for === 'cpu' || run.killed_for === 'wall') return true;
-  return run.cpu_us > limits.cpu_ms * 1_000 || run.wall_us > limits.wall_ms * 1_000;
+function timeExceeded(run: BoxReport, limits: RunLimits): 'cpu_time' | 'wall_time' | null {
+  if (run.killed_for === 'cpu') return 'cpu_time';
+  if (run.killed_for === 'wall') return 'wall_time';
+  if (run.cpu_us > limits.cpu_ms * 1_000) return 'cpu_time';
+  return run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
 }
 
 /**
@@ -103,9 +105,7 @@ function limitExceeded(
 ): Judgement['limit_exceeded'] {
   switch (verdict) {
     case 'TLE':
-      return run.killed_for === 'cpu' || run.cpu_us > limits.cpu_ms * 1_000
-        ? 'cpu_time'
-        : 'wall_time';
+      return timeExceeded(run, limits);
     case 'MLE':
       return 'memory';
     case 'OLE':

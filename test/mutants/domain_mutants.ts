@@ -26,7 +26,11 @@ export const domainMutants: readonly Mutant[] = [
       "default: 65,\n    variable: 'RUNLEDGER_LIMITS_FILES'",
     ],
     ['a request may ask for 15 s of CPU time', 'max: 15_000', 'max: 16_000'],
-    ['a request may ask for 1 GiB', 'max: 1 * GiB', 'max: 2 * GiB'],
+    [
+      'a request may ask for 1 GiB',
+      "max: 1 * GiB,\n      description: 'Memory",
+      "max: 2 * GiB,\n      description: 'Memory",
+    ],
   ),
   ...inFile(
     LIMITS,
@@ -34,6 +38,11 @@ export const domainMutants: readonly Mutant[] = [
     ['a request may ask for 30 s of wall time', 'max: 30_000', 'max: 31_000'],
     ['a request may ask for 4 MiB of output', 'max: 4 * MiB', 'max: 5 * MiB'],
     ['a request may ask for 256 processes', 'max: 256,', 'max: 255,'],
+    [
+      'the stack is never larger than the memory',
+      '  limits.stack_bytes = Math.min(limits.stack_bytes, limits.memory_bytes);\n',
+      '',
+    ],
     ['a request asks for 4 MiB at least', 'min: 4 * MiB', 'min: 8 * MiB'],
   ),
   ...inFile(
@@ -41,8 +50,8 @@ export const domainMutants: readonly Mutant[] = [
     'test/domain/verdict.test.ts',
     [
       'time goes before memory',
-      "  { verdict: 'TLE', holds: ranOutOfTime },\n  { verdict: 'MLE', holds: ranOutOfMemory },\n",
-      "  { verdict: 'MLE', holds: ranOutOfMemory },\n  { verdict: 'TLE', holds: ranOutOfTime },\n",
+      "  { verdict: 'TLE', holds: (run, { limits }) => timeExceeded(run, limits) !== null },\n  { verdict: 'MLE', holds: ranOutOfMemory },\n",
+      "  { verdict: 'MLE', holds: ranOutOfMemory },\n  { verdict: 'TLE', holds: (run, { limits }) => timeExceeded(run, limits) !== null },\n",
     ],
     [
       'output goes before the signal of its kill',
@@ -59,11 +68,7 @@ export const domainMutants: readonly Mutant[] = [
       'stdout_seen_bytes > limits.stdout_bytes',
       'stdout_seen_bytes >= limits.stdout_bytes',
     ],
-    [
-      'the wall limit is TLE',
-      "run.killed_for === 'cpu' || run.killed_for === 'wall'",
-      "run.killed_for === 'cpu'",
-    ],
+    ['the wall limit is TLE', "  if (run.killed_for === 'wall') return 'wall_time';\n", ''],
     [
       'a run that uses exactly its memory limit is within it',
       'run.memory_peak_bytes > limits.memory_bytes',
@@ -123,7 +128,11 @@ export const domainMutants: readonly Mutant[] = [
   ...inFile(
     'src/domain/record.ts',
     'test/domain/record.test.ts',
-    ['nothing of a lost attempt is shown before the end', '(ended ? value : null)', 'value'],
+    [
+      'nothing of a lost attempt is shown before the end',
+      'ended || !field.at_end ? field.value(row, text) : null',
+      'field.value(row, text)',
+    ],
     ['a byte order mark is output', 'ignoreBOM: true', 'ignoreBOM: false'],
     ['times are seconds', 'microseconds / 1_000_000', 'microseconds / 1_000'],
   ),

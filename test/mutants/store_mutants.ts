@@ -193,6 +193,7 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'sql/functions/next_submission.sql',
     ['test/sql/next_submission.test.ts', ORACLE],
+    ['a report cannot move a submission', "'{id,version,account_id,", "'{id,version,"],
     ['versions have no gap', 'or version <> coalesce(s.version, 0) + 1', ''],
     [
       'a loss counts as its event says',
