@@ -219,6 +219,7 @@ static void rewrite(char *into, size_t size, const char *text) {
 
 static void limit_resources(void) {
   const struct limits *limits = &request->limits;
+  const rlim_t stack = limits->stack_bytes < (64 << 20) ? limits->stack_bytes : 64 << 20;
   const struct {
     int resource;
     rlim_t most;
@@ -226,15 +227,18 @@ static void limit_resources(void) {
       {RLIMIT_NOFILE, limits->files},
       {RLIMIT_FSIZE, limits->disk_bytes},
       /* threads get stacks of this size, which count as data */
-      {RLIMIT_STACK, limits->stack_bytes < (64 << 20) ? limits->stack_bytes : 64 << 20},
+      {RLIMIT_STACK, stack},
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_MSGQUEUE, 64 << 10},
       {RLIMIT_SIGPENDING, 1024},
       /* the only limit of CPU time: in whole seconds, for each process separately */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 1},
-      /* only writable memory counts, because a JVM reserves much more than it ever uses */
-      {RLIMIT_DATA, limits->memory_bytes},
+      /*
+       * Only writable memory counts, because a JVM reserves much more than it ever uses. A JVM runs main() on a thread,
+       * whose stack counts in full before any of it is touched, while the kernel's own main stack does not count.
+       */
+      {RLIMIT_DATA, limits->memory_bytes + stack},
       {RLIMIT_AS, limits->memory_bytes + ((rlim_t)16 << 30)},
   };
   for (unsigned i = 0; i < COUNT(TABLE); i++) {
