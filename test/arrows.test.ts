@@ -14,6 +14,7 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
+  proof: NODE_ONLY,
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages'],
   environment: ['config'],
@@ -21,7 +22,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   metrics: NODE_ONLY,
   db: ['postgres', 'config', 'db_arrays'],
   db_arrays: NODE_ONLY,
-  store: ['db', 'domain', 'config', 'postgres'],
+  store: ['db', 'domain', 'proof', 'config', 'postgres'],
   access: ['db', 'domain'],
   executor: ['domain', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],

@@ -1,0 +1,90 @@
+/** What a policy accepts, with real signatures; and the lines that make a file no policy. */
+import t from 'tap';
+import { checkpointText } from '../../src/proof/checkpoint.ts';
+import { EMPTY_ROOT } from '../../src/proof/merkle.ts';
+import { keyText, LOG_KEY, NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
+import { BadPolicy, judgeCheckpoint, parsePolicy, policyText } from '../../src/proof/policy.ts';
+import { throwsA } from './throws.ts';
+
+const log = new NoteSigner('example.org/log', LOG_KEY, Buffer.alloc(32, 1));
+const names = ['A', 'B', 'C'] as const;
+const witnesses = names.map(
+  (name, n) => new NoteSigner(`${name}.example.org`, WITNESS_KEY, Buffer.alloc(32, 10 + n)),
+);
+const [a, b, c] = witnesses.map(({ verifier }) => keyText(verifier));
+const L = keyText(log.verifier);
+const text = checkpointText({ origin: 'example.org/log', size: 1, root: EMPTY_ROOT });
+const signedBy = (...signers: NoteSigner[]) => ({
+  text,
+  signatures: signers.map((each) => each.sign(text)),
+});
+const [A, B, C] = witnesses as [NoteSigner, NoteSigner, NoteSigner];
+
+t.test('quorums', async (t) => {
+  const all = `log ${L} https://log.example.org\nwitness A ${a}\nwitness B ${b} https://b.example.org\n# a comment\n\nwitness C ${c}\n`;
+  const cases: [string, NoteSigner[], boolean][] = [
+    ['quorum none', [], true],
+    ['quorum A', [], false],
+    ['quorum A', [B], false],
+    ['quorum A', [A], true],
+    ['group G 2 A B C\nquorum G', [A], false],
+    ['group G 2 A B C\nquorum G', [A, C], true],
+    ['group G any A B C\nquorum G', [C], true],
+    ['group G all A B C\nquorum G', [A, C], false],
+    ['group G all A B C\nquorum G', [A, B, C], true],
+    ['group G any A B\ngroup H all G C\nquorum H', [A, B], false],
+    ['group G any A B\ngroup H all G C\nquorum H', [B, C], true],
+  ];
+  for (const [lines, cosigners, accepted] of cases) {
+    const policy = parsePolicy(all + lines);
+    const judged = judgeCheckpoint(policy, signedBy(log, ...cosigners));
+    t.equal(
+      judged.problem === null,
+      accepted,
+      `${lines} by ${cosigners.length}: ${judged.problem}`,
+    );
+    t.same(judged.cosigned.length, cosigners.length);
+    t.same(parsePolicy(policyText(policy, ['of a test'])), policy, 'its text is the same policy');
+  }
+});
+
+t.test('what no policy accepts', async (t) => {
+  const policy = parsePolicy(`log ${L}\nwitness A ${a}\nquorum none`);
+  t.match(judgeCheckpoint(policy, signedBy(A)).problem, /not signed by the log/);
+  const wrong = { ...log.sign('another text\n') };
+  t.match(judgeCheckpoint(policy, { text, signatures: [wrong] }).problem, /not of this checkpoint/);
+  const spoiled = { ...signedBy(log, A), text };
+  spoiled.signatures[1]!.bytes[20]! ^= 1;
+  t.match(judgeCheckpoint(policy, spoiled).problem, /not of this checkpoint/);
+  const elsewhere = new NoteSigner('example.org/other', LOG_KEY, Buffer.alloc(32, 1));
+  const other = text.replace('example.org/log', 'example.org/other');
+  t.match(
+    judgeCheckpoint(policy, { text: other, signatures: [elsewhere.sign(other)] }).problem,
+    /has no log/,
+  );
+});
+
+t.test('lines that are no policy', async (t) => {
+  const head = `log ${L}\nwitness A ${a}\nwitness B ${b}\n`;
+  for (const bad of [
+    '',
+    'quorum',
+    'quorum none\nquorum none',
+    'quorum X',
+    `log ${a}\nquorum none`,
+    `log ${L}\nlog ${L}\nquorum none`,
+    `witness A ${L}\nquorum none`,
+    `witness none ${a}\nquorum none`,
+    `witness A ${a}\nwitness A ${b}\nquorum none`,
+    `witness A ${a}\nwitness B ${a}\nquorum none`,
+    `${head}group G 3 A B\nquorum G`,
+    `${head}group G 0 A B\nquorum G`,
+    `${head}group G any\nquorum G`,
+    `${head}group G any A\ngroup H any A\nquorum H`,
+    `${head}group G any H\nquorum G`,
+    `${head}group A any B\nquorum A`,
+    'verifier x\nquorum none',
+    'quorum none\u0007',
+  ])
+    throwsA(t, BadPolicy, () => parsePolicy(bad), bad.slice(-40));
+});
