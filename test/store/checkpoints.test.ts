@@ -20,8 +20,8 @@ import { repair } from '../../src/store/repair.ts';
 import { indexOfLeaf, placeOf, readInclusionProof } from '../../src/store/tree.ts';
 import { aloneOnItsServer, ownServer } from '../support/database.ts';
 import { headFile, seal as sealOld } from './old_chain.ts';
-import { sealed as oldLog, signer } from './sealed_log.ts';
 import { key, seal } from './seal_now.ts';
+import { sealed as oldLog, signer } from './sealed_log.ts';
 import { type World, world } from './world.ts';
 
 aloneOnItsServer();
@@ -255,7 +255,9 @@ t.test('a repair restores what is derived, or begins under a new name', async (t
   t.equal(guard!.n, 2, 'and the triggers hold again');
 
   await root`update runledger.events set at = at + interval '1 s' where xid = (select min(xid) from runledger.events where type = 'account.created')`;
-  await t.rejects(repair(w.db, key, why), { message: /do not give the root of checkpoint 2 .*RUNLEDGER_LOG_ORIGIN/ });
+  await t.rejects(repair(w.db, key, why), {
+    message: /do not give the root of checkpoint 2 .*RUNLEDGER_LOG_ORIGIN/,
+  });
   t.match(await seal(w.web), [], 'and nothing was changed');
   const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
   t.match(await repair(w.db, renamed, why), { origin: 'example.com/second', before: key.origin });
@@ -272,7 +274,7 @@ t.test('a repair restores what is derived, or begins under a new name', async (t
 t.test('cosignatures are kept once, of checkpoints that there are', async (t) => {
   const w = await world(t);
   await append(w.db, 1);
-  const [{ size }] = (await seal(w.web)) as [{ size: number }];
+  const { size } = (await seal(w.web))[0]!;
   const put = (size: number, line: string) => w.web`
     select runledger.put_cosignature(${key.origin}, ${size}, 'w+00000000', now(), ${line})`;
   await put(size, '— w first\n');
@@ -286,16 +288,19 @@ t.test('cosignatures are kept once, of checkpoints that there are', async (t) =>
   t.equal(row!.n, 1);
 });
 
-t.test('a ledger with the old chain is sealed from its start, and old heads still check', async (t) => {
-  const { w, head } = await oldLog(t);
-  const { events } = (await w.db`select count(*)::integer as events from runledger.events`)[0]!;
-  t.match(await seal(w.web), [{ number: 1, events }]);
-  const { verify } = await import('../../src/store/verify.ts');
-  const report = await verify(w.db, { head, signers: [signer.name] });
-  t.match(report.seals.head, { proven: true });
-  t.same(await headFile(w.db), head, 'and nothing is added to the chain');
-  t.type(sealOld, 'function');
-});
+t.test(
+  'a ledger with the old chain is sealed from its start, and old heads still check',
+  async (t) => {
+    const { w, head } = await oldLog(t);
+    const { events } = (await w.db`select count(*)::integer as events from runledger.events`)[0]!;
+    t.match(await seal(w.web), [{ number: 1, events }]);
+    const { verify } = await import('../../src/store/verify.ts');
+    const report = await verify(w.db, { head, signers: [signer.name] });
+    t.match(report.seals.head, { proven: true });
+    t.same(await headFile(w.db), head, 'and nothing is added to the chain');
+    t.type(sealOld, 'function');
+  },
+);
 
 t.test('kill -9 while sealing: what was stored is whole, and sealing goes on', async (t) => {
   const server = await ownServer(t);
