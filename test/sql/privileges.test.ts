@@ -71,7 +71,7 @@ t.test('each role can call its own functions and no others', async (t) => {
     'spend',
     'read_result',
     'results_of',
-    'entries',
+    'last_checkpoint',
     'put_checkpoint',
   ]) {
     t.ok(web.includes(name), `web: ${name}`);
