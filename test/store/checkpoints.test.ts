@@ -261,6 +261,8 @@ t.test('a repair restores what is derived, or begins under a new name', async (t
 t.test('cosignatures are kept once, of checkpoints that there are', async (t) => {
   const w = await world(t);
   await append(w.db, 1);
+  await seal(w.web);
+  await append(w.db, 1);
   const { size } = (await seal(w.web))[0]!;
   const put = (size: number, line: string) => w.web`
     select runledger.put_cosignature(${key.origin}, ${size}, 'w+00000000', now(), ${line})`;
