@@ -277,7 +277,7 @@ t.test('cosignatures are kept once, of checkpoints that there are', async (t) =>
   t.equal(noteWithCosignatures(last), `${last.note}${line(1)}`);
   const [row] = await w.db<{ n: number }[]>`
     select count(*)::integer as n from runledger.cosignatures`;
-  t.equal(row!.n, 1);
+  t.equal(row!.n, 2);
 });
 
 t.test(
