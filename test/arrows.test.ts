@@ -15,6 +15,7 @@ const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
   proof: NODE_ONLY,
+  witness: ['proof', 'log', 'metrics'],
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages'],
   environment: ['config'],
