@@ -17,7 +17,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   proof: NODE_ONLY,
   witness: ['proof', 'log', 'metrics'],
   languages: ['domain'],
-  config: ['valibot', 'config', 'domain', 'languages'],
+  config: ['valibot', 'config', 'domain', 'languages', 'proof'],
   environment: ['config'],
   log: ['pino'],
   metrics: NODE_ONLY,
