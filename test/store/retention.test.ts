@@ -1,15 +1,13 @@
 import t from 'tap';
-import { createSigner } from '../../src/domain/seal_chain.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
-import { headFile, seal } from '../../src/store/seals.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { seal } from './seal_now.ts';
 import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
 
 aloneOnItsServer();
 
-const signer = createSigner(Buffer.alloc(32, 7));
 const DAY_MS = 86_400_000;
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -52,7 +50,7 @@ t.test(
     await s.w.clock.advance(30 * DAY_MS);
     const young = await s.runOne();
     const skewed = await s.runOne({ id: newId(Date.now() + 5000 * DAY_MS) });
-    await seal(s.w.web, signer);
+    await seal(s.w.web);
     const head = await headFile(s.w.web);
 
     t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
@@ -103,7 +101,7 @@ t.test(
       from runledger.submissions s where s.id = ${webhooked}`;
     await s.w.db`delete from runledger.webhook_secrets`;
     t.match(await whyNotDetach(s.w.db, month), /events are not sealed yet/);
-    await seal(s.w.web, signer);
+    await seal(s.w.web);
     const before = await headFile(s.w.web);
     t.equal(await whyNotDetach(s.w.db, month), null);
 
@@ -114,7 +112,7 @@ t.test(
     t.equal(await s.count('submissions', ids[0]!, 'id'), 0);
     t.equal(await s.count('submissions', survivor, 'id'), 1);
     t.same(await s.problems(before), [], 'against a head from before');
-    await seal(s.w.web, signer);
+    await seal(s.w.web);
     const after = await headFile(s.w.web);
     t.same(await s.problems(after), [], 'and one from after');
     await rebuild(s.w.db);
@@ -139,7 +137,7 @@ t.test(
 t.test('verify finds a partition that is missing without an event of its detachment', async (t) => {
   const s = await scene(t);
   await s.runOne();
-  await seal(s.w.web, signer);
+  await seal(s.w.web);
   const [part] = await s.w
     .db`select tableoid::regclass::text as name from runledger.events where stream < 'f0000000-0000-0000-0000-000000000000' limit 1`;
   await s.w.db.unsafe(`alter table runledger.events detach partition ${part!['name']}`);
