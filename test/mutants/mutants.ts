@@ -9,6 +9,7 @@ import type { Mutant } from './mutant.ts';
 import { queueMutants } from './queue_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
+import { witnessMutants } from './witness_mutants.ts';
 
 export const mutants: readonly Mutant[] = [
   ...domainMutants,
@@ -17,4 +18,5 @@ export const mutants: readonly Mutant[] = [
   ...storeMutants,
   ...httpMutants,
   ...webhookMutants,
+  ...witnessMutants,
 ];
