@@ -40,6 +40,7 @@ export type WebParts = {
   asking: Db;
   webhooks: WebhookPort;
   witnesses?: () => readonly WitnessState[];
+  sealingProblem: Web['sealingProblem'];
   /** The other components of the process share it. */
   metrics?: Metrics;
 };
@@ -143,6 +144,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     waiters,
     health,
     witnesses,
+    sealingProblem: parts.sealingProblem,
     spent_keys,
     webhooks,
     digest_key: config.digest_key,

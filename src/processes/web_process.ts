@@ -39,6 +39,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     asking,
     webhooks,
     witnesses: cosigning.states,
+    sealingProblem: sealer.problem,
     metrics,
   });
   const stop = async () => {

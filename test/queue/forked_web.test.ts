@@ -51,9 +51,9 @@ t.test('the original is cosigned, and the copy is found out', async (t) => {
 
   const original = await start(t, w.database.urls, witness);
   t.ok(await eventually(async () => (await cosigned()) > 0), 'a checkpoint was cosigned');
-  await eventually(async () => (await health(original.origin)).witnesses[0].lag_leaves === 0);
-  t.match((await health(original.origin)).witnesses, [
-    { name: 'witness.test', lag_leaves: 0, lag_seconds: 0, forked: false, problem: null },
+  await eventually(async () => (await health(original.origin)).log.witnesses[0].lag_leaves === 0);
+  t.match((await health(original.origin)).log.witnesses, [
+    { name: 'witness.test', lag_leaves: 0, lag_s: 0, forked: false, problem: null },
   ]);
   t.match(
     await original.metrics(),
@@ -82,7 +82,10 @@ t.test('the original is cosigned, and the copy is found out', async (t) => {
   const now = await health(web.origin);
   t.match(now, {
     status: 'degraded',
-    witnesses: [{ forked: true, problem: /it has cosigned one of/ }],
+    log: {
+      problem: /the log has forked: the witness witness\.test has another tree/,
+      witnesses: [{ forked: true, problem: /it has cosigned one of/ }],
+    },
   });
   t.match(await web.metrics(), /^runledger_witness_forked\{witness="witness\.test"\} 1$/m);
   t.match(await web.metrics(), /^runledger_log_sealing 0$/m);

@@ -34,26 +34,42 @@ const HEALTH = v.strictObject({
     ),
   }),
   languages: v.array(v.string()),
-  witnesses: v.pipe(
-    v.array(
-      v.strictObject({
-        name: v.string(),
-        lag_leaves: v.pipe(
-          v.nullable(whole),
-          v.description(
-            'Events that were sealed and that it has not cosigned; null if not known yet.',
-          ),
-        ),
-        lag_seconds: v.pipe(
-          v.nullable(whole),
-          v.description('For how long there has been a checkpoint that it has not cosigned.'),
-        ),
-        forked: v.pipe(v.boolean(), v.description('It has another tree: the log has forked.')),
-        problem: v.pipe(v.nullable(v.string()), v.description('Why it does not cosign.')),
-      }),
+  log: v.strictObject({
+    problem: v.pipe(
+      v.nullable(v.string()),
+      v.description('Why this process signs no checkpoints of the log; null while it does.'),
     ),
-    v.description('The witnesses that cosign checkpoints of the log.'),
-  ),
+    unsealed: v.pipe(
+      whole,
+      v.description('Events that no checkpoint covers yet; not more than 10,000 are counted.'),
+    ),
+    checkpoint_age_s: v.pipe(
+      v.nullable(v.number()),
+      v.description(
+        'Age of the newest checkpoint; null: there is none. Without new events none is made.',
+      ),
+    ),
+    witnesses: v.pipe(
+      v.array(
+        v.strictObject({
+          name: v.string(),
+          lag_leaves: v.pipe(
+            v.nullable(whole),
+            v.description(
+              'Events that were sealed and that it has not cosigned; null if not known yet.',
+            ),
+          ),
+          lag_s: v.pipe(
+            v.nullable(whole),
+            v.description('For how long there has been a checkpoint that it has not cosigned.'),
+          ),
+          forked: v.pipe(v.boolean(), v.description('It has another tree: the log has forked.')),
+          problem: v.pipe(v.nullable(v.string()), v.description('Why it does not cosign.')),
+        }),
+      ),
+      v.description('The witnesses that cosign checkpoints of the log.'),
+    ),
+  }),
 });
 
 const operation = (id: string, summary: string): Operation => ({
@@ -102,13 +118,18 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
     workers: { alive: now.workers, slots: now.slots },
     isolation: { kinds: now.isolation, degraded: now.degraded, missing: now.missing },
     languages: now.languages,
-    witnesses: witnesses.map(({ name, cosigned, problem, forked }) => ({
-      name,
-      lag_leaves: cosigned?.behind ?? null,
-      lag_seconds: cosigned && Math.round(cosigned.behind_s),
-      forked,
-      problem,
-    })),
+    log: {
+      problem: web.sealingProblem(),
+      unsealed: now.unsealed,
+      checkpoint_age_s: now.checkpoint_age_s,
+      witnesses: witnesses.map(({ name, cosigned, problem, forked }) => ({
+        name,
+        lag_leaves: cosigned?.behind ?? null,
+        lag_s: cosigned && Math.round(cosigned.behind_s),
+        forked,
+        problem,
+      })),
+    },
   };
 }
 
