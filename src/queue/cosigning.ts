@@ -6,8 +6,9 @@
  * that a process does is ask every witness, about a checkpoint that it has cosigned, too: so a database that was restored
  * from a copy is found out before it is built on. A witness that cosigns our newest checkpoint has no other tree.
  */
-import type { Log } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
+import type { Db } from '../db.ts';
+import { createLog, type Log } from '../log.ts';
+import { createMetrics, type Metrics } from '../metrics.ts';
 import type { VerifierKey } from '../proof/note.ts';
 import { lastCheckpoint, type Sealer } from '../store/checkpoints.ts';
 import { readCosigned, type WitnessState, witnessName } from '../store/cosignatures.ts';
@@ -40,6 +41,22 @@ export function createCosigning(options: Options): Cosigning {
   const states = () => watched.map(({ state }) => state());
   observe(options.metrics, states);
   return { chores: watched.map(({ chore }) => chore), states };
+}
+
+/** For a command: each call asks every witness once that has not failed before, and returns what is known then. */
+export function askWitnessesOnce(
+  db: Db,
+  witnesses: Options['witnesses'],
+  sealer: Options['sealer'],
+): () => Promise<WitnessState[]> {
+  const log = createLog({ level: 'silent', process: 'command' });
+  const metrics = createMetrics();
+  const { chores, states } = createCosigning({ witnesses, sealer, log, metrics });
+  const { signal } = new AbortController();
+  return async () => {
+    await Promise.all(chores.map((chore) => chore.run(db, signal)));
+    return states();
+  };
 }
 
 const forkReason = ({ name, problem }: WitnessState) =>

@@ -3,12 +3,13 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import type { Context } from '../../src/cli/command.ts';
-import { databaseChecks } from '../../src/cli/doctor/database_checks.ts';
+import { witnesses as witnessCheck } from '../../src/cli/doctor/witness_checks.ts';
 import type { Db } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createLogKey } from '../../src/proof/log_key.ts';
 import {
+  keyText,
   NoteSigner,
   noteText,
   parseNote,
@@ -17,7 +18,7 @@ import {
   type VerifierKey,
   WITNESS_KEY,
 } from '../../src/proof/note.ts';
-import { judgeCheckpoint, policyFor } from '../../src/proof/policy.ts';
+import { judgeCheckpoint, parsePolicy, policyFor } from '../../src/proof/policy.ts';
 import { cosign } from '../../src/queue/cosign.ts';
 import { type Cosigning, createCosigning } from '../../src/queue/cosigning.ts';
 import {
@@ -26,6 +27,7 @@ import {
   noteWithCosignatures,
   type Sealer,
 } from '../../src/store/checkpoints.ts';
+import { runledger } from '../cli/command_line.ts';
 import { world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
@@ -414,24 +416,50 @@ t.test('two installations that watch each other', async (t) => {
   }
 });
 
-t.test('doctor names the lag of each witness', async (t) => {
-  const { db, w, web, append } = await aLog(t);
-  const honest = await aWitness(t, [KEY.signer.verifier]);
+t.test('doctor asks each witness', async (t) => {
+  const { w, original, copy, witness } = await forkedAfterCopy(t, { original: 5, copy: 5 }).then(
+    (found) => ({ ...found, w: found.original.w }),
+  );
   const away = { key: STRANGER.verifier, url: 'http://127.0.0.1:9' };
-  const look = (witnesses: readonly Witness[] | null) =>
-    databaseChecks
-      .find(({ name }) => name === 'witnesses')!
-      .look({ config: { witnesses }, database: async () => w.db } as unknown as Context);
-  t.match(await look(null), [{ state: 'ok', found: /^none/ }]);
-  t.match(await look([honest]), [{ state: 'ok', found: /there is no checkpoint yet/ }]);
-  await w.clock.advance(0);
-  await append(4);
-  const { sealer, round } = web([honest, away]);
-  await sealer.seal(db);
-  await round();
-  await w.clock.advance(3600_000);
-  t.match(await look([honest, away]), [
-    { state: 'ok', found: /^witness\.test: cosigned \d+ events, 0 and 0 s behind/ },
-    { state: 'warn', found: /^stranger\.test: cosigned 0 events, \d+ and 3[67]\d\d s behind/ },
+  const look = (db: Db, witnesses: readonly Witness[] | null) =>
+    witnessCheck.look({ config: { witnesses }, database: async () => db } as unknown as Context);
+  t.match(await look(w.db, null), [{ state: 'ok', found: /^none/ }]);
+  t.match(await look((await aLog(t)).w.db, [witness]), [
+    { state: 'ok', found: /there is no checkpoint yet/ },
   ]);
+  await original.append(4);
+  await original.web([]).sealer.seal(original.db);
+  t.match(await look(w.db, [witness, away]), [
+    { state: 'ok', found: /^witness\.test has cosigned \d+ events, 0 events and 0 s behind/ },
+    {
+      state: 'warn',
+      found: /^stranger\.test has cosigned 0 events, \d+ events and \d+ s behind .*: .+/,
+    },
+  ]);
+  t.match(await look(copy.db, [witness]), [
+    { state: 'fail', found: /our tree has \d+ events, and it has cosigned one of \d+/ },
+  ]);
+});
+
+t.test('the command `seal` asks before it signs, and prints the cosignatures', async (t) => {
+  const { copy, original, witness } = await forkedAfterCopy(t, { original: 5, copy: 5 });
+  const env = (url: string) => ({
+    DATABASE_URL: url,
+    RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64'),
+    RUNLEDGER_LOG_ORIGIN: KEY.origin,
+    RUNLEDGER_WITNESSES: `${keyText(witness.key)}=${witness.url}`,
+  });
+  await original.append(3);
+  const printed = await runledger(['seal'], env(original.w.database.urls.owner));
+  t.equal(printed.status, 0, printed.stderr);
+  t.ok(signatureBy(parseNote(printed.stdout), witness.key), 'the witness has cosigned it');
+  const before = await checkpoints(copy.db);
+  const refused = await runledger(['seal'], env(copy.urls.owner));
+  t.equal(refused.status, 1);
+  t.match(refused.stderr, /the log has forked: the witness witness\.test has another tree/);
+  t.equal(refused.stdout, '');
+  t.equal(await checkpoints(copy.db), before);
+  const policy = await runledger(['policy'], env(original.w.database.urls.owner));
+  const judged = judgeCheckpoint(parsePolicy(policy.stdout), parseNote(printed.stdout));
+  t.match(judged, { problem: null, cosigned: [{ name: 'witness.test' }] });
 });

@@ -137,6 +137,9 @@ t.test('signatures of unknown keys are ignored, and a log may change its key', a
   t.equal((await witness.add(additionText(0, [], noteText({ text, signatures })))).status, 200);
   t.equal((await witness.add(later.addition(9, 20))).status, 200, 'the new key');
   t.equal((await witness.add(log.addition(20, 21))).status, 200, 'the old key');
+  const spoilt = [log.signer.sign(text), later.signer.sign('other text\n')];
+  const body = additionText(21, [], noteText({ text, signatures: spoilt }));
+  t.equal((await witness.add(body)).status, 403, 'one key verifies, and the other does not');
 });
 
 t.test('400: the old size is over the size of the checkpoint', async (t) => {
@@ -150,6 +153,8 @@ t.test('400: what is no request', async (t) => {
   const note = log.note(600);
   const hash = EMPTY_ROOT.toString('base64');
   const line = signatureLine(log.signer.sign('x\n'));
+  const replaced = Buffer.from(additionText(0, [], log.note(5, 'x\ufffd\n')));
+  const at = replaced.indexOf('\ufffd');
   const bad: Record<string, string | Buffer> = {
     nothing: '',
     'an empty line': '\n',
@@ -181,6 +186,11 @@ t.test('400: what is no request', async (t) => {
     'a negative size': additionText(0, [], `${log.origin}\n-5\n${hash}\n\n${line}`),
     'a NUL': additionText(0, [], note.replace('log', 'l\0g')),
     'no UTF-8': Buffer.concat([Buffer.from(good), Buffer.of(0xff, 0xfe)]),
+    'no UTF-8, where its replacement was signed': Buffer.concat([
+      replaced.subarray(0, at),
+      Buffer.of(0xff),
+      replaced.subarray(at + 3),
+    ]),
     'half a character': Buffer.concat([Buffer.from(good), Buffer.of(0xe2, 0x80)]),
     'a byte order mark': `\ufeff${good}`,
     'no line feed at the end': good.slice(0, -1),

@@ -1,3 +1,4 @@
+import { askWitnessesOnce } from '../../queue/cosigning.ts';
 import {
   createSealer,
   lastCheckpoint,
@@ -17,7 +18,12 @@ export const command: Command = {
   async run(context) {
     const sealer = createSealer(await requiredLogKey(context));
     const db = await context.database();
+    // Before anything is signed: a witness may have another tree. And after it, for the cosignatures.
+    const ask = askWitnessesOnce(db, context.config.witnesses ?? [], sealer);
+    await ask();
     await sealer.seal(db);
+    for (const { name, problem } of await ask())
+      if (problem) context.say(`the witness ${name} has not cosigned: ${problem}`);
     // Another process may have sealed: nothing is printed that is not ours.
     await sealer.check(db);
     const last = await lastCheckpoint(db);

@@ -1,5 +1,4 @@
 import { databaseUrl, type Role } from '../../config.ts';
-import { readCosigned, witnessName } from '../../store/cosignatures.ts';
 import { type Check, ok, warn } from './finding.ts';
 
 const database: Check = {
@@ -56,30 +55,4 @@ const durability: Check = {
   },
 };
 
-/** A witness is asked every few seconds. */
-const LATE_S = 300;
-
-const witnesses: Check = {
-  name: 'witnesses',
-  look: async (context) => {
-    const configured = context.config.witnesses ?? [];
-    if (configured.length === 0)
-      return [ok('witnesses', 'none: nobody else vouches for the order and the age of the log')];
-    const keys = configured.map(({ key }) => key);
-    const cosigned = await readCosigned(await context.database(), keys);
-    return keys.map((key) => {
-      const found = cosigned.get(witnessName(key));
-      if (!found) return ok('witnesses', `${key.name}: there is no checkpoint yet`);
-      const { size, behind, behind_s } = found;
-      const state = `${key.name}: cosigned ${size} events, ${behind} and ${Math.round(behind_s)} s behind the newest checkpoint`;
-      if (behind_s < LATE_S) return ok('witnesses', state);
-      return warn(
-        'witnesses',
-        state,
-        'web\'s log and health say why; see OPERATING.md, "Witnesses"',
-      );
-    });
-  },
-};
-
-export const databaseChecks: readonly Check[] = [database, roles, durability, witnesses];
+export const databaseChecks: readonly Check[] = [database, roles, durability];
