@@ -136,10 +136,9 @@ function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
         : { status: conflict.status, body: `${conflict.problem}\n` };
     }
     const cosignature = signer.sign(note.text);
-    if (size !== last.size) {
-      const own = logs.map((key) => signatureBy(note, key)).filter((each) => !!each);
-      await folder.put(origin, { text: note.text, signatures: [...own, cosignature] });
-    }
+    const own = logs.map((key) => signatureBy(note, key)).filter((each) => !!each);
+    // Where the tree is the same, too: the last write may have failed after the new name was seen.
+    await folder.put(origin, { text: note.text, signatures: [...own, cosignature] });
     return { status: WITNESS_STATUS.cosigned, body: signatureLine(cosignature) };
   };
 

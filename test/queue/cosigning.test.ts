@@ -352,7 +352,7 @@ t.test(
             .end(`${(Number(/^old (\d+)/.exec(body)![1]) + 1) % 7}\n`),
       ],
     };
-    const { db, web, append } = await aLog(t);
+    const { w, db, web, append } = await aLog(t);
     const honest = await aWitness(t, [KEY.signer.verifier]);
     const check = async (name: string, bad: Witness, problem: RegExp) => {
       const mine = web([bad, honest]);

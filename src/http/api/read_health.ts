@@ -127,7 +127,8 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
         lag_leaves: cosigned?.behind ?? null,
         lag_s: cosigned && Math.round(cosigned.behind_s),
         forked,
-        problem,
+        // Other reasons can name addresses of the operator's network.
+        problem: problem && !forked ? "It does not cosign; web's log says why." : problem,
       })),
     },
   };
