@@ -104,6 +104,7 @@ async function runLane(t: Test, lane: number) {
       once(createInterface({ input: child.stdout! }), 'line').then(([line]) => String(line)),
       once(child, 'exit').then(() => null),
     ]);
+    if (!url) t.equal(child.signalCode, 'SIGKILL', 'it ended only because it was killed');
     if (url) {
       const ended = once(child, 'exit');
       // So many answers later, and a moment: while some request is anywhere on its way.
