@@ -3,6 +3,21 @@ import { inFile, type Mutant } from './mutant.ts';
 
 export const witnessMutants: readonly Mutant[] = [
   ...inFile(
+    'src/config/parsers.ts',
+    'test/config/config.test.ts',
+    ['the key of a log is no witness', 'key.type === WITNESS_KEY ?', 'key ?'],
+    [
+      'the address of a witness has no secret',
+      'url.username || url.password || url.search || url.hash',
+      'url.search || url.hash',
+    ],
+    [
+      'a key is named once',
+      "new Set(all.map(({ key }) => key.public_key.toString('hex'))).size === all.length",
+      'all.length > 0',
+    ],
+  ),
+  ...inFile(
     'src/proof/addition.ts',
     'test/witness/conformance.test.ts',
     ['an unknown origin is 404', 'if (own.length === 0)', 'if (false)'],
