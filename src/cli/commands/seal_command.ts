@@ -1,5 +1,6 @@
 import { askWitnessesOnce } from '../../queue/cosigning.ts';
 import {
+  checkOurs,
   createSealer,
   lastCheckpoint,
   lastSketch,
@@ -16,18 +17,21 @@ export const command: Command = {
   },
   example: 'seal > checkpoint.txt',
   async run(context) {
-    const sealer = createSealer(await requiredLogKey(context));
+    const key = await requiredLogKey(context);
     const db = await context.database();
-    // Before anything is signed: a witness may have another tree. And after it, for the cosignatures.
+    const sealer = createSealer(key);
+    // Before anything is signed, because a witness may have another tree; and after it, for the cosignatures.
     const ask = askWitnessesOnce(db, context.config.witnesses ?? [], sealer);
     await ask();
     await sealer.seal(db);
     for (const { name, problem } of await ask())
       if (problem) context.say(`the witness ${name} has not cosigned: ${problem}`);
-    // Another process may have sealed: nothing is printed that is not ours.
-    await sealer.check(db);
+    const stopped = sealer.problem();
+    if (stopped) throw new CommandFailed(stopped);
     const last = await lastCheckpoint(db);
     if (!last) throw new CommandFailed('the log is empty: there is nothing to seal yet');
+    // Another process may have sealed since: nothing is printed that is not ours.
+    checkOurs(last, key);
     const checkpoint = noteWithCosignatures(last);
     if (!context.options['sketch']) {
       context.answer(checkpoint.trimEnd());
