@@ -42,7 +42,7 @@ type Asked = {
   readonly stopping: AbortSignal;
 };
 
-/** An honest witness gives its size once; a second time, if another process asked it meanwhile. */
+/** An honest witness gives its size once; a second time, if another process asked it in between. */
 const MOST_ASKS = 3;
 /** How far ahead of ours the clock of a witness may be. */
 const MOST_AHEAD_S = 3600;

@@ -87,7 +87,7 @@ export const witnessMutants: readonly Mutant[] = [
   ),
   ...inFile(
     'src/queue/cosign.ts',
-    'test/queue/cosigning.test.ts',
+    ['test/queue/cosigning.test.ts', 'test/queue/forked_log.test.ts'],
     [
       'the signature of the answer is checked',
       'if (!cosignature) return failed',
@@ -123,7 +123,7 @@ export const witnessMutants: readonly Mutant[] = [
   ),
   ...inFile(
     'src/queue/cosigning.ts',
-    'test/queue/cosigning.test.ts',
+    ['test/queue/cosigning.test.ts', 'test/queue/forked_log.test.ts'],
     ['a fork stops sealing', 'sealer.stop(fork ? forkReason(fork) : null);', 'sealer.stop(null);'],
     ['a start asks every witness', 'if (asked && cosigned.behind', 'if (cosigned.behind'],
     ['a failure takes no fork back', "if (outcome.kind === 'failed' && state.forked) return;", ''],

@@ -1,113 +1,37 @@
 /** Web's side of witnesses: real sockets, a real witness, a real log; and witnesses that are away, slow or lying. */
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import t, { type Test } from 'tap';
-import type { Context } from '../../src/cli/command.ts';
-import { witnesses as witnessCheck } from '../../src/cli/doctor/witness_checks.ts';
-import type { Db } from '../../src/db.ts';
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
 import { createLog } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { createLogKey } from '../../src/proof/log_key.ts';
 import {
-  keyText,
   NoteSigner,
   noteText,
   parseNote,
   signatureBy,
   signatureLine,
-  type VerifierKey,
   WITNESS_KEY,
 } from '../../src/proof/note.ts';
-import { judgeCheckpoint, parsePolicy, policyFor } from '../../src/proof/policy.ts';
+import { judgeCheckpoint, policyFor } from '../../src/proof/policy.ts';
 import { cosign } from '../../src/queue/cosign.ts';
-import { type Cosigning, createCosigning } from '../../src/queue/cosigning.ts';
-import {
-  createSealer,
-  lastCheckpoint,
-  noteWithCosignatures,
-  type Sealer,
-} from '../../src/store/checkpoints.ts';
-import { runledger } from '../cli/command_line.ts';
-import { world } from '../store/world.ts';
+import { createCosigning } from '../../src/queue/cosigning.ts';
+import { createSealer, lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
 import { aloneOnItsServer } from '../support/database.ts';
-import { eventually } from '../support/eventually.ts';
 import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
-import { copyOf } from './copy_of.ts';
+import {
+  aLog,
+  aStranger,
+  cosignatures,
+  KEY,
+  NEVER,
+  STRANGER,
+  sealAll,
+  type Witness,
+} from './witnessed_log.ts';
 
 aloneOnItsServer();
 t.setTimeout(900_000);
 
-type Witness = { key: VerifierKey; url: string };
-const NEVER = new AbortController().signal;
-const KEY = createLogKey(Buffer.alloc(32, 7), 'log.test/one');
-
-/** A log, and what a web process has of it. */
-async function aLog(t: Test, key = KEY) {
-  const w = await world(t);
-  const web = (witnesses: readonly Witness[]) => aWeb(w.web, key, witnesses);
-  return { w, db: w.web, web, append: (count: number) => append(w.db, count) };
-}
-
-type Web = {
-  sealer: Sealer;
-  cosigning: Cosigning;
-  metrics: () => Promise<string>;
-  round(): Promise<void>;
-};
-
-function aWeb(db: Db, key: typeof KEY, witnesses: readonly Witness[]): Web {
-  const sealer = createSealer(key);
-  const metrics = createMetrics();
-  const log = createLog({ level: 'silent', process: 'web' });
-  const cosigning = createCosigning({ witnesses, sealer, log, metrics, every_ms: 1 });
-  const round = async () => {
-    await Promise.all(cosigning.chores.map((chore) => chore.run(db, NEVER)));
-  };
-  return { sealer, cosigning, metrics: () => metrics.text(), round };
-}
-
-/** Seals all events. Other tests' transactions on the same server may hold the last ones up for a moment. */
-async function sealAll(owner: Db, db: Db, { sealer }: Web): Promise<void> {
-  const [{ n } = { n: 0 }] = await owner<{ n: number }[]>`
-    select count(*)::integer as n from runledger.events`;
-  const isSealed = async () => {
-    await sealer.seal(db);
-    return ((await lastCheckpoint(db))?.size ?? 0) >= n;
-  };
-  if (!(await eventually(isSealed))) throw new Error('not sealed');
-}
-
-async function append(db: Db, count: number): Promise<void> {
-  await db`
-    select runledger.append_events(runledger.permanent_id(), 0, '{account.created}', array['{"name": "x"}'::jsonb])
-    from generate_series(1, ${count}::integer)`;
-}
-
-const cosignatures = async (db: Db) =>
-  Number((await db`select count(*) as n from runledger.cosignatures`)[0]!['n']);
-
-/** The far end of a stranger. */
-async function aStranger(
-  t: Test,
-  answer: (res: ServerResponse, body: string) => void,
-): Promise<Witness & { asked: string[] }> {
-  const asked: string[] = [];
-  const server = createServer(async (req, res) => {
-    let body = '';
-    for await (const chunk of req) body += chunk;
-    asked.push(`${req.url} ${body}`);
-    answer(res, body);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { key: STRANGER.verifier, url, asked };
-}
-
-const STRANGER = new NoteSigner('stranger.test', WITNESS_KEY, Buffer.alloc(32, 8));
 const textIn = (body: string) => parseNote(body.slice(body.indexOf('\n\n') + 2)).text;
 
 t.test('each checkpoint is cosigned, and the policy accepts it', async (t) => {
@@ -184,87 +108,6 @@ t.test('a witness that has more or less than the database says is followed', asy
   await round();
   t.equal(cosigning.states()[0]!.problem, null);
   t.equal(await cosignatures(w.db), 3);
-});
-
-async function forkedAfterCopy(t: Test, events: { original: number; copy: number }) {
-  const original = await aLog(t);
-  const witness = await aWitness(t, [KEY.signer.verifier]);
-  await original.append(20);
-  const first = original.web([witness]);
-  await sealAll(original.w.db, original.db, first);
-  await first.round();
-  const copy = await copyOf(t, original.w);
-  await original.append(events.original);
-  await sealAll(original.w.db, original.db, first);
-  await first.round();
-  t.equal(first.cosigning.states()[0]!.problem, null);
-  await append(copy.db, events.copy);
-  return { original, copy, witness, first };
-}
-
-const checkpoints = async (db: Db) =>
-  Number((await db`select count(*) as n from runledger.checkpoints`)[0]!['n']);
-
-t.test(
-  'a ledger that was restored from a copy signs nothing after its first contact',
-  async (t) => {
-    const { copy, witness, original, first } = await forkedAfterCopy(t, { original: 5, copy: 5 });
-    const before = await checkpoints(copy.db);
-    for (const start of ['a start', 'a restart']) {
-      const web = aWeb(copy.web, KEY, [witness]);
-      await web.round();
-      t.match(
-        web.cosigning.states(),
-        [{ forked: true, problem: /has 2\d events, and it has cosigned one of/ }],
-        start,
-      );
-      await t.rejects(
-        web.sealer.seal(copy.web),
-        /the log has forked: the witness witness\.test has another tree/,
-      );
-      t.match(web.sealer.problem(), /the log has forked/);
-      t.match(await web.metrics(), /^runledger_witness_forked\{witness="witness\.test"\} 1$/m);
-    }
-    t.equal(await checkpoints(copy.db), before, 'nothing was signed');
-    await original.append(1);
-    await sealAll(original.w.db, original.db, first);
-    await first.round();
-    t.match(first.cosigning.states(), [{ forked: false, problem: null }], 'the original goes on');
-  },
-);
-
-for (const [name, copied] of Object.entries({ 'as large': 5, larger: 600 }))
-  t.test(`a restored ledger that was sealed and is ${name} is refused at once`, async (t) => {
-    const { copy, witness } = await forkedAfterCopy(t, { original: 5, copy: copied });
-    const web = aWeb(copy.web, KEY, [witness]);
-    await sealAll(copy.db, copy.web, web);
-    const before = await cosignatures(copy.db);
-    await web.round();
-    t.match(web.cosigning.states(), [{ forked: true }]);
-    t.match(web.sealer.problem(), /the log has forked/);
-    await append(copy.db, 1);
-    await t.rejects(web.sealer.seal(copy.web), /the log has forked/);
-    t.equal(await cosignatures(copy.db), before);
-    await web.round();
-    t.match(web.cosigning.states(), [{ forked: true }], 'it stays so');
-    await witness.stop();
-    await web.round();
-    t.match(web.cosigning.states(), [{ forked: true }], 'and when the witness is away, too');
-  });
-
-t.test('a new name is not a fork', async (t) => {
-  const { copy, witness } = await forkedAfterCopy(t, { original: 5, copy: 5 });
-  const { repair } = await import('../../src/store/repair.ts');
-  const renamed = createLogKey(Buffer.alloc(32, 7), 'log.test/two', [KEY.signer.verifier]);
-  await repair(copy.db, renamed, { reason: 'restored from a copy', operator: 'test' });
-  const dir = witness.dir;
-  await witness.stop();
-  const knowing = await aWitness(t, [KEY.signer.verifier, renamed.signer.verifier], { dir });
-  const web = aWeb(copy.web, renamed, [knowing]);
-  await web.round();
-  await sealAll(copy.db, copy.web, web);
-  await web.round();
-  t.match(web.cosigning.states(), [{ forked: false, problem: null, cosigned: { behind: 0 } }]);
 });
 
 t.test('damaged tiles are our own problem, and not a fork', async (t) => {
@@ -429,52 +272,4 @@ t.test('two installations that watch each other', async (t) => {
     t.ok(signatureBy(last, witnesses[1 - n]!.key), `log ${n} is cosigned by the other's witness`);
     t.match(noteText(last), new RegExp(`^log.test/${n === 0 ? 'one' : 'two'}\n`));
   }
-});
-
-t.test('doctor asks each witness', async (t) => {
-  const { w, original, copy, witness } = await forkedAfterCopy(t, { original: 5, copy: 5 }).then(
-    (found) => ({ ...found, w: found.original.w }),
-  );
-  const away = { key: STRANGER.verifier, url: 'http://127.0.0.1:9' };
-  const look = (db: Db, witnesses: readonly Witness[] | null) =>
-    witnessCheck.look({ config: { witnesses }, database: async () => db } as unknown as Context);
-  t.match(await look(w.db, null), [{ state: 'ok', found: /^none/ }]);
-  t.match(await look((await aLog(t)).w.db, [witness]), [
-    { state: 'ok', found: /there is no checkpoint yet/ },
-  ]);
-  await original.append(4);
-  await sealAll(w.db, original.db, original.web([]));
-  t.match(await look(w.db, [witness, away]), [
-    { state: 'ok', found: /^witness\.test has cosigned \d+ events, 0 events and 0 s behind/ },
-    {
-      state: 'warn',
-      found: /^stranger\.test has cosigned 0 events, \d+ events and \d+ s behind .*: .+/,
-    },
-  ]);
-  t.match(await look(copy.db, [witness]), [
-    { state: 'fail', found: /our tree has \d+ events, and it has cosigned one of \d+/ },
-  ]);
-});
-
-t.test('the command `seal` asks before it signs, and prints the cosignatures', async (t) => {
-  const { copy, original, witness } = await forkedAfterCopy(t, { original: 5, copy: 5 });
-  const env = (url: string) => ({
-    DATABASE_URL: url,
-    RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64'),
-    RUNLEDGER_LOG_ORIGIN: KEY.origin,
-    RUNLEDGER_WITNESSES: `${keyText(witness.key)}=${witness.url}`,
-  });
-  await original.append(3);
-  const printed = await runledger(['seal'], env(original.w.database.urls.owner));
-  t.equal(printed.status, 0, printed.stderr);
-  t.ok(signatureBy(parseNote(printed.stdout), witness.key), 'the witness has cosigned it');
-  const before = await checkpoints(copy.db);
-  const refused = await runledger(['seal'], env(copy.urls.owner));
-  t.equal(refused.status, 1);
-  t.match(refused.stderr, /the log has forked: the witness witness\.test has another tree/);
-  t.equal(refused.stdout, '');
-  t.equal(await checkpoints(copy.db), before);
-  const policy = await runledger(['policy'], env(original.w.database.urls.owner));
-  const judged = judgeCheckpoint(parsePolicy(policy.stdout), parseNote(printed.stdout));
-  t.match(judged, { problem: null, cosigned: [{ name: 'witness.test' }] });
 });
