@@ -15,6 +15,7 @@ const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
   proof: NODE_ONLY,
+  witness: ['proof', 'log', 'metrics'],
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages', 'proof'],
   environment: ['config'],
@@ -26,7 +27,19 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   access: ['db', 'domain'],
   executor: ['domain', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],
-  queue: ['store', 'executor', 'webhooks', 'domain', 'access', 'db', 'config', 'log', 'metrics'],
+  queue: [
+    'store',
+    'proof',
+    'witness',
+    'executor',
+    'webhooks',
+    'domain',
+    'access',
+    'db',
+    'config',
+    'log',
+    'metrics',
+  ],
   http: [
     'store',
     'access',

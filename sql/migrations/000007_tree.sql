@@ -43,6 +43,8 @@ create table cosignatures (
   line text not null,
   primary key (origin, size, witness)
 );
+-- The largest tree that a witness cosigned.
+create index cosignatures_witness on cosignatures (origin, witness, size);
 
 -- Leaves whose events retention has detached. Their hashes stay in the tiles.
 create table log_gaps (

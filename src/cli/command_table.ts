@@ -19,6 +19,7 @@ export const commands: Readonly<Record<string, Load>> = {
   run: () => import('./commands/run_command.ts'),
   verify: () => import('./commands/verify_command.ts'),
   seal: () => import('./commands/seal_command.ts'),
+  witness: () => import('./commands/witness_command.ts'),
   policy: () => import('./commands/policy_command.ts'),
   repair: () => import('./commands/repair_command.ts'),
   purge: () => import('./commands/purge_command.ts'),

@@ -1,7 +1,7 @@
 /** Parsers for the values of variables. Each message completes a sentence that begins with the variable's name. */
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
-import { isKeyName, LOG_KEY, parseKey, type VerifierKey } from '../proof/note.ts';
+import { isKeyName, LOG_KEY, parseKey, type VerifierKey, WITNESS_KEY } from '../proof/note.ts';
 
 export const text = (pattern: RegExp, message: string) =>
   v.pipe(v.string(), v.regex(pattern, message));
@@ -151,5 +151,45 @@ export const verifierKeys = v.pipe(
       (key) => key !== null,
       'must be verifier keys of a log, NAME+ID+KEY each, with spaces or commas between them (`./runledger policy` prints them)',
     ),
+  ),
+);
+
+export type WitnessAddress = {
+  readonly key: VerifierKey;
+  /** The submission prefix of c2sp.org/tlog-witness, without a slash at its end. */
+  readonly url: string;
+};
+
+/** NAME+ID+KEY=URL; a key has no equals sign. */
+function witnessAddress(word: string): WitnessAddress | null {
+  const [, text, address] = /^([^=]+)=(https?:\/\/\S+)$/.exec(word) ?? [];
+  if (!text || !address || !URL.canParse(address)) return null;
+  const url = new URL(address);
+  if (url.username || url.password || url.search || url.hash) return null;
+  try {
+    const key = parseKey(text);
+    return key.type === WITNESS_KEY ? { key, url: address.replace(/\/+$/, '') } : null;
+  } catch {
+    return null;
+  }
+}
+
+export const witnesses = v.pipe(
+  v.string(),
+  v.transform((words) =>
+    words
+      .split(/[\s,]+/)
+      .filter(Boolean)
+      .map(witnessAddress),
+  ),
+  v.array(
+    v.custom<WitnessAddress>(
+      (each) => each !== null,
+      'must be witnesses with spaces or commas between them, each NAME+ID+KEY=URL (`./runledger witness --key` prints NAME+ID+KEY)',
+    ),
+  ),
+  v.check(
+    (all) => new Set(all.map(({ key }) => key.public_key.toString('hex'))).size === all.length,
+    'must not name a key twice',
   ),
 );

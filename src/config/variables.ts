@@ -15,6 +15,7 @@ import {
   text,
   verifierKeys,
   whole,
+  witnesses,
 } from './parsers.ts';
 import { DAY, HOUR, MINUTE, optional, path, row, SECOND } from './variable.ts';
 
@@ -218,6 +219,11 @@ const operation = {
     unit: 'name',
     reason:
       "the log's name, which no other log may have; where not set, runledger/ and the first 16 hex digits of the SHA-256 of the seal key's public key",
+  }),
+  witnesses: optional('RUNLEDGER_WITNESSES', witnesses, {
+    unit: 'NAME+ID+KEY=URL ...',
+    reason:
+      'the witnesses that web asks to cosign each checkpoint: the verifier key and the address of each; where one knows another tree, nothing more is sealed',
   }),
   log_level: row(
     'RUNLEDGER_LOG_LEVEL',

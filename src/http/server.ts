@@ -8,6 +8,7 @@ import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { CHANNELS } from '../store/channels.ts';
+import type { WitnessState } from '../store/cosignatures.ts';
 import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
@@ -38,6 +39,7 @@ export type WebParts = {
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
+  witnesses?: () => readonly WitnessState[];
   sealingProblem: Web['sealingProblem'];
   /** The other components of the process share it. */
   metrics?: Metrics;
@@ -97,7 +99,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
 }
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
-  const { config, log, db, submitting, asking, webhooks } = parts;
+  const { config, log, db, submitting, asking, webhooks, witnesses = () => [] } = parts;
   if (config.digest_key === null) {
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
@@ -141,6 +143,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     },
     waiters,
     health,
+    witnesses,
     sealingProblem: parts.sealingProblem,
     spent_keys,
     webhooks,

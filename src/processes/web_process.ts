@@ -4,6 +4,7 @@ import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
+import { createCosigning } from '../queue/cosigning.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { createSealer } from '../store/checkpoints.ts';
@@ -19,12 +20,14 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
   const [submitting, asking] = [open(1), open(1)];
   const db = open(Math.max(config.database_pool - 2, 1));
   const sealer = createSealer(logKeyOf(config));
+  const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
   const jobs = await startWebJobs({
     config,
     log,
     // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
     deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
     sealer,
+    more_chores: cosigning.chores,
     metrics,
   });
   const webhooks = webhookPort(config);
@@ -35,6 +38,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     submitting,
     asking,
     webhooks,
+    witnesses: cosigning.states,
     sealingProblem: sealer.problem,
     metrics,
   });

@@ -8,7 +8,9 @@ import type { Log } from '../log.ts';
 export type Chore = {
   readonly name: string;
   readonly every_ms: number;
-  readonly run: (db: Db) => Promise<unknown>;
+  /** The first round comes at the start, and not after a pause. */
+  readonly at_once?: boolean;
+  readonly run: (db: Db, stopping: AbortSignal) => Promise<unknown>;
 };
 
 export type Maintenance = { stop(): Promise<void> };
@@ -62,12 +64,13 @@ export function startMaintenance(db: Db, chores: readonly Chore[], log: Log): Ma
 }
 
 async function keepDoing(db: Db, chore: Chore, stopping: AbortSignal, log: Log): Promise<void> {
-  for (;;) {
+  for (let first = true; ; first = false) {
     // Jitter, so that the processes do not ask at the same moment.
-    await pause(chore.every_ms * (0.75 + Math.random() / 2), stopping);
+    if (!(first && chore.at_once))
+      await pause(chore.every_ms * (0.75 + Math.random() / 2), stopping);
     if (stopping.aborted) return;
     try {
-      await chore.run(db);
+      await chore.run(db, stopping);
     } catch (error) {
       if (!isAway(error)) log.error({ err: error, chore: chore.name }, 'maintenance failed');
     }

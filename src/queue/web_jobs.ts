@@ -7,7 +7,7 @@ import { createMetrics, type Metrics } from '../metrics.ts';
 import type { Sealer } from '../store/checkpoints.ts';
 import { joinQueue } from './consumer.ts';
 import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
-import { choresOf, startMaintenance } from './maintain.ts';
+import { type Chore, choresOf, startMaintenance } from './maintain.ts';
 import { observeQueue, observeSealer, sweepObserver } from './queue_metrics.ts';
 import { sealing } from './sealing.ts';
 
@@ -28,6 +28,8 @@ export type WebJobsOptions = {
   deliver: CreateDeliveryTask | null;
   /** Null: this process seals nothing. */
   sealer: Sealer | null;
+  /** What this process does from time to time beside the chores of every web process. */
+  more_chores?: readonly Chore[];
   metrics?: Metrics;
 };
 
@@ -38,7 +40,7 @@ export type WebJobsOptions = {
 const DELIVERIES_AT_ONCE = 100;
 
 export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
-  const { config, log, deliver, sealer, metrics = createMetrics() } = options;
+  const { config, log, deliver, sealer, more_chores = [], metrics = createMetrics() } = options;
   const url = databaseUrl(config, 'web');
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WEB_DATABASE_URL must be set');
   const address = databaseAddress(config, url);
@@ -68,7 +70,8 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   if (sealer) observeSealer(metrics, sealer);
   const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
-  const maintenance = startMaintenance(db, choresOf({ pending_max_age_ms, seal }), log);
+  const chores = [...choresOf({ pending_max_age_ms, seal }), ...more_chores];
+  const maintenance = startMaintenance(db, chores, log);
   return {
     async stop(grace_ms) {
       stopping.abort();

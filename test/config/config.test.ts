@@ -7,6 +7,7 @@ import {
   listenHost,
   loadConfig,
 } from '../../src/config.ts';
+import { keyText, LOG_KEY, NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
 
 const problems = (env: Record<string, string>): readonly string[] => {
   try {
@@ -112,6 +113,44 @@ t.test('keys are accepted in the forms that platforms generate', async (t) => {
     RUNLEDGER_WEBHOOK_KEYS: `new:${bytes.toString('base64')},old:${Buffer.alloc(32, 8).toString('base64')}`,
   }).webhook_keys!;
   t.strictSame([one!.id, two!.id], ['new', 'old']);
+});
+
+t.test('a witness is its key and its address', async (t) => {
+  const signer = (name: string, seed: number) =>
+    new NoteSigner(name, WITNESS_KEY, Buffer.alloc(32, seed)).verifier;
+  const [one, two] = [signer('w.test/1', 1), signer('w.test/2', 2)];
+  const read = (value: string) => loadConfig({ RUNLEDGER_WITNESSES: value }).witnesses;
+  const found = read(
+    `${keyText(one)}=https://w.test/prefix/,\n${keyText(two)}=http://127.0.0.1:8090`,
+  );
+  t.same(found, [
+    { key: one, url: 'https://w.test/prefix' },
+    { key: two, url: 'http://127.0.0.1:8090' },
+  ]);
+  const log = new NoteSigner('log.test', LOG_KEY, Buffer.alloc(32, 3)).verifier;
+  const key = keyText(one);
+  for (const bad of [
+    key,
+    `${key}=`,
+    `${key}=w.test`,
+    `${key}=ftp://w.test`,
+    `${key}=https://name:word@w.test`,
+    `${key}=https://w.test/?x=1`,
+    `${key}=https://w.test/#x`,
+    `${keyText(log)}=https://w.test`,
+    `${key.replace('w.test', 'x.test')}=https://w.test`,
+    '=https://w.test',
+  ])
+    t.match(
+      problems({ RUNLEDGER_WITNESSES: bad }),
+      [/^RUNLEDGER_WITNESSES: must be witnesses/],
+      bad,
+    );
+  const renamed = signer('w.test/other', 1);
+  t.match(
+    problems({ RUNLEDGER_WITNESSES: `${key}=https://a.test ${keyText(renamed)}=https://b.test` }),
+    [/must not name a key twice/],
+  );
 });
 
 t.test('one id cannot name two keys', async (t) => {

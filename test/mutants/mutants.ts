@@ -10,6 +10,7 @@ import { queueMutants } from './queue_mutants.ts';
 import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
+import { witnessMutants } from './witness_mutants.ts';
 
 export const mutants: readonly Mutant[] = [
   ...domainMutants,
@@ -19,4 +20,5 @@ export const mutants: readonly Mutant[] = [
   ...sealMutants,
   ...httpMutants,
   ...webhookMutants,
+  ...witnessMutants,
 ];

@@ -7,6 +7,7 @@ import { isolation, launcher } from '../doctor/isolation_checks.ts';
 import { machineChecks } from '../doctor/machine_checks.ts';
 import { sealingChecks } from '../doctor/sealing_checks.ts';
 import { toolchains } from '../doctor/toolchain_checks.ts';
+import { witnesses } from '../doctor/witness_checks.ts';
 
 const checks: readonly Check[] = [
   ...machineChecks,
@@ -15,6 +16,7 @@ const checks: readonly Check[] = [
   toolchains,
   ...databaseChecks,
   ...sealingChecks,
+  witnesses,
 ];
 
 export const command: Command = {

@@ -9,7 +9,11 @@ export const command: Command = {
   example: 'policy > policy.txt',
   async run(context) {
     const key = await requiredLogKey(context);
-    context.answer(policyText(policyFor(verifierKeys(key), [])).trimEnd());
+    const witnesses = (context.config.witnesses ?? []).map((each) => ({
+      ...each,
+      name: each.key.name,
+    }));
+    context.answer(policyText(policyFor(verifierKeys(key), witnesses)).trimEnd());
     return 0;
   },
 };

@@ -1,3 +1,4 @@
+import { askWitnessesOnce } from '../../queue/cosigning.ts';
 import {
   checkOurs,
   createSealer,
@@ -18,7 +19,15 @@ export const command: Command = {
   async run(context) {
     const key = await requiredLogKey(context);
     const db = await context.database();
-    await createSealer(key).seal(db);
+    const sealer = createSealer(key);
+    // Before anything is signed, because a witness may have another tree; and after it, for the cosignatures.
+    const ask = askWitnessesOnce(db, context.config.witnesses ?? [], sealer);
+    await ask();
+    await sealer.seal(db);
+    for (const { name, problem } of await ask())
+      if (problem) context.say(`the witness ${name} has not cosigned: ${problem}`);
+    const stopped = sealer.problem();
+    if (stopped) throw new CommandFailed(stopped);
     const last = await lastCheckpoint(db);
     if (!last) throw new CommandFailed('the log is empty: there is nothing to seal yet');
     // Another process may have sealed since: nothing is printed that is not ours.

@@ -5,6 +5,7 @@
  */
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
+import type { WitnessState } from '../../store/cosignatures.ts';
 import type { Results } from '../../store/results.ts';
 import type { Health } from '../../store/service_health.ts';
 import type { EncryptedSecret, Submissions } from '../../store/submissions.ts';
@@ -40,6 +41,7 @@ export type Web = {
   readonly results: Results;
   readonly waiters: Waiters;
   readonly health: Health;
+  readonly witnesses: () => readonly WitnessState[];
   /** Why this process signs no checkpoints; null while it does. */
   readonly sealingProblem: () => string | null;
   readonly spent_keys: SpentKeys;

@@ -12,7 +12,9 @@ import { spendThen } from './spend_rate.ts';
 const HEALTH = v.strictObject({
   status: v.pipe(
     v.picklist(['ok', 'degraded']),
-    v.description('degraded: no worker is alive, or one has weaker isolation.'),
+    v.description(
+      'degraded: no worker is alive, or one has weaker isolation, or a witness has another tree.',
+    ),
   ),
   queue: v.strictObject({
     pending: v.pipe(whole, v.description('Submissions that wait.')),
@@ -46,6 +48,26 @@ const HEALTH = v.strictObject({
       v.description(
         'Age of the newest checkpoint; null: there is none. Without new events none is made.',
       ),
+    ),
+    witnesses: v.pipe(
+      v.array(
+        v.strictObject({
+          name: v.string(),
+          lag_leaves: v.pipe(
+            v.nullable(whole),
+            v.description(
+              'Events that were sealed and that it has not cosigned; null if not known yet.',
+            ),
+          ),
+          lag_s: v.pipe(
+            v.nullable(whole),
+            v.description('For how long there has been a checkpoint that it has not cosigned.'),
+          ),
+          forked: v.pipe(v.boolean(), v.description('It has another tree: the log has forked.')),
+          problem: v.pipe(v.nullable(v.string()), v.description('Why it does not cosign.')),
+        }),
+      ),
+      v.description('The witnesses that cosign checkpoints of the log.'),
     ),
   }),
 });
@@ -88,8 +110,10 @@ export const healthReady: ApiCall = {
 };
 
 function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
+  const witnesses = web.witnesses();
+  const forked = witnesses.some((each) => each.forked);
   return {
-    status: now.workers > 0 && !now.degraded ? 'ok' : 'degraded',
+    status: now.workers > 0 && !now.degraded && !forked ? 'ok' : 'degraded',
     queue: { pending: now.pending, running: now.running, capacity: web.config.queue_capacity },
     workers: { alive: now.workers, slots: now.slots },
     isolation: { kinds: now.isolation, degraded: now.degraded, missing: now.missing },
@@ -98,6 +122,14 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
       problem: web.sealingProblem(),
       unsealed: now.unsealed,
       checkpoint_age_s: now.checkpoint_age_s,
+      witnesses: witnesses.map(({ name, cosigned, problem, forked }) => ({
+        name,
+        lag_leaves: cosigned?.behind ?? null,
+        lag_s: cosigned && Math.round(cosigned.behind_s),
+        forked,
+        // Other reasons can name addresses of the operator's network.
+        problem: problem && !forked ? "It does not cosign; web's log says why." : problem,
+      })),
     },
   };
 }

@@ -1,0 +1,23 @@
+/** Asks each witness, as web does: whether it cosigns the newest checkpoint, and whether it has another tree. */
+import { askWitnessesOnce } from '../../queue/cosigning.ts';
+import type { WitnessState } from '../../store/cosignatures.ts';
+import { type Check, type Finding, fail, ok, warn } from './finding.ts';
+
+export const witnesses: Check = {
+  name: 'witnesses',
+  look: async (context) => {
+    const { witnesses } = context.config;
+    if (!witnesses) return [ok('witnesses', 'none: nobody else saw how the log grew')];
+    const ask = askWitnessesOnce(await context.database(), witnesses, { stop: () => {} });
+    return (await ask()).map(findingOf);
+  },
+};
+
+function findingOf({ name, cosigned, problem, forked }: WitnessState): Finding {
+  if (!cosigned) return ok('witnesses', `${name}: there is no checkpoint yet`);
+  const { size, behind, behind_s } = cosigned;
+  const state = `${name} has cosigned ${size} events, ${behind} events and ${Math.round(behind_s)} s behind the newest checkpoint`;
+  if (!problem) return ok('witnesses', state);
+  const remedy = 'see "Witnesses" in OPERATING.md';
+  return (forked ? fail : warn)('witnesses', `${state}: ${problem}`, remedy);
+}

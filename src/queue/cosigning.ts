@@ -1,0 +1,142 @@
+/**
+ * The chores that show each new checkpoint to the witnesses: one for each witness, so that one that is slow or away delays
+ * no other, and is asked one thing at a time.
+ *
+ * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
+ * that a process does is ask every witness, about a checkpoint that it has cosigned, too: so a database that was restored
+ * from a copy is found out before it is built on. A witness that cosigns our newest checkpoint has no other tree.
+ */
+import type { Db } from '../db.ts';
+import { createLog, type Log } from '../log.ts';
+import { createMetrics, type Metrics } from '../metrics.ts';
+import type { VerifierKey } from '../proof/note.ts';
+import { lastCheckpoint, type Sealer } from '../store/checkpoints.ts';
+import { readCosigned, type WitnessState, witnessName } from '../store/cosignatures.ts';
+import { cosign } from './cosign.ts';
+import type { Chore } from './maintain.ts';
+
+export type Cosigning = { readonly chores: readonly Chore[]; states(): WitnessState[] };
+
+const EVERY_MS = 2_000;
+/** The pause after a failure doubles up to this. */
+const LONGEST_PAUSE_MS = 5 * 60_000;
+
+type Options = {
+  witnesses: readonly { readonly key: VerifierKey; readonly url: string }[];
+  sealer: Pick<Sealer, 'stop'>;
+  log: Log;
+  metrics: Metrics;
+  every_ms?: number;
+};
+
+export function createCosigning(options: Options): Cosigning {
+  const { sealer, every_ms = EVERY_MS } = options;
+  const judge = () => {
+    const fork = watched.map(({ state }) => state()).find((state) => state.forked);
+    sealer.stop(fork ? forkReason(fork) : null);
+  };
+  const watched = options.witnesses.map((witness) =>
+    watch({ ...options, witness, every_ms, onChange: judge }),
+  );
+  const states = () => watched.map(({ state }) => state());
+  observe(options.metrics, states);
+  return { chores: watched.map(({ chore }) => chore), states };
+}
+
+/** For a command: each call asks every witness once that has not failed before, and returns what is known then. */
+export function askWitnessesOnce(
+  db: Db,
+  witnesses: Options['witnesses'],
+  sealer: Options['sealer'],
+): () => Promise<WitnessState[]> {
+  const log = createLog({ level: 'silent', process: 'command' });
+  const metrics = createMetrics();
+  const { chores, states } = createCosigning({ witnesses, sealer, log, metrics });
+  const { signal } = new AbortController();
+  return async () => {
+    await Promise.all(chores.map((chore) => chore.run(db, signal)));
+    return states();
+  };
+}
+
+const forkReason = ({ name, problem }: WitnessState) =>
+  `the log has forked: the witness ${name} has another tree (${problem}); see "Witnesses" in OPERATING.md`;
+
+function watch(
+  given: Options & { witness: Options['witnesses'][number]; every_ms: number; onChange(): void },
+) {
+  const { witness, log, every_ms, onChange } = given;
+  const { key, url } = witness;
+  const name = witnessName(key);
+  let state: WitnessState = { name: key.name, cosigned: null, problem: null, forked: false };
+  let asked = false;
+  let pause_ms = 0;
+  let next_ms = 0;
+
+  const change = (next: Partial<WitnessState>) => {
+    const before = state;
+    state = { ...state, ...next };
+    if (state.problem !== before.problem) {
+      const facts = { witness: key.name, url };
+      if (state.forked)
+        log.error({ ...facts, reason: state.problem }, 'a witness has another tree');
+      else if (state.problem)
+        log.warn({ ...facts, reason: state.problem }, 'a witness does not cosign');
+      else log.info(facts, 'a witness cosigns again');
+    }
+    if (state.forked !== before.forked) onChange();
+  };
+
+  const round: Chore['run'] = async (db, stopping) => {
+    const cosigned = (await readCosigned(db, [key])).get(name) ?? null;
+    change({ cosigned });
+    if (!cosigned || performance.now() < next_ms) return;
+    if (asked && cosigned.behind === 0 && state.problem === null) return;
+    const checkpoint = await lastCheckpoint(db);
+    if (!checkpoint) return;
+    const outcome = await cosign({ db, key, url, checkpoint, stopping }, cosigned.size);
+    if (stopping.aborted || outcome.kind === 'outrun') return;
+    asked = true;
+    if (outcome.kind === 'cosigned') {
+      pause_ms = 0;
+      change({
+        problem: null,
+        forked: false,
+        cosigned: (await readCosigned(db, [key])).get(name) ?? null,
+      });
+      return;
+    }
+    pause_ms = Math.min(Math.max(pause_ms * 2, every_ms), LONGEST_PAUSE_MS);
+    next_ms = performance.now() + pause_ms;
+    // That it gives no answer now takes nothing back.
+    if (outcome.kind === 'failed' && state.forked) return;
+    change({ problem: outcome.reason, forked: outcome.kind === 'forked' });
+  };
+  const chore: Chore = { name: `witness ${key.name}`, every_ms, at_once: true, run: round };
+  return { chore, state: () => state };
+}
+
+function observe(metrics: Metrics, states: () => WitnessState[]): void {
+  const gauge = (name: string, help: string, value: (state: WitnessState) => number | undefined) =>
+    metrics.gauge(name, help, () =>
+      states().flatMap((state) => {
+        const one = value(state);
+        return one === undefined ? [] : [[{ witness: state.name }, one] as const];
+      }),
+    );
+  gauge(
+    'runledger_witness_lag_seconds',
+    'For how long there has been a checkpoint that the witness has not cosigned.',
+    ({ cosigned }) => cosigned?.behind_s,
+  );
+  gauge(
+    'runledger_witness_lag_leaves',
+    'Leaves of the newest checkpoint that the witness has not cosigned.',
+    ({ cosigned }) => cosigned?.behind,
+  );
+  gauge(
+    'runledger_witness_forked',
+    '1 if the witness has another tree than this log.',
+    ({ forked }) => Number(forked),
+  );
+}

@@ -1,0 +1,55 @@
+/** What witnesses said about checkpoints. Nothing here is believed by verify, which checks each signature. */
+import type { Db } from '../db.ts';
+import { cosignedAt, type NoteSignature, signatureLine, type VerifierKey } from '../proof/note.ts';
+
+/** How a witness is named in the database. */
+export const witnessName = ({ name, id }: VerifierKey): string => `${name}+${id}`;
+
+/** How far a witness is with the newest checkpoint. */
+export type Cosigned = {
+  /** Of the largest tree that it cosigned; 0 if there is none. */
+  readonly size: number;
+  /** The leaves of the newest checkpoint that it has not cosigned. */
+  readonly behind: number;
+  /** For how long there has been a checkpoint that it has not cosigned; 0 if there is none. */
+  readonly behind_s: number;
+};
+
+/** What a web process knows of a witness. */
+export type WitnessState = {
+  readonly name: string;
+  /** Null until it is known: at the start, and while there is no checkpoint. */
+  readonly cosigned: Cosigned | null;
+  /** Why it does not cosign; null if nothing is wrong. */
+  readonly problem: string | null;
+  /** It has another tree. */
+  readonly forked: boolean;
+};
+
+/** By the witness's name. It is empty while there is no checkpoint. */
+export async function readCosigned(
+  db: Db,
+  keys: readonly VerifierKey[],
+): Promise<Map<string, Cosigned>> {
+  const names = JSON.stringify(keys.map(witnessName));
+  const rows = await db<{ witness: string; size: string; behind: string; behind_s: number }[]>`
+    select * from runledger.cosigned(array(select jsonb_array_elements_text(${names}::text::jsonb)))`;
+  return new Map(
+    rows.map(({ witness, size, behind, behind_s }) => [
+      witness,
+      { size: Number(size), behind: Number(behind), behind_s: Math.max(behind_s, 0) },
+    ]),
+  );
+}
+
+export async function putCosignature(
+  db: Db,
+  { origin, size }: { origin: string; size: number },
+  key: VerifierKey,
+  cosignature: NoteSignature,
+): Promise<void> {
+  const at = new Date(cosignedAt(cosignature) * 1000);
+  await db`
+    select runledger.put_cosignature(
+      ${origin}, ${size}, ${witnessName(key)}, ${at}, ${signatureLine(cosignature)})`;
+}

@@ -1,0 +1,201 @@
+/**
+ * A witness over HTTP (c2sp.org/tlog-witness): POST /add-checkpoint, and for its operator GET /health and GET /metrics.
+ *
+ * What must stay true: about one origin it decides one request at a time, from reading what it cosigned last to having
+ * stored what it cosigns now, and it answers after that. It keeps nothing in memory that a decision depends on.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Log } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
+import {
+  type Addition,
+  conflictOf,
+  MOST_ADDITION_BYTES,
+  parseAddition,
+  rejectionOf,
+  SIZE_TYPE,
+  WITNESS_STATUS,
+} from '../proof/addition.ts';
+import { BadNote, signatureBy, signatureLine, type VerifierKey } from '../proof/note.ts';
+import type { WitnessFolder } from './witness_folder.ts';
+
+export type WitnessOptions = {
+  folder: WitnessFolder;
+  /** The keys of the logs that it watches; several of one name while a log changes its key. */
+  logs: readonly VerifierKey[];
+  host: string;
+  port: number;
+  log: Log;
+  metrics: Metrics;
+};
+
+export type Witness = { readonly address: string; close(): Promise<void> };
+
+type Answer = { status: number; type?: string; body: string };
+
+const TEXT = 'text/plain; charset=utf-8';
+const MOST_CONNECTIONS = 1000;
+const MOST_HEADER_BYTES = 8 * 1024;
+const REQUEST_TIMEOUT_MS = 10_000;
+/** Logs send a checkpoint about every ten seconds: an idle connection is kept for longer. */
+const KEEP_ALIVE_MS = 95_000;
+
+export async function startWitness(options: WitnessOptions): Promise<Witness> {
+  const { host, port, log, metrics } = options;
+  const requests = metrics.counter(
+    'runledger_witness_requests_total',
+    'Requests to add a checkpoint, by the status of the answer.',
+  );
+  metrics.gauge(
+    'runledger_witness_tree_size',
+    'Leaves of the tree that was cosigned last, by origin.',
+    async () =>
+      (await sizes(options)).map(
+        ({ origin, size }) => [{ origin }, size] as [{ origin: string }, number],
+      ),
+  );
+  const addCheckpoint = createAddCheckpoint(options);
+  const server = createServer(
+    {
+      maxHeaderSize: MOST_HEADER_BYTES,
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    },
+    (req, res) => {
+      route(req)
+        .then((answer) => send(res, answer))
+        .catch((error: Error) => {
+          if (req.destroyed && !req.complete) return;
+          log.error({ err: error }, 'a request failed');
+          send(res, { status: 500, body: 'the witness has a problem; see its log\n' });
+        });
+    },
+  );
+  server.maxConnections = MOST_CONNECTIONS;
+  const route = async (req: IncomingMessage): Promise<Answer> => {
+    const read = { '/health': () => health(options), '/metrics': () => metrics.text() }[req.url!];
+    if (read && req.method === 'GET')
+      return {
+        status: 200,
+        type:
+          req.url === '/health' ? 'application/json' : 'text/plain; version=0.0.4; charset=utf-8',
+        body: await read(),
+      };
+    if (read || req.url !== '/add-checkpoint') return { status: 404, body: 'not found\n' };
+    if (req.method !== 'POST') return { status: 405, body: 'add-checkpoint is a POST\n' };
+    const body = await readBody(req);
+    const answer = body ? await addCheckpoint(body) : TOO_LARGE;
+    requests.add({ status: String(answer.status) });
+    return answer;
+  };
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port }, resolve);
+  });
+  const { address, family, port: bound } = server.address() as AddressInfo;
+  return {
+    address: `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      }),
+  };
+}
+
+const TOO_LARGE: Answer = { status: 413, body: 'the request is too large\n' };
+
+function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
+  const { signer } = folder;
+  const turns = new Map<string, Promise<unknown>>();
+  const inTurn = <T>(origin: string, work: () => Promise<T>): Promise<T> => {
+    const turn = (turns.get(origin) ?? Promise.resolve()).then(work);
+    turns.set(
+      origin,
+      turn.catch(() => {}),
+    );
+    return turn;
+  };
+
+  const decide = async (addition: Addition): Promise<Answer> => {
+    const { note, checkpoint } = addition;
+    const { origin, size, root } = checkpoint;
+    const last = await folder.last(origin);
+    const conflict = conflictOf(addition, last);
+    if (conflict) {
+      // Normal for a log that asks for the size. Otherwise it may be the proof that the log has forked.
+      if (addition.old_size === last.size)
+        log.error(
+          { origin, cosigned: last.size, size, root: root.toString('base64'), note: note.text },
+          'the log has signed a tree that does not extend the one cosigned before',
+        );
+      return conflict.status === WITNESS_STATUS.other_size
+        ? { status: conflict.status, type: SIZE_TYPE, body: `${last.size}\n` }
+        : { status: conflict.status, body: `${conflict.problem}\n` };
+    }
+    const cosignature = signer.sign(note.text);
+    const own = logs.map((key) => signatureBy(note, key)).filter((each) => !!each);
+    // Where the tree is the same, too: the last write may have failed after the new name was seen.
+    await folder.put(origin, { text: note.text, signatures: [...own, cosignature] });
+    return { status: WITNESS_STATUS.cosigned, body: signatureLine(cosignature) };
+  };
+
+  return async (body: Buffer): Promise<Answer> => {
+    const addition = parsed(body);
+    if (addition instanceof BadNote)
+      return { status: WITNESS_STATUS.malformed, body: `${addition.message}\n` };
+    const rejection = rejectionOf(addition, logs);
+    if (rejection) return { status: rejection.status, body: `${rejection.problem}\n` };
+    return inTurn(addition.checkpoint.origin, () => decide(addition));
+  };
+}
+
+function parsed(body: Buffer): Addition | BadNote {
+  try {
+    return parseAddition(body);
+  } catch (error) {
+    if (error instanceof BadNote) return error;
+    throw error;
+  }
+}
+
+/** Null if it is too large; then the rest of it is not read. */
+async function readBody(req: IncomingMessage): Promise<Buffer | null> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MOST_ADDITION_BYTES) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function send(res: ServerResponse, { status, type = TEXT, body }: Answer): void {
+  if (res.headersSent) return;
+  res.writeHead(status, {
+    'Content-Type': type,
+    'Content-Length': Buffer.byteLength(body),
+    ...(status === 405 && { Allow: 'POST' }),
+    ...(status === TOO_LARGE.status && { Connection: 'close' }),
+  });
+  res.end(body);
+}
+
+const originsOf = ({ logs }: WitnessOptions) => [...new Set(logs.map(({ name }) => name))];
+
+async function sizes(options: WitnessOptions): Promise<{ origin: string; size: number }[]> {
+  return Promise.all(
+    originsOf(options).map(async (origin) => ({
+      origin,
+      size: (await options.folder.last(origin)).size,
+    })),
+  );
+}
+
+async function health(options: WitnessOptions): Promise<string> {
+  const { name } = options.folder.signer.verifier;
+  return `${JSON.stringify({ status: 'ok', name, logs: await sizes(options) })}\n`;
+}

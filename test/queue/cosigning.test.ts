@@ -1,0 +1,275 @@
+/** Web's side of witnesses: real sockets, a real witness, a real log; and witnesses that are away, slow or lying. */
+import type { ServerResponse } from 'node:http';
+import t from 'tap';
+import { createLog } from '../../src/log.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { createLogKey } from '../../src/proof/log_key.ts';
+import {
+  NoteSigner,
+  noteText,
+  parseNote,
+  signatureBy,
+  signatureLine,
+  WITNESS_KEY,
+} from '../../src/proof/note.ts';
+import { judgeCheckpoint, policyFor } from '../../src/proof/policy.ts';
+import { cosign } from '../../src/queue/cosign.ts';
+import { createCosigning } from '../../src/queue/cosigning.ts';
+import { createSealer, lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
+import {
+  aLog,
+  aStranger,
+  cosignatures,
+  KEY,
+  NEVER,
+  STRANGER,
+  sealAll,
+  type Witness,
+} from './witnessed_log.ts';
+
+aloneOnItsServer();
+t.setTimeout(900_000);
+
+const textIn = (body: string) => parseNote(body.slice(body.indexOf('\n\n') + 2)).text;
+
+t.test('each checkpoint is cosigned, and the policy accepts it', async (t) => {
+  const { db, w, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  const mine = web([witness]);
+  const { round, cosigning } = mine;
+  const policy = policyFor([KEY.signer.verifier], [{ name: 'w', key: witness.key, url: null }]);
+  await round();
+  t.equal(cosigning.states()[0]!.cosigned, null, 'there is no checkpoint yet');
+  for (const events of [1, 300, 1, 700, 2000]) {
+    await append(events);
+    await sealAll(w.db, db, mine);
+    const bare = await lastCheckpoint(db);
+    t.match(judgeCheckpoint(policy, parseNote(bare!.note)).problem, /too few witnesses/);
+    await round();
+    const last = await lastCheckpoint(db);
+    const judged = judgeCheckpoint(policy, parseNote(noteWithCosignatures(last!)));
+    t.equal(judged.problem, null, `${last!.size} events`);
+    t.match(cosigning.states(), [
+      {
+        name: 'witness.test',
+        problem: null,
+        forked: false,
+        cosigned: { size: last!.size, behind: 0, behind_s: 0 },
+      },
+    ]);
+  }
+  t.equal(await cosignatures(w.db), 5);
+  await round();
+  t.equal(await cosignatures(w.db), 5, 'nothing is asked twice');
+});
+
+t.test('a process that starts asks each witness, about a cosigned checkpoint, too', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(5);
+  await sealAll(w.db, db, web([]));
+  await web([witness]).round();
+  const seen: string[] = [];
+  const between = await aStranger(t, (res, body) => {
+    seen.push(body);
+    witness.add(body).then((answer) => res.writeHead(answer.status).end(answer.body));
+  });
+  const again = web([{ key: witness.key, url: between.url }]);
+  await again.round();
+  await again.round();
+  t.equal(seen.length, 1);
+  t.equal(again.cosigning.states()[0]!.problem, null);
+});
+
+t.test('a witness that has more or less than the database says is followed', async (t) => {
+  const { db, w, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(10);
+  const mine = web([witness]);
+  const { round, cosigning } = mine;
+  await sealAll(w.db, db, mine);
+  const stored = await lastCheckpoint(db);
+  const asked = { db, key: witness.key, url: witness.url, checkpoint: stored!, stopping: NEVER };
+  t.match(await cosign(asked, 0), { kind: 'cosigned', size: stored!.size });
+  await append(10);
+  await sealAll(w.db, db, mine);
+  t.match(await cosign({ ...asked, checkpoint: (await lastCheckpoint(db))! }, 3), {
+    kind: 'cosigned',
+  });
+  t.match(await cosign(asked, stored!.size), { kind: 'outrun' }, 'an older checkpoint');
+  const fresh = await aWitness(t, [KEY.signer.verifier], { name: 'fresh.test' });
+  t.match(
+    await cosign({ ...asked, key: fresh.key, url: fresh.url }, 7),
+    { kind: 'cosigned' },
+    'a witness that has nothing, whatever we know',
+  );
+  await round();
+  t.equal(cosigning.states()[0]!.problem, null);
+  t.equal(await cosignatures(w.db), 3);
+});
+
+t.test('damaged tiles are our own problem, and not a fork', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const witness = await aWitness(t, [KEY.signer.verifier]);
+  await append(20);
+  const mine = web([witness]);
+  await sealAll(w.db, db, mine);
+  await mine.round();
+  await append(20);
+  await sealAll(w.db, db, mine);
+  await w.db.unsafe(`
+    alter table runledger.log_tiles disable trigger only_grow;
+    update runledger.log_tiles set hashes = set_byte(hashes, 5, get_byte(hashes, 5) # 1)`);
+  const later = web([witness]);
+  await later.round();
+  t.match(later.cosigning.states(), [{ forked: false, problem: /our tiles do not give the root/ }]);
+});
+
+t.test(
+  'a witness that is away, slow, lying or mad stops neither sealing nor another witness',
+  async (t) => {
+    const away = { key: STRANGER.verifier, url: 'http://127.0.0.1:9' };
+    const other = new NoteSigner('stranger.test', WITNESS_KEY, Buffer.alloc(32, 9));
+    const line = (signer: NoteSigner, text: string, at?: number) =>
+      signatureLine(signer.sign(text, at));
+    const answers: Record<string, [RegExp, (res: ServerResponse, body: string) => void]> = {
+      'a signature by another key': [
+        /no signature by stranger/,
+        (res, body) => res.end(line(other, textIn(body))),
+      ],
+      'a signature of another text': [
+        /no signature by stranger/,
+        (res) => res.end(line(STRANGER, 'x\n')),
+      ],
+      'a signature with its key id by another key': [
+        /no signature by stranger/,
+        (res, body) =>
+          res.end(signatureLine({ ...other.sign(textIn(body)), id: STRANGER.verifier.id })),
+      ],
+      'a time to come': [
+        /its clock is more than an hour ahead/,
+        (res, body) =>
+          res.end(line(STRANGER, textIn(body), Math.floor(Date.now() / 1000) + 90_000)),
+      ],
+      'a time beyond all': [
+        /no signature|clock/,
+        (res, body) => res.end(line(STRANGER, textIn(body), 2 ** 53 - 1)),
+      ],
+      nothing: [/no signature by stranger/, (res) => res.end()],
+      garbage: [/no signature by stranger/, (res) => res.end(Buffer.alloc(5000, 0xfe))],
+      'an endless answer': [
+        /an answer over 16384 bytes/,
+        (res) => {
+          const more = () => {
+            while (res.write('A'.repeat(60_000)));
+          };
+          res.on('drain', more);
+          more();
+        },
+      ],
+      'no HTTP': [/./, (res) => res.socket!.end('hello\r\n\r\n')],
+      'a connection that is cut': [/./, (res) => res.socket!.destroy()],
+      'a redirect': [
+        /answered 307/,
+        (res) => res.writeHead(307, { Location: `${away.url}/` }).end(),
+      ],
+      'no leave': [/answered 403: "who\?"/, (res) => res.writeHead(403).end('who?\n')],
+      'an unknown origin': [/answered 404/, (res) => res.writeHead(404).end()],
+      'a breakdown': [/answered 500/, (res) => res.writeHead(500).end('\x1b[2Jboom')],
+      '409 without a type': [/409 without a size/, (res) => res.writeHead(409).end('9\n')],
+      '409 with a word': [
+        /409 without a size/,
+        (res) => res.writeHead(409, { 'Content-Type': 'text/x.tlog.size' }).end('many\n'),
+      ],
+      '409 with the size that was sent': [
+        /409 with the size that it was sent, 0/,
+        (res) => res.writeHead(409, { 'Content-Type': 'text/x.tlog.size' }).end('0\n'),
+      ],
+      '409 with another size each time': [
+        /another size each time/,
+        (res, body) =>
+          res
+            .writeHead(409, { 'Content-Type': 'text/x.tlog.size' })
+            .end(`${(Number(/^old (\d+)/.exec(body)![1]) + 1) % 7}\n`),
+      ],
+    };
+    const { w, db, web, append } = await aLog(t);
+    const honest = await aWitness(t, [KEY.signer.verifier]);
+    const check = async (name: string, bad: Witness, problem: RegExp) => {
+      const mine = web([bad, honest]);
+      const { sealer, round, cosigning, metrics } = mine;
+      await append(9);
+      await sealAll(w.db, db, mine);
+      await round();
+      const [state, good] = cosigning.states();
+      t.match(
+        state,
+        { name: 'stranger.test', forked: false, problem, cosigned: { size: 0 } },
+        name,
+      );
+      t.ok(state!.cosigned!.behind >= 9, `${name}: the lag`);
+      t.match(good, { problem: null, cosigned: { behind: 0 } }, `${name}: another witness goes on`);
+      t.match(await metrics(), /^runledger_witness_lag_leaves\{witness="stranger\.test"\} \d+$/m);
+      await sealer.seal(db);
+      t.equal(sealer.problem(), null, `${name}: sealing goes on`);
+    };
+    await check('away', away, /ECONNREFUSED|bad port/);
+    for (const [name, [problem, answer]] of Object.entries(answers))
+      await check(name, await aStranger(t, answer), problem);
+  },
+);
+
+t.test('a witness that never answers is given up, and a stop does not wait for it', async (t) => {
+  const { w, db, web, append } = await aLog(t);
+  const silent = await aStranger(t, () => {});
+  const { round, cosigning } = web([silent]);
+  await append(3);
+  await sealAll(w.db, db, web([]));
+  await round();
+  t.match(cosigning.states(), [{ problem: /no answer within 10 s/ }]);
+  const stopping = new AbortController();
+  const again = web([silent]);
+  const stopped = again.cosigning.chores[0]!.run(db, stopping.signal);
+  while (silent.asked.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  stopping.abort();
+  await stopped;
+  t.match(again.cosigning.states(), [{ problem: null }], 'a stop is not its problem');
+});
+
+t.test('a witness that fails is asked less and less often', async (t) => {
+  const { db, w, web, append } = await aLog(t);
+  const bad = await aStranger(t, (res) => res.writeHead(500).end());
+  const sealer = createSealer(KEY);
+  const log = createLog({ level: 'silent', process: 'web' });
+  const every_ms = 60_000;
+  const { chores } = createCosigning({
+    witnesses: [bad],
+    sealer,
+    log,
+    metrics: createMetrics(),
+    every_ms,
+  });
+  await append(3);
+  await sealAll(w.db, db, web([]));
+  for (let n = 0; n < 5; n++) await chores[0]!.run(w.web, NEVER);
+  t.equal(bad.asked.length, 1);
+});
+
+t.test('two installations that watch each other', async (t) => {
+  const keys = [KEY, createLogKey(Buffer.alloc(32, 6), 'log.test/two')] as const;
+  const logs = [await aLog(t, keys[0]), await aLog(t, keys[1])] as const;
+  const witnesses: RunningWitness[] = [];
+  for (const [n, other] of [keys[1], keys[0]].entries())
+    witnesses.push(await aWitness(t, [other.signer.verifier], { name: `witness.test/${n}` }));
+  for (const [n, log] of logs.entries()) {
+    const mine = log.web([witnesses[1 - n]!]);
+    await log.append(30);
+    await sealAll(log.w.db, log.db, mine);
+    await mine.round();
+    const last = parseNote(noteWithCosignatures((await lastCheckpoint(log.db))!));
+    t.ok(signatureBy(last, witnesses[1 - n]!.key), `log ${n} is cosigned by the other's witness`);
+    t.match(noteText(last), new RegExp(`^log.test/${n === 0 ? 'one' : 'two'}\n`));
+  }
+});
