@@ -14,7 +14,7 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  proof: NODE_ONLY,
+  proof: ['domain'],
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages'],
   environment: ['config'],

@@ -42,6 +42,7 @@ t.test('a result has the fields of the schema, in its order', async (t) => {
     started_at: null,
     completed_at: null,
     attempts: 0,
+    proof: null,
   });
   t.strictSame(Object.keys(record), Object.keys(RESULT.entries));
 });

@@ -32,6 +32,7 @@ const FIELDS = [
   'started_at',
   'completed_at',
   'attempts',
+  'proof',
 ].sort();
 
 async function read(service: Service, id: string, query = ''): Promise<Reply> {
