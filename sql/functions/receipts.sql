@@ -71,7 +71,9 @@ begin
   if outcome = 'found' then
     select jsonb_object_agg(p.kind, encode(p.salt, 'base64')) into salts from payloads p
     where p.stream = read_receipt.id and p.kind in ('code', 'stdin', 'expected_output', 'args', 'stdout', 'stderr');
-    select e.generation, e.xid into last from events e where e.stream = read_receipt.id order by e.generation desc, e.xid desc limit 1;
+    -- Without the offset, this could read the whole log backwards by its feed.
+    select e.generation, e.xid into last from (select e.generation, e.xid from events e where e.stream = read_receipt.id offset 0) e
+    order by e.generation desc, e.xid desc limit 1;
     select c.note, c.size, c.generation, c.to_xid::text, w.lines into note, size, generation, to_xid, cosignatures
     from (select * from checkpoints order by number desc limit 16) c
     cross join lateral (
