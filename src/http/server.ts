@@ -39,6 +39,7 @@ export type WebParts = {
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
+  sealingProblem: Web['sealingProblem'];
   /** The other components of the process share it. */
   metrics?: Metrics;
 };
@@ -143,6 +144,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     receipts: { read: withPatience(receipts.read) },
     waiters,
     health,
+    sealingProblem: parts.sealingProblem,
     spent_keys,
     webhooks,
     digest_key: config.digest_key,
