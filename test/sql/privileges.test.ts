@@ -62,7 +62,15 @@ t.test('each role can call its own functions and no others', async (t) => {
   t.same(await callable(auditor), ['audit_state_at', 'current_schema_of', 'upgrade_facts']);
   const web = await callable(w.web);
   const worker = await callable(w.worker);
-  for (const name of ['submit_many', 'spend', 'read_result', 'results_of', 'put_seal']) {
+  for (const name of [
+    'submit_many',
+    'spend',
+    'read_result',
+    'results_of',
+    'read_receipt',
+    'receipt_tiles',
+    'put_seal',
+  ]) {
     t.ok(web.includes(name), `web: ${name}`);
     t.notOk(worker.includes(name), `not worker: ${name}`);
   }
@@ -84,6 +92,8 @@ t.test('each role can call its own functions and no others', async (t) => {
     'append_to_submissions',
     'append_to_deliveries',
     'end_found',
+    'leaf_of',
+    'proof_of',
   ];
   for (const name of owners)
     t.notOk(web.includes(name) || worker.includes(name), `nobody's: ${name}`);

@@ -15,7 +15,7 @@ const RETRY_S = 5;
 
 const base64 = v.pipe(v.string(), v.metadata({ contentEncoding: 'base64' }));
 
-const RECEIPT = v.strictObject({
+export const RECEIPT = v.strictObject({
   events: v.pipe(
     v.array(
       v.strictObject({
