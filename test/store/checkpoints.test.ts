@@ -1,49 +1,28 @@
-/** Sealing: windows, several processes at once, kills, and what a process does not sign on top of. */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
+/** Sealing: windows, several processes at once, and what a process does not sign on top of. */
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
-import { ENTRY_COLUMNS } from '../../src/proof/entry.ts';
 import { createLogKey, isSketchOf, verifierKeys } from '../../src/proof/log_key.ts';
 import { leafHash, provesInclusion } from '../../src/proof/merkle.ts';
 import { keyText, parseKey, parseNote, signatureBy } from '../../src/proof/note.ts';
-import { GrowingTree } from '../../src/proof/tiles.ts';
 import {
   createSealer,
   lastCheckpoint,
   lastSketch,
   noteWithCosignatures,
 } from '../../src/store/checkpoints.ts';
-import { readEntries, readStream } from '../../src/store/entries.ts';
+import { readStream } from '../../src/store/entries.ts';
 import { repair } from '../../src/store/repair.ts';
 import { indexOfLeaf, placeOf, readInclusionProof } from '../../src/store/tree.ts';
-import { aloneOnItsServer, ownServer } from '../support/database.ts';
-import { headFile, seal as sealOld } from './old_chain.ts';
-import { key, seal } from './seal_now.ts';
+import { verify } from '../../src/store/verify.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { headFile } from './old_chain.ts';
+import { append, key, rootOf, seal } from './seal_now.ts';
 import { sealed as oldLog, signer } from './sealed_log.ts';
 import { type World, world } from './world.ts';
 
 aloneOnItsServer();
 t.setTimeout(280_000);
-
-/** Events are appended as accounts: one transaction each, with `events` of them. */
-async function append(db: Db, count: number, events = 1): Promise<void> {
-  for (let n = 0; n < count; n++)
-    await db`
-      insert into runledger.events (stream, version, type, at, generation, facts)
-      select runledger.permanent_id(), 1, 'account.created', now(), 1, jsonb_build_object('name', n || ' ü')
-      from generate_series(1, ${events}::integer) n`;
-}
-
-/** The root over the log's first events, computed from them alone. */
-async function rootOf(db: Db, size: number): Promise<Buffer> {
-  const tree = new GrowingTree(0, []);
-  const query = `select ${ENTRY_COLUMNS} from runledger.events order by generation, xid, seq limit ${size}`;
-  for await (const entries of readEntries(db, query))
-    for (const entry of entries) tree.append(leafHash(entry));
-  return tree.root();
-}
 
 /** A superuser, for whom no trigger holds. */
 async function attacker(w: World): Promise<Db> {
@@ -294,51 +273,8 @@ t.test(
     const { w, head } = await oldLog(t);
     const { events } = (await w.db`select count(*)::integer as events from runledger.events`)[0]!;
     t.match(await seal(w.web), [{ number: 1, events }]);
-    const { verify } = await import('../../src/store/verify.ts');
     const report = await verify(w.db, { head, signers: [signer.name] });
     t.match(report.seals.head, { proven: true });
     t.same(await headFile(w.db), head, 'and nothing is added to the chain');
-    t.type(sealOld, 'function');
   },
 );
-
-t.test('kill -9 while sealing: what was stored is whole, and sealing goes on', async (t) => {
-  const server = await ownServer(t);
-  const { connect } = await import('../../src/db.ts');
-  const open = () => connect(server.url, { name: 'test', max: 2 });
-  let db = open();
-  for (let round = 0; round < 4; round++) {
-    await append(db, 40, 500);
-    const child = fork(new URL('sealing_process.ts', import.meta.url), [server.urls.web]);
-    await once(child, 'message');
-    const ended = once(child, 'exit');
-    // Somewhere in the middle of the windows. Whenever it is, the log must be whole.
-    await append(db, 1);
-    child.kill('SIGKILL');
-    if (round % 2) {
-      await server.kill();
-      await db.end({ timeout: 0 });
-      await startAgain(server);
-      db = open();
-    }
-    await ended;
-    await append(db, 1);
-    const sealer = createSealer(key);
-    await sealer.seal(db);
-    const last = (await lastCheckpoint(db))!;
-    t.same(last.root, await rootOf(db, last.size), `round ${round}`);
-  }
-  await db.end({ timeout: 1 });
-});
-
-/** The killed server's child processes keep its data in use for a moment. Until they have gone it cannot start. */
-async function startAgain(server: { start(): Promise<void> }): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await server.start();
-    } catch (error) {
-      if (attempt === 50) throw error;
-      await new Promise((wake) => setTimeout(wake, 100));
-    }
-  }
-}
