@@ -13,10 +13,10 @@ as $$
 $$;
 
 -- The index of the event that ended a submission, and the size of the first checkpoint that has it. Null while it is not
--- sealed; the newest checkpoint is read first, so that this costs little.
+-- sealed; the newest checkpoint is read first, so that this costs little. Called by read_result alone, which sets search_path and
+-- how it plans: it does not set them again for speed.
 create or replace function runledger.proof_of(id uuid, out index bigint, out checkpoint bigint)
-language plpgsql stable set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan
+language plpgsql stable
 as $$
 #variable_conflict use_column
 declare

@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { keyText } from '../../src/proof/note.ts';
 import { HELLO, startService } from '../http/support/service.ts';
@@ -30,7 +31,7 @@ t.test('from a submission to a proof that is checked offline', async (t) => {
   const asked = runledger(['receipt', json.id.toUpperCase()], env);
   // It has not ended, so the command waits; its first question is in the log of the service.
   const waits = (line: string) => line.includes('/api/result/{id}/proof') && line.includes('202');
-  while (!service.webs[0]!.written.some(waits)) await new Promise(setImmediate);
+  while (!service.webs[0]!.written.some(waits)) await wait(20);
   await service.worker.finish(json.id);
   await seal(service.db);
   const given = await asked;

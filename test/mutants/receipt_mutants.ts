@@ -144,6 +144,11 @@ export const receiptMutants: readonly Mutant[] = [
       'where true',
     ],
     [
+      'a checkpoint without cosignatures is no better for being newer',
+      'order by cardinality(w.lines) desc, c.number desc',
+      'order by c.number desc',
+    ],
+    [
       'the record’s checkpoint is the first that has the end',
       'c.size > proof_of.index order by c.size limit 1',
       'c.size > proof_of.index order by c.size desc limit 1',
