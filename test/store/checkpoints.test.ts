@@ -116,6 +116,11 @@ const attacks: Record<string, { does(root: Db): Promise<unknown>; says: RegExp }
     does: (root) => root`delete from runledger.log_tiles`,
     says: /the tiles do not give the root of checkpoint 1/,
   },
+  'a tile beyond the tree': {
+    does: (root) => root`
+      insert into runledger.log_tiles select 0, 2, sha256('x'), generation, xid, seq from runledger.log_tiles where level = 0 limit 1`,
+    says: /there are tiles beyond the newest checkpoint/,
+  },
   'a root': {
     does: (root) => root`update runledger.checkpoints set root = sha256(root)`,
     says: /checkpoint 1 of .* is not signed by our key/,
@@ -148,7 +153,7 @@ t.test('nothing is signed on top of what was tampered with', async (t) => {
     const w = await world(t);
     await append(w.db, 300);
     await seal(w.web);
-    await append(w.db, 3);
+    await append(w.db, 1, 300);
     await does(await attacker(w));
     const before = await lastCheckpoint(w.web);
     const sealer = createSealer(key);
