@@ -9,7 +9,7 @@ const FOLD = 'test/domain/submission_fold.test.ts';
 export const receiptMutants: readonly Mutant[] = [
   ...inFile(
     'src/proof/receipt_check.ts',
-    HTTP,
+    CHECK,
     [
       'an entry must be in the tree',
       'return provesInclusion({ index, size, leaf, proof: proof.hashes, root })',

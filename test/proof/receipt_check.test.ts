@@ -10,6 +10,7 @@ import { NoReceipt, parseReceipt } from '../../src/proof/receipt.ts';
 import { checkReceipt } from '../../src/proof/receipt_check.ts';
 import { GrowingTree, Tiles } from '../../src/proof/tiles.ts';
 import { type AnyReceipt, type AnyRecord, bothVerifiers } from './both_verifiers.ts';
+import { MANIPULATIONS, recordManipulations } from './receipt_manipulations.ts';
 import { throwsA } from './throws.ts';
 
 // needs: python3
@@ -19,16 +20,16 @@ const logLine = `log ${keyText(log.verifier)}\n`;
 const POLICY = `${logLine}witness w ${keyText(witness.verifier)}\nquorum w\n`;
 
 const STREAM = '018f0000-0000-7000-8000-000000000000';
-const SALT = Buffer.alloc(16, 5);
-const digest = (text: string) => ({
+const SALTS = { code: Buffer.alloc(16, 5), stdout: Buffer.alloc(16, 6) };
+const digest = (kind: keyof typeof SALTS, text: string) => ({
   size: Buffer.byteLength(text),
-  sha256: sha256(Buffer.concat([SALT, Buffer.from(text)])).toString('hex'),
+  sha256: sha256(Buffer.concat([SALTS[kind], Buffer.from(text)])).toString('hex'),
 });
 
 type Step = { type: string; schema?: number; stream?: string; version?: number; facts?: object };
 const accepted: Step = {
   type: 'submission.accepted',
-  facts: { language: 'python', bytes: { code: digest('print(42)') } },
+  facts: { language: 'python', bytes: { code: digest('code', 'print(42)') } },
 };
 const started: Step = { type: 'execution.started', schema: 2, facts: { attempt: 1 } };
 const END = {
@@ -37,7 +38,7 @@ const END = {
   signal: null,
   memory_peak_bytes: 7,
   compile: null,
-  bytes: { stdout: digest('42\n') },
+  bytes: { stdout: digest('stdout', '42\n') },
 };
 const completed: Step = {
   type: 'submission.completed',
@@ -58,9 +59,34 @@ const requested: Step = { type: 'delivery.requested' };
 /** 2026-11-20T09:22:23.104999Z, and a second more for each event. */
 const AT_US = BigInt(Date.UTC(2026, 10, 20, 9, 22, 23, 104) - Date.UTC(2000, 0, 1)) * 1000n + 999n;
 
-/** A receipt of these events, with other leaves around them. */
-function receiptOf(steps: readonly Step[]): AnyReceipt {
-  const entries = steps.map(({ type, schema = 1, stream = STREAM, version, facts = {} }, n) =>
+/** Receipts of these events from one tree, with other leaves around them. */
+function receiptsOf(...all: (readonly Step[])[]): AnyReceipt[] {
+  const lists = all.map(entriesOf);
+  const tree = new GrowingTree(0, []);
+  const other = leafHash(Buffer.from('another'));
+  tree.append(other);
+  for (const entry of lists.flat()) for (const leaf of [leafHash(entry), other]) tree.append(leaf);
+  const text = checkpointText({ origin: log.verifier.name, size: tree.size, root: tree.root() });
+  const checkpoint = noteText({ text, signatures: [log.sign(text), witness.sign(text)] });
+  const tiles = new Tiles(tree.takeChanged());
+  return lists.map((entries) => ({
+    events: entries.map((entry) => {
+      const index = 1 + 2 * lists.flat().indexOf(entry);
+      const hashes = tiles.inclusionProof(index, tree.size);
+      const proof = inclusionText({ index, hashes, checkpoint });
+      return { index, entry: entry.toString('base64'), proof };
+    }),
+    openings: {
+      code: { salt: SALTS.code.toString('base64') },
+      stdout: { salt: SALTS.stdout.toString('base64') },
+    },
+  }));
+}
+
+const receiptOf = (steps: readonly Step[]) => receiptsOf(steps)[0]!;
+
+function entriesOf(steps: readonly Step[]): Buffer[] {
+  return steps.map(({ type, schema = 1, stream = STREAM, version, facts = {} }, n) =>
     entryOf({
       stream,
       version: version ?? n + 1,
@@ -73,25 +99,6 @@ function receiptOf(steps: readonly Step[]): AnyReceipt {
       facts: JSON.stringify(facts),
     }),
   );
-  const tree = new GrowingTree(0, []);
-  const other = leafHash(Buffer.from('another'));
-  tree.append(other);
-  for (const entry of entries) for (const leaf of [leafHash(entry), other]) tree.append(leaf);
-  const text = checkpointText({ origin: log.verifier.name, size: tree.size, root: tree.root() });
-  const checkpoint = noteText({ text, signatures: [log.sign(text), witness.sign(text)] });
-  const tiles = new Tiles(tree.takeChanged());
-  return {
-    events: entries.map((entry, n) => {
-      const index = 1 + 2 * n;
-      const hashes = tiles.inclusionProof(index, tree.size);
-      const proof = inclusionText({ index, hashes, checkpoint });
-      return { index, entry: entry.toString('base64'), proof };
-    }),
-    openings: {
-      code: { salt: SALT.toString('base64') },
-      stdout: { salt: SALT.toString('base64') },
-    },
-  };
 }
 
 const RECORD: AnyRecord = {
@@ -127,6 +134,7 @@ t.test('histories', async (t) => {
     policy: POLICY,
   });
   await proven('the honest one', given(HONEST, RECORD));
+  await proven('an output as base64', given(HONEST, { ...RECORD, stdout: 'NDIK' }));
   await proven('events after the end', given([...HONEST, requested, refused], RECORD));
   const again = {
     started_at: '2026-11-20T09:22:26.104Z',
@@ -202,6 +210,33 @@ t.test('histories', async (t) => {
     'another stream': [accepted, started, { ...completed, stream: STREAM.replace('18', '19') }],
   };
   for (const [name, steps] of Object.entries(strange)) await wrong(name, given(steps));
+});
+
+t.test('every manipulation is found by both verifiers', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const elsewhere = STREAM.replace('18', '19');
+  const [receipt, others] = receiptsOf(
+    HONEST,
+    HONEST.map((step) => ({ ...step, stream: elsewhere })),
+  );
+  const size = 13;
+  const given = {
+    receipt: receipt!,
+    record: { ...RECORD, proof: { index: 5, checkpoint: size } },
+    policy: POLICY,
+  };
+  const other = {
+    ...given,
+    receipt: others!,
+    record: { ...RECORD, id: elsewhere, proof: { index: 11, checkpoint: size } },
+  };
+  await proven('as it is', given);
+  await proven('the other one', other);
+  for (const [name, change] of [...MANIPULATIONS, ...recordManipulations(RECORD)]) {
+    const changed = structuredClone(given);
+    change(changed, structuredClone(other));
+    await wrong(name, changed);
+  }
 });
 
 t.test('policies', async (t) => {
