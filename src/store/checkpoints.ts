@@ -120,7 +120,19 @@ type Start = {
 
 /** Reads what the next checkpoint is built on. Throws CannotSeal if we did not sign it. */
 async function startOf(db: Db, key: LogKey): Promise<Start> {
-  const last = await lastCheckpoint(db);
+  for (;;) {
+    const last = await lastCheckpoint(db);
+    try {
+      return await startFrom(db, key, last);
+    } catch (error) {
+      if (!(error instanceof CannotSeal)) throw error;
+      // Where another process sealed between these reads, they do not fit together.
+      if ((await lastCheckpoint(db))?.number === last?.number) throw error;
+    }
+  }
+}
+
+async function startFrom(db: Db, key: LogKey, last: StoredCheckpoint | null): Promise<Start> {
   if (!last) return { last, edge: [], sketch: emptySketch() };
   checkOurs(last, key);
   const edge = await readEdge(db, last.size);

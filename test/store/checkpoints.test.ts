@@ -117,8 +117,11 @@ const attacks: Record<string, { does(root: Db): Promise<unknown>; says: RegExp }
     says: /the tiles do not give the root of checkpoint 1/,
   },
   'a tile beyond the tree': {
-    does: (root) => root`
-      insert into runledger.log_tiles select 0, 2, sha256('x'), generation, xid, seq from runledger.log_tiles where level = 0 limit 1`,
+    // Without the trigger it would be overwritten.
+    does: (root) =>
+      root.unsafe(`
+      insert into runledger.log_tiles select 0, 2, sha256('x'), generation, xid, seq from runledger.log_tiles where level = 0 limit 1;
+      alter table runledger.log_tiles enable always trigger only_grow`),
     says: /there are tiles beyond the newest checkpoint/,
   },
   'a root': {
