@@ -210,7 +210,11 @@ t.test('histories', async (t) => {
     'another stream': [accepted, started, { ...completed, stream: STREAM.replace('18', '19') }],
   };
   for (const [name, steps] of Object.entries(strange))
-    await wrong(name, { ...given(steps), receipt: { ...receiptOf(steps), openings: {} } });
+    await wrong(
+      name,
+      { ...given(steps), receipt: { ...receiptOf(steps), openings: {} } },
+      /^the events: (event \d|none of them ends)/,
+    );
 });
 
 t.test('every manipulation is found by both verifiers', async (t) => {
