@@ -154,9 +154,9 @@ export const receiptMutants: readonly Mutant[] = [
       'c.size > proof_of.index order by c.size desc limit 1',
     ],
     [
-      'an end that is not sealed has no place',
-      'and (e.generation, e.xid) < (head.generation, head.to_xid);',
-      ';',
+      'an end that was changed has no place',
+      'nullif(position(ended.leaf in t.hashes), 0)',
+      'position(ended.leaf in t.hashes)',
     ],
   ),
   ...inFile(
