@@ -14,8 +14,8 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  proof: NODE_ONLY,
   witness: ['proof', 'log', 'metrics'],
+  proof: ['domain'],
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages', 'proof'],
   environment: ['config'],

@@ -4,13 +4,13 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { runProgram } from './cli/command_line.ts';
-import { freshDatabase } from './support/database.ts';
+import { startService } from './http/support/service.ts';
 import { documents, shellLines } from './support/documents.ts';
 import { linkedCopy } from './support/linked_copy.ts';
 import { descendants, survivors } from './support/processes.ts';
@@ -52,13 +52,24 @@ for (const document of documents()) {
       const cwd = await mkdtemp(join(tmpdir(), 'runledger-docs-'));
       t.teardown(() => rm(cwd, { recursive: true }));
       await symlink(resolve('runledger'), join(cwd, 'runledger'));
-      const { url } = await freshDatabase(t);
-      const env = { DATABASE_URL: url, RUNLEDGER_SEAL_KEY: SEAL_KEY };
+      const service = await startService(t, { webs: 1, env: { RUNLEDGER_SEAL_KEY: SEAL_KEY } });
+      const env: Record<string, string> = {
+        DATABASE_URL: service.database.url,
+        RUNLEDGER_SEAL_KEY: SEAL_KEY,
+        RUNLEDGER_SERVER: service.webs[0]!.origin,
+        RUNLEDGER_API_KEY: await service.key(),
+      };
       const shell = (line: string) => runProgram('sh', ['-c', line], { cwd, env });
       const made = await shell('./runledger keys create --account first --json');
       const { id } = JSON.parse(made.stdout) as { id: string };
+      // What a customer has: a submission that has ended, and its record.
+      const submission = (await service.submit(env['RUNLEDGER_API_KEY']!)).json.id as string;
+      await service.worker.finish(submission);
+      const record = { path: `/api/result/${submission}`, key: env['RUNLEDGER_API_KEY']! };
+      await writeFile(join(cwd, 'record.json'), (await service.call(record)).text);
       for (const line of commands) {
-        const { status, stderr } = await shell(line.replace(/\bID\b/, id));
+        const named = / receipt ID/.test(line) ? submission : id;
+        const { status, stderr } = await shell(line.replace(/\bID\b/, named));
         const excuse = MAY_FAIL.find(([what]) => what.test(line))?.[1];
         if (status === 1 && excuse) t.match(stderr.trim(), excuse, line);
         else t.equal(status, 0, `${line}: ${stderr}`);

@@ -40,12 +40,12 @@ begin
 end
 $$;
 
--- A submission's record as its account may see it, with the rate spent, in one call. For a submission of another account
+-- A submission's record as its account may see it, with the rate spent and its place in the tree, in one call. For a submission of another account
 -- the same statements run, and give the same answer, as for one that does not exist.
 create or replace function runledger.read_result(digest bytea, id uuid)
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
-  record jsonb, stdout bytea, stderr bytea
+  record jsonb, stdout bytea, stderr bytea, proof jsonb
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -65,6 +65,9 @@ begin
     into outcome, record, stdout, stderr
     from submissions s where s.id = read_result.id and s.account_id = who.account_id;
     outcome := coalesce(outcome, 'not_found');
+    if record ->> 'status' in ('completed', 'error') then
+      select to_jsonb(p) into proof from proof_of(read_result.id) p where p.checkpoint is not null;
+    end if;
   end if;
   return next;
 end

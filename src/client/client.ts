@@ -15,6 +15,12 @@ import { hasEnded } from '../domain/statuses.ts';
 
 export type { ResultRecord } from '../domain/record.ts';
 
+/** The proof that the log has a submission; AUDIT.md has the format, and `check-receipt` checks it. */
+export type Receipt = {
+  events: { index: number; entry: string; proof: string }[];
+  openings: Record<string, { salt: string }>;
+};
+
 export type SubmissionRequest = {
   /** a name or an alias; GET /api/languages lists the names of what can run now */
   language: string;
@@ -52,6 +58,8 @@ export type Client = {
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** The record when the submission has ended, however long that takes. */
   wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
+  /** The receipt; null while the log is not sealed up to the submission's last event. */
+  receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
   run(request: SubmissionRequest, options?: SubmitOptions): Promise<ResultRecord>;
 };
@@ -121,6 +129,11 @@ export function createClient(options: ClientOptions): Client {
         const record = await read(id, given, ['wait=true']);
         if (hasEnded(record.status)) return record;
       }
+    },
+    async receipt(id, given = {}) {
+      const path = `/api/result/${encodeURIComponent(id)}/proof`;
+      const { status, body } = await send(path, {}, given);
+      return status === 200 ? (body as unknown as Receipt) : null;
     },
     async run(request, given = {}) {
       const { body } = await post('/api/submit?wait=true', request, given);

@@ -32,7 +32,11 @@ export type ResultRow = {
   started_at: Date | null;
   completed_at: Date | null;
   attempts: number;
+  /** Where the event of its end is in the tree; null where it is not sealed, or was not looked up. */
+  proof: RecordProof | null;
 } & { [Name in keyof ColumnFacts]: ColumnFacts[Name] | null };
+
+export type RecordProof = { index: number; checkpoint: number };
 
 export type ResultEncoding = 'utf8' | 'base64';
 
@@ -56,6 +60,11 @@ const LIMITS_SHOWN = v.strictObject(
     v.NullableSchema<v.NumberSchema<undefined>, undefined>
   >,
 );
+
+const PROOF = v.strictObject({
+  index: described(whole, 'The place of the submission’s end in the log, from 0.'),
+  checkpoint: described(whole, 'The size of the first checkpoint that has it.'),
+});
 
 /**
  * In the order of the record. A field has a value from the start (`always`), or null until the submission has ended
@@ -147,6 +156,12 @@ const FIELDS = {
     described(whole, 'Executions started; more than one if a worker was lost.'),
     1,
     (row) => row.attempts,
+  ),
+  proof: atEnd(
+    PROOF,
+    'Where the log’s tree has the end of the submission: then /api/result/{id}/proof gives a receipt. Null until it is sealed, some seconds after the end, and always in webhooks and in answers to a submission.',
+    null,
+    (row) => row.proof,
   ),
 };
 

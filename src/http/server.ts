@@ -9,6 +9,7 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
+import { createReceipts } from '../store/receipts.ts';
 import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
@@ -105,6 +106,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   }
   const rules = submissionRules(config, webhooks);
   const results = createResults(db);
+  const receipts = createReceipts(db);
   const { ended } = createResults(asking);
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
@@ -141,6 +143,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
       ended,
       record: withPatience(results.record),
     },
+    receipts: { read: withPatience(receipts.read) },
     waiters,
     health,
     witnesses,

@@ -67,6 +67,8 @@ export function edgeOf(size: number): (TileName & { width: number })[] {
 /** Tiles that were read. A hash that is missing from them is an error: the tree is damaged. */
 export class Tiles {
   readonly #tiles = new Map<string, Buffer>();
+  /** Roots of complete nodes, once computed: proofs from one tile share many. */
+  readonly #roots = new Map<string, Buffer>();
 
   constructor(tiles: Iterable<Tile> = []) {
     for (const tile of tiles) this.#tiles.set(keyOf(tile), tile.hashes);
@@ -89,13 +91,18 @@ export class Tiles {
   }
 
   #hashOf(node: Node): Buffer {
+    const key = `${node.height}/${node.index}`;
+    const known = this.#roots.get(key);
+    if (known) return known;
     const name = tileOf(node);
     const count = 2 ** (node.height - name.level * TILE_HEIGHT);
     const first = (node.index * count) % TILE_WIDTH;
     const tile = this.#tiles.get(keyOf(name));
     if (!tile || tile.length < (first + count) * HASH_BYTES)
       throw new DamagedTree(`tile ${keyOf(name)} is missing or too short`);
-    return rootOfComplete(tile.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
+    const root = rootOfComplete(tile.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
+    this.#roots.set(key, root);
+    return root;
   }
 }
 

@@ -1,6 +1,6 @@
 /** Reads results from the projection of the log, as the account may see them. */
 import type { Db } from '../db.ts';
-import type { ResultRow } from '../domain/record.ts';
+import type { RecordProof, ResultRow } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 
@@ -21,10 +21,16 @@ export type Results = {
 };
 
 type ReadRow = CallerRow & { outcome: string } & BytesRow;
-export type BytesRow = { record: RecordRow; stdout: Uint8Array | null; stderr: Uint8Array | null };
+export type BytesRow = {
+  record: RecordRow;
+  stdout: Uint8Array | null;
+  stderr: Uint8Array | null;
+  /** Only where the query looks for it. */
+  proof?: RecordProof | null;
+};
 type RecordRow = Omit<
   ResultRow,
-  'stdout' | 'stderr' | 'created_at' | 'started_at' | 'completed_at'
+  'stdout' | 'stderr' | 'created_at' | 'started_at' | 'completed_at' | 'proof'
 > & { created_at: string; started_at: string | null; completed_at: string | null };
 
 export function createResults(db: Db): Results {
@@ -58,12 +64,13 @@ export function createResults(db: Db): Results {
 }
 
 /** Every column of the row is in the record, so a new one needs no line here. */
-export function resultRow({ record, stdout, stderr }: BytesRow): ResultRow {
+export function resultRow({ record, stdout, stderr, proof = null }: BytesRow): ResultRow {
   const none = hasEnded(record.status) ? new Uint8Array() : null;
   return {
     ...record,
     stdout: stdout ?? none,
     stderr: stderr ?? none,
+    proof,
     created_at: new Date(record.created_at),
     started_at: dateOf(record.started_at),
     completed_at: dateOf(record.completed_at),

@@ -5,6 +5,7 @@ import { setTier } from '../../src/store/keys.ts';
 import { freePort } from '../http/support/call.ts';
 import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
+import { seal } from '../store/seal_now.ts';
 
 t.setTimeout(120_000);
 const hello = { ...HELLO, language: 'python' as const };
@@ -24,6 +25,24 @@ t.test('submit, result, wait, run', async (t) => {
   const ran = client.run(hello);
   await service.worker.finish(await firstPending(service));
   t.equal((await ran).verdict, 'AC');
+});
+
+t.test('a receipt is null until the log is sealed', async (t) => {
+  const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
+  const service = await startService(t, { webs: 1, env });
+  const client = createClient({
+    server: service.webs[0]!.origin,
+    api_key: await service.key(),
+  });
+  const { id } = await client.submit(hello);
+  t.equal(await client.receipt(id), null);
+  await service.worker.finish(id);
+  let receipt = null;
+  while (receipt === null) {
+    await seal(service.db);
+    receipt = await client.receipt(id);
+  }
+  t.equal(receipt.events.length, 3);
 });
 
 t.test('run goes on waiting after the service has ended one wait', async (t) => {

@@ -1,7 +1,9 @@
 /** The client's types are those of the service: these assignments compile only while both agree. */
 import t from 'tap';
-import type { SubmissionRequest } from '../../src/client/client.ts';
+import type { InferOutput } from 'valibot';
+import type { Receipt, SubmissionRequest } from '../../src/client/client.ts';
 import { type ResultRecord, renderResult } from '../../src/domain/record.ts';
+import type { RECEIPT } from '../../src/http/api/read_receipt.ts';
 import { RESULT } from '../../src/http/api/result_schema.ts';
 import type { SubmissionBody } from '../../src/http/api/submission_schema.ts';
 
@@ -15,8 +17,10 @@ const limits: Keys<
   NonNullable<SubmissionBody['limits']>
 > = true;
 
+const receipts: Same<Receipt, InferOutput<typeof RECEIPT>> = true;
+
 t.test('requests have the same fields', async (t) => {
-  t.ok(requests && fields && limits);
+  t.ok(requests && fields && limits && receipts);
 });
 
 t.test('a result has the fields of the schema, in its order', async (t) => {
@@ -42,6 +46,7 @@ t.test('a result has the fields of the schema, in its order', async (t) => {
     started_at: null,
     completed_at: null,
     attempts: 0,
+    proof: null,
   });
   t.strictSame(Object.keys(record), Object.keys(RESULT.entries));
 });

@@ -36,6 +36,7 @@ const completed: ResultRow = {
   started_at: new Date('2026-01-02T03:04:06.007Z'),
   completed_at: new Date('2026-01-02T03:04:07.008Z'),
   attempts: 2,
+  proof: { index: 73, checkpoint: 80 },
 };
 const FIELDS = [
   'id',
@@ -58,6 +59,7 @@ const FIELDS = [
   'started_at',
   'completed_at',
   'attempts',
+  'proof',
 ];
 
 t.test('a completed submission has every field, in the units of the API', async (t) => {
@@ -82,6 +84,7 @@ t.test('a completed submission has every field, in the units of the API', async 
     started_at: '2026-01-02T03:04:06.007Z',
     completed_at: '2026-01-02T03:04:07.008Z',
     attempts: 2,
+    proof: { index: 73, checkpoint: 80 },
   });
 });
 

@@ -68,7 +68,9 @@ t.test('equal answers run equal statements', async (t) => {
         JSON.parse(`{${line.trim().replace(/,$/, '')}}`)['Query Text'].replace(/\s+/g, ' '),
       )
       .filter((query: string) =>
-        /spend|read_result|find_key|submit_many|key_usage|submissions|payloads/.test(query),
+        /spend|read_result|read_receipt|events|checkpoints|find_key|submit_many|key_usage|submissions|payloads/.test(
+          query,
+        ),
       )
       .filter((query: string) => !/sweep|consumers|heartbeat|graphile/.test(query));
     return { answer, statements };
@@ -104,6 +106,11 @@ t.test('equal answers run equal statements', async (t) => {
   await same(
     '404',
     ids.map((id) => ({ path: `/api/result/${id}`, key: mine.secret })),
+    3,
+  );
+  await same(
+    '404 of a receipt',
+    ids.map((id) => ({ path: `/api/result/${id}/proof`, key: mine.secret })),
     3,
   );
 });

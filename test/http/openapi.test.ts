@@ -3,6 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { calls } from '../../src/http/api/calls.ts';
 import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
+import { seal } from '../store/seal_now.ts';
 import { call, type Reply } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
 import { HELLO, startService } from './support/service.ts';
@@ -24,7 +25,8 @@ t.test('the document', async (t) => {
 });
 
 t.test('its examples', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
+  const service = await startService(t, { webs: 1, env });
   const { origin } = service.webs[0]!;
   const document = await readDocument(origin);
   const key = await service.key();
@@ -77,6 +79,9 @@ t.test('its examples', async (t) => {
   t.test('every address answers as its schema describes', async (t) => {
     const { json } = await service.submit(key);
     await service.worker.finish(json.id);
+    while ((await call(origin, { path: `/api/result/${json.id}/proof`, key })).status === 202) {
+      await seal(service.db);
+    }
     for (const { method, path } of calls) {
       if (method !== 'GET') continue;
       const operation = document.operation('get', path);

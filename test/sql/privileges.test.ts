@@ -71,6 +71,8 @@ t.test('each role can call its own functions and no others', async (t) => {
     'spend',
     'read_result',
     'results_of',
+    'read_receipt',
+    'receipt_tiles',
     'last_checkpoint',
     'put_checkpoint',
   ]) {
@@ -95,6 +97,8 @@ t.test('each role can call its own functions and no others', async (t) => {
     'append_to_submissions',
     'append_to_deliveries',
     'end_found',
+    'leaf_of',
+    'proof_of',
   ];
   for (const name of owners)
     t.notOk(web.includes(name) || worker.includes(name), `nobody's: ${name}`);

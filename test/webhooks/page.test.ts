@@ -46,6 +46,7 @@ const row: ResultRow = {
   started_at: new Date(),
   completed_at: new Date(),
   attempts: 1,
+  proof: null,
 };
 
 /** The status of one attempt. The receiver verifies with `known`; the sender signs with `secret`. */

@@ -24,6 +24,7 @@ const row = (over: Partial<ResultRow> = {}): ResultRow => ({
   started_at: new Date('2026-01-02T03:04:05.106Z'),
   completed_at: new Date('2026-01-02T03:04:05.206Z'),
   attempts: 1,
+  proof: null,
   ...over,
 });
 const parsed = (over: Partial<ResultRow>) =>

@@ -1,13 +1,9 @@
 /** `./runledger run`: submits a file, waits, and exits with the program's status. */
 import { readFile } from 'node:fs/promises';
-import {
-  ApiError,
-  type Client,
-  createClient,
-  type SubmissionRequest,
-} from '../../client/client.ts';
+import { ApiError, type Client, type SubmissionRequest } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
 import { CANONICAL_NAMES, LANGUAGES } from '../../languages/common/registry.ts';
+import { clientOf, SERVER_OPTION } from '../api_client.ts';
 import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
 
 /** The status when the program could not be run; few programs end with it. */
@@ -21,7 +17,7 @@ export const command: Command = {
   options: {
     stdin: { value: 'FILE', help: 'the input of the program' },
     language: { value: 'L', help: 'the language, if the file name does not imply it' },
-    server: { value: 'URL', help: 'the service to send to, in place of RUNLEDGER_SERVER' },
+    server: SERVER_OPTION,
     json: JSON_OPTION,
   },
   example: 'run hello.py',
@@ -78,17 +74,6 @@ function decodeText(file: string, bytes: Buffer): string {
   } catch {
     throw new CommandFailed(`${file}: is not UTF-8`);
   }
-}
-
-function clientOf({ config, options }: Context): Client {
-  const server = typeof options['server'] === 'string' ? options['server'] : config.server;
-  if (!URL.canParse(server)) throw new UsageError(`--server: ${server} is not an address`);
-  if (config.api_key === null) {
-    throw new UsageError(
-      'RUNLEDGER_API_KEY is not set: `./runledger keys create --account NAME` prints a key',
-    );
-  }
-  return createClient({ server, api_key: config.api_key });
 }
 
 /** U+FFFD may stand for bytes that are not UTF-8: then ask for the exact bytes. */

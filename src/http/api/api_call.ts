@@ -6,6 +6,7 @@
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
+import type { Receipts } from '../../store/receipts.ts';
 import type { Results } from '../../store/results.ts';
 import type { Health } from '../../store/service_health.ts';
 import type { EncryptedSecret, Submissions } from '../../store/submissions.ts';
@@ -39,6 +40,7 @@ export type Web = {
   readonly log: Log;
   readonly submissions: Submissions;
   readonly results: Results;
+  readonly receipts: Receipts;
   readonly waiters: Waiters;
   readonly health: Health;
   readonly witnesses: () => readonly WitnessState[];

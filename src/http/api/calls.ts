@@ -5,12 +5,14 @@ import { languages } from './list_languages.ts';
 import { openapiJson } from './openapi_json.ts';
 import { livez, readyz } from './probes.ts';
 import { health, healthReady } from './read_health.ts';
+import { readReceipt } from './read_receipt.ts';
 import { readResult } from './read_result.ts';
 import { submit } from './submit.ts';
 
 export const calls: readonly ApiCall[] = [
   submit,
   readResult,
+  readReceipt,
   languages,
   health,
   healthReady,

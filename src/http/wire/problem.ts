@@ -53,6 +53,10 @@ const PROBLEMS = {
     status: 500,
     message: 'Something failed on our side. Give us the X-Request-Id of this answer.',
   },
+  no_receipts: {
+    status: 501,
+    message: 'This service does not seal its log, so it has no receipts.',
+  },
   queue_full: {
     status: 503,
     message: 'The queue is full: wait as long as Retry-After says.',

@@ -32,6 +32,7 @@ const FIELDS = [
   'started_at',
   'completed_at',
   'attempts',
+  'proof',
 ].sort();
 
 async function read(service: Service, id: string, query = ''): Promise<Reply> {
@@ -284,4 +285,21 @@ export const resultRules: Rule[] = [
       equal(reply.json.status, 'completed');
     },
   ),
+  contract('proof is null in a record that is not sealed', async (s) => {
+    equal((await ended(s)).json.proof, null);
+  }),
+  contract('the receipt of an unknown id is a 404, as that of another account', async (s) => {
+    const service = await s.plain();
+    const { json } = await service.submit(await service.key());
+    const theirs = await read(service, json.id, '/proof');
+    equal(theirs.status, 404);
+    equal(plain(theirs), plain(await read(service, randomUUID(), '/proof')));
+  }),
+  contract('a service that does not seal answers 501 where a receipt is asked for', async (s) => {
+    const { json } = await ended(s);
+    const service = await s.plain();
+    const reply = await read(service, json.id, '/proof');
+    equal(reply.status, 501);
+    equal(reply.json.error, 'no_receipts');
+  }),
 ];

@@ -1,0 +1,115 @@
+-- Receipts: what shows an account that a submission's events are in the log's tree (src/store/receipts.ts puts it together).
+
+-- The leaf of an event: SHA-256 of a zero byte and the event's canonical bytes, which are its row as binary COPY writes it
+-- (src/proof/entry.ts). For one event at a time: sealing and verify read many with COPY, and hash them outside the database.
+create or replace function runledger.leaf_of(
+  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
+) returns bytea
+language sql stable
+as $$
+  select sha256('\x00'::bytea || int2send(9::smallint) || string_agg(int4send(length(v)) || v, ''::bytea order by n))
+  from unnest(array[uuid_send(stream), int4send(version), textsend(type), int2send(schema), timestamptz_send(at), int2send(generation),
+    xid8send(xid), int8send(seq), jsonb_send(facts)]) with ordinality x(v, n)
+$$;
+
+-- The index of the event that ended a submission, and the size of the first checkpoint that has it. Null while it is not
+-- sealed; the newest checkpoint is read first, so that this costs little. Called by read_result alone, which sets search_path and
+-- how it plans: it does not set them again for speed.
+create or replace function runledger.proof_of(id uuid, out index bigint, out checkpoint bigint)
+language plpgsql stable
+as $$
+#variable_conflict use_column
+declare
+  head record;
+  ended record;
+begin
+  select c.origin, c.generation, c.to_xid into head from checkpoints c order by c.number desc limit 1;
+  if not found then
+    return;
+  end if;
+  select e.generation, e.xid, e.seq,
+    leaf_of(e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts) as leaf into ended
+  from events e
+  where e.stream = proof_of.id and e.type in ('submission.completed', 'submission.failed')
+    and (e.generation, e.xid) < (head.generation, head.to_xid);
+  if not found then
+    return;
+  end if;
+  select t.index * 256 + (nullif(position(ended.leaf in t.hashes), 0) - 1) / 32 into index from log_tiles t
+  where t.level = 0 and (t.generation, t.xid, t.seq) <= (ended.generation, ended.xid, ended.seq)
+  order by t.generation desc, t.xid desc, t.seq desc limit 1;
+  select c.size into checkpoint from checkpoints c
+  where c.origin = head.origin and c.size > proof_of.index order by c.size limit 1;
+end
+$$;
+
+-- The first half of a receipt, with the rate spent: the status, the salts of the bytes that the account sent and received,
+-- and a checkpoint that has all events of the submission, with its cosignatures. No note: they are not sealed yet.
+--
+-- Witnesses follow some seconds behind. So of the last checkpoints it is the newest that most of them have cosigned.
+create or replace function runledger.read_receipt(digest bytea, id uuid)
+returns table (
+  outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
+  status text, salts jsonb, note text, size bigint, generation smallint, to_xid text, cosignatures text[]
+)
+language plpgsql security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  who record;
+  last record;
+begin
+  select * into who from spend(digest);
+  outcome := who.outcome; account_id := who.account_id; key_id := who.key_id; rate_limit := who.rate_limit;
+  rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
+  if who.outcome = 'spent' then
+    outcome := 'not_found';
+    select 'found', s.status into outcome, status from submissions s where s.id = read_receipt.id and s.account_id = who.account_id;
+    outcome := coalesce(outcome, 'not_found');
+  end if;
+  if outcome = 'found' then
+    select jsonb_object_agg(p.kind, encode(p.salt, 'base64')) into salts from payloads p
+    where p.stream = read_receipt.id and p.kind in ('code', 'stdin', 'expected_output', 'args', 'stdout', 'stderr');
+    -- Without the offset, this could read the whole log backwards by its feed.
+    select e.generation, e.xid into last from (select e.generation, e.xid from events e where e.stream = read_receipt.id offset 0) e
+    order by e.generation desc, e.xid desc limit 1;
+    select c.note, c.size, c.generation, c.to_xid::text, w.lines into note, size, generation, to_xid, cosignatures
+    from (select * from checkpoints order by number desc limit 16) c
+    cross join lateral (
+      select coalesce(array_agg(k.line order by k.witness), '{}') as lines from cosignatures k where k.origin = c.origin and k.size = c.size
+    ) w
+    where (c.generation, c.to_xid) > (last.generation, last.xid)
+    order by cardinality(w.lines) desc, c.number desc limit 1;
+  end if;
+  return next;
+end
+$$;
+
+-- The second half: the tiles that prove events at these places of the feed in a tree of that size. For each event that is
+-- the tile of its leaf and those above it, and for all of them the last tile of each level.
+create or replace function runledger.receipt_tiles(generations smallint[], xids xid8[], seqs bigint[], size bigint)
+returns table (level smallint, index bigint, hashes bytea)
+language plpgsql stable security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  with levels as (
+    select l::smallint as level from generate_series(0, 6) l where receipt_tiles.size >> (8 * l) > 0
+  ), leaves as (
+    select distinct t.index from unnest(generations, xids, seqs) p(generation, xid, seq) cross join lateral (
+      select t.index from log_tiles t
+      where t.level = 0 and (t.generation, t.xid, t.seq) <= (p.generation, p.xid, p.seq)
+      order by t.generation desc, t.xid desc, t.seq desc limit 1
+    ) t
+  ), named as materialized (
+    select l.level, leaves.index >> (8 * l.level) as index from levels l cross join leaves
+    union
+    select l.level, receipt_tiles.size >> (8 * (l.level + 1)) from levels l
+  )
+  select t.level, t.index, t.hashes from named n join log_tiles t on t.level = n.level and t.index = n.index;
+end
+$$;

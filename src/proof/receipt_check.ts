@@ -1,0 +1,274 @@
+/**
+ * Checks a receipt, and what a customer has of a submission, with nothing else at hand: no database, no service.
+ *
+ *   1. Each entry is a leaf of the tree of one checkpoint, and the policy accepts that checkpoint.
+ *   2. The entries are the events of one submission, from version 1 on without a hole, up to its end.
+ *   3. The record is what these events say, field by field, and the bytes have the digests in them.
+ *
+ * What must stay true: nothing is `proven` unless a policy accepted the checkpoint and no check failed. What could not be
+ * checked is said. The checks go on after a problem, so that all of them are named.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { type ResultRecord, renderResult } from '../domain/record.ts';
+import { hasEnded } from '../domain/statuses.ts';
+import {
+  type AppendedEvent,
+  BadHistory,
+  type Facts,
+  foldSubmission,
+} from '../domain/submission_fold.ts';
+import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
+import { parseEntry } from './entry.ts';
+import { type InclusionProof, parseInclusion } from './inclusion_file.ts';
+import { leafHash, provesInclusion, sha256 } from './merkle.ts';
+import { cosignedAt, parseNote } from './note.ts';
+import { judgeCheckpoint, type Policy } from './policy.ts';
+import { bytesOf, type Receipt } from './receipt.ts';
+
+export type Given = {
+  /** Null: signatures are not checked. */
+  readonly policy: Policy | null;
+  /** As the service gave it, with its output as text or as base64. */
+  readonly record: Readonly<Record<string, unknown>> | null;
+  /** What was submitted or received, by the kind of bytes. */
+  readonly bytes?: Readonly<Record<string, Uint8Array>>;
+};
+
+export type ReceiptReport = {
+  readonly verdict: 'proven' | 'consistent' | 'wrong';
+  readonly checked: readonly string[];
+  readonly unchecked: readonly string[];
+  readonly problems: readonly string[];
+};
+
+/** The fields of a record that hold bytes. Their digests are in the log, and they are not. */
+const BYTES_FIELDS = ['stdout', 'stderr'];
+const SALT_BYTES = 16;
+
+export function checkReceipt(receipt: Receipt, given: Given): ReceiptReport {
+  const report = new Report();
+  const proofs = checkTree(receipt, given.policy, report);
+  const events = readEvents(receipt, report);
+  if (events) checkHistory(events, receipt, { ...given, proofs }, report);
+  return report.end(given.policy !== null);
+}
+
+class Report {
+  readonly checked: string[] = [];
+  readonly unchecked: string[] = [];
+  readonly problems: string[] = [];
+
+  /** The result of the work; null if it throws, which is a problem. */
+  try<T>(what: string, work: () => T): T | null {
+    try {
+      return work();
+    } catch (error) {
+      this.problems.push(`${what}: ${(error as Error).message}`);
+      return null;
+    }
+  }
+
+  end(has_policy: boolean): ReceiptReport {
+    const { checked, unchecked, problems } = this;
+    const well = has_policy ? 'proven' : 'consistent';
+    return { verdict: problems.length > 0 ? 'wrong' : well, checked, unchecked, problems };
+  }
+}
+
+type Proofs = { readonly indexes: readonly number[]; readonly checkpoint: Checkpoint | null };
+
+function checkTree({ events }: Receipt, policy: Policy | null, report: Report): Proofs {
+  const { problems } = report;
+  const proofs = events.map(({ proof }, n) =>
+    report.try(`event ${n + 1}: its proof`, () => parseInclusion(proof)),
+  );
+  const indexes = events.map(({ index }) => index);
+  const note = proofs[0]?.checkpoint;
+  if (note === undefined) return { indexes, checkpoint: null };
+  const checkpoint = checkCheckpoint(note, policy, report);
+  if (checkpoint === null) return { indexes, checkpoint };
+  const before = problems.length;
+  events.forEach(({ index, entry }, n) => {
+    const proof = proofs[n];
+    if (!proof) return;
+    const problem = report.try(`event ${n + 1}`, () =>
+      inclusionProblem({ index, entry: bytesOf(entry), proof, note, checkpoint }),
+    );
+    if (problem) problems.push(`event ${n + 1}: ${problem}`);
+  });
+  if (problems.length === before)
+    report.checked.push(
+      `${events.length} events are in the tree of ${checkpoint.origin} with ${checkpoint.size} leaves`,
+    );
+  return { indexes, checkpoint };
+}
+
+function inclusionProblem(claim: {
+  index: number;
+  entry: Buffer;
+  proof: InclusionProof;
+  note: string;
+  checkpoint: Checkpoint;
+}): string | null {
+  const { index, entry, proof, note, checkpoint } = claim;
+  if (proof.index !== index) return `it has index ${index}, and its proof is for ${proof.index}`;
+  if (proof.checkpoint !== note) return 'its proof leads to another checkpoint';
+  const { size, root } = checkpoint;
+  const leaf = leafHash(entry);
+  return provesInclusion({ index, size, leaf, proof: proof.hashes, root })
+    ? null
+    : 'it is not in the tree of the checkpoint';
+}
+
+function checkCheckpoint(text: string, policy: Policy | null, report: Report): Checkpoint | null {
+  return report.try('the checkpoint', () => {
+    const note = parseNote(text);
+    if (policy === null) {
+      report.unchecked.push('the signatures of the checkpoint, because no policy was given');
+      return parseCheckpoint(note.text);
+    }
+    const { checkpoint, cosigned, problem } = judgeCheckpoint(policy, note);
+    if (problem !== null) report.problems.push(`the checkpoint: ${problem}`);
+    else {
+      const by = cosigned.map(({ name, signature }) => {
+        const at = new Date(cosignedAt(signature) * 1000);
+        return `${name} (${Number.isNaN(at.valueOf()) ? 'no time' : at.toISOString()})`;
+      });
+      report.checked.push(
+        `the checkpoint is signed by the log, and cosigned by ${by.join(', ') || 'no witness'}: the policy accepts it`,
+      );
+    }
+    return checkpoint;
+  });
+}
+
+/** 2000-01-01, from which PostgreSQL counts. */
+const EPOCH_MS = Date.UTC(2000, 0, 1);
+
+function readEvents({ events }: Receipt, report: Report): AppendedEvent[] | null {
+  const read = events.map(({ entry }, n) =>
+    report.try(`event ${n + 1}: its entry`, (): AppendedEvent => {
+      const { stream, version, type, schema, at_us, facts } = parseEntry(bytesOf(entry));
+      const at = new Date(EPOCH_MS + Number(at_us / 1000n));
+      return { stream, version, type, schema, at, facts: JSON.parse(facts) as Facts };
+    }),
+  );
+  return read.includes(null) ? null : (read as AppendedEvent[]);
+}
+
+type Digests = Readonly<Record<string, { size: number; sha256: string }>>;
+
+function checkHistory(
+  events: readonly AppendedEvent[],
+  { openings }: Receipt,
+  given: Given & { proofs: Proofs },
+  report: Report,
+): void {
+  const row = report.try('the events', () => {
+    const folded = foldSubmission(events);
+    if (!hasEnded(folded.status)) throw new BadHistory('none of them ends the submission');
+    return folded;
+  });
+  if (row === null) return;
+  report.checked.push(
+    `they are the versions 1 to ${events.length} of submission ${row.id}, and end it`,
+  );
+  const digests: Digests = Object.assign({}, ...events.map(({ facts }) => facts['bytes'] ?? {}));
+  const salts = saltsOf(openings, digests, report);
+  const seen = new Set<string>();
+  const compare = (kind: string, candidates: readonly Uint8Array[]) => {
+    seen.add(kind);
+    const problem = bytesProblem(candidates, digests[kind], salts.get(kind));
+    if (problem === null) report.checked.push(`${kind} is what the log has the digest of`);
+    else report.problems.push(`${kind}: ${problem}`);
+  };
+  for (const [kind, bytes] of Object.entries(given.bytes ?? {})) compare(kind, [bytes]);
+  if (given.record === null) report.unchecked.push('a record, because none was given');
+  else {
+    const end = events.findIndex(({ type }) => /^submission\.(completed|failed)$/.test(type));
+    checkRecord(given.record, renderResult(row), { ...given.proofs, end }, report);
+    for (const kind of BYTES_FIELDS) compare(kind, candidatesOf(given.record[kind]));
+  }
+  const rest = Object.keys(digests).filter((kind) => !seen.has(kind));
+  if (rest.length > 0) report.unchecked.push(`bytes that were not given: ${rest.join(', ')}`);
+}
+
+/** An end is at an index, and the first checkpoint that has it is at most as large as the receipt's. */
+function checkRecord(
+  record: Readonly<Record<string, unknown>>,
+  said: ResultRecord,
+  { indexes, checkpoint, end }: Proofs & { end: number },
+  report: Report,
+): void {
+  const expected: Record<string, unknown> = { ...said };
+  const names = [...new Set([...Object.keys(expected), ...Object.keys(record)])];
+  const wrong = names.filter((name) => {
+    if (!Object.hasOwn(record, name) || !Object.hasOwn(expected, name)) return true;
+    if (BYTES_FIELDS.includes(name)) return false;
+    if (name === 'proof')
+      return !isPlace(record[name], { index: indexes[end]!, size: checkpoint?.size ?? 0 });
+    return !isDeepStrictEqual(record[name], expected[name] ?? null);
+  });
+  const shown = (of: Readonly<Record<string, unknown>>, name: string) =>
+    Object.hasOwn(of, name) ? JSON.stringify(of[name] ?? null) : 'nothing';
+  for (const name of wrong)
+    report.problems.push(
+      name === 'proof'
+        ? `proof: the record names another place than the receipt, ${shown(record, name)}`
+        : `${name}: the record says ${shown(record, name)}, and the log ${shown(expected, name)}`,
+    );
+  if (wrong.length === 0) report.checked.push(`the record: ${names.join(', ')}`);
+}
+
+/** Null in a record from before the sealing: it then claims nothing. */
+function isPlace(proof: unknown, { index, size }: { index: number; size: number }): boolean {
+  if (proof === null) return true;
+  const { checkpoint } = proof as { checkpoint?: unknown };
+  const fits = typeof checkpoint === 'number' && checkpoint > index && checkpoint <= size;
+  return fits && isDeepStrictEqual(proof, { index, checkpoint });
+}
+
+function saltsOf(
+  openings: Receipt['openings'],
+  digests: Digests,
+  report: Report,
+): Map<string, Buffer> {
+  const salts = new Map<string, Buffer>();
+  for (const [kind, { salt }] of Object.entries(openings)) {
+    const bytes = report.try(`the opening of ${kind}`, () => bytesOf(salt));
+    if (bytes === null) continue;
+    if (!Object.hasOwn(digests, kind))
+      report.problems.push(`the opening of ${kind}: no event has a digest of it`);
+    else if (bytes.length !== SALT_BYTES)
+      report.problems.push(`the opening of ${kind}: a salt has ${SALT_BYTES} bytes`);
+    else salts.set(kind, bytes);
+  }
+  return salts;
+}
+
+/** The bytes that a field of a record can stand for: its text, or what base64 encodes. */
+function candidatesOf(field: unknown): Uint8Array[] {
+  if (typeof field !== 'string') return [];
+  const decoded = Buffer.from(field, 'base64');
+  const text = Buffer.from(field);
+  return decoded.toString('base64') === field ? [text, decoded] : [text];
+}
+
+function bytesProblem(
+  candidates: readonly Uint8Array[],
+  digest: Digests[string] | undefined,
+  salt: Buffer | undefined,
+): string | null {
+  if (candidates.length === 0) return 'the record has none';
+  // Empty bytes have no digest.
+  const fitting = candidates.filter(({ length }) => length === (digest?.size ?? 0));
+  if (digest === undefined) return fitting.length > 0 ? null : 'the log has no bytes of it';
+  if (fitting.length === 0 && Buffer.from(candidates[0]!).includes('\ufffd'))
+    return 'characters in it stand for bytes that are no text: get the record with encoding=base64';
+  if (fitting.length === 0)
+    return `it has ${candidates[0]!.length} bytes, and the log says ${digest.size}`;
+  if (salt === undefined) return 'the receipt has no opening of it, so it cannot be compared';
+  const right = (bytes: Uint8Array) =>
+    sha256(Buffer.concat([salt, bytes])).toString('hex') === digest.sha256;
+  return fitting.some(right) ? null : 'it is not what the log has the digest of';
+}

@@ -1,0 +1,124 @@
+/**
+ * Puts receipts together (src/proof/receipt.ts): the entries of one submission, and their proofs from the tiles. Three
+ * statements, whatever the size of the log.
+ *
+ * What must stay true: no receipt is handed out that its own checkpoint does not prove. If the tiles do not give the proof,
+ * an event or the tree was changed, and the caller gets an error.
+ */
+import type { Db } from '../db.ts';
+import { hasEnded, type Status } from '../domain/statuses.ts';
+import { parseCheckpoint } from '../proof/checkpoint.ts';
+import { type LogEvent, parseEntry } from '../proof/entry.ts';
+import { inclusionText } from '../proof/inclusion_file.ts';
+import { HASH_BYTES, leafHash, provesInclusion } from '../proof/merkle.ts';
+import { parseNote } from '../proof/note.ts';
+import type { Receipt } from '../proof/receipt.ts';
+import { DamagedTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
+import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
+import { readStream } from './entries.ts';
+
+export type ReceiptOutcome =
+  | Rejected
+  | { kind: 'not_found'; caller: Caller }
+  /** An event of the submission is not sealed yet, or the submission has not ended. */
+  | { kind: 'not_sealed'; caller: Caller; status: Status }
+  | { kind: 'found'; caller: Caller; receipt: Receipt };
+
+export type Receipts = {
+  /** Spends one request of the key's rate, as a read of the result does. */
+  read(secret_digest: Uint8Array, id: string): Promise<ReceiptOutcome>;
+};
+
+type Row = CallerRow & {
+  outcome: string;
+  status: Status;
+  salts: Record<string, string> | null;
+  /** The checkpoint; null if none has all events. */
+  note: string | null;
+  size: string;
+  generation: number;
+  to_xid: string;
+  cosignatures: string[];
+};
+
+export function createReceipts(db: Db): Receipts {
+  return {
+    async read(secret_digest, id) {
+      const [row] = await db<Row[]>`select * from runledger.read_receipt(${secret_digest}, ${id})`;
+      const rejected = rejectionOf(row!);
+      if (rejected) return rejected;
+      const caller = callerOf(row!);
+      if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
+      const { status, note, cosignatures } = row!;
+      const unsealed = { kind: 'not_sealed' as const, caller, status };
+      if (note === null || !hasEnded(status)) return unsealed;
+      const entries = await entriesOf(db, id);
+      // An event may have come since.
+      if (!entries.every(({ event }) => isBefore(event, row!))) return unsealed;
+      const checkpoint = note + cosignatures.map((line) => `${line.trimEnd()}\n`).join('');
+      const events = await provenBy(db, entries, { checkpoint, size: Number(row!.size) });
+      const openings = Object.fromEntries(
+        Object.entries(row!.salts ?? {}).map(([kind, salt]) => [kind, { salt }]),
+      );
+      return { kind: 'found', caller, receipt: { events, openings } };
+    },
+  };
+}
+
+function isBefore({ generation, xid }: LogEvent, checkpoint: Row): boolean {
+  if (generation !== checkpoint.generation) return generation < checkpoint.generation;
+  return xid < BigInt(checkpoint.to_xid);
+}
+
+type Entry = { readonly bytes: Buffer; readonly event: LogEvent };
+
+async function entriesOf(db: Db, id: string): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for await (const some of readStream(db, id))
+    for (const bytes of some) entries.push({ bytes, event: parseEntry(bytes) });
+  return entries;
+}
+
+async function provenBy(
+  db: Db,
+  entries: readonly Entry[],
+  { checkpoint, size }: { checkpoint: string; size: number },
+): Promise<Receipt['events']> {
+  const { root } = parseCheckpoint(parseNote(checkpoint).text);
+  const rows = await readTiles(db, entries, size);
+  const leaves = rows.filter(({ level }) => level === 0);
+  const tiles = new Tiles(rows);
+  return entries.map(({ bytes }) => {
+    const leaf = leafHash(bytes);
+    const index = indexOf(leaf, leaves);
+    const hashes = tiles.inclusionProof(index, size);
+    if (!provesInclusion({ index, size, leaf, proof: hashes, root }))
+      throw new DamagedTree(`the tiles do not prove event ${index}: run ./runledger verify`);
+    return {
+      index,
+      entry: bytes.toString('base64'),
+      proof: inclusionText({ index, hashes, checkpoint }),
+    };
+  });
+}
+
+export async function readTiles(
+  db: Db,
+  entries: readonly { readonly event: Pick<LogEvent, 'generation' | 'xid' | 'seq'> }[],
+  size: number,
+): Promise<Tile[]> {
+  const list = (name: 'generation' | 'xid' | 'seq') =>
+    `{${entries.map(({ event }) => event[name]).join(',')}}`;
+  const rows = await db<{ level: number; index: string; hashes: Buffer }[]>`
+    select level, index, hashes from runledger.receipt_tiles(${list('generation')}::text::smallint[],
+      ${list('xid')}::text::xid8[], ${list('seq')}::text::bigint[], ${size})`;
+  return rows.map(({ level, index, hashes }) => ({ level, index: Number(index), hashes }));
+}
+
+function indexOf(leaf: Buffer, tiles: readonly Tile[]): number {
+  for (const { index, hashes } of tiles) {
+    const at = hashes.indexOf(leaf);
+    if (at >= 0 && at % HASH_BYTES === 0) return index * TILE_WIDTH + at / HASH_BYTES;
+  }
+  throw new DamagedTree('an event is not in the tree: run ./runledger verify');
+}

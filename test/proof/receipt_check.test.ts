@@ -1,0 +1,322 @@
+/** Receipts that the log's key really signed, over events that are no history of a submission; with both verifiers. */
+import t from 'tap';
+import { checkpointText } from '../../src/proof/checkpoint.ts';
+import { entryOf } from '../../src/proof/entry.ts';
+import { inclusionText } from '../../src/proof/inclusion_file.ts';
+import { leafHash, sha256 } from '../../src/proof/merkle.ts';
+import { keyText, LOG_KEY, NoteSigner, noteText, WITNESS_KEY } from '../../src/proof/note.ts';
+import { parsePolicy } from '../../src/proof/policy.ts';
+import { NoReceipt, parseReceipt } from '../../src/proof/receipt.ts';
+import { checkReceipt } from '../../src/proof/receipt_check.ts';
+import { GrowingTree, Tiles } from '../../src/proof/tiles.ts';
+import { type AnyReceipt, type AnyRecord, bothVerifiers } from './both_verifiers.ts';
+import { MANIPULATIONS, recordManipulations } from './receipt_manipulations.ts';
+import { throwsA } from './throws.ts';
+
+// needs: python3
+const log = new NoteSigner('example.org/log', LOG_KEY, Buffer.alloc(32, 1));
+const witness = new NoteSigner('w.example.org', WITNESS_KEY, Buffer.alloc(32, 2));
+const logLine = `log ${keyText(log.verifier)}\n`;
+const POLICY = `${logLine}witness w ${keyText(witness.verifier)}\nquorum w\n`;
+
+const STREAM = '018f0000-0000-7000-8000-000000000000';
+const SALTS = { code: Buffer.alloc(16, 5), stdout: Buffer.alloc(16, 6) };
+const digest = (kind: keyof typeof SALTS, text: string) => ({
+  size: Buffer.byteLength(text),
+  sha256: sha256(Buffer.concat([SALTS[kind], Buffer.from(text)])).toString('hex'),
+});
+
+type Step = { type: string; schema?: number; stream?: string; version?: number; facts?: object };
+const accepted: Step = {
+  type: 'submission.accepted',
+  facts: { language: 'python', bytes: { code: digest('code', 'print(42)') } },
+};
+const started: Step = { type: 'execution.started', schema: 2, facts: { attempt: 1 } };
+const END = {
+  verdict: 'AC',
+  exit_code: 0,
+  signal: null,
+  memory_peak_bytes: 7,
+  compile: null,
+  bytes: { stdout: digest('stdout', '42\n') },
+};
+const completed: Step = {
+  type: 'submission.completed',
+  schema: 2,
+  facts: {
+    ...END,
+    cpu_time_us: 1,
+    wall_time_us: 2,
+    stdout_truncated: false,
+    stderr_truncated: false,
+  },
+};
+const failed: Step = { type: 'submission.failed', facts: { exit_code: 9, bytes: {} } };
+const lost: Step = { type: 'execution.lost', schema: 2 };
+const refused: Step = { type: 'execution.refused', schema: 2 };
+const requested: Step = { type: 'delivery.requested' };
+
+/** 2026-11-20T09:22:23.104999Z, and a second more for each event. */
+const AT_US = BigInt(Date.UTC(2026, 10, 20, 9, 22, 23, 104) - Date.UTC(2000, 0, 1)) * 1000n + 999n;
+
+/** Receipts of these events from one tree, with other leaves around them. */
+function receiptsOf(...all: (readonly Step[])[]): AnyReceipt[] {
+  const lists = all.map(entriesOf);
+  const tree = new GrowingTree(0, []);
+  const other = leafHash(Buffer.from('another'));
+  tree.append(other);
+  for (const entry of lists.flat()) for (const leaf of [leafHash(entry), other]) tree.append(leaf);
+  const text = checkpointText({ origin: log.verifier.name, size: tree.size, root: tree.root() });
+  const checkpoint = noteText({ text, signatures: [log.sign(text), witness.sign(text)] });
+  const tiles = new Tiles(tree.takeChanged());
+  return lists.map((entries) => ({
+    events: entries.map((entry) => {
+      const index = 1 + 2 * lists.flat().indexOf(entry);
+      const hashes = tiles.inclusionProof(index, tree.size);
+      const proof = inclusionText({ index, hashes, checkpoint });
+      return { index, entry: entry.toString('base64'), proof };
+    }),
+    openings: {
+      code: { salt: SALTS.code.toString('base64') },
+      stdout: { salt: SALTS.stdout.toString('base64') },
+    },
+  }));
+}
+
+const receiptOf = (steps: readonly Step[]) => receiptsOf(steps)[0]!;
+
+function entriesOf(steps: readonly Step[]): Buffer[] {
+  return steps.map(({ type, schema = 1, stream = STREAM, version, facts = {} }, n) =>
+    entryOf({
+      stream,
+      version: version ?? n + 1,
+      type,
+      schema,
+      at_us: AT_US + BigInt(n) * 1_000_000n,
+      generation: 1,
+      xid: BigInt(n),
+      seq: BigInt(n),
+      facts: JSON.stringify(facts),
+    }),
+  );
+}
+
+const RECORD: AnyRecord = {
+  id: STREAM,
+  status: 'completed',
+  verdict: 'AC',
+  exit_code: 0,
+  signal: null,
+  stdout: '42\n',
+  stderr: '',
+  stdout_truncated: false,
+  stderr_truncated: false,
+  cpu_time: 0.000001,
+  wall_time: 0.000002,
+  memory_peak: 7,
+  compile: null,
+  limits: null,
+  limit_exceeded: null,
+  language: 'python',
+  created_at: '2026-11-20T09:22:23.104Z',
+  started_at: '2026-11-20T09:22:24.104Z',
+  completed_at: '2026-11-20T09:22:25.104Z',
+  attempts: 1,
+  proof: { index: 5, checkpoint: 7 },
+};
+const HONEST = [accepted, started, completed];
+
+t.test('histories', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const given = (steps: readonly Step[], record: AnyRecord | null = null) => ({
+    receipt: receiptOf(steps),
+    record,
+    policy: POLICY,
+  });
+  await proven('the honest one', given(HONEST, RECORD));
+  await proven('an output as base64', given(HONEST, { ...RECORD, stdout: 'NDIK' }));
+  await proven('events after the end', given([...HONEST, requested, refused], RECORD));
+  const again = {
+    started_at: '2026-11-20T09:22:26.104Z',
+    completed_at: '2026-11-20T09:22:27.104Z',
+  };
+  await proven(
+    'a second attempt',
+    given([accepted, started, lost, started, completed], {
+      ...RECORD,
+      ...again,
+      attempts: 2,
+      proof: { index: 9, checkpoint: 11 },
+    }),
+  );
+  const nothing = Object.fromEntries(Object.keys(RECORD).map((name) => [name, null]));
+  const receipt = { ...receiptOf([accepted, failed]), openings: {} };
+  await proven('a failure before a start, whose facts do not count', {
+    receipt,
+    policy: POLICY,
+    record: {
+      ...nothing,
+      id: STREAM,
+      status: 'error',
+      verdict: 'IE',
+      stdout: '',
+      stderr: '',
+      stdout_truncated: false,
+      stderr_truncated: false,
+      language: 'python',
+      created_at: RECORD['created_at'],
+      completed_at: '2026-11-20T09:22:24.104Z',
+      attempts: 0,
+    },
+  });
+  const old: Step = {
+    type: 'submission.completed',
+    schema: 1,
+    facts: { ...END, cpu_ms: 3, wall_ms: null, truncated: true },
+  };
+  await proven(
+    'the end in the first schema',
+    given([accepted, started, old], {
+      ...RECORD,
+      cpu_time: 0.003,
+      wall_time: null,
+      stdout_truncated: true,
+      stderr_truncated: true,
+    }),
+  );
+
+  const strange: Record<string, Step[]> = {
+    'no end': [accepted, started],
+    'no beginning': [{ ...started, version: 1 }, completed],
+    'two ends': [...HONEST, completed],
+    'an end of each kind': [...HONEST, failed],
+    'a start after the end': [...HONEST, started],
+    'accepted twice': [accepted, accepted, started, completed],
+    'an end before a start': [accepted, completed],
+    'a delivery before the end': [accepted, started, requested, completed],
+    'a loss before a start': [accepted, lost, started, completed],
+    'an unknown type': [accepted, started, { type: 'moon.landed' }, completed],
+    'a type that JavaScript has everywhere': [
+      accepted,
+      started,
+      { type: 'constructor' },
+      completed,
+    ],
+    'a type of another stream': [accepted, started, { type: 'key.revoked' }, completed],
+    'an unknown schema': [accepted, started, { ...completed, schema: 3 }],
+    'schema zero': [accepted, { ...started, schema: 0 }, completed],
+    'a version twice': [accepted, started, { ...completed, version: 2 }],
+    'a version left out': [accepted, started, { ...completed, version: 4 }],
+    'another stream': [accepted, started, { ...completed, stream: STREAM.replace('18', '19') }],
+  };
+  for (const [name, steps] of Object.entries(strange))
+    await wrong(
+      name,
+      { ...given(steps), receipt: { ...receiptOf(steps), openings: {} } },
+      /^the events: (event \d|none of them ends)/,
+    );
+});
+
+t.test('every manipulation is found by both verifiers', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const elsewhere = STREAM.replace('18', '19');
+  const [receipt, others] = receiptsOf(
+    HONEST,
+    HONEST.map((step) => ({ ...step, stream: elsewhere })),
+  );
+  const size = 13;
+  const given = {
+    receipt: receipt!,
+    record: { ...RECORD, proof: { index: 5, checkpoint: size } },
+    policy: POLICY,
+  };
+  const other = {
+    ...given,
+    receipt: others!,
+    record: { ...RECORD, id: elsewhere, proof: { index: 11, checkpoint: size } },
+  };
+  await proven('as it is', given);
+  await proven('the other one', other);
+  for (const [name, change] of [...MANIPULATIONS, ...recordManipulations(RECORD)]) {
+    const changed = structuredClone(given);
+    change(changed, structuredClone(other));
+    await wrong(name, changed);
+  }
+});
+
+t.test('policies', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const given = (policy: string) => ({ receipt: receiptOf(HONEST), record: RECORD, policy });
+  const absent = (name: string) =>
+    `witness ${name} ${keyText(new NoteSigner(name, WITNESS_KEY, Buffer.from(name.padEnd(32))).verifier)}\n`;
+  const all = POLICY.replace(/quorum.*\n/, '') + absent('a') + absent('b');
+  await proven('no quorum', given(`${logLine}quorum none\n`));
+  await proven('one of three', given(`${all}group g any w a b\nquorum g\n`));
+  await proven('a group in a group', given(`${all}group g any w a\ngroup h 1 g b\nquorum h\n`));
+  await wrong('two of three', given(`${all}group g 2 w a b\nquorum g\n`), /too few witnesses/);
+  await wrong('all of two', given(`${all}group g all w a\nquorum g\n`), /too few witnesses/);
+  await wrong('another witness', given(`${all}quorum a\n`), /too few witnesses/);
+  const elsewhere = new NoteSigner('example.org/log', LOG_KEY, Buffer.alloc(32, 9));
+  await wrong(
+    'another key of that name',
+    given(`log ${keyText(elsewhere.verifier)}\nquorum none\n`),
+  );
+});
+
+t.test('what is said', async (t) => {
+  const receipt = parseReceipt(JSON.stringify(receiptOf(HONEST)));
+  const policy = parsePolicy(POLICY);
+  const proven = checkReceipt(receipt, { policy, record: RECORD });
+  t.equal(proven.verdict, 'proven');
+  t.match(
+    proven.checked.join('\n'),
+    /^3 events are in the tree of example\.org\/log with 7 leaves$/m,
+  );
+  t.match(proven.checked.join('\n'), /cosigned by w \(20\d\d-.*\): the policy accepts it/);
+  t.match(proven.checked.join('\n'), /the record: id, status, .*, proof$/m);
+  t.same(proven.unchecked, ['bytes that were not given: code']);
+
+  const alone = checkReceipt(receipt, { policy: null, record: null });
+  t.equal(alone.verdict, 'consistent');
+  t.notMatch(alone.checked.join('\n'), /proven|signed/);
+  t.match(alone.unchecked, [/signatures/, /a record/, /code, stdout/]);
+
+  const bytes = { code: Buffer.from('print(42)'), stdin: Buffer.alloc(0) };
+  t.equal(checkReceipt(receipt, { policy, record: RECORD, bytes }).verdict, 'proven');
+  t.same(checkReceipt(receipt, { policy, record: RECORD, bytes }).unchecked, []);
+  for (const [kind, wrong] of Object.entries({ code: 'print(43)', stdin: 'x', args: '[]' })) {
+    const found = checkReceipt(receipt, {
+      policy,
+      record: null,
+      bytes: { [kind]: Buffer.from(wrong) },
+    });
+    t.equal(found.verdict, 'wrong', kind);
+  }
+
+  const several = checkReceipt(receipt, {
+    policy,
+    record: { ...RECORD, verdict: 'WA', attempts: 2 },
+  });
+  t.equal(several.problems.length, 2, 'every problem is named');
+  const invalid = { ...RECORD, stdout: '\ufffd' };
+  t.match(checkReceipt(receipt, { policy, record: invalid }).problems, [/stdout/]);
+});
+
+t.test('files that are no receipts', async (t) => {
+  const { events, openings } = receiptOf(HONEST);
+  const [one] = events;
+  for (const bad of [
+    '',
+    '{',
+    'null',
+    '[]',
+    '{}',
+    JSON.stringify({ events }),
+    JSON.stringify({ events: [], openings }),
+    JSON.stringify({ events: [{ ...one, index: '1' }], openings }),
+    JSON.stringify({ events: [{ ...one, entry: null }], openings }),
+    JSON.stringify({ events: [null], openings }),
+    JSON.stringify({ events, openings: { code: 'AAAA' } }),
+  ])
+    throwsA(t, NoReceipt, () => parseReceipt(bad), bad.slice(0, 40));
+});
