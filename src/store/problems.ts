@@ -1,0 +1,51 @@
+/**
+ * What verify finds wrong. It goes on after the first problem, so there can be millions: of each group it keeps the first
+ * hundred lines and the number of all. Groups come out in the order of GROUPS: what could hide other problems is first.
+ */
+export const GROUPS = [
+  'schema',
+  'checkpoints',
+  'events',
+  'tiles',
+  'removals',
+  'order',
+  'facts',
+  'streams',
+  'bytes',
+  'projections',
+] as const;
+export type Group = (typeof GROUPS)[number];
+
+const SHOWN = 100;
+
+export class Problems {
+  readonly #groups = new Map<Group, { lines: string[]; count: number }>();
+
+  /** `line`: a function where making it costs something. */
+  add(name: Group, line: string | (() => string)): void {
+    let group = this.#groups.get(name);
+    if (!group) {
+      group = { lines: [], count: 0 };
+      this.#groups.set(name, group);
+    }
+    group.count++;
+    if (group.lines.length < SHOWN) group.lines.push(typeof line === 'string' ? line : line());
+  }
+
+  get count(): number {
+    return [...this.#groups.values()].reduce((sum, { count }) => sum + count, 0);
+  }
+
+  counts(): Partial<Record<Group, number>> {
+    return Object.fromEntries([...this.#groups].map(([name, { count }]) => [name, count]));
+  }
+
+  lines(): string[] {
+    return GROUPS.flatMap((name) => {
+      const group = this.#groups.get(name);
+      if (!group) return [];
+      const more = group.count - group.lines.length;
+      return more > 0 ? [...group.lines, `${name}: and ${more} more`] : group.lines;
+    });
+  }
+}
