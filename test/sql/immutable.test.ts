@@ -1,5 +1,5 @@
 import t from 'tap';
-import { seal } from '../../src/store/seals.ts';
+import { seal } from '../store/seal_now.ts';
 import { idOf, submission, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 
@@ -11,7 +11,7 @@ t.test('no role can change the log or a seal on any partition, not even the owne
   const id = idOf(
     await w.submissions().submit({ secret_digest: digest, submission: submission() }),
   );
-  await seal(w.web, null);
+  await seal(w.web);
   // Partitions that are created later have the triggers, too.
   await w.db`select runledger.ensure_partitions(5)`;
   // So that each partition has rows for its row triggers.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
-import { seal } from '../../src/store/seals.ts';
+import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -174,7 +174,7 @@ t.test(
       outcome: outcome({ stdout }),
     });
     await w.db`select runledger.rotate_key(${key.id}, ${Buffer.alloc(32, 5)}, '1 hour')`;
-    await seal(w.web, null);
+    await seal(w.web);
     const views = (await w.db.unsafe(TABLES))
       .map((row) => String(row['name']))
       .filter((name) => name.includes('.audit_'));
