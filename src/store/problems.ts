@@ -23,13 +23,22 @@ export class Problems {
 
   /** `line`: a function where making it costs something. */
   add(name: Group, line: string | (() => string)): void {
-    let group = this.#groups.get(name);
-    if (!group) {
-      group = { lines: [], count: 0 };
-      this.#groups.set(name, group);
-    }
+    const group = this.#group(name);
     group.count++;
     if (group.lines.length < SHOWN) group.lines.push(typeof line === 'string' ? line : line());
+  }
+
+  /** Problems that are counted and not named. */
+  addMore(name: Group, count: number): void {
+    if (count > 0) this.#group(name).count += count;
+  }
+
+  #group(name: Group) {
+    const known = this.#groups.get(name);
+    if (known) return known;
+    const made = { lines: [] as string[], count: 0 };
+    this.#groups.set(name, made);
+    return made;
   }
 
   get count(): number {

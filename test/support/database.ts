@@ -25,7 +25,7 @@ import {
   type RolePasswords,
   roleUrls,
 } from '../../src/local/roles.ts';
-import { eventProblems, lineOf } from '../../src/store/verify_events.ts';
+import { eventProblems, lineOf } from './strange_events.ts';
 import type { Kept } from './keeper.ts';
 
 /** As much of tap's `t` as this file uses. */
