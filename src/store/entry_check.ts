@@ -168,3 +168,15 @@ export function nameOf(entry: Buffer): { stream: string; version: number } {
 
 export const uuidText = (bytes: Buffer): string =>
   bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+
+export const isEntry = (entry: Buffer): boolean => typeBytes(entry) >= 0;
+
+/** The place in the feed of an entry. */
+export const placeOf = (entry: Buffer): Buffer => {
+  const at = PLACE_AT + typeBytes(entry);
+  return Buffer.from(entry.subarray(at, at + PLACE_BYTES));
+};
+
+/** A place as a row constructor's columns, which COPY takes no parameters for. */
+export const placeText = (place: Buffer): string =>
+  `${place.readInt16BE(0)}::smallint, '${place.readBigUInt64BE(6)}'::xid8, ${place.readBigInt64BE(18)}::bigint`;

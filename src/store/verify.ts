@@ -14,6 +14,7 @@ import type postgres from 'postgres';
 import type { Db } from '../db.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
+import { noteText } from '../proof/note.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { Problems } from './problems.ts';
@@ -37,6 +38,8 @@ export type Verification = {
   sealed: number;
   unsealed: number;
   checkpoints: number;
+  /** The newest checkpoint, with its cosignatures. */
+  newest: { size: number; note: string } | null;
   /** Months that retention detached. */
   detached: string[];
   payloads: { rows: number; purged: number };
@@ -71,7 +74,7 @@ export function verify(db: Db, options: VerifyOptions = {}): Promise<Verificatio
 }
 
 /** Settings of the role or the database must not change what statements mean, or how their answers are printed. */
-const SESSION = `
+export const SESSION = `
   set local search_path = pg_catalog;
   set local row_security = off;
   set local quote_all_identifiers = off;
@@ -119,6 +122,7 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Pr
     unproven: well && !log.proven ? log.unproven : null,
     ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
     checkpoints: log.checkpoints,
+    newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
     detached: months.map(({ partition }) => partition),
     payloads,
     first_difference: lines[0] ?? null,

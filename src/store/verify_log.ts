@@ -11,7 +11,7 @@ import type { TileEntry } from '../proof/compact_tree.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { HASH_BYTES } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
-import { copyName, EntryCheck, type LogClaim, NAME_BYTES, nameAt, PLACE_BYTES, timeOf } from './entry_check.ts';
+import { copyName, EntryCheck, type LogClaim, NAME_BYTES, nameAt, PLACE_BYTES, placeText, timeOf } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import { judge, judgeSketch, type Kept, type Proven, readNote, type SignedNote, type Trust } from './signed_notes.ts';
 import {
@@ -96,9 +96,6 @@ async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | nul
     placeAt: (n) => places.subarray(n * PLACE_BYTES, (n + 1) * PLACE_BYTES),
   };
 }
-
-const placeText = (place: Buffer) =>
-  `${place.readInt16BE(0)}::smallint, '${place.readBigUInt64BE(6)}'::xid8, ${place.readBigInt64BE(18)}::bigint`;
 
 class Walk {
   readonly entries: EntryCheck;
