@@ -78,12 +78,23 @@ language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select t.index, t.hashes from log_tiles t
   where t.level = 0 and (t.generation, t.xid, t.seq) <= (of_generation, of_xid, of_seq)
-  order by t.generation desc, t.xid desc, t.seq desc limit 1
+  order by t.generation desc, t.xid desc, t.seq desc, t.index desc limit 1
 $$;
 
--- Stores a checkpoint, the tiles that grew, and the sketch. `tiles` names each tile, the number of its hashes and, for level
--- 0, the place of its first leaf; `hashes` has the hashes of all of them, one after the other. Of two processes that seal at
--- once the second gets RL409.
+-- Stores tiles, new ones and those that grew. `tiles` names each, the number of its hashes and, for level 0, the place of its
+-- first leaf; `hashes` has the hashes of all of them, one after the other.
+create or replace function runledger.put_tiles(tiles jsonb, hashes bytea) returns void
+language sql set search_path = runledger, pg_temp
+as $$
+  insert into log_tiles (level, index, hashes, generation, xid, seq)
+  select x.level, x.index, substr(put_tiles.hashes, (sum(x.width) over (order by x.n) - x.width)::integer * 32 + 1, x.width * 32),
+    x.generation, x.xid::xid8, x.seq
+  from rows from (jsonb_to_recordset(tiles) as (level smallint, index bigint, width integer, generation smallint, xid text, seq bigint))
+    with ordinality x(level, index, width, generation, xid, seq, n)
+  on conflict (level, index) do update set hashes = excluded.hashes
+$$;
+
+-- Stores a checkpoint, the tiles that grew, and the sketch. Of two processes that seal at once the second gets RL409.
 create or replace function runledger.put_checkpoint(
   checkpoint jsonb, root bytea, tiles jsonb, hashes bytea, sketch bytea, sketch_signature bytea
 ) returns void
@@ -99,12 +110,7 @@ begin
   select x.number, x.origin, x.size, put_checkpoint.root, x.sealed_at, x.generation, x.to_xid::xid8, x.note
   from jsonb_to_record(checkpoint) x(
     number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text);
-  insert into log_tiles (level, index, hashes, generation, xid, seq)
-  select x.level, x.index, substr(put_checkpoint.hashes, (sum(x.width) over (order by x.n) - x.width)::integer * 32 + 1, x.width * 32),
-    x.generation, x.xid::xid8, x.seq
-  from rows from (jsonb_to_recordset(tiles) as (level smallint, index bigint, width integer, generation smallint, xid text, seq bigint))
-    with ordinality x(level, index, width, generation, xid, seq, n)
-  on conflict (level, index) do update set hashes = excluded.hashes;
+  perform put_tiles(tiles, hashes);
   insert into log_sketch (size, cells, signature)
   values ((checkpoint ->> 'size')::bigint, sketch, sketch_signature)
   on conflict (only_row) do update set size = excluded.size, cells = excluded.cells, signature = excluded.signature;

@@ -12,24 +12,23 @@ export const HASH_BYTES = 32;
 /** Leaves from `from` up to, but without, `to`. */
 export type Range = { readonly from: number; readonly to: number };
 
-/** Where a prefix and what it precedes are put together: hashing in one call is much faster than in parts. */
-let scratch = Buffer.alloc(16 * 1024);
-const LEAF = 0;
-const NODE = 1;
+/** The inputs of hashes are put together here. A hash is computed before anything else runs, so one place is enough. */
+const leafInput = Buffer.alloc(64 * 1024);
+const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, 1);
 
 export function leafHash(entry: Uint8Array): Buffer {
-  if (entry.length >= scratch.length) scratch = Buffer.alloc(2 * entry.length);
-  scratch[0] = LEAF;
-  scratch.set(entry, 1);
-  return sha256(scratch.subarray(0, entry.length + 1));
+  if (entry.length >= leafInput.length)
+    return sha256(Buffer.concat([leafInput.subarray(0, 1), entry]));
+  leafInput.set(entry, 1);
+  return sha256(leafInput.subarray(0, 1 + entry.length));
 }
 
-const node = Buffer.alloc(1 + 2 * HASH_BYTES, NODE);
-
 export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
-  node.set(left, 1);
-  node.set(right, 1 + HASH_BYTES);
-  return sha256(node);
+  if (left.length !== HASH_BYTES || right.length !== HASH_BYTES)
+    throw new RangeError(`a hash has ${HASH_BYTES} bytes`);
+  nodeInput.set(left, 1);
+  nodeInput.set(right, 1 + HASH_BYTES);
+  return sha256(nodeInput);
 }
 
 /** The root of a tree without leaves. */

@@ -14,13 +14,12 @@
 import type { Db } from '../db.ts';
 import { addItems, emptySketch, ITEM_BYTES } from '../domain/sketch.ts';
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../proof/checkpoint.ts';
-import { parseEntry } from '../proof/entry.ts';
 import { isOurs, isSketchOf, type LogKey, sketchText, verifierKeys } from '../proof/log_key.ts';
 import { EMPTY_ROOT, leafHash, provesConsistency } from '../proof/merkle.ts';
 import { BadNote, noteText, parseNote } from '../proof/note.ts';
 import { DamagedTree, GrowingTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
 import { readRange } from './entries.ts';
-import { type Place, readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
+import { type Place, placeOf, readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
 
 /** Bounds the memory that one checkpoint needs. */
 const MAX_EVENTS = 20_000;
@@ -139,7 +138,8 @@ async function startOf(db: Db, key: LogKey): Promise<Start> {
 
 const nameOf = ({ number }: StoredCheckpoint) => `checkpoint ${number}`;
 
-function checkOurs(last: StoredCheckpoint, key: LogKey): void {
+/** Throws CannotSeal if neither our key nor an earlier one signed it. */
+export function checkOurs(last: StoredCheckpoint, key: LogKey): void {
   try {
     const note = parseNote(last.note);
     const { origin, size, root } = parseCheckpoint(note.text);
@@ -211,14 +211,16 @@ export function signedNote({ signer }: LogKey, checkpoint: Checkpoint): string {
 /** The tree and the sketch while entries are added to them. */
 export class Growth {
   readonly tree: GrowingTree;
-  readonly sketch: Buffer;
+  readonly #sketch: Buffer;
   /** By index of a tile at level 0: the place of its first leaf. */
   readonly #first = new Map<number, Place>();
-  readonly #item = Buffer.alloc(ITEM_BYTES);
+  /** Items that are not in the sketch yet: it takes many at once faster. */
+  readonly #items = Buffer.alloc(TILE_WIDTH * ITEM_BYTES);
+  #waiting = 0;
 
   constructor(size: number, { edge, sketch }: { edge: readonly StoredTile[]; sketch: Buffer }) {
     this.tree = new GrowingTree(size, edge);
-    this.sketch = Buffer.from(sketch);
+    this.#sketch = Buffer.from(sketch);
     for (const { level, index, first } of edge)
       if (level === 0 && first) this.#first.set(index, first);
   }
@@ -228,10 +230,21 @@ export class Growth {
     if (this.tree.size % TILE_WIDTH === 0) this.#begin(placeOf(entry));
     this.tree.append(leaf);
     // Stream and version are the first two columns of the entry.
-    entry.copy(this.#item, 0, 6, 22);
-    entry.copy(this.#item, 16, 26, 30);
-    this.#item.set(leaf, 20);
-    addItems(this.sketch, this.#item);
+    entry.copy(this.#items, this.#waiting, 6, 22);
+    entry.copy(this.#items, this.#waiting + 16, 26, 30);
+    leaf.copy(this.#items, this.#waiting + 20);
+    this.#waiting += ITEM_BYTES;
+    if (this.#waiting === this.#items.length) this.#addWaiting();
+  }
+
+  get sketch(): Buffer {
+    this.#addWaiting();
+    return this.#sketch;
+  }
+
+  #addWaiting(): void {
+    addItems(this.#sketch, this.#items.subarray(0, this.#waiting));
+    this.#waiting = 0;
   }
 
   /** Adds the leaf of an event that is not in the log any more. */
@@ -251,11 +264,6 @@ export class Growth {
       first: tile.level === 0 ? this.#first.get(tile.index)! : null,
     }));
   }
-}
-
-function placeOf(entry: Buffer): Place {
-  const { generation, xid, seq } = parseEntry(entry);
-  return { generation, xid: String(xid), seq: String(seq) };
 }
 
 /** The new tree must begin with the old one: shown by a proof from the tiles, and not by the way it was made. */

@@ -35,6 +35,7 @@ export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer
   const stream: Readable = await db
     .unsafe(`copy (${query}) to stdout with (format binary)`)
     .readable();
+  stream.once('end', () => resumeSocket(stream));
   const reader = new CopyReader();
   try {
     for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
@@ -45,6 +46,18 @@ export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer
   } finally {
     // If the caller stops early, the connection still has to receive the rest.
     stream.resume();
+  }
+}
+
+/**
+ * postgres.js pauses the socket when its stream is full, and resumes it when more is asked for. If the stream was full at
+ * its end, nothing asks for more, and the next statement of the connection would wait for ever.
+ */
+function resumeSocket(stream: Readable): void {
+  try {
+    stream._read(0);
+  } catch {
+    // The connection was closed since, and has no socket.
   }
 }
 

@@ -56,7 +56,7 @@ async function fromSketch(
   const difference = emptySketch();
   addSketch(difference, basis);
   for (const { type, facts } of claims) {
-    const sketch = type === 'log.detached' ? Buffer.from(String(facts['sketch']), 'base64') : null;
+    const sketch = type === 'log.detached' ? Buffer.from(String(facts['leaves_sketch']), 'base64') : null;
     if (sketch?.length === SKETCH_BYTES) addSketch(difference, sketch, -1);
   }
   const item = Buffer.alloc(ITEM_BYTES);

@@ -1,10 +1,16 @@
 /** Reads the tree's tiles (src/proof/tiles.ts). Nothing that they hold is believed before it leads to a signed root. */
 import type { Db } from '../db.ts';
+import { parseEntry } from '../proof/entry.ts';
 import { consistencyRanges, HASH_BYTES, inclusionRanges, type Range } from '../proof/merkle.ts';
 import { edgeOf, TILE_WIDTH, type Tile, type TileName, Tiles, tilesFor } from '../proof/tiles.ts';
 
 /** The place of an event in the feed. xid and seq have 64 bits, and are text. */
 export type Place = { generation: number; xid: string; seq: string };
+
+export function placeOf(entry: Buffer): Place {
+  const { generation, xid, seq } = parseEntry(entry);
+  return { generation, xid: String(xid), seq: String(seq) };
+}
 
 /** A tile as it is stored. At level 0 it has the place of its first leaf; at other levels that is null. */
 export type StoredTile = Tile & { readonly first: Place | null };

@@ -3,7 +3,8 @@
  * here, and not by the database. Streams are read in windows, first their events and then their bytes, so memory depends on
  * neither.
  *
- * A purge claims: of submissions that ended before a time, with no delivery waiting, the bytes are gone, up to an id. So bytes
+ * A purge claims: of submissions that ended, whose deliveries have ended, and whose events are all before a time, the bytes
+ * are gone, up to an id. So bytes
  * that are missing without a claim are a problem, and so are bytes that are there in spite of one: a made-up purge over a few
  * chosen submissions leaves the others.
  */
@@ -13,14 +14,12 @@ import type { LogClaim } from './entry_check.ts';
 import { uuidText } from './entry_check.ts';
 import { readEntries } from './entries.ts';
 import type { Problems } from './problems.ts';
-import { floorOf } from './verify_shape.ts';
 
 type Purge = {
   readonly at: Date;
   readonly ended_before: Date;
   /** Null for a purge before this fact existed: it requires nothing, and covers everything that ended before its time. */
   readonly last_id: string | null;
-  readonly floor: string;
 };
 
 /** How many events one window has. */
@@ -55,7 +54,7 @@ export async function checkPayloads(
 const purgeOf = ({ at, facts }: LogClaim): Purge => {
   const ended_before = new Date(String(facts['ended_before']));
   const last_id = (facts['last_id'] as string | undefined) ?? null;
-  return { at, ended_before, last_id, floor: floorOf(ended_before.getTime()) };
+  return { at, ended_before, last_id };
 };
 
 /** Where a window ends that begins here: between two streams. */
@@ -78,6 +77,8 @@ type Stream = {
   ended_at: Date | null;
   /** When its deliveries waited; the last one may still wait. */
   readonly waited: { from: Date; to: Date | null }[];
+  /** The times of events after its end: a purge leaves a stream with an event that is not before its time. */
+  readonly later: Date[];
 };
 
 class PayloadCheck {
@@ -137,19 +138,20 @@ function covers({ at, ended_before, last_id }: Purge, stream: Stream, bytes: Exp
     stream.ended_at < ended_before &&
     (last_id === null || stream.id <= last_id) &&
     bytes.at <= at &&
+    (last_id === null || !stream.later.some((time) => time >= ended_before && time <= at)) &&
     !stream.waited.some(({ from, to }) => from <= at && (to === null || at < to))
   );
 }
 
-/** Whether it must have removed them. Ids of a clock that ran ahead may be left. */
+/** Whether it must have removed them. */
 const requires = (purge: Purge, stream: Stream, bytes: Expected): boolean =>
-  purge.last_id !== null && stream.id < purge.floor && covers(purge, stream, bytes);
+  purge.last_id !== null && covers(purge, stream, bytes);
 
 /** The events of a window that decide what bytes there must be, read as text: type, time, and the digests. */
 async function readStreams(db: Db, from: string, to: string): Promise<Map<string, Stream>> {
   const streams = new Map<string, Stream>();
   const query = `select stream, type, at, facts -> 'bytes' from runledger.events
-    where stream >= '${from}' and stream < '${to}' and (facts ? 'bytes' or type in ('delivery.requested', 'delivery.ended'))
+    where stream >= '${from}' and stream < '${to}' and (facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused')
     order by stream, version`;
   for await (const rows of readEntries(db, query))
     for (const row of rows) addEvent(streams, row);
@@ -160,12 +162,13 @@ function addEvent(streams: Map<string, Stream>, row: Buffer): void {
   const id = uuidText(row.subarray(6, 22));
   let stream = streams.get(id);
   if (!stream) {
-    stream = { id, bytes: new Map(), ended_at: null, waited: [] };
+    stream = { id, bytes: new Map(), ended_at: null, waited: [], later: [] };
     streams.set(id, stream);
   }
   const type_end = 26 + row.readInt32BE(22);
   const type = row.toString('latin1', 26, type_end);
   const at = new Date(Number(row.readBigInt64BE(type_end + 4) / 1000n) + 946_684_800_000);
+  if (stream.ended_at !== null) stream.later.push(at);
   if (type === 'submission.completed' || type === 'submission.failed') stream.ended_at = at;
   else if (type === 'delivery.requested') stream.waited.push({ from: at, to: null });
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;

@@ -11,7 +11,6 @@ import { ownServer } from '../support/database.ts';
 import { key } from './seal_now.ts';
 import { outcome, start, submission } from './world.ts';
 
-
 t.setTimeout(115_000);
 
 t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
