@@ -11,13 +11,14 @@
  * first one found is seldom the first one made.
  */
 import type postgres from 'postgres';
-import type { Db } from '../db.ts';
+import { type Db, isRejected } from '../db.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
+import { BadEntry } from '../proof/entry.ts';
 import { noteText } from '../proof/note.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
-import { Problems } from './problems.ts';
+import { type Group, Problems } from './problems.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
@@ -89,27 +90,39 @@ export const SESSION = `
   set local work_mem = '64MB'`;
 
 async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Promise<Verification> {
-  const db = tx as unknown as Db;
   const problems = new Problems();
   const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
   const trust = { policy, keys };
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
-  const unchecked = await checkShape(db, problems);
-  const log = await checkLog(db, { trust, kept }, problems);
-  await checkStoredSketch(db, trust, log, problems);
+  const attempt = attempts(tx, problems);
+  const unchecked = await attempt('schema', 'the schema', (db) => checkShape(db, problems), []);
+  const log = await attempt(
+    'events',
+    'the log',
+    (db) => checkLog(db, { trust, kept }, problems),
+    UNREAD,
+  );
+  await attempt('checkpoints', 'the sketch', (db) => checkStoredSketch(db, trust, log, problems), null);
   const differences =
     log.difference_count > 0 || log.kept_differs
-      ? await nameDifferences(db, kept, log, problems)
+      ? await attempt('events', 'differences', (db) => nameDifferences(db, kept, log, problems), [])
       : [];
-  const stored = await checkStreams(db, problems);
-  if (stored !== log.events)
+  const stored = await attempt('streams', 'streams', (db) => checkStreams(db, problems), null);
+  if (stored !== null && log !== UNREAD && stored !== log.events)
     problems.add('order', `the tables hold ${stored} events, and their index of the feed gives ${log.events}`);
   const months = checkRemovals(log.claims, log.gaps, removals, problems);
-  await checkDetached(db, months, problems);
-  const payloads = await checkPayloads(db, log.claims, { some_detached: months.length > 0 }, problems);
+  await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
+  const payloads = await attempt(
+    'bytes',
+    'payloads',
+    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0 }, problems),
+    { rows: 0, purged: 0 },
+  );
   const comparisons = await compareAll(tx);
   for (const comparison of comparisons) reportComparison(comparison, problems);
-  const seals = head ? await verifySeals(db, { head, signers }) : null;
+  const seals = head
+    ? await attempt('checkpoints', 'the old chain', (db) => verifySeals(db, { head, signers }), null)
+    : null;
   if (seals) reportSeals(seals, problems);
   const unaccepted = policy && !log.proven ? log.unproven : null;
   if (unaccepted !== null)
@@ -129,6 +142,30 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Pr
     problems: lines,
     problem_counts: problems.counts(),
     ...{ differences, unchecked, comparisons, seals },
+  };
+}
+
+const UNREAD: LogReport = {
+  ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
+  unproven: 'the log could not be read',
+  ...{ gaps: [], claims: [], differences: [], difference_count: 0, kept_size: 0, kept_differs: false },
+};
+
+/** A part that the database rejects, or answers with something else than asked for, is a problem, and the rest goes on. */
+function attempts(tx: postgres.TransactionSql, problems: Problems) {
+  return async <T>(
+    group: Group,
+    what: string,
+    work: (db: Db) => Promise<T>,
+    otherwise: T,
+  ): Promise<T> => {
+    try {
+      return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
+    } catch (error) {
+      if (!isRejected(error) && !(error instanceof BadEntry)) throw error;
+      problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
+      return otherwise;
+    }
   };
 }
 

@@ -5,6 +5,7 @@
  * worth what the check of its functions and views is worth (verify_shape.ts), which comes first.
  */
 import type postgres from 'postgres';
+import { isRejected } from '../db.ts';
 
 export type Difference = {
   /** Which row, as its key's text. */
@@ -132,10 +133,10 @@ export async function compareAll(tx: postgres.TransactionSql): Promise<Compariso
   return comparisons;
 }
 
-/** next_submission() and next_delivery() raise this where an event must not follow. */
-const REJECTED_EVENT = 'RL422';
-
-/** An event that must not follow stops the fold, and not verify. In a savepoint, as it ends the statement. */
+/**
+ * An event that must not follow (RL422) stops the fold, and not verify; so does a definition that somebody broke. In a
+ * savepoint, as it ends the statement.
+ */
 async function compareOrReport(
   tx: postgres.TransactionSql,
   question: Question,
@@ -143,7 +144,7 @@ async function compareOrReport(
   try {
     return await tx.savepoint((inner) => compare(inner, question));
   } catch (error) {
-    if ((error as { code?: string }).code !== REJECTED_EVENT) throw error;
+    if (!isRejected(error)) throw error;
     const problem = (error as Error).message;
     return { name: question.name, rows: 0, differences: 1, first: null, problem };
   }
