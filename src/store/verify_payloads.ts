@@ -15,11 +15,17 @@ import { uuidText } from './entry_check.ts';
 import { readEntries } from './entries.ts';
 import type { Problems } from './problems.ts';
 
+/** The 16 bytes of a stream's id as a latin1 string, which is in the order of the ids. */
+type Id = string;
+
 type Purge = {
   readonly at: Date;
   readonly ended_before: Date;
-  /** Null for a purge before this fact existed: it requires nothing, and covers everything that ended before its time. */
-  readonly last_id: string | null;
+  /**
+   * As an Id. Null for a purge before this fact existed: it requires nothing, and covers everything that ended before its
+   * time.
+   */
+  readonly last_id: Id | null;
 };
 
 /** How many events one window has. */
@@ -53,7 +59,8 @@ export async function checkPayloads(
 
 const purgeOf = ({ at, facts }: LogClaim): Purge => {
   const ended_before = new Date(String(facts['ended_before']));
-  const last_id = (facts['last_id'] as string | undefined) ?? null;
+  const last = facts['last_id'] as string | undefined;
+  const last_id = last === undefined ? null : idOf(Buffer.from(last.replaceAll('-', ''), 'hex'), 0);
   return { at, ended_before, last_id };
 };
 
@@ -72,7 +79,7 @@ async function windowEnd(db: Db, from: string): Promise<string> {
 type Expected = { readonly size: number; readonly sha256: string; readonly at: Date; found: boolean };
 
 type Stream = {
-  readonly id: string;
+  readonly id: Id;
   readonly bytes: Map<string, Expected>;
   ended_at: Date | null;
   /** When its deliveries waited; the last one may still wait. */
@@ -114,20 +121,20 @@ class PayloadCheck {
   #compare(stream: Stream | undefined, { stream: id, kind, size, sha256 }: Payload): void {
     const expected = stream?.bytes.get(kind);
     if (!expected) {
-      this.#problems.add('bytes', `payloads: ${id} ${kind} should not be there: no event names it`);
+      this.#problems.add('bytes', () => `payloads: ${textOf(id)} ${kind} should not be there: no event names it`);
       return;
     }
     expected.found = true;
     if (expected.size !== size || expected.sha256 !== sha256)
-      this.#problems.add('bytes', `payloads: ${id} ${kind} does not have the bytes that its event names`);
+      this.#problems.add('bytes', () => `payloads: ${textOf(id)} ${kind} does not have the bytes that its event names`);
     const claim = this.#purges.find((purge) => requires(purge, stream!, expected));
     if (claim)
-      this.#problems.add('bytes', `payloads: ${id} ${kind} is there, and the purge at ${claim.at.toISOString()} claims that it is gone`);
+      this.#problems.add('bytes', () => `payloads: ${textOf(id)} ${kind} is there, and the purge at ${claim.at.toISOString()} claims that it is gone`);
   }
 
   #missing(stream: Stream, kind: string, expected: Expected): void {
     if (this.#purges.some((purge) => covers(purge, stream, expected))) this.purged++;
-    else this.#problems.add('bytes', `payloads: ${stream.id} ${kind} is missing, and no purge claims it`);
+    else this.#problems.add('bytes', () => `payloads: ${textOf(stream.id)} ${kind} is missing, and no purge claims it`);
   }
 }
 
@@ -148,8 +155,8 @@ const requires = (purge: Purge, stream: Stream, bytes: Expected): boolean =>
   purge.last_id !== null && covers(purge, stream, bytes);
 
 /** The events of a window that decide what bytes there must be, read as text: type, time, and the digests. */
-async function readStreams(db: Db, from: string, to: string): Promise<Map<string, Stream>> {
-  const streams = new Map<string, Stream>();
+async function readStreams(db: Db, from: string, to: string): Promise<Map<Id, Stream>> {
+  const streams = new Map<Id, Stream>();
   const query = `select stream, type, at, facts -> 'bytes' from runledger.events
     where stream >= '${from}' and stream < '${to}' and (facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused')
     order by stream, version`;
@@ -158,8 +165,11 @@ async function readStreams(db: Db, from: string, to: string): Promise<Map<string
   return streams;
 }
 
-function addEvent(streams: Map<string, Stream>, row: Buffer): void {
-  const id = uuidText(row.subarray(6, 22));
+const idOf = (bytes: Buffer, at: number): Id => bytes.toString('latin1', at, at + 16);
+const textOf = (id: Id): string => uuidText(Buffer.from(id, 'latin1'));
+
+function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
+  const id = idOf(row, 6);
   let stream = streams.get(id);
   if (!stream) {
     stream = { id, bytes: new Map(), ended_at: null, waited: [], later: [] };
@@ -178,7 +188,7 @@ function addEvent(streams: Map<string, Stream>, row: Buffer): void {
     stream.bytes.set(kind, { size, sha256, at, found: false });
 }
 
-type Payload = { stream: string; kind: string; size: number; sha256: string };
+type Payload = { stream: Id; kind: string; size: number; sha256: string };
 
 async function* readPayloads(db: Db, where: string): AsyncGenerator<Payload> {
   const query = `select stream, kind, salt, bytes from runledger.payloads where ${where} order by stream, kind`;
@@ -197,7 +207,7 @@ function payloadOf(row: Buffer): Payload {
       ? hash('sha256', Buffer.concat([salt, bytes]))
       : createHash('sha256').update(salt).update(bytes).digest('hex');
   return {
-    stream: uuidText(row.subarray(6, 22)),
+    stream: idOf(row, 6),
     kind: row.toString('utf8', 26, kind_end),
     size: bytes.length,
     sha256,
