@@ -4,8 +4,8 @@
  */
 export const GROUPS = [
   'schema',
-  'checkpoints',
   'events',
+  'checkpoints',
   'tiles',
   'removals',
   'order',

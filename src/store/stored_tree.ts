@@ -129,8 +129,12 @@ type Row = {
   times: Date[];
 };
 
-/** The checkpoints in order, with the cosignatures of each. */
+/**
+ * The checkpoints in order, with the cosignatures of each. Those of a name that the log gave up are left out: a repair says that
+ * its events are not the ones that they were signed over.
+ */
 export async function* storedNotes(db: Db, problems: Problems): AsyncGenerator<StoredNote> {
+  const given_up = await namesGivenUp(db);
   let before = { number: 0, origin: '', size: 0, sealed_at: new Date(0) };
   for (;;) {
     const rows = await db<Row[]>`
@@ -148,10 +152,17 @@ export async function* storedNotes(db: Db, problems: Problems): AsyncGenerator<S
       if (row.sealed_at < before.sealed_at)
         problems.add('checkpoints', `checkpoint ${row.number} says that it was made before the one before it`);
       before = { ...row, number: Number(row.number), size: Number(row.size) };
-      if (stored) yield stored;
+      if (stored && !given_up.has(stored.origin)) yield stored;
     }
     if (rows.length < PAGE) return;
   }
+}
+
+async function namesGivenUp(db: Db): Promise<Set<string>> {
+  const rows = await db<{ origin: string }[]>`
+    select facts -> 'before' ->> 'origin' as origin from runledger.events
+    where stream >= 'f0000000-0000-0000-0000-000000000000' and type = 'log.repaired' and facts ? 'before'`;
+  return new Set(rows.map(({ origin }) => origin));
 }
 
 /** How far the clocks of the database, of web and of a witness may be apart. */

@@ -17,6 +17,7 @@ import type { HeadFile } from '../domain/seal_chain.ts';
 import { BadEntry } from '../proof/entry.ts';
 import { noteText } from '../proof/note.ts';
 import type { EventDifference } from './event_differences.ts';
+import type { LogClaim } from './entry_check.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems } from './problems.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
@@ -43,6 +44,8 @@ export type Verification = {
   newest: { size: number; note: string } | null;
   /** Months that retention detached. */
   detached: string[];
+  /** Each repair of the tree, in one line. */
+  repaired: string[];
   payloads: { rows: number; purged: number };
   first_difference: string | null;
   problems: string[];
@@ -137,12 +140,19 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Pr
     checkpoints: log.checkpoints,
     newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
     detached: months.map(({ partition }) => partition),
+    repaired: log.claims.filter(({ type }) => type === 'log.repaired').map(repairLine),
     payloads,
     first_difference: lines[0] ?? null,
     problems: lines,
     problem_counts: problems.counts(),
     ...{ differences, unchecked, comparisons, seals },
   };
+}
+
+function repairLine({ at, facts }: LogClaim): string {
+  const before = facts['before'] as { origin: string; size: number } | undefined;
+  const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
+  return `${at.toISOString()} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
 }
 
 const UNREAD: LogReport = {

@@ -149,6 +149,7 @@ function linesOf(report: Verification): string[] {
   ];
   if (payloads.purged > 0) lines.push(`${payloads.purged} payloads were purged`);
   if (detached.length > 0) lines.push(`detached by retention: ${detached.join(', ')}`);
+  for (const repair of report.repaired) lines.push(`repaired: ${repair}`);
   for (const what of unchecked) lines.push(`not checked: ${what}`);
   if (seals?.head)
     lines.push(
