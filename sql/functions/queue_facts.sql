@@ -6,12 +6,6 @@ create or replace function runledger.queue_facts(
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  with last_checkpoint as (select generation, to_xid, sealed_at from checkpoints order by number desc limit 1),
-  behind as (
-    select e.at from events e left join last_checkpoint c on true
-    where c.generation is null or (e.generation, e.xid) >= (c.generation, c.to_xid)
-    limit 100000
-  )
   select (select q.accepted - p.started from queue_state q, queue_progress() p),
     (select count(*) from gated),
     (select count(*) from leases),
@@ -22,7 +16,6 @@ as $$
       (select j.payload ->> 'id' from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
        where w.task_identifier like 'execute\_%' and w.locked_at is null)) x), 0)::double precision,
     (select count(*) from graphile_worker.jobs w where w.task_identifier = 'deliver_webhook'),
-    (select count(*) from behind),
-    coalesce((select extract(epoch from clock() - min(at)) from behind), 0)::double precision,
-    coalesce((select extract(epoch from clock() - sealed_at) from last_checkpoint), 0)::double precision
+    lag.unsealed, lag.unsealed_s, coalesce(lag.checkpoint_age_s, 0)
+  from sealing_lag(100000) lag
 $$;

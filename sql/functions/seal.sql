@@ -139,6 +139,24 @@ as $$
   select size, cells, signature from log_sketch
 $$;
 
+-- How far sealing is behind: the events that no checkpoint covers (up to `most` are counted) and the age of the oldest, and the
+-- age of the newest checkpoint, null if there is none.
+create or replace function runledger.sealing_lag(
+  most integer, out unsealed bigint, out unsealed_s double precision, out checkpoint_age_s double precision
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  with newest as (select generation, to_xid, sealed_at from checkpoints order by number desc limit 1),
+  behind as (
+    select e.at from events e left join newest c on true
+    where c.generation is null or (e.generation, e.xid) >= (c.generation, c.to_xid)
+    limit most
+  )
+  select count(*), coalesce(extract(epoch from clock() - min(at)), 0)::double precision,
+    (select extract(epoch from clock() - sealed_at)::double precision from newest)
+  from behind
+$$;
+
 -- Stores what a witness answered. A cosignature that is there already stays.
 create or replace function runledger.put_cosignature(
   origin text, size bigint, witness text, cosigned_at timestamptz, line text

@@ -35,6 +35,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     submitting,
     asking,
     webhooks,
+    sealingProblem: sealer.problem,
     metrics,
   });
   const stop = async () => {

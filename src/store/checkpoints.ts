@@ -102,6 +102,8 @@ async function repeatedly(sealOne: () => Promise<Sealed | null>): Promise<Sealed
     const one = await sealOne().catch((error: { code?: string }) => {
       // Another process is sealing; it will seal the rest, too.
       if (error.code === 'RL409') return null;
+      if (error.code === 'RL403')
+        throw new CannotSeal('there are tiles beyond the newest checkpoint: run ./runledger verify');
       throw error;
     });
     if (!one) return done;

@@ -39,10 +39,10 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   return { server, db, open, secret, secret_digest, crash, ids };
 }
 
-/** Blocks the other writes of web, heartbeats and seals: their commits would flush a submission to the disk, too. */
+/** Blocks the other writes of web, heartbeats and checkpoints: their commits would flush a submission to the disk, too. */
 async function quieten(db: Db): Promise<void> {
   await db`begin`;
-  await db`lock table runledger.consumers, runledger.seals in share mode`;
+  await db`lock table runledger.consumers, runledger.checkpoints in share mode`;
 }
 
 t.test(

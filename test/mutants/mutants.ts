@@ -7,6 +7,7 @@ import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { queueMutants } from './queue_mutants.ts';
+import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
 
@@ -15,6 +16,7 @@ export const mutants: readonly Mutant[] = [
   ...executorMutants,
   ...queueMutants,
   ...storeMutants,
+  ...sealMutants,
   ...httpMutants,
   ...webhookMutants,
 ];

@@ -1,7 +1,7 @@
 import { createSealer } from '../../store/checkpoints.ts';
 import { detachMonth, whyNotDetach } from '../../store/retention.ts';
 import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
-import { requiredLogKey } from '../signing.ts';
+import { logKey } from '../signing.ts';
 
 export const command: Command = {
   summary:
@@ -14,7 +14,8 @@ export const command: Command = {
     if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(word!)) throw new UsageError(`not a month: ${word}`);
     const month = word!.replace('-', '_');
     const db = await context.database();
-    await createSealer(await requiredLogKey(context)).seal(db);
+    const key = await logKey(context);
+    if (key) await createSealer(key).seal(db);
     const reason = await whyNotDetach(db, month);
     if (reason) throw new CommandFailed(`${word} cannot be detached: ${reason}`);
     const events = await detachMonth(db, month);

@@ -265,6 +265,14 @@ export const httpRules: Rule[] = [
       deepEqual(json.isolation, { kinds: ['v1'], degraded: false, missing: [] });
     }
   }),
+  contract('GET /api/health says how far the log is sealed, and why it is not', async (s) => {
+    const service = await s.plain();
+    const { json } = await service.call({ path: '/api/health', key: await keyOf(service) });
+    // This service has no seal key.
+    equal(json.log.problem, 'RUNLEDGER_SEAL_KEY is not set');
+    equal(json.log.checkpoint_age_s, null);
+    ok(json.log.unsealed > 0);
+  }),
   contract('the page at / is HTML without scripts', async (s) => {
     const reply = await (await s.plain()).call({ path: '/', headers: { host: '"><script>' } });
     match(String(reply.headers['content-type']), /^text\/html/);
