@@ -41,12 +41,13 @@ export class Problems {
     return made;
   }
 
-  get count(): number {
-    return [...this.#groups.values()].reduce((sum, { count }) => sum + count, 0);
-  }
-
   counts(): Partial<Record<Group, number>> {
-    return Object.fromEntries([...this.#groups].map(([name, { count }]) => [name, count]));
+    return Object.fromEntries(
+      GROUPS.flatMap((name) => {
+        const group = this.#groups.get(name);
+        return group ? [[name, group.count]] : [];
+      }),
+    );
   }
 
   lines(): string[] {

@@ -5,7 +5,6 @@ import { repair } from '../../src/store/repair.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
-import { seal as sealOld } from './old_chain.ts';
 import { key, seal } from './seal_now.ts';
 import { besides } from './verified.ts';
 import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
