@@ -289,7 +289,7 @@ export const proofManipulations: readonly Manipulation[] = [
       const [old] = await root<{ generation: number; to_xid: string; size: string }[]>`
         select generation, to_xid::text as to_xid, size from runledger.checkpoints where number = 1`;
       await rollBack(root, old!);
-      for (let n = 0; n < 70; n++) await root`select runledger.set_tier(${`tier ${n}`}, 1, 1)`;
+      for (let n = 0; n < 70; n++) await root`select runledger.set_tier(${`tier-${n}`}, 1, 1)`;
       await createSealer(key).seal(root);
     },
     with: { kept: true },
