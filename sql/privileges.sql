@@ -6,8 +6,9 @@
 --            reads no other table, submits nothing, and cannot see keys, webhooks or jobs that are no executions.
 --   auditor  reads the audit views, which show no secret, no digest and nothing that a user sent.
 --
--- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Where the roles are
--- missing (sql/roles.sql), every process is the owner and only the triggers protect the log; doctor reports it.
+-- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Web reads the events that
+-- it seals through the view `entries`. Where the roles are missing (sql/roles.sql), every process is the owner and only the
+-- triggers protect the log; doctor reports it.
 
 revoke all on schema runledger from public;
 revoke all on all tables in schema runledger from public;
@@ -20,7 +21,7 @@ declare
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,
     queue_facts,ensure_partitions,
     expire_pending,forget_idempotency,rebase_rounds,
-    seal_window,entries,entries_of,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature}';
+    seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature}';
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer}';
   -- Views call the first two as the role that reads the view. They read no table.
@@ -49,6 +50,9 @@ do $$
 declare
   v record;
 begin
+  if exists (select from pg_roles where rolname = 'runledger_web') then
+    grant select on runledger.entries to runledger_web;
+  end if;
   if exists (select from pg_roles where rolname = 'runledger_auditor') then
     for v in
       select c.oid::regclass as name from pg_class c

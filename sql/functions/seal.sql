@@ -39,29 +39,6 @@ begin
 end
 $$;
 
--- The columns of an entry (src/proof/entry.ts), in feed order, for a binary COPY. Enough memory for a full window, so that it
--- is not written to a file first.
-create or replace function runledger.entries(of_generation smallint, from_xid xid8, to_xid xid8)
-returns table (
-  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
-)
-language sql stable security definer set search_path = runledger, pg_temp set work_mem = '64MB'
-as $$
-  select e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts from events e
-  where e.generation = of_generation and e.xid >= entries.from_xid and e.xid < entries.to_xid
-  order by e.xid, e.seq
-$$;
-
-create or replace function runledger.entries_of(of_stream uuid)
-returns table (
-  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
-)
-language sql stable security definer set search_path = runledger, pg_temp
-as $$
-  select e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts from events e
-  where e.stream = of_stream order by e.version
-$$;
-
 -- Tiles by name. A tile that is missing has no row.
 create or replace function runledger.read_tiles(levels smallint[], indexes bigint[])
 returns table (level smallint, index bigint, hashes bytea, generation smallint, xid xid8, seq bigint)

@@ -12,14 +12,15 @@
  * Without a key nothing is sealed, because a tree that nobody signed proves nothing.
  */
 import type { Db } from '../db.ts';
-import { addItems, emptySketch, ITEM_BYTES } from '../domain/sketch.ts';
+import { emptySketch } from '../domain/sketch.ts';
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../proof/checkpoint.ts';
 import { isOurs, isSketchOf, type LogKey, sketchText, verifierKeys } from '../proof/log_key.ts';
-import { EMPTY_ROOT, leafHash, provesConsistency } from '../proof/merkle.ts';
-import { BadNote, noteText, parseNote } from '../proof/note.ts';
-import { DamagedTree, GrowingTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
+import { EMPTY_ROOT, provesConsistency } from '../proof/merkle.ts';
+import { BadNote, noteText, parseNote, parseSignature } from '../proof/note.ts';
+import { DamagedTree, GrowingTree, type Tile, Tiles } from '../proof/tiles.ts';
 import { readRange } from './entries.ts';
-import { type Place, placeOf, readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
+import { Growth } from './growth.ts';
+import { readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
 
 /** Bounds the memory that one checkpoint needs. */
 const MAX_EVENTS = 20_000;
@@ -59,7 +60,7 @@ export type Sealer = {
 export function createSealer(key: LogKey | null): Sealer {
   let stopped: string | null = null;
   let failed: string | null = key ? null : NO_KEY;
-  /** The newest checkpoint that this process has seen: whoever writes to the database cannot take it back. */
+  /** The newest checkpoint that this process has seen. Nobody who writes to the database can take it back. */
   let seen: Checkpoint | null = null;
 
   const noting = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -103,7 +104,9 @@ async function repeatedly(sealOne: () => Promise<Sealed | null>): Promise<Sealed
       // Another process is sealing; it will seal the rest, too.
       if (error.code === 'RL409') return null;
       if (error.code === 'RL403')
-        throw new CannotSeal('there are tiles beyond the newest checkpoint: run ./runledger verify');
+        throw new CannotSeal(
+          'there are tiles beyond the newest checkpoint: run ./runledger verify',
+        );
       throw error;
     });
     if (!one) return done;
@@ -120,7 +123,19 @@ type Start = {
 
 /** Reads what the next checkpoint is built on. Throws CannotSeal if we did not sign it. */
 async function startOf(db: Db, key: LogKey): Promise<Start> {
-  const last = await lastCheckpoint(db);
+  for (;;) {
+    const last = await lastCheckpoint(db);
+    try {
+      return await startFrom(db, key, last);
+    } catch (error) {
+      if (!(error instanceof CannotSeal)) throw error;
+      // Where another process sealed between these reads, they do not fit together.
+      if ((await lastCheckpoint(db))?.number === last?.number) throw error;
+    }
+  }
+}
+
+async function startFrom(db: Db, key: LogKey, last: StoredCheckpoint | null): Promise<Start> {
   if (!last) return { last, edge: [], sketch: emptySketch() };
   checkOurs(last, key);
   const edge = await readEdge(db, last.size);
@@ -210,64 +225,6 @@ export function signedNote({ signer }: LogKey, checkpoint: Checkpoint): string {
   return noteText({ text, signatures: [signer.sign(text)] });
 }
 
-/** The tree and the sketch while entries are added to them. */
-export class Growth {
-  readonly tree: GrowingTree;
-  readonly #sketch: Buffer;
-  /** By index of a tile at level 0: the place of its first leaf. */
-  readonly #first = new Map<number, Place>();
-  /** Items that are not in the sketch yet: it takes many at once faster. */
-  readonly #items = Buffer.alloc(TILE_WIDTH * ITEM_BYTES);
-  #waiting = 0;
-
-  constructor(size: number, { edge, sketch }: { edge: readonly StoredTile[]; sketch: Buffer }) {
-    this.tree = new GrowingTree(size, edge);
-    this.#sketch = Buffer.from(sketch);
-    for (const { level, index, first } of edge)
-      if (level === 0 && first) this.#first.set(index, first);
-  }
-
-  add(entry: Buffer): void {
-    const leaf = leafHash(entry);
-    if (this.tree.size % TILE_WIDTH === 0) this.#begin(placeOf(entry));
-    this.tree.append(leaf);
-    // Stream and version are the first two columns of the entry.
-    entry.copy(this.#items, this.#waiting, 6, 22);
-    entry.copy(this.#items, this.#waiting + 16, 26, 30);
-    leaf.copy(this.#items, this.#waiting + 20);
-    this.#waiting += ITEM_BYTES;
-    if (this.#waiting === this.#items.length) this.#addWaiting();
-  }
-
-  get sketch(): Buffer {
-    this.#addWaiting();
-    return this.#sketch;
-  }
-
-  #addWaiting(): void {
-    addItems(this.#sketch, this.#items.subarray(0, this.#waiting));
-    this.#waiting = 0;
-  }
-
-  /** Adds the leaf of an event that is not in the log any more. */
-  addDetached(leaf: Buffer, place: Place): void {
-    if (this.tree.size % TILE_WIDTH === 0) this.#begin(place);
-    this.tree.append(leaf);
-  }
-
-  #begin(place: Place): void {
-    this.#first.set(this.tree.size / TILE_WIDTH, place);
-  }
-
-  /** The tiles that have changed since the start or the last call. */
-  takeTiles(): StoredTile[] {
-    return this.tree.takeChanged().map((tile) => ({
-      ...tile,
-      first: tile.level === 0 ? this.#first.get(tile.index)! : null,
-    }));
-  }
-}
-
 /** The new tree must begin with the old one: shown by a proof from the tiles, and not by the way it was made. */
 function checkGrowth({ last, edge }: Start, { size, root }: Checkpoint, changed: Tile[]): void {
   const old_size = last?.size ?? 0;
@@ -333,9 +290,19 @@ export async function lastSketch(db: Db): Promise<StoredSketch | null> {
   return row ? { ...row, size: Number(row.size) } : null;
 }
 
-/** The note with the cosignatures known: what an auditor keeps. */
+/** The note with the cosignatures known: what an auditor keeps. A line that is no signature would spoil the note. */
 export const noteWithCosignatures = ({ note, cosignatures }: StoredCheckpoint): string =>
-  [note, ...cosignatures.map((line) => `${line.trimEnd()}\n`)].join('');
+  [note, ...cosignatures.map((line) => `${line.trimEnd()}\n`).filter(isSignature)].join('');
+
+function isSignature(line: string): boolean {
+  try {
+    parseSignature(line.slice(0, -1));
+    return true;
+  } catch (error) {
+    if (error instanceof BadNote) return false;
+    throw error;
+  }
+}
 
 function damagedAsNull<T>(work: () => T): T | null {
   try {

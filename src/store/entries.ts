@@ -16,15 +16,16 @@ export type FeedRange = { generation: number; from_xid: string; to_xid: string }
 export const readRange = (db: Db, { generation, from_xid, to_xid }: FeedRange) =>
   readEntries(
     db,
-    `select ${ENTRY_COLUMNS} from runledger.entries(
-      ${integer(generation)}::smallint, '${integer(from_xid)}'::xid8, '${integer(to_xid)}'::xid8)`,
+    `select ${ENTRY_COLUMNS} from runledger.entries
+     where generation = ${integer(generation)} and xid >= '${integer(from_xid)}'::xid8 and xid < '${integer(to_xid)}'::xid8
+     order by xid, seq`,
   );
 
 /** The entries of a stream, by version. For web's role, too. */
 export const readStream = (db: Db, stream: string) =>
   readEntries(
     db,
-    `select ${ENTRY_COLUMNS} from runledger.entries_of('${uuid(stream)}'::uuid) order by version`,
+    `select ${ENTRY_COLUMNS} from runledger.entries where stream = '${uuid(stream)}' order by version`,
   );
 
 /**

@@ -19,7 +19,6 @@ import { TILE_WIDTH } from '../proof/tiles.ts';
 import {
   CannotSeal,
   checkOurs,
-  Growth,
   lastCheckpoint,
   putCheckpoint,
   type StoredCheckpoint,
@@ -27,6 +26,7 @@ import {
   tilesJson,
 } from './checkpoints.ts';
 import { readEntries } from './entries.ts';
+import { Growth } from './growth.ts';
 import { type Place, placeOf } from './tree.ts';
 
 export type Repaired = { origin: string; size: number; root: string; before: string | null };

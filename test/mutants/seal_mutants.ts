@@ -51,11 +51,6 @@ export const sealMutants: readonly Mutant[] = [
       'if (!key) return { last: null, edge: [], sketch: emptySketch() };',
     ],
     ['the second of two processes gives way', "if (error.code === 'RL409') return null;", ''],
-    [
-      'a tile has the place of its first leaf',
-      'if (this.tree.size % TILE_WIDTH === 0) this.#begin(placeOf(entry));\n    this.tree.append(leaf);\n    // Stream',
-      'if (this.tree.size % TILE_WIDTH === 1 || this.tree.size === 0) this.#first.set(Math.floor(this.tree.size / TILE_WIDTH), placeOf(entry));\n    else if (this.tree.size % TILE_WIDTH === 0) this.#begin({ generation: 1, xid: "1", seq: "1" });\n    this.tree.append(leaf);\n    // Stream',
-    ],
   ),
   ...inFile('src/proof/log_key.ts', SEALING, [
     'an earlier key counts only if it is named',

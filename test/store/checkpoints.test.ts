@@ -4,7 +4,7 @@ import type { Db } from '../../src/db.ts';
 import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
 import { createLogKey, isSketchOf, verifierKeys } from '../../src/proof/log_key.ts';
 import { leafHash, provesInclusion } from '../../src/proof/merkle.ts';
-import { keyText, parseKey, parseNote, signatureBy } from '../../src/proof/note.ts';
+import { keyText, parseKey, parseNote, signatureBy, signatureLine } from '../../src/proof/note.ts';
 import {
   createSealer,
   lastCheckpoint,
@@ -117,8 +117,11 @@ const attacks: Record<string, { does(root: Db): Promise<unknown>; says: RegExp }
     says: /the tiles do not give the root of checkpoint 1/,
   },
   'a tile beyond the tree': {
-    does: (root) => root`
-      insert into runledger.log_tiles select 0, 2, sha256('x'), generation, xid, seq from runledger.log_tiles where level = 0 limit 1`,
+    // Without the trigger it would be overwritten.
+    does: (root) =>
+      root.unsafe(`
+      insert into runledger.log_tiles select 0, 2, sha256('x'), generation, xid, seq from runledger.log_tiles where level = 0 limit 1;
+      alter table runledger.log_tiles enable always trigger only_grow`),
     says: /there are tiles beyond the newest checkpoint/,
   },
   'a root': {
@@ -191,7 +194,7 @@ t.test('a process remembers what it signed, and what it saw', async (t) => {
   t.match(sealer.problem(), /does not extend it/);
 });
 
-t.test('a process stops when it is told that a witness knows another tree', async (t) => {
+t.test('a process that was stopped signs nothing, and says why', async (t) => {
   const w = await world(t);
   const sealer = createSealer(key);
   await append(w.db, 1);
@@ -261,12 +264,15 @@ t.test('cosignatures are kept once, of checkpoints that there are', async (t) =>
   const { size } = (await seal(w.web))[0]!;
   const put = (size: number, line: string) => w.web`
     select runledger.put_cosignature(${key.origin}, ${size}, 'w+00000000', now(), ${line})`;
-  await put(size, '— w first\n');
-  await put(size, '— w second\n');
-  await put(size + 1, '— w other\n');
+  const line = (byte: number) =>
+    signatureLine({ name: 'w', id: '00000000', bytes: Buffer.alloc(72, byte) });
+  await put(size, line(1));
+  await put(size, line(2));
+  await put(size + 1, line(3));
+  await w.web`select runledger.put_cosignature(${key.origin}, ${size}, 'x', now(), 'no signature')`;
   const last = (await lastCheckpoint(w.web))!;
-  t.same(last.cosignatures, ['— w first\n']);
-  t.equal(noteWithCosignatures(last), `${last.note}— w first\n`);
+  t.same(last.cosignatures, [line(1), 'no signature']);
+  t.equal(noteWithCosignatures(last), `${last.note}${line(1)}`);
   const [row] = await w.db<{ n: number }[]>`
     select count(*)::integer as n from runledger.cosignatures`;
   t.equal(row!.n, 1);

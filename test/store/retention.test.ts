@@ -93,6 +93,7 @@ t.test(
     const month = new Date().toISOString().slice(0, 7).replace('-', '_');
     const ids = [await s.runOne(), await s.runOne()];
     const webhooked = await s.runOne({ webhook: webhook() });
+    await seal(s.w.web);
     const pending = await s.submitOne();
     t.match(await whyNotDetach(s.w.db, month), /has not ended/);
     t.match(await whyNotDetach(s.w.db, '2001_01'), /no partition/);

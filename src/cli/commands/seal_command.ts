@@ -1,4 +1,5 @@
 import {
+  checkOurs,
   createSealer,
   lastCheckpoint,
   lastSketch,
@@ -15,13 +16,13 @@ export const command: Command = {
   },
   example: 'seal > checkpoint.txt',
   async run(context) {
-    const sealer = createSealer(await requiredLogKey(context));
+    const key = await requiredLogKey(context);
     const db = await context.database();
-    await sealer.seal(db);
-    // Another process may have sealed: nothing is printed that is not ours.
-    await sealer.check(db);
+    await createSealer(key).seal(db);
     const last = await lastCheckpoint(db);
     if (!last) throw new CommandFailed('the log is empty: there is nothing to seal yet');
+    // Another process may have sealed since: nothing is printed that is not ours.
+    checkOurs(last, key);
     const checkpoint = noteWithCosignatures(last);
     if (!context.options['sketch']) {
       context.answer(checkpoint.trimEnd());
