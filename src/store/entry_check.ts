@@ -5,7 +5,7 @@
  */
 import { eventTypes, problemOf } from '../domain/events.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
-import { leafHash } from '../proof/merkle.ts';
+import { type HashText, leafText } from '../proof/merkle.ts';
 import type { Problems } from './problems.ts';
 
 /** An event that says something about the log itself. */
@@ -72,7 +72,7 @@ export class EntryCheck {
   at_us = 0;
 
   /** Returns the hash of its leaf. */
-  check(entry: Buffer): Buffer {
+  check(entry: Buffer): HashText {
     this.#count++;
     const type_bytes = typeBytes(entry);
     if (type_bytes < 0) this.#reject(entry);
@@ -83,7 +83,7 @@ export class EntryCheck {
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
-    return leafHash(entry);
+    return leafText(entry);
   }
 
   #reject(entry: Buffer): void {

@@ -1,7 +1,7 @@
 /** Reads what the database keeps of the tree, for verify: from the tables alone, and without believing any of it. */
 import type { Db } from '../db.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
-import { HASH_BYTES } from '../proof/merkle.ts';
+import { bytesOf, HASH_BYTES, textOf } from '../proof/merkle.ts';
 import { parseSignature } from '../proof/note.ts';
 import { TILE_WIDTH } from '../proof/tiles.ts';
 import { PLACE_BYTES } from './entry_check.ts';
@@ -13,6 +13,7 @@ import type { SealedLeaves } from './verify_tree.ts';
 const TILES_READ = 256;
 
 export type SealedBlock = SealedLeaves & {
+  readonly hashes: Buffer;
   /** By leaf: the place in the feed that the tile has for its first leaf. */
   readonly places: ReadonlyMap<number, Buffer>;
 };
@@ -46,7 +47,7 @@ export async function readSealed(
     row.hashes.copy(hashes, (begin - from) * HASH_BYTES);
     places.set(begin, placeBytes(row.generation, row.xid, row.seq));
   }
-  return { from, to, hashes, places };
+  return { from, to, hashes, text: textOf(hashes), places };
 }
 
 /** As an entry has them (entry_check.ts). */
@@ -81,7 +82,7 @@ export async function checkTiles(
   for (const [name, of_tile] of byTile) {
     const hashes = found.get(name);
     const differs = ({ at, hash }: TileEntry) =>
-      hash.compare(hashes!, at * HASH_BYTES, (at + 1) * HASH_BYTES) !== 0;
+      bytesOf(hash).compare(hashes!, at * HASH_BYTES, (at + 1) * HASH_BYTES) !== 0;
     if (!hashes) problems.add('tiles', `tile ${name} is missing`);
     else if (of_tile.some(differs))
       problems.add('tiles', `tile ${name} does not have the hashes of the tiles below it`);

@@ -8,7 +8,7 @@ import type { Removals } from '../domain/removals.ts';
 import { NO_REMOVALS } from '../domain/removals.ts';
 import { CompactTree } from '../proof/compact_tree.ts';
 import { BadExport, type ExportRecord, parseGap, parseSketch, readExport } from '../proof/export_file.ts';
-import { HASH_BYTES } from '../proof/merkle.ts';
+import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
 import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
 import { Problems } from './problems.ts';
 import { judge, judgeSketch, type Kept, type Proven, readNote, type SignedNote, type Trust } from './signed_notes.ts';
@@ -88,7 +88,7 @@ class FileCheck {
     else if (id.compare(range.high) > 0) id.copy(range.high);
   }
 
-  #append(leaf: Buffer): void {
+  #append(leaf: HashText): void {
     this.#tree.append(leaf);
     if (this.#kept?.size === this.#tree.size) this.#reach(this.#kept);
   }
@@ -103,7 +103,7 @@ class FileCheck {
     digest.count += hashes.length / HASH_BYTES;
     digest.hash.update(hashes);
     for (let at = 0; at < hashes.length; at += HASH_BYTES)
-      this.#append(Buffer.from(hashes.subarray(at, at + HASH_BYTES)));
+      this.#append(textOf(hashes.subarray(at, at + HASH_BYTES)));
   }
 
   #takeNote(body: Buffer): void {

@@ -9,7 +9,7 @@ import { createHash, type Hash } from 'node:crypto';
 import type { Db } from '../db.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
-import { HASH_BYTES } from '../proof/merkle.ts';
+import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
 import { copyName, EntryCheck, type LogClaim, NAME_BYTES, nameAt, PLACE_BYTES, placeText, timeOf } from './entry_check.ts';
 import type { Problems } from './problems.ts';
@@ -77,7 +77,7 @@ type FeedWindow = Window & { placeAt(n: number): Buffer; readonly times_us: Floa
 
 /** The next events of the feed, checked; null at its end. */
 async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | null> {
-  const leaves: Buffer[] = [];
+  const leaves: HashText[] = [];
   const names = Buffer.allocUnsafe(WINDOW * NAME_BYTES);
   const places = Buffer.allocUnsafe(WINDOW * PLACE_BYTES);
   const times_us = new Float64Array(WINDOW);
@@ -244,8 +244,8 @@ class Walk {
     }
     digest.count += count;
     digest.hash.update(block.hashes.subarray(from, from + count * HASH_BYTES));
-    for (let n = 0; n < count; n++)
-      this.#tree.take(block.hashes.subarray(from + n * HASH_BYTES, from + (n + 1) * HASH_BYTES));
+    for (let at = from; at < from + count * HASH_BYTES; at += HASH_BYTES)
+      this.#tree.take(block.text.slice(at, at + HASH_BYTES));
     this.#gaps.shift();
     if (count < gap.count)
       this.#gaps.unshift({ ...gap, first: gap.first + count, count: gap.count - count });
@@ -288,7 +288,7 @@ class Walk {
       const to = Math.min(block.to, this.#gaps[0]?.first ?? block.to, await this.#nextSize());
       while (this.#tree.at < to) {
         const at = (this.#tree.at - block.from) * HASH_BYTES;
-        this.#tree.differ('removed', block.hashes.subarray(at, at + HASH_BYTES), null, null);
+        this.#tree.differ('removed', block.text.slice(at, at + HASH_BYTES), null, null);
       }
       await this.#pass(null, 0);
     }

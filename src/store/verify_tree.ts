@@ -9,13 +9,13 @@
  * Leaves in gaps have no event: retention detached it, and its hash is taken from the tile.
  */
 import { CompactTree, type TileEntry } from '../proof/compact_tree.ts';
-import { HASH_BYTES } from '../proof/merkle.ts';
+import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
 import { TILE_WIDTH } from '../proof/tiles.ts';
 import type { Problems } from './problems.ts';
 import type { SignedNote } from './signed_notes.ts';
 
-/** A range of sealed leaves, with their hashes as the tiles have them: zeros where a tile is missing. */
-export type SealedLeaves = { readonly from: number; readonly to: number; readonly hashes: Buffer };
+/** A range of sealed leaves, with their hashes one after the other, as the tiles have them: zeros where a tile is missing. */
+export type SealedLeaves = { readonly from: number; readonly to: number; readonly text: HashText };
 
 export type Difference = {
   readonly kind: 'changed' | 'removed' | 'inserted';
@@ -33,7 +33,7 @@ export type Claim = {
 
 /** Leaves of the log as it is now, and how to name the event of each. */
 export type Window = {
-  readonly leaves: readonly Buffer[];
+  readonly leaves: readonly HashText[];
   nameAt(n: number): { stream: string; version: number };
 };
 
@@ -67,29 +67,29 @@ export class TreeComparison {
   }
 
   /** A leaf that agrees with its tile. */
-  take(leaf: Buffer): void {
+  take(leaf: HashText): void {
     this.now.append(leaf);
     this.#sealed?.append(leaf);
     this.#at++;
   }
 
   /** A leaf whose event is different, or gone (`leaf` is null). */
-  differ(kind: 'changed' | 'removed', sealed: Buffer, leaf: Buffer | null, event: Difference['event']): void {
+  differ(kind: 'changed' | 'removed', sealed: HashText, leaf: HashText | null, event: Difference['event']): void {
     this.#sealed ??= this.now.fork();
     this.#note({ kind, leaf: this.#at, event });
-    this.#sealed.append(Buffer.from(sealed));
+    this.#sealed.append(sealed);
     if (leaf) this.now.append(leaf);
     this.#at++;
   }
 
-  insert(leaf: Buffer, event: Difference['event']): void {
+  insert(leaf: HashText, event: Difference['event']): void {
     this.#sealed ??= this.now.fork();
     this.#note({ kind: 'inserted', leaf: this.#at, event });
     this.now.append(leaf);
   }
 
   /** An event that no checkpoint of the database covers. */
-  takeUnsealed(leaf: Buffer): void {
+  takeUnsealed(leaf: HashText): void {
     this.now.append(leaf);
     this.#sealed?.append(leaf);
     this.#at++;
@@ -149,7 +149,7 @@ export class Alignment {
   readonly #window: Window;
   readonly #sealed: SealedLeaves;
   /** Made at the first difference. */
-  #places: { sealed: Map<string, number>; window: Map<string, number> } | null = null;
+  #places: { sealed: Map<HashText, number>; window: Map<HashText, number> } | null = null;
 
   constructor(tree: TreeComparison, window: Window, sealed: SealedLeaves) {
     this.#tree = tree;
@@ -164,24 +164,24 @@ export class Alignment {
   run(n: number, to: number, onTileStart: (n: number) => void): number {
     const tree = this.#tree;
     const { leaves } = this.#window;
-    const { from, hashes } = this.#sealed;
+    const { from, text } = this.#sealed;
     let next = n;
     while (next < leaves.length && tree.at < to) {
       const leaf = leaves[next]!;
       const at = (tree.at - from) * HASH_BYTES;
-      if (hashes.compare(leaf, 0, HASH_BYTES, at, at + HASH_BYTES) === 0) {
+      if (text.startsWith(leaf, at)) {
         if (tree.at % TILE_WIDTH === 0) onTileStart(next);
         tree.take(leaf);
         next++;
-      } else next = this.#differ(next, leaf, hashes.subarray(at, at + HASH_BYTES));
+      } else next = this.#differ(next, leaf, text.slice(at, at + HASH_BYTES));
     }
     return next;
   }
 
-  #differ(n: number, leaf: Buffer, expected: Buffer): number {
+  #differ(n: number, leaf: HashText, expected: HashText): number {
     this.#places ??= this.#allPlaces();
-    const here = (this.#places.sealed.get(keyOf(leaf)) ?? -1) - this.#tree.at;
-    const there = (this.#places.window.get(keyOf(expected)) ?? -1) - n;
+    const here = (this.#places.sealed.get(leaf) ?? -1) - this.#tree.at;
+    const there = (this.#places.window.get(expected) ?? -1) - n;
     if (here > 0 && (there <= 0 || here <= there)) {
       this.#tree.differ('removed', expected, null, null);
       return n;
@@ -192,14 +192,12 @@ export class Alignment {
   }
 
   #allPlaces() {
-    const { from, to, hashes } = this.#sealed;
-    const sealed = new Map<string, number>();
+    const { from, to, text } = this.#sealed;
+    const sealed = new Map<HashText, number>();
     for (let leaf = from; leaf < to; leaf++) {
       const at = (leaf - from) * HASH_BYTES;
-      sealed.set(hashes.toString('latin1', at, at + HASH_BYTES), leaf);
+      sealed.set(text.slice(at, at + HASH_BYTES), leaf);
     }
-    return { sealed, window: new Map(this.#window.leaves.map((leaf, n) => [keyOf(leaf), n])) };
+    return { sealed, window: new Map(this.#window.leaves.map((leaf, n) => [leaf, n])) };
   }
 }
-
-const keyOf = (hash: Buffer) => hash.toString('latin1', 0, HASH_BYTES);
