@@ -29,13 +29,16 @@ export function parseRemovals(text: string): Removals {
     const rest = words.slice(1).join(' ');
     const month = /^(events_\d{4}_\d{2}) (0|[1-9]\d*) ([0-9a-f]{64}|-)$/.exec(rest);
     const age = /^older-than ([1-9]\d*)d$/.exec(rest);
-    const time = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(rest) ? new Date(rest) : null;
+    const time = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(rest)
+      ? new Date(rest)
+      : null;
     if (words[0] === 'detached' && month) {
       const [, partition, events, sha256] = month;
       const leaves_sha256 = sha256 === '-' ? null : sha256!;
       detached.push({ partition: partition!, events: Number(events), leaves_sha256 });
     } else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
-    else if (words[0] === 'purged' && time && !Number.isNaN(time.getTime())) purged_before.push(time);
+    else if (words[0] === 'purged' && time && !Number.isNaN(time.getTime()))
+      purged_before.push(time);
     else throw new BadRemovals(`line ${n + 1}: not a removal: ${line.trim()}`);
   });
   return { detached, purged_before, purged_older_than_ms };

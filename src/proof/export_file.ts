@@ -103,7 +103,8 @@ export async function* readExport(file: AsyncIterable<Buffer>): AsyncGenerator<E
       const body = bytes.subarray(at + HEAD_BYTES, at + HEAD_BYTES + length);
       if (kind === 'end') {
         digest.update(bytes.subarray(from, at));
-        if (!digest.digest().equals(body)) throw new BadExport('its digest is not that of its bytes');
+        if (!digest.digest().equals(body))
+          throw new BadExport('its digest is not that of its bytes');
         ended = true;
       } else records.push({ kind, body });
       at += HEAD_BYTES + length;

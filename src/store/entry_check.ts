@@ -17,7 +17,11 @@ export type LogClaim = {
   readonly facts: Record<string, unknown>;
 };
 
-export type EventName = { readonly stream: string; readonly version: number; readonly type: string };
+export type EventName = {
+  readonly stream: string;
+  readonly version: number;
+  readonly type: string;
+};
 
 const CLAIMS = new Set<string>(
   ['log.detached', 'log.repaired', 'payloads.purged'].filter((type) => type in eventTypes),
@@ -79,7 +83,8 @@ export class EntryCheck {
     else {
       const shift = type_bytes;
       this.#order(entry, PLACE_AT + shift);
-      this.at_us = entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
+      this.at_us =
+        entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
@@ -142,7 +147,8 @@ function typeBytes(entry: Buffer): number {
   for (const [at, length] of LENGTHS)
     if (entry.readInt32BE(at < TYPE_AT ? at : at + bytes) !== length) return -1;
   const facts = FACTS_AT + bytes;
-  if (entry.readInt32BE(facts - 5) !== entry.length - facts + 1 || entry[facts - 1] !== 1) return -1;
+  if (entry.readInt32BE(facts - 5) !== entry.length - facts + 1 || entry[facts - 1] !== 1)
+    return -1;
   return bytes;
 }
 

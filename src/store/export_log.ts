@@ -11,10 +11,21 @@ import { noteText } from '../proof/note.ts';
 import { readEntries } from './entries.ts';
 import { placeOf, placeText } from './entry_check.ts';
 import { Problems } from './problems.ts';
-import { type Gap, readGaps, readSealed, type StoredNote, sealedSize, storedNotes } from './stored_tree.ts';
+import {
+  type Gap,
+  readGaps,
+  readSealed,
+  type StoredNote,
+  sealedSize,
+  storedNotes,
+} from './stored_tree.ts';
 import { SESSION } from './verify.ts';
 
-export type Exported = { readonly entries: number; readonly bytes: number; readonly sha256: string };
+export type Exported = {
+  readonly entries: number;
+  readonly bytes: number;
+  readonly sha256: string;
+};
 
 const WINDOW = 2 ** 15;
 
@@ -122,4 +133,3 @@ class LogExport {
       this.#gaps.unshift({ ...gap, first: gap.first + count, count: gap.count - count });
   }
 }
-

@@ -4,7 +4,14 @@
  * better than none. So the log is read a second time, and only if something differs.
  */
 import type { Db } from '../db.ts';
-import { addItems, addSketch, emptySketch, ITEM_BYTES, readDifferences, SKETCH_BYTES } from '../domain/sketch.ts';
+import {
+  addItems,
+  addSketch,
+  emptySketch,
+  ITEM_BYTES,
+  readDifferences,
+  SKETCH_BYTES,
+} from '../domain/sketch.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { leafHash } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
@@ -56,7 +63,8 @@ async function fromSketch(
   const difference = emptySketch();
   addSketch(difference, basis);
   for (const { type, facts } of claims) {
-    const sketch = type === 'log.detached' ? Buffer.from(String(facts['leaves_sketch']), 'base64') : null;
+    const sketch =
+      type === 'log.detached' ? Buffer.from(String(facts['leaves_sketch']), 'base64') : null;
     if (sketch?.length === SKETCH_BYTES) addSketch(difference, sketch, -1);
   }
   const item = Buffer.alloc(ITEM_BYTES);

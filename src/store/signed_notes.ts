@@ -63,7 +63,12 @@ export function judge(trust: Trust, signed: SignedNote, problems: Problems): Pro
 
 function ownPolicy(keys: readonly VerifierKey[]): Policy | null {
   if (keys.length === 0) return null;
-  return { logs: keys.map((key) => ({ key, url: null })), witnesses: [], groups: [], quorum: 'none' };
+  return {
+    logs: keys.map((key) => ({ key, url: null })),
+    witnesses: [],
+    groups: [],
+    quorum: 'none',
+  };
 }
 
 /** Keys that may sign a sketch. */

@@ -149,9 +149,15 @@ export async function* storedNotes(db: Db, problems: Problems): AsyncGenerator<S
         problems.add('checkpoints', `checkpoint ${before.number + 1} is missing`);
       // A repair under a new name begins with the events that there are.
       if (row.origin === before.origin && Number(row.size) <= before.size)
-        problems.add('checkpoints', `checkpoint ${row.number} does not cover more events than the one before it`);
+        problems.add(
+          'checkpoints',
+          `checkpoint ${row.number} does not cover more events than the one before it`,
+        );
       if (row.sealed_at < before.sealed_at)
-        problems.add('checkpoints', `checkpoint ${row.number} says that it was made before the one before it`);
+        problems.add(
+          'checkpoints',
+          `checkpoint ${row.number} says that it was made before the one before it`,
+        );
       before = { ...row, number: Number(row.number), size: Number(row.size) };
       if (stored && !given_up.has(stored.origin)) yield stored;
     }
@@ -225,4 +231,3 @@ export async function readGaps(db: Db, size: number, problems: Problems): Promis
     return [gap];
   });
 }
-

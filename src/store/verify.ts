@@ -16,8 +16,8 @@ import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { BadEntry } from '../proof/entry.ts';
 import { noteText } from '../proof/note.ts';
-import type { EventDifference } from './event_differences.ts';
 import type { LogClaim } from './entry_check.ts';
+import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems } from './problems.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
@@ -92,7 +92,10 @@ export const SESSION = `
   set local jit = off;
   set local work_mem = '64MB'`;
 
-async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Promise<Verification> {
+async function verifyIn(
+  tx: postgres.TransactionSql,
+  options: VerifyOptions,
+): Promise<Verification> {
   const problems = new Problems();
   const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
   const trust = { policy, keys };
@@ -105,14 +108,22 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Pr
     (db) => checkLog(db, { trust, kept }, problems),
     UNREAD,
   );
-  await attempt('checkpoints', 'the sketch', (db) => checkStoredSketch(db, trust, log, problems), null);
+  await attempt(
+    'checkpoints',
+    'the sketch',
+    (db) => checkStoredSketch(db, trust, log, problems),
+    null,
+  );
   const differences =
     log.difference_count > 0 || log.kept_differs
       ? await attempt('events', 'differences', (db) => nameDifferences(db, kept, log, problems), [])
       : [];
   const stored = await attempt('streams', 'streams', (db) => checkStreams(db, problems), null);
   if (stored !== null && log !== UNREAD && stored !== log.events)
-    problems.add('order', `the tables hold ${stored} events, and their index of the feed gives ${log.events}`);
+    problems.add(
+      'order',
+      `the tables hold ${stored} events, and their index of the feed gives ${log.events}`,
+    );
   const months = checkRemovals(log.claims, log.gaps, removals, problems);
   await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
   const payloads = await attempt(
@@ -124,7 +135,12 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions): Pr
   const comparisons = await compareAll(tx);
   for (const comparison of comparisons) reportComparison(comparison, problems);
   const seals = head
-    ? await attempt('checkpoints', 'the old chain', (db) => verifySeals(db, { head, signers }), null)
+    ? await attempt(
+        'checkpoints',
+        'the old chain',
+        (db) => verifySeals(db, { head, signers }),
+        null,
+      )
     : null;
   if (seals) reportSeals(seals, problems);
   const unaccepted = policy && !log.proven ? log.unproven : null;
@@ -158,7 +174,14 @@ function repairLine({ at, facts }: LogClaim): string {
 const UNREAD: LogReport = {
   ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
   unproven: 'the log could not be read',
-  ...{ gaps: [], claims: [], differences: [], difference_count: 0, kept_size: 0, kept_differs: false },
+  ...{
+    gaps: [],
+    claims: [],
+    differences: [],
+    difference_count: 0,
+    kept_size: 0,
+    kept_differs: false,
+  },
 };
 
 /** A part that the database rejects, or answers with something else than asked for, is a problem, and the rest goes on. */
@@ -191,7 +214,10 @@ async function checkStoredSketch(
   if (!newest) {
     if (row) problems.add('checkpoints', `${name} belongs to no checkpoint`);
   } else if (Number(row?.size) !== sealed)
-    problems.add('checkpoints', `${name} is ${row ? 'of another checkpoint than the newest' : 'missing'}`);
+    problems.add(
+      'checkpoints',
+      `${name} is ${row ? 'of another checkpoint than the newest' : 'missing'}`,
+    );
   else judgeSketch(trust, newest, row!, name, problems);
 }
 
@@ -214,6 +240,9 @@ function describe({ row, expected, found }: Difference): string {
 
 function reportSeals({ events, problems: of_chain }: SealReport, problems: Problems): void {
   for (const { kind, stream, version, type } of events)
-    problems.add('events', `${kind} event: ${stream} version ${version}${type ? ` (${type})` : ''}`);
+    problems.add(
+      'events',
+      `${kind} event: ${stream} version ${version}${type ? ` (${type})` : ''}`,
+    );
   for (const problem of of_chain) problems.add('checkpoints', problem);
 }

@@ -7,11 +7,25 @@ import { createReadStream } from 'node:fs';
 import type { Removals } from '../domain/removals.ts';
 import { NO_REMOVALS } from '../domain/removals.ts';
 import { CompactTree } from '../proof/compact_tree.ts';
-import { BadExport, type ExportRecord, parseGap, parseSketch, readExport } from '../proof/export_file.ts';
+import {
+  BadExport,
+  type ExportRecord,
+  parseGap,
+  parseSketch,
+  readExport,
+} from '../proof/export_file.ts';
 import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
 import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
 import { Problems } from './problems.ts';
-import { judge, judgeSketch, type Kept, type Proven, readNote, type SignedNote, type Trust } from './signed_notes.ts';
+import {
+  judge,
+  judgeSketch,
+  type Kept,
+  type Proven,
+  readNote,
+  type SignedNote,
+  type Trust,
+} from './signed_notes.ts';
 import type { Verification } from './verify.ts';
 import { checkRemovals } from './verify_removals.ts';
 import { monthOf } from './verify_shape.ts';
@@ -32,7 +46,10 @@ export type FileVerification = Pick<
   | 'problem_counts'
 >;
 
-export type FileOptions = Trust & { readonly removals: Removals | null; readonly kept: Kept | null };
+export type FileOptions = Trust & {
+  readonly removals: Removals | null;
+  readonly kept: Kept | null;
+};
 
 export async function verifyFile(path: string, options: FileOptions): Promise<FileVerification> {
   const check = new FileCheck(options);
@@ -66,7 +83,13 @@ class FileCheck {
     const { kept } = options;
     this.#kept = kept && readNote(kept.note, 'the kept checkpoint', this.problems);
     if (this.#kept && kept?.sketch)
-      judgeSketch(options, this.#kept, kept.sketch, 'the sketch of the kept checkpoint', this.problems);
+      judgeSketch(
+        options,
+        this.#kept,
+        kept.sketch,
+        'the sketch of the kept checkpoint',
+        this.problems,
+      );
   }
 
   take({ kind, body }: ExportRecord): void {
@@ -121,7 +144,10 @@ class FileCheck {
     const { size, root, name } = signed;
     const met = this.#tree.size === size && this.#tree.root().equals(root);
     if (!met)
-      this.problems.add('checkpoints', `the file's first ${size} leaves do not have the root of ${name}`);
+      this.problems.add(
+        'checkpoints',
+        `the file's first ${size} leaves do not have the root of ${name}`,
+      );
     const judged = judge(this.#options, signed, this.problems);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!met) this.#unproven = `the file does not have the root of ${name}`;
@@ -151,7 +177,10 @@ class FileCheck {
     const months = checkRemovals(this.#entries.claims, gaps, allowed, problems);
     for (const { partition } of months) this.#checkGone(partition);
     if (policy && !this.#proven)
-      problems.add('checkpoints', `the policy accepts no checkpoint of this log: ${this.#unproven}`);
+      problems.add(
+        'checkpoints',
+        `the policy accepts no checkpoint of this log: ${this.#unproven}`,
+      );
     const lines = problems.lines();
     const well = lines.length === 0;
     return {
@@ -172,9 +201,14 @@ class FileCheck {
   #checkGone(partition: string): void {
     const month = monthOf(partition);
     for (const { low, high } of this.#times.values()) {
-      const stream = [low, high].map(uuidText).find((id) => month && id >= month.low && id < month.high);
+      const stream = [low, high]
+        .map(uuidText)
+        .find((id) => month && id >= month.low && id < month.high);
       if (stream)
-        this.problems.add('removals', `${partition} was detached, and its stream ${stream} is in the file`);
+        this.problems.add(
+          'removals',
+          `${partition} was detached, and its stream ${stream} is in the file`,
+        );
     }
   }
 }

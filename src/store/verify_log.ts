@@ -11,9 +11,26 @@ import type { TileEntry } from '../proof/compact_tree.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
-import { copyName, EntryCheck, type LogClaim, NAME_BYTES, nameAt, PLACE_BYTES, placeText, timeOf } from './entry_check.ts';
+import {
+  copyName,
+  EntryCheck,
+  type LogClaim,
+  NAME_BYTES,
+  nameAt,
+  PLACE_BYTES,
+  placeText,
+  timeOf,
+} from './entry_check.ts';
 import type { Problems } from './problems.ts';
-import { judge, judgeSketch, type Kept, type Proven, readNote, type SignedNote, type Trust } from './signed_notes.ts';
+import {
+  judge,
+  judgeSketch,
+  type Kept,
+  type Proven,
+  readNote,
+  type SignedNote,
+  type Trust,
+} from './signed_notes.ts';
 import {
   CLOCKS_APART_MS,
   checkTileCounts,
@@ -27,9 +44,19 @@ import {
   sealedSize,
   storedNotes,
 } from './stored_tree.ts';
-import { Alignment, type Claim, type Difference, TreeComparison, type Window } from './verify_tree.ts';
+import {
+  Alignment,
+  type Claim,
+  type Difference,
+  TreeComparison,
+  type Window,
+} from './verify_tree.ts';
 
-export type GapDigest = { readonly partition: string; readonly count: number; readonly sha256: string };
+export type GapDigest = {
+  readonly partition: string;
+  readonly count: number;
+  readonly sha256: string;
+};
 
 export type LogReport = {
   readonly events: number;
@@ -59,7 +86,11 @@ export async function checkLog(
   problems: Problems,
 ): Promise<LogReport> {
   // A window is a part of the index of the feed. Reading it any other way would sort the whole log for each.
-  await db.unsafe(`set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_sort = off`).simple();
+  await db
+    .unsafe(
+      `set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_sort = off`,
+    )
+    .simple();
   const size = await sealedSize(db);
   const walk = new Walk(db, options, size, await readGaps(db, size, problems), problems);
   for (;;) {
@@ -69,7 +100,11 @@ export async function checkLog(
     if (window.leaves.length < WINDOW) break;
   }
   const report = await walk.end();
-  await db.unsafe(`set local enable_seqscan = on; set local enable_bitmapscan = on; set local enable_sort = on`).simple();
+  await db
+    .unsafe(
+      `set local enable_seqscan = on; set local enable_bitmapscan = on; set local enable_sort = on`,
+    )
+    .simple();
   return report;
 }
 
@@ -81,7 +116,8 @@ async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | nul
   const names = Buffer.allocUnsafe(WINDOW * NAME_BYTES);
   const places = Buffer.allocUnsafe(WINDOW * PLACE_BYTES);
   const times_us = new Float64Array(WINDOW);
-  const after = entries.count === 0 ? '' : `where (generation, xid, seq) > (${placeText(entries.place)})`;
+  const after =
+    entries.count === 0 ? '' : `where (generation, xid, seq) > (${placeText(entries.place)})`;
   const query = `select ${ENTRY_COLUMNS} from runledger.events ${after}
     order by generation, xid, seq limit ${WINDOW}`;
   for await (const chunk of readEntries(db, query))
@@ -329,4 +365,3 @@ function keptClaim(kept: Kept | null, trust: Trust, problems: Problems): Claim |
   if (kept.sketch) judgeSketch(trust, signed, kept.sketch, `the sketch of ${name}`, problems);
   return { signed, met: false };
 }
-

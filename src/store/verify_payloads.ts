@@ -10,9 +10,9 @@
  */
 import { createHash, hash } from 'node:crypto';
 import type { Db } from '../db.ts';
+import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import { uuidText } from './entry_check.ts';
-import { readEntries } from './entries.ts';
 import type { Problems } from './problems.ts';
 
 /** The 16 bytes of a stream's id as a latin1 string, which is in the order of the ids. */
@@ -53,7 +53,10 @@ export async function checkPayloads(
   const claimed = purges.reduce((sum, { facts }) => sum + Number(facts['payloads']), 0);
   const differs = options.some_detached ? check.purged > claimed : check.purged !== claimed;
   if (differs)
-    problems.add('bytes', `purges claim to have removed ${claimed} payloads, and ${check.purged} are gone`);
+    problems.add(
+      'bytes',
+      `purges claim to have removed ${claimed} payloads, and ${check.purged} are gone`,
+    );
   return { rows: check.rows, purged: check.purged };
 }
 
@@ -76,7 +79,12 @@ async function windowEnd(db: Db, from: string): Promise<string> {
   return next?.stream ?? LAST_SUBMISSION;
 }
 
-type Expected = { readonly size: number; readonly sha256: string; readonly at: Date; found: boolean };
+type Expected = {
+  readonly size: number;
+  readonly sha256: string;
+  readonly at: Date;
+  found: boolean;
+};
 
 type Stream = {
   readonly id: Id;
@@ -121,20 +129,34 @@ class PayloadCheck {
   #compare(stream: Stream | undefined, { stream: id, kind, size, sha256 }: Payload): void {
     const expected = stream?.bytes.get(kind);
     if (!expected) {
-      this.#problems.add('bytes', () => `payloads: ${textOf(id)} ${kind} should not be there: no event names it`);
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(id)} ${kind} should not be there: no event names it`,
+      );
       return;
     }
     expected.found = true;
     if (expected.size !== size || expected.sha256 !== sha256)
-      this.#problems.add('bytes', () => `payloads: ${textOf(id)} ${kind} does not have the bytes that its event names`);
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(id)} ${kind} does not have the bytes that its event names`,
+      );
     const claim = this.#purges.find((purge) => requires(purge, stream!, expected));
     if (claim)
-      this.#problems.add('bytes', () => `payloads: ${textOf(id)} ${kind} is there, and the purge at ${claim.at.toISOString()} claims that it is gone`);
+      this.#problems.add(
+        'bytes',
+        () =>
+          `payloads: ${textOf(id)} ${kind} is there, and the purge at ${claim.at.toISOString()} claims that it is gone`,
+      );
   }
 
   #missing(stream: Stream, kind: string, expected: Expected): void {
     if (this.#purges.some((purge) => covers(purge, stream, expected))) this.purged++;
-    else this.#problems.add('bytes', () => `payloads: ${textOf(stream.id)} ${kind} is missing, and no purge claims it`);
+    else
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(stream.id)} ${kind} is missing, and no purge claims it`,
+      );
   }
 }
 
@@ -160,8 +182,7 @@ async function readStreams(db: Db, from: string, to: string): Promise<Map<Id, St
   const query = `select stream, type, at, facts -> 'bytes' from runledger.events
     where stream >= '${from}' and stream < '${to}' and (facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused')
     order by stream, version`;
-  for await (const rows of readEntries(db, query))
-    for (const row of rows) addEvent(streams, row);
+  for await (const rows of readEntries(db, query)) for (const row of rows) addEvent(streams, row);
   return streams;
 }
 
@@ -183,7 +204,10 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   else if (type === 'delivery.requested') stream.waited.push({ from: at, to: null });
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
   if (row.readInt32BE(type_end + 12) < 0) return;
-  const bytes = JSON.parse(row.toString('utf8', type_end + 17, row.length)) as Record<string, Expected>;
+  const bytes = JSON.parse(row.toString('utf8', type_end + 17, row.length)) as Record<
+    string,
+    Expected
+  >;
   for (const [kind, { size, sha256 }] of Object.entries(bytes))
     stream.bytes.set(kind, { size, sha256, at, found: false });
 }

@@ -43,17 +43,30 @@ export function checkRemovals(
   for (const { partition, count, sha256 } of gaps) {
     const claimed = byPartition.get(partition)?.[0];
     if (!claimed)
-      problems.add('removals', `${count} sealed events of ${partition} are gone, and no event says that it was detached`);
+      problems.add(
+        'removals',
+        `${count} sealed events of ${partition} are gone, and no event says that it was detached`,
+      );
     else if (claimed.leaves_sha256 === null)
-      problems.add('removals', `${count} sealed events of ${partition} are gone, and its detachment names no leaves`);
+      problems.add(
+        'removals',
+        `${count} sealed events of ${partition} are gone, and its detachment names no leaves`,
+      );
     else if (claimed.leaves_sha256 !== sha256)
-      problems.add('removals', `the leaves that are gone from ${partition} are not those that its detachment names`);
+      problems.add(
+        'removals',
+        `the leaves that are gone from ${partition} are not those that its detachment names`,
+      );
     else if (claimed.events !== count)
-      problems.add('removals', `${count} sealed events of ${partition} are gone, and its detachment counts ${claimed.events}`);
+      problems.add(
+        'removals',
+        `${count} sealed events of ${partition} are gone, and its detachment counts ${claimed.events}`,
+      );
   }
   const gone = new Set(gaps.map(({ partition }) => partition));
   for (const [partition, [claimed, ...again]] of byPartition) {
-    if (again.length > 0) problems.add('removals', `${partition} was detached ${again.length + 1} times`);
+    if (again.length > 0)
+      problems.add('removals', `${partition} was detached ${again.length + 1} times`);
     checkMonth(claimed!, gone, removals, problems);
   }
   for (const { at, facts } of claims.filter(({ type }) => type === 'payloads.purged')) {
@@ -64,7 +77,10 @@ export function checkRemovals(
         `the log claims a removal that the policy does not allow: payloads purged at ${at.toISOString()}, of submissions that ended before ${ended_before.toISOString()}`,
       );
     if (ended_before > at)
-      problems.add('removals', `the purge at ${at.toISOString()} names a time that was still to come`);
+      problems.add(
+        'removals',
+        `the purge at ${at.toISOString()} names a time that was still to come`,
+      );
   }
   return months;
 }
@@ -84,7 +100,10 @@ function checkMonth(
   const ends = monthOf(partition)?.ends;
   if (!ends) problems.add('removals', `${partition} was detached, and is no month`);
   else if (ends > at)
-    problems.add('removals', `${partition} was detached at ${at.toISOString()}, before its month had ended`);
+    problems.add(
+      'removals',
+      `${partition} was detached at ${at.toISOString()}, before its month had ended`,
+    );
   if (leaves_sha256 !== null && events > 0 && !gone.has(partition))
     problems.add('removals', `${partition} was detached, and the tree has no gap for it`);
 }
@@ -101,7 +120,10 @@ export async function checkDetached(
     const [back] = await db<{ stream: string }[]>`
       select stream from runledger.events where stream >= ${month.low} and stream < ${month.high} order by stream limit 1`;
     if (back)
-      problems.add('removals', `${partition} was detached, and its stream ${back.stream} is in the log again`);
+      problems.add(
+        'removals',
+        `${partition} was detached, and its stream ${back.stream} is in the log again`,
+      );
     if (leaves_sha256 === null || !(await isDetachedTable(db, partition))) continue;
     const digest = createHash('sha256');
     let count = 0;
@@ -112,7 +134,10 @@ export async function checkDetached(
         count++;
       }
     if (count !== events || digest.digest('hex') !== leaves_sha256)
-      problems.add('removals', `runledger_detached.${partition} does not hold the events that were sealed`);
+      problems.add(
+        'removals',
+        `runledger_detached.${partition} does not hold the events that were sealed`,
+      );
   }
 }
 

@@ -18,10 +18,18 @@ export async function checkStreams(db: Db, problems: Problems): Promise<number> 
     from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
     where p.relnamespace = 'runledger'::regnamespace and p.relname = 'events'
       and c.relnamespace = 'runledger'::regnamespace and c.relkind = 'r' order by 1`;
-  await db.unsafe('set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off; set local enable_seqscan = on; set local enable_sort = on').simple();
+  await db
+    .unsafe(
+      'set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off; set local enable_seqscan = on; set local enable_sort = on',
+    )
+    .simple();
   let events = 0;
   for (const { name } of partitions) events += await checkPartition(db, name, problems);
-  await db.unsafe('set local enable_indexscan = on; set local enable_indexonlyscan = on; set local enable_bitmapscan = on').simple();
+  await db
+    .unsafe(
+      'set local enable_indexscan = on; set local enable_indexonlyscan = on; set local enable_bitmapscan = on',
+    )
+    .simple();
   return events;
 }
 
@@ -46,7 +54,8 @@ async function checkPartition(db: Db, name: string, problems: Problems): Promise
       (select jsonb_agg(to_jsonb(w)) from (select stream, count::text, newest, place from wrong order by stream limit ${SHOWN}) w) as first`);
   const { events, broken, first } = row!;
   for (const { stream, count, newest, place } of first ?? []) {
-    if (!place) problems.add('streams', `stream ${stream} is in ${name}, which is not its partition`);
+    if (!place)
+      problems.add('streams', `stream ${stream} is in ${name}, which is not its partition`);
     else problems.add('streams', `stream ${stream} has ${count} events up to version ${newest}`);
   }
   problems.addMore('streams', Number(broken) - (first?.length ?? 0));

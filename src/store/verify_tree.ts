@@ -74,7 +74,12 @@ export class TreeComparison {
   }
 
   /** A leaf whose event is different, or gone (`leaf` is null). */
-  differ(kind: 'changed' | 'removed', sealed: HashText, leaf: HashText | null, event: Difference['event']): void {
+  differ(
+    kind: 'changed' | 'removed',
+    sealed: HashText,
+    leaf: HashText | null,
+    event: Difference['event'],
+  ): void {
     this.#sealed ??= this.now.fork();
     this.#note({ kind, leaf: this.#at, event });
     this.#sealed.append(sealed);

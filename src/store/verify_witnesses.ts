@@ -5,7 +5,10 @@
  */
 import type { Policy } from '../proof/policy.ts';
 
-export type Asked = { readonly problems: readonly string[]; readonly unanswered: readonly string[] };
+export type Asked = {
+  readonly problems: readonly string[];
+  readonly unanswered: readonly string[];
+};
 
 const TIMEOUT_MS = 5000;
 

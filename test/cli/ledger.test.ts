@@ -74,17 +74,33 @@ t.test('verify proves the log with a policy, and an exported log without a datab
   await writeFile(file('checkpoint.json'), checkpoint.stdout);
   await writeFile(file('policy.txt'), (await run('policy')).stdout);
   await writeFile(file('removals.txt'), 'purged older-than 90d\n');
-  const given = ['--policy', file('policy.txt'), '--removals', file('removals.txt'), '--checkpoint', file('checkpoint.json')];
+  const given = [
+    '--policy',
+    file('policy.txt'),
+    '--removals',
+    file('removals.txt'),
+    '--checkpoint',
+    file('checkpoint.json'),
+  ];
   const proven = await run('verify', ...given);
   t.match(proven, { status: 0, stderr: '' });
-  t.match(proven.stdout, /\nproven up to leaf \d+ \(checkpoint of runledger\/[0-9a-f]{16}, cosigned by nobody\)\n$/);
+  t.match(
+    proven.stdout,
+    /\nproven up to leaf \d+ \(checkpoint of runledger\/[0-9a-f]{16}, cosigned by nobody\)\n$/,
+  );
   t.match((await run('verify')).stdout, /\nconsistent, not proven: there is no policy\n$/);
 
-  t.match(await run('verify', '--export', file('log')), { status: 0, stdout: /^\d+ events in \d+ bytes; SHA-256 / });
+  t.match(await run('verify', '--export', file('log')), {
+    status: 0,
+    stdout: /^\d+ events in \d+ bytes; SHA-256 /,
+  });
   const alone = { PATH: process.env['PATH'], RUNLEDGER_STATE_DIR: file('none') };
   const offline = (...args: string[]) => runledger(['verify', file('log'), ...args], alone);
   t.match(await offline(...given), { status: 0, stdout: /\nproven up to leaf \d+ / });
-  t.match(await offline(), { status: 0, stdout: /\nconsistent, not proven: there is no policy\n$/ });
+  t.match(await offline(), {
+    status: 0,
+    stdout: /\nconsistent, not proven: there is no policy\n$/,
+  });
   const bytes = await readFile(file('log'));
   bytes[200]! ^= 1;
   await writeFile(file('log'), bytes);
@@ -94,12 +110,21 @@ t.test('verify proves the log with a policy, and an exported log without a datab
   await w.db`update runledger.payloads set bytes = 'print(2)'::bytea where stream = ${id} and kind = 'code'`;
   t.match(await run('verify', ...given), {
     status: 1,
-    stdout: new RegExp(`first difference: payloads: ${id} code does not have the bytes that its event names\n`),
+    stdout: new RegExp(
+      `first difference: payloads: ${id} code does not have the bytes that its event names\n`,
+    ),
   });
-  t.match(await run('verify', '--policy', file('none')), { status: 2, stderr: /--policy .*no such file/ });
+  t.match(await run('verify', '--policy', file('none')), {
+    status: 2,
+    stderr: /--policy .*no such file/,
+  });
   await writeFile(file('bad'), 'quorum\n');
   for (const option of ['policy', 'removals', 'checkpoint'])
-    t.match((await run('verify', `--${option}`, file('bad'))).status, option === 'checkpoint' ? 1 : 2, option);
+    t.match(
+      (await run('verify', `--${option}`, file('bad'))).status,
+      option === 'checkpoint' ? 1 : 2,
+      option,
+    );
 });
 
 t.test('rebuild corrects the difference that verify found', async (t) => {

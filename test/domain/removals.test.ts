@@ -1,5 +1,10 @@
 import t from 'tap';
-import { allowsDetached, allowsPurge, BadRemovals, parseRemovals } from '../../src/domain/removals.ts';
+import {
+  allowsDetached,
+  allowsPurge,
+  BadRemovals,
+  parseRemovals,
+} from '../../src/domain/removals.ts';
 
 const LEAVES = 'ab'.repeat(32);
 
@@ -15,7 +20,8 @@ t.test('a file of removals', async (t) => {
   t.notOk(allowsDetached(removals, { ...month, partition: 'events_2026_02' }));
   t.ok(allowsDetached(removals, { partition: 'events_2025_12', events: 3, leaves_sha256: null }));
   const purged_at = new Date('2026-06-01T00:00:00Z');
-  const ended_before = (day: string) => allowsPurge(removals, new Date(`${day}T00:00:00Z`), purged_at);
+  const ended_before = (day: string) =>
+    allowsPurge(removals, new Date(`${day}T00:00:00Z`), purged_at);
   t.ok(ended_before('2026-02-28'));
   t.ok(ended_before('2026-03-01'), 'up to the time itself');
   t.ok(ended_before('2026-03-03'), '90 days before the purge');
@@ -32,5 +38,8 @@ t.test('anything else is rejected, with its line', async (t) => {
     'purged 2026-99-99',
     'removed everything',
   ])
-    t.throws(() => parseRemovals(`# one\n${line}`), new BadRemovals(`line 2: not a removal: ${line}`));
+    t.throws(
+      () => parseRemovals(`# one\n${line}`),
+      new BadRemovals(`line 2: not a removal: ${line}`),
+    );
 });

@@ -40,6 +40,7 @@ t.test('it gives each hash of the tiles above level 0', async (t) => {
   );
   for (const { level, index, at, hash } of found) {
     const tile = tiles.find((each) => each.level === level && each.index === index)!;
-    if (!tile.hashes.subarray(at * 32, at * 32 + 32).equals(bytesOf(hash))) t.fail(`${level}/${index} ${at}`);
+    if (!tile.hashes.subarray(at * 32, at * 32 + 32).equals(bytesOf(hash)))
+      t.fail(`${level}/${index} ${at}`);
   }
 });

@@ -57,6 +57,11 @@ t.test('a file that was changed, cut off or continued is rejected', async (t) =>
 });
 
 t.test('a gap without hashes is rejected', async (t) => {
-  for (const body of [Buffer.alloc(0), Buffer.from('\x05abc'), Buffer.from('\x01a'), Buffer.from('\x01abc')])
+  for (const body of [
+    Buffer.alloc(0),
+    Buffer.from('\x05abc'),
+    Buffer.from('\x01a'),
+    Buffer.from('\x01abc'),
+  ])
     t.throws(() => parseGap(body), { message: 'a gap has no hashes' });
 });

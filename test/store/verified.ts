@@ -1,7 +1,12 @@
 /** verify as tests call it: with the policy of the key that tests seal with. */
-import { LOG_KEY, NoteSigner, type VerifierKey, WITNESS_KEY } from '../../src/proof/note.ts';
+import {
+  keyText,
+  LOG_KEY,
+  NoteSigner,
+  type VerifierKey,
+  WITNESS_KEY,
+} from '../../src/proof/note.ts';
 import { type Policy, parsePolicy } from '../../src/proof/policy.ts';
-import { keyText } from '../../src/proof/note.ts';
 import { key } from './seal_now.ts';
 
 export const LOG_VERIFIER: VerifierKey = key.signer.verifier;

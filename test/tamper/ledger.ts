@@ -15,7 +15,16 @@ import type { Kept } from '../../src/store/signed_notes.ts';
 import { type Verification, verify } from '../../src/store/verify.ts';
 import { key, seal } from '../store/seal_now.ts';
 import { policy, witnesses } from '../store/verified.ts';
-import { idOf, newId, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
+import {
+  idOf,
+  newId,
+  outcome,
+  start,
+  submission,
+  type World,
+  webhook,
+  world,
+} from '../store/world.ts';
 
 type Test = { teardown(work: () => unknown): void };
 
@@ -42,7 +51,11 @@ export type Copy = {
   /** A superuser's connection. */
   readonly root: Db;
   readonly owner_url: string;
-  verify(given?: { policy?: Policy | null; kept?: boolean; removals?: boolean }): Promise<Verification>;
+  verify(given?: {
+    policy?: Policy | null;
+    kept?: boolean;
+    removals?: boolean;
+  }): Promise<Verification>;
   drop(): Promise<void>;
 };
 
@@ -147,7 +160,9 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
   const admin = w.connect(server.href, 1);
   return async (): Promise<Copy> => {
     const name = `tampered_${randomBytes(6).toString('hex')}`;
-    await admin.unsafe(`create database ${name} template ${w.database.name} owner runledger_owner strategy file_copy`);
+    await admin.unsafe(
+      `create database ${name} template ${w.database.name} owner runledger_owner strategy file_copy`,
+    );
     const at = (url: string) => {
       const its = new URL(url);
       its.pathname = `/${name}`;
@@ -178,4 +193,3 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
     };
   };
 }
-

@@ -17,19 +17,28 @@ export const logManipulations: readonly Manipulation[] = [
   {
     name: 'an event gets another time, by a microsecond',
     does: ({ root }, { ids }) =>
-      inEvents(root, `update runledger.events set at = at + interval '1 microsecond' where stream = '${ids[2]}' and version = 2`),
+      inEvents(
+        root,
+        `update runledger.events set at = at + interval '1 microsecond' where stream = '${ids[2]}' and version = 2`,
+      ),
     says: /^changed event: \S+ version 2 \(execution.started\)/,
   },
   {
     name: 'an event gets another type',
     does: ({ root }, { ids }) =>
-      inEvents(root, `update runledger.events set type = 'submission.failed' where stream = '${ids[0]}' and type = 'submission.completed'`),
+      inEvents(
+        root,
+        `update runledger.events set type = 'submission.failed' where stream = '${ids[0]}' and type = 'submission.completed'`,
+      ),
     says: /^changed event: /,
   },
   {
     name: 'an event gets another schema number',
     does: ({ root }, { ids }) =>
-      inEvents(root, `update runledger.events set schema = 1 where stream = '${ids[0]}' and type = 'execution.started'`),
+      inEvents(
+        root,
+        `update runledger.events set schema = 1 where stream = '${ids[0]}' and type = 'execution.started'`,
+      ),
     says: /^changed event: /,
   },
   {
@@ -46,7 +55,10 @@ export const logManipulations: readonly Manipulation[] = [
   {
     name: 'the last event of a submission is removed',
     does: ({ root }, { ids }) =>
-      inEvents(root, `delete from runledger.events where stream = '${ids[3]}' and type = 'submission.completed'`),
+      inEvents(
+        root,
+        `delete from runledger.events where stream = '${ids[3]}' and type = 'submission.completed'`,
+      ),
     says: /^removed event: \S+ version 3/,
   },
   {
@@ -127,13 +139,19 @@ export const logManipulations: readonly Manipulation[] = [
   {
     name: 'an unsealed event gets facts that its type does not have',
     does: ({ root }, { unsealed_id }) =>
-      inEvents(root, `update runledger.events set facts = facts || '{"paid": true}' where stream = '${unsealed_id}' and version = 1`),
+      inEvents(
+        root,
+        `update runledger.events set facts = facts || '{"paid": true}' where stream = '${unsealed_id}' and version = 1`,
+      ),
     says: /^the facts of \S+ version 1 \(submission.accepted\) are not of their schema/,
   },
   {
     name: 'an unsealed event is removed',
     does: ({ root }, { unsealed_id }) =>
-      inEvents(root, `delete from runledger.events where stream = '${unsealed_id}' and version = 2`),
+      inEvents(
+        root,
+        `delete from runledger.events where stream = '${unsealed_id}' and version = 2`,
+      ),
     says: /^stream \S+ has 2 events up to version 3/,
   },
   {
@@ -160,7 +178,8 @@ export const logManipulations: readonly Manipulation[] = [
   },
   {
     name: 'an output is deleted',
-    does: ({ root }, { ids }) => root`delete from runledger.payloads where stream = ${ids[0]!} and kind = 'stdout'`,
+    does: ({ root }, { ids }) =>
+      root`delete from runledger.payloads where stream = ${ids[0]!} and kind = 'stdout'`,
     says: /^payloads: \S+ stdout is missing, and no purge claims it/,
   },
   {
@@ -171,12 +190,14 @@ export const logManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a verdict is changed in the row that the API reads',
-    does: ({ root }, { ids }) => root`update runledger.submissions set verdict = 'WA' where id = ${ids[0]!}`,
+    does: ({ root }, { ids }) =>
+      root`update runledger.submissions set verdict = 'WA' where id = ${ids[0]!}`,
     says: /^submissions: \S+ is {"verdict":"WA"} and should be {"verdict":"AC"}/,
   },
   {
     name: 'a revoked-looking key: its row is changed',
-    does: ({ root }, { key_id }) => root`update runledger.keys set revoked_at = null, tier = 'beta' where id = ${key_id}`,
+    does: ({ root }, { key_id }) =>
+      root`update runledger.keys set revoked_at = null, tier = 'beta' where id = ${key_id}`,
     says: /^keys: /,
   },
   {

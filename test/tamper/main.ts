@@ -3,8 +3,9 @@
  * what it said. ONLY=words: those whose name matches this expression. Exit status 1 if something passes that must be caught, or if
  * verify names something that it was said not to be able to catch.
  */
-import { makeLedger } from './ledger.ts';
+
 import { allManipulations, tamper } from './all.ts';
+import { makeLedger } from './ledger.ts';
 
 const undo: (() => unknown)[] = [];
 const only = process.env['ONLY'] ?? '';
@@ -18,7 +19,9 @@ try {
     if (!as_expected) failed++;
     count[caught ? 'caught' : 'not']++;
     const mark = `${caught ? 'caught' : 'not caught'}${as_expected ? '' : ', NOT AS EXPECTED'}`;
-    console.log(`| ${manipulation.name} | ${said.replaceAll('|', '\\|').replaceAll('\n', ' ')} | ${mark} |`);
+    console.log(
+      `| ${manipulation.name} | ${said.replaceAll('|', '\\|').replaceAll('\n', ' ')} | ${mark} |`,
+    );
   }
   console.log(`\n${count.caught} caught, ${count.not} not caught; ${failed} not as expected`);
   process.exitCode = failed > 0 ? 1 : 0;

@@ -15,7 +15,11 @@ export type Manipulation = {
 };
 
 /** Runs statements past the triggers, which are as they were afterwards. */
-export async function quietly(root: Db, tables: readonly string[], statements: string): Promise<void> {
+export async function quietly(
+  root: Db,
+  tables: readonly string[],
+  statements: string,
+): Promise<void> {
   const each = (change: string) =>
     tables.map((table) => `alter table runledger.${table} ${change};`).join('\n');
   const triggers = await root.unsafe<{ table: string; name: string }[]>(`

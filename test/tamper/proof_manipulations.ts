@@ -21,13 +21,17 @@ const forge = (root: Db, id: string) =>
   );
 
 const TREE = ['checkpoints', 'cosignatures', 'log_tiles', 'log_gaps'];
-const PROOF = 'delete from runledger.checkpoints; delete from runledger.cosignatures; delete from runledger.log_tiles; delete from runledger.log_sketch;';
+const PROOF =
+  'delete from runledger.checkpoints; delete from runledger.cosignatures; delete from runledger.log_tiles; delete from runledger.log_sketch;';
 
 /** Appends to retention's stream, as an operator's command does. */
 const claim = (root: Db, type: string, facts: object) =>
   root`select runledger.append_retention(${type}, ${JSON.stringify(facts)}::text::jsonb)`;
 
-const in_tree = (statements: string): Manipulation['does'] => ({ root }) => quietly(root, TREE, statements);
+const in_tree =
+  (statements: string): Manipulation['does'] =>
+  ({ root }) =>
+    quietly(root, TREE, statements);
 
 /** Signs the log from its start again, with a key of the attacker's and the log's name. */
 async function signAnew(root: Db): Promise<void> {
@@ -58,22 +62,30 @@ export const proofManipulations: readonly Manipulation[] = [
     does: async ({ root }, { ids }) => {
       await forge(root, ids[0]!);
       await signAnew(root);
-      await quietly(root, TREE, `update runledger.checkpoints set note = split_part(note, E'\\n\\n', 1) || E'\\n\\n'`);
-      // The service must not sign on top of it.
-      const signed = await createSealer(key).seal(root).then(
-        () => true,
-        (error: unknown) => {
-          if (error instanceof CannotSeal) return false;
-          throw error;
-        },
+      await quietly(
+        root,
+        TREE,
+        `update runledger.checkpoints set note = split_part(note, E'\\n\\n', 1) || E'\\n\\n'`,
       );
+      // The service must not sign on top of it.
+      const signed = await createSealer(key)
+        .seal(root)
+        .then(
+          () => true,
+          (error: unknown) => {
+            if (error instanceof CannotSeal) return false;
+            throw error;
+          },
+        );
       if (signed) throw new Error('the service signed the forged chain itself');
     },
     says: /^checkpoint 1 cannot be read/,
   },
   {
     name: 'a signature is removed from an old checkpoint',
-    does: in_tree(`update runledger.checkpoints set note = regexp_replace(note, '— \\S+ \\S+', '— other AAAAAAAA') where number = 1`),
+    does: in_tree(
+      `update runledger.checkpoints set note = regexp_replace(note, '— \\S+ \\S+', '— other AAAAAAAA') where number = 1`,
+    ),
     says: /^checkpoint 1: it is not signed by the log/,
   },
   {
@@ -141,7 +153,9 @@ export const proofManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a hash in a tile is changed',
-    does: in_tree(`update runledger.log_tiles set hashes = overlay(hashes placing '\\x00112233' from 65) where level = 0`),
+    does: in_tree(
+      `update runledger.log_tiles set hashes = overlay(hashes placing '\\x00112233' from 65) where level = 0`,
+    ),
     says: /^tile 0\/0 does not have the hashes of the log's events/,
   },
   {
@@ -151,12 +165,16 @@ export const proofManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a tile gets a hash more',
-    does: in_tree(`update runledger.log_tiles set hashes = hashes || sha256('more') where level = 0`),
+    does: in_tree(
+      `update runledger.log_tiles set hashes = hashes || sha256('more') where level = 0`,
+    ),
     says: /^level 0 of the tree has \d+ hashes/,
   },
   {
     name: 'a tile of a higher level is added',
-    does: in_tree(`insert into runledger.log_tiles (level, index, hashes) values (1, 0, sha256('more'))`),
+    does: in_tree(
+      `insert into runledger.log_tiles (level, index, hashes) values (1, 0, sha256('more'))`,
+    ),
     says: /^the tree has tiles of level 1/,
   },
   {
@@ -197,16 +215,20 @@ export const proofManipulations: readonly Manipulation[] = [
     name: 'a detached month is attached again',
     does: async ({ root }, { detached, detached_ids }) => {
       await root.unsafe(`alter table runledger_detached.${detached} set schema runledger`).simple();
-      await root.unsafe(`alter table runledger.events attach partition runledger.${detached}
-        for values from ('${detached_ids[0]!.slice(0, 8)}-0000-0000-0000-000000000000') to ('${detached_ids[0]!.slice(0, 8)}-ffff-ffff-ffff-ffffffffffff')`).simple();
+      await root
+        .unsafe(`alter table runledger.events attach partition runledger.${detached}
+        for values from ('${detached_ids[0]!.slice(0, 8)}-0000-0000-0000-000000000000') to ('${detached_ids[0]!.slice(0, 8)}-ffff-ffff-ffff-ffffffffffff')`)
+        .simple();
     },
     says: /^events_\S+ was detached, and its stream \S+ is in the log again/,
   },
   {
     name: 'a detached table is edited',
     does: ({ root }, { detached, detached_ids }) =>
-      root.unsafe(`alter table runledger_detached.${detached} disable trigger user;
-        update runledger_detached.${detached} set facts = facts || '{"verdict": "WA"}' where stream = '${detached_ids[0]}' and version = 3`).simple(),
+      root
+        .unsafe(`alter table runledger_detached.${detached} disable trigger user;
+        update runledger_detached.${detached} set facts = facts || '{"verdict": "WA"}' where stream = '${detached_ids[0]}' and version = 3`)
+        .simple(),
     says: /^runledger_detached\.events_\S+ does not hold the events that were sealed/,
   },
   {
@@ -215,14 +237,21 @@ export const proofManipulations: readonly Manipulation[] = [
       const [bounds] = await root.unsafe<{ text: string }[]>(
         `select pg_get_expr(relpartbound, oid) as text from pg_class where oid = 'runledger.${partition}'::regclass`,
       );
-      await root.unsafe(`
+      await root
+        .unsafe(`
         create table runledger.${partition}x (like runledger.events including all);
         insert into runledger.${partition}x select stream, version, type, schema, at, generation, xid, seq,
           case when type = 'submission.completed' then jsonb_set(facts, '{verdict}', '"WA"') else facts end from runledger.${partition};
         alter table runledger.events detach partition runledger.${partition};
         drop table runledger.${partition};
-        alter table runledger.events attach partition runledger.${partition}x ${bounds!.text}`).simple();
-      await claim(root, 'log.detached', { partition, events: 36, sketch: 'AA==', leaves_sha256: '0'.repeat(64) });
+        alter table runledger.events attach partition runledger.${partition}x ${bounds!.text}`)
+        .simple();
+      await claim(root, 'log.detached', {
+        partition,
+        events: 36,
+        sketch: 'AA==',
+        leaves_sha256: '0'.repeat(64),
+      });
     },
     says: /^the log claims a removal that the policy does not allow: events_\S+ detached with 36 events/,
   },
@@ -230,15 +259,29 @@ export const proofManipulations: readonly Manipulation[] = [
     name: 'the same: its streams are named',
     does: async ({ root }, { partition }) => {
       await root.unsafe(`alter table runledger.${partition} rename to ${partition}x`);
-      await claim(root, 'log.detached', { partition, events: 36, sketch: 'AA==', leaves_sha256: '0'.repeat(64) });
+      await claim(root, 'log.detached', {
+        partition,
+        events: 36,
+        sketch: 'AA==',
+        leaves_sha256: '0'.repeat(64),
+      });
     },
     says: /^events_\S+ was detached, and its stream \S+ is in the log again/,
   },
   {
     name: 'a month is called detached that has not ended',
     does: async ({ root }, { partition }) => {
-      await root.unsafe(`alter table runledger.events detach partition runledger.${partition}; drop table runledger.${partition}`).simple();
-      await claim(root, 'log.detached', { partition, events: 0, sketch: 'AA==', leaves_sha256: '0'.repeat(64) });
+      await root
+        .unsafe(
+          `alter table runledger.events detach partition runledger.${partition}; drop table runledger.${partition}`,
+        )
+        .simple();
+      await claim(root, 'log.detached', {
+        partition,
+        events: 0,
+        sketch: 'AA==',
+        leaves_sha256: '0'.repeat(64),
+      });
     },
     says: /^events_\S+ was detached at \S+, before its month had ended/,
   },
@@ -248,7 +291,13 @@ export const proofManipulations: readonly Manipulation[] = [
       const [gone] = await root<{ n: number }[]>`
         with gone as (delete from runledger.payloads where stream = any (${`{${ids.slice(0, 2)}}`}::text::uuid[]) returning 1) select count(*)::integer as n from gone`;
       const now = new Date().toISOString();
-      await claim(root, 'payloads.purged', { ended_before: now, submissions: 2, payloads: gone!.n, size_bytes: 20, last_id: ids.at(-1) });
+      await claim(root, 'payloads.purged', {
+        ended_before: now,
+        submissions: 2,
+        payloads: gone!.n,
+        size_bytes: 20,
+        last_id: ids.at(-1),
+      });
     },
     says: /^the log claims a removal that the policy does not allow: payloads purged/,
   },
@@ -257,7 +306,13 @@ export const proofManipulations: readonly Manipulation[] = [
     does: async ({ root }, { ids, purged_ids }) => {
       await root`delete from runledger.payloads where stream = ${ids[0]!}`;
       const old = new Date(Date.now() - 21 * 86_400_000).toISOString();
-      await claim(root, 'payloads.purged', { ended_before: old, submissions: 1, payloads: 2, size_bytes: 10, last_id: purged_ids.at(-1) });
+      await claim(root, 'payloads.purged', {
+        ended_before: old,
+        submissions: 1,
+        payloads: 2,
+        size_bytes: 10,
+        last_id: purged_ids.at(-1),
+      });
     },
     says: /^payloads: \S+ (code|stdout) is missing, and no purge claims it/,
   },
@@ -311,7 +366,8 @@ export const proofManipulations: readonly Manipulation[] = [
     name: 'the holder of the seal key and of all witnesses signs another history',
     does: ({ root }, { ids }) => forgeAndSign(root, ids[0]!),
     says: /never/,
-    cannot: 'who holds the seal key and all witnesses can lie from the start, unless a checkpoint was kept',
+    cannot:
+      'who holds the seal key and all witnesses can lie from the start, unless a checkpoint was kept',
   },
   {
     name: 'the same, and the auditor has a checkpoint',
@@ -362,7 +418,11 @@ async function forgeAndSign(root: Db, id: string): Promise<void> {
     select number, size from runledger.checkpoints order by number`;
   const updates = rows.map(({ number, size }) => {
     const tree = new Tiles([{ level: 0, index: 0, hashes: tile!.hashes }]);
-    const checkpoint = { origin: key.origin, size: Number(size), root: tree.rootOf({ from: 0, to: Number(size) }) };
+    const checkpoint = {
+      origin: key.origin,
+      size: Number(size),
+      root: tree.rootOf({ from: 0, to: Number(size) }),
+    };
     const text = checkpointText(checkpoint);
     const lines = witnesses.map((witness) => {
       const signature = witness.sign(text);
@@ -372,7 +432,9 @@ async function forgeAndSign(root: Db, id: string): Promise<void> {
     return `update runledger.checkpoints set root = '\\x${checkpoint.root.toString('hex')}', note = '${signedNote(key, checkpoint)}'
       where number = ${number}; ${lines.join('; ')}`;
   });
-  const signature = key.signer.sign(sketchText({ origin: key.origin, size: Number(rows.at(-1)!.size) }, sketch)).bytes;
+  const signature = key.signer.sign(
+    sketchText({ origin: key.origin, size: Number(rows.at(-1)!.size) }, sketch),
+  ).bytes;
   await quietly(
     root,
     TREE,

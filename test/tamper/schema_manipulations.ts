@@ -4,7 +4,10 @@ import { inEvents, type Manipulation } from './manipulation.ts';
 const FORGED = (id: string) =>
   `update runledger.events set facts = jsonb_set(facts, '{verdict}', '"WA"') where stream = '${id}' and type = 'submission.completed'`;
 
-const statements = (text: string): Manipulation['does'] => ({ root }) => root.unsafe(text).simple();
+const statements =
+  (text: string): Manipulation['does'] =>
+  ({ root }) =>
+    root.unsafe(text).simple();
 
 export const schemaManipulations: readonly Manipulation[] = [
   {
@@ -77,20 +80,25 @@ export const schemaManipulations: readonly Manipulation[] = [
   },
   {
     name: 'events is replaced by a view',
-    does: statements(`alter table runledger.events rename to events_kept; create view runledger.events as select * from runledger.events_kept`),
+    does: statements(
+      `alter table runledger.events rename to events_kept; create view runledger.events as select * from runledger.events_kept`,
+    ),
     says: /^the schema has what this release has not: relation events kind v/,
   },
   {
     name: 'a partition is replaced by one that is not logged',
-    does: async ({ root }, { partition }) => root.unsafe(`alter table runledger.${partition} set unlogged`),
+    does: async ({ root }, { partition }) =>
+      root.unsafe(`alter table runledger.${partition} set unlogged`),
     says: /relation events_YYYY_MM kind r not permanent/,
   },
   {
     name: 'a table of another schema is attached as a partition',
     does: async ({ root }) =>
-      root.unsafe(`create schema other; create table other.more (like runledger.events including all);
+      root
+        .unsafe(`create schema other; create table other.more (like runledger.events including all);
         alter table runledger.events attach partition other.more
-        for values from ('0fffffff-0000-0000-0000-000000000000') to ('0fffffff-ffff-0000-0000-000000000000')`).simple(),
+        for values from ('0fffffff-0000-0000-0000-000000000000') to ('0fffffff-ffff-0000-0000-000000000000')`)
+        .simple(),
     says: /^the schema has what this release has not: child other\.more of events/,
   },
   {
@@ -99,9 +107,14 @@ export const schemaManipulations: readonly Manipulation[] = [
       const [bounds] = await root.unsafe<{ text: string }[]>(
         `select pg_get_expr(relpartbound, oid) as text from pg_class where oid = 'runledger.${partition}'::regclass`,
       );
-      const wider = bounds!.text.replace(/0000-0000-000000000000'\) TO/, "0000-0000-000000000001') TO");
-      await root.unsafe(`alter table runledger.events detach partition runledger.${partition};
-        alter table runledger.events attach partition runledger.${partition} ${wider}`).simple();
+      const wider = bounds!.text.replace(
+        /0000-0000-000000000000'\) TO/,
+        "0000-0000-000000000001') TO",
+      );
+      await root
+        .unsafe(`alter table runledger.events detach partition runledger.${partition};
+        alter table runledger.events attach partition runledger.${partition} ${wider}`)
+        .simple();
     },
     says: /^events_\d{4}_\d\d is attached FOR VALUES/,
   },
@@ -112,7 +125,9 @@ export const schemaManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a column gets a type of our name in another schema',
-    does: statements(`create domain public.text as pg_catalog.text; alter table runledger.tiers alter column name type public.text`),
+    does: statements(
+      `create domain public.text as pg_catalog.text; alter table runledger.tiers alter column name type public.text`,
+    ),
     says: /table tiers\.name public\.text/,
   },
   {
@@ -131,9 +146,11 @@ export const schemaManipulations: readonly Manipulation[] = [
     does: async ({ root }) => {
       const [view] = await root<{ text: string }[]>`
         select pg_get_viewdef('runledger.accounts_from_log'::regclass) as text`;
-      await root.unsafe(`create or replace view runledger.accounts_from_log as
+      await root
+        .unsafe(`create or replace view runledger.accounts_from_log as
         select id, name || '!' as name, created_at from (${view!.text.replace(';', '')}) x;
-        update runledger.accounts set name = name || '!'`).simple();
+        update runledger.accounts set name = name || '!'`)
+        .simple();
     },
     says: /^the schema lacks: view accounts_from_log/,
   },
@@ -165,25 +182,35 @@ export const schemaManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a function of the server is redefined',
-    does: statements(`create or replace function pg_catalog.jsonb_send(jsonb) returns bytea language sql immutable strict as $$ select ''::bytea $$`),
+    does: statements(
+      `create or replace function pg_catalog.jsonb_send(jsonb) returns bytea language sql immutable strict as $$ select ''::bytea $$`,
+    ),
     says: /redefined built-in .*jsonb_send|the log cannot be read|cannot be read/,
   },
   {
     name: 'a function of the name of a server function is added to pg_catalog',
-    does: statements(`create function pg_catalog.sha256(text) returns bytea language sql as $$ select ''::bytea $$`),
+    does: statements(
+      `create function pg_catalog.sha256(text) returns bytea language sql as $$ select ''::bytea $$`,
+    ),
     says: /^the schema has what this release has not: function sha256\(text\)/,
   },
   {
     name: 'the owner searches a schema before pg_catalog',
     does: async ({ root, owner_url }) =>
-      root.unsafe(`create schema shadow; create view shadow.pg_class as select * from pg_catalog.pg_class where false;
-        alter role runledger_owner in database "${new URL(owner_url).pathname.slice(1)}" set search_path = shadow, pg_catalog`).simple(),
+      root
+        .unsafe(`create schema shadow; create view shadow.pg_class as select * from pg_catalog.pg_class where false;
+        alter role runledger_owner in database "${new URL(owner_url).pathname.slice(1)}" set search_path = shadow, pg_catalog`)
+        .simple(),
     says: /^the schema has what this release has not: setting of role runledger_owner in this database: search_path=shadow, pg_catalog/,
   },
   {
     name: 'everyone searches a schema before pg_catalog',
     does: async ({ root, owner_url }) =>
-      root.unsafe(`create schema shadow; alter database "${new URL(owner_url).pathname.slice(1)}" set search_path = shadow, pg_catalog`).simple(),
+      root
+        .unsafe(
+          `create schema shadow; alter database "${new URL(owner_url).pathname.slice(1)}" set search_path = shadow, pg_catalog`,
+        )
+        .simple(),
     says: /^the schema has what this release has not: setting of everyone in this database/,
   },
   {
@@ -208,7 +235,9 @@ export const schemaManipulations: readonly Manipulation[] = [
   },
   {
     name: 'a constraint is dropped',
-    does: statements(`alter table runledger.checkpoints drop constraint checkpoints_origin_size_key`),
+    does: statements(
+      `alter table runledger.checkpoints drop constraint checkpoints_origin_size_key`,
+    ),
     says: /^the schema lacks: constraint checkpoints UNIQUE \(origin, size\)/,
   },
 ];

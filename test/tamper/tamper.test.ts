@@ -1,7 +1,7 @@
 /** Some of what `make tamper` does: every run another part, and always what verify once passed. */
 import t from 'tap';
-import { aloneOnItsServer } from '../support/database.ts';
 import { seeded, seedOfRun } from '../store/world.ts';
+import { aloneOnItsServer } from '../support/database.ts';
 import { allManipulations, tamper } from './all.ts';
 import { makeLedger } from './ledger.ts';
 
@@ -28,7 +28,10 @@ t.test('there are enough, and no two have the same name', async (t) => {
 t.test('verify with a policy names each', async (t) => {
   const ledger = await makeLedger(t);
   const untouched = await ledger.copy();
-  t.match(await untouched.verify({ kept: true }), { problems: [], proven: { witnesses: ['north', 'south'] } });
+  t.match(await untouched.verify({ kept: true }), {
+    problems: [],
+    proven: { witnesses: ['north', 'south'] },
+  });
   await untouched.drop();
   const seed = seedOfRun();
   t.comment(`RUNLEDGER_TEST_SEED=${seed}`);

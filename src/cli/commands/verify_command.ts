@@ -24,8 +24,14 @@ export const command: Command = {
     },
     export: { value: 'FILE', help: 'write the log to this file, and check nothing' },
     offline: { help: 'do not ask the witnesses of the policy' },
-    head: { value: 'FILE', help: 'prove the log against this head, from before there were checkpoints' },
-    signer: { value: 'KEY,...', help: 'public keys that may have signed the head, besides our own' },
+    head: {
+      value: 'FILE',
+      help: 'prove the log against this head, from before there were checkpoints',
+    },
+    signer: {
+      value: 'KEY,...',
+      help: 'public keys that may have signed the head, besides our own',
+    },
     json: JSON_OPTION,
   },
   example: 'verify --policy policy.txt --checkpoint checkpoint.json',
@@ -70,7 +76,8 @@ async function readOption<T>(
   try {
     return parse(await readFile(path, 'utf8'));
   } catch (error) {
-    const known = error instanceof BadPolicy || error instanceof BadRemovals || error instanceof UsageError;
+    const known =
+      error instanceof BadPolicy || error instanceof BadRemovals || error instanceof UsageError;
     if (known || (error as NodeJS.ErrnoException).code)
       throw new UsageError(`--${name} ${path}: ${(error as Error).message}`);
     throw error;
@@ -126,7 +133,14 @@ function withWitnesses(report: Verification, { problems: asked, unanswered }: As
   const checkpoints = (report.problem_counts['checkpoints'] ?? 0) + asked.length;
   return {
     ...report,
-    ...{ well: false, proven: null, unproven: null, first_difference: problems[0]!, problems, unchecked },
+    ...{
+      well: false,
+      proven: null,
+      unproven: null,
+      first_difference: problems[0]!,
+      problems,
+      unchecked,
+    },
     problem_counts: { ...report.problem_counts, checkpoints },
   };
 }
@@ -175,7 +189,8 @@ function verdictOf({ proven, unproven, problems, problem_counts }: FileVerificat
   }
   if (!proven) return [`consistent, not proven: ${unproven}`];
   const { size, origin, cosigned_at, witnesses } = proven;
-  const by = witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
+  const by =
+    witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
   const when = cosigned_at ? ` of ${cosigned_at.toISOString()}` : '';
   return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})`];
 }
