@@ -71,7 +71,7 @@ export const sealMutants: readonly Mutant[] = [
       'to_xid := upper_xid;',
     ],
     [
-      'a cosignature is kept once',
+      'a cosignature is of its own checkpoint',
       'from checkpoints c where c.origin = put_cosignature.origin and c.size = put_cosignature.size',
       'from checkpoints c where c.origin = put_cosignature.origin',
     ],
