@@ -9,6 +9,7 @@ import type { Mutant } from './mutant.ts';
 import { queueMutants } from './queue_mutants.ts';
 import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
+import { verifyMutants } from './verify_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
 
 export const mutants: readonly Mutant[] = [
@@ -17,6 +18,7 @@ export const mutants: readonly Mutant[] = [
   ...queueMutants,
   ...storeMutants,
   ...sealMutants,
+  ...verifyMutants,
   ...httpMutants,
   ...webhookMutants,
 ];
