@@ -44,6 +44,7 @@ const teardowns: (() => unknown)[] = [];
 const server = await ownServer(
   { teardown: (work) => void teardowns.unshift(work) },
   { max_connections: '120', max_wal_size: '8GB', checkpoint_timeout: '1h' },
+  { strange_events: 'the bare inserts are of no type' },
 );
 const owner = connect(server.url, { name: 'bench', max: 4 });
 const web = connect(server.urls.web, { name: 'bench web', max: 2 });

@@ -2,8 +2,15 @@
 import t from 'tap';
 import { checkpointText } from '../../src/proof/checkpoint.ts';
 import { EMPTY_ROOT } from '../../src/proof/merkle.ts';
-import { keyText, LOG_KEY, NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
-import { BadPolicy, judgeCheckpoint, parsePolicy, policyText } from '../../src/proof/policy.ts';
+import { keyText, LOG_KEY, NoteSigner, verifierKey, WITNESS_KEY } from '../../src/proof/note.ts';
+import {
+  BadPolicy,
+  judgeCheckpoint,
+  type Policy,
+  parsePolicy,
+  policyFor,
+  policyText,
+} from '../../src/proof/policy.ts';
 import { throwsA } from './throws.ts';
 
 const log = new NoteSigner('example.org/log', LOG_KEY, Buffer.alloc(32, 1));
@@ -87,4 +94,21 @@ t.test('lines that are no policy', async (t) => {
     'quorum none\u0007',
   ])
     throwsA(t, BadPolicy, () => parsePolicy(bad), bad.slice(-40));
+});
+
+t.test('the policy of an installation: each key once, and all witnesses', async (t) => {
+  const keys = ['new', 'old'].map((name) => verifierKey(name, LOG_KEY, Buffer.alloc(32, 1)));
+  const other = verifierKey('old', LOG_KEY, Buffer.alloc(32, 2));
+  const logs = (policy: Policy) => policy.logs.map(({ key }) => keyText(key));
+  const alone = parsePolicy(policyText(policyFor([...keys, other], [])));
+  t.same(logs(alone), [keyText(keys[0]!), keyText(other)]);
+  t.equal(alone.quorum, 'none');
+  const witness = (n: number) => {
+    const name = `w${n}`;
+    return { name, key: verifierKey(name, WITNESS_KEY, Buffer.alloc(32, n)), url: 'https://w' };
+  };
+  t.equal(policyFor(keys, [witness(1)]).quorum, 'w1');
+  const two = parsePolicy(policyText(policyFor(keys, [witness(1), witness(2)])));
+  t.same(two.groups, [{ name: 'witnesses', least: 2, members: ['w1', 'w2'] }]);
+  t.equal(two.quorum, 'witnesses');
 });
