@@ -40,6 +40,8 @@ export type Ledger = {
   /** The name of the partition of this month's and the detached month's events. */
   readonly partition: string;
   readonly detached: string;
+  /** Of the checkpoint before the newest. */
+  readonly second_sketch: { readonly cells: Buffer; readonly signature: Buffer };
   readonly kept: Kept;
   readonly removals: Removals;
   readonly policy: Policy;
@@ -95,6 +97,7 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   const month = new Date(before(3)).toISOString().slice(0, 7).replace('-', '_');
   await detachMonth(w.db, month);
   await sealAndCosign(w);
+  const second_sketch = (await lastSketch(w.db))!;
   ids.push(...(await run(6, now.getTime() - 1000)));
   await sealAndCosign(w);
   const [unsealed_id] = await run(1, now.getTime());
@@ -107,7 +110,17 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   await Promise.all([w.db, w.web, w.worker].map((db) => db.end({ timeout: 1 })));
   const copies = copier(w, { kept, removals });
   return {
-    ...{ purged_ids, ids, detached_ids, unsealed_id: unsealed_id!, key_id, kept, removals, policy },
+    ...{
+      purged_ids,
+      ids,
+      detached_ids,
+      unsealed_id: unsealed_id!,
+      second_sketch,
+      key_id,
+      kept,
+      removals,
+      policy,
+    },
     partition: part!.name.replace('runledger.', ''),
     detached: `events_${month}`,
     keys: [key.signer.verifier],

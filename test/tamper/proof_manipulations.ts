@@ -11,6 +11,7 @@ import { CannotSeal, createSealer, signedNote } from '../../src/store/checkpoint
 import { readEntries } from '../../src/store/entries.ts';
 import { key } from '../store/seal_now.ts';
 import { witnesses } from '../store/verified.ts';
+import type { Ledger } from './ledger.ts';
 import { inEvents, type Manipulation, quietly } from './manipulation.ts';
 
 const forge = (root: Db, id: string) =>
@@ -330,20 +331,21 @@ export const proofManipulations: readonly Manipulation[] = [
   },
   {
     name: 'the log is rolled back to an older checkpoint',
-    does: async ({ root }) => {
-      const [old] = await root<{ generation: number; to_xid: string; size: string }[]>`
-        select generation, to_xid::text as to_xid, size from runledger.checkpoints where number = 1`;
-      await rollBack(root, old!);
-    },
+    does: ({ root }, ledger) => rollBack(root, ledger),
     with: { kept: true },
     says: /^the log was rolled back: it has \d+ of the \d+ events of the kept checkpoint/,
   },
   {
+    name: 'the same, and no checkpoint was kept',
+    does: ({ root }, ledger) => rollBack(root, ledger),
+    says: /never/,
+    cannot:
+      'a database that was rolled back looks as it looked then: keep a checkpoint, or let verify ask the witnesses',
+  },
+  {
     name: 'the log is forked: rolled back, and gone on from',
-    does: async ({ root }) => {
-      const [old] = await root<{ generation: number; to_xid: string; size: string }[]>`
-        select generation, to_xid::text as to_xid, size from runledger.checkpoints where number = 1`;
-      await rollBack(root, old!);
+    does: async ({ root }, ledger) => {
+      await rollBack(root, ledger);
       for (let n = 0; n < 70; n++) await root`select runledger.set_tier(${`tier-${n}`}, 1, 1)`;
       await createSealer(key).seal(root);
     },
@@ -370,30 +372,33 @@ export const proofManipulations: readonly Manipulation[] = [
       'who holds the seal key and all witnesses can lie from the start, unless a checkpoint was kept',
   },
   {
-    name: 'the same, and the auditor has a checkpoint',
+    name: 'the same key holders, and the auditor has a checkpoint',
     does: ({ root }, { ids }) => forgeAndSign(root, ids[0]!),
     with: { kept: true },
     says: /^changed event: /,
   },
 ];
 
-type Old = { generation: number; to_xid: string; size: string };
-
-/** As a restore of an old backup leaves it. */
-async function rollBack(root: Db, { generation, to_xid, size }: Old): Promise<void> {
+/** As a restore of a backup leaves it that was made at the second checkpoint. */
+async function rollBack(root: Db, { second_sketch }: Ledger): Promise<void> {
+  const [old] = await root<{ generation: number; to_xid: string; size: string }[]>`
+    select generation, to_xid::text as to_xid, size from runledger.checkpoints where number = 2`;
+  const { generation, to_xid, size } = old!;
   const gone = `generation = ${generation} and xid >= '${to_xid}'::xid8`;
   await inEvents(
     root,
     `create temp table gone as select distinct stream from runledger.events where ${gone};
      delete from runledger.events where ${gone}`,
   );
+  const hex = (bytes: Buffer) => `'\\x${bytes.toString('hex')}'`;
   await quietly(
     root,
     TREE,
     `delete from runledger.payloads where stream in (select stream from gone); delete from runledger.submissions where id in (select stream from gone);
      delete from runledger.deliveries where id in (select stream from gone);
      delete from runledger.checkpoints where size > ${size}; delete from runledger.cosignatures where size > ${size};
-     update runledger.log_tiles set hashes = substr(hashes, 1, ${size} * 32) where level = 0`,
+     update runledger.log_tiles set hashes = substr(hashes, 1, ${size} * 32) where level = 0;
+     update runledger.log_sketch set size = ${size}, cells = ${hex(second_sketch.cells)}, signature = ${hex(second_sketch.signature)}`,
   );
 }
 
