@@ -23,6 +23,7 @@ help:
 	@echo 'make sandbox-test-switches    the same with each speed-up switched off in turn'
 	@echo 'make test-under-load LOAD=12  run all tests beside LOAD busy processes'
 	@echo 'make mutants       break the code in known ways, and see that the tests notice'
+	@echo 'make tamper        change copies of a ledger as a superuser, and see that verify names each change'
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
 	@echo 'make bench-compare BASE=HEAD~1     did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
@@ -163,6 +164,12 @@ bench-compare: export FLOOR := $(FLOOR)
 bench-compare: $(PACKAGES) machine
 	@if [ -n '$(A)$(B)' ]; then exec node bench/support/compare.ts '$(A)' '$(B)'; fi; \
 	  exec node bench/support/compare_revisions.ts
+
+# ONLY: those whose name matches this expression.
+.PHONY: tamper
+tamper: export ONLY := $(ONLY)
+tamper: $(PACKAGES)
+	@exec node test/tamper/main.ts
 
 # Optional: SEED=7 SUBMISSIONS=2000 SEEDS=20.
 chaos: $(PACKAGES) machine

@@ -21,7 +21,8 @@ export type Command = {
   run(context: Context): Promise<number>;
 };
 
-export type Word = { readonly name: string; readonly help: string };
+/** Only the last ones may be optional. */
+export type Word = { readonly name: string; readonly help: string; readonly optional?: boolean };
 
 export type Option = {
   /** The placeholder for its value in the help (`NAME`); absent for a switch. */

@@ -8,7 +8,12 @@ const PROGRAM = './runledger';
 
 export function usageOf(name: string, { words = [], options = {} }: Command): string {
   const flags = Object.entries(options).map(([option, declared]) => flagUsage(option, declared));
-  return [PROGRAM, name, ...words.map((word) => word.name), ...flags].join(' ');
+  return [
+    PROGRAM,
+    name,
+    ...words.map(({ name: word, optional }) => (optional ? `[${word}]` : word)),
+    ...flags,
+  ].join(' ');
 }
 
 export const seeHelp = (name = '') =>

@@ -56,9 +56,10 @@ async function version(): Promise<string> {
 }
 
 function parse(name: string, command: Command, args: readonly string[]) {
-  const words = command.words?.length ?? 0;
+  const { words = [] } = command;
+  const required = words.filter(({ optional }) => !optional).length;
   const { values, positionals } = parsed(name, command, args);
-  if (positionals.length !== words) {
+  if (positionals.length < required || positionals.length > words.length) {
     throw new UsageError(`usage: ${usageOf(name, command)}; ${seeHelp(name)}`);
   }
   for (const [option, { required }] of Object.entries(command.options ?? {})) {

@@ -1,153 +1,248 @@
 /**
- * `./runledger verify`: is the log whole, is each event of its schema, does the log match its seals, and does everything
- * else match the log?
+ * `./runledger verify`: does everything in the database follow from a log that nobody has changed? Nothing inside the database
+ * is believed:
+ *
+ *   1. The schema must be the one of this release (verify_shape.ts), because the rest reads tables.
+ *   2. The log is read as rows, hashed here, and compared with the tree and with every checkpoint (verify_log.ts).
+ *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts).
+ *   4. Everything that is derived from the log is compared with it (verify_projections.ts).
+ *
+ * It takes one connection and one snapshot, so the service may go on while it runs. It goes on after a problem, because the
+ * first one found is seldom the first one made.
  */
-import type { Db } from '../db.ts';
-import { isKnown } from '../domain/events.ts';
+import type postgres from 'postgres';
+import { type Db, isRejected } from '../db.ts';
+import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
-import { eventProblems, lineOf } from './verify_events.ts';
+import { BadEntry } from '../proof/entry.ts';
+import { noteText } from '../proof/note.ts';
+import type { LogClaim } from './entry_check.ts';
+import type { EventDifference } from './event_differences.ts';
+import { nameDifferences } from './name_differences.ts';
+import { type Group, Problems } from './problems.ts';
+import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
+import { checkLog, type LogReport } from './verify_log.ts';
+import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
+import { checkDetached, checkRemovals } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
+import { checkShape } from './verify_shape.ts';
+import { checkStreams } from './verify_streams.ts';
 
 export type Verification = {
+  /** No problem was found. */
   well: boolean;
+  /** What is proven, where there is a policy and no problem. */
+  proven: Proven | null;
+  /** Why nothing is proven, where there is no problem. */
+  unproven: string | null;
   events: number;
-  /** The first problem, in one line. */
+  sealed: number;
+  unsealed: number;
+  checkpoints: number;
+  /** The newest checkpoint, with its cosignatures. */
+  newest: { size: number; note: string } | null;
+  /** Months that retention detached. */
+  detached: string[];
+  /** Each repair of the tree, in one line. */
+  repaired: string[];
+  payloads: { rows: number; purged: number };
   first_difference: string | null;
   problems: string[];
-  seals: SealReport;
+  /** How many there are of each group. */
+  problem_counts: Readonly<Record<string, number>>;
+  /** The events that differ, as far as they can be named. */
+  differences: EventDifference[];
+  /** What this server does not let us check. */
+  unchecked: string[];
   comparisons: Comparison[];
+  /** The old chain, if a head of it was given. */
+  seals: SealReport | null;
 };
 
-export type VerifyOptions = {
-  head: HeadFile | null;
-  /** Public keys whose signatures count, base64; none: signatures are not checked. */
-  signers: readonly string[];
+export type VerifyOptions = Partial<Trust> & {
+  /** Null: there is no such file. With a policy, nothing may then have been removed. */
+  readonly removals?: Removals | null;
+  /** A checkpoint that was kept outside the database. */
+  readonly kept?: Kept | null;
+  /** A head of the old chain, and whose signatures count: public keys, base64. */
+  readonly head?: HeadFile | null;
+  readonly signers?: readonly string[];
 };
 
-export async function verify(db: Db, options: VerifyOptions): Promise<Verification> {
-  // Reading the events into Node takes about as long as all the rest, so the two go on side by side.
-  if (db.options.max > 1) {
-    const [rest, facts] = await Promise.all([verifyInOne(db, options), factProblems(db)]);
-    return together(rest, facts);
-  }
-  return together(await verifyInOne(db, options), await factProblems(db));
+export function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
+  return db.begin('isolation level repeatable read read only', async (tx) => {
+    await tx.unsafe(SESSION).simple();
+    return verifyIn(tx, options);
+  }) as Promise<Verification>;
 }
 
-type Parts = Omit<Verification, 'well' | 'first_difference' | 'problems'> & {
-  /** Problems of the log itself, and then of everything else. */
-  of_log: string[];
-  of_rest: string[];
-};
+/** Settings of the role or the database must not change what statements mean, or how their answers are printed. */
+export const SESSION = `
+  set local search_path = pg_catalog;
+  set local row_security = off;
+  set local quote_all_identifiers = off;
+  set local datestyle = 'ISO, YMD';
+  set local intervalstyle = 'postgres';
+  set local timezone = 'UTC';
+  set local bytea_output = 'hex';
+  set local extra_float_digits = 1;
+  set local statement_timeout = 0;
+  set local idle_in_transaction_session_timeout = 0;
+  set local jit = off;
+  set local work_mem = '64MB'`;
 
-function together({ of_log, of_rest, ...parts }: Parts, facts: string[]): Verification {
-  const problems = [...of_log, ...facts, ...of_rest];
-  return { well: problems.length === 0, first_difference: problems[0] ?? null, problems, ...parts };
-}
-
-/** In one snapshot, so that the service may go on while it runs. */
-async function verifyInOne(db: Db, options: VerifyOptions): Promise<Parts> {
-  return (await db.begin('isolation level repeatable read read only', async (tx) => {
-    // The cost is in hashing and sorting all of the log at once.
-    await tx`set local work_mem = '256MB'`;
-    const snapshot = tx as unknown as Db;
-    const seals = await verifySeals(snapshot, options);
-    const shape = await logShape(snapshot);
-    const unknown = await unknownEvents(snapshot);
-    const guards = await missingGuards(snapshot);
-    const comparisons = await compareAll(tx);
-    return {
-      events: shape.events,
-      seals,
-      comparisons,
-      of_log: [
-        ...seals.events.map(
-          (event) =>
-            `${event.kind} event: ${event.stream} version ${event.version}${event.type ? ` (${event.type})` : ''}`,
-        ),
-        ...seals.problems,
-        ...shape.problems,
-        ...unknown,
-      ],
-      of_rest: [...guards, ...comparisons.flatMap(problemsOf)],
-    };
-  })) as Parts;
-}
-
-const MAX_SHOWN = 1000;
-
-/** One line for each event whose facts are not of their schema. A snapshot of its own will do: an event never changes. */
-async function factProblems(db: Db): Promise<string[]> {
-  return (await db.begin('read only', async (tx) => {
-    const problems: string[] = [];
-    let more = 0;
-    for await (const found of eventProblems(tx as unknown as Db)) {
-      // unknownEvents() counts these.
-      if (!isKnown(found.type, found.schema)) continue;
-      if (problems.length < MAX_SHOWN) problems.push(lineOf(found));
-      else more += 1;
-    }
-    return more > 0
-      ? [...problems, `the facts of ${more} more events are not of their schema`]
-      : problems;
-  })) as string[];
-}
-
-/** Every stream's versions run from 1 without a gap. */
-async function logShape(db: Db): Promise<{ events: number; problems: string[] }> {
-  const [row] = await db<
-    { events: number; stream: string | null; count: number; newest: number }[]
-  >`
-    with streams as (
-      select stream, count(*)::integer as count, max(version) as newest, min(version) as oldest
-      from runledger.events group by stream
-    ), broken as (
-      select * from streams where count <> newest or oldest <> 1 order by stream limit 1
-    )
-    select (select coalesce(sum(count), 0)::integer from streams) as events, b.stream, b.count, b.newest
-    from (select) one left join broken b on true`;
-  const { events, stream, count, newest } = row!;
-  const problems = stream ? [`stream ${stream} has ${count} events up to version ${newest}`] : [];
-  return { events, problems };
-}
-
-/** Types and shapes that this version does not know: an older version finds them in the log of a newer one. */
-async function unknownEvents(db: Db): Promise<string[]> {
-  const rows = await db<{ type: string; schema: number; count: number }[]>`
-    select type, schema, count(*)::integer from runledger.events group by type, schema order by type, schema`;
-  return rows
-    .filter(({ type, schema }) => !isKnown(type, schema))
-    .map(
-      ({ type, schema, count }) =>
-        `${count} events are of a type that is not known: ${type}, schema ${schema}`,
-    );
-}
-
-/** The triggers that refuse changes, on every partition. */
-async function missingGuards(db: Db): Promise<string[]> {
-  const rows = await db<{ table: string; trigger: string }[]>`
-    with guarded as (
-      select relid as oid from pg_partition_tree('runledger.events') union all select 'runledger.seals'::regclass
-    )
-    select g.oid::regclass::text as table, w.trigger
-    from guarded g cross join (values ('refuse_change'), ('refuse_truncate')) w(trigger)
-    where not exists (
-      select from pg_trigger t where t.tgrelid = g.oid and t.tgname = w.trigger and t.tgenabled = 'A')
-    order by 1, 2`;
-  return rows.map(
-    ({ table, trigger }) => `${table} is not guarded: its trigger ${trigger} is missing or off`,
+async function verifyIn(
+  tx: postgres.TransactionSql,
+  options: VerifyOptions,
+): Promise<Verification> {
+  const problems = new Problems();
+  const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
+  const trust = { policy, keys };
+  const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
+  const attempt = attempts(tx, problems);
+  const unchecked = await attempt('schema', 'the schema', (db) => checkShape(db, problems), []);
+  const log = await attempt(
+    'events',
+    'the log',
+    (db) => checkLog(db, { trust, kept }, problems),
+    UNREAD,
   );
+  await attempt(
+    'checkpoints',
+    'the sketch',
+    (db) => checkStoredSketch(db, trust, log, problems),
+    null,
+  );
+  const differences =
+    log.difference_count > 0 || log.kept_differs
+      ? await attempt('events', 'differences', (db) => nameDifferences(db, kept, log, problems), [])
+      : [];
+  const stored = await attempt('streams', 'streams', (db) => checkStreams(db, problems), null);
+  if (stored !== null && log !== UNREAD && stored !== log.events)
+    problems.add(
+      'order',
+      `the tables hold ${stored} events, and their index of the feed gives ${log.events}`,
+    );
+  const months = checkRemovals(log.claims, log.gaps, removals, problems);
+  await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
+  const payloads = await attempt(
+    'bytes',
+    'payloads',
+    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0 }, problems),
+    { rows: 0, purged: 0 },
+  );
+  const comparisons = await compareAll(tx);
+  for (const comparison of comparisons) reportComparison(comparison, problems);
+  const seals = head
+    ? await attempt(
+        'checkpoints',
+        'the old chain',
+        (db) => verifySeals(db, { head, signers }),
+        null,
+      )
+    : null;
+  if (seals) reportSeals(seals, problems);
+  const unaccepted = policy && !log.proven ? log.unproven : null;
+  if (unaccepted !== null)
+    problems.add('checkpoints', `the policy accepts no checkpoint of this log: ${unaccepted}`);
+  const lines = problems.lines();
+  const well = lines.length === 0;
+  return {
+    well,
+    proven: well ? log.proven : null,
+    unproven: well && !log.proven ? log.unproven : null,
+    ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
+    checkpoints: log.checkpoints,
+    newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
+    detached: months.map(({ partition }) => partition),
+    repaired: log.claims.filter(({ type }) => type === 'log.repaired').map(repairLine),
+    payloads,
+    first_difference: lines[0] ?? null,
+    problems: lines,
+    problem_counts: problems.counts(),
+    ...{ differences, unchecked, comparisons, seals },
+  };
 }
 
-function problemsOf({ name, problem, differences, first }: Comparison): string[] {
-  if (problem) return [`${name}: ${problem}`];
-  if (!first) return [];
-  const more = differences > 1 ? `, and ${differences - 1} more` : '';
-  return [`${name}: ${describe(first)}${more}`];
+function repairLine({ at, facts }: LogClaim): string {
+  const before = facts['before'] as { origin: string; size: number } | undefined;
+  const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
+  return `${at.toISOString()} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
+}
+
+const UNREAD: LogReport = {
+  ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
+  unproven: 'the log could not be read',
+  ...{
+    gaps: [],
+    claims: [],
+    differences: [],
+    difference_count: 0,
+    kept_size: 0,
+    kept_differs: false,
+  },
+};
+
+/** A part that the database rejects, or answers with something else than asked for, is a problem, and the rest goes on. */
+function attempts(tx: postgres.TransactionSql, problems: Problems) {
+  return async <T>(
+    group: Group,
+    what: string,
+    work: (db: Db) => Promise<T>,
+    otherwise: T,
+  ): Promise<T> => {
+    try {
+      return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
+    } catch (error) {
+      if (!isRejected(error) && !(error instanceof BadEntry)) throw error;
+      problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
+      return otherwise;
+    }
+  };
+}
+
+async function checkStoredSketch(
+  db: Db,
+  trust: Trust,
+  { newest, sealed }: LogReport,
+  problems: Problems,
+): Promise<void> {
+  const [row] = await db<{ size: string; cells: Buffer; signature: Buffer }[]>`
+    select size, cells, signature from runledger.log_sketch`;
+  const name = 'the sketch in the database';
+  if (!newest) {
+    if (row) problems.add('checkpoints', `${name} belongs to no checkpoint`);
+  } else if (Number(row?.size) !== sealed)
+    problems.add(
+      'checkpoints',
+      `${name} is ${row ? 'of another checkpoint than the newest' : 'missing'}`,
+    );
+  else judgeSketch(trust, newest, row!, name, problems);
+}
+
+function reportComparison(
+  { name, problem, differences, first }: Comparison,
+  problems: Problems,
+): void {
+  if (problem) problems.add('projections', `${name}: ${problem}`);
+  else if (first) {
+    const more = differences > 1 ? `, and ${differences - 1} more` : '';
+    problems.add('projections', `${name}: ${describe(first)}${more}`);
+  }
 }
 
 function describe({ row, expected, found }: Difference): string {
   if (!found) return `${row} is missing`;
   if (!expected) return `${row} should not be there`;
   return `${row} is ${JSON.stringify(found)} and should be ${JSON.stringify(expected)}`;
+}
+
+function reportSeals({ events, problems: of_chain }: SealReport, problems: Problems): void {
+  for (const { kind, stream, version, type } of events)
+    problems.add(
+      'events',
+      `${kind} event: ${stream} version ${version}${type ? ` (${type})` : ''}`,
+    );
+  for (const problem of of_chain) problems.add('checkpoints', problem);
 }

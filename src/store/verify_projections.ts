@@ -1,9 +1,11 @@
 /**
  * Compares what is stored with what the log gives: every projection with its one definition (fold_submissions,
  * fold_deliveries and the views in sql/views/000_projections.sql), in both directions, and every counter with a recount.
- * Run in one snapshot, so the service may go on while it runs.
+ * Run in one snapshot, so the service may go on while it runs. The database computes the definitions, so what it answers is
+ * worth what the check of its functions and views is worth (verify_shape.ts), which comes first.
  */
 import type postgres from 'postgres';
+import { isRejected } from '../db.ts';
 
 export type Difference = {
   /** Which row, as its key's text. */
@@ -124,36 +126,17 @@ const counters: readonly Question[] = [
   },
 ];
 
-/** Bytes beside the log: each is the one that its event names, and none is missing that was not purged. */
-const payloads: Question = {
-  name: 'payloads',
-  key: 'stream, kind',
-  expected: `
-    select e.stream, b.key as kind, (b.value ->> 'size')::integer as size, b.value ->> 'sha256' as sha256
-    from runledger.events e
-    cross join lateral jsonb_each(e.facts -> 'bytes') b
-    cross join (
-      select max((facts ->> 'ended_before')::timestamptz) as ended_before from runledger.events
-      where stream >= 'f0000000-0000-0000-0000-000000000000' and type = 'payloads.purged') purge
-    left join runledger.submissions s on s.id = e.stream and s.completed_at < purge.ended_before
-    where e.stream < 'f0000000-0000-0000-0000-000000000000' and e.facts ? 'bytes' and (s.id is null or exists (
-      select from runledger.payloads p where p.stream = e.stream and p.kind = b.key))`,
-  found: `
-    select p.stream, p.kind, length(p.bytes) as size, encode(sha256(p.salt || p.bytes), 'hex') as sha256
-    from runledger.payloads p`,
-};
-
 export async function compareAll(tx: postgres.TransactionSql): Promise<Comparison[]> {
   const comparisons: Comparison[] = [];
-  for (const question of [...projections, ...counters, payloads])
+  for (const question of [...projections, ...counters])
     comparisons.push(await compareOrReport(tx, question));
   return comparisons;
 }
 
-/** next_submission() and next_delivery() raise this where an event must not follow. */
-const REJECTED_EVENT = 'RL422';
-
-/** An event that must not follow stops the fold, and not verify. In a savepoint, as it ends the statement. */
+/**
+ * An event that must not follow (RL422) stops the fold, and not verify; so does a definition that somebody broke. In a
+ * savepoint, as it ends the statement.
+ */
 async function compareOrReport(
   tx: postgres.TransactionSql,
   question: Question,
@@ -161,7 +144,7 @@ async function compareOrReport(
   try {
     return await tx.savepoint((inner) => compare(inner, question));
   } catch (error) {
-    if ((error as { code?: string }).code !== REJECTED_EVENT) throw error;
+    if (!isRejected(error)) throw error;
     const problem = (error as Error).message;
     return { name: question.name, rows: 0, differences: 1, first: null, problem };
   }

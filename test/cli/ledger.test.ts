@@ -1,5 +1,5 @@
 /** verify, seal, policy, repair, rebuild, purge and detach, as an operator types them. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -38,9 +38,9 @@ t.test('verify proves the log against a head of the old chain', async (t) => {
   await writeFile(head, JSON.stringify(await headFile(w.db)));
   const well = await run('verify', '--head', head);
   t.match(well, { status: 0, stderr: '' });
-  t.match(well.stdout, /^\d+ events, \d+ sealed in 1 seals, 0 not sealed yet\n/);
+  t.match(well.stdout, /^\d+ events; 0 checkpoints, /);
   t.match(well.stdout, /\nhead 1 over \d+ events: proven\n/);
-  t.match(well.stdout, /\nall is well\n$/);
+  t.match(well.stdout, /\nconsistent, not proven: there is no checkpoint\n$/);
 
   const root = w.connect(w.database.superuser_url, 1);
   await root`set session_replication_role = replica`;
@@ -57,6 +57,7 @@ t.test('verify proves the log against a head of the old chain', async (t) => {
     broken.stdout,
     `first difference: changed event: ${id} version 3 (submission.completed)\n`,
   );
+  t.match(broken.stdout, /\nNOT as it was: problems of events 1, checkpoints \d, projections 1\n$/);
   const json = await run('verify', '--head', head, '--json');
   t.equal(json.status, 1);
   t.match(JSON.parse(json.stdout), {
@@ -64,6 +65,66 @@ t.test('verify proves the log against a head of the old chain', async (t) => {
     first_difference: `changed event: ${id} version 3 (submission.completed)`,
     seals: { head: { proven: false }, events: [{ kind: 'changed', stream: id, version: 3 }] },
   });
+});
+
+t.test('verify proves the log with a policy, and an exported log without a database', async (t) => {
+  const { w, id, run, folder } = await scene(t);
+  const file = (name: string) => join(folder, name);
+  const checkpoint = await run('seal', '--sketch');
+  await writeFile(file('checkpoint.json'), checkpoint.stdout);
+  await writeFile(file('policy.txt'), (await run('policy')).stdout);
+  await writeFile(file('removals.txt'), 'purged older-than 90d\n');
+  const given = [
+    '--policy',
+    file('policy.txt'),
+    '--removals',
+    file('removals.txt'),
+    '--checkpoint',
+    file('checkpoint.json'),
+  ];
+  const proven = await run('verify', ...given);
+  t.match(proven, { status: 0, stderr: '' });
+  t.match(
+    proven.stdout,
+    /\nproven up to leaf \d+ \(checkpoint of runledger\/[0-9a-f]{16}, cosigned by nobody\)\n$/,
+  );
+  t.match((await run('verify')).stdout, /\nconsistent, not proven: there is no policy\n$/);
+
+  t.match(await run('verify', '--export', file('log')), {
+    status: 0,
+    stdout: /^\d+ events in \d+ bytes; SHA-256 /,
+  });
+  const alone = { PATH: process.env['PATH'], RUNLEDGER_STATE_DIR: file('none') };
+  const offline = (...args: string[]) => runledger(['verify', file('log'), ...args], alone);
+  t.match(await offline(...given), { status: 0, stdout: /\nproven up to leaf \d+ / });
+  t.match(await offline(), {
+    status: 0,
+    stdout: /\nconsistent, not proven: there is no policy\n$/,
+  });
+  const bytes = await readFile(file('log'));
+  bytes[200]! ^= 1;
+  await writeFile(file('log'), bytes);
+  t.match(await offline(...given), { status: 1, stdout: /the file cannot be read: / });
+  t.match(await run('verify', '--export', file('log')), { status: 1, stderr: /exist/ });
+
+  await w.db`update runledger.payloads set bytes = 'print(2)'::bytea where stream = ${id} and kind = 'code'`;
+  t.match(await run('verify', ...given), {
+    status: 1,
+    stdout: new RegExp(
+      `first difference: payloads: ${id} code does not have the bytes that its event names\n`,
+    ),
+  });
+  t.match(await run('verify', '--policy', file('none')), {
+    status: 2,
+    stderr: /--policy .*no such file/,
+  });
+  await writeFile(file('bad'), 'quorum\n');
+  for (const option of ['policy', 'removals', 'checkpoint'])
+    t.match(
+      (await run('verify', `--${option}`, file('bad'))).status,
+      option === 'checkpoint' ? 1 : 2,
+      option,
+    );
 });
 
 t.test('rebuild corrects the difference that verify found', async (t) => {

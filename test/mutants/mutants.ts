@@ -10,6 +10,7 @@ import { queueMutants } from './queue_mutants.ts';
 import { receiptMutants } from './receipt_mutants.ts';
 import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
+import { verifyMutants } from './verify_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
 import { witnessMutants } from './witness_mutants.ts';
 
@@ -20,6 +21,7 @@ export const mutants: readonly Mutant[] = [
   ...storeMutants,
   ...sealMutants,
   ...receiptMutants,
+  ...verifyMutants,
   ...httpMutants,
   ...webhookMutants,
   ...witnessMutants,

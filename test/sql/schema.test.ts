@@ -2,23 +2,27 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { freshDatabase } from '../support/database.ts';
-import { schemaDump } from './schema_dump.ts';
+import { schemaFiles } from './schema_dump.ts';
 
-t.test('sql/schema.txt is the schema that the migrations make', async (t) => {
-  const db = connect((await freshDatabase(t)).url, { name: 'test', max: 1 });
-  t.teardown(() => db.end());
-  const kept = readFileSync(new URL('../../sql/schema.txt', import.meta.url), 'utf8');
-  const lines = (await schemaDump(db)).split('\n');
-  const expected = kept.split('\n');
-  const hint = 'if the change is meant: make schema';
-  t.same(
-    lines.filter((line) => !expected.includes(line)),
-    [],
-    `the database has nothing that the file lacks (${hint})`,
-  );
-  t.same(
-    expected.filter((line) => !lines.includes(line)),
-    [],
-    `the file has nothing that the database lacks (${hint})`,
-  );
-});
+t.test(
+  'sql/schema.txt and sql/definitions.txt are the schema that the migrations make',
+  async (t) => {
+    const db = connect((await freshDatabase(t)).url, { name: 'test', max: 1 });
+    t.teardown(() => db.end());
+    for (const [file, lines] of Object.entries(await schemaFiles(db))) {
+      const kept = readFileSync(new URL(`../../sql/${file}`, import.meta.url), 'utf8');
+      const expected = kept.split('\n').filter(Boolean);
+      const hint = `${file}; if the change is meant: make schema`;
+      t.same(
+        lines.filter((line) => !expected.includes(line)),
+        [],
+        `the database has nothing that the file lacks (${hint})`,
+      );
+      t.same(
+        expected.filter((line) => !lines.includes(line)),
+        [],
+        `the file has nothing that the database lacks (${hint})`,
+      );
+    }
+  },
+);

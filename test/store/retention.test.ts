@@ -5,8 +5,8 @@ import { repair } from '../../src/store/repair.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
-import { seal as sealOld } from './old_chain.ts';
 import { key, seal } from './seal_now.ts';
+import { besides } from './verified.ts';
 import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
 
 aloneOnItsServer();
@@ -27,7 +27,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
     return id;
   };
-  const problems = async () => (await verify(w.db, { head: null, signers: [] })).problems;
+  const problems = async () => besides((await verify(w.db)).problems);
   const count = async (table: string, id: string, column = 'stream') => {
     const [row] = await w.db.unsafe(
       `select count(*)::integer as n from runledger.${table} where ${column} = '${id}'`,
@@ -79,9 +79,10 @@ t.test(
     await s.w.clock.advance(30 * DAY_MS);
     t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + 40 * DAY_MS)), 2);
     t.equal(await s.count('payloads', skewed), 0, 'also if the id is from a clock that ran ahead');
-    t.same(await s.problems(), []);
+    const uncounted = ['purges claim to have removed 6 payloads, and 7 are gone'];
+    t.same(await s.problems(), uncounted, 'a purge does not hide what was deleted before it');
     await rebuild(s.w.db);
-    t.same(await s.problems(), []);
+    t.same(await s.problems(), uncounted);
   },
 );
 
@@ -144,17 +145,12 @@ async function leavesOfGaps(db: Db): Promise<string> {
 t.test('verify finds a partition that is missing without an event of its detachment', async (t) => {
   const s = await scene(t);
   await s.runOne();
-  await sealOld(s.w.db, null);
+  await seal(s.w.web);
   const [part] = await s.w
     .db`select tableoid::regclass::text as name from runledger.events where stream < 'f0000000-0000-0000-0000-000000000000' limit 1`;
   await s.w.db.unsafe(`alter table runledger.events detach partition ${part!['name']}`);
-  const problems = await s.problems();
-  t.ok(
-    problems.some((problem) =>
-      /seal 1 .*: events_\d{4}_\d\d had 3 events, and has 0/.test(problem),
-    ),
-  );
-  t.match(problems[0], /^removed event: /);
+  const problems = (await s.problems()).filter((problem) => !problem.startsWith('the schema '));
+  t.match(problems[0], /^removed event: \S+ version 1$/);
 });
 
 t.test(

@@ -12,8 +12,9 @@ t.test('sealed events are proven, and events that are not sealed yet are counted
   const report = await check(w, head);
   t.same(about(report.problems), []);
   t.match(report.seals, { seals: 2, head: { number: '2', proven: true } });
-  t.equal(report.seals.sealed_events + report.seals.unsealed_events, report.events);
-  t.ok(report.seals.unsealed_events >= 12);
+  const seals = report.seals!;
+  t.equal(seals.sealed_events + seals.unsealed_events, report.events);
+  t.ok(seals.unsealed_events >= 12);
   await seal(w.db, signer);
   t.match((await check(w, head)).seals, { seals: 3, unsealed_events: 0, head: { proven: true } });
   t.same(await seal(w.db, signer), [], 'without new events there is no new seal');
@@ -69,12 +70,11 @@ for (const [name, { does, names }] of Object.entries(attacks)) {
   t.test(`${name}, with all hashes recomputed: found by the head, and named`, async (t) => {
     const s = await sealed(t);
     await does(s);
-    t.notOk((await check(s.w, null)).well, 'found without a head while the seals are unchanged');
     await sealAnew(s);
     const report = await check(s.w, s.head);
     t.notOk(report.well);
-    t.match(report.first_difference, names(s.ids));
-    t.match(report.seals.head, { proven: false });
+    t.match(about(report.problems)[0], names(s.ids));
+    t.match(report.seals!.head, { proven: false });
   });
 }
 
@@ -89,7 +89,7 @@ t.test('a tail that was removed with its seals is found by the head', async (t) 
       problem.startsWith('the log has no seal 2: its tail was removed'),
     ),
   );
-  t.match(report.first_difference, /^removed event: /);
+  t.match(about(report.problems)[0], /^removed event: /);
 });
 
 t.test('more changes than a sketch can hold: the first wrong seal is named', async (t) => {
@@ -104,8 +104,8 @@ t.test('more changes than a sketch can hold: the first wrong seal is named', asy
   const head = await headFile(s.w.db);
   await s.root`update runledger.events set at = at + interval '1 second' where type = 'submission.accepted' and seq > 100`;
   const report = await check(s.w, head);
-  t.same(report.seals.events, []);
-  t.match(report.first_difference, /^seal 3 \(.*\): an event of events_\d{4}_\d\d was changed$/);
+  t.same(report.seals!.events, []);
+  t.match(about(report.problems)[0], /^seal 3 \(.*\): an event of events_\d{4}_\d\d was changed$/);
 });
 
 t.test('a head that was changed or signed by another proves nothing', async (t) => {

@@ -25,8 +25,8 @@ import {
   type RolePasswords,
   roleUrls,
 } from '../../src/local/roles.ts';
-import { eventProblems, lineOf } from '../../src/store/verify_events.ts';
 import type { Kept } from './keeper.ts';
+import { eventProblems, lineOf } from './strange_events.ts';
 
 /** As much of tap's `t` as this file uses. */
 type Test = { teardown(work: () => unknown): void };

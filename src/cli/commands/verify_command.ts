@@ -1,43 +1,122 @@
 import { readFile } from 'node:fs/promises';
+import { BadRemovals, parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
-import { type Verification, verify } from '../../store/verify.ts';
+import { verifierKeys } from '../../proof/log_key.ts';
+import { BadPolicy, type Policy, parsePolicy } from '../../proof/policy.ts';
+import { exportLog } from '../../store/export_log.ts';
+import type { Kept } from '../../store/signed_notes.ts';
+import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
+import { type FileVerification, verifyFile } from '../../store/verify_file.ts';
+import { type Asked, askWitnesses } from '../../store/verify_witnesses.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
-import { oldSigner } from '../signing.ts';
+import { logKey, oldSigner } from '../signing.ts';
 
 export const command: Command = {
   summary:
-    'prove that the log is complete and unchanged since it was sealed, and that all derived tables match it; exit 1 if not',
+    'check that nobody changed the log, and that everything else follows from it; with a policy, prove it; exit 1 if not',
+  words: [{ name: 'FILE', help: 'check an exported log, without a database', optional: true }],
   options: {
-    head: { value: 'FILE', help: 'prove the log against this signed head, too' },
-    signer: { value: 'KEY,...', help: 'public keys of earlier signers to accept besides our own' },
+    policy: { value: 'FILE', help: 'whom to believe: `./runledger policy` prints one' },
+    removals: { value: 'FILE', help: 'what retention may have removed; without it: nothing' },
+    checkpoint: {
+      value: 'FILE',
+      help: 'prove the log against this checkpoint, too; `./runledger seal` prints one',
+    },
+    export: { value: 'FILE', help: 'write the log to this file, and check nothing' },
+    offline: { help: 'do not ask the witnesses of the policy' },
+    head: {
+      value: 'FILE',
+      help: 'prove the log against this head, from before there were checkpoints',
+    },
+    signer: {
+      value: 'KEY,...',
+      help: 'public keys that may have signed the head, besides our own',
+    },
     json: JSON_OPTION,
   },
-  example: 'verify --head head.json',
+  example: 'verify --policy policy.txt --checkpoint checkpoint.json',
   async run(context) {
-    const head = await readHead(context.options['head']);
-    const report = await verify(await context.database(), {
-      head,
-      signers: await signersOf(context),
-    });
-    if (context.json) context.answer(report);
-    else context.answer(linesOf(report).join('\n'));
-    return report.well ? 0 : 1;
+    const options = await optionsOf(context);
+    const [file] = context.words;
+    if (file !== undefined) return answer(context, await verifyFile(file, options), fileLines);
+    const db = await context.database();
+    const target = context.options['export'];
+    if (typeof target === 'string') {
+      const { entries, bytes, sha256 } = await exportLog(db, target);
+      context.answer(`${entries} events in ${bytes} bytes; SHA-256 ${sha256}`);
+      return 0;
+    }
+    const signers = await signersOf(context);
+    const report = await verify(db, { ...options, head: await readHead(context), signers });
+    const asked = context.options['offline']
+      ? { problems: [], unanswered: [] }
+      : await askWitnesses(options.policy, report.newest);
+    return answer(context, withWitnesses(report, asked), linesOf);
   },
 };
 
-async function readHead(path: string | boolean | undefined): Promise<HeadFile | null> {
+async function optionsOf(context: Context) {
+  const policy = await readOption<Policy>(context, 'policy', parsePolicy);
+  const key = await logKey(context).catch(() => null);
+  return {
+    policy,
+    keys: key ? verifierKeys(key) : [],
+    removals: await readOption<Removals>(context, 'removals', parseRemovals),
+    kept: await readOption<Kept>(context, 'checkpoint', parseKept),
+  } satisfies VerifyOptions;
+}
+
+async function readOption<T>(
+  context: Context,
+  name: string,
+  parse: (text: string) => T,
+): Promise<T | null> {
+  const path = context.options[name];
   if (typeof path !== 'string') return null;
-  const text = await readFile(path, 'utf8').catch((error: Error) => {
-    throw new UsageError(`--head ${path}: ${error.message}`);
-  });
-  const wrong = new UsageError(`--head ${path}: not a head; \`./runledger seal\` prints one`);
   try {
-    const head = JSON.parse(text) as HeadFile;
-    if (head?.format !== 'runledger head 1') throw wrong;
-    return head;
+    return parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    const known =
+      error instanceof BadPolicy || error instanceof BadRemovals || error instanceof UsageError;
+    if (known || (error as NodeJS.ErrnoException).code)
+      throw new UsageError(`--${name} ${path}: ${(error as Error).message}`);
+    throw error;
+  }
+}
+
+/** A note, or the JSON of `./runledger seal --sketch`. */
+function parseKept(text: string): Kept {
+  if (!text.startsWith('{')) return { note: text, sketch: null };
+  const wrong = new UsageError('not a checkpoint; `./runledger seal` prints one');
+  let json: { checkpoint?: unknown; sketch?: unknown; sketch_signature?: unknown };
+  try {
+    json = JSON.parse(text);
   } catch {
     throw wrong;
   }
+  const { checkpoint, sketch, sketch_signature } = json;
+  if (typeof checkpoint !== 'string') throw wrong;
+  if (typeof sketch !== 'string' || typeof sketch_signature !== 'string') throw wrong;
+  return {
+    note: checkpoint,
+    sketch: {
+      cells: Buffer.from(sketch, 'base64'),
+      signature: Buffer.from(sketch_signature, 'base64'),
+    },
+  };
+}
+
+function readHead(context: Context): Promise<HeadFile | null> {
+  return readOption(context, 'head', (text) => {
+    const wrong = new UsageError('not a head');
+    try {
+      const head = JSON.parse(text) as HeadFile;
+      if (head?.format === 'runledger head 1') return head;
+    } catch {
+      // answered below
+    }
+    throw wrong;
+  });
 }
 
 /** Our own key, and earlier ones that --signer names. */
@@ -47,26 +126,71 @@ async function signersOf(context: Context): Promise<string[]> {
   return [...(own ? [own] : []), ...(typeof named === 'string' ? named.split(',') : [])];
 }
 
-const PROBLEMS_SHOWN = 20;
+function withWitnesses(report: Verification, { problems: asked, unanswered }: Asked): Verification {
+  const unchecked = [...report.unchecked, ...unanswered];
+  if (asked.length === 0) return { ...report, unchecked };
+  const problems = [...asked, ...report.problems];
+  const checkpoints = (report.problem_counts['checkpoints'] ?? 0) + asked.length;
+  return {
+    ...report,
+    ...{
+      well: false,
+      proven: null,
+      unproven: null,
+      first_difference: problems[0]!,
+      problems,
+      unchecked,
+    },
+    problem_counts: { ...report.problem_counts, checkpoints },
+  };
+}
 
-function linesOf({ well, events, problems, seals, comparisons }: Verification): string[] {
-  const { head } = seals;
+function answer<T extends Verification | FileVerification>(
+  context: Context,
+  report: T,
+  lines: (report: T) => string[],
+): number {
+  context.answer(context.json ? report : [...lines(report), ...verdictOf(report)].join('\n'));
+  return report.well ? 0 : 1;
+}
+
+function linesOf(report: Verification): string[] {
+  const { seals, comparisons, payloads, detached, unchecked } = report;
+  const rows = comparisons.reduce((sum, { rows }) => sum + rows, 0);
   const lines = [
-    `${events} events, ${seals.sealed_events} sealed in ${seals.seals} seals, ${seals.unsealed_events} not sealed yet`,
-    `${comparisons.reduce((sum, { rows }) => sum + rows, 0)} derived rows compared with the log`,
+    ...eventLines(report),
+    `${payloads.rows} payloads and ${rows} derived rows compared with the log`,
   ];
-  if (head) {
-    const proven = head.proven ? 'proven' : 'NOT PROVEN';
-    lines.push(`head ${head.number} over ${head.total} events: ${proven}`);
+  if (payloads.purged > 0) lines.push(`${payloads.purged} payloads were purged`);
+  if (detached.length > 0) lines.push(`detached by retention: ${detached.join(', ')}`);
+  for (const repair of report.repaired) lines.push(`repaired: ${repair}`);
+  for (const what of unchecked) lines.push(`not checked: ${what}`);
+  if (seals?.head)
+    lines.push(
+      `head ${seals.head.number} over ${seals.head.total} events: ${seals.head.proven ? 'proven' : 'NOT PROVEN'}`,
+    );
+  return lines;
+}
+
+const fileLines = (report: FileVerification): string[] => eventLines(report);
+
+const eventLines = ({ events, sealed, unsealed, checkpoints }: FileVerification): string[] => [
+  `${events} events; ${checkpoints} checkpoints, the newest over ${sealed} leaves; ${unsealed} events not sealed yet`,
+];
+
+function verdictOf({ proven, unproven, problems, problem_counts }: FileVerification): string[] {
+  if (problems.length > 0) {
+    const counts = Object.entries(problem_counts).map(([name, count]) => `${name} ${count}`);
+    return [
+      `first difference: ${problems[0]}`,
+      ...problems.slice(1),
+      `NOT as it was: problems of ${counts.join(', ')}`,
+    ];
   }
-  if (seals.detached.length > 0) lines.push(`detached by retention: ${seals.detached.join(', ')}`);
-  if (well) return [...lines, 'all is well'];
-  const more = problems.length - PROBLEMS_SHOWN;
-  const rest = more > 0 ? [`… and ${more} more`] : [];
-  return [
-    ...lines,
-    `first difference: ${problems[0]}`,
-    ...problems.slice(1, PROBLEMS_SHOWN),
-    ...rest,
-  ];
+  if (!proven) return [`consistent, not proven: ${unproven}`];
+  const { size, origin, cosigned_at, witnesses } = proven;
+  const by =
+    witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
+  const when = cosigned_at ? ` of ${cosigned_at.toISOString()}` : '';
+  return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})`];
 }

@@ -1,6 +1,6 @@
 /** Checks the facts of every event against its schema. */
-import type { Db } from '../db.ts';
-import { problemOf } from '../domain/events.ts';
+import type { Db } from '../../src/db.ts';
+import { problemOf } from '../../src/domain/events.ts';
 
 type Place = { stream: string; version: number; type: string; schema: number };
 export type EventProblem = Place & { problem: string };

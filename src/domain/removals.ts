@@ -1,0 +1,68 @@
+/**
+ * The removals that an auditor allows: a file beside the policy, outside the database. What retention removed is claimed by
+ * events of the log, and whoever can append can append a claim. So each claim must be in this file.
+ *
+ *   detached PARTITION EVENTS LEAVES_SHA256     a month; - for a month that was detached before there was a tree
+ *   purged TIME | older-than 90d                bytes of submissions that ended before the time, or so long before the purge
+ */
+export type Removals = {
+  readonly detached: readonly {
+    readonly partition: string;
+    readonly events: number;
+    readonly leaves_sha256: string | null;
+  }[];
+  /** Times before which a purge may have removed bytes. */
+  readonly purged_before: readonly Date[];
+  /** Ages from which a purge may remove bytes. */
+  readonly purged_older_than_ms: readonly number[];
+};
+
+export class BadRemovals extends Error {}
+
+export function parseRemovals(text: string): Removals {
+  const detached: Removals['detached'][number][] = [];
+  const purged_before: Date[] = [];
+  const purged_older_than_ms: number[] = [];
+  text.split('\n').forEach((line, n) => {
+    const words = line.split(/\s+/).filter(Boolean);
+    if (words.length === 0 || words[0]!.startsWith('#')) return;
+    const rest = words.slice(1).join(' ');
+    const month = /^(events_\d{4}_\d{2}) (0|[1-9]\d*) ([0-9a-f]{64}|-)$/.exec(rest);
+    const age = /^older-than ([1-9]\d*)d$/.exec(rest);
+    const time = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(rest)
+      ? new Date(rest)
+      : null;
+    if (words[0] === 'detached' && month) {
+      const [, partition, events, sha256] = month;
+      const leaves_sha256 = sha256 === '-' ? null : sha256!;
+      detached.push({ partition: partition!, events: Number(events), leaves_sha256 });
+    } else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
+    else if (words[0] === 'purged' && time && !Number.isNaN(time.getTime()))
+      purged_before.push(time);
+    else throw new BadRemovals(`line ${n + 1}: not a removal: ${line.trim()}`);
+  });
+  return { detached, purged_before, purged_older_than_ms };
+}
+
+const DAY_MS = 86_400_000;
+
+export const NO_REMOVALS: Removals = { detached: [], purged_before: [], purged_older_than_ms: [] };
+
+export function allowsDetached(
+  removals: Removals,
+  { partition, events, leaves_sha256 }: Removals['detached'][number],
+): boolean {
+  return removals.detached.some(
+    (each) =>
+      each.partition === partition &&
+      each.events === events &&
+      each.leaves_sha256 === leaves_sha256,
+  );
+}
+
+export function allowsPurge(removals: Removals, ended_before: Date, purged_at: Date): boolean {
+  return (
+    removals.purged_before.some((time) => ended_before <= time) ||
+    removals.purged_older_than_ms.some((ms) => purged_at.getTime() - ended_before.getTime() >= ms)
+  );
+}

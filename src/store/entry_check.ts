@@ -1,0 +1,200 @@
+/**
+ * Checks one event after the other, in the order of the feed, from its canonical bytes alone: are they what PostgreSQL
+ * writes, does the event come after the one before it, and are its facts of its type's schema? What the log claims to have
+ * removed or repaired is collected on the way.
+ */
+import { eventTypes, problemOf } from '../domain/events.ts';
+import { BadEntry, parseEntry } from '../proof/entry.ts';
+import { type HashText, leafText } from '../proof/merkle.ts';
+import type { Problems } from './problems.ts';
+
+/** An event that says something about the log itself. */
+export type LogClaim = {
+  readonly stream: string;
+  readonly version: number;
+  readonly type: string;
+  readonly at: Date;
+  readonly facts: Record<string, unknown>;
+};
+
+export type EventName = {
+  readonly stream: string;
+  readonly version: number;
+  readonly type: string;
+};
+
+const CLAIMS = new Set<string>(
+  ['log.detached', 'log.repaired', 'payloads.purged'].filter((type) => type in eventTypes),
+);
+
+// Where the columns of an entry are, when its type has no bytes: each has its length before it (src/proof/entry.ts).
+const TYPE_AT = 34;
+const SCHEMA_AT = 38;
+const AT_AT = 44;
+const PLACE_AT = 56;
+/** Generation, xid and seq, with the lengths between them: big endian, so their order is that of the bytes. */
+export const PLACE_BYTES = 26;
+const FACTS_AT = 87;
+/** The lengths of the columns, and where each is. */
+const LENGTHS = [
+  [2, 16],
+  [22, 4],
+  [34, 2],
+  [40, 8],
+  [52, 2],
+  [58, 8],
+  [70, 8],
+] as const;
+
+const SHORT = 160;
+const MOST_GOOD = 1000;
+
+export class EntryCheck {
+  readonly claims: LogClaim[] = [];
+  /** Of the event before, and room for the next one's. */
+  #last = Buffer.alloc(PLACE_BYTES);
+  #next = Buffer.alloc(PLACE_BYTES);
+  #count = 0;
+  readonly #problems: Problems;
+  /** Short facts that were checked, with their type and schema. */
+  readonly #good = new Set<string>();
+
+  constructor(problems: Problems) {
+    this.#problems = problems;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The place in the feed of the event that was checked last. */
+  get place(): Buffer {
+    return this.#last;
+  }
+
+  /** The time of the event that was checked last, in microseconds since 2000. */
+  at_us = 0;
+
+  /** Returns the hash of its leaf. */
+  check(entry: Buffer): HashText {
+    this.#count++;
+    const type_bytes = typeBytes(entry);
+    if (type_bytes < 0) this.#reject(entry);
+    else {
+      const shift = type_bytes;
+      this.#order(entry, PLACE_AT + shift);
+      this.at_us =
+        entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
+      const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
+      this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
+    }
+    return leafText(entry);
+  }
+
+  #reject(entry: Buffer): void {
+    let why = 'its columns are not those of an event';
+    try {
+      parseEntry(entry);
+    } catch (error) {
+      if (!(error instanceof BadEntry)) throw error;
+      why = error.message;
+    }
+    this.#problems.add('order', `event ${this.#count} of the feed cannot be read: ${why}`);
+  }
+
+  #order(entry: Buffer, at: number): void {
+    entry.copy(this.#next, 0, at, at + PLACE_BYTES);
+    if (this.#count > 1 && this.#next.compare(this.#last) <= 0)
+      this.#problems.add('order', () => {
+        const { stream, version } = nameOf(entry);
+        return `${stream} version ${version} has the place in the feed of another event, or an earlier one`;
+      });
+    const room = this.#last;
+    this.#last = this.#next;
+    this.#next = room;
+  }
+
+  #facts(entry: Buffer, type: string, schema: number, at: number): void {
+    const text = entry.toString('utf8', at, entry.length);
+    // All starts of a worker have the same facts.
+    const short = text.length < SHORT ? `${type} ${schema} ${text}` : null;
+    if (short !== null && this.#good.has(short)) return;
+    const facts = parse(text);
+    const problem = problemOf({ type, schema, facts });
+    if (problem !== null)
+      this.#problems.add('facts', () => {
+        const { stream, version } = nameOf(entry);
+        return `the facts of ${stream} version ${version} (${type}) are not of their schema: ${problem}`;
+      });
+    else if (CLAIMS.has(type)) {
+      const { stream, version, at_us } = parseEntry(entry);
+      this.claims.push({
+        ...{ stream, version, type, at: timeOf(at_us) },
+        facts: facts as LogClaim['facts'],
+      });
+    } else if (short !== null) {
+      if (this.#good.size >= MOST_GOOD) this.#good.clear();
+      this.#good.add(short);
+    }
+  }
+}
+
+/** How many bytes the type has; -1 if the entry's columns do not have their lengths. */
+function typeBytes(entry: Buffer): number {
+  if (entry.length < FACTS_AT || entry.readInt16BE(0) !== 9) return -1;
+  const bytes = entry.readInt32BE(TYPE_AT - 4);
+  if (bytes < 0 || entry.length < FACTS_AT + bytes) return -1;
+  for (const [at, length] of LENGTHS)
+    if (entry.readInt32BE(at < TYPE_AT ? at : at + bytes) !== length) return -1;
+  const facts = FACTS_AT + bytes;
+  if (entry.readInt32BE(facts - 5) !== entry.length - facts + 1 || entry[facts - 1] !== 1)
+    return -1;
+  return bytes;
+}
+
+/** Undefined, which no schema accepts, for text that is not JSON. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Microseconds since 2000 as a time. */
+export const timeOf = (at_us: bigint): Date => new Date(Number(at_us / 1000n) + 946_684_800_000);
+
+const STREAM_AT = 6;
+const VERSION_AT = 26;
+
+/** The bytes of an entry by which its event can be named. */
+export const NAME_BYTES = VERSION_AT + 4 - STREAM_AT;
+
+export const copyName = (entry: Buffer, target: Buffer, at: number): void => {
+  entry.copy(target, at, STREAM_AT, STREAM_AT + NAME_BYTES);
+};
+
+/** Reads what copyName wrote. */
+export function nameAt(bytes: Buffer, at: number): { stream: string; version: number } {
+  const stream = uuidText(bytes.subarray(at, at + 16));
+  return { stream, version: bytes.readInt32BE(at + VERSION_AT - STREAM_AT) };
+}
+
+export function nameOf(entry: Buffer): { stream: string; version: number } {
+  return nameAt(entry, STREAM_AT);
+}
+
+export const uuidText = (bytes: Buffer): string =>
+  bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+
+export const isEntry = (entry: Buffer): boolean => typeBytes(entry) >= 0;
+
+/** The place in the feed of an entry. */
+export const placeOf = (entry: Buffer): Buffer => {
+  const at = PLACE_AT + typeBytes(entry);
+  return Buffer.from(entry.subarray(at, at + PLACE_BYTES));
+};
+
+/** A place as a row constructor's columns, which COPY takes no parameters for. */
+export const placeText = (place: Buffer): string =>
+  `${place.readInt16BE(0)}::smallint, '${place.readBigUInt64BE(6)}'::xid8, ${place.readBigInt64BE(18)}::bigint`;

@@ -1,0 +1,135 @@
+/**
+ * Writes the log as one file (src/proof/export_file.ts), from one snapshot: what an auditor checks without a database. Nothing
+ * is checked here; a damaged log gives a file in which verify finds the damage.
+ */
+import { open } from 'node:fs/promises';
+import type { Db } from '../db.ts';
+import { ENTRY_COLUMNS } from '../proof/entry.ts';
+import { ExportWriter, gapBody } from '../proof/export_file.ts';
+import { HASH_BYTES } from '../proof/merkle.ts';
+import { noteText } from '../proof/note.ts';
+import { readEntries } from './entries.ts';
+import { placeOf, placeText } from './entry_check.ts';
+import { Problems } from './problems.ts';
+import {
+  type Gap,
+  readGaps,
+  readSealed,
+  type StoredNote,
+  sealedSize,
+  storedNotes,
+} from './stored_tree.ts';
+import { SESSION } from './verify.ts';
+
+export type Exported = {
+  readonly entries: number;
+  readonly bytes: number;
+  readonly sha256: string;
+};
+
+const WINDOW = 2 ** 15;
+
+export async function exportLog(db: Db, path: string): Promise<Exported> {
+  const file = await open(path, 'wx', 0o600);
+  try {
+    const writer = new ExportWriter(async (bytes) => {
+      await file.appendFile(bytes);
+    });
+    const entries = (await db.begin('isolation level repeatable read read only', async (tx) => {
+      await tx.unsafe(SESSION).simple();
+      return new LogExport(tx as unknown as Db, writer).write();
+    })) as number;
+    const sha256 = await writer.end();
+    return { entries, bytes: writer.bytes, sha256 };
+  } finally {
+    await file.close();
+  }
+}
+
+class LogExport {
+  readonly #db: Db;
+  readonly #writer: ExportWriter;
+  readonly #notes: AsyncGenerator<StoredNote>;
+  #next: StoredNote | null | undefined;
+  #gaps: Gap[] = [];
+  #size = 0;
+  #leaf = 0;
+  #entries = 0;
+
+  constructor(db: Db, writer: ExportWriter) {
+    this.#db = db;
+    this.#writer = writer;
+    this.#notes = storedNotes(db, new Problems());
+  }
+
+  async write(): Promise<number> {
+    this.#size = await sealedSize(this.#db);
+    this.#gaps = await readGaps(this.#db, this.#size, new Problems());
+    let after: Buffer | null = null;
+    for (;;) {
+      const window = await this.#window(after);
+      for (const entry of window) {
+        await this.#pass();
+        await this.#writer.put('entry', entry);
+        this.#leaf++;
+        this.#entries++;
+      }
+      after = window.length < WINDOW ? null : placeOf(window.at(-1)!);
+      if (!after) break;
+    }
+    await this.#pass();
+    // Checkpoints over more than there is: verify finds that they are not met.
+    while (await this.#peek()) await this.#putNote();
+    return this.#entries;
+  }
+
+  async #window(after: Buffer | null): Promise<Buffer[]> {
+    const where = after ? `where (generation, xid, seq) > (${placeText(after)})` : '';
+    const entries: Buffer[] = [];
+    const query = `select ${ENTRY_COLUMNS} from runledger.events ${where} order by generation, xid, seq limit ${WINDOW}`;
+    for await (const chunk of readEntries(this.#db, query)) entries.push(...chunk);
+    return entries;
+  }
+
+  /** Checkpoints that end here, and gaps that begin here. */
+  async #pass(): Promise<void> {
+    for (;;) {
+      const note = await this.#peek();
+      if (note && note.size <= this.#leaf) await this.#putNote();
+      else if (this.#gaps[0]?.first === this.#leaf) await this.#putGap(this.#gaps[0]);
+      else return;
+    }
+  }
+
+  async #peek(): Promise<StoredNote | null> {
+    if (this.#next === undefined) {
+      const { done, value } = await this.#notes.next();
+      this.#next = done ? null : value;
+    }
+    return this.#next ?? null;
+  }
+
+  async #putNote(): Promise<void> {
+    const note = this.#next!;
+    this.#next = undefined;
+    await this.#writer.put('checkpoint', Buffer.from(noteText(note.note)));
+    if (note.size !== this.#size) return;
+    const [sketch] = await this.#db<{ cells: Buffer; signature: Buffer }[]>`
+      select cells, signature from runledger.log_sketch where size = ${note.size}`;
+    if (sketch) await this.#writer.put('sketch', sketch.signature, sketch.cells);
+  }
+
+  async #putGap(gap: Gap): Promise<void> {
+    const block = await readSealed(this.#db, gap.first, this.#size, new Problems());
+    const note = await this.#peek();
+    const to = Math.min(gap.first + gap.count, block.to, note?.size ?? Number.POSITIVE_INFINITY);
+    const count = to - gap.first;
+    const from = (gap.first - block.from) * HASH_BYTES;
+    const hashes = block.hashes.subarray(from, from + count * HASH_BYTES);
+    await this.#writer.put('gap', ...gapBody(gap.partition, hashes));
+    this.#leaf += count;
+    this.#gaps.shift();
+    if (count < gap.count)
+      this.#gaps.unshift({ ...gap, first: gap.first + count, count: gap.count - count });
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Checkpoints as verify meets them: in the database, in an exported file, and in a file that an auditor kept. None of them is
+ * believed for where it was found. Each is a claim about the first `size` events, which its signatures back.
+ */
+import { type Checkpoint, parseCheckpoint } from '../proof/checkpoint.ts';
+import { isSketchOf } from '../proof/log_key.ts';
+import { BadNote, cosignedAt, type Note, parseNote, type VerifierKey } from '../proof/note.ts';
+import { judgeCheckpoint, type Policy } from '../proof/policy.ts';
+import type { Problems } from './problems.ts';
+
+export type Kept = {
+  readonly note: string;
+  readonly sketch: null | { readonly cells: Buffer; readonly signature: Buffer };
+};
+
+export type SignedNote = Checkpoint & { readonly note: Note; readonly name: string };
+
+/** Whom verify believes. Without a policy, the keys of this installation tell a forged checkpoint from ours. */
+export type Trust = { readonly policy: Policy | null; readonly keys: readonly VerifierKey[] };
+
+/** A checkpoint that the policy accepts, and that the log was found to match. */
+export type Proven = {
+  readonly size: number;
+  readonly origin: string;
+  /** When the first witness signed it; null without witnesses. */
+  readonly cosigned_at: Date | null;
+  readonly witnesses: readonly string[];
+};
+
+/** Reports a note that cannot be read, and returns null for it. */
+export function readNote(text: string, name: string, problems: Problems): SignedNote | null {
+  try {
+    const note = parseNote(text);
+    return { ...parseCheckpoint(note.text), note, name };
+  } catch (error) {
+    if (!(error instanceof BadNote)) throw error;
+    problems.add('checkpoints', `${name} cannot be read: ${error.message}`);
+    return null;
+  }
+}
+
+/**
+ * Reports a signature that is missing or wrong. Returns why the policy does not accept the checkpoint as proof: too few
+ * witnesses may have signed it yet, which is no problem of the log.
+ */
+export function judge(trust: Trust, signed: SignedNote, problems: Problems): Proven | string {
+  const policy = trust.policy ?? ownPolicy(trust.keys);
+  if (!policy) return 'there is no policy';
+  const { checkpoint, cosigned, problem } = judgeCheckpoint(policy, signed.note);
+  const alone = { ...policy, quorum: 'none' };
+  const unsigned = problem === null ? null : judgeCheckpoint(alone, signed.note).problem;
+  if (unsigned !== null) problems.add('checkpoints', `${signed.name}: ${unsigned}`);
+  if (problem !== null) return problem;
+  if (!trust.policy) return 'there is no policy';
+  const times = cosigned.map(({ signature }) => cosignedAt(signature));
+  return {
+    size: checkpoint.size,
+    origin: checkpoint.origin,
+    cosigned_at: times.length > 0 ? new Date(Math.min(...times) * 1000) : null,
+    witnesses: cosigned.map(({ name }) => name),
+  };
+}
+
+function ownPolicy(keys: readonly VerifierKey[]): Policy | null {
+  if (keys.length === 0) return null;
+  return {
+    logs: keys.map((key) => ({ key, url: null })),
+    witnesses: [],
+    groups: [],
+    quorum: 'none',
+  };
+}
+
+/** Keys that may sign a sketch. */
+const logKeys = ({ policy, keys }: Trust): readonly VerifierKey[] =>
+  policy ? policy.logs.map(({ key }) => key) : keys;
+
+/** Reports a sketch that the log's key did not sign. Where no key is known, nobody can say. */
+export function judgeSketch(
+  trust: Trust,
+  of: Pick<Checkpoint, 'origin' | 'size'>,
+  sketch: { cells: Buffer; signature: Buffer },
+  name: string,
+  problems: Problems,
+): void {
+  const keys = logKeys(trust);
+  if (keys.length > 0 && !isSketchOf(keys, of, sketch.cells, sketch.signature))
+    problems.add('checkpoints', `${name} is not signed by the log ${of.origin}`);
+}

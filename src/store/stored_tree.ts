@@ -1,0 +1,233 @@
+/** Reads what the database keeps of the tree, for verify: from the tables alone, and without believing any of it. */
+import type { Db } from '../db.ts';
+import type { TileEntry } from '../proof/compact_tree.ts';
+import { bytesOf, HASH_BYTES, textOf } from '../proof/merkle.ts';
+import { parseSignature } from '../proof/note.ts';
+import { TILE_WIDTH } from '../proof/tiles.ts';
+import { PLACE_BYTES } from './entry_check.ts';
+import type { Problems } from './problems.ts';
+import { readNote, type SignedNote } from './signed_notes.ts';
+import type { SealedLeaves } from './verify_tree.ts';
+
+/** How many tiles are read at once: 2 MiB of hashes. */
+const TILES_READ = 256;
+
+export type SealedBlock = SealedLeaves & {
+  readonly hashes: Buffer;
+  /** By leaf: the place in the feed that the tile has for its first leaf. */
+  readonly places: ReadonlyMap<number, Buffer>;
+};
+
+/** The tiles of level 0 from the one that has the leaf. */
+export async function readSealed(
+  db: Db,
+  leaf: number,
+  size: number,
+  problems: Problems,
+): Promise<SealedBlock> {
+  const first = Math.floor(leaf / TILE_WIDTH);
+  const end = Math.min(first + TILES_READ, Math.ceil(size / TILE_WIDTH));
+  const rows = await db<
+    { index: string; hashes: Buffer; generation: number; xid: string; seq: string }[]
+  >`
+    select index, hashes, generation, xid::text as xid, seq from runledger.log_tiles
+    where level = 0 and index >= ${first} and index < ${end} order by index`;
+  const from = first * TILE_WIDTH;
+  const to = Math.min(end * TILE_WIDTH, size);
+  const hashes = Buffer.alloc((to - from) * HASH_BYTES);
+  const places = new Map<number, Buffer>();
+  const found = new Map(rows.map((row) => [Number(row.index), row]));
+  for (let index = first; index < end; index++) {
+    const row = found.get(index);
+    const begin = index * TILE_WIDTH;
+    const expected = Math.min(TILE_WIDTH, to - begin) * HASH_BYTES;
+    if (!row || row.hashes.length < expected)
+      problems.add('tiles', `tile 0/${index} is ${row ? 'too short' : 'missing'}`);
+    if (!row) continue;
+    row.hashes.copy(hashes, (begin - from) * HASH_BYTES);
+    places.set(begin, placeBytes(row.generation, row.xid, row.seq));
+  }
+  return { from, to, hashes, text: textOf(hashes), places };
+}
+
+/** As an entry has them (entry_check.ts). */
+export function placeBytes(generation: number, xid: string, seq = '0'): Buffer {
+  const bytes = Buffer.alloc(PLACE_BYTES);
+  bytes.writeInt16BE(generation, 0);
+  bytes.writeInt32BE(8, 2);
+  bytes.writeBigUInt64BE(BigInt.asUintN(64, BigInt(xid)), 6);
+  bytes.writeInt32BE(8, 14);
+  bytes.writeBigInt64BE(BigInt(seq), 18);
+  return bytes;
+}
+
+/** Generation and xid alone, which a checkpoint ends at. */
+export const HORIZON_BYTES = 14;
+
+/** Compares hashes of the levels above 0 with the tiles. */
+export async function checkTiles(
+  db: Db,
+  entries: readonly TileEntry[],
+  problems: Problems,
+): Promise<void> {
+  if (entries.length === 0) return;
+  const byTile = Map.groupBy(entries, ({ level, index }) => `${level}/${index}`);
+  const firsts = [...byTile.values()].map(([first]) => first!);
+  const rows = await db<{ level: number; index: string; hashes: Buffer }[]>`
+    select t.level, t.index, t.hashes
+    from unnest(${`{${firsts.map(({ level }) => level)}}`}::text::smallint[],
+      ${`{${firsts.map(({ index }) => index)}}`}::text::bigint[]) x(level, index)
+    join runledger.log_tiles t on t.level = x.level and t.index = x.index`;
+  const found = new Map(rows.map(({ level, index, hashes }) => [`${level}/${index}`, hashes]));
+  for (const [name, of_tile] of byTile) {
+    const hashes = found.get(name);
+    const differs = ({ at, hash }: TileEntry) =>
+      bytesOf(hash).compare(hashes!, at * HASH_BYTES, (at + 1) * HASH_BYTES) !== 0;
+    if (!hashes) problems.add('tiles', `tile ${name} is missing`);
+    else if (of_tile.some(differs))
+      problems.add('tiles', `tile ${name} does not have the hashes of the tiles below it`);
+  }
+}
+
+/** A tree of this size has so many tiles with so many hashes, and no more. */
+export async function checkTileCounts(db: Db, size: number, problems: Problems): Promise<void> {
+  const rows = await db<{ level: number; tiles: string; hashes: string }[]>`
+    select level, count(*) as tiles, sum(octet_length(hashes) / ${HASH_BYTES}) as hashes
+    from runledger.log_tiles group by level order by level`;
+  const found = new Map(rows.map((row) => [row.level, row]));
+  for (let level = 0, nodes = size; nodes > 0; level++, nodes = Math.floor(nodes / TILE_WIDTH)) {
+    const { tiles = '0', hashes = '0' } = found.get(level) ?? {};
+    found.delete(level);
+    if (Number(tiles) !== Math.ceil(nodes / TILE_WIDTH) || Number(hashes) !== nodes)
+      problems.add(
+        'tiles',
+        `level ${level} of the tree has ${hashes} hashes in ${tiles} tiles, and a tree of ${size} has ${nodes}`,
+      );
+  }
+  for (const level of found.keys())
+    problems.add('tiles', `the tree has tiles of level ${level}, and a tree of ${size} has none`);
+}
+
+export type StoredNote = SignedNote & {
+  readonly number: number;
+  /** The place in the feed that the leaves are before. */
+  readonly horizon: Buffer;
+  readonly sealed_at: Date;
+};
+
+const PAGE = 500;
+
+type Row = {
+  number: string;
+  origin: string;
+  size: string;
+  root: Buffer;
+  sealed_at: Date;
+  generation: number;
+  to_xid: string;
+  note: string;
+  lines: string[];
+  times: Date[];
+};
+
+/**
+ * The checkpoints in order, with the cosignatures of each. Those of a name that the log gave up are left out: a repair says that
+ * its events are not the ones that they were signed over.
+ */
+export async function* storedNotes(db: Db, problems: Problems): AsyncGenerator<StoredNote> {
+  const given_up = await namesGivenUp(db);
+  let before = { number: 0, origin: '', size: 0, sealed_at: new Date(0) };
+  for (;;) {
+    const rows = await db<Row[]>`
+      select c.number, c.origin, c.size, c.root, c.sealed_at, c.generation, c.to_xid::text as to_xid, c.note,
+        array(select s.line from runledger.cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness) as lines,
+        array(select s.cosigned_at from runledger.cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness) as times
+      from runledger.checkpoints c where c.number > ${before.number} order by c.number limit ${PAGE}`;
+    for (const row of rows) {
+      const stored = storedNote(row, problems);
+      if (Number(row.number) !== before.number + 1)
+        problems.add('checkpoints', `checkpoint ${before.number + 1} is missing`);
+      // A repair under a new name begins with the events that there are.
+      if (row.origin === before.origin && Number(row.size) <= before.size)
+        problems.add(
+          'checkpoints',
+          `checkpoint ${row.number} does not cover more events than the one before it`,
+        );
+      if (row.sealed_at < before.sealed_at)
+        problems.add(
+          'checkpoints',
+          `checkpoint ${row.number} says that it was made before the one before it`,
+        );
+      before = { ...row, number: Number(row.number), size: Number(row.size) };
+      if (stored && !given_up.has(stored.origin)) yield stored;
+    }
+    if (rows.length < PAGE) return;
+  }
+}
+
+async function namesGivenUp(db: Db): Promise<Set<string>> {
+  const rows = await db<{ origin: string }[]>`
+    select facts -> 'before' ->> 'origin' as origin from runledger.events
+    where stream >= 'f0000000-0000-0000-0000-000000000000' and type = 'log.repaired' and facts ? 'before'`;
+  return new Set(rows.map(({ origin }) => origin));
+}
+
+/** How far the clocks of the database, of web and of a witness may be apart. */
+export const CLOCKS_APART_MS = 300_000;
+
+function storedNote(row: Row, problems: Problems): StoredNote | null {
+  const name = `checkpoint ${row.number}`;
+  const cosignatures = row.lines.flatMap((line, n) => {
+    try {
+      const text = `${line.trimEnd()}\n`;
+      const { bytes } = parseSignature(line.trimEnd());
+      return [{ text, signed_ms: Number(bytes.readBigUInt64BE()) * 1000, stored: row.times[n]! }];
+    } catch {
+      problems.add('checkpoints', `${name} has a cosignature that cannot be read`);
+      return [];
+    }
+  });
+  const text = [row.note, ...cosignatures.map(({ text }) => text)].join('');
+  const signed = readNote(text, name, problems);
+  if (!signed) return null;
+  const { origin, size, root } = signed;
+  if (origin !== row.origin || size !== Number(row.size) || !root.equals(row.root))
+    problems.add('checkpoints', `${name}: its row does not say what its note says`);
+  for (const { signed_ms, stored } of cosignatures) {
+    if (Math.abs(signed_ms - stored.getTime()) >= 1000)
+      problems.add('checkpoints', `${name}: a cosignature is of another time than its row says`);
+    if (row.sealed_at.getTime() > signed_ms + CLOCKS_APART_MS)
+      problems.add('checkpoints', `${name} says that it was made after a witness signed it`);
+  }
+  return {
+    ...signed,
+    number: Number(row.number),
+    horizon: placeBytes(row.generation, row.to_xid).subarray(0, HORIZON_BYTES),
+    sealed_at: row.sealed_at,
+  };
+}
+
+/** The size that the newest checkpoint claims. */
+export async function sealedSize(db: Db): Promise<number> {
+  const [row] = await db<{ size: string }[]>`
+    select size from runledger.checkpoints order by number desc limit 1`;
+  return Number(row?.size ?? 0);
+}
+
+export type Gap = { readonly first: number; readonly count: number; readonly partition: string };
+
+/** In order. A gap that overlaps another, or is beyond the sealed leaves, is reported and left out. */
+export async function readGaps(db: Db, size: number, problems: Problems): Promise<Gap[]> {
+  const rows = await db<{ first: string; count: string; partition: string }[]>`
+    select first, count, partition from runledger.log_gaps order by first`;
+  let end = 0;
+  return rows.flatMap((row) => {
+    const gap = { first: Number(row.first), count: Number(row.count), partition: row.partition };
+    if (gap.first < end || gap.first + gap.count > size) {
+      problems.add('removals', `the gap of ${gap.partition} at leaf ${gap.first} cannot be one`);
+      return [];
+    }
+    end = gap.first + gap.count;
+    return [gap];
+  });
+}

@@ -1,0 +1,214 @@
+/**
+ * Checks an exported log without a database: every leaf, every checkpoint, the facts of every event, the versions of every
+ * stream, and what retention claims. Users' bytes and derived tables are not in the file.
+ */
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import type { Removals } from '../domain/removals.ts';
+import { NO_REMOVALS } from '../domain/removals.ts';
+import { CompactTree } from '../proof/compact_tree.ts';
+import {
+  BadExport,
+  type ExportRecord,
+  parseGap,
+  parseSketch,
+  readExport,
+} from '../proof/export_file.ts';
+import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
+import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
+import { Problems } from './problems.ts';
+import {
+  judge,
+  judgeSketch,
+  type Kept,
+  type Proven,
+  readNote,
+  type SignedNote,
+  type Trust,
+} from './signed_notes.ts';
+import type { Verification } from './verify.ts';
+import { checkRemovals } from './verify_removals.ts';
+import { monthOf } from './verify_shape.ts';
+import { VersionTable } from './version_table.ts';
+
+export type FileVerification = Pick<
+  Verification,
+  | 'well'
+  | 'proven'
+  | 'unproven'
+  | 'events'
+  | 'sealed'
+  | 'unsealed'
+  | 'checkpoints'
+  | 'detached'
+  | 'first_difference'
+  | 'problems'
+  | 'problem_counts'
+>;
+
+export type FileOptions = Trust & {
+  readonly removals: Removals | null;
+  readonly kept: Kept | null;
+};
+
+export async function verifyFile(path: string, options: FileOptions): Promise<FileVerification> {
+  const check = new FileCheck(options);
+  try {
+    for await (const records of readExport(createReadStream(path, { highWaterMark: 2 ** 18 })))
+      for (const record of records) check.take(record);
+  } catch (error) {
+    if (!(error instanceof BadExport)) throw error;
+    check.problems.add('order', `the file cannot be read: ${error.message}`);
+  }
+  return check.end();
+}
+
+class FileCheck {
+  readonly problems = new Problems();
+  readonly #options: FileOptions;
+  readonly #kept: SignedNote | null;
+  readonly #entries = new EntryCheck(this.problems);
+  readonly #tree = new CompactTree();
+  readonly #versions = new VersionTable();
+  readonly #gaps = new Map<string, { count: number; hash: Hash }>();
+  /** By the first bytes of an id, which are its time, about five hours: the lowest and the highest id in the file. */
+  readonly #times = new Map<number, { low: Buffer; high: Buffer }>();
+  #checkpoints = 0;
+  #newest: SignedNote | null = null;
+  #proven: Proven | null = null;
+  #unproven = 'there is no checkpoint';
+
+  constructor(options: FileOptions) {
+    this.#options = options;
+    const { kept } = options;
+    this.#kept = kept && readNote(kept.note, 'the kept checkpoint', this.problems);
+    if (this.#kept && kept?.sketch)
+      judgeSketch(
+        options,
+        this.#kept,
+        kept.sketch,
+        'the sketch of the kept checkpoint',
+        this.problems,
+      );
+  }
+
+  take({ kind, body }: ExportRecord): void {
+    if (kind === 'entry') this.#takeEntry(body);
+    else if (kind === 'gap') this.#takeGap(body);
+    else if (kind === 'checkpoint') this.#takeNote(body);
+    else this.#takeSketch(body);
+  }
+
+  #takeEntry(entry: Buffer): void {
+    this.#append(this.#entries.check(entry));
+    if (!isEntry(entry)) return;
+    this.#versions.add(entry, 6, entry.readInt32BE(26));
+    const id = entry.subarray(6, 22);
+    const time = id.readUIntBE(0, 3);
+    const range = this.#times.get(time);
+    if (!range) this.#times.set(time, { low: Buffer.from(id), high: Buffer.from(id) });
+    else if (id.compare(range.low) < 0) id.copy(range.low);
+    else if (id.compare(range.high) > 0) id.copy(range.high);
+  }
+
+  #append(leaf: HashText): void {
+    this.#tree.append(leaf);
+    if (this.#kept?.size === this.#tree.size) this.#reach(this.#kept);
+  }
+
+  #takeGap(body: Buffer): void {
+    const { partition, hashes } = parseGap(body);
+    let digest = this.#gaps.get(partition);
+    if (!digest) {
+      digest = { count: 0, hash: createHash('sha256') };
+      this.#gaps.set(partition, digest);
+    }
+    digest.count += hashes.length / HASH_BYTES;
+    digest.hash.update(hashes);
+    for (let at = 0; at < hashes.length; at += HASH_BYTES)
+      this.#append(textOf(hashes.subarray(at, at + HASH_BYTES)));
+  }
+
+  #takeNote(body: Buffer): void {
+    this.#checkpoints++;
+    const name = `checkpoint ${this.#checkpoints}`;
+    const signed = readNote(body.toString(), name, this.problems);
+    if (!signed) return;
+    if (this.#newest && signed.size <= this.#newest.size)
+      this.problems.add('checkpoints', `${name} does not cover more events than the one before it`);
+    this.#newest = signed;
+    this.#reach(signed);
+  }
+
+  #reach(signed: SignedNote): void {
+    const { size, root, name } = signed;
+    const met = this.#tree.size === size && this.#tree.root().equals(root);
+    if (!met)
+      this.problems.add(
+        'checkpoints',
+        `the file's first ${size} leaves do not have the root of ${name}`,
+      );
+    const judged = judge(this.#options, signed, this.problems);
+    if (typeof judged === 'string') this.#unproven = judged;
+    else if (!met) this.#unproven = `the file does not have the root of ${name}`;
+    else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
+  }
+
+  #takeSketch(body: Buffer): void {
+    if (this.#newest)
+      judgeSketch(this.#options, this.#newest, parseSketch(body), 'the sketch', this.problems);
+  }
+
+  end(): FileVerification {
+    const { policy, removals } = this.#options;
+    const { problems } = this;
+    if (this.#kept && this.#kept.size > this.#tree.size)
+      problems.add(
+        'checkpoints',
+        `the file has ${this.#tree.size} of the ${this.#kept.size} leaves of the kept checkpoint`,
+      );
+    for (const id of this.#versions.broken())
+      problems.add('streams', () => `the versions of stream ${uuidText(id)} have a gap`);
+    const gaps = [...this.#gaps].map(([partition, { count, hash }]) => ({
+      ...{ partition, count },
+      sha256: hash.digest('hex'),
+    }));
+    const allowed = policy ? (removals ?? NO_REMOVALS) : null;
+    const months = checkRemovals(this.#entries.claims, gaps, allowed, problems);
+    for (const { partition } of months) this.#checkGone(partition);
+    if (policy && !this.#proven)
+      problems.add(
+        'checkpoints',
+        `the policy accepts no checkpoint of this log: ${this.#unproven}`,
+      );
+    const lines = problems.lines();
+    const well = lines.length === 0;
+    return {
+      well,
+      proven: well ? this.#proven : null,
+      unproven: well && !this.#proven ? this.#unproven : null,
+      events: this.#entries.count,
+      sealed: this.#newest?.size ?? 0,
+      unsealed: Math.max(this.#tree.size - (this.#newest?.size ?? 0), 0),
+      checkpoints: this.#checkpoints,
+      detached: months.map(({ partition }) => partition),
+      first_difference: lines[0] ?? null,
+      problems: lines,
+      problem_counts: problems.counts(),
+    };
+  }
+
+  #checkGone(partition: string): void {
+    const month = monthOf(partition);
+    for (const { low, high } of this.#times.values()) {
+      const stream = [low, high]
+        .map(uuidText)
+        .find((id) => month && id >= month.low && id < month.high);
+      if (stream)
+        this.problems.add(
+          'removals',
+          `${partition} was detached, and its stream ${stream} is in the file`,
+        );
+    }
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * Are the bytes beside the log the ones that its events name, and is what is gone what a purge claims? Digests are computed
+ * here, and not by the database. Streams are read in windows, first their events and then their bytes, so memory depends on
+ * neither.
+ *
+ * A purge claims: of submissions that ended, whose deliveries have ended, and whose events are all before a time, the bytes
+ * are gone, up to an id. So bytes
+ * that are missing without a claim are a problem, and so are bytes that are there in spite of one: a made-up purge over a few
+ * chosen submissions leaves the others.
+ */
+import { createHash, hash } from 'node:crypto';
+import type { Db } from '../db.ts';
+import { readEntries } from './entries.ts';
+import type { LogClaim } from './entry_check.ts';
+import { uuidText } from './entry_check.ts';
+import type { Problems } from './problems.ts';
+
+/** The 16 bytes of a stream's id as a latin1 string, which is in the order of the ids. */
+type Id = string;
+
+type Purge = {
+  readonly at: Date;
+  readonly ended_before: Date;
+  /**
+   * As an Id. Null for a purge before this fact existed: it requires nothing, and covers everything that ended before its
+   * time.
+   */
+  readonly last_id: Id | null;
+};
+
+/** How many events one window has. */
+const WINDOW = 20_000;
+const LAST_SUBMISSION = 'f0000000-0000-0000-0000-000000000000';
+
+export type PayloadReport = { readonly rows: number; readonly purged: number };
+
+export async function checkPayloads(
+  db: Db,
+  claims: readonly LogClaim[],
+  options: { some_detached: boolean },
+  problems: Problems,
+): Promise<PayloadReport> {
+  const purges = claims.filter(({ type }) => type === 'payloads.purged');
+  const check = new PayloadCheck(purges.map(purgeOf), problems);
+  let from = '00000000-0000-0000-0000-000000000000';
+  for (;;) {
+    const to = await windowEnd(db, from);
+    await check.window(db, from, to);
+    if (to === LAST_SUBMISSION) break;
+    from = to;
+  }
+  await check.beyond(db);
+  const claimed = purges.reduce((sum, { facts }) => sum + Number(facts['payloads']), 0);
+  const differs = options.some_detached ? check.purged > claimed : check.purged !== claimed;
+  if (differs)
+    problems.add(
+      'bytes',
+      `purges claim to have removed ${claimed} payloads, and ${check.purged} are gone`,
+    );
+  return { rows: check.rows, purged: check.purged };
+}
+
+const purgeOf = ({ at, facts }: LogClaim): Purge => {
+  const ended_before = new Date(String(facts['ended_before']));
+  const last = facts['last_id'] as string | undefined;
+  const last_id = last === undefined ? null : idOf(Buffer.from(last.replaceAll('-', ''), 'hex'), 0);
+  return { at, ended_before, last_id };
+};
+
+/** Where a window ends that begins here: between two streams. */
+async function windowEnd(db: Db, from: string): Promise<string> {
+  const [row] = await db<{ stream: string }[]>`
+    select stream from runledger.events where stream >= ${from} and stream < ${LAST_SUBMISSION}
+    order by stream offset ${WINDOW} limit 1`;
+  if (!row) return LAST_SUBMISSION;
+  if (row.stream !== from) return row.stream;
+  const [next] = await db<{ stream: string }[]>`
+    select stream from runledger.events where stream > ${from} and stream < ${LAST_SUBMISSION} order by stream limit 1`;
+  return next?.stream ?? LAST_SUBMISSION;
+}
+
+type Expected = {
+  readonly size: number;
+  readonly sha256: string;
+  readonly at: Date;
+  found: boolean;
+};
+
+type Stream = {
+  readonly id: Id;
+  readonly bytes: Map<string, Expected>;
+  ended_at: Date | null;
+  /** When its deliveries waited; the last one may still wait. */
+  readonly waited: { from: Date; to: Date | null }[];
+  /** The times of events after its end: a purge leaves a stream with an event that is not before its time. */
+  readonly later: Date[];
+};
+
+class PayloadCheck {
+  rows = 0;
+  purged = 0;
+  readonly #purges: readonly Purge[];
+  readonly #problems: Problems;
+
+  constructor(purges: readonly Purge[], problems: Problems) {
+    this.#purges = purges;
+    this.#problems = problems;
+  }
+
+  async window(db: Db, from: string, to: string): Promise<void> {
+    const streams = await readStreams(db, from, to);
+    for await (const row of readPayloads(db, `stream >= '${from}' and stream < '${to}'`)) {
+      this.rows++;
+      this.#compare(streams.get(row.stream), row);
+    }
+    for (const stream of streams.values())
+      for (const [kind, expected] of stream.bytes)
+        if (!expected.found) this.#missing(stream, kind, expected);
+  }
+
+  /** Bytes beyond the streams of submissions, which have none. */
+  async beyond(db: Db): Promise<void> {
+    for await (const row of readPayloads(db, `stream >= '${LAST_SUBMISSION}'`)) {
+      this.rows++;
+      this.#compare(undefined, row);
+    }
+  }
+
+  #compare(stream: Stream | undefined, { stream: id, kind, size, sha256 }: Payload): void {
+    const expected = stream?.bytes.get(kind);
+    if (!expected) {
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(id)} ${kind} should not be there: no event names it`,
+      );
+      return;
+    }
+    expected.found = true;
+    if (expected.size !== size || expected.sha256 !== sha256)
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(id)} ${kind} does not have the bytes that its event names`,
+      );
+    const claim = this.#purges.find((purge) => requires(purge, stream!, expected));
+    if (claim)
+      this.#problems.add(
+        'bytes',
+        () =>
+          `payloads: ${textOf(id)} ${kind} is there, and the purge at ${claim.at.toISOString()} claims that it is gone`,
+      );
+  }
+
+  #missing(stream: Stream, kind: string, expected: Expected): void {
+    if (this.#purges.some((purge) => covers(purge, stream, expected))) this.purged++;
+    else
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(stream.id)} ${kind} is missing, and no purge claims it`,
+      );
+  }
+}
+
+/** Whether the purge could have removed these bytes. */
+function covers({ at, ended_before, last_id }: Purge, stream: Stream, bytes: Expected): boolean {
+  return (
+    stream.ended_at !== null &&
+    stream.ended_at < ended_before &&
+    (last_id === null || stream.id <= last_id) &&
+    bytes.at <= at &&
+    (last_id === null || !stream.later.some((time) => time >= ended_before && time <= at)) &&
+    !stream.waited.some(({ from, to }) => from <= at && (to === null || at < to))
+  );
+}
+
+/** Whether it must have removed them. */
+const requires = (purge: Purge, stream: Stream, bytes: Expected): boolean =>
+  purge.last_id !== null && covers(purge, stream, bytes);
+
+/** The events of a window that decide what bytes there must be, read as text: type, time, and the digests. */
+async function readStreams(db: Db, from: string, to: string): Promise<Map<Id, Stream>> {
+  const streams = new Map<Id, Stream>();
+  const query = `select stream, type, at, facts -> 'bytes' from runledger.events
+    where stream >= '${from}' and stream < '${to}' and (facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused')
+    order by stream, version`;
+  for await (const rows of readEntries(db, query)) for (const row of rows) addEvent(streams, row);
+  return streams;
+}
+
+const idOf = (bytes: Buffer, at: number): Id => bytes.toString('latin1', at, at + 16);
+const textOf = (id: Id): string => uuidText(Buffer.from(id, 'latin1'));
+
+function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
+  const id = idOf(row, 6);
+  let stream = streams.get(id);
+  if (!stream) {
+    stream = { id, bytes: new Map(), ended_at: null, waited: [], later: [] };
+    streams.set(id, stream);
+  }
+  const type_end = 26 + row.readInt32BE(22);
+  const type = row.toString('latin1', 26, type_end);
+  const at = new Date(Number(row.readBigInt64BE(type_end + 4) / 1000n) + 946_684_800_000);
+  if (stream.ended_at !== null) stream.later.push(at);
+  if (type === 'submission.completed' || type === 'submission.failed') stream.ended_at = at;
+  else if (type === 'delivery.requested') stream.waited.push({ from: at, to: null });
+  else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
+  if (row.readInt32BE(type_end + 12) < 0) return;
+  const bytes = JSON.parse(row.toString('utf8', type_end + 17, row.length)) as Record<
+    string,
+    Expected
+  >;
+  for (const [kind, { size, sha256 }] of Object.entries(bytes))
+    stream.bytes.set(kind, { size, sha256, at, found: false });
+}
+
+type Payload = { stream: Id; kind: string; size: number; sha256: string };
+
+async function* readPayloads(db: Db, where: string): AsyncGenerator<Payload> {
+  const query = `select stream, kind, salt, bytes from runledger.payloads where ${where} order by stream, kind`;
+  for await (const rows of readEntries(db, query)) for (const row of rows) yield payloadOf(row);
+}
+
+const SMALL = 64 * 1024;
+
+function payloadOf(row: Buffer): Payload {
+  const kind_end = 26 + row.readInt32BE(22);
+  const salt_end = kind_end + 4 + row.readInt32BE(kind_end);
+  const salt = row.subarray(kind_end + 4, salt_end);
+  const bytes = row.subarray(salt_end + 4);
+  const sha256 =
+    bytes.length < SMALL
+      ? hash('sha256', Buffer.concat([salt, bytes]))
+      : createHash('sha256').update(salt).update(bytes).digest('hex');
+  return {
+    stream: idOf(row, 6),
+    kind: row.toString('utf8', 26, kind_end),
+    size: bytes.length,
+    sha256,
+  };
+}

@@ -1,0 +1,120 @@
+/**
+ * Is the database's schema the one of this release? A trigger that is gone, a function or a view with another text, a rule,
+ * row security, a table in a partition's place, a cast or an operator that the server would pick up instead of its own: each
+ * could make a reader see something else than the rows, or let a row be changed.
+ *
+ * What is compared are lines of text (schema_lines.ts). Roles that this installation does not have (a hosted database with
+ * one login) have no privileges to compare.
+ */
+import { readFile } from 'node:fs/promises';
+import type { Db } from '../db.ts';
+import type { Problems } from './problems.ts';
+import { definitionLines, type SchemaLine, schemaLines } from './schema_lines.ts';
+
+const SQL_DIR = new URL('../../sql/', import.meta.url);
+
+/** Reports every difference. Returns what could not be compared on this server. */
+export async function checkShape(db: Db, problems: Problems): Promise<string[]> {
+  const here = new Set(
+    (await db<{ name: string }[]>`select rolname as name from pg_roles`).map(({ name }) => name),
+  );
+  const known = [...(await linesOf('schema.txt')), ...(await linesOf('definitions.txt'))].filter(
+    (line) => rolesIn(line).every((role) => here.has(role)),
+  );
+  const found = [
+    ...(await schemaLines(db)).map((line) => ({ line, name: null })),
+    ...(await definitionLines(db)),
+  ];
+  const version = await serverVersion(db);
+  const versions = new Set(known.map(viewVersion).filter((each) => each !== null));
+  const comparable = (line: string) => viewVersion(line) === null || versions.has(version);
+  compare(
+    known.filter((line) => [null, version].includes(viewVersion(line))),
+    found.filter(({ line }) => comparable(line)),
+    problems,
+  );
+  for (const line of unguarded(known, found)) problems.add('schema', line);
+  await checkBounds(db, problems);
+  if (versions.has(version)) return [];
+  return [`the text of the views: this release has it for PostgreSQL ${[...versions].join(', ')}`];
+}
+
+async function linesOf(file: string): Promise<string[]> {
+  return (await readFile(new URL(file, SQL_DIR), 'utf8')).split('\n').filter(Boolean);
+}
+
+const rolesIn = (line: string) =>
+  /^(may|policy) /.test(line) ? (line.match(/\brunledger_(web|worker|auditor)\b/g) ?? []) : [];
+
+const viewVersion = (line: string) => /^view .* on PostgreSQL (\d+) /.exec(line)?.[1] ?? null;
+
+async function serverVersion(db: Db): Promise<string> {
+  const [row] = await db<{ version: string }[]>`
+    select (current_setting('server_version_num')::integer / 10000)::text as version`;
+  return row!.version;
+}
+
+/** Rights to read the audit views may be given to others, too. */
+const isHarmless = (line: string) => /^may \S+ select runledger\.audit_\w+$/.test(line);
+
+function compare(known: readonly string[], found: readonly SchemaLine[], problems: Problems): void {
+  const expected = new Set(known);
+  const there = new Set(found.map(({ line }) => line));
+  const about = (line: string, name: string | null) =>
+    name && !line.includes(name) ? `${line} (${name})` : line;
+  for (const { line, name } of found)
+    if (!expected.has(line) && !isHarmless(line))
+      problems.add('schema', `the schema has what this release has not: ${about(line, name)}`);
+  for (const line of expected)
+    if (!there.has(line)) problems.add('schema', `the schema lacks: ${line}`);
+}
+
+/** Lines have a pattern for months. Each month must have each trigger of its pattern. */
+function unguarded(known: readonly string[], found: readonly SchemaLine[]): string[] {
+  const has = new Set(found.map(({ line, name }) => `${name} ${line}`));
+  return found.flatMap(({ line, name }) => {
+    const pattern = /^relation (\w+_YYYY_MM) kind r/.exec(line)?.[1];
+    if (!pattern) return [];
+    return known
+      .filter((each) => each.startsWith('trigger ') && each.includes(` on ${pattern}: `))
+      .filter((each) => !has.has(`${name} ${each}`))
+      .map((each) => `the schema lacks: ${each.replaceAll(pattern, name!)}`);
+  });
+}
+
+/** A month's partition has exactly the ids of its month. */
+async function checkBounds(db: Db, problems: Problems): Promise<void> {
+  const rows = await db<{ name: string; bounds: string }[]>`
+    select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds
+    from pg_class c join pg_inherits i on i.inhrelid = c.oid join pg_class p on p.oid = i.inhparent
+    where p.relnamespace = 'runledger'::regnamespace and c.relispartition and c.relkind <> 'i' order by 1`;
+  for (const { name, bounds } of rows) {
+    const month = monthOf(name);
+    if (!month) continue;
+    const expected = `FOR VALUES FROM ('${month.low}') TO ('${month.high}')`;
+    if (bounds !== expected)
+      problems.add('schema', `${name} is attached ${bounds}, and not ${expected}`);
+  }
+}
+
+export type Month = {
+  /** The lowest id, and the lowest of the next month. */
+  readonly low: string;
+  readonly high: string;
+  readonly ends: Date;
+};
+
+/** Of a partition's name, such as events_2026_11; null for a partition that is no month. */
+export function monthOf(partition: string): Month | null {
+  const [, year, month] = /_(\d{4})_(0[1-9]|1[0-2])$/.exec(partition) ?? [];
+  if (!year) return null;
+  const begins = Date.UTC(Number(year), Number(month) - 1);
+  const ends = new Date(Date.UTC(Number(year), Number(month)));
+  return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
+}
+
+/** The lowest UUIDv7 of an instant. */
+export function floorOf(at_ms: number): string {
+  const hex = at_ms.toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
+}

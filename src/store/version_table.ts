@@ -1,0 +1,77 @@
+/**
+ * Whether the versions of each stream run from 1 without a gap, for a log that is read once and in any order: a table of
+ * streams in typed arrays, 28 bytes a slot. Of each stream it has the count of its events, and the sum and the sum of squares
+ * of their versions, which together only the numbers from 1 to the count have (but for versions made up to meet them, and
+ * those are in leaves).
+ */
+const WORDS = 7;
+const COUNT = 4;
+const SUM = 5;
+const SQUARES = 6;
+
+export class VersionTable {
+  #slots = 2 ** 12;
+  #words = new Uint32Array(this.#slots * WORDS);
+  #streams = 0;
+
+  /** `stream`: 16 bytes at `at`. */
+  add(bytes: Buffer, at: number, version: number): void {
+    if (this.#streams * 3 > this.#slots * 2) this.#grow();
+    const key = [0, 4, 8, 12].map((n) => bytes.readUInt32BE(at + n)) as Key;
+    const slot = this.#slotOf(key);
+    const words = this.#words;
+    if (words[slot + COUNT] === 0) {
+      words.set(key, slot);
+      this.#streams++;
+    }
+    words[slot + COUNT]! += 1;
+    words[slot + SUM]! += version;
+    words[slot + SQUARES]! += Math.imul(version, version);
+  }
+
+  /** The streams whose versions have a gap, as the 16 bytes of each. */
+  *broken(): Generator<Buffer> {
+    const words = this.#words;
+    for (let slot = 0; slot < words.length; slot += WORDS) {
+      const count = words[slot + COUNT]!;
+      if (count === 0) continue;
+      const [sum, squares] = sumsTo(count);
+      if (words[slot + SUM] === sum && words[slot + SQUARES] === squares) continue;
+      const id = Buffer.alloc(16);
+      for (let n = 0; n < 4; n++) id.writeUInt32BE(words[slot + n]!, 4 * n);
+      yield id;
+    }
+  }
+
+  #slotOf(key: Key): number {
+    const words = this.#words;
+    // The last words of an id are random.
+    let slot = ((key[3] ^ Math.imul(key[2], 0x9e3779b1) ^ key[1]) >>> 0) % this.#slots;
+    for (;;) {
+      const at = slot * WORDS;
+      if (words[at + COUNT] === 0 || key.every((word, n) => words[at + n] === word)) return at;
+      slot = (slot + 1) % this.#slots;
+    }
+  }
+
+  #grow(): void {
+    const old = this.#words;
+    this.#slots *= 2;
+    this.#words = new Uint32Array(this.#slots * WORDS);
+    for (let at = 0; at < old.length; at += WORDS) {
+      if (old[at + COUNT] === 0) continue;
+      const key = [...old.subarray(at, at + 4)] as Key;
+      this.#words.set(old.subarray(at, at + WORDS), this.#slotOf(key));
+    }
+  }
+}
+
+type Key = [number, number, number, number];
+
+/** Of the numbers from 1 to n, and of their squares, in 32 bits. */
+function sumsTo(n: number): [number, number] {
+  const big = BigInt(n);
+  const sum = (big * (big + 1n)) / 2n;
+  const squares = (big * (big + 1n) * (2n * big + 1n)) / 6n;
+  return [Number(BigInt.asUintN(32, sum)), Number(BigInt.asUintN(32, squares))];
+}

@@ -1,0 +1,45 @@
+import t from 'tap';
+import {
+  allowsDetached,
+  allowsPurge,
+  BadRemovals,
+  parseRemovals,
+} from '../../src/domain/removals.ts';
+
+const LEAVES = 'ab'.repeat(32);
+
+t.test('a file of removals', async (t) => {
+  const removals = parseRemovals(
+    `# kept by the auditor\ndetached events_2026_01 12 ${LEAVES}\n\n detached events_2025_12 3 -\npurged 2026-03-01\npurged older-than 90d\n`,
+  );
+  const month = { partition: 'events_2026_01', events: 12, leaves_sha256: LEAVES };
+  t.ok(allowsDetached(removals, month));
+  t.notOk(allowsDetached(removals, { ...month, events: 13 }));
+  t.notOk(allowsDetached(removals, { ...month, leaves_sha256: 'cd'.repeat(32) }));
+  t.notOk(allowsDetached(removals, { ...month, leaves_sha256: null }));
+  t.notOk(allowsDetached(removals, { ...month, partition: 'events_2026_02' }));
+  t.ok(allowsDetached(removals, { partition: 'events_2025_12', events: 3, leaves_sha256: null }));
+  const purged_at = new Date('2026-06-01T00:00:00Z');
+  const ended_before = (day: string) =>
+    allowsPurge(removals, new Date(`${day}T00:00:00Z`), purged_at);
+  t.ok(ended_before('2026-02-28'));
+  t.ok(ended_before('2026-03-01'), 'up to the time itself');
+  t.ok(ended_before('2026-03-03'), '90 days before the purge');
+  t.notOk(ended_before('2026-03-04'));
+});
+
+t.test('anything else is rejected, with its line', async (t) => {
+  for (const line of [
+    'detached events_2026_01 12',
+    `detached payloads_2026_01 12 ${LEAVES}`,
+    'detached events_2026_01 -1 -',
+    'purged yesterday',
+    'purged older-than 90',
+    'purged 2026-99-99',
+    'removed everything',
+  ])
+    t.throws(
+      () => parseRemovals(`# one\n${line}`),
+      new BadRemovals(`line 2: not a removal: ${line}`),
+    );
+});

@@ -1,0 +1,81 @@
+/** Small faults in verify: what it would then believe. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const VERIFY = 'test/store/verify.test.ts';
+const EXPORT = 'test/proof/export_file.test.ts';
+const REMOVALS = 'test/domain/removals.test.ts';
+const TREE = 'test/proof/compact_tree.test.ts';
+const RETENTION = 'test/store/retention.test.ts';
+
+export const verifyMutants: readonly Mutant[] = [
+  ...inFile(
+    'src/proof/compact_tree.ts',
+    TREE,
+    [
+      'a subtree is complete where the size before ended in a one',
+      'bits % 2 === 1; bits = (bits - 1) / 2',
+      'bits % 2 === 1; bits = (bits - 3) / 2',
+    ],
+    ['the larger subtree is on the left', 'nodeText(left, right)', 'nodeText(right, left)'],
+    ['tiles have every eighth level', 'height % TILE_HEIGHT === 0', 'height % TILE_HEIGHT === 1'],
+  ),
+  ...inFile(
+    'src/proof/export_file.ts',
+    EXPORT,
+    ['a file has the digest of its bytes', '!digest.digest().equals(body)', 'body.length !== 32'],
+    [
+      'a file that was cut off has no end',
+      "if (!ended) throw new BadExport('it was cut off');",
+      '',
+    ],
+    ['a gap has whole hashes', 'hashes.length % HASH_BYTES !== 0', 'hashes.length < 0'],
+  ),
+  ...inFile(
+    'src/domain/removals.ts',
+    REMOVALS,
+    ['a month is allowed with its number of events', 'each.events === events &&', ''],
+    ['a month is allowed with its leaves', 'each.leaves_sha256 === leaves_sha256,', 'true,'],
+    ['an age is one at the purge', '>= ms)', '> 0)'],
+  ),
+  ...inFile('src/store/version_table.ts', 'test/store/version_table.test.ts', [
+    'squares find what sums do not',
+    '&& words[slot + SQUARES] === squares',
+    '',
+  ]),
+  ...inFile(
+    'src/store/verify_payloads.ts',
+    RETENTION,
+    [
+      'bytes that are missing need a claim',
+      'if (this.#purges.some((purge) => covers(purge, stream, expected))) this.purged++;',
+      'this.purged++; if (stream === null) return;',
+    ],
+    ['what purges claim is what is gone', 'check.purged !== claimed', 'check.purged < claimed'],
+  ),
+  ...inFile(
+    'src/store/verify_tree.ts',
+    VERIFY,
+    [
+      'a checkpoint is met by its root',
+      'this.now.size === size && this.now.root().equals(root)',
+      'this.now.size === size',
+    ],
+    ['a leaf is compared with its tile', 'if (text.startsWith(leaf, at)) {', 'if (at >= 0) {'],
+  ),
+  ...inFile(
+    'src/store/verify_shape.ts',
+    VERIFY,
+    [
+      'each month has its triggers',
+      "for (const line of unguarded(known, found)) problems.add('schema', line);",
+      '',
+    ],
+    ['what the schema lacks is a problem', 'if (!there.has(line))', 'if (line.length === 0)'],
+  ),
+  ...inFile(
+    'src/store/signed_notes.ts',
+    VERIFY,
+    ['a missing signature is a problem', 'if (unsigned !== null)', "if (unsigned === '')"],
+    ['too few cosignatures prove nothing', 'if (problem !== null) return problem;', ''],
+  ),
+];

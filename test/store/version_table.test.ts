@@ -1,0 +1,22 @@
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { VersionTable } from '../../src/store/version_table.ts';
+
+t.test('it names the streams whose versions do not run from 1 without a gap', async (t) => {
+  const table = new VersionTable();
+  const broken = new Map<string, number[]>(
+    [[2], [1, 3], [1, 1], [1, 2, 2], [2, 2, 2], [1, 1, 4, 4], [0, 1], [1, 2, 4]].map((versions) => [
+      randomBytes(16).toString('hex'),
+      versions,
+    ]),
+  );
+  // More streams than the table has room for at first, in an order that is not that of their versions.
+  for (let n = 0; n < 10_000; n++) {
+    const id = randomBytes(16);
+    for (const version of [2, 1, 4, 3].slice(0, n % 2 ? 4 : 2)) table.add(id, 0, version);
+  }
+  for (const [id, versions] of broken)
+    for (const version of versions) table.add(Buffer.from(id, 'hex'), 0, version);
+  const found = [...table.broken()].map((id) => id.toString('hex'));
+  t.same(found.toSorted(), [...broken.keys()].toSorted());
+});

@@ -1,0 +1,38 @@
+import type { Ledger } from './ledger.ts';
+import { logManipulations } from './log_manipulations.ts';
+import type { Manipulation } from './manipulation.ts';
+import { proofManipulations } from './proof_manipulations.ts';
+import { schemaManipulations } from './schema_manipulations.ts';
+
+export const allManipulations: readonly Manipulation[] = [
+  ...logManipulations,
+  ...schemaManipulations,
+  ...proofManipulations,
+];
+
+export type Tampered = {
+  readonly caught: boolean;
+  readonly as_expected: boolean;
+  /** The problem that was looked for, else the first one. */
+  readonly said: string;
+};
+
+export async function tamper(ledger: Ledger, manipulation: Manipulation): Promise<Tampered> {
+  const { does, says, cannot, with: brought = {} } = manipulation;
+  const copy = await ledger.copy();
+  try {
+    await does(copy, ledger);
+    const { problems, proven } = await copy.verify(brought);
+    const found = problems.find((problem) => says.test(problem));
+    const caught = problems.length > 0;
+    return {
+      caught,
+      as_expected: cannot ? !caught && proven !== null : found !== undefined && proven === null,
+      said: found ?? problems[0] ?? `nothing: ${cannot ?? ''}`,
+    };
+  } catch (error) {
+    throw new Error(`${manipulation.name}: ${(error as Error).message}`, { cause: error });
+  } finally {
+    await copy.drop();
+  }
+}

@@ -1,0 +1,46 @@
+/** Some of what `make tamper` does: every run another part, and always what verify once passed. */
+import t from 'tap';
+import { seeded, seedOfRun } from '../store/world.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { allManipulations, tamper } from './all.ts';
+import { makeLedger } from './ledger.ts';
+
+aloneOnItsServer();
+
+const ALWAYS = [
+  /^an event is changed, and event_leaf\(\)/,
+  /^a month is copied, changed, dropped/,
+  /^a purge is claimed/,
+  /^a detached table is edited/,
+  /^refuse_change\(\)/,
+  /^events is replaced by a view/,
+  /^an audit view hides/,
+  /^an event is changed, the hashes are computed again/,
+  /^sealed_at is moved forward/,
+];
+const MORE = 8;
+
+t.test('there are enough, and no two have the same name', async (t) => {
+  t.ok(allManipulations.length >= 90);
+  t.equal(new Set(allManipulations.map(({ name }) => name)).size, allManipulations.length);
+});
+
+t.test('verify with a policy names each', async (t) => {
+  const ledger = await makeLedger(t);
+  const untouched = await ledger.copy();
+  t.match(await untouched.verify({ kept: true }), {
+    problems: [],
+    proven: { witnesses: ['north', 'south'] },
+  });
+  await untouched.drop();
+  const seed = seedOfRun();
+  t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
+  const { pick } = seeded(seed);
+  const chosen = allManipulations.filter(({ name }) => ALWAYS.some((each) => each.test(name)));
+  t.equal(chosen.length, ALWAYS.length);
+  for (let n = 0; n < MORE; n++) chosen.push(pick(allManipulations));
+  for (const manipulation of new Set(chosen)) {
+    const { as_expected, said } = await tamper(ledger, manipulation);
+    t.ok(as_expected, `${manipulation.name}: ${said}`);
+  }
+});
