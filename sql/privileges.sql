@@ -22,8 +22,8 @@ declare
     expire_pending,forget_idempotency,rebase_rounds,seal_window,seal_leaves,put_seal,last_seal}';
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer}';
-  -- Views call the first two as the role that reads the view. They read no table.
-  auditor constant text[] := '{current_schema_of,upgrade_facts,audit_state_at}';
+  -- Views call the first three as the role that reads the view. They read no table.
+  auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,audit_state_at}';
   grants record;
   f record;
 begin
