@@ -23,7 +23,7 @@ declare
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer}';
   -- Views call the first three as the role that reads the view. They read no table.
-  auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,audit_state_at}';
+  auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,uuid_floor,audit_state_at}';
   grants record;
   f record;
 begin

@@ -45,3 +45,6 @@ as $$
   ) x
   where c.created_at >= accepted_from and c.created_at <= audit_state_at.at
 $$;
+
+comment on function runledger.audit_state_at(timestamptz) is 'Every submission as it stood at a time, folded from the log. Takes minutes in a large log. The columns are those of audit_submissions.';
+comment on function runledger.audit_state_at(timestamptz, timestamptz) is 'The same for the submissions that were accepted from the second time to the first.';

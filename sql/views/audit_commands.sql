@@ -14,3 +14,14 @@ from runledger.events e
 join runledger.submissions s on s.id = e.stream
 join runledger.accounts a on a.id = s.account_id
 where e.type = 'delivery.requested' and (e.facts ->> 'replay') is not null;
+
+comment on view runledger.audit_commands is 'Every command of an operator that changed something, and the changes that follow from it: one row is one event of an account, a key, a tier or the log itself, or a delivery that was requested again.';
+comment on column runledger.audit_commands.at is 'When it was done.';
+comment on column runledger.audit_commands.actor is 'Who did it: operator USER@HOST. The name is that of the user on the machine where the command ran. Events from before names were recorded have operator alone.';
+comment on column runledger.audit_commands.type is 'The type of the event.';
+comment on column runledger.audit_commands.account_id is 'The id of the account.';
+comment on column runledger.audit_commands.account is 'The name of the account.';
+comment on column runledger.audit_commands.key_id is 'The key that was created, rotated or revoked.';
+comment on column runledger.audit_commands.tier is 'The tier that was set, or that the key got.';
+comment on column runledger.audit_commands.submission_id is 'The submission whose webhook was requested again.';
+comment on column runledger.audit_commands.facts is 'The other facts of the event, without digests.';

@@ -17,3 +17,16 @@ cross join lateral (
 ) w
 where s.attempts > 0
 group by 1, 2;
+
+comment on view runledger.audit_waits_daily is 'How long submissions waited for their first start, and how long their last run took.';
+comment on column runledger.audit_waits_daily.day is 'The day (UTC) on which they were accepted.';
+comment on column runledger.audit_waits_daily.language is 'Their language.';
+comment on column runledger.audit_waits_daily.submissions is 'How many of them were started.';
+comment on column runledger.audit_waits_daily.wait_p50_s is 'The time from acceptance to first start: the median, in seconds.';
+comment on column runledger.audit_waits_daily.wait_p90_s is 'The time from acceptance to first start: 90 % are at most this, in seconds.';
+comment on column runledger.audit_waits_daily.wait_p99_s is 'The time from acceptance to first start: 99 % are at most this, in seconds.';
+comment on column runledger.audit_waits_daily.wait_max_s is 'The time from acceptance to first start: the longest, in seconds.';
+comment on column runledger.audit_waits_daily.run_p50_s is 'The time from last start to end: the median, in seconds.';
+comment on column runledger.audit_waits_daily.run_p90_s is 'The time from last start to end: 90 % are at most this, in seconds.';
+comment on column runledger.audit_waits_daily.run_p99_s is 'The time from last start to end: 99 % are at most this, in seconds.';
+comment on column runledger.audit_waits_daily.run_max_s is 'The time from last start to end: the longest, in seconds.';

@@ -12,6 +12,7 @@ import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, keepRunning } from '../local/child.ts';
 import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';
+import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
@@ -106,6 +107,7 @@ async function firstKey(config: Config, url: string): Promise<string | null> {
       tier: 'beta',
       prefix: config.key_prefix,
       secret_digest,
+      operator: operatorName(),
     });
     return secret;
   } finally {

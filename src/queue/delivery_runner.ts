@@ -31,10 +31,13 @@ import { removeLocker } from '../store/consumers.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
 
-export type DeliveryTask = (payload: { id: string }) => Promise<void>;
+/** consumer: the one in whose name the attempt is made. */
+export type DeliveryTask = (payload: { id: string }, consumer: string) => Promise<void>;
+
+export type RunnerTask = (payload: { id: string }) => Promise<void>;
 
 export type RunnerOptions = {
-  readonly tasks: Readonly<Record<string, DeliveryTask>>;
+  readonly tasks: Readonly<Record<string, RunnerTask>>;
   readonly concurrency: number;
   /** It shut itself down, because the database failed it. */
   readonly onFailed?: () => void;
@@ -59,7 +62,8 @@ const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
 const CLOSE_MS = 5000;
 
-export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed'> & {
+export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed' | 'tasks'> & {
+  readonly tasks: Readonly<Record<string, DeliveryTask>>;
   readonly address: DatabaseAddress | string;
 };
 
@@ -74,11 +78,11 @@ export function openDeliveryEpoch(
   const pool = connectRunner(address, name, log);
   let fenced = false;
   const runner = startRunner(pool, {
-    tasks: mapValues(options.tasks, (task) => async (payload) => {
+    tasks: mapValues(options.tasks, (task) => async (payload: { id: string }) => {
       if (!(await recorded)) throw new Error('this consumer was declared dead');
       if (fenced || !context.isConfirmed())
         throw new Error('it is not certain that this consumer is alive');
-      await task(payload);
+      await task(payload, context.consumer_id);
     }),
     concurrency,
     onFailed: () => context.onFailed(),

@@ -1,5 +1,6 @@
 import { setTier } from '../../store/keys.ts';
 import { type Command, type Context, optionText, UsageError } from '../command.ts';
+import { operatorName } from '../../local/operator.ts';
 
 export const command: Command = {
   summary: 'set the limits of a tier, at once and for all of its keys; 0 is unlimited',
@@ -15,7 +16,7 @@ export const command: Command = {
       per_minute: count(context, 'per-minute'),
       concurrent: count(context, 'concurrent'),
     };
-    await setTier(await context.database(), tier);
+    await setTier(await context.database(), { ...tier, operator: operatorName() });
     context.say(
       `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} executions at once`,
     );
