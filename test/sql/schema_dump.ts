@@ -2,11 +2,12 @@
  * The schema as text, from the catalogue: one line for each thing, in byte order. It is the same on every supported version
  * of PostgreSQL and in every month: of partitions by month only what they have of their parents is in it.
  *
- * `make schema` runs this file: it migrates a database of its own and writes sql/schema.txt.
+ * `make schema` runs this file: it migrates a database of its own and writes sql/schema.txt and DATA.md.
  */
 import { writeFileSync } from 'node:fs';
 import { connect, type Db } from '../../src/db.ts';
 import { freshDatabase } from '../support/database.ts';
+import { dataDictionary } from './data_dictionary.ts';
 
 const LINES = `
   with ours as (
@@ -68,9 +69,12 @@ export async function schemaDump(db: Db): Promise<string> {
 
 if (import.meta.main) {
   const undo: (() => unknown)[] = [];
-  const { url } = await freshDatabase({ teardown: (work) => void undo.unshift(work) });
+  const { url, urls } = await freshDatabase({ teardown: (work) => void undo.unshift(work) });
   const db = connect(url, { name: 'schema dump', max: 1 });
   writeFileSync(new URL('../../sql/schema.txt', import.meta.url), await schemaDump(db));
   await db.end();
+  const auditor = connect(urls.auditor, { name: 'data dictionary', max: 1 });
+  writeFileSync(new URL('../../DATA.md', import.meta.url), await dataDictionary(auditor));
+  await auditor.end();
   for (const work of undo) await work();
 }
