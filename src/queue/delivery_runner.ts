@@ -213,16 +213,16 @@ function loggerTo(log: Log): Logger {
  * appended since. Each statement is planned once a connection, and so that a plan made for few jobs serves many.
  */
 const SESSION = [
-  'synchronous_commit=off',
-  'plan_cache_mode=force_generic_plan',
-  'enable_seqscan=off',
-  'enable_bitmapscan=off',
-  'jit=off',
+  'synchronous_commit = off',
+  'plan_cache_mode = force_generic_plan',
+  'enable_seqscan = off',
+  'enable_bitmapscan = off',
+  'jit = off',
   // A backend that cannot send its answer keeps its locks.
-  'tcp_user_timeout=5000',
+  'tcp_user_timeout = 5000',
 ]
-  .map((setting) => `-c ${setting}`)
-  .join(' ');
+  .map((setting) => `set ${setting}`)
+  .join('; ');
 
 /** Connections for a runner: one listens, the others fetch and complete jobs. */
 export function connectRunner(address: DatabaseAddress | string, name: string, log: Log): pg.Pool {
@@ -232,7 +232,6 @@ export function connectRunner(address: DatabaseAddress | string, name: string, l
     connectionString: url,
     ssl: tls,
     max: 3,
-    options: SESSION,
     application_name: name,
     connectionTimeoutMillis: 5000,
     keepAlive: true,
@@ -244,6 +243,8 @@ export function connectRunner(address: DatabaseAddress | string, name: string, l
     client.on('error', (error) =>
       log.debug({ err: error }, 'a busy connection of the runner ended'),
     );
+    // Statements and not startup parameters, which a pooler would reject. They come before those of the runner.
+    client.query(SESSION).catch((error) => log.debug({ err: error }, 'a runner is not set up'));
   });
   return pool;
 }

@@ -3,6 +3,7 @@
  * which the first makes a twentieth of everything. One in ten has a webhook, one in a hundred was lost once, one in fifty has
  * an Idempotency-Key. The last hundred still wait.
  */
+import { createHash } from 'node:crypto';
 import type { Db } from '../../src/db.ts';
 
 export const MONTH = '2026_06';
@@ -10,6 +11,16 @@ export const FROM = '2026-06-01T00:00:00Z';
 const DAYS = 30;
 const ACCOUNTS = 100;
 const BATCH = 50_000;
+
+/** What the questions are asked about, apart from times and one submission. */
+export const THE = {
+  account: 'account 0',
+  key: 'fb000000-0000-4000-8000-000000000000',
+  idempotency_key: md5Uuid(4003),
+  host: 'host7.test',
+  tier: 'tier1',
+  operator: 'ada1@console',
+};
 
 export async function fillLedger(db: Db, submissions: number): Promise<void> {
   await db.unsafe(PREPARE).simple();
@@ -109,3 +120,9 @@ const STATEMENTS = [
     case when n % 1000 = 1 then null else at + interval '6 seconds' end
   from given where webhook and ended`,
 ];
+
+/** As PostgreSQL's md5(n::text)::uuid. */
+function md5Uuid(n: number): string {
+  const hex = createHash('md5').update(String(n)).digest('hex');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
