@@ -33,17 +33,19 @@ language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select (x.s).id, (x.s).account_id, (x.s).key_id, (x.s).language, (x.s).status, (x.s).verdict, (x.s).exit_code, (x.s).signal,
     (x.s).attempts, (x.s).deaths, (x.s).created_at, (x.s).started_at, (x.s).completed_at
-  from submissions c cross join lateral (
+  from (
     select submission_of(l.stream, l.version, l.type, l.at, l.facts) as s
     from (
       select * from (
-        select *, max(log.at) over (order by version) as latest from log where stream = c.id
+        select log.*, max(log.at) over (partition by log.stream order by log.version) as latest
+        from submissions c join log on log.stream = c.id
+        where c.created_at >= accepted_from and c.created_at <= audit_state_at.at
       ) w
       where w.latest <= audit_state_at.at
-      order by version
+      order by stream, version
     ) l
+    group by l.stream
   ) x
-  where c.created_at >= accepted_from and c.created_at <= audit_state_at.at
 $$;
 
 comment on function runledger.audit_state_at(timestamptz) is 'Every submission as it stood at a time, folded from the log. Takes minutes in a large log. The columns are those of audit_submissions.';

@@ -22,7 +22,9 @@ const WITHOUT_TLS = new Set(['disable', 'false']);
 const CHECKED = new Set(['verify-full', 'verify-ca']);
 
 export function databaseAddress(
-  config: Pick<Config, 'database_tls' | 'database_ca_file'> & { readonly database_pooled?: boolean },
+  config: Pick<Config, 'database_tls' | 'database_ca_file'> & {
+    readonly database_pooled?: boolean;
+  },
   url: string,
 ): DatabaseAddress {
   const address = withTlsOptions(config, url);

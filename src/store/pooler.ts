@@ -23,7 +23,9 @@ export type Pooling = 'direct' | 'sessions';
 export class NoSessions extends Error {
   readonly remedy = 'set pool_mode = session there, or connect to PostgreSQL itself';
   constructor() {
-    super('the database is behind a pooler in transaction mode, which loses locks and notifications');
+    super(
+      'the database is behind a pooler in transaction mode, which loses locks and notifications',
+    );
     this.name = 'NoSessions';
   }
 }
@@ -66,7 +68,8 @@ async function backendOf(db: Db): Promise<{ announced: number; actual: number }>
 
 function withPatience<T>(answer: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const message = 'the pooler before the database has no second connection for this login: raise its pool size';
+  const message =
+    'the pooler before the database has no second connection for this login: raise its pool size';
   const timer = setTimeout(() => reject(new Error(message)), PATIENCE_MS);
   return Promise.race([answer, promise]).finally(() => clearTimeout(timer));
 }

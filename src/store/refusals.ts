@@ -86,7 +86,15 @@ export function createRefusals(
       const last_at = now();
       const hour = new Date(Math.floor(last_at.getTime() / HOUR_MS) * HOUR_MS);
       const shown = key_id === null && digest !== null ? hex(digest) : null;
-      add({ hour, error, key_id, digest: shown, requests: 1, last_at, last_request_id: request_id });
+      add({
+        hour,
+        error,
+        key_id,
+        digest: shown,
+        requests: 1,
+        last_at,
+        last_request_id: request_id,
+      });
     },
     async close() {
       clearInterval(timer);

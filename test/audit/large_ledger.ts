@@ -16,14 +16,18 @@ const BATCH = 50_000;
 export const THE = {
   account: 'account 0',
   key: 'fb000000-0000-4000-8000-000000000000',
-  idempotency_key: md5Uuid(4003),
+  idempotency_key: md5Uuid(100),
   host: 'host7.test',
   tier: 'tier1',
   operator: 'ada1@console',
 };
 
 export async function fillLedger(db: Db, submissions: number): Promise<void> {
+  const [clock] = await db<
+    { now: string }[]
+  >`select pg_get_functiondef('runledger.clock'::regproc) as now`;
   await db.unsafe(PREPARE).simple();
+  await db.unsafe(clock!.now).simple();
   for (let first = 0; first < submissions; first += BATCH) {
     const last = Math.min(first + BATCH, submissions);
     for (const statement of STATEMENTS) {
@@ -43,6 +47,7 @@ const operator = (n: string) => `'ada' || (${n}) % 3 || '@console'`;
 
 const PREPARE = `
   set search_path = runledger, pg_temp;
+  create or replace function clock() returns timestamptz language sql volatile as $$ select '${FROM}'::timestamptz $$;
   select ensure_partition(parent, '${MONTH}', format('for values from (%L) to (%L)',
     uuid_floor('${FROM}'), uuid_floor('${FROM}'::timestamptz + interval '1 month')))
   from unnest('{events,payloads,submissions,deliveries}'::text[]) parent;
@@ -54,6 +59,7 @@ const PREPARE = `
         'tier', 'beta', 'prefix', 'rl', 'digest', encode(sha256(n::text::bytea), 'hex'), 'operator', ${operator('n')})]);
       perform project_access(${idOf('b', 'n')});
     end loop;
+    perform set_tier('beta', 60, 10, ${operator('1')});
     for n in 1 .. 20 loop
       perform set_tier('tier' || n % 4, n * 10, n, ${operator('n')});
     end loop;
@@ -83,7 +89,7 @@ const STATEMENTS = [
       'language', language, 'compare', 'lenient', 'limits', '{}'::jsonb, 'webhook', case when webhook then true end,
       'bytes', jsonb_build_object('code', jsonb_build_object('size', 8, 'sha256', encode(sha256('\\x00'::bytea || convert_to('print(1)', 'UTF8')), 'hex'))),
       'request_id', (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7111' || '8000' || lpad(to_hex(n), 12, '0'))::uuid,
-      'idempotency_key', case when n % 50 = 3 then md5(n::text)::uuid end))),
+      'idempotency_key', case when n % 50 = 0 then md5(n::text)::uuid end))),
     (2, 'execution.started', interval '1 second', true, jsonb_build_object('attempt', 1, 'consumer', ${idOf('c', 'n % 8')})),
     (3, 'execution.lost', interval '2 seconds', lost, jsonb_build_object('attempt', 1, 'consumer', ${idOf('c', 'n % 8')}, 'reason', 'worker_died',
       'counts', true, 'evidence', jsonb_build_object('host', 'host-' || n % 8, 'found_at', at))),

@@ -189,7 +189,13 @@ t.test(
     const body = Buffer.from('{"type":"submission.completed","data":{"of":"another version"}}');
     const facts = { outcome: 'timeout', status: null, detail: null, address: null };
     const next = { retry_in_ms: 0, counts: true };
-    await deliveries.attempted({ id, after_attempts: 0, facts: { ...facts, ...NO_ANSWER }, next, body });
+    await deliveries.attempted({
+      id,
+      after_attempts: 0,
+      facts: { ...facts, ...NO_ANSWER },
+      next,
+      body,
+    });
     const part = await bench.start();
     for (const got of await receiver.received(3)) t.same(got.body, body);
     await part.stop();

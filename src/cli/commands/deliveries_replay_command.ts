@@ -1,8 +1,8 @@
 import { text } from 'node:stream/consumers';
+import { operatorName } from '../../local/operator.ts';
 import { replayDelivery } from '../../store/deliveries.ts';
 import { encryptSecret } from '../../webhooks/encrypt_secret.ts';
 import { type Command, CommandFailed, type Context, isUuid, UsageError } from '../command.ts';
-import { operatorName } from '../../local/operator.ts';
 
 const SECRET_BYTES = 256;
 

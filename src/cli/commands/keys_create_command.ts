@@ -1,7 +1,7 @@
 import { newSecret, secretDigest } from '../../access/secret.ts';
+import { operatorName } from '../../local/operator.ts';
 import { createKey } from '../../store/keys.ts';
 import { type Command, JSON_OPTION, optionText } from '../command.ts';
-import { operatorName } from '../../local/operator.ts';
 
 export const command: Command = {
   summary:

@@ -1,7 +1,7 @@
+import { operatorName } from '../../local/operator.ts';
 import { revokeKey } from '../../store/keys.ts';
 import type { Command } from '../command.ts';
 import { KEY_ID, keyId } from '../key_id.ts';
-import { operatorName } from '../../local/operator.ts';
 
 export const command: Command = {
   summary: 'end a key at once; submissions that it already sent still finish',

@@ -1,9 +1,9 @@
 import { newSecret, secretDigest } from '../../access/secret.ts';
 import { durationMs } from '../../config/parsers.ts';
+import { operatorName } from '../../local/operator.ts';
 import { rotateKey } from '../../store/keys.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 import { KEY_ID, keyId } from '../key_id.ts';
-import { operatorName } from '../../local/operator.ts';
 
 export const command: Command = {
   summary:

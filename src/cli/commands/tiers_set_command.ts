@@ -1,6 +1,6 @@
+import { operatorName } from '../../local/operator.ts';
 import { setTier } from '../../store/keys.ts';
 import { type Command, type Context, optionText, UsageError } from '../command.ts';
-import { operatorName } from '../../local/operator.ts';
 
 export const command: Command = {
   summary: 'set the limits of a tier, at once and for all of its keys; 0 is unlimited',
