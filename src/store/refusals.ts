@@ -2,8 +2,8 @@
  * Counts rejected requests in memory and adds the counts to the database every few seconds (sql/functions/refusals.sql): no
  * rejected request writes anything.
  *
- * What must stay true: memory and table are bounded, whatever strangers send. Beyond ENTRIES_MAX different callers between
- * two flushes, callers are counted together. While the database is away the counts stay here, within the same bound.
+ * What must stay true: memory and table are bounded, whatever strangers send. Beyond ENTRIES_MAX entries between two
+ * flushes, callers without a known key are counted together. While the database is away the counts stay here, within the same bound.
  */
 import { type Db, hex, isAway } from '../db.ts';
 
@@ -23,6 +23,8 @@ export type Refused = {
 
 export type Refusals = {
   count(refused: Refused): void;
+  /** Stores what is counted here. Happens every few seconds, too. */
+  flush(): Promise<void>;
   /** Stores what is still counted here, if the database is there. */
   close(): Promise<void>;
 };
@@ -61,8 +63,9 @@ export function createRefusals(
     const { hour, error } = entry;
     const caller = entry.key_id ?? entry.digest;
     const nameOf = (caller: string | null) => `${hour.getTime()} ${error} ${caller}`;
-    const full = entries.size >= ENTRIES_MAX && !entries.has(nameOf(caller));
-    const kept = full ? { ...entry, key_id: null, digest: OTHERS } : entry;
+    const full =
+      entry.key_id === null && entries.size >= ENTRIES_MAX && !entries.has(nameOf(caller));
+    const kept = full ? { ...entry, digest: OTHERS } : entry;
     const name = nameOf(full ? OTHERS : caller);
     const before = entries.get(name);
     if (before === undefined) entries.set(name, kept);
@@ -82,20 +85,13 @@ export function createRefusals(
   }, FLUSH_MS).unref();
 
   return {
-    count({ error, key_id, digest, request_id }) {
+    count({ error, key_id, digest, request_id: last_request_id }) {
       const last_at = now();
       const hour = new Date(Math.floor(last_at.getTime() / HOUR_MS) * HOUR_MS);
       const shown = key_id === null && digest !== null ? hex(digest) : null;
-      add({
-        hour,
-        error,
-        key_id,
-        digest: shown,
-        requests: 1,
-        last_at,
-        last_request_id: request_id,
-      });
+      add({ hour, error, key_id, digest: shown, requests: 1, last_at, last_request_id });
     },
+    flush,
     async close() {
       clearInterval(timer);
       await flushing;

@@ -1,13 +1,18 @@
 /** Connections through the real PgBouncer, in each of its modes. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { loadConfig } from '../../src/config.ts';
 import { connect } from '../../src/db.ts';
 import { CannotRun, withPooling } from '../../src/processes/process.ts';
+import { createExecutions } from '../../src/store/executions.ts';
+import { createKey } from '../../src/store/keys.ts';
 import { NoSessions, poolingOf } from '../../src/store/pooler.ts';
 import { runledger } from '../cli/command_line.ts';
+import { webProcess } from '../http/support/web_process.ts';
 import { freshDatabase } from '../support/database.ts';
 import { findPgbouncer, startPgbouncer } from '../support/pgbouncer.ts';
+import { outcome, start } from './world.ts';
 
 const program = await findPgbouncer();
 const REASON = 'no PgBouncer: it is neither installed nor to be had from apt';
@@ -85,6 +90,52 @@ t.test('a process refuses transaction mode with one line', { skip }, async (t) =
     t.match(ran.stdout + ran.stderr, /behind a pooler in transaction mode/, command);
   }
 });
+
+t.test(
+  'a web process and a worker’s connections work through session mode',
+  { skip },
+  async (t) => {
+    const database = await freshDatabase(t);
+    const urls = await startPgbouncer(t, program!, database, 'session');
+    const web = await webProcess(t, { ...database, urls });
+    const owner = connect(database.urls.owner, { name: 'test', max: 1 });
+    const worker = connect({ ...at(urls.worker), pooled: true }, { name: 'test', max: 1 });
+    t.teardown(() => Promise.all([owner, worker].map((db) => db.end())));
+    const secret = newSecret('rl');
+    await createKey(owner, {
+      ...{ account: 'acme', tier: 'beta', prefix: 'rl' },
+      secret_digest: secretDigest(secret),
+    });
+    const consumer = randomUUID();
+    await worker`select runledger.register_consumer(${consumer}, 'worker', 'host', 1, '{python}', '{}', 4711)`;
+    const executions = createExecutions(worker, worker, consumer);
+    const answer = fetch(`${web.origin}/api/submit?wait=true`, {
+      method: 'POST',
+      headers: { 'X-API-Key': secret, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ language: 'python', code: 'print(1)' }),
+    });
+    let id: string | undefined;
+    while (id === undefined) {
+      const [row] = await owner<{ id: string }[]>`select id from runledger.submissions`;
+      id = row?.id;
+    }
+    await start(executions, id);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    const ended = await answer;
+    t.equal(ended.status, 200);
+    t.match(await ended.json(), { id, verdict: 'AC', stdout: '1\n' });
+    // The lock of a consumer shows that it is alive: it must be free as soon as the process has ended.
+    const locks = async () =>
+      (
+        await owner`select from pg_locks where locktype = 'advisory' and granted
+      and database = (select oid from pg_database where datname = current_database())`
+      ).length;
+    t.equal(await locks(), 2, 'of the web process and the worker');
+    await web.stop();
+    await worker.end();
+    while ((await locks()) > 0);
+  },
+);
 
 t.test('commands work through session mode', { skip }, async (t) => {
   const database = await freshDatabase(t);
