@@ -1,7 +1,7 @@
 /**
  * Asks the questions of AUDIT.md with the auditor's login of a large ledger, and prints how long each took and its plan.
  *
- *   make audit-plans [SUBMISSIONS=1000000]
+ *   make audit-plans SUBMISSIONS=1000000
  *
  * Two times, each the best of five: until the answer is there, and of that the CPU time of the server, in one process. On a
  * machine that does other things, too, the first says how busy it is, and the second what the query costs.
