@@ -2,6 +2,7 @@
  * The mutants. To add one, append a row to the list of its room. A row that survives needs a test, and stays; only a change
  * that no test can notice, because nothing behaves differently, is replaced by another.
  */
+import { auditMutants } from './audit_mutants.ts';
 import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
@@ -17,4 +18,5 @@ export const mutants: readonly Mutant[] = [
   ...storeMutants,
   ...httpMutants,
   ...webhookMutants,
+  ...auditMutants,
 ];
