@@ -1,6 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { connect } from '../../src/db.ts';
+import { connect, type Db } from '../../src/db.ts';
 import { revokeKey } from '../../src/store/keys.ts';
 import { createRefusals, type Refused } from '../../src/store/refusals.ts';
 import { world } from './world.ts';
@@ -49,7 +48,7 @@ t.test('rejected requests are counted by key, hour and error', async (t) => {
   t.notMatch(JSON.stringify(await w.db`select * from runledger.refusals`), /abababababab/);
 });
 
-t.test('strangers fill neither memory nor table', async (t) => {
+t.test('strangers do not fill the table', async (t) => {
   const { w, rows, count } = await counted(t);
   const key = await w.key();
   const stranger = (n: number) => {
@@ -71,6 +70,22 @@ t.test('strangers fill neither memory nor table', async (t) => {
   );
 });
 
+t.test('strangers do not fill the memory of a web process', async (t) => {
+  const sent: unknown[][] = [];
+  const db = ((_: TemplateStringsArray, batch: string) => {
+    sent.push(JSON.parse(batch));
+    return Promise.resolve();
+  }) as unknown as Db;
+  const refusals = createRefusals(db, fail, () => at);
+  for (let n = 0; n < 5_000; n++) {
+    const digest = Buffer.alloc(32);
+    digest.writeUInt32BE(n + 1);
+    refusals.count({ error: 'unauthorized', key_id: null, digest, request_id: 'r' });
+  }
+  await refusals.close();
+  t.equal(sent[0]!.length, 1_001);
+});
+
 t.test('counts wait for a database that is away', async (t) => {
   const { w, rows } = await counted(t);
   const nowhere = connect('postgres://x:x@127.0.0.1:1/x', { name: 'test', max: 1 });
@@ -84,7 +99,6 @@ t.test('counts wait for a database that is away', async (t) => {
   await refusals.flush();
   await refusals.close();
   t.match(await rows(), [{ error: 'unavailable', requests: 1, last_request_id: 'r1' }]);
-  await wait(0);
 });
 
 t.test('old counts are forgotten', async (t) => {
