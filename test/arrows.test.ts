@@ -16,7 +16,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
   proof: NODE_ONLY,
   languages: ['domain'],
-  config: ['valibot', 'config', 'domain', 'languages'],
+  config: ['valibot', 'config', 'domain', 'languages', 'proof'],
   environment: ['config'],
   log: ['pino'],
   metrics: NODE_ONLY,

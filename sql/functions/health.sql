@@ -2,19 +2,22 @@
 -- alive until its heartbeat is older than twice the time after which a sweep ends it.
 create or replace function runledger.service_health(
   out pending bigint, out running bigint, out workers integer, out slots integer,
-  out languages text[], out isolation text[], out degraded boolean, out missing text[]
+  out languages text[], out isolation text[], out degraded boolean, out missing text[],
+  out unsealed bigint, out checkpoint_age_s double precision
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
   with alive as (
     select p.* from consumers p where p.kind = 'worker' and p.ended_at is null and p.heartbeat_at > clock() - interval '10 seconds'
-  )
+  ),
+  lag as (select * from sealing_lag(10000))
   select (select q.accepted - p.started from queue_state q, queue_progress() p),
     (select count(*) from leases),
     count(*)::integer, coalesce(sum(a.slots), 0)::integer,
     array(select distinct l from alive, unnest(alive.languages) l order by l),
     array(select distinct coalesce(alive.isolation ->> 'kind', 'unknown') k from alive order by k),
     coalesce(bool_or((a.isolation ->> 'degraded')::boolean), false),
-    array(select distinct alive.isolation ->> 'missing' m from alive where alive.isolation ->> 'missing' is not null order by m)
+    array(select distinct alive.isolation ->> 'missing' m from alive where alive.isolation ->> 'missing' is not null order by m),
+    (select l.unsealed from lag l), (select l.checkpoint_age_s from lag l)
   from alive a
 $$;

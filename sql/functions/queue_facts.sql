@@ -1,16 +1,11 @@
 -- The queue and the log as a whole, for metrics. Nothing in it belongs to one account.
 create or replace function runledger.queue_facts(
   out waiting bigint, out gated bigint, out running bigint, out oldest_wait_s double precision,
-  out deliveries_waiting bigint, out unsealed bigint, out unsealed_s double precision
+  out deliveries_waiting bigint, out unsealed bigint, out unsealed_s double precision,
+  out checkpoint_age_s double precision
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  with last_seal as (select generation, to_xid from seals order by number desc limit 1),
-  behind as (
-    select e.at from events e left join last_seal s on true
-    where s.generation is null or (e.generation, e.xid) >= (s.generation, s.to_xid)
-    limit 100000
-  )
   select (select q.accepted - p.started from queue_state q, queue_progress() p),
     (select count(*) from gated),
     (select count(*) from leases),
@@ -21,6 +16,6 @@ as $$
       (select j.payload ->> 'id' from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
        where w.task_identifier like 'execute\_%' and w.locked_at is null)) x), 0)::double precision,
     (select count(*) from graphile_worker.jobs w where w.task_identifier = 'deliver_webhook'),
-    (select count(*) from behind),
-    coalesce((select extract(epoch from clock() - min(at)) from behind), 0)::double precision
+    lag.unsealed, lag.unsealed_s, coalesce(lag.checkpoint_age_s, 0)
+  from sealing_lag(100000) lag
 $$;

@@ -16,37 +16,42 @@ begin
 end
 $$;
 
--- Deletes what users sent and received, of up to `most` submissions that ended before the time and whose delivery has ended,
--- too: payloads with their salts, encrypted webhook secrets, idempotency rows. The event is in the same transaction.
--- Returns how many submissions it purged, and 0 when there are none left.
-create or replace function runledger.purge_payloads(ended_before timestamptz, most integer default 5000) returns integer
+-- Deletes what users sent and received, of up to `most` submissions with ids over `after`: payloads with their salts,
+-- encrypted webhook secrets, idempotency rows. It takes those that have ended, whose delivery has ended, and whose events are
+-- all before the time. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the
+-- caller goes through the ids in order. The event is in the same transaction. Returns the last id, and how many submissions it
+-- purged: 0 when there are none left.
+create or replace function runledger.purge_payloads(
+  ended_before timestamptz, after uuid default '00000000-0000-0000-0000-000000000000', most integer default 5000,
+  operator text default null, out submissions integer, out last_id uuid
+)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   ids uuid[];
   counted record;
 begin
-  select array_agg(x.id) into ids from (
+  select array_agg(x.id order by x.id) into ids from (
     select s.id from submissions s
-    where s.completed_at < ended_before
-      -- Ids are in the order of their creation, except those from a clock that ran ahead.
-      and (s.id < uuid_floor(ended_before) or s.tableoid = 'submissions_default'::regclass)
+    where s.id > after and s.completed_at < ended_before
       and exists (select from payloads p where p.stream = s.id)
       and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting')
+      and not exists (select from events e where e.stream = s.id and e.at >= ended_before)
     order by s.id limit most
   ) x;
-  if ids is null then
-    return 0;
+  submissions := coalesce(cardinality(ids), 0);
+  if submissions = 0 then
+    return;
   end if;
+  last_id := ids[submissions];
   with gone as (
     delete from payloads p where p.stream = any (ids) returning length(p.bytes) as size
   )
   select count(*) as payloads, sum(size) as bytes into counted from gone;
   delete from webhook_secrets w where w.submission_id = any (ids);
   delete from idempotency i where i.submission_id = any (ids) and i.created_at < clock() - interval '24 hours';
-  perform append_retention('payloads.purged', jsonb_build_object('ended_before', ended_before, 'submissions', cardinality(ids),
-    'payloads', counted.payloads, 'size_bytes', counted.bytes));
-  return cardinality(ids);
+  perform append_retention('payloads.purged', jsonb_strip_nulls(jsonb_build_object('ended_before', ended_before, 'last_id', last_id,
+    'submissions', submissions, 'payloads', counted.payloads, 'size_bytes', counted.bytes, 'operator', operator)));
 end
 $$;
 
@@ -77,7 +82,8 @@ begin
   end if;
   select count(*) into n from events e
   where e.stream >= low and e.stream < high and not exists (
-    select from seals s where s.generation = e.generation and e.xid >= s.from_xid and e.xid < s.to_xid);
+    select from (select * from checkpoints order by number desc limit 1) c
+    where (e.generation, e.xid) < (c.generation, c.to_xid));
   if n > 0 then
     return n || ' of its events are not sealed yet';
   end if;
@@ -86,9 +92,10 @@ end
 $$;
 
 -- Takes a month out of the log: its partitions move to the schema runledger_detached as they are, to be dumped or dropped.
--- The caller has counted the events and computed their sketch. Both go into the event, so that verify can still name
+-- The caller has read the events: `facts` are their number, their sketches and the hash of their leaves, which go into the
+-- event, and `firsts` and `counts` are the runs of leaves that they are. So verify can still compute the tree, and name
 -- differences in the rest.
-create or replace function runledger.detach_month(month text, events bigint, sketch text) returns void
+create or replace function runledger.detach_month(month text, facts jsonb, firsts bigint[], counts bigint[]) returns void
 language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
 -- Less than deadlock_timeout: in a deadlock this call gives up and never a submission. The caller tries again.
 set lock_timeout = '500ms'
@@ -105,13 +112,15 @@ begin
   lock table submissions, deliveries, events, payloads in access exclusive mode;
   reason := why_not_detach(month);
   execute format('select count(*) from %I', 'events_' || month) into counted;
-  if reason is null and counted <> detach_month.events then
+  if reason is null and (counted <> (facts ->> 'events')::bigint or counted <> (select sum(c) from unnest(counts) c)) then
     reason := 'events were appended to it since they were counted';
   end if;
   if reason is not null then
     raise exception '% cannot be detached: %', month, reason using errcode = 'RL409';
   end if;
-  perform append_retention('log.detached', jsonb_build_object('partition', 'events_' || month, 'events', counted, 'sketch', sketch));
+  perform append_retention('log.detached', facts || jsonb_build_object('partition', 'events_' || month));
+  insert into log_gaps (first, count, partition)
+  select x.first, x.count, 'events_' || month from unnest(firsts, counts) x(first, count);
   delete from idempotency i where i.submission_id >= low and i.submission_id < high;
   delete from webhook_secrets w where w.submission_id >= low and w.submission_id < high;
   execute 'create schema if not exists runledger_detached';

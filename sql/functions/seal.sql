@@ -1,20 +1,7 @@
--- The database's half of sealing: which events the next seal covers, their digests, and storing the seal. The other half is
--- src/domain/seal_chain.ts, which defines what is hashed and signs it; the signing key never comes here.
+-- The database's half of sealing: which events come next, their canonical bytes, and storing what a process signed. The other
+-- half is src/store/checkpoints.ts. The signing key never comes here, and nothing here is believed by verify.
 
--- An event's digest: SHA-256 over "runledger event 1" with a line feed, and the event's canonical bytes. Integers are big
--- endian, at is microseconds since 2000, text is preceded by its length, and facts are the text that jsonb prints (keys by
--- length, then bytes; one space after : and ,).
-create or replace function runledger.event_leaf(
-  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
-) returns bytea
-language sql stable
-as $$
-  select sha256('\x72756e6c6564676572206576656e7420310a'::bytea || uuid_send(stream) || int4send(version) || int4send(octet_length(type))
-    || convert_to(type, 'UTF8') || int2send(schema) || timestamptz_send(at) || int2send(generation) || xid8send(xid)
-    || int8send(seq) || int4send(octet_length(facts::text)) || convert_to(facts::text, 'UTF8'))
-$$;
-
--- The window after the last seal: everything below the oldest running transaction, but not many more than max_events.
+-- The window after the last checkpoint: everything below the oldest running transaction, but not many more than max_events.
 -- Null if there is nothing to seal. An earlier generation is closed: all of it may be sealed.
 create or replace function runledger.seal_window(
   max_events integer, out number bigint, out generation smallint, out from_xid xid8, out to_xid xid8, out upper_xid xid8
@@ -26,7 +13,7 @@ declare
   newest smallint := generation();
   cut xid8;
 begin
-  select s.number, s.generation, s.to_xid into number, generation, from_xid from seals s order by s.number desc limit 1;
+  select c.number, c.generation, c.to_xid into number, generation, from_xid from checkpoints c order by c.number desc limit 1;
   number := coalesce(number, 0) + 1;
   generation := coalesce(generation, (select min(g.generation) from generations g));
   from_xid := coalesce(from_xid, '0');
@@ -34,7 +21,7 @@ begin
     upper_xid := case when generation = newest then pg_snapshot_xmin(pg_current_snapshot()) else last_xid end;
     exit when exists (
       select from events e where e.generation = seal_window.generation and e.xid >= from_xid and e.xid < upper_xid);
-    if generation = newest then
+    if generation >= newest then
       number := null;
       return;
     end if;
@@ -52,40 +39,149 @@ begin
 end
 $$;
 
--- The events of a window, one row for each partition, in byte order of the partitions' names: how many there are, and of
--- each event stream, version and leaf (52 bytes), in order of seq.
-create or replace function runledger.seal_leaves(generation smallint, from_xid xid8, to_xid xid8)
-returns table (partition text, count bigint, leaves bytea)
-language sql stable security definer set search_path = runledger, pg_temp
+-- The columns of an entry (src/proof/entry.ts), in feed order, for a binary COPY. Enough memory for a full window, so that it
+-- is not written to a file first.
+create or replace function runledger.entries(of_generation smallint, from_xid xid8, to_xid xid8)
+returns table (
+  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
+)
+language sql stable security definer set search_path = runledger, pg_temp set work_mem = '64MB'
 as $$
-  select c.relname::text collate "C", l.count, l.leaves
-  from (
-    select e.tableoid, count(*), string_agg(uuid_send(e.stream) || int4send(e.version) || event_leaf(
-      e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts), '' order by e.seq, e.stream, e.version) as leaves
-    from events e
-    where e.generation = seal_leaves.generation and e.xid >= seal_leaves.from_xid and e.xid < seal_leaves.to_xid
-    group by e.tableoid
-  ) l join pg_class c on c.oid = l.tableoid
-  order by 1
+  select e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts from events e
+  where e.generation = of_generation and e.xid >= entries.from_xid and e.xid < entries.to_xid
+  order by e.xid, e.seq
 $$;
 
--- Stores a seal and the sketch that it signs. Of two processes that seal at once the second gets RL409.
-create or replace function runledger.put_seal(seal jsonb, hashes bytea[], hash bytea, sketch bytea, signature bytea) returns void
+create or replace function runledger.entries_of(of_stream uuid)
+returns table (
+  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts from events e
+  where e.stream = of_stream order by e.version
+$$;
+
+-- Tiles by name. A tile that is missing has no row.
+create or replace function runledger.read_tiles(levels smallint[], indexes bigint[])
+returns table (level smallint, index bigint, hashes bytea, generation smallint, xid xid8, seq bigint)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select t.level, t.index, t.hashes, t.generation, t.xid, t.seq
+  from unnest(levels, indexes) x(level, index) join log_tiles t using (level, index)
+$$;
+
+-- The tile that has the leaf of the event at this place in the feed, if the event is sealed.
+create or replace function runledger.leaf_tile(of_generation smallint, of_xid xid8, of_seq bigint)
+returns table (index bigint, hashes bytea)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select t.index, t.hashes from log_tiles t
+  where t.level = 0 and (t.generation, t.xid, t.seq) <= (of_generation, of_xid, of_seq)
+  order by t.generation desc, t.xid desc, t.seq desc, t.index desc limit 1
+$$;
+
+-- Stores tiles, new ones and those that grew. `tiles` names each, the number of its hashes and, for level 0, the place of its
+-- first leaf; `hashes` has the hashes of all of them, one after the other.
+create or replace function runledger.put_tiles(tiles jsonb, hashes bytea) returns void
+language sql set search_path = runledger, pg_temp
+as $$
+  insert into log_tiles (level, index, hashes, generation, xid, seq)
+  select x.level, x.index, substr(put_tiles.hashes, (sum(x.width) over (order by x.n) - x.width)::integer * 32 + 1, x.width * 32),
+    x.generation, x.xid::xid8, x.seq
+  from rows from (jsonb_to_recordset(tiles) as (level smallint, index bigint, width integer, generation smallint, xid text, seq bigint))
+    with ordinality x(level, index, width, generation, xid, seq, n)
+  on conflict (level, index) do update set hashes = excluded.hashes
+$$;
+
+-- Stores a checkpoint, the tiles that grew, and the sketch. Of two processes that seal at once the second gets RL409.
+create or replace function runledger.put_checkpoint(
+  checkpoint jsonb, root bytea, tiles jsonb, hashes bytea, sketch bytea, sketch_signature bytea
+) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
+declare
+  new_number bigint := (checkpoint ->> 'number')::bigint;
 begin
-  if (seal ->> 'number')::bigint <> (select coalesce(max(s.number), 0) + 1 from seals s) then
-    raise exception 'seal % was stored by another process', seal ->> 'number' using errcode = 'RL409';
+  if new_number <> (select coalesce(max(c.number), 0) + 1 from checkpoints c) then
+    raise unique_violation;
   end if;
-  insert into seals (number, sealed_at, generation, from_xid, to_xid, partitions, counts, hashes, total, hash, sketch_sha256, signature, signer)
-  select x.number, x.sealed_at, x.generation, x.from_xid::xid8, x.to_xid::xid8, x.partitions, x.counts, put_seal.hashes, x.total, put_seal.hash,
-    sha256(sketch), put_seal.signature, x.signer
-  from jsonb_to_record(seal) x(number bigint, sealed_at timestamptz, generation smallint, from_xid text, to_xid text,
-    partitions text[], counts bigint[], total bigint, signer text);
-  insert into seal_sketch (cells) values (sketch) on conflict (only_row) do update set cells = excluded.cells;
+  insert into checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)
+  select x.number, x.origin, x.size, put_checkpoint.root, x.sealed_at, x.generation, x.to_xid::xid8, x.note
+  from jsonb_to_record(checkpoint) x(
+    number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text);
+  perform put_tiles(tiles, hashes);
+  insert into log_sketch (size, cells, signature)
+  values ((checkpoint ->> 'size')::bigint, sketch, sketch_signature)
+  on conflict (only_row) do update set size = excluded.size, cells = excluded.cells, signature = excluded.signature;
 exception when unique_violation then
-  raise exception 'seal % was stored by another process', seal ->> 'number' using errcode = 'RL409';
+  raise exception 'checkpoint % was stored by another process', new_number using errcode = 'RL409';
 end
+$$;
+
+-- The newest checkpoint: the next one extends it, and it is what is published.
+create or replace function runledger.last_checkpoint()
+returns table (
+  number bigint, origin text, size bigint, root bytea, sealed_at timestamptz, generation smallint, to_xid text, note text,
+  cosignatures text[]
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select c.number, c.origin, c.size, c.root, c.sealed_at, c.generation, c.to_xid::text, c.note,
+    array(select s.line from cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness)
+  from checkpoints c order by c.number desc limit 1
+$$;
+
+create or replace function runledger.last_sketch()
+returns table (size bigint, cells bytea, signature bytea)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select size, cells, signature from log_sketch
+$$;
+
+-- How far sealing is behind: the events that no checkpoint covers (up to `most` are counted) and the age of the oldest, and the
+-- age of the newest checkpoint, null if there is none.
+create or replace function runledger.sealing_lag(
+  most integer, out unsealed bigint, out unsealed_s double precision, out checkpoint_age_s double precision
+)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  with newest as (select generation, to_xid, sealed_at from checkpoints order by number desc limit 1),
+  behind as (
+    select e.at from events e left join newest c on true
+    where c.generation is null or (e.generation, e.xid) >= (c.generation, c.to_xid)
+    limit most
+  )
+  select count(*), coalesce(extract(epoch from clock() - min(at)), 0)::double precision,
+    (select extract(epoch from clock() - sealed_at)::double precision from newest)
+  from behind
+$$;
+
+-- Stores what a witness answered. A cosignature that is there already stays.
+create or replace function runledger.put_cosignature(
+  origin text, size bigint, witness text, cosigned_at timestamptz, line text
+) returns void
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  insert into cosignatures (origin, size, witness, cosigned_at, line)
+  select c.origin, c.size, put_cosignature.witness, put_cosignature.cosigned_at, put_cosignature.line
+  from checkpoints c where c.origin = put_cosignature.origin and c.size = put_cosignature.size
+  on conflict do nothing
+$$;
+
+-- The old chain of seals, to which nothing is added any more. What follows checks it.
+
+-- The digest of an event in the old chain: SHA-256 over "runledger event 1" with a line feed, and the event's bytes. Integers
+-- are big endian, at is microseconds since 2000, text is preceded by its length, and facts are the text that jsonb prints
+-- (keys by length, then bytes; one space after : and ,).
+create or replace function runledger.event_leaf(
+  stream uuid, version integer, type text, schema smallint, at timestamptz, generation smallint, xid xid8, seq bigint, facts jsonb
+) returns bytea
+language sql stable
+as $$
+  select sha256('\x72756e6c6564676572206576656e7420310a'::bytea || uuid_send(stream) || int4send(version) || int4send(octet_length(type))
+    || convert_to(type, 'UTF8') || int2send(schema) || timestamptz_send(at) || int2send(generation) || xid8send(xid)
+    || int8send(seq) || int4send(octet_length(facts::text)) || convert_to(facts::text, 'UTF8'))
 $$;
 
 -- The digests of each seal's windows as the log gives them now, for verify. A partition that is not in the log any more has
@@ -102,16 +198,4 @@ as $$
     where e.generation = s.generation and e.xid >= s.from_xid and e.xid < s.to_xid
     group by e.tableoid
   ) l join pg_class c on c.oid = l.tableoid
-$$;
-
--- The last seal: the next one follows it, and it is what is published.
-create or replace function runledger.last_seal()
-returns table (
-  number bigint, total bigint, generation smallint, to_xid text, hash bytea, sketch_sha256 bytea, sealed_at timestamptz,
-  signature bytea, signer text, sketch bytea
-)
-language sql stable security definer set search_path = runledger, pg_temp
-as $$
-  select s.number, s.total, s.generation, s.to_xid::text, s.hash, s.sketch_sha256, s.sealed_at, s.signature, s.signer, coalesce(k.cells, '')
-  from seals s left join seal_sketch k on true order by s.number desc limit 1
 $$;

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { isAway } from '../db.ts';
+import { CannotSeal } from '../store/checkpoints.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
 import { commands, commandsOf, isGroup } from './command_table.ts';
@@ -99,7 +100,8 @@ function report(error: unknown): number {
 function problemOf(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: string };
   const rejected = typeof code === 'string' && code.startsWith('RL');
-  if (error instanceof CommandFailed || rejected || isAway(error)) return String(message);
+  const expected = error instanceof CommandFailed || error instanceof CannotSeal;
+  if (expected || rejected || isAway(error)) return String(message);
   return error instanceof Error ? String(error.stack) : String(error);
 }
 

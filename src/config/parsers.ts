@@ -1,6 +1,7 @@
 /** Parsers for the values of variables. Each message completes a sentence that begins with the variable's name. */
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
+import { isKeyName, LOG_KEY, parseKey, type VerifierKey } from '../proof/note.ts';
 
 export const text = (pattern: RegExp, message: string) =>
   v.pipe(v.string(), v.regex(pattern, message));
@@ -120,5 +121,35 @@ export const namedKeys = v.pipe(
   v.check(
     (keys) => new Set(keys.map((key) => key.id)).size === keys.length,
     'must not use one id for two keys',
+  ),
+);
+
+export const logOrigin = v.pipe(
+  v.string(),
+  v.check(isKeyName, 'must be a name without spaces and plus signs, such as example.com/runledger'),
+);
+
+const logKey = (word: string): VerifierKey | null => {
+  try {
+    const key = parseKey(word);
+    return key.type === LOG_KEY ? key : null;
+  } catch {
+    return null;
+  }
+};
+
+export const verifierKeys = v.pipe(
+  v.string(),
+  v.transform((words) =>
+    words
+      .split(/[\s,]+/)
+      .filter(Boolean)
+      .map(logKey),
+  ),
+  v.array(
+    v.custom<VerifierKey>(
+      (key) => key !== null,
+      'must be verifier keys of a log, NAME+ID+KEY each, with spaces or commas between them (`./runledger policy` prints them)',
+    ),
   ),
 );

@@ -6,12 +6,14 @@ import {
   duration,
   durations,
   list,
+  logOrigin,
   namedKeys,
   onOff,
   port,
   postgresUrl,
   secret,
   text,
+  verifierKeys,
   whole,
 } from './parsers.ts';
 import { DAY, HOUR, MINUTE, optional, path, row, SECOND } from './variable.ts';
@@ -204,8 +206,18 @@ const operation = {
   seal_key: optional('RUNLEDGER_SEAL_KEY', secret, {
     unit: '32 bytes',
     reason:
-      'Ed25519 seed that signs the heads of the log; PostgreSQL does not have it, so a signed head is a proof',
+      'Ed25519 seed that signs the checkpoints of the log, for web alone; PostgreSQL does not have it, so a checkpoint is a proof; where not set, nothing is sealed',
     secret: true,
+  }),
+  seal_keys_before: optional('RUNLEDGER_SEAL_KEYS_BEFORE', verifierKeys, {
+    unit: 'verifier keys',
+    reason:
+      'NAME+ID+KEY of each earlier key or name of this log, from `./runledger policy`; the log goes on from a checkpoint that one of them signed',
+  }),
+  log_origin: optional('RUNLEDGER_LOG_ORIGIN', logOrigin, {
+    unit: 'name',
+    reason:
+      "the log's name, which no other log may have; where not set, runledger/ and the first 16 hex digits of the SHA-256 of the seal key's public key",
   }),
   log_level: row(
     'RUNLEDGER_LOG_LEVEL',

@@ -160,9 +160,43 @@ export const eventTypes = {
   'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time, operator })],
   'key.revoked': [v.strictObject({ operator })],
   'payloads.purged': [
-    v.strictObject({ ended_before: time, submissions: count, payloads: count, size_bytes: count }),
+    v.strictObject({
+      ended_before: time,
+      submissions: count,
+      payloads: count,
+      size_bytes: count,
+      last_id: v.optional(uuid),
+      operator,
+    }),
   ],
-  'log.detached': [v.strictObject({ partition: name, events: count, sketch: name })],
+  /**
+   * sketch: with the digests of the old chain. leaves_sketch and leaves_sha256: with the leaf hashes of the tree, in feed
+   * order.
+   */
+  'log.detached': [
+    v.strictObject({
+      partition: name,
+      events: count,
+      sketch: name,
+      leaves_sketch: v.optional(name),
+      leaves_sha256: v.optional(sha256),
+      operator,
+    }),
+  ],
+  /**
+   * The tiles were computed from the events again. size, root: of the tree that the events give. note: the last checkpoint of
+   * the log's name before, where the events do not give its root, so that a new name was necessary.
+   */
+  'log.repaired': [
+    v.strictObject({
+      origin: name,
+      size: count,
+      root: sha256,
+      reason: name,
+      operator: name,
+      before: v.optional(v.strictObject({ origin: name, size: count, note: name })),
+    }),
+  ],
 } as const satisfies Record<string, readonly v.GenericSchema[]>;
 
 export type EventType = keyof typeof eventTypes;

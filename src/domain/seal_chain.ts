@@ -105,6 +105,23 @@ export function headText(head: Head): string {
   ].join('\n');
 }
 
+/** The head as it is published. With it `verify --head` can tell a forged log from the real one. */
+export type HeadFile = {
+  format: 'runledger head 1';
+  number: string;
+  total: string;
+  generation: number;
+  to_xid: string;
+  hash: string;
+  sketch_sha256: string;
+  sealed_at: string;
+  /** Ed25519 over the text that `text` shows; null where no signing key was configured. */
+  signature: string | null;
+  signer: string | null;
+  text: string;
+  sketch: string;
+};
+
 /** PKCS #8 around the 32 bytes of an Ed25519 seed (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI = Buffer.from('302a300506032b6570032100', 'hex');

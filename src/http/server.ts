@@ -40,6 +40,7 @@ export type WebParts = {
   submitting: Db;
   asking: Db;
   webhooks: WebhookPort;
+  sealingProblem: Web['sealingProblem'];
   /** The other components of the process share it. */
   metrics?: Metrics;
 };
@@ -157,6 +158,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     },
     waiters,
     health,
+    sealingProblem: parts.sealingProblem,
     spent_keys,
     webhooks,
     digest_key: config.digest_key,

@@ -16,7 +16,7 @@ export type LocalSecrets = {
 
 export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
   await mkdir(state_dir, { recursive: true, mode: 0o700 });
-  const path = join(state_dir, 'secrets.json');
+  const path = pathIn(state_dir);
   const found = await read(path);
   if (found) return found;
   const made = `${path}.${process.pid}`;
@@ -28,6 +28,12 @@ export async function localSecrets(state_dir: string): Promise<LocalSecrets> {
   await rm(made);
   return (await read(path))!;
 }
+
+/** Null if none were generated. */
+export const readLocalSecrets = (state_dir: string): Promise<LocalSecrets | null> =>
+  read(pathIn(state_dir));
+
+const pathIn = (state_dir: string) => join(state_dir, 'secrets.json');
 
 async function read(path: string): Promise<LocalSecrets | null> {
   try {

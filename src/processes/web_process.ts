@@ -1,12 +1,12 @@
 /** The web process: answers requests, delivers webhooks, seals the log. It never runs submitted code. */
+import { logKeyOf } from '../config/seal_key.ts';
 import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
-import { createSigner } from '../domain/seal_chain.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
-import { seal } from '../store/seals.ts';
+import { createSealer } from '../store/checkpoints.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
 import { addressOf, type Given, openMetrics, type Running } from './process.ts';
@@ -18,13 +18,13 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
   // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
   const [submitting, asking] = [open(1), open(1)];
   const db = open(Math.max(config.database_pool - 2, 1));
-  const signer = config.seal_key && createSigner(config.seal_key);
+  const sealer = createSealer(logKeyOf(config));
   const jobs = await startWebJobs({
     config,
     log,
     // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
     deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
-    seal: (db) => seal(db, signer),
+    sealer,
     metrics,
   });
   const webhooks = webhookPort(config);
@@ -35,6 +35,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     submitting,
     asking,
     webhooks,
+    sealingProblem: sealer.problem,
     metrics,
   });
   const stop = async () => {

@@ -12,13 +12,24 @@ export const HASH_BYTES = 32;
 /** Leaves from `from` up to, but without, `to`. */
 export type Range = { readonly from: number; readonly to: number };
 
-const LEAF = Buffer.of(0);
-const NODE = Buffer.of(1);
+/** The inputs of hashes are put together here. A hash is computed before anything else runs, so one place is enough. */
+const leafInput = Buffer.alloc(64 * 1024);
+const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, 1);
 
-export const leafHash = (entry: Uint8Array): Buffer => sha256(Buffer.concat([LEAF, entry]));
+export function leafHash(entry: Uint8Array): Buffer {
+  if (entry.length >= leafInput.length)
+    return sha256(Buffer.concat([leafInput.subarray(0, 1), entry]));
+  leafInput.set(entry, 1);
+  return sha256(leafInput.subarray(0, 1 + entry.length));
+}
 
-export const nodeHash = (left: Uint8Array, right: Uint8Array): Buffer =>
-  sha256(Buffer.concat([NODE, left, right]));
+export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
+  if (left.length !== HASH_BYTES || right.length !== HASH_BYTES)
+    throw new RangeError(`a hash has ${HASH_BYTES} bytes`);
+  nodeInput.set(left, 1);
+  nodeInput.set(right, 1 + HASH_BYTES);
+  return sha256(nodeInput);
+}
 
 /** The root of a tree without leaves. */
 export const EMPTY_ROOT = sha256(Buffer.alloc(0));

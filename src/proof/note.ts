@@ -122,7 +122,11 @@ export function signatureBy(note: Note, key: VerifierKey): NoteSignature | false
   return claimed.every((each) => isSignatureOf(key, note.text, each)) ? claimed[0]! : false;
 }
 
-export function isSignatureOf(key: VerifierKey, text: string, { bytes }: NoteSignature): boolean {
+export function isSignatureOf(
+  key: VerifierKey,
+  text: string,
+  { bytes }: Pick<NoteSignature, 'bytes'>,
+): boolean {
   const cosigned = key.type === WITNESS_KEY;
   if (bytes.length !== (cosigned ? 8 : 0) + 64) return false;
   if (cosigned && bytes.readBigUInt64BE() > BigInt(Number.MAX_SAFE_INTEGER)) return false;

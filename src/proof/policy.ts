@@ -135,6 +135,25 @@ function keyOf(text: string, type: number, others: readonly { key: VerifierKey }
   return key;
 }
 
+/**
+ * Believes these keys of one log. Of the witnesses, all must cosign. A policy cannot name a public key twice, so a key that
+ * had another name before is there under its first name in `keys` alone.
+ */
+export function policyFor(
+  keys: readonly VerifierKey[],
+  witnesses: readonly PolicyWitness[],
+): Policy {
+  const members = witnesses.map(({ name }) => name);
+  return {
+    logs: keys
+      .filter((key, n) => n === keys.findIndex((each) => each.public_key.equals(key.public_key)))
+      .map((key) => ({ key, url: null })),
+    witnesses,
+    groups: members.length > 1 ? [{ name: 'witnesses', least: members.length, members }] : [],
+    quorum: members.length > 1 ? 'witnesses' : (members[0] ?? NONE),
+  };
+}
+
 export type Judged = {
   readonly checkpoint: Checkpoint;
   /** The names of the witnesses that cosigned, with their signatures. */

@@ -1,6 +1,7 @@
 /** The queue's metrics. No id is ever a label. */
 import type { Db } from '../db.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
+import type { Sealer } from '../store/checkpoints.ts';
 import type { Swept } from '../store/consumers.ts';
 import type { Observer } from './execute_task.ts';
 
@@ -43,6 +44,7 @@ type Facts = {
   deliveries_waiting: string;
   unsealed: string;
   unsealed_s: number;
+  checkpoint_age_s: number;
 };
 
 /** A web process's metrics: the queue and the log at the moment of asking, in one query for all gauges. */
@@ -75,6 +77,24 @@ export function observeQueue(metrics: Metrics, db: Db): void {
     'Webhooks that wait for their next attempt.',
     (f) => f.deliveries_waiting,
   );
-  gauge('runledger_log_unsealed_events', 'Events that no seal covers yet.', (f) => f.unsealed);
+  gauge(
+    'runledger_log_unsealed_events',
+    'Events that no checkpoint covers yet.',
+    (f) => f.unsealed,
+  );
   gauge('runledger_log_lag_seconds', 'Age of the oldest of them.', (f) => f.unsealed_s);
+  gauge(
+    'runledger_log_checkpoint_age_seconds',
+    'Age of the newest checkpoint; without new events no checkpoint is made.',
+    (f) => f.checkpoint_age_s,
+  );
+}
+
+/** Health and the log have the reason. */
+export function observeSealer(metrics: Metrics, sealer: Sealer): void {
+  metrics.gauge(
+    'runledger_log_sealing',
+    '1 while this process seals the log; 0 if it may not.',
+    async () => (sealer.problem() === null ? 1 : 0),
+  );
 }

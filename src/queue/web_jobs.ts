@@ -1,13 +1,15 @@
 /** What a web process does beside answering requests: it delivers webhooks, looks for dead consumers and maintains. */
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
-import { connect, type Db } from '../db.ts';
+import { connect } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import type { Sealer } from '../store/checkpoints.ts';
 import { joinQueue } from './consumer.ts';
 import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
 import { choresOf, startMaintenance } from './maintain.ts';
-import { observeQueue, sweepObserver } from './queue_metrics.ts';
+import { observeQueue, observeSealer, sweepObserver } from './queue_metrics.ts';
+import { sealing } from './sealing.ts';
 
 export type WebJobs = {
   /** Fetches no more jobs. What runs may finish within the grace period. */
@@ -24,8 +26,8 @@ export type WebJobsOptions = {
   log: Log;
   /** Null: this deployment delivers no webhooks. */
   deliver: CreateDeliveryTask | null;
-  /** Appends the next seal. */
-  seal: ((db: Db) => Promise<unknown>) | null;
+  /** Null: this process seals nothing. */
+  sealer: Sealer | null;
   metrics?: Metrics;
 };
 
@@ -36,7 +38,7 @@ export type WebJobsOptions = {
 const DELIVERIES_AT_ONCE = 100;
 
 export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
-  const { config, log, deliver, seal, metrics = createMetrics() } = options;
+  const { config, log, deliver, sealer, metrics = createMetrics() } = options;
   const url = databaseUrl(config, 'web');
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WEB_DATABASE_URL must be set');
   const address = databaseAddress(config, url);
@@ -63,6 +65,8 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   });
   const db = connect(address, { name: 'runledger maintenance', max: 1 });
   observeQueue(metrics, db);
+  if (sealer) observeSealer(metrics, sealer);
+  const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
   const maintenance = startMaintenance(db, choresOf({ pending_max_age_ms, seal }), log);
   return {

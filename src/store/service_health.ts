@@ -14,20 +14,47 @@ export type ServiceHealth = {
   degraded: boolean;
   /** What the machines of these workers lack for full isolation, and how to get it. */
   missing: string[];
+  /** Events that no checkpoint covers; not more than 10,000 are counted. */
+  unsealed: number;
+  /** Null: there is no checkpoint. */
+  checkpoint_age_s: number | null;
 };
 
 export type Health = { read(): Promise<ServiceHealth>; ping(): Promise<void> };
 
-type Row = Omit<ServiceHealth, 'pending' | 'running'> & { pending: string; running: string };
+type Counts = 'pending' | 'running' | 'unsealed';
+type Row = Omit<ServiceHealth, Counts> & Record<Counts, string>;
 
 export function createHealth(db: Db): Health {
   return {
     async read() {
       const [row] = await db<Row[]>`select * from runledger.service_health()`;
-      return { ...row!, pending: Number(row!.pending), running: Number(row!.running) };
+      const { pending, running, unsealed, ...rest } = row!;
+      return {
+        ...rest,
+        pending: Number(pending),
+        running: Number(running),
+        unsealed: Number(unsealed),
+      };
     },
     async ping() {
       await db`select 1`;
     },
   };
+}
+
+export type SealingLag = {
+  unsealed: number;
+  /** Age of the oldest of them. */
+  unsealed_s: number;
+  /** Null: there is no checkpoint. */
+  checkpoint_age_s: number | null;
+};
+
+const COUNTED_EVENTS = 100_000;
+
+export async function sealingLag(db: Db): Promise<SealingLag> {
+  const [row] = await db<(Omit<SealingLag, 'unsealed'> & { unsealed: string })[]>`
+    select * from runledger.sealing_lag(${COUNTED_EVENTS})`;
+  return { ...row!, unsealed: Number(row!.unsealed) };
 }

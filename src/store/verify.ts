@@ -4,7 +4,7 @@
  */
 import type { Db } from '../db.ts';
 import { isKnown } from '../domain/events.ts';
-import type { HeadFile } from './seals.ts';
+import type { HeadFile } from '../domain/seal_chain.ts';
 import { eventProblems, lineOf } from './verify_events.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';

@@ -7,6 +7,7 @@
  * sketch. If there are more than a sketch can hold, the first wrong seal is named.
  */
 import type { Db } from '../db.ts';
+import type { HeadFile } from '../domain/seal_chain.ts';
 import {
   type Head,
   headText,
@@ -23,7 +24,6 @@ import {
   SKETCH_BYTES,
 } from '../domain/sketch.ts';
 import { type EventDifference, eventDifferences } from './event_differences.ts';
-import type { HeadFile } from './seals.ts';
 
 export type SealReport = {
   seals: number;

@@ -34,7 +34,16 @@ export async function fillLedger(db: Db, submissions: number): Promise<void> {
       await db.unsafe(statement, [String(first), String(last), String(submissions)]);
     }
   }
-  for (const table of ['events', 'submissions', 'payloads', 'deliveries', 'refusals']) {
+  await db.unsafe(CHECKPOINTS).simple();
+  for (const table of [
+    'events',
+    'submissions',
+    'payloads',
+    'deliveries',
+    'refusals',
+    'checkpoints',
+    'cosignatures',
+  ]) {
     await db.unsafe(`vacuum (analyze) runledger.${table}`);
   }
   await db.unsafe('vacuum (analyze) runledger.keys');
@@ -126,6 +135,15 @@ const STATEMENTS = [
     case when n % 1000 = 1 then null else at + interval '6 seconds' end
   from given where webhook and ended`,
 ];
+
+/** One in ten seconds of the month, each with a cosignature. They stand for sealing, and prove nothing. */
+const CHECKPOINTS = `
+  insert into runledger.checkpoints
+  select n, 'large ledger', n, decode(repeat('00', 32), 'hex'), '${FROM}'::timestamptz + n * interval '10 seconds', 1,
+    pg_snapshot_xmin(pg_current_snapshot()), 'note'
+  from generate_series(1, (select count(*) from runledger.submissions) * ${DAYS * 8_640} / 1000000) n;
+  insert into runledger.cosignatures
+  select origin, size, 'witness', sealed_at, 'line' from runledger.checkpoints`;
 
 /** As PostgreSQL's md5(n::text)::uuid. */
 function md5Uuid(n: number): string {

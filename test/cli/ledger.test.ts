@@ -1,8 +1,13 @@
-/** verify, seal, rebuild, purge and detach, as an operator types them. */
+/** verify, seal, policy, repair, rebuild, purge and detach, as an operator types them. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { createSigner } from '../../src/domain/seal_chain.ts';
+import { isSketchOf } from '../../src/proof/log_key.ts';
+import { parseNote } from '../../src/proof/note.ts';
+import { judgeCheckpoint, parsePolicy } from '../../src/proof/policy.ts';
+import { headFile, seal as sealOld } from '../store/old_chain.ts';
 import { idOf, outcome, start, submission, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { runledger } from './command_line.ts';
@@ -24,19 +29,13 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-heads-'));
   t.teardown(() => rm(folder, { recursive: true }));
   const run = (...args: string[]) => runledger(args, env);
-  return { w, id, run, env, head: join(folder, 'head.json') };
+  return { w, id, run, env, folder, head: join(folder, 'head.json') };
 }
 
-t.test('seal prints a head, and verify proves the log against it', async (t) => {
+t.test('verify proves the log against a head of the old chain', async (t) => {
   const { w, id, run, head } = await scene(t);
-  const sealed = await run('seal');
-  t.match(sealed, { status: 0, stderr: '' });
-  await writeFile(head, sealed.stdout);
-  t.match(JSON.parse(sealed.stdout), {
-    format: 'runledger head 1',
-    number: '1',
-    signature: /^.{88}$/,
-  });
+  await sealOld(w.db, createSigner(Buffer.alloc(32, 7)));
+  await writeFile(head, JSON.stringify(await headFile(w.db)));
   const well = await run('verify', '--head', head);
   t.match(well, { status: 0, stderr: '' });
   t.match(well.stdout, /^\d+ events, \d+ sealed in 1 seals, 0 not sealed yet\n/);
@@ -106,18 +105,91 @@ t.test('purge and detach print what they did, or why they did not', async (t) =>
   });
 });
 
-t.test(
-  'a file that is not a head exits 2; a head without a key is unsigned, with a warning',
-  async (t) => {
-    const { run, env, head } = await scene(t);
-    t.match(await run('verify', '--head', head), { status: 2, stderr: /no such file/ });
-    await writeFile(head, '{"format": "other"}');
-    t.match(await run('verify', '--head', head), { status: 2, stderr: /not a head/ });
-    const unsigned = await runledger(['seal'], { DATABASE_URL: env.DATABASE_URL });
-    t.match(unsigned, {
-      status: 0,
-      stderr: /RUNLEDGER_SEAL_KEY is not set: the head is not signed/,
+t.test('a file that is not a head exits 2', async (t) => {
+  const { run, head } = await scene(t);
+  t.match(await run('verify', '--head', head), { status: 2, stderr: /no such file/ });
+  await writeFile(head, '{"format": "other"}');
+  t.match(await run('verify', '--head', head), { status: 2, stderr: /not a head/ });
+});
+
+t.test('seal prints a signed checkpoint, and policy the keys to check it with', async (t) => {
+  const { w, run } = await scene(t);
+  const policy = await run('policy');
+  t.match(policy, {
+    status: 0,
+    stderr: '',
+    stdout: /^log runledger\/[0-9a-f]{16}\+.*\nquorum none\n$/,
+  });
+  const sealed = await run('seal');
+  t.match(sealed, { status: 0, stderr: '' });
+  const judge = (note: string) => judgeCheckpoint(parsePolicy(policy.stdout), parseNote(note));
+  t.match(judge(sealed.stdout), { problem: null });
+  const { checkpoint, sketch, sketch_signature } = JSON.parse(
+    (await run('seal', '--sketch')).stdout,
+  );
+  t.equal(checkpoint, sealed.stdout);
+  const signature = Buffer.from(sketch_signature, 'base64');
+  const { logs } = parsePolicy(policy.stdout);
+  const keys = logs.map(({ key }) => key);
+  const about = judge(checkpoint).checkpoint;
+  t.ok(isSketchOf(keys, about, Buffer.from(sketch, 'base64'), signature));
+
+  const root = w.connect(w.database.superuser_url, 1);
+  await root`set session_replication_role = replica`;
+  await root.unsafe('alter table runledger.checkpoints disable trigger all');
+  await root`update runledger.checkpoints set note = split_part(note, '— ', 1)`;
+  t.match(await run('seal'), {
+    status: 1,
+    stdout: '',
+    stderr: /^checkpoint 1 of .* is not signed by our key.*\n$/,
+  });
+  t.match(
+    (await run('doctor')).stdout,
+    /\nfail {2}sealing +checkpoint 1 of .* is not signed by our key/,
+  );
+  const reason = ['--reason', 'the note was cut'];
+  t.match(await run('repair', ...reason), { status: 1, stderr: /is not signed by our key/ });
+});
+
+t.test('without a key nothing is printed; the key of the state directory is found', async (t) => {
+  const { env, folder } = await scene(t);
+  const without = { DATABASE_URL: env.DATABASE_URL, RUNLEDGER_STATE_DIR: folder };
+  for (const command of ['seal', 'policy'])
+    t.match(await runledger([command], without), {
+      status: 1,
+      stdout: '',
+      stderr: /^RUNLEDGER_SEAL_KEY is not set, and .* has no secrets.json: nothing is sealed\n$/,
     });
-    t.match(JSON.parse(unsigned.stdout), { signature: null });
-  },
-);
+  t.match((await runledger(['doctor'], without)).stdout, /\nwarn {2}sealing +there is no seal key/);
+  await writeFile(join(folder, 'secrets.json'), JSON.stringify({ RUNLEDGER_SEAL_KEY: SEAL_KEY }));
+  const found = await runledger(['policy'], without);
+  t.equal(found.stdout, (await runledger(['policy'], env)).stdout);
+  t.match(await runledger(['seal'], without), { status: 0, stdout: /^runledger\/[0-9a-f]{16}\n/ });
+});
+
+t.test('repair says what it did', async (t) => {
+  const { w, run, env } = await scene(t);
+  await run('seal');
+  const root = w.connect(w.database.superuser_url, 1);
+  await root`set session_replication_role = replica`;
+  await root.unsafe(
+    'alter table runledger.log_tiles disable trigger all; delete from runledger.log_tiles',
+  );
+  t.match(await run('repair'), { status: 2, stderr: /--reason is missing/ });
+  t.match(await run('repair', '--reason', 'tiles were lost'), {
+    status: 0,
+    stdout: /has the root of the last checkpoint: sealing goes on\n$/,
+  });
+  t.equal((await run('seal')).status, 0);
+  const renamed = { ...env, RUNLEDGER_LOG_ORIGIN: 'example.com/log' };
+  t.match(await runledger(['seal'], renamed), {
+    status: 1,
+    stderr: /is not signed by our key as example.com\/log/,
+  });
+  t.match(await runledger(['repair', '--reason', 'a test'], renamed), {
+    status: 0,
+    stdout:
+      /^example.com\/log begins with a checkpoint over \d+ events; the log's name was runledger\//,
+  });
+  t.match(await runledger(['seal'], renamed), { status: 0, stdout: /^example.com\/log\n/ });
+});

@@ -70,6 +70,8 @@ const DEFAULTS: Record<string, string | null> = {
   RUNLEDGER_LIMITS_COMPILE_OUTPUT: '64KiB',
   RUNLEDGER_SEAL_KEY: null,
   RUNLEDGER_LOG_LEVEL: 'info',
+  RUNLEDGER_SEAL_KEYS_BEFORE: null,
+  RUNLEDGER_LOG_ORIGIN: null,
 };
 
 t.test('each variable has the default that is written here', async (t) => {

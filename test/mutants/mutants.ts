@@ -8,6 +8,7 @@ import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { queueMutants } from './queue_mutants.ts';
+import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
 
@@ -16,6 +17,7 @@ export const mutants: readonly Mutant[] = [
   ...executorMutants,
   ...queueMutants,
   ...storeMutants,
+  ...sealMutants,
   ...httpMutants,
   ...webhookMutants,
   ...auditMutants,

@@ -2,8 +2,8 @@
 import t from 'tap';
 import { replayDelivery } from '../../src/store/deliveries.ts';
 import { setTier } from '../../src/store/keys.ts';
-import { seal } from '../../src/store/seals.ts';
 import { filledIn, PAGE, questions } from '../audit/questions.ts';
+import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 
@@ -41,7 +41,7 @@ t.test('twenty questions and their answers', async (t) => {
       ...{ last_at: at, last_request_id: 'router-4712' },
     },
   ])}::text::jsonb)`;
-  await seal(w.web, null);
+  await seal(w.web);
   const auditor = w.connect(w.database.urls.auditor, 1);
   const variables: Record<string, string> = {
     submission: id,

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
-import { seal } from '../../src/store/seals.ts';
+import { seal as sealOld } from '../store/old_chain.ts';
+import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -70,7 +71,14 @@ t.test('each role can call its own functions and no others', async (t) => {
   ]);
   const web = await callable(w.web);
   const worker = await callable(w.worker);
-  for (const name of ['submit_many', 'spend', 'read_result', 'results_of', 'put_seal']) {
+  for (const name of [
+    'submit_many',
+    'spend',
+    'read_result',
+    'results_of',
+    'entries',
+    'put_checkpoint',
+  ]) {
     t.ok(web.includes(name), `web: ${name}`);
     t.notOk(worker.includes(name), `not worker: ${name}`);
   }
@@ -182,7 +190,8 @@ t.test(
       outcome: outcome({ stdout }),
     });
     await w.db`select runledger.rotate_key(${key.id}, ${Buffer.alloc(32, 5)}, '1 hour')`;
-    await seal(w.web, null);
+    await seal(w.web);
+    await sealOld(w.db, null);
     const views = (await w.db.unsafe(TABLES))
       .map((row) => String(row['name']))
       .filter((name) => name.includes('.audit_'));

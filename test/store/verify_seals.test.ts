@@ -1,7 +1,7 @@
 import t from 'tap';
-import { createSigner } from '../../src/domain/seal_chain.ts';
-import { type HeadFile, headFile, seal } from '../../src/store/seals.ts';
+import { createSigner, type HeadFile } from '../../src/domain/seal_chain.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { headFile, seal } from './old_chain.ts';
 import { about, check, sealAnew, sealed, signer } from './sealed_log.ts';
 import { submission } from './world.ts';
 
@@ -14,9 +14,9 @@ t.test('sealed events are proven, and events that are not sealed yet are counted
   t.match(report.seals, { seals: 2, head: { number: '2', proven: true } });
   t.equal(report.seals.sealed_events + report.seals.unsealed_events, report.events);
   t.ok(report.seals.unsealed_events >= 12);
-  await seal(w.web, signer);
+  await seal(w.db, signer);
   t.match((await check(w, head)).seals, { seals: 3, unsealed_events: 0, head: { proven: true } });
-  t.same(await seal(w.web, signer), [], 'without new events there is no new seal');
+  t.same(await seal(w.db, signer), [], 'without new events there is no new seal');
 });
 
 const attacks: Record<
@@ -100,8 +100,8 @@ t.test('more changes than a sketch can hold: the first wrong seal is named', asy
   await Promise.all(
     Array.from({ length: 600 }, () => submit({ secret_digest: digest, submission: submission() })),
   );
-  await seal(s.w.web, signer);
-  const head = await headFile(s.w.web);
+  await seal(s.w.db, signer);
+  const head = await headFile(s.w.db);
   await s.root`update runledger.events set at = at + interval '1 second' where type = 'submission.accepted' and seq > 100`;
   const report = await check(s.w, head);
   t.same(report.seals.events, []);

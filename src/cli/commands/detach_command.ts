@@ -1,7 +1,8 @@
+import { operatorName } from '../../local/operator.ts';
+import { createSealer } from '../../store/checkpoints.ts';
 import { detachMonth, whyNotDetach } from '../../store/retention.ts';
-import { seal } from '../../store/seals.ts';
 import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
-import { signerOf } from '../signing.ts';
+import { logKey } from '../signing.ts';
 
 export const command: Command = {
   summary:
@@ -14,10 +15,11 @@ export const command: Command = {
     if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(word!)) throw new UsageError(`not a month: ${word}`);
     const month = word!.replace('-', '_');
     const db = await context.database();
-    await seal(db, signerOf(context));
+    const key = await logKey(context);
+    if (key) await createSealer(key).seal(db);
     const reason = await whyNotDetach(db, month);
     if (reason) throw new CommandFailed(`${word} cannot be detached: ${reason}`);
-    const events = await detachMonth(db, month);
+    const events = await detachMonth(db, month, operatorName());
     if (context.json) context.answer({ month: word, events });
     else
       context.answer(

@@ -5,6 +5,7 @@ import { databaseChecks } from '../doctor/database_checks.ts';
 import { type Check, type Finding, fail } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
 import { machineChecks } from '../doctor/machine_checks.ts';
+import { sealingChecks } from '../doctor/sealing_checks.ts';
 import { toolchains } from '../doctor/toolchain_checks.ts';
 
 const checks: readonly Check[] = [
@@ -13,6 +14,7 @@ const checks: readonly Check[] = [
   isolation,
   toolchains,
   ...databaseChecks,
+  ...sealingChecks,
 ];
 
 export const command: Command = {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import type { HeadFile } from '../../store/seals.ts';
+import type { HeadFile } from '../../domain/seal_chain.ts';
 import { type Verification, verify } from '../../store/verify.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
-import { signerOf } from '../signing.ts';
+import { oldSigner } from '../signing.ts';
 
 export const command: Command = {
   summary:
@@ -15,7 +15,10 @@ export const command: Command = {
   example: 'verify --head head.json',
   async run(context) {
     const head = await readHead(context.options['head']);
-    const report = await verify(await context.database(), { head, signers: signersOf(context) });
+    const report = await verify(await context.database(), {
+      head,
+      signers: await signersOf(context),
+    });
     if (context.json) context.answer(report);
     else context.answer(linesOf(report).join('\n'));
     return report.well ? 0 : 1;
@@ -38,9 +41,9 @@ async function readHead(path: string | boolean | undefined): Promise<HeadFile | 
 }
 
 /** Our own key, and earlier ones that --signer names. */
-function signersOf(context: Context): string[] {
+async function signersOf(context: Context): Promise<string[]> {
   const named = context.options['signer'];
-  const own = signerOf(context)?.name;
+  const own = (await oldSigner(context))?.name;
   return [...(own ? [own] : []), ...(typeof named === 'string' ? named.split(',') : [])];
 }
 

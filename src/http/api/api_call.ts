@@ -40,6 +40,8 @@ export type Web = {
   readonly results: Results;
   readonly waiters: Waiters;
   readonly health: Health;
+  /** Why this process signs no checkpoints; null while it does. */
+  readonly sealingProblem: () => string | null;
   readonly spent_keys: SpentKeys;
   readonly webhooks: WebhookPort;
   readonly digest_key: Uint8Array;

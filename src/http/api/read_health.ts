@@ -32,6 +32,22 @@ const HEALTH = v.strictObject({
     ),
   }),
   languages: v.array(v.string()),
+  log: v.strictObject({
+    problem: v.pipe(
+      v.nullable(v.string()),
+      v.description('Why this process signs no checkpoints of the log; null while it does.'),
+    ),
+    unsealed: v.pipe(
+      whole,
+      v.description('Events that no checkpoint covers yet; not more than 10,000 are counted.'),
+    ),
+    checkpoint_age_s: v.pipe(
+      v.nullable(v.number()),
+      v.description(
+        'Age of the newest checkpoint; null: there is none. Without new events none is made.',
+      ),
+    ),
+  }),
 });
 
 const operation = (id: string, summary: string): Operation => ({
@@ -78,6 +94,11 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
     workers: { alive: now.workers, slots: now.slots },
     isolation: { kinds: now.isolation, degraded: now.degraded, missing: now.missing },
     languages: now.languages,
+    log: {
+      problem: web.sealingProblem(),
+      unsealed: now.unsealed,
+      checkpoint_age_s: now.checkpoint_age_s,
+    },
   };
 }
 

@@ -1,0 +1,28 @@
+import { operatorName } from '../../local/operator.ts';
+import { repair } from '../../store/repair.ts';
+import { type Command, JSON_OPTION, optionText } from '../command.ts';
+import { requiredLogKey } from '../signing.ts';
+
+export const command: Command = {
+  summary:
+    'compute the tree from the events again, where no checkpoint can be signed any more; an event says why',
+  options: {
+    reason: { value: 'TEXT', required: true, help: 'what broke the tree, for auditors' },
+    json: JSON_OPTION,
+  },
+  example: "repair --reason 'the disk returned old pages after the power failure'",
+  async run(context) {
+    const reason = optionText(context, 'reason');
+    const key = await requiredLogKey(context);
+    const operator = operatorName();
+    const done = await repair(await context.database(), key, { reason, operator });
+    if (context.json) context.answer(done);
+    else
+      context.answer(
+        done.before === null
+          ? `the tree of ${done.origin} over ${done.size} events has the root of the last checkpoint: sealing goes on`
+          : `${done.origin} begins with a checkpoint over ${done.size} events; the log's name was ${done.before}`,
+      );
+    return 0;
+  },
+};

@@ -1,0 +1,45 @@
+/** Whether the log is sealed: by a key, up to date, and so that the next checkpoint can be signed. */
+import { CannotSeal, createSealer, lastCheckpoint } from '../../store/checkpoints.ts';
+import { sealingLag } from '../../store/service_health.ts';
+import { logKey } from '../signing.ts';
+import { type Check, fail, ok, warn } from './finding.ts';
+
+/** Web seals every ten seconds. Events that are older than this were left. */
+const LATE_S = 120;
+
+const sealing: Check = {
+  name: 'sealing',
+  look: async (context) => {
+    const key = await logKey(context);
+    if (!key)
+      return [
+        warn(
+          'sealing',
+          'there is no seal key: the log is not sealed, and nothing in it can be proven',
+          'set RUNLEDGER_SEAL_KEY for web (OPERATING.md, "Sealing")',
+        ),
+      ];
+    const db = await context.database();
+    try {
+      await createSealer(key).check(db);
+    } catch (error) {
+      if (!(error instanceof CannotSeal)) throw error;
+      return [fail('sealing', error.message, 'OPERATING.md, "Sealing"')];
+    }
+    const last = await lastCheckpoint(db);
+    const { unsealed, unsealed_s, checkpoint_age_s } = await sealingLag(db);
+    const found = `${last ? `checkpoint ${last.number} of ${last.origin} over ${last.size} events, ${age(checkpoint_age_s)} old` : 'no checkpoint yet'}; ${unsealed} events are not sealed`;
+    if (unsealed_s < LATE_S) return [ok('sealing', found)];
+    return [
+      warn(
+        'sealing',
+        `${found}, the oldest for ${age(unsealed_s)}`,
+        'start web with the seal key, or end the transaction that has run for so long; `/api/health` says why a web process seals nothing',
+      ),
+    ];
+  },
+};
+
+const age = (seconds: number | null) => `${Math.round(seconds ?? 0)} s`;
+
+export const sealingChecks: readonly Check[] = [sealing];

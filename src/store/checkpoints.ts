@@ -1,0 +1,345 @@
+/**
+ * Seals the log behind its writers: events below the oldest running transaction become leaves of the tree
+ * (src/proof/merkle.ts), and the tree's root is signed as a checkpoint. Maintenance seals every few seconds; the write path
+ * is not involved.
+ *
+ * What must stay true: a checkpoint is only signed if it extends the newest one, and that one is ours. So before anything is
+ * signed, the newest checkpoint's note must have a signature by our key or an earlier one, the tiles that are built on must
+ * give its root, the sketch must have our signature, and the checkpoint must extend the one that this process saw last. A
+ * consistency proof, computed from the tiles, shows that the new tree begins with the old one. Where any of this fails,
+ * CannotSeal says why, nothing is signed, and the service goes on.
+ *
+ * Without a key nothing is sealed, because a tree that nobody signed proves nothing.
+ */
+import type { Db } from '../db.ts';
+import { addItems, emptySketch, ITEM_BYTES } from '../domain/sketch.ts';
+import { type Checkpoint, checkpointText, parseCheckpoint } from '../proof/checkpoint.ts';
+import { isOurs, isSketchOf, type LogKey, sketchText, verifierKeys } from '../proof/log_key.ts';
+import { EMPTY_ROOT, leafHash, provesConsistency } from '../proof/merkle.ts';
+import { BadNote, noteText, parseNote } from '../proof/note.ts';
+import { DamagedTree, GrowingTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
+import { readRange } from './entries.ts';
+import { type Place, placeOf, readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
+
+/** Bounds the memory that one checkpoint needs. */
+const MAX_EVENTS = 20_000;
+
+/** Why no checkpoint can be signed. */
+export class CannotSeal extends Error {}
+
+export const NO_KEY = 'RUNLEDGER_SEAL_KEY is not set';
+
+export type Sealed = { number: number; events: number; size: number };
+
+export type StoredCheckpoint = Checkpoint & {
+  readonly number: number;
+  readonly sealed_at: Date;
+  /** The leaves are all events before this place in the feed. */
+  readonly generation: number;
+  readonly to_xid: string;
+  /** The signed note, with the log's signature alone. */
+  readonly note: string;
+  /** The signature lines of witnesses. */
+  readonly cosignatures: readonly string[];
+};
+
+export type Sealer = {
+  /** Null: there is no key. */
+  readonly key: LogKey | null;
+  /** Seals all events that can be sealed now. Throws CannotSeal. */
+  seal(db: Db): Promise<Sealed[]>;
+  /** Throws CannotSeal if the next checkpoint could not be signed. Signs nothing. */
+  check(db: Db): Promise<void>;
+  /** Why this process seals nothing; null while it seals. */
+  problem(): string | null;
+  /** Signs nothing any more, because a witness knows another tree; null: goes on. */
+  stop(reason: string | null): void;
+};
+
+export function createSealer(key: LogKey | null): Sealer {
+  let stopped: string | null = null;
+  let failed: string | null = key ? null : NO_KEY;
+  /** The newest checkpoint that this process has seen: whoever writes to the database cannot take it back. */
+  let seen: Checkpoint | null = null;
+
+  const noting = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      const result = await work();
+      failed = null;
+      return result;
+    } catch (error) {
+      if (error instanceof CannotSeal) failed = error.message;
+      throw error;
+    }
+  };
+  const begin = async (db: Db): Promise<Start> => {
+    if (!key) throw new CannotSeal(NO_KEY);
+    if (stopped !== null) throw new CannotSeal(stopped);
+    const start = await startOf(db, key);
+    if (seen) await checkExtends(db, seen, start.last);
+    seen = start.last ?? seen;
+    return start;
+  };
+  const sealOne = async (db: Db): Promise<Sealed | null> => {
+    const next = await sealWindow(db, key!, await begin(db));
+    seen = next?.checkpoint ?? seen;
+    return next && { number: next.number, events: next.events, size: next.checkpoint.size };
+  };
+  return {
+    key,
+    check: (db) => noting(async () => void (await begin(db))),
+    seal: (db) => noting(() => repeatedly(() => sealOne(db))),
+    problem: () => stopped ?? failed,
+    stop: (reason) => {
+      stopped = reason;
+    },
+  };
+}
+
+async function repeatedly(sealOne: () => Promise<Sealed | null>): Promise<Sealed[]> {
+  const done: Sealed[] = [];
+  for (;;) {
+    const one = await sealOne().catch((error: { code?: string }) => {
+      // Another process is sealing; it will seal the rest, too.
+      if (error.code === 'RL409') return null;
+      throw error;
+    });
+    if (!one) return done;
+    done.push(one);
+  }
+}
+
+/** What the next checkpoint is built on. */
+type Start = {
+  readonly last: StoredCheckpoint | null;
+  readonly edge: readonly StoredTile[];
+  readonly sketch: Buffer;
+};
+
+/** Reads what the next checkpoint is built on. Throws CannotSeal if we did not sign it. */
+async function startOf(db: Db, key: LogKey): Promise<Start> {
+  const last = await lastCheckpoint(db);
+  if (!last) return { last, edge: [], sketch: emptySketch() };
+  checkOurs(last, key);
+  const edge = await readEdge(db, last.size);
+  const root = damagedAsNull(() => new GrowingTree(last.size, edge).root());
+  if (!root?.equals(last.root))
+    throw new CannotSeal(
+      `the tiles do not give the root of ${nameOf(last)}: run ./runledger verify`,
+    );
+  const sketch = await lastSketch(db);
+  if (
+    sketch?.size !== last.size ||
+    !isSketchOf(verifierKeys(key), last, sketch.cells, sketch.signature)
+  )
+    throw new CannotSeal(`we did not sign the sketch of ${nameOf(last)}: run ./runledger verify`);
+  return { last, edge, sketch: sketch.cells };
+}
+
+const nameOf = ({ number }: StoredCheckpoint) => `checkpoint ${number}`;
+
+/** Throws CannotSeal if neither our key nor an earlier one signed it. */
+export function checkOurs(last: StoredCheckpoint, key: LogKey): void {
+  try {
+    const note = parseNote(last.note);
+    const { origin, size, root } = parseCheckpoint(note.text);
+    const same = origin === last.origin && size === last.size && root.equals(last.root);
+    if (same && isOurs(key, note)) return;
+  } catch (error) {
+    if (!(error instanceof BadNote)) throw error;
+  }
+  throw new CannotSeal(
+    `${nameOf(last)} of ${last.origin} is not signed by our key as ${key.origin}, nor by a key of RUNLEDGER_SEAL_KEYS_BEFORE`,
+  );
+}
+
+/** Throws CannotSeal if the newest checkpoint does not extend one that was seen before. */
+async function checkExtends(
+  db: Db,
+  seen: Checkpoint,
+  last: StoredCheckpoint | null,
+): Promise<void> {
+  const broken = (problem: string) =>
+    new CannotSeal(
+      `a checkpoint over ${seen.size} events was signed, and ${problem}: run ./runledger verify`,
+    );
+  if (!last || last.size < seen.size) throw broken(`the newest one covers ${last?.size ?? 0}`);
+  let proof: Buffer[];
+  try {
+    proof = await readConsistencyProof(db, seen.size, last.size);
+  } catch (error) {
+    if (error instanceof DamagedTree) throw broken(error.message);
+    throw error;
+  }
+  const claim = { old_size: seen.size, old_root: seen.root, size: last.size, root: last.root };
+  if (!provesConsistency({ ...claim, proof })) throw broken(`${nameOf(last)} does not extend it`);
+}
+
+type Next = { number: number; checkpoint: Checkpoint; events: number };
+type WindowRow = { number: string | null; generation: number; from_xid: string; to_xid: string };
+
+async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | null> {
+  const [window] = await db<WindowRow[]>`
+    select number, generation, from_xid::text, to_xid::text from runledger.seal_window(${MAX_EVENTS})`;
+  if (window?.number == null) return null;
+  const number = Number(window.number);
+  // Another process has stored a checkpoint since this one's start was read.
+  if (number !== (start.last?.number ?? 0) + 1) throw Object.assign(new Error(), { code: 'RL409' });
+  const size = start.last?.size ?? 0;
+  const grown = new Growth(size, start);
+  for await (const entries of readRange(db, window)) for (const entry of entries) grown.add(entry);
+  const checkpoint = { origin: key.origin, size: grown.tree.size, root: grown.tree.root() };
+  const tiles = grown.takeTiles();
+  checkGrowth(start, checkpoint, tiles);
+  await putCheckpoint(db, {
+    number,
+    checkpoint,
+    place: window,
+    note: signedNote(key, checkpoint),
+    tiles,
+    sketch: grown.sketch,
+    sketch_signature: key.signer.sign(sketchText(checkpoint, grown.sketch)).bytes,
+  });
+  return { number, checkpoint, events: checkpoint.size - size };
+}
+
+export function signedNote({ signer }: LogKey, checkpoint: Checkpoint): string {
+  const text = checkpointText(checkpoint);
+  return noteText({ text, signatures: [signer.sign(text)] });
+}
+
+/** The tree and the sketch while entries are added to them. */
+export class Growth {
+  readonly tree: GrowingTree;
+  readonly #sketch: Buffer;
+  /** By index of a tile at level 0: the place of its first leaf. */
+  readonly #first = new Map<number, Place>();
+  /** Items that are not in the sketch yet: it takes many at once faster. */
+  readonly #items = Buffer.alloc(TILE_WIDTH * ITEM_BYTES);
+  #waiting = 0;
+
+  constructor(size: number, { edge, sketch }: { edge: readonly StoredTile[]; sketch: Buffer }) {
+    this.tree = new GrowingTree(size, edge);
+    this.#sketch = Buffer.from(sketch);
+    for (const { level, index, first } of edge)
+      if (level === 0 && first) this.#first.set(index, first);
+  }
+
+  add(entry: Buffer): void {
+    const leaf = leafHash(entry);
+    if (this.tree.size % TILE_WIDTH === 0) this.#begin(placeOf(entry));
+    this.tree.append(leaf);
+    // Stream and version are the first two columns of the entry.
+    entry.copy(this.#items, this.#waiting, 6, 22);
+    entry.copy(this.#items, this.#waiting + 16, 26, 30);
+    leaf.copy(this.#items, this.#waiting + 20);
+    this.#waiting += ITEM_BYTES;
+    if (this.#waiting === this.#items.length) this.#addWaiting();
+  }
+
+  get sketch(): Buffer {
+    this.#addWaiting();
+    return this.#sketch;
+  }
+
+  #addWaiting(): void {
+    addItems(this.#sketch, this.#items.subarray(0, this.#waiting));
+    this.#waiting = 0;
+  }
+
+  /** Adds the leaf of an event that is not in the log any more. */
+  addDetached(leaf: Buffer, place: Place): void {
+    if (this.tree.size % TILE_WIDTH === 0) this.#begin(place);
+    this.tree.append(leaf);
+  }
+
+  #begin(place: Place): void {
+    this.#first.set(this.tree.size / TILE_WIDTH, place);
+  }
+
+  /** The tiles that have changed since the start or the last call. */
+  takeTiles(): StoredTile[] {
+    return this.tree.takeChanged().map((tile) => ({
+      ...tile,
+      first: tile.level === 0 ? this.#first.get(tile.index)! : null,
+    }));
+  }
+}
+
+/** The new tree must begin with the old one: shown by a proof from the tiles, and not by the way it was made. */
+function checkGrowth({ last, edge }: Start, { size, root }: Checkpoint, changed: Tile[]): void {
+  const old_size = last?.size ?? 0;
+  const proof = new Tiles([...edge, ...changed]).consistencyProof(old_size, size);
+  if (!provesConsistency({ old_size, old_root: last?.root ?? EMPTY_ROOT, size, root, proof }))
+    throw new CannotSeal(`the tree of ${size} events does not extend the one of ${old_size}`);
+}
+
+export async function putCheckpoint(
+  db: Db,
+  put: {
+    number: number;
+    checkpoint: Checkpoint;
+    place: { generation: number; to_xid: string };
+    note: string;
+    tiles: readonly StoredTile[];
+    sketch: Buffer;
+    sketch_signature: Buffer;
+  },
+): Promise<void> {
+  const { number, checkpoint, place, note, tiles, sketch, sketch_signature } = put;
+  const { origin, size, root } = checkpoint;
+  const { generation, to_xid } = place;
+  const row = { number, origin, size, sealed_at: new Date(), generation, to_xid, note };
+  await db`
+    select runledger.put_checkpoint(${JSON.stringify(row)}::text::jsonb, ${root}, ${tilesJson(tiles)}::text::jsonb,
+      ${Buffer.concat(tiles.map(({ hashes }) => hashes))}, ${sketch}, ${sketch_signature})`;
+}
+
+/** The names of tiles, beside their hashes, as the functions in SQL take them. */
+export const tilesJson = (tiles: readonly StoredTile[]): string =>
+  JSON.stringify(
+    tiles.map(({ level, index, hashes, first }) => ({
+      level,
+      index,
+      width: hashes.length / 32,
+      ...first,
+    })),
+  );
+
+type CheckpointRow = {
+  number: string;
+  origin: string;
+  size: string;
+  root: Buffer;
+  sealed_at: Date;
+  generation: number;
+  to_xid: string;
+  note: string;
+  cosignatures: string[];
+};
+
+export async function lastCheckpoint(db: Db): Promise<StoredCheckpoint | null> {
+  const [row] = await db<CheckpointRow[]>`select * from runledger.last_checkpoint()`;
+  return row ? { ...row, number: Number(row.number), size: Number(row.size) } : null;
+}
+
+type StoredSketch = { size: number; cells: Buffer; signature: Buffer };
+
+export async function lastSketch(db: Db): Promise<StoredSketch | null> {
+  const [row] = await db<{ size: string; cells: Buffer; signature: Buffer }[]>`
+    select * from runledger.last_sketch()`;
+  return row ? { ...row, size: Number(row.size) } : null;
+}
+
+/** The note with the cosignatures known: what an auditor keeps. */
+export const noteWithCosignatures = ({ note, cosignatures }: StoredCheckpoint): string =>
+  [note, ...cosignatures.map((line) => `${line.trimEnd()}\n`)].join('');
+
+function damagedAsNull<T>(work: () => T): T | null {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof DamagedTree) return null;
+    throw error;
+  }
+}

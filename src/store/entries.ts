@@ -1,0 +1,131 @@
+/**
+ * Reads canonical bytes of events (src/proof/entry.ts) as PostgreSQL's binary COPY sends them: a header, one tuple for each
+ * row, and a trailer. A tuple is an entry as it stands, so nothing is converted, and an entry is a view of the bytes that
+ * arrived.
+ *
+ * COPY takes no parameters. What goes into its text is an integer or a uuid, and is checked here.
+ */
+import type { Readable } from 'node:stream';
+import type { Db } from '../db.ts';
+import { BadEntry, ENTRY_COLUMNS } from '../proof/entry.ts';
+
+/** A part of the feed: from `from_xid` up to, but without, `to_xid`. Transaction ids are text, because they have 64 bits. */
+export type FeedRange = { generation: number; from_xid: string; to_xid: string };
+
+/** The entries of a range, in feed order. For web's role, too. */
+export const readRange = (db: Db, { generation, from_xid, to_xid }: FeedRange) =>
+  readEntries(
+    db,
+    `select ${ENTRY_COLUMNS} from runledger.entries(
+      ${integer(generation)}::smallint, '${integer(from_xid)}'::xid8, '${integer(to_xid)}'::xid8)`,
+  );
+
+/** The entries of a stream, by version. For web's role, too. */
+export const readStream = (db: Db, stream: string) =>
+  readEntries(
+    db,
+    `select ${ENTRY_COLUMNS} from runledger.entries_of('${uuid(stream)}'::uuid) order by version`,
+  );
+
+/**
+ * Runs a query for the columns ENTRY_COLUMNS, and gives its rows as they arrive: as many at a time as there are. `query` is
+ * sent as it is, so every value in it must have been checked.
+ */
+export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer[]> {
+  const stream: Readable = await db
+    .unsafe(`copy (${query}) to stdout with (format binary)`)
+    .readable();
+  stream.once('end', () => resumeSocket(stream));
+  const reader = new CopyReader();
+  try {
+    for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
+      const entries = reader.take(chunk as Buffer);
+      if (entries.length > 0) yield entries;
+    }
+    reader.end();
+  } finally {
+    // If the caller stops early, the connection still has to receive the rest.
+    stream.resume();
+  }
+}
+
+/**
+ * postgres.js pauses the socket when its stream is full, and resumes it when more is asked for. If the stream was full at
+ * its end, nothing asks for more, and the next statement of the connection would wait for ever.
+ */
+function resumeSocket(stream: Readable): void {
+  try {
+    stream._read(0);
+  } catch {
+    // The connection was closed since, and has no socket.
+  }
+}
+
+const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
+/** The signature, flags, and the length of an extension. */
+const HEADER_BYTES = SIGNATURE.length + 8;
+const TRAILER = -1;
+
+/** Cuts the bytes of a binary COPY into its tuples. */
+export class CopyReader {
+  #rest: Buffer = Buffer.alloc(0);
+  #state: 'header' | 'tuples' | 'ended' = 'header';
+
+  /** The tuples that are complete with this chunk. They are views of it: it must not be written to again. */
+  take(chunk: Buffer): Buffer[] {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const tuples: Buffer[] = [];
+    let at = this.#state === 'header' ? headerOf(bytes) : 0;
+    if (at >= 0) {
+      if (this.#state === 'header') this.#state = 'tuples';
+      for (let end = tupleEnd(bytes, at); end > at; end = tupleEnd(bytes, at)) {
+        if (this.#state === 'ended')
+          throw new BadEntry('there are bytes after the end of the COPY');
+        if (bytes.readInt16BE(at) === TRAILER) this.#state = 'ended';
+        else tuples.push(bytes.subarray(at, end));
+        at = end;
+      }
+    }
+    this.#rest = bytes.subarray(Math.max(at, 0));
+    return tuples;
+  }
+
+  /** Throws if the COPY stopped before its end. */
+  end(): void {
+    if (this.#state !== 'ended' || this.#rest.length > 0)
+      throw new BadEntry('the COPY stopped before its end');
+  }
+}
+
+/** Where the header ends; -1 if it has not arrived. */
+function headerOf(bytes: Buffer): number {
+  if (bytes.length < HEADER_BYTES) return -1;
+  if (!bytes.subarray(0, SIGNATURE.length).equals(SIGNATURE))
+    throw new BadEntry('this is not a binary COPY');
+  const end = HEADER_BYTES + bytes.readUInt32BE(HEADER_BYTES - 4);
+  return bytes.length < end ? -1 : end;
+}
+
+/** Where the tuple that begins at `at` ends; `at` itself if the tuple has not arrived. */
+function tupleEnd(bytes: Buffer, at: number): number {
+  if (at + 2 > bytes.length) return at;
+  let end = at + 2;
+  for (let left = bytes.readInt16BE(at); left > 0; left--) {
+    if (end + 4 > bytes.length) return at;
+    // The length of a null is -1.
+    end += 4 + Math.max(bytes.readInt32BE(end), 0);
+  }
+  return end > bytes.length ? at : end;
+}
+
+function integer(value: number | string): string {
+  const text = String(value);
+  if (!/^[0-9]{1,20}$/.test(text)) throw new TypeError(`not a number: ${text}`);
+  return text;
+}
+
+function uuid(value: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value))
+    throw new TypeError(`not a uuid: ${value}`);
+  return value;
+}

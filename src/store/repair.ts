@@ -1,0 +1,189 @@
+/**
+ * Repairs a tree on which no checkpoint can be signed any more. The leaves are computed from the events again, and the tiles
+ * from the leaves; of events that retention has detached, only the leaves in the old tiles are left, and these are taken.
+ *
+ *   * The tree has the root of the last checkpoint: only what is derived was damaged. Tiles and sketch are replaced, and
+ *     sealing goes on under the same name.
+ *   * Otherwise events were changed, or lost in a restore. Then the log's name must be another one, so that nobody takes the
+ *     new tree for the old one. The first checkpoint of the new name is over the leaves that there are.
+ *
+ * Either way an event says what was done, and no event, checkpoint or cosignature is changed or removed.
+ */
+import type { Db } from '../db.ts';
+import { addSketch, emptySketch } from '../domain/sketch.ts';
+import type { Checkpoint } from '../proof/checkpoint.ts';
+import { ENTRY_COLUMNS } from '../proof/entry.ts';
+import { type LogKey, sketchText } from '../proof/log_key.ts';
+import { HASH_BYTES } from '../proof/merkle.ts';
+import { TILE_WIDTH } from '../proof/tiles.ts';
+import {
+  CannotSeal,
+  checkOurs,
+  Growth,
+  lastCheckpoint,
+  putCheckpoint,
+  type StoredCheckpoint,
+  signedNote,
+  tilesJson,
+} from './checkpoints.ts';
+import { readEntries } from './entries.ts';
+import { type Place, placeOf } from './tree.ts';
+
+export type Repaired = { origin: string; size: number; root: string; before: string | null };
+
+export async function repair(
+  db: Db,
+  key: LogKey,
+  why: { reason: string; operator: string },
+): Promise<Repaired> {
+  return db.begin(async (tx) => {
+    const owner = tx as unknown as Db;
+    // Nothing is sealed or detached until the end.
+    await owner`lock table runledger.checkpoints, runledger.log_tiles, runledger.log_gaps in access exclusive mode`;
+    const last = await lastCheckpoint(owner);
+    if (!last) throw new CannotSeal('there is no checkpoint yet, so there is nothing to repair');
+    const grown = await treeOfEvents(owner, last);
+    const checkpoint = { origin: key.origin, size: grown.tree.size, root: grown.tree.root() };
+    const same = checkpoint.size === last.size && checkpoint.root.equals(last.root);
+    if (last.origin === key.origin) goesOn(last, checkpoint, key, same);
+    else await mayBegin(owner, checkpoint);
+    const sketch_signature = key.signer.sign(sketchText(checkpoint, grown.sketch)).bytes;
+    const stored = { checkpoint, place: last, sketch: grown.sketch, sketch_signature };
+    if (last.origin === key.origin)
+      await owner`
+        insert into runledger.log_sketch (size, cells, signature) values (${checkpoint.size}, ${grown.sketch}, ${sketch_signature})
+        on conflict (only_row) do update set size = excluded.size, cells = excluded.cells, signature = excluded.signature`;
+    else
+      await putCheckpoint(owner, {
+        ...stored,
+        number: last.number + 1,
+        note: signedNote(key, checkpoint),
+        tiles: [],
+      });
+    const before = { origin: last.origin, size: last.size, note: last.note };
+    const facts = {
+      ...{ origin: key.origin, size: checkpoint.size, root: checkpoint.root.toString('hex') },
+      ...why,
+      ...(last.origin !== key.origin && { before }),
+    };
+    await owner`select runledger.append_retention('log.repaired', ${JSON.stringify(facts)}::text::jsonb)`;
+    return {
+      ...{ origin: facts.origin, size: facts.size, root: facts.root },
+      before: last.origin === key.origin ? null : last.origin,
+    };
+  }) as Promise<Repaired>;
+}
+
+function goesOn(last: StoredCheckpoint, now: Checkpoint, key: LogKey, same: boolean): void {
+  checkOurs(last, key);
+  if (!same)
+    throw new CannotSeal(
+      `the log's ${now.size} events do not give the root of checkpoint ${last.number} over ${last.size}: find out why with ./runledger verify, then set RUNLEDGER_LOG_ORIGIN to a new name and repair again`,
+    );
+}
+
+async function mayBegin(db: Db, { origin, size }: Checkpoint): Promise<void> {
+  if (size === 0) throw new CannotSeal('the log has no events');
+  const [used] = await db`select from runledger.checkpoints where origin = ${origin} limit 1`;
+  if (used)
+    throw new CannotSeal(
+      `${origin} was this log's name before: set RUNLEDGER_LOG_ORIGIN to a new one`,
+    );
+}
+
+const PAGE_EVENTS = 20_000;
+
+/** Replaces the tiles by those of the leaves before the checkpoint's place in the feed. */
+async function treeOfEvents(db: Db, upto: StoredCheckpoint): Promise<Growth> {
+  const grown = new Growth(0, { edge: [], sketch: emptySketch() });
+  const gaps = await detachedLeaves(db);
+  // Tiles only grow. That is suspended for this transaction, which replaces all of them.
+  await db.unsafe(`
+    alter table runledger.log_tiles disable trigger only_grow;
+    alter table runledger.log_tiles disable trigger refuse_truncate;
+    create temporary table old_tiles on commit drop as
+      select t.index, t.hashes from runledger.log_tiles t where t.level = 0 and exists (
+        select from runledger.log_gaps g where g.first < (t.index + 1) * 256 and g.first + g.count > t.index * 256);
+    truncate runledger.log_tiles`);
+  const store = async () => {
+    const tiles = grown.takeTiles();
+    await db`select runledger.put_tiles(${tilesJson(tiles)}::text::jsonb, ${Buffer.concat(tiles.map(({ hashes }) => hashes))})`;
+  };
+  let after: Place = { generation: 0, xid: '0', seq: '0' };
+  for (;;) {
+    await gaps.fill(grown, after);
+    const page = await pageAfter(db, after, upto, gaps.room(grown.tree.size));
+    for (const entry of page) grown.add(entry);
+    await store();
+    if (page.length === 0) break;
+    after = placeOf(page.at(-1)!);
+  }
+  gaps.checkEmpty();
+  await db.unsafe(`
+    alter table runledger.log_tiles enable always trigger only_grow;
+    alter table runledger.log_tiles enable always trigger refuse_truncate`);
+  for (const { sketch } of await db<{ sketch: string }[]>`
+    select facts ->> 'leaves_sketch' as sketch from runledger.events
+    where stream = runledger.retention_stream() and type = 'log.detached' and facts ? 'leaves_sketch'`)
+    addSketch(grown.sketch, Buffer.from(sketch, 'base64'));
+  return grown;
+}
+
+/** The next entries in feed order, at most `most`. */
+async function pageAfter(db: Db, after: Place, upto: StoredCheckpoint, most: number) {
+  const entries: Buffer[] = [];
+  const pages = readEntries(
+    db,
+    `select ${ENTRY_COLUMNS} from runledger.events
+     where (generation, xid, seq) > (${after.generation}, '${after.xid}'::xid8, ${after.seq})
+       and (generation, xid) < (${upto.generation}, '${upto.to_xid}'::xid8)
+     order by generation, xid, seq limit ${Math.min(most, PAGE_EVENTS)}`,
+  );
+  for await (const page of pages) entries.push(...page);
+  return entries;
+}
+
+/** The leaves of detached events, at the indexes that they had. */
+async function detachedLeaves(db: Db) {
+  const runs = (
+    await db<
+      { first: string; count: string }[]
+    >`select first, count from runledger.log_gaps order by first`
+  ).map(({ first, count }) => ({ first: Number(first), count: Number(count) }));
+  return {
+    /** How many leaves come before the next detached one. */
+    room: (size: number) => (runs[0] ? runs[0].first - size : Number.POSITIVE_INFINITY),
+    /** Adds the detached leaves that come next, if it is their turn. */
+    async fill(grown: Growth, after: Place) {
+      // Behind the last event, and not behind the next one.
+      const place = { ...after, seq: String(BigInt(after.seq) + 1n) };
+      while (runs[0]?.first === grown.tree.size) {
+        const { first, count } = runs.shift()!;
+        for await (const leaf of oldLeaves(db, first, count)) grown.addDetached(leaf, place);
+      }
+    },
+    checkEmpty() {
+      if (runs[0])
+        throw new CannotSeal(
+          `leaf ${runs[0].first} was detached, and of the events before it some are missing: restore them first`,
+        );
+    },
+  };
+}
+
+async function* oldLeaves(db: Db, first: number, count: number): AsyncGenerator<Buffer> {
+  for (let index = first; index < first + count; ) {
+    const tile = Math.floor(index / TILE_WIDTH);
+    const [row] = await db<
+      { hashes: Buffer }[]
+    >`select hashes from old_tiles where index = ${tile}`;
+    const end = Math.min(first + count, (tile + 1) * TILE_WIDTH);
+    for (; index < end; index++) {
+      const at = (index % TILE_WIDTH) * HASH_BYTES;
+      const leaf = row?.hashes.subarray(at, at + HASH_BYTES);
+      if (leaf?.length !== HASH_BYTES)
+        throw new CannotSeal(`leaf ${index} was detached, and its tile is damaged`);
+      yield leaf;
+    }
+  }
+}

@@ -1,0 +1,140 @@
+/** Small faults in sealing, retention and repair. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const SEALING = 'test/store/checkpoints.test.ts';
+const ENTRIES = 'test/store/entries.test.ts';
+const RETENTION = 'test/store/retention.test.ts';
+
+export const sealMutants: readonly Mutant[] = [
+  ...inFile(
+    'src/store/checkpoints.ts',
+    SEALING,
+    [
+      'nothing is signed on top of a note that is not ours',
+      'if (same && isOurs(key, note)) return;',
+      'if (same) return;',
+    ],
+    [
+      'the note is of the checkpoint that is built on',
+      'if (same && isOurs(key, note)) return;',
+      'if (isOurs(key, note)) return;',
+    ],
+    [
+      'the tiles give the root that was signed',
+      'if (!root?.equals(last.root))',
+      'if (root === undefined)',
+    ],
+    [
+      'the sketch is the one that we signed',
+      '!isSketchOf(verifierKeys(key), last, sketch.cells, sketch.signature)',
+      'sketch.cells.length === 0',
+    ],
+    ['a process remembers what it saw', 'if (seen) await checkExtends(db, seen, start.last);', ''],
+    [
+      'a smaller tree is not extended',
+      'if (!last || last.size < seen.size) throw',
+      'if (!last) throw',
+    ],
+    [
+      'a larger tree is extended only by a proof',
+      'if (!provesConsistency({ ...claim, proof })) throw',
+      'if (proof === null) throw',
+    ],
+    [
+      'a process that was stopped signs nothing',
+      'if (stopped !== null) throw new CannotSeal(stopped);',
+      '',
+    ],
+    [
+      'nothing is sealed without a key',
+      'if (!key) throw new CannotSeal(NO_KEY);',
+      'if (!key) return { last: null, edge: [], sketch: emptySketch() };',
+    ],
+    ['the second of two processes gives way', "if (error.code === 'RL409') return null;", ''],
+    [
+      'a tile has the place of its first leaf',
+      'if (this.tree.size % TILE_WIDTH === 0) this.#begin(placeOf(entry));\n    this.tree.append(leaf);\n    // Stream',
+      'if (this.tree.size % TILE_WIDTH === 1 || this.tree.size === 0) this.#first.set(Math.floor(this.tree.size / TILE_WIDTH), placeOf(entry));\n    else if (this.tree.size % TILE_WIDTH === 0) this.#begin({ generation: 1, xid: "1", seq: "1" });\n    this.tree.append(leaf);\n    // Stream',
+    ],
+  ),
+  ...inFile('src/proof/log_key.ts', SEALING, [
+    'an earlier key counts only if it is named',
+    '  ...before.filter(',
+    '  ...[].filter(',
+  ]),
+  ...inFile(
+    'sql/functions/seal.sql',
+    SEALING,
+    [
+      'sealing stops below the oldest running transaction',
+      'then pg_snapshot_xmin(pg_current_snapshot())',
+      'then pg_snapshot_xmax(pg_current_snapshot())',
+    ],
+    [
+      'a window ends with a transaction',
+      'to_xid := coalesce(cut, upper_xid);',
+      'to_xid := upper_xid;',
+    ],
+    [
+      'a cosignature is kept once',
+      'from checkpoints c where c.origin = put_cosignature.origin and c.size = put_cosignature.size',
+      'from checkpoints c where c.origin = put_cosignature.origin',
+    ],
+  ),
+  ...inFile(
+    'src/store/repair.ts',
+    SEALING,
+    ['a repair goes on only from the same root', '  if (!same)\n', '  if (same === null)\n'],
+    ['a name is used once', 'where origin = ${origin} limit 1', 'where false'],
+    [
+      'the triggers hold again after a repair',
+      'enable always trigger only_grow;',
+      'disable trigger only_grow;',
+    ],
+  ),
+  ...inFile('src/store/repair.ts', RETENTION, [
+    'detached leaves stay in the tree',
+    'await gaps.fill(grown, after);',
+    '',
+  ]),
+  ...inFile(
+    'src/store/retention.ts',
+    RETENTION,
+    [
+      'a gap has the indexes of its leaves',
+      'const index = this.#next++;',
+      'const index = ++this.#next;',
+    ],
+    ['the leaves are hashed in feed order', 'order by generation, xid, seq`', 'order by seq desc`'],
+  ),
+  ...inFile(
+    'sql/functions/retention.sql',
+    RETENTION,
+    [
+      'only what is sealed is detached',
+      'where (e.generation, e.xid) < (c.generation, c.to_xid));',
+      'where c.number > 0 or e.xid is null);',
+    ],
+    ['a purge names its last id', "'last_id', last_id,", "'last_id', after,"],
+  ),
+  ...inFile(
+    'src/store/entries.ts',
+    ENTRIES,
+    [
+      'a COPY that stopped early is an error',
+      "if (this.#state !== 'ended' || this.#rest.length > 0)",
+      "if (this.#state === 'header')",
+    ],
+    [
+      'only a binary COPY is read',
+      'if (!bytes.subarray(0, SIGNATURE.length).equals(SIGNATURE))',
+      'if (bytes.length === 0)',
+    ],
+    ['a tuple may end in another chunk', 'return end > bytes.length ? at : end;', 'return end;'],
+    [
+      'only uuids get into the text of a COPY',
+      '[0-9a-f]{12}$/i.test(value)',
+      '[0-9a-f]{12}$/i.test(value) && false',
+    ],
+  ),
+];

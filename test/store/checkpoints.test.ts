@@ -1,0 +1,280 @@
+/** Sealing: windows, several processes at once, and what a process does not sign on top of. */
+import t from 'tap';
+import type { Db } from '../../src/db.ts';
+import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
+import { createLogKey, isSketchOf, verifierKeys } from '../../src/proof/log_key.ts';
+import { leafHash, provesInclusion } from '../../src/proof/merkle.ts';
+import { keyText, parseKey, parseNote, signatureBy } from '../../src/proof/note.ts';
+import {
+  createSealer,
+  lastCheckpoint,
+  lastSketch,
+  noteWithCosignatures,
+} from '../../src/store/checkpoints.ts';
+import { readStream } from '../../src/store/entries.ts';
+import { repair } from '../../src/store/repair.ts';
+import { indexOfLeaf, placeOf, readInclusionProof } from '../../src/store/tree.ts';
+import { verify } from '../../src/store/verify.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { headFile } from './old_chain.ts';
+import { append, key, rootOf, seal } from './seal_now.ts';
+import { sealed as oldLog, signer } from './sealed_log.ts';
+import { type World, world } from './world.ts';
+
+aloneOnItsServer();
+t.setTimeout(280_000);
+
+/** A superuser, for whom no trigger holds. */
+async function attacker(w: World): Promise<Db> {
+  const root = w.connect(w.database.superuser_url, 1);
+  await root`set session_replication_role = replica`;
+  await root.unsafe(
+    ['log_tiles', 'checkpoints', 'events']
+      .map((table) => `alter table runledger.${table} disable trigger all`)
+      .join(';'),
+  );
+  return root;
+}
+
+t.test('what is signed is the tree of the events, in several windows', async (t) => {
+  const w = await world(t);
+  await append(w.db, 700);
+  t.match(await seal(w.web), [{ number: 1 }]);
+  // More than a window, and one transaction that is more than a window by itself.
+  await append(w.db, 30, 1000);
+  await append(w.db, 1, 20_500);
+  const sealer = createSealer(key);
+  const done = await sealer.seal(w.web);
+  t.same(
+    done.map(({ events }) => events),
+    [20_000, 10_000, 20_500],
+  );
+  t.same(await sealer.seal(w.web), [], 'without new events there is no checkpoint');
+  t.equal(sealer.problem(), null);
+  const last = (await lastCheckpoint(w.web))!;
+  t.same(last.root, await rootOf(w.db, last.size));
+  const note = parseNote(last.note);
+  t.match(parseCheckpoint(note.text), { origin: key.origin, size: last.size });
+  t.ok(signatureBy(note, key.signer.verifier));
+  const sketch = (await lastSketch(w.web))!;
+  t.ok(isSketchOf(verifierKeys(key), last, sketch.cells, sketch.signature));
+  const [event] = await w.db<{ stream: string }[]>`
+    select stream from runledger.events order by generation, xid, seq offset 12345 limit 1`;
+  for await (const [entry] of readStream(w.web, event!.stream)) {
+    const leaf = leafHash(entry!);
+    const index = (await indexOfLeaf(w.web, placeOf(entry!), leaf))!;
+    t.equal(index, 12345);
+    const proof = await readInclusionProof(w.web, index, last.size);
+    t.ok(provesInclusion({ index, size: last.size, leaf, proof, root: last.root }));
+  }
+});
+
+t.test('a checkpoint stops below a running transaction', async (t) => {
+  const w = await world(t);
+  await seal(w.web);
+  const slow = w.connect(w.database.url, 1);
+  await slow`begin`;
+  await append(slow, 1);
+  await append(w.db, 1);
+  t.same(await seal(w.web), [], 'events that were committed after it began have to wait, too');
+  await slow`commit`;
+  t.match(await seal(w.web), [{ events: 2 }]);
+});
+
+t.test('processes that seal at once make one sequence of checkpoints', async (t) => {
+  const w = await world(t);
+  const sealers = Array.from({ length: 4 }, () => createSealer(key));
+  for (let round = 0; round < 5; round++) {
+    await append(w.db, 30, 10);
+    const done = await Promise.all(sealers.map((sealer) => sealer.seal(w.web)));
+    t.equal(done.flat().length, 1);
+  }
+  t.same(
+    sealers.map((sealer) => sealer.problem()),
+    [null, null, null, null],
+  );
+  const last = (await lastCheckpoint(w.web))!;
+  t.equal(last.number, 5);
+  t.same(last.root, await rootOf(w.db, last.size));
+});
+
+t.test('a log without a key is not sealed, and says so', async (t) => {
+  const w = await world(t);
+  const sealer = createSealer(null);
+  await t.rejects(sealer.seal(w.web), { message: 'RUNLEDGER_SEAL_KEY is not set' });
+  t.equal(sealer.problem(), 'RUNLEDGER_SEAL_KEY is not set');
+  t.equal(await lastCheckpoint(w.web), null);
+});
+
+const attacks: Record<string, { does(root: Db): Promise<unknown>; says: RegExp }> = {
+  'a tile that is built on': {
+    does: (root) =>
+      root`update runledger.log_tiles set hashes = set_byte(hashes, 5, 255 - get_byte(hashes, 5)) where level = 0`,
+    says: /the tiles do not give the root of checkpoint 1/,
+  },
+  'a tile that is gone': {
+    does: (root) => root`delete from runledger.log_tiles`,
+    says: /the tiles do not give the root of checkpoint 1/,
+  },
+  'a root': {
+    does: (root) => root`update runledger.checkpoints set root = sha256(root)`,
+    says: /checkpoint 1 of .* is not signed by our key/,
+  },
+  'a note': {
+    does: (root) => root`update runledger.checkpoints set note = replace(note, '— ', '— x')`,
+    says: /checkpoint 1 of .* is not signed by our key/,
+  },
+  'a note that is none': {
+    does: (root) => root`update runledger.checkpoints set note = 'hello'`,
+    says: /checkpoint 1 of .* is not signed by our key/,
+  },
+  'the sketch': {
+    does: (root) => root`update runledger.log_sketch set cells = set_byte(cells, 0, 1)`,
+    says: /we did not sign the sketch of checkpoint 1/,
+  },
+  'a checkpoint that another key signed': {
+    async does(root) {
+      await root.unsafe(
+        'delete from runledger.checkpoints; delete from runledger.log_tiles; delete from runledger.log_sketch',
+      );
+      await createSealer(createLogKey(Buffer.alloc(32, 8), key.origin)).seal(root);
+    },
+    says: /checkpoint 1 of .* is not signed by our key/,
+  },
+};
+
+t.test('nothing is signed on top of what was tampered with', async (t) => {
+  for (const [name, { does, says }] of Object.entries(attacks)) {
+    const w = await world(t);
+    await append(w.db, 300);
+    await seal(w.web);
+    await append(w.db, 3);
+    await does(await attacker(w));
+    const before = await lastCheckpoint(w.web);
+    const sealer = createSealer(key);
+    await t.rejects(sealer.seal(w.web), { message: says }, name);
+    t.match(sealer.problem(), says);
+    t.same(await lastCheckpoint(w.web), before, 'and nothing was stored');
+  }
+});
+
+t.test('a process remembers what it signed, and what it saw', async (t) => {
+  const w = await world(t);
+  await append(w.db, 300);
+  const sealer = createSealer(key);
+  await sealer.seal(w.web);
+  const root = await attacker(w);
+  // A rollback: everything behind the first checkpoint is undone, as by a restore of a backup.
+  const [first] = await root<{ to_xid: string }[]>`select to_xid::text from runledger.checkpoints`;
+  const kept = await root`select * from runledger.log_tiles`;
+  const sketch = await root`select * from runledger.log_sketch`;
+  await append(w.db, 10);
+  await sealer.seal(w.web);
+  await root.unsafe(`
+    delete from runledger.checkpoints where number > 1;
+    delete from runledger.log_tiles; delete from runledger.log_sketch;
+    delete from runledger.events where xid >= '${first!.to_xid}'::xid8`);
+  await root`insert into runledger.log_tiles ${root(kept)}`;
+  await root`insert into runledger.log_sketch ${root(sketch)}`;
+  await append(w.db, 20);
+  await t.rejects(sealer.seal(w.web), {
+    message: /a checkpoint over \d+ events was signed, and the newest one covers \d+/,
+  });
+  // Another process, which has not seen it, goes on: that is what witnesses are for. The first one still does not.
+  await seal(w.web);
+  await t.rejects(sealer.seal(w.web), { message: /checkpoint 2 does not extend it/ });
+  t.match(sealer.problem(), /does not extend it/);
+});
+
+t.test('a process stops when it is told that a witness knows another tree', async (t) => {
+  const w = await world(t);
+  const sealer = createSealer(key);
+  await append(w.db, 1);
+  sealer.stop('a witness knows another tree');
+  await t.rejects(sealer.seal(w.web), { message: 'a witness knows another tree' });
+  t.equal(sealer.problem(), 'a witness knows another tree');
+  sealer.stop(null);
+  t.match(await sealer.seal(w.web), [{ number: 1 }]);
+  t.equal(sealer.problem(), null);
+});
+
+t.test('another key, or another name, goes on only from a key that is named', async (t) => {
+  const w = await world(t);
+  await append(w.db, 5);
+  await seal(w.web);
+  await append(w.db, 5);
+  const seed = Buffer.alloc(32, 9);
+  const before = [parseKey(keyText(key.signer.verifier))];
+  await t.rejects(createSealer(createLogKey(seed)).seal(w.web), { message: /SEAL_KEYS_BEFORE/ });
+  await t.rejects(createSealer(createLogKey(seed, key.origin)).seal(w.web), {
+    message: /SEAL_KEYS_BEFORE/,
+  });
+  const changed = createLogKey(seed, key.origin, before);
+  t.match(await createSealer(changed).seal(w.web), [{ number: 2 }], 'another key');
+  await append(w.db, 5);
+  const renamed = createLogKey(seed, 'example.com/log', verifierKeys(changed));
+  t.match(await createSealer(renamed).seal(w.web), [{ number: 3 }], 'another name');
+  const last = (await lastCheckpoint(w.web))!;
+  t.equal(last.origin, 'example.com/log');
+  t.same(last.root, await rootOf(w.db, last.size));
+});
+
+t.test('a repair restores what is derived, or begins under a new name', async (t) => {
+  const w = await world(t);
+  const why = { reason: 'a test', operator: 'me@here' };
+  await append(w.db, 600);
+  await seal(w.web);
+  const root = await attacker(w);
+  await root.unsafe('delete from runledger.log_tiles; delete from runledger.log_sketch');
+  await t.rejects(seal(w.web), { message: /the tiles do not give the root/ });
+  t.match(await repair(w.db, key, why), { origin: key.origin, before: null });
+  t.match(await seal(w.web), [{ number: 2, events: 1 }]);
+  const [guard] = await w.db<{ n: number }[]>`
+    select count(*)::integer as n from pg_trigger where tgrelid = 'runledger.log_tiles'::regclass and tgenabled = 'A'`;
+  t.equal(guard!.n, 2, 'and the triggers hold again');
+
+  await root`update runledger.events set at = at + interval '1 s' where xid = (select min(xid) from runledger.events where type = 'account.created')`;
+  await t.rejects(repair(w.db, key, why), {
+    message: /do not give the root of checkpoint 2 .*RUNLEDGER_LOG_ORIGIN/,
+  });
+  t.match(await seal(w.web), [], 'and nothing was changed');
+  const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
+  t.match(await repair(w.db, renamed, why), { origin: 'example.com/second', before: key.origin });
+  const sealer = createSealer(renamed);
+  t.match(await sealer.seal(w.web), [{ number: 4, events: 1 }]);
+  const last = (await lastCheckpoint(w.web))!;
+  t.same(last.root, await rootOf(w.db, last.size));
+  const [fact] = await w.db<{ facts: Record<string, unknown> }[]>`
+    select facts from runledger.events where type = 'log.repaired' order by version desc limit 1`;
+  t.match(fact!.facts, { ...why, before: { origin: key.origin, note: /^runledger\// } });
+  await t.rejects(repair(w.db, key, why), { message: /was this log's name before/ });
+});
+
+t.test('cosignatures are kept once, of checkpoints that there are', async (t) => {
+  const w = await world(t);
+  await append(w.db, 1);
+  const { size } = (await seal(w.web))[0]!;
+  const put = (size: number, line: string) => w.web`
+    select runledger.put_cosignature(${key.origin}, ${size}, 'w+00000000', now(), ${line})`;
+  await put(size, '— w first\n');
+  await put(size, '— w second\n');
+  await put(size + 1, '— w other\n');
+  const last = (await lastCheckpoint(w.web))!;
+  t.same(last.cosignatures, ['— w first\n']);
+  t.equal(noteWithCosignatures(last), `${last.note}— w first\n`);
+  const [row] = await w.db<{ n: number }[]>`
+    select count(*)::integer as n from runledger.cosignatures`;
+  t.equal(row!.n, 1);
+});
+
+t.test(
+  'a ledger with the old chain is sealed from its start, and old heads still check',
+  async (t) => {
+    const { w, head } = await oldLog(t);
+    const { events } = (await w.db`select count(*)::integer as events from runledger.events`)[0]!;
+    t.match(await seal(w.web), [{ number: 1, events }]);
+    const report = await verify(w.db, { head, signers: [signer.name] });
+    t.match(report.seals.head, { proven: true });
+    t.same(await headFile(w.db), head, 'and nothing is added to the chain');
+  },
+);
