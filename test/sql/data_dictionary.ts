@@ -7,6 +7,30 @@ import type * as v from 'valibot';
 import type { Db } from '../../src/db.ts';
 import { currentSchemaOf, type EventType, eventTypes } from '../../src/domain/events.ts';
 
+/** When an event of each type is appended. */
+const MEANING: Readonly<Record<EventType, string>> = {
+  'submission.accepted': 'A request to submit was accepted.',
+  'execution.started':
+    'A worker (consumer) started to run the submission: its attempt of that number.',
+  'execution.lost': 'The attempt ended without a report. ARCHITECTURE.md has the reasons.',
+  'execution.refused':
+    'A report came from a consumer that no longer had the attempt. It changed nothing.',
+  'submission.completed': 'The program was run, or the compiler rejected it. Ends the submission.',
+  'submission.failed': 'The service failed to run the program. Ends the submission.',
+  'delivery.requested': 'The result is to be delivered to the webhook: at its end, or again.',
+  'delivery.attempted': 'An attempt to deliver was made.',
+  'delivery.ended': 'No further attempt will be made.',
+  'account.created': 'An account was created, with its first key.',
+  'tier.set': 'The limits of a tier were set.',
+  'key.created': 'A key was created. digest: SHA-256 of its secret.',
+  'key.rotated': 'A key got another secret; the earlier ones end at others_expire_at.',
+  'key.revoked': 'A key was revoked.',
+  'payloads.purged':
+    'The bytes and salts of submissions that ended before a time were deleted, up to an id.',
+  'log.detached': 'A month was taken out of the log.',
+  'log.repaired': 'The tree was computed again from the events.',
+};
+
 type Column = { name: string; type: string; comment: string | null };
 export type Described = { name: string; comment: string | null; columns: Column[] };
 
@@ -72,7 +96,7 @@ function eventSection(type: EventType): string {
     shapeOf(fact),
   ]);
   const facts = rows.length === 0 ? 'No facts.' : table(['fact', 'is'], rows);
-  return [`### ${type}`, `Schema ${currentSchemaOf(type)}.`, facts].join('\n\n');
+  return [`### ${type}`, `${MEANING[type]} Schema ${currentSchemaOf(type)}.`, facts].join('\n\n');
 }
 
 /** As much of a valibot schema as this file reads. */
