@@ -58,6 +58,13 @@ t.test(
       recorded.map(({ type }) => type),
       ['delivery.requested', 'delivery.attempted', 'delivery.ended'],
     );
+    const actors = await bench.db`
+      select actor from runledger.audit_timeline where submission_id = ${id} and type like 'delivery.%' order by version`;
+    t.match(actors, [
+      { actor: 'service' },
+      { actor: /^consumer [0-9a-f-]{36}$/ },
+      { actor: actors[1]!['actor'] },
+    ]);
     t.match(recorded[1]!.facts, {
       attempt: 1,
       outcome: 'delivered',
