@@ -37,6 +37,7 @@ export function itemBytes(stream: string, version: number, leaf: Uint8Array): Bu
 const toXor = new Int32Array(XOR_BYTES / 4);
 const xorBytes = Buffer.from(toXor.buffer);
 const itemInput = xorBytes.subarray(0, ITEM_BYTES);
+const checkInput = xorBytes.subarray(ITEM_BYTES);
 
 /** Adds events, 52 bytes each; a sign of -1 takes them out. */
 export function addItems(sketch: Buffer, items: Uint8Array, sign: 1 | -1 = 1): void {
@@ -45,9 +46,9 @@ export function addItems(sketch: Buffer, items: Uint8Array, sign: 1 | -1 = 1): v
   const words = new Int32Array(cells.buffer, cells.byteOffset, cells.length / 4);
   for (let at = 0; at < items.length; at += ITEM_BYTES) {
     for (let n = 0; n < ITEM_BYTES; n++) itemInput[n] = items[at + n]!;
-    const check = hash('sha256', itemInput, 'buffer');
-    check.copy(xorBytes, ITEM_BYTES, 0, CHECK_BYTES);
-    for (let third = 0; third < 3; third++) toggle(cells, words, cellOf(check, third), sign);
+    // Text of one byte a character: Node gives that three times as fast as a buffer.
+    xorBytes.write(hash('sha256', itemInput, 'latin1'), ITEM_BYTES, CHECK_BYTES, 'latin1');
+    for (let third = 0; third < 3; third++) toggle(cells, words, cellOf(checkInput, third), sign);
   }
   if (cells !== sketch) cells.copy(sketch);
 }

@@ -147,6 +147,8 @@ async function outcomeOf(
   }
 }
 
+const isAlone = (test: string) => readFileSync(test, 'utf8').includes('aloneOnItsServer(');
+
 /** Runs a test up to its first assertion that fails. */
 async function runTest(test: string, tree: string, url: string, timeout_ms: number): Promise<End> {
   const [file, rules] = splitOnce(test, ' ');
@@ -154,7 +156,8 @@ async function runTest(test: string, tree: string, url: string, timeout_ms: numb
     cwd: tree,
     env: {
       ...process.env,
-      RUNLEDGER_TEST_DATABASE_URL: url,
+      // A test that has to be alone on its server starts one.
+      ...(!isAlone(join(tree, file)) && { RUNLEDGER_TEST_DATABASE_URL: url }),
       TAP_TIMEOUT: String(timeout_ms / 1000),
       ...(rules !== null && { RUNLEDGER_TEST_ONLY: rules }),
     },

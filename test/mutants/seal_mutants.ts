@@ -85,7 +85,7 @@ export const sealMutants: readonly Mutant[] = [
     'src/store/repair.ts',
     SEALING,
     ['a repair goes on only from the same root', '  if (!same)\n', '  if (same === null)\n'],
-    ['a name is used once', 'where origin = ${origin} limit 1', 'where false'],
+    ['a name is used once', '  if (used)', '  if (used === null)'],
     [
       'the triggers hold again after a repair',
       'enable always trigger only_grow;',
