@@ -176,6 +176,8 @@ t.test('a session over its time is ended, whatever it has set', async (t) => {
   const { w, end } = await ledger(t);
   const idle = await hostile(w);
   await idle.unsafe('begin; select 1').simple();
+  const owner = w.connect(w.database.url, 1);
+  await owner.unsafe('begin; select 1').simple();
   const busy = await hostile(w);
   const running = busy`select pg_sleep(600)`.catch((error: { code: string }) => error.code);
   while (
