@@ -232,6 +232,8 @@ export function connectRunner(address: DatabaseAddress | string, name: string, l
     connectionString: url,
     ssl: tls,
     max: 3,
+    // Statements and not startup parameters, which a pooler would reject.
+    onConnect: (client) => client.query(SESSION).then(() => {}),
     application_name: name,
     connectionTimeoutMillis: 5000,
     keepAlive: true,
@@ -243,8 +245,6 @@ export function connectRunner(address: DatabaseAddress | string, name: string, l
     client.on('error', (error) =>
       log.debug({ err: error }, 'a busy connection of the runner ended'),
     );
-    // Statements and not startup parameters, which a pooler would reject. They come before those of the runner.
-    client.query(SESSION).catch((error) => log.debug({ err: error }, 'a runner is not set up'));
   });
   return pool;
 }
