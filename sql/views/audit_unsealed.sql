@@ -1,7 +1,12 @@
+-- Two parts, because each of them can use the index of the feed: a comparison of both columns at once is estimated too badly.
 create or replace view runledger.audit_unsealed as
-select count(e.stream) as events, min(e.at) as oldest_at
-from (select generation, to_xid from runledger.checkpoints union all select 0::smallint, '0'::xid8 order by 1 desc, 2 desc limit 1) c
-join runledger.events e on (e.generation, e.xid) >= (c.generation, c.to_xid);
+select count(e.at) as events, min(e.at) as oldest_at
+from (select coalesce(max(number), 0) as number from runledger.checkpoints) newest
+left join runledger.checkpoints c using (number)
+cross join lateral (
+  select at from runledger.events where generation = coalesce(c.generation, 0) and xid >= coalesce(c.to_xid, '0')
+  union all select at from runledger.events where generation > coalesce(c.generation, 0)
+) e;
 
 comment on view runledger.audit_unsealed is 'The events that no checkpoint covers yet: one row.';
 comment on column runledger.audit_unsealed.events is 'How many.';
