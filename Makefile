@@ -17,7 +17,8 @@ help:
 	@echo 'make watch FILE=test/metrics.test.ts  run one test file again whenever it or what it imports changes'
 	@echo 'make check         check format, lint, types, imports and unused files'
 	@echo 'make format        apply the format that check expects'
-	@echo 'make schema        write sql/schema.txt from the migrations and definitions in sql/'
+	@echo 'make audit-plans   ask the questions of AUDIT.md in a ledger of a million submissions; print times and plans'
+	@echo 'make schema        write sql/schema.txt and DATA.md from the migrations and definitions in sql/'
 	@echo 'make contract      test the public contract over HTTP, rule by rule'
 	@echo 'make sandbox-test  run hostile and honest programs in boxes; sandbox-test-v2: in machines with cgroup v2'
 	@echo 'make sandbox-test-switches    the same with each speed-up switched off in turn'
@@ -74,6 +75,11 @@ format: $(PACKAGES)
 .PHONY: schema
 schema: $(PACKAGES)
 	@exec node test/sql/schema_dump.ts
+
+# Optional: SUBMISSIONS=100000.
+.PHONY: audit-plans
+audit-plans: $(PACKAGES)
+	@exec node test/audit/plans.ts
 
 .PHONY: config doctor
 config doctor: $(RUNTIME)

@@ -9,8 +9,6 @@ export type DbOptions = {
   /** The application_name of the connections, shown in pg_stat_activity. */
   readonly name: string;
   readonly max: number;
-  /** After this time the server cancels a statement; 0 is no limit. */
-  readonly statement_timeout_ms?: number;
   /**
    * For connections whose session matters, because it holds a lock: called when one closes. They are never closed for
    * their age.
@@ -19,7 +17,8 @@ export type DbOptions = {
 };
 
 export function connect(address: DatabaseAddress | string, options: DbOptions): Db {
-  const { url, tls } = typeof address === 'string' ? { url: address, tls: false } : address;
+  const { url, tls, pooled }: Partial<DatabaseAddress> & { url: string } =
+    typeof address === 'string' ? { url: address, tls: false } : address;
   const db = postgres(url, {
     max: options.max,
     fetch_types: false,
@@ -35,15 +34,20 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     ...(options.on_close ? { onclose: options.on_close, max_lifetime: null } : {}),
     connection: {
       application_name: options.name,
-      statement_timeout: options.statement_timeout_ms ?? 0,
-      tcp_keepalives_idle: 10,
-      tcp_keepalives_interval: 3,
-      tcp_keepalives_count: 3,
+      ...(pooled ? {} : STARTUP),
     } as Record<string, string | number>,
   }) as Db;
   knowArrays(db);
   return db;
 }
+
+/** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */
+const STARTUP = {
+  statement_timeout: 0,
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 3,
+  tcp_keepalives_count: 3,
+};
 
 const RECONNECT_MS = 250;
 

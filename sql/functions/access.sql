@@ -1,4 +1,5 @@
 -- Accounts, tiers and keys. Each command appends to one stream and stores the rows that follow, in one transaction.
+-- operator: who gives the command, as user@host. It is a fact of each event.
 
 -- An id outside the range of UUIDv7, so that its stream is in the partition that is never detached.
 create or replace function runledger.permanent_id() returns uuid
@@ -10,7 +11,9 @@ create or replace function runledger.tell_access_changed() returns void
 language sql volatile
 as $$ select pg_notify('runledger_access', '') $$;
 
-create or replace function runledger.set_tier(tier_name text, new_per_minute integer, new_concurrent integer) returns void
+create or replace function runledger.set_tier(
+  tier_name text, new_per_minute integer, new_concurrent integer, operator text default null
+) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -24,7 +27,8 @@ begin
   select id into tier_id from tiers where name = tier_name;
   tier_id := coalesce(tier_id, permanent_id());
   perform append_events(tier_id, (select coalesce(max(version), 0) from events where stream = tier_id), array['tier.set'],
-    array[jsonb_build_object('name', tier_name, 'per_minute', new_per_minute, 'concurrent', new_concurrent)]);
+    array[jsonb_strip_nulls(jsonb_build_object(
+      'name', tier_name, 'per_minute', new_per_minute, 'concurrent', new_concurrent, 'operator', operator))]);
   perform project_access(tier_id);
   perform tell_access_changed();
   -- A raised limit takes effect at once.
@@ -38,8 +42,9 @@ begin
 end
 $$;
 
-create or replace function runledger.create_key(account_name text, tier_name text, key_prefix text, digest bytea)
-returns uuid
+create or replace function runledger.create_key(
+  account_name text, tier_name text, key_prefix text, digest bytea, operator text default null
+) returns uuid
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -56,12 +61,12 @@ begin
   select id into the_account from accounts where name = account_name;
   if the_account is null then
     the_account := permanent_id();
-    perform append_events(the_account, 0, array['account.created'], array[jsonb_build_object('name', account_name)]);
+    perform append_events(the_account, 0, array['account.created'], array[jsonb_strip_nulls(jsonb_build_object('name', account_name, 'operator', operator))]);
     perform project_access(the_account);
     insert into account_usage (account_id) values (the_account);
   end if;
-  perform append_events(new_key, 0, array['key.created'], array[jsonb_build_object(
-    'account_id', the_account, 'tier', tier_name, 'prefix', key_prefix, 'digest', encode(digest, 'hex'))]);
+  perform append_events(new_key, 0, array['key.created'], array[jsonb_strip_nulls(jsonb_build_object(
+    'account_id', the_account, 'tier', tier_name, 'prefix', key_prefix, 'digest', encode(digest, 'hex'), 'operator', operator))]);
   perform project_access(new_key);
   insert into key_usage (key_id) values (new_key);
   return new_key;
@@ -69,7 +74,9 @@ end
 $$;
 
 -- Gives a key one more secret. Its earlier secrets end after the grace period.
-create or replace function runledger.rotate_key(key uuid, digest bytea, grace interval) returns timestamptz
+create or replace function runledger.rotate_key(
+  key uuid, digest bytea, grace interval, operator text default null
+) returns timestamptz
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -81,14 +88,14 @@ begin
     raise exception 'there is no key % to rotate', key using errcode = 'RL404';
   end if;
   perform append_events(key, (select max(version) from events where stream = key), array['key.rotated'],
-    array[jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends)]);
+    array[jsonb_strip_nulls(jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends, 'operator', operator))]);
   perform project_access(key);
   perform tell_access_changed();
   return ends;
 end
 $$;
 
-create or replace function runledger.revoke_key(key uuid) returns void
+create or replace function runledger.revoke_key(key uuid, operator text default null) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -99,7 +106,8 @@ begin
     raise exception 'there is no key %', key using errcode = 'RL404';
   end if;
   if k.revoked_at is null then
-    perform append_events(key, (select max(version) from events where stream = key), array['key.revoked'], array['{}'::jsonb]);
+    perform append_events(key, (select max(version) from events where stream = key), array['key.revoked'],
+      array[jsonb_strip_nulls(jsonb_build_object('operator', operator))]);
     perform project_access(key);
     perform tell_access_changed();
   end if;

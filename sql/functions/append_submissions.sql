@@ -31,7 +31,7 @@ begin
       jsonb_strip_nulls(jsonb_build_object(
         'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
         'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
-        'idempotency_key', b -> 'idempotency_key', 'traceparent', b -> 'traceparent'))
+        'idempotency_key', b -> 'idempotency_key', 'request_id', b -> 'request_id', 'traceparent', b -> 'traceparent'))
     from accepted a
     join digests d using (id)
     cross join lateral (select batch -> (a.n - 1)) row(b)

@@ -90,7 +90,9 @@ $$;
 
 -- Requests a delivery again: it is due at once and begins its schedule from the start. A waiting delivery keeps its
 -- secret. One that has ended has no secret any more and needs the one that is given.
-create or replace function runledger.replay_delivery(id uuid, encryption_key_id text, nonce bytea, ciphertext bytea) returns text
+create or replace function runledger.replay_delivery(
+  id uuid, encryption_key_id text, nonce bytea, ciphertext bytea, operator text default null
+) returns text
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 #variable_conflict use_variable
@@ -114,7 +116,8 @@ begin
       encryption_key_id = excluded.encryption_key_id, nonce = excluded.nonce, ciphertext = excluded.ciphertext;
   end if;
   now_at := clock();
-  perform append_to_deliveries(array[s], 'delivery.requested', now_at, jsonb_build_object('next_at', now_at, 'replay', true)),
+  perform append_to_deliveries(array[s], 'delivery.requested', now_at, jsonb_strip_nulls(jsonb_build_object(
+      'next_at', now_at, 'replay', true, 'operator', operator))),
     enqueue_deliveries(array[id]);
   return 'replayed';
 end

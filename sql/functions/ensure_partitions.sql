@@ -54,3 +54,5 @@ when lock_not_available then
   raise notice 'partition % was not created yet: % is in use', name, parent;
 end
 $$;
+
+comment on function runledger.uuid_floor is 'The lowest id that a submission of that time can have: submission_id >= uuid_floor(TIME) finds those of a time by their ids.';

@@ -23,3 +23,6 @@ as $$
     else facts
   end
 $$;
+
+comment on function runledger.current_schema_of is 'The number of the newest schema of an event type. The views call it.';
+comment on function runledger.upgrade_facts is 'The facts of an event of an older schema in the shape of the newest. The views call it.';

@@ -23,7 +23,7 @@ $$;
 -- purged: 0 when there are none left.
 create or replace function runledger.purge_payloads(
   ended_before timestamptz, after uuid default '00000000-0000-0000-0000-000000000000', most integer default 5000,
-  out submissions integer, out last_id uuid
+  operator text default null, out submissions integer, out last_id uuid
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -50,8 +50,8 @@ begin
   select count(*) as payloads, sum(size) as bytes into counted from gone;
   delete from webhook_secrets w where w.submission_id = any (ids);
   delete from idempotency i where i.submission_id = any (ids) and i.created_at < clock() - interval '24 hours';
-  perform append_retention('payloads.purged', jsonb_build_object('ended_before', ended_before, 'last_id', last_id,
-    'submissions', submissions, 'payloads', counted.payloads, 'size_bytes', counted.bytes));
+  perform append_retention('payloads.purged', jsonb_strip_nulls(jsonb_build_object('ended_before', ended_before, 'last_id', last_id,
+    'submissions', submissions, 'payloads', counted.payloads, 'size_bytes', counted.bytes, 'operator', operator)));
 end
 $$;
 

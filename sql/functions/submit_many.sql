@@ -3,7 +3,7 @@
 -- the answer is one row of the batch. Nothing that is expected raises.
 --
 -- batch[n]: {digest, id, language, args, compare, limits, webhook_url, webhook: {key_id, nonce, ciphertext},
---            idempotency_key, request_digest, traceparent}; digests and encrypted bytes are hex. A row without an id only
+--            idempotency_key, request_digest, request_id, traceparent}; digests and encrypted bytes are hex. A row without an id only
 --            spends the rate (its body was rejected). codes, stdins and expecteds run parallel to it.
 --
 -- Locks are taken in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),

@@ -1,8 +1,20 @@
--- The checkpoints of the log: each is the root of the tree over the first `size` events. `note` is the signed note with the
--- cosignatures known, as `./runledger seal` prints it.
+-- lateral: the newest few are read without the cosignatures of all.
 create or replace view runledger.audit_checkpoints as
 select c.number, c.origin, c.size, encode(c.root, 'base64') as root, c.sealed_at, c.generation, c.to_xid,
-  c.note || coalesce(string_agg(rtrim(s.line, e'\n') || e'\n', '' order by s.witness), '') as note,
-  count(s.witness) as cosignatures, max(s.cosigned_at) as cosigned_at
-from runledger.checkpoints c left join runledger.cosignatures s using (origin, size)
-group by c.number;
+  c.note || coalesce(w.lines, '') as note, w.cosignatures, w.cosigned_at
+from runledger.checkpoints c cross join lateral (
+  select string_agg(rtrim(s.line, e'\n') || e'\n', '' order by s.witness) as lines, count(*) as cosignatures, max(s.cosigned_at) as cosigned_at
+  from runledger.cosignatures s where s.origin = c.origin and s.size = c.size
+) w;
+
+comment on view runledger.audit_checkpoints is 'The checkpoints of the log. Each is the root of the tree over the first events, in the order of the log.';
+comment on column runledger.audit_checkpoints.number is 'The number of the checkpoint, from 1.';
+comment on column runledger.audit_checkpoints.origin is 'The name of the log in its notes.';
+comment on column runledger.audit_checkpoints.size is 'How many events the tree has: its leaves are the first so many events by generation, xid and seq.';
+comment on column runledger.audit_checkpoints.root is 'The root of the tree, in base64.';
+comment on column runledger.audit_checkpoints.sealed_at is 'When the checkpoint was signed.';
+comment on column runledger.audit_checkpoints.generation is 'Together with to_xid: the first place in the log that the checkpoint does not cover.';
+comment on column runledger.audit_checkpoints.to_xid is 'The first transaction that the checkpoint does not cover.';
+comment on column runledger.audit_checkpoints.note is 'The signed note with the cosignatures known, as ./runledger seal prints it.';
+comment on column runledger.audit_checkpoints.cosignatures is 'How many witnesses have signed it, as far as is known.';
+comment on column runledger.audit_checkpoints.cosigned_at is 'When the last of them signed it.';

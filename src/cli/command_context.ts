@@ -4,7 +4,8 @@ import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { type Embedded, findOrStartEmbedded } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
-import type { Context } from './command.ts';
+import { NoSessions, poolingOf } from '../store/pooler.ts';
+import { CommandFailed, type Context } from './command.ts';
 
 type Given = { words: readonly string[]; options: Context['options'] };
 
@@ -19,7 +20,7 @@ export function createContext(given: Given): { context: Context; close(): Promis
   });
   const address = async (role: Role = 'owner'): Promise<DatabaseAddress> => {
     const url = databaseUrl(config(), role) ?? (await embedded()).urls[role];
-    return databaseAddress(config(), url);
+    return checked(databaseAddress(config(), url));
   };
   const database = async (role: Role = 'owner'): Promise<Db> => {
     const db = connect(await address(role), { name: 'runledger command', max: 2 });
@@ -46,6 +47,16 @@ export function createContext(given: Given): { context: Context; close(): Promis
     for (const end of opened.reverse()) await end();
   };
   return { context, close };
+}
+
+/** The address, with what is known of a pooler before it. */
+async function checked(address: DatabaseAddress): Promise<DatabaseAddress> {
+  try {
+    return (await poolingOf(address)) === 'sessions' ? { ...address, pooled: true } : address;
+  } catch (error) {
+    if (error instanceof NoSessions) throw new CommandFailed(`${error.message}: ${error.remedy}`);
+    throw error;
+  }
 }
 
 function once<T>(make: () => T): () => T {

@@ -14,12 +14,24 @@ export type DatabaseAddress = {
   readonly tls:
     | false
     | Pick<ConnectionOptions, 'rejectUnauthorized' | 'ca' | 'checkServerIdentity'>;
+  /** True behind a pooler, which rejects startup parameters that it does not know (src/store/pooler.ts). */
+  readonly pooled?: boolean;
 };
 
 const WITHOUT_TLS = new Set(['disable', 'false']);
 const CHECKED = new Set(['verify-full', 'verify-ca']);
 
 export function databaseAddress(
+  config: Pick<Config, 'database_tls' | 'database_ca_file'> & {
+    readonly database_pooled?: boolean;
+  },
+  url: string,
+): DatabaseAddress {
+  const address = withTlsOptions(config, url);
+  return config.database_pooled ? { ...address, pooled: true } : address;
+}
+
+function withTlsOptions(
   config: Pick<Config, 'database_tls' | 'database_ca_file'>,
   url: string,
 ): DatabaseAddress {

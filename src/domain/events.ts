@@ -20,6 +20,8 @@ const time = v.pipe(v.string(), v.isoTimestamp());
 const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const attempt = count;
 const name = v.pipe(v.string(), v.nonEmpty());
+/** Who gave the command, as user@host. Absent in events from before it was recorded. */
+const operator = v.optional(name);
 /** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
 const evidence = v.record(v.string(), v.unknown());
 const bytes = v.record(v.string(), v.strictObject({ size: count, sha256 }));
@@ -60,6 +62,8 @@ export const eventTypes = {
       limits: v.record(name, count),
       webhook: v.optional(v.boolean()),
       idempotency_key: v.optional(uuid),
+      /** The X-Request-Id of the answer. */
+      request_id: v.optional(name),
       traceparent: v.optional(v.string()),
     }),
   ],
@@ -126,11 +130,14 @@ export const eventTypes = {
     }),
   ],
   /** replay: an operator asked for it. */
-  'delivery.requested': [v.strictObject({ next_at: time, replay: v.optional(v.literal(true)) })],
+  'delivery.requested': [
+    v.strictObject({ next_at: time, replay: v.optional(v.literal(true)), operator }),
+  ],
   /** counts: the attempt took a place in the schedule. bytes: of the body, where it has to be sent again. */
   'delivery.attempted': [
     v.strictObject({
       attempt,
+      consumer: v.optional(uuid),
       outcome: v.picklist(OUTCOMES),
       counts: v.boolean(),
       status: v.nullable(count),
@@ -145,13 +152,13 @@ export const eventTypes = {
     }),
   ],
   'delivery.ended': [v.strictObject({ outcome: v.picklist(DELIVERY_ENDS) })],
-  'account.created': [v.strictObject({ name })],
-  'tier.set': [v.strictObject({ name, per_minute: count, concurrent: count })],
+  'account.created': [v.strictObject({ name, operator })],
+  'tier.set': [v.strictObject({ name, per_minute: count, concurrent: count, operator })],
   'key.created': [
-    v.strictObject({ account_id: uuid, tier: name, prefix: v.string(), digest: sha256 }),
+    v.strictObject({ account_id: uuid, tier: name, prefix: v.string(), digest: sha256, operator }),
   ],
-  'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time })],
-  'key.revoked': [v.strictObject({})],
+  'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time, operator })],
+  'key.revoked': [v.strictObject({ operator })],
   'payloads.purged': [
     v.strictObject({
       ended_before: time,
@@ -159,6 +166,7 @@ export const eventTypes = {
       payloads: count,
       size_bytes: count,
       last_id: v.optional(uuid),
+      operator,
     }),
   ],
   /**
@@ -172,6 +180,7 @@ export const eventTypes = {
       sketch: name,
       leaves_sketch: v.optional(name),
       leaves_sha256: v.optional(sha256),
+      operator,
     }),
   ],
   /**

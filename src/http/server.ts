@@ -10,6 +10,7 @@ import { createMetrics, type Metrics } from '../metrics.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
 import { createReceipts } from '../store/receipts.ts';
+import { createRefusals, type Refusals } from '../store/refusals.ts';
 import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
@@ -24,7 +25,8 @@ import { submissionRules } from './api/submission_rules.ts';
 import { openapiDocument } from './document/openapi.ts';
 import { page } from './document/page.ts';
 import { createRouter } from './router.ts';
-import { openExchange } from './wire/exchange.ts';
+import type { Answer } from './wire/answer.ts';
+import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
@@ -59,11 +61,15 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   let open = true;
   const web = await composeWeb(parts, () => open);
   const server = serverOf(config);
+  const refusals = createRefusals(parts.db, (error) =>
+    log.error({ err: error }, 'rejected requests could not be counted'),
+  );
   const open_requests = createOpenRequests({
     log,
     metrics: parts.metrics ?? createMetrics(),
     over_tls: config.tls !== 'off',
     isOpen: web.isOpen,
+    rejected: countRefused(refusals),
     waiting: () => web.waiters.count,
   });
   const sockets = watchSockets(server, {
@@ -95,9 +101,20 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     async close(grace_ms = config.shutdown_grace_ms) {
       open = false;
       await stop({ server, connections, web, open_requests }, grace_ms);
+      await refusals.close();
     },
   };
 }
+
+/** Errors that say what the service or a key's limits allow; the others are mistakes in one request. */
+const COUNTED = new Set([401, 413, 429, 503]);
+
+const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer) => {
+  if (!COUNTED.has(answer.status) || !exchange.path.startsWith('/api/')) return;
+  const { error } = answer.body as { error: string };
+  const { caller, presented: digest, id: request_id } = exchange;
+  refusals.count({ error, key_id: caller?.key_id ?? null, digest, request_id });
+};
 
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
   const { config, log, db, submitting, asking, webhooks, witnesses = () => [] } = parts;

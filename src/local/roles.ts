@@ -1,6 +1,9 @@
 /** Creates the four logins, and a database that belongs to the owner. sql/privileges.sql says what each login may do. */
+import { readFile } from 'node:fs/promises';
 import type { Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
+
+const AUDITOR_LOGIN = new URL('../../sql/administrator/auditor_login.sql', import.meta.url);
 
 export const ROLES: readonly Role[] = ['owner', 'web', 'worker', 'auditor'];
 export const roleName = (role: Role) => `runledger_${role}`;
@@ -30,6 +33,11 @@ export async function createDatabase(superuser_url: string, name: string): Promi
     await db.unsafe(`revoke all on database ${name} from public`);
     const names = ROLES.map(roleName).join(', ');
     await db.unsafe(`grant connect on database ${name} to ${names}`);
+  });
+  const own = new URL(superuser_url);
+  own.pathname = `/${name}`;
+  await asSuperuser(own.href, async (db) => {
+    await db.unsafe(await readFile(AUDITOR_LOGIN, 'utf8')).simple();
   });
 }
 

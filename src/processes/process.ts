@@ -1,10 +1,11 @@
 /** What web and worker have in common: each is a process of its own with its own login, environment and log. */
 import { join, resolve } from 'node:path';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
-import { type Config, databaseUrl } from '../config.ts';
+import { type Config, databaseUrl, type Role } from '../config.ts';
 import type { ProcessName } from '../environment.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { NoSessions, poolingOf } from '../store/pooler.ts';
 
 /** The launcher's path is relative to the clone, not to the working directory. */
 export const launcherOf = (config: Config) =>
@@ -35,6 +36,19 @@ export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
     'DATABASE_URL is not set',
     'set it, or run `./runledger serve`, which brings its own PostgreSQL',
   );
+}
+
+/** The configuration with what is known of a pooler before the database. Throws CannotRun if it gives no sessions. */
+export async function withPooling(config: Config, role: Role): Promise<Config> {
+  const url = databaseUrl(config, role);
+  if (url === null) return config;
+  try {
+    const pooling = await poolingOf(databaseAddress(config, url));
+    return { ...config, ...{ database_pooled: pooling === 'sessions' } };
+  } catch (error) {
+    if (error instanceof NoSessions) throw new CannotRun(error.message, error.remedy);
+    throw error;
+  }
 }
 
 /** The metrics of a process, and the port where they are read, if one is configured. */

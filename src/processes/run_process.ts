@@ -3,7 +3,7 @@ import { loadConfig } from '../config.ts';
 import { environmentFor, hasForeignSecrets, type ProcessName } from '../environment.ts';
 import { CANNOT_RUN, type Ready } from '../local/child.ts';
 import { createLog } from '../log.ts';
-import { CannotRun, type Given, type Running } from './process.ts';
+import { CannotRun, type Given, type Running, withPooling } from './process.ts';
 import { stopRequested } from './stop_request.ts';
 
 /** If something keeps the process alive this long after everything is closed, it exits anyway. */
@@ -16,7 +16,7 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const log = createLog({ level: config.log_level, process: name });
   const stopped = stopRequested();
   try {
-    const running = await start(name, { config, log });
+    const running = await start(name, { config: await withPooling(config, name), log });
     log.info({ address: running.address }, 'started');
     process.send?.({ address: running.address } satisfies Ready);
     log.info({ reason: await stopped }, 'stopping');

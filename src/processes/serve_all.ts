@@ -12,11 +12,13 @@ import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, keepRunning } from '../local/child.ts';
 import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';
+import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
+import { withPooling } from './process.ts';
 import { stopRequested } from './stop_request.ts';
 
 const CLI = join(import.meta.dirname, '../cli/main.ts');
@@ -32,7 +34,7 @@ type Print = (line: string) => void;
 
 /** Runs until it is asked to stop, and returns the exit status. `answer` prints the address, the key and an example. */
 export async function serve(say: Print, answer: Print): Promise<number> {
-  const config = loadConfig();
+  const config = await withPooling(loadConfig(), 'owner');
   const stopped = stopRequested();
   const children: Child[] = [];
   let embedded: KeptEmbedded | null = null;
@@ -106,6 +108,7 @@ async function firstKey(config: Config, url: string): Promise<string | null> {
       tier: 'beta',
       prefix: config.key_prefix,
       secret_digest,
+      operator: operatorName(),
     });
     return secret;
   } finally {

@@ -56,21 +56,21 @@ type Made = { facts: AttemptFacts; body: Uint8Array | null };
 export function createDeliverTask(options: DeliverOptions): DeliveryTask {
   const { deliveries, gate, stopping } = options;
   const running = new Map<string, Promise<void>>();
-  const deliver = async (id: string): Promise<void> => {
+  const deliver = async (id: string, consumer: string): Promise<void> => {
     const due = await deliveries.due(id);
     if (due === null) return;
     const entry = await gate.enter(hostOf(due.url), stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
     if (entry.kind === 'full') return deliveries.putBack(id, entry.retry_in_ms);
     try {
-      await attempt(options, id);
+      await attempt(options, id, consumer);
     } finally {
       entry.leave();
     }
   };
-  return ({ id }) => {
+  return ({ id }, consumer) => {
     const before = running.get(id) ?? Promise.resolve();
-    const mine = before.catch(() => {}).then(() => deliver(id));
+    const mine = before.catch(() => {}).then(() => deliver(id, consumer));
     running.set(id, mine);
     return mine.finally(() => {
       if (running.get(id) === mine) running.delete(id);
@@ -83,7 +83,7 @@ function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? '';
 }
 
-async function attempt(options: DeliverOptions, id: string): Promise<void> {
+async function attempt(options: DeliverOptions, id: string, consumer: string): Promise<void> {
   // Checked again: time has passed in line, and another process may have been quicker.
   const delivery = await options.deliveries.open(id);
   if (delivery === null) return;
@@ -95,7 +95,13 @@ async function attempt(options: DeliverOptions, id: string): Promise<void> {
   // The receiver's answer is kept while the database is away, or the webhook would be sent again.
   const recorded = await retryWhileAway(
     () =>
-      options.deliveries.attempted({ id, after_attempts: delivery.attempts, facts, next, body }),
+      options.deliveries.attempted({
+        id,
+        after_attempts: delivery.attempts,
+        facts: { ...facts, consumer },
+        next,
+        body,
+      }),
     () => options.cut.aborted,
   );
   observe.attempted(facts.outcome, facts.duration_ms / 1000);

@@ -31,10 +31,13 @@ import { removeLocker } from '../store/consumers.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
 
-export type DeliveryTask = (payload: { id: string }) => Promise<void>;
+/** consumer: the one in whose name the attempt is made. */
+export type DeliveryTask = (payload: { id: string }, consumer: string) => Promise<void>;
+
+export type RunnerTask = (payload: { id: string }) => Promise<void>;
 
 export type RunnerOptions = {
-  readonly tasks: Readonly<Record<string, DeliveryTask>>;
+  readonly tasks: Readonly<Record<string, RunnerTask>>;
   readonly concurrency: number;
   /** It shut itself down, because the database failed it. */
   readonly onFailed?: () => void;
@@ -59,7 +62,8 @@ const QUIET_MS = 5000;
 const QUIET_LOOKS = 10;
 const CLOSE_MS = 5000;
 
-export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed'> & {
+export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed' | 'tasks'> & {
+  readonly tasks: Readonly<Record<string, DeliveryTask>>;
   readonly address: DatabaseAddress | string;
 };
 
@@ -74,11 +78,11 @@ export function openDeliveryEpoch(
   const pool = connectRunner(address, name, log);
   let fenced = false;
   const runner = startRunner(pool, {
-    tasks: mapValues(options.tasks, (task) => async (payload) => {
+    tasks: mapValues(options.tasks, (task) => async (payload: { id: string }) => {
       if (!(await recorded)) throw new Error('this consumer was declared dead');
       if (fenced || !context.isConfirmed())
         throw new Error('it is not certain that this consumer is alive');
-      await task(payload);
+      await task(payload, context.consumer_id);
     }),
     concurrency,
     onFailed: () => context.onFailed(),
@@ -209,16 +213,16 @@ function loggerTo(log: Log): Logger {
  * appended since. Each statement is planned once a connection, and so that a plan made for few jobs serves many.
  */
 const SESSION = [
-  'synchronous_commit=off',
-  'plan_cache_mode=force_generic_plan',
-  'enable_seqscan=off',
-  'enable_bitmapscan=off',
-  'jit=off',
+  'synchronous_commit = off',
+  'plan_cache_mode = force_generic_plan',
+  'enable_seqscan = off',
+  'enable_bitmapscan = off',
+  'jit = off',
   // A backend that cannot send its answer keeps its locks.
-  'tcp_user_timeout=5000',
+  'tcp_user_timeout = 5000',
 ]
-  .map((setting) => `-c ${setting}`)
-  .join(' ');
+  .map((setting) => `set ${setting}`)
+  .join('; ');
 
 /** Connections for a runner: one listens, the others fetch and complete jobs. */
 export function connectRunner(address: DatabaseAddress | string, name: string, log: Log): pg.Pool {
@@ -228,7 +232,8 @@ export function connectRunner(address: DatabaseAddress | string, name: string, l
     connectionString: url,
     ssl: tls,
     max: 3,
-    options: SESSION,
+    // Statements and not startup parameters, which a pooler would reject.
+    onConnect: (client) => client.query(SESSION).then(() => {}),
     application_name: name,
     connectionTimeoutMillis: 5000,
     keepAlive: true,

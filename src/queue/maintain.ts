@@ -43,6 +43,16 @@ export function choresOf(options: {
       run: (db) => db`select runledger.forget_idempotency()`,
     },
     {
+      name: 'refusals',
+      every_ms: 60 * MINUTE,
+      run: (db) => db`select runledger.forget_refusals()`,
+    },
+    {
+      name: 'audits',
+      every_ms: 5 * SECOND,
+      run: (db) => db`select runledger.end_long_audits()`,
+    },
+    {
       name: 'partitions',
       every_ms: 60 * MINUTE,
       run: (db) => db`select runledger.ensure_partitions()`,

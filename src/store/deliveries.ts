@@ -6,6 +6,7 @@ import type { EncryptedSecret } from './submissions.ts';
 
 /** The outcome of one attempt, as its event has it. */
 export type AttemptFacts = {
+  consumer: string;
   outcome: string;
   status: number | null;
   detail: string | null;
@@ -130,9 +131,10 @@ export async function replayDelivery(
   db: Db,
   id: string,
   secret: EncryptedSecret | null,
+  operator?: string,
 ): Promise<Replayed> {
   const [row] = await db<{ outcome: Replayed }[]>`
     select runledger.replay_delivery(${id}, ${secret?.key_id ?? null}, ${secret?.nonce ?? null},
-      ${secret?.ciphertext ?? null}) as outcome`;
+      ${secret?.ciphertext ?? null}, ${operator ?? null}) as outcome`;
   return row!.outcome;
 }

@@ -1,4 +1,4 @@
-/** Accounts, tiers and keys: the operator's commands. */
+/** Accounts, tiers and keys: the operator's commands. `operator` says who gives the command, as user@host. */
 import type { Db } from '../db.ts';
 
 export type KeyRow = {
@@ -17,26 +17,33 @@ export type TierRow = { name: string; per_minute: number; concurrent: number; ch
 
 export async function createKey(
   db: Db,
-  key: { account: string; tier: string; prefix: string; secret_digest: Uint8Array },
+  key: {
+    account: string;
+    tier: string;
+    prefix: string;
+    secret_digest: Uint8Array;
+    operator?: string;
+  },
 ): Promise<string> {
   const [row] = await db<{ id: string }[]>`
-    select runledger.create_key(${key.account}, ${key.tier}, ${key.prefix}, ${key.secret_digest}) as id`;
+    select runledger.create_key(${key.account}, ${key.tier}, ${key.prefix}, ${key.secret_digest},
+      ${key.operator ?? null}) as id`;
   return row!.id;
 }
 
 /** Returns the time at which the older secrets end. */
 export async function rotateKey(
   db: Db,
-  key: { id: string; secret_digest: Uint8Array; grace_ms: number },
+  key: { id: string; secret_digest: Uint8Array; grace_ms: number; operator?: string },
 ): Promise<Date> {
   const [row] = await db<{ ends: Date }[]>`
     select runledger.rotate_key(${key.id}, ${key.secret_digest},
-      make_interval(secs => ${key.grace_ms / 1000}::double precision)) as ends`;
+      make_interval(secs => ${key.grace_ms / 1000}::double precision), ${key.operator ?? null}) as ends`;
   return row!.ends;
 }
 
-export async function revokeKey(db: Db, id: string): Promise<void> {
-  await db`select runledger.revoke_key(${id})`;
+export async function revokeKey(db: Db, id: string, operator?: string): Promise<void> {
+  await db`select runledger.revoke_key(${id}, ${operator ?? null})`;
 }
 
 export async function listKeys(db: Db): Promise<KeyRow[]> {
@@ -52,9 +59,10 @@ export async function listKeys(db: Db): Promise<KeyRow[]> {
 
 export async function setTier(
   db: Db,
-  tier: { name: string; per_minute: number; concurrent: number },
+  tier: { name: string; per_minute: number; concurrent: number; operator?: string },
 ): Promise<void> {
-  await db`select runledger.set_tier(${tier.name}, ${tier.per_minute}, ${tier.concurrent})`;
+  await db`select runledger.set_tier(${tier.name}, ${tier.per_minute}, ${tier.concurrent},
+      ${tier.operator ?? null})`;
 }
 
 export async function listTiers(db: Db): Promise<TierRow[]> {

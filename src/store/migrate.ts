@@ -48,7 +48,7 @@ const BOOKKEEPING = `
 const SEED_TIER = `
   do $$ begin
     if not exists (select from runledger.tiers where name = 'beta') then
-      perform runledger.set_tier('beta', 60, 10);
+      perform runledger.set_tier('beta', 60, 10, 'migrate');
     end if;
   end $$`;
 

@@ -11,12 +11,16 @@ import { readEntries } from './entries.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
 
 /** Removes what users sent and received, of submissions that ended before the time. The log stays complete. */
-export async function purgePayloads(db: Db, ended_before: Date): Promise<number> {
+export async function purgePayloads(
+  db: Db,
+  ended_before: Date,
+  operator?: string,
+): Promise<number> {
   let submissions = 0;
   let after = '00000000-0000-0000-0000-000000000000';
   for (;;) {
     const [row] = await db<{ submissions: number; last_id: string }[]>`
-      select * from runledger.purge_payloads(${ended_before}, ${after})`;
+      select * from runledger.purge_payloads(${ended_before}, ${after}, operator => ${operator ?? null})`;
     if (row!.submissions === 0) return submissions;
     submissions += row!.submissions;
     after = row!.last_id;
@@ -31,7 +35,7 @@ export async function whyNotDetach(db: Db, month: string): Promise<string | null
 }
 
 /** Moves a month's partitions to the schema runledger_detached; returns how many events they hold. */
-export async function detachMonth(db: Db, month: string): Promise<number> {
+export async function detachMonth(db: Db, month: string, operator?: string): Promise<number> {
   const [sketch, leaves_sketch] = [emptySketch(), emptySketch()];
   const leaves = createHash('sha256');
   const runs = new Runs(db);
@@ -57,6 +61,7 @@ export async function detachMonth(db: Db, month: string): Promise<number> {
     sketch: sketch.toString('base64'),
     leaves_sketch: leaves_sketch.toString('base64'),
     leaves_sha256: leaves.digest('hex'),
+    ...(operator !== undefined && { operator }),
   };
   await withRetries(
     () => db`

@@ -19,6 +19,8 @@ export type NewSubmission = {
   idempotency_key: string | null;
   /** The digest of the request that its Idempotency-Key stands for. */
   request_digest: Uint8Array | null;
+  /** The X-Request-Id of the answer. */
+  request_id: string | null;
   traceparent: string | null;
 };
 
@@ -140,6 +142,7 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     },
     idempotency_key: s.idempotency_key,
     request_digest: s.request_digest && hex(s.request_digest),
+    request_id: s.request_id,
     traceparent: s.traceparent,
   };
 }

@@ -2,6 +2,7 @@
  * The mutants. To add one, append a row to the list of its room. A row that survives needs a test, and stays; only a change
  * that no test can notice, because nothing behaves differently, is replaced by another.
  */
+import { auditMutants } from './audit_mutants.ts';
 import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
@@ -25,4 +26,5 @@ export const mutants: readonly Mutant[] = [
   ...httpMutants,
   ...webhookMutants,
   ...witnessMutants,
+  ...auditMutants,
 ];

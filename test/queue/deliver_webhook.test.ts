@@ -15,6 +15,15 @@ import {
   verify,
 } from './delivery_bench.ts';
 
+/** The facts of an attempt without an answer. */
+const NO_ANSWER = {
+  consumer: '0f000000-0000-4000-8000-000000000001',
+  retry_after_ms: null,
+  answer_bytes: 0,
+  answer_cut: false,
+  duration_ms: 1,
+};
+
 t.test(
   'a result is delivered once, signed and with the trace, and the secret is deleted',
   async (t) => {
@@ -49,6 +58,13 @@ t.test(
       recorded.map(({ type }) => type),
       ['delivery.requested', 'delivery.attempted', 'delivery.ended'],
     );
+    const actors = await bench.db`
+      select actor from runledger.audit_timeline where submission_id = ${id} and type like 'delivery.%' order by version`;
+    t.match(actors, [
+      { actor: 'service' },
+      { actor: /^consumer [0-9a-f-]{36}$/ },
+      { actor: actors[1]!['actor'] },
+    ]);
     t.match(recorded[1]!.facts, {
       attempt: 1,
       outcome: 'delivered',
@@ -146,9 +162,8 @@ t.test('if two processes make the same attempt, one is recorded', async (t) => {
   const id = await bench.ended(urlTo(443));
   const deliveries = createDeliveries(bench.db);
   const facts = { outcome: 'timeout', status: null, detail: null, address: null };
-  const rest = { retry_after_ms: null, answer_bytes: 0, answer_cut: false, duration_ms: 1 };
   const next = { retry_in_ms: 0, counts: true };
-  const recorded = { id, after_attempts: 0, facts: { ...facts, ...rest }, next, body: null };
+  const recorded = { id, after_attempts: 0, facts: { ...facts, ...NO_ANSWER }, next, body: null };
   t.equal(await deliveries.attempted(recorded), true);
   t.equal(await deliveries.attempted(recorded), false);
   t.equal(
@@ -163,9 +178,8 @@ t.test('an attempt that a stop cut off is an attempt and no failure', async (t) 
   const bench = await openBench(t);
   const id = await bench.ended(urlTo(443));
   const facts = { outcome: 'cut_off' as const, status: null, detail: null, address: null };
-  const rest = { retry_after_ms: null, answer_bytes: 0, answer_cut: false, duration_ms: 1 };
   const next = { retry_in_ms: 0, counts: false };
-  const cut = { id, after_attempts: 0, facts: { ...facts, ...rest }, next, body: null };
+  const cut = { id, after_attempts: 0, facts: { ...facts, ...NO_ANSWER }, next, body: null };
   t.equal(await createDeliveries(bench.db).attempted(cut), true);
   t.match(await delivery(bench, id), { status: 'waiting', attempts: 1, failures: 0 });
 });
@@ -181,9 +195,14 @@ t.test(
     t.equal(opened?.body, null);
     const body = Buffer.from('{"type":"submission.completed","data":{"of":"another version"}}');
     const facts = { outcome: 'timeout', status: null, detail: null, address: null };
-    const rest = { retry_after_ms: null, answer_bytes: 0, answer_cut: false, duration_ms: 1 };
     const next = { retry_in_ms: 0, counts: true };
-    await deliveries.attempted({ id, after_attempts: 0, facts: { ...facts, ...rest }, next, body });
+    await deliveries.attempted({
+      id,
+      after_attempts: 0,
+      facts: { ...facts, ...NO_ANSWER },
+      next,
+      body,
+    });
     const part = await bench.start();
     for (const got of await receiver.received(3)) t.same(got.body, body);
     await part.stop();

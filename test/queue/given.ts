@@ -15,6 +15,7 @@ export function submission(id: string, facts: Partial<NewSubmission> = {}): NewS
     webhook: null,
     idempotency_key: null,
     request_digest: Buffer.alloc(32),
+    request_id: null,
     traceparent: null,
     ...facts,
   };

@@ -1,23 +1,15 @@
-/** The auditor runs the ten queries of AUDIT.md as they are printed there. */
-import { readFileSync } from 'node:fs';
+/** The auditor runs the queries of AUDIT.md as they are printed there. */
 import t from 'tap';
+import { replayDelivery } from '../../src/store/deliveries.ts';
+import { setTier } from '../../src/store/keys.ts';
+import { filledIn, PAGE, questions } from '../audit/questions.ts';
 import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 
 aloneOnItsServer();
 
-const PAGE = readFileSync(new URL('../../AUDIT.md', import.meta.url), 'utf8');
-
-/** Each heading with the queries below it. */
-const questions = PAGE.split(/^### /m)
-  .slice(1)
-  .map((section) => ({
-    title: section.slice(0, section.indexOf('\n')),
-    queries: [...section.matchAll(/```sql\n([\s\S]*?)```/g)].map((match) => match[1]!),
-  }));
-
-t.test('ten questions and their answers', async (t) => {
+t.test('twenty questions and their answers', async (t) => {
   const w = await world(t);
   const at = new Date('2026-11-20T12:00:00Z');
   await w.clock.set(at);
@@ -28,7 +20,9 @@ t.test('ten questions and their answers', async (t) => {
     idOf(await submit({ secret_digest: key.digest, submission: submission(change) }));
   const consumer = await w.consumer();
   const other = await w.consumer();
-  const id = await submitOne({ webhook: webhook() });
+  const request_id = 'router-4711';
+  const idempotency_key = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
+  const id = await submitOne({ webhook: webhook(), request_id, idempotency_key });
   await w.clock.advance(2000);
   await start(consumer.executions, id);
   await w.clock.advance(1000);
@@ -38,6 +32,15 @@ t.test('ten questions and their answers', async (t) => {
   await w.clock.advance(500);
   await other.executions.complete({ submission_id: id, attempt: 2, outcome: outcome() });
   const waiting = await submitOne();
+  const operator = 'ada@console';
+  await setTier(w.db, { name: 'free', per_minute: 9, concurrent: 5, operator });
+  await replayDelivery(w.db, id, null, operator);
+  await w.web`select runledger.count_refusals(${JSON.stringify([
+    {
+      ...{ hour: at, error: 'rate_limited', key_id: key.id, digest: null, requests: 3 },
+      ...{ last_at: at, last_request_id: 'router-4712' },
+    },
+  ])}::text::jsonb)`;
   await seal(w.web);
   const auditor = w.connect(w.database.urls.auditor, 1);
   const variables: Record<string, string> = {
@@ -46,13 +49,14 @@ t.test('ten questions and their answers', async (t) => {
     from: '2026-11-20T00:00:00Z',
     to: '2026-11-21T00:00:00Z',
     at: '2026-11-20T12:00:02.500Z',
+    request: request_id,
+    idempotency_key,
+    host: 'receiver.test',
+    tier: 'free',
+    key: key.id,
+    operator,
   };
-  const ask = (query: string) =>
-    auditor.unsafe(
-      query
-        .replaceAll(/:'([a-z]+)'/g, (_, name: string) => `'${variables[name]}'`)
-        .replace(/;\s*$/, ''),
-    );
+  const ask = (query: string) => auditor.unsafe(filledIn(query, variables));
   const answers: Record<string, unknown>[][] = [];
   for (const { title, queries } of questions)
     for (const query of queries) {
@@ -60,16 +64,34 @@ t.test('ten questions and their answers', async (t) => {
       answers.push([...rows]);
       t.ok(rows.length > 0 || title.startsWith('10'), title);
     }
-  t.equal(questions.length, 10);
-  const [timeline, submitted, keys, verdicts, waits, delivered, state, lost, limits, seals] =
-    answers;
+  t.same(
+    questions.map(({ title }) => Number.parseInt(title, 10)),
+    Array.from({ length: 20 }, (_, n) => n + 1),
+  );
+  const [
+    timeline,
+    submitted,
+    keys,
+    verdicts,
+    waits,
+    delivered,
+    state,
+    lost,
+    limits,
+    seals,
+    ,
+    ...rest
+  ] = answers;
+  const [requested, repeated, hosted, rejected, tiers, did, flying, losses, changes, commands] =
+    rest;
   t.match(timeline, [
-    { type: 'submission.accepted', sizes: { code: 8 } },
-    { type: 'execution.started', attempt: 1, consumer_id: consumer.id },
-    { type: 'execution.lost', attempt: 1, consumer_id: consumer.id },
-    { type: 'execution.started', attempt: 2, consumer_id: other.id },
-    { type: 'submission.completed', sizes: { stdout: 2 } },
-    { type: 'delivery.requested' },
+    { type: 'submission.accepted', actor: `key ${key.id}`, request_id, sizes: { code: 8 } },
+    { type: 'execution.started', actor: `consumer ${consumer.id}`, attempt: 1 },
+    { type: 'execution.lost', actor: `consumer ${consumer.id}`, attempt: 1 },
+    { type: 'execution.started', actor: `consumer ${other.id}`, attempt: 2 },
+    { type: 'submission.completed', actor: `consumer ${other.id}`, sizes: { stdout: 2 } },
+    { type: 'delivery.requested', actor: 'service' },
+    { type: 'delivery.requested', actor: `operator ${operator}`, request_id: null },
   ]);
   t.match(submitted, [
     { submission_id: id, verdict: 'AC', attempts: 2 },
@@ -96,6 +118,22 @@ t.test('ten questions and their answers', async (t) => {
   );
   t.match(limits, [{ key_id: key.id, tier: 'free', per_minute: 7, concurrent: 5 }]);
   t.match(seals, [{ number: '1', not_sealed_yet: '0' }]);
+  t.match(requested, [{ submission_id: id, account: 'acme', key_id: key.id, verdict: 'AC' }]);
+  t.match(repeated, [{ submission_id: id, request_id }]);
+  t.match(hosted, [{ submission_id: id, account: 'acme', status: 'waiting' }]);
+  t.match(rejected, [{ error: 'rate_limited', requests: '3', last_request_id: 'router-4712' }]);
+  t.match(tiers, [
+    { per_minute: 7, set_by: 'operator' },
+    { per_minute: 9, set_by: `operator ${operator}`, valid_until: null },
+  ]);
+  t.match(did, [{ submission_id: id }, { submission_id: waiting }]);
+  t.match(flying, [{ submission_id: id }]);
+  t.match(losses, [{ reason: 'worker_died', host: 'host-7', losses: '1', deaths: '1' }]);
+  t.match(changes, [{ type: 'key.created', actor: 'operator', key_id: key.id }]);
+  t.same(commands!.map(({ type, tier, submission_id }) => [type, tier ?? submission_id]).sort(), [
+    ['delivery.requested', id],
+    ['tier.set', 'free'],
+  ]);
 });
 
 t.test('audit_state_at gives the state of any time', async (t) => {

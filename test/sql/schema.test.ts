@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { freshDatabase } from '../support/database.ts';
+import { dataDictionary, visibleToAuditor } from './data_dictionary.ts';
 import { schemaFiles } from './schema_dump.ts';
 
 t.test(
@@ -26,3 +27,16 @@ t.test(
     }
   },
 );
+
+t.test('DATA.md describes everything that the auditor sees', async (t) => {
+  const auditor = connect((await freshDatabase(t)).urls.auditor, { name: 'test', max: 1 });
+  t.teardown(() => auditor.end());
+  const { views, functions } = await visibleToAuditor(auditor);
+  for (const { name, comment, columns } of [...views, ...functions]) {
+    t.ok(comment, `${name} has a comment`);
+    for (const column of columns) t.ok(column.comment, `${name}.${column.name} has a comment`);
+  }
+  const kept = readFileSync(new URL('../../DATA.md', import.meta.url), 'utf8').split('\n');
+  const made = (await dataDictionary(auditor)).split('\n');
+  t.same(kept, made, 'if the change is meant: make schema');
+});

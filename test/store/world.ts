@@ -106,6 +106,7 @@ export function submission(change: Partial<NewSubmission> = {}): NewSubmission {
     webhook: null,
     idempotency_key: null,
     request_digest: Buffer.from('same request'),
+    request_id: null,
     traceparent: null,
     ...change,
   };

@@ -1,4 +1,5 @@
 import { text } from 'node:stream/consumers';
+import { operatorName } from '../../local/operator.ts';
 import { replayDelivery } from '../../store/deliveries.ts';
 import { encryptSecret } from '../../webhooks/encrypt_secret.ts';
 import { type Command, CommandFailed, type Context, isUuid, UsageError } from '../command.ts';
@@ -16,7 +17,8 @@ export const command: Command = {
     if (!isUuid(id)) throw new UsageError(`${id} is not the id of a submission`);
     const secret = context.options['secret-stdin'] === true ? await readSecret() : null;
     const encrypted = secret === null ? null : encryptSecret(keysOf(context), id, secret);
-    const replayed = await replayDelivery(await context.database(), id, encrypted);
+    const db = await context.database();
+    const replayed = await replayDelivery(db, id, encrypted, operatorName());
     if (replayed !== 'replayed') throw new CommandFailed(`${id}: ${WHY_NOT[replayed]}`);
     context.say(`${id}: will be delivered now`);
     return 0;

@@ -1,3 +1,4 @@
+import { operatorName } from '../../local/operator.ts';
 import { createSealer } from '../../store/checkpoints.ts';
 import { detachMonth, whyNotDetach } from '../../store/retention.ts';
 import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
@@ -18,7 +19,7 @@ export const command: Command = {
     if (key) await createSealer(key).seal(db);
     const reason = await whyNotDetach(db, month);
     if (reason) throw new CommandFailed(`${word} cannot be detached: ${reason}`);
-    const events = await detachMonth(db, month);
+    const events = await detachMonth(db, month, operatorName());
     if (context.json) context.answer({ month: word, events });
     else
       context.answer(

@@ -1,4 +1,5 @@
 import { newSecret, secretDigest } from '../../access/secret.ts';
+import { operatorName } from '../../local/operator.ts';
 import { createKey } from '../../store/keys.ts';
 import { type Command, JSON_OPTION, optionText } from '../command.ts';
 
@@ -17,7 +18,13 @@ export const command: Command = {
     const db = await context.database();
     const prefix = context.config.key_prefix;
     const secret = newSecret(prefix);
-    const id = await createKey(db, { account, tier, prefix, secret_digest: secretDigest(secret) });
+    const id = await createKey(db, {
+      account,
+      tier,
+      prefix,
+      secret_digest: secretDigest(secret),
+      operator: operatorName(),
+    });
     context.answer(context.json ? { id, account, tier, key: secret } : secret);
     context.say(`key ${id} of account ${account}, tier ${tier}; it cannot be shown again`);
     return 0;

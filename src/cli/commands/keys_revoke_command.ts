@@ -1,3 +1,4 @@
+import { operatorName } from '../../local/operator.ts';
 import { revokeKey } from '../../store/keys.ts';
 import type { Command } from '../command.ts';
 import { KEY_ID, keyId } from '../key_id.ts';
@@ -8,7 +9,7 @@ export const command: Command = {
   example: 'keys revoke 018f0000-0000-7000-8000-000000000000',
   async run(context) {
     const id = keyId(context.words[0]!);
-    await revokeKey(await context.database(), id);
+    await revokeKey(await context.database(), id, operatorName());
     context.say(`key ${id} is revoked`);
     return 0;
   },

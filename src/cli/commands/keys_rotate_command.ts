@@ -1,5 +1,6 @@
 import { newSecret, secretDigest } from '../../access/secret.ts';
 import { durationMs } from '../../config/parsers.ts';
+import { operatorName } from '../../local/operator.ts';
 import { rotateKey } from '../../store/keys.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 import { KEY_ID, keyId } from '../key_id.ts';
@@ -23,7 +24,12 @@ export const command: Command = {
     if (grace_ms === null) throw new UsageError('--grace must be a time such as 30min, 24h or 7d');
     const db = await context.database();
     const secret = newSecret(context.config.key_prefix);
-    const ends = await rotateKey(db, { id, secret_digest: secretDigest(secret), grace_ms });
+    const ends = await rotateKey(db, {
+      id,
+      secret_digest: secretDigest(secret),
+      grace_ms,
+      operator: operatorName(),
+    });
     context.answer(context.json ? { id, key: secret, old_secrets_end: ends } : secret);
     context.say(`the older secrets of key ${id} end at ${ends.toISOString()}`);
     return 0;

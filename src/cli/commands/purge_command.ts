@@ -1,4 +1,5 @@
 import { durationMs } from '../../config/parsers.ts';
+import { operatorName } from '../../local/operator.ts';
 import { purgePayloads } from '../../store/retention.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 
@@ -17,7 +18,8 @@ export const command: Command = {
     if (older_than_ms === null || older_than_ms < DAY_MS)
       throw new UsageError('--older-than must be a time of at least 1d, such as 90d');
     const ended_before = new Date(Date.now() - older_than_ms);
-    const submissions = await purgePayloads(await context.database(), ended_before);
+    const db = await context.database();
+    const submissions = await purgePayloads(db, ended_before, operatorName());
     if (context.json) context.answer({ ended_before, submissions });
     else
       context.answer(`${submissions} submissions that ended before ${ended_before.toISOString()}`);

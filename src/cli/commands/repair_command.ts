@@ -1,4 +1,4 @@
-import { hostname, userInfo } from 'node:os';
+import { operatorName } from '../../local/operator.ts';
 import { repair } from '../../store/repair.ts';
 import { type Command, JSON_OPTION, optionText } from '../command.ts';
 import { requiredLogKey } from '../signing.ts';
@@ -14,7 +14,7 @@ export const command: Command = {
   async run(context) {
     const reason = optionText(context, 'reason');
     const key = await requiredLogKey(context);
-    const operator = `${userInfo().username}@${hostname()}`;
+    const operator = operatorName();
     const done = await repair(await context.database(), key, { reason, operator });
     if (context.json) context.answer(done);
     else

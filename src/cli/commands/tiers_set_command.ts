@@ -1,3 +1,4 @@
+import { operatorName } from '../../local/operator.ts';
 import { setTier } from '../../store/keys.ts';
 import { type Command, type Context, optionText, UsageError } from '../command.ts';
 
@@ -15,7 +16,7 @@ export const command: Command = {
       per_minute: count(context, 'per-minute'),
       concurrent: count(context, 'concurrent'),
     };
-    await setTier(await context.database(), tier);
+    await setTier(await context.database(), { ...tier, operator: operatorName() });
     context.say(
       `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} executions at once`,
     );

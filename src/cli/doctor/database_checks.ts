@@ -55,4 +55,25 @@ const durability: Check = {
   },
 };
 
-export const databaseChecks: readonly Check[] = [database, roles, durability];
+/** sql/administrator/auditor_login.sql was run, or nobody audits. */
+const auditor: Check = {
+  name: 'auditor login',
+  look: async (context) => {
+    const db = await context.database();
+    const [row] = await db<{ there: boolean; bounded: boolean }[]>`
+      select count(*) > 0 as there, coalesce(bool_and(pg_has_role(current_user, oid, 'usage')
+        and not has_function_privilege(oid, 'pg_current_xact_id()', 'execute')), true) as bounded
+      from pg_roles where rolname = 'runledger_auditor' and rolcanlogin`;
+    if (!row!.there) return [ok('auditor login', 'none: nobody can audit')];
+    if (row!.bounded) return [ok('auditor login', 'bounded: it cannot hold up the service')];
+    return [
+      warn(
+        'auditor login',
+        'not bounded: it can take locks and hold up sealing',
+        'run sql/administrator/auditor_login.sql as a superuser (OPERATING.md, "Roles")',
+      ),
+    ];
+  },
+};
+
+export const databaseChecks: readonly Check[] = [database, roles, durability, auditor];

@@ -37,6 +37,7 @@ async function inOrder(web: Web, exchange: Exchange, match: Match): Promise<Answ
   if (!keyed) return withoutKey(web, exchange, match);
 
   const digest = presentedDigest(exchange.req);
+  exchange.presented = digest;
   if (digest === null) return unauthorized();
   const spent = web.spent_keys.find(digest);
   if (spent !== null) {

@@ -23,6 +23,7 @@ export type Asked = {
   submission: ParsedSubmission;
   wish: WaitWish;
   idempotency_key: string | null;
+  request_id: string;
   traceparent: string | null;
 };
 
@@ -38,7 +39,7 @@ export const tooLarge = () => problem('payload_too_large', { close: true });
 
 export function readSubmission(
   web: Web,
-  { req, query }: Exchange,
+  { req, query, id: request_id }: Exchange,
   body: Uint8Array,
 ): Asked | { errors: FieldError[] } {
   const errors: FieldError[] = repeatedHeaders(req.rawHeaders).map((path) => ({
@@ -54,7 +55,7 @@ export function readSubmission(
   if (parsed.errors) return { errors: [...errors, ...parsed.errors] };
   if (errors.length > 0) return { errors };
   const traceparent = parseTraceparent(headerText(req.headers['traceparent']));
-  return { submission: parsed.submission, wish, idempotency_key, traceparent };
+  return { submission: parsed.submission, wish, idempotency_key, request_id, traceparent };
 }
 
 function readIdempotencyKey(req: IncomingMessage, errors: FieldError[]): string | null {
@@ -80,6 +81,7 @@ export function newSubmission(web: Web, asked: Asked): NewSubmission {
     idempotency_key: asked.idempotency_key,
     request_digest:
       asked.idempotency_key === null ? null : requestDigest(web.digest_key, asked.submission),
+    request_id: asked.request_id,
     traceparent: asked.traceparent,
   };
 }

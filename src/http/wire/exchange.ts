@@ -1,6 +1,7 @@
 /** One request and its answer: the facts that handlers and the log need, and the one function that writes an answer. */
-import { randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { uuidv7 } from '../../domain/ids.ts';
 import type { Caller } from '../../store/caller.ts';
 import { type Answer, bytesOf } from './answer.ts';
 import { rateHeaders } from './rate_headers.ts';
@@ -18,6 +19,8 @@ export type Exchange = {
   route: string;
   params: Record<string, string>;
   caller: Caller | null;
+  /** SHA-256 of the presented key, valid or not; null: none, or none that is well formed. */
+  presented: Uint8Array | null;
   submission_id: string | null;
   answered: boolean;
   /** Called when the request ends, for whatever reason, so that nothing waits for it any longer. */
@@ -37,18 +40,22 @@ export function openExchange(
   return {
     req,
     res,
-    id: typeof given === 'string' && ROUTER_REQUEST_ID.test(given) ? given : randomUUID(),
+    id: typeof given === 'string' && ROUTER_REQUEST_ID.test(given) ? given : newRequestId(),
     began_ms: performance.now(),
     path,
     query,
     route: '',
     params: {},
     caller: null,
+    presented: null,
     submission_id: null,
     answered: false,
     onCut: null,
   };
 }
+
+/** In the order of time, so that storing it with its submission adds to the end of an index. */
+const newRequestId = () => uuidv7(Date.now(), randomBytes(10));
 
 function splitTarget(target: string): [string, string] {
   const local = localTarget(target);

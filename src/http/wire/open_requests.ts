@@ -21,6 +21,8 @@ export type OpenRequestsParts = {
   /** Behind TLS every answer asks browsers to stay with HTTPS. */
   over_tls: boolean;
   isOpen: () => boolean;
+  /** Called for each answer that is an error. */
+  rejected?: (exchange: Exchange, answer: Answer) => void;
   waiting: () => number;
 };
 
@@ -57,6 +59,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
 
   function send(exchange: Exchange, answer: Answer): void {
     if (!parts.isOpen()) exchange.res.shouldKeepAlive = false;
+    if (answer.status >= 400) parts.rejected?.(exchange, answer);
     respond(exchange, answer, shared);
   }
 

@@ -1,0 +1,17 @@
+-- Who caused an event: the fact that says it, in one form for all types. Audit views call this as the role that reads them,
+-- so it reads no table. started_by: for the end of an execution or of a delivery, the consumer of the event before it, which
+-- an end does not repeat.
+create or replace function runledger.actor_of(type text, facts jsonb, started_by uuid default null) returns text
+language sql immutable parallel safe
+as $$
+  select case
+    when facts ->> 'operator' is not null then 'operator ' || (facts ->> 'operator')
+    when type = 'submission.accepted' then 'key ' || (facts ->> 'key_id')
+    -- Found by the sweep of another process, or ended by a rule.
+    when facts -> 'evidence' ? 'found_at' or facts -> 'evidence' ? 'failed_for' then 'service'
+    when coalesce(facts ->> 'consumer', started_by::text) is not null then 'consumer ' || coalesce(facts ->> 'consumer', started_by::text)
+    when type in ('account.created', 'tier.set', 'key.created', 'key.rotated', 'key.revoked', 'payloads.purged', 'log.detached', 'log.repaired')
+      or facts ->> 'replay' is not null then 'operator'
+    else 'service' end
+$$;
+comment on function runledger.actor_of is 'Who caused an event: key ID, operator USER@HOST (operator alone for events from before their names were recorded), consumer ID (a worker, or a web process that delivers), or service.';

@@ -1,0 +1,220 @@
+/**
+ * What the auditor's login cannot do, each tried as that login, with an honest twin: the same done by a login that may, or the
+ * honest thing that the auditor may do instead.
+ */
+import t from 'tap';
+import type { Db } from '../../src/db.ts';
+import { webProcess } from '../http/support/web_process.ts';
+import { seal } from '../store/seal_now.ts';
+import { idOf, submission, type World, world } from '../store/world.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+
+aloneOnItsServer();
+
+type Tried = { what: string; statement: string; code?: string; twin?: 'owner' | 'web' };
+
+/** 42501 is insufficient_privilege. The twin may do the same. */
+const FORBIDDEN: readonly Tried[] = [
+  { what: 'create a large object', statement: 'select lo_create(0)', twin: 'owner' },
+  { what: 'write a large object', statement: "select lo_from_bytea(0, 'x')", twin: 'owner' },
+  { what: 'open a large object', statement: 'select lo_open(1, 131072)' },
+  { what: 'notify by function', statement: "select pg_notify('x', '')", twin: 'web' },
+  {
+    what: 'write into the write-ahead log',
+    statement: "select pg_logical_emit_message(false, 'x', 'y')",
+    twin: 'owner',
+  },
+  { what: 'get a transaction id', statement: 'select pg_current_xact_id()', twin: 'web' },
+  { what: 'get a transaction id the old way', statement: 'select txid_current()', twin: 'web' },
+  {
+    what: 'take an advisory lock',
+    statement: 'select pg_advisory_xact_lock(1)',
+    twin: 'web',
+  },
+  {
+    what: 'keep an advisory lock after its transaction',
+    statement: 'select pg_try_advisory_lock(2)',
+    twin: 'web',
+  },
+  { what: 'create a temporary table', statement: 'create temporary table x ()', twin: 'owner' },
+  { what: 'create a schema', statement: 'create schema mine' },
+  { what: 'create a table', statement: 'create table public.x ()' },
+  {
+    what: 'append an event',
+    statement: 'insert into runledger.events select * from runledger.events',
+  },
+  { what: 'read a table of the ledger', statement: 'select * from runledger.payloads' },
+  {
+    what: 'lock rows',
+    statement: 'select * from runledger.audit_accounts for update',
+  },
+  {
+    what: 'lock a view against writers',
+    statement: 'begin; lock table runledger.audit_submissions in exclusive mode',
+  },
+  {
+    what: 'leave a prepared transaction behind',
+    statement: "begin; prepare transaction 'x'",
+    code: '55000',
+  },
+  { what: 'write a file', statement: "copy (select 1) to '/tmp/runledger-auditor'" },
+  { what: 'run a program', statement: "copy (select 1) to program 'true'" },
+  { what: 'read a file', statement: "select pg_read_file('/etc/passwd')" },
+  { what: 'become the owner', statement: 'set role runledger_owner' },
+  { what: 'become a superuser', statement: 'alter role runledger_auditor superuser' },
+  {
+    what: 'change its name',
+    statement: 'alter role runledger_auditor rename to x',
+    code: '0A000',
+  },
+  { what: 'end the sessions of others', statement: 'select runledger.end_long_audits()' },
+  {
+    what: 'subscribe to the log of the server',
+    statement: "select pg_create_physical_replication_slot('x')",
+  },
+];
+
+/** The auditor's session with the settings that it would choose itself. */
+async function hostile(w: World): Promise<Db> {
+  const db = w.connect(w.database.urls.auditor, 1);
+  for (const name of ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'])
+    await db.unsafe(`set ${name} = 0`);
+  await db.unsafe('set default_transaction_read_only = off');
+  return db;
+}
+
+t.test('the auditor cannot write, notify by function, lock or get a transaction id', async (t) => {
+  const w = await world(t);
+  const auditor = await hostile(w);
+  const twins = { owner: w.connect(w.database.url, 1), web: w.connect(w.database.urls.web, 1) };
+  for (const { what, statement, code = '42501', twin } of FORBIDDEN) {
+    await t.rejects(auditor.unsafe(statement).simple(), { code }, `cannot ${what}`);
+    await auditor.unsafe('rollback').simple();
+    if (twin)
+      await t.resolves(
+        twins[twin].unsafe(`begin; ${statement}; rollback`).simple(),
+        `${twin} can ${what}`,
+      );
+  }
+  const [pid] = await w.web`select pg_backend_pid() as pid`;
+  await t.rejects(auditor`select pg_terminate_backend(${pid!['pid']})`, { code: '42501' });
+  t.ok((await auditor`select * from runledger.audit_tiers`).length > 0, 'it can read');
+});
+
+t.test('it reads only and has time limits, unless it sets them otherwise', async (t) => {
+  const w = await world(t);
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  const shown: Record<string, unknown> = {};
+  for (const name of [
+    'default_transaction_read_only',
+    'statement_timeout',
+    'idle_in_transaction_session_timeout',
+    'lock_timeout',
+  ])
+    shown[name] = Object.values((await auditor.unsafe(`show ${name}`))[0]!)[0];
+  t.same(shown, {
+    default_transaction_read_only: 'on',
+    statement_timeout: '5min',
+    idle_in_transaction_session_timeout: '30s',
+    lock_timeout: '10s',
+  });
+  await t.rejects(auditor`create temporary table x ()`, { code: '25006' });
+});
+
+async function ledger(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const submitOne = async () =>
+    idOf(await submit({ secret_digest: digest, submission: submission() }));
+  const sealed = async () => {
+    await seal(w.web);
+    const [row] = await w.db`select events::integer as n from runledger.audit_unsealed`;
+    return row!['n'] === 0;
+  };
+  const end = async (...limits: string[]) => {
+    const given = limits.map((limit) => `interval '${limit}'`).join(', ');
+    const [row] = await w.web.unsafe(`select runledger.end_long_audits(${given}) as ended`);
+    return row!['ended'];
+  };
+  return { w, submitOne, sealed, end };
+}
+
+t.test('an auditor in an open transaction does not hold up sealing', async (t) => {
+  const { w, submitOne, sealed, end } = await ledger(t);
+  await submitOne();
+  const auditor = await hostile(w);
+  await auditor.unsafe('begin isolation level repeatable read').simple();
+  const before = await auditor`select submission_id from runledger.audit_submissions`;
+  await submitOne();
+  t.equal(await sealed(), true);
+  t.equal(await end(), 0, 'within its time nobody ends it');
+  const after = await auditor`select submission_id from runledger.audit_submissions`;
+  t.same([...after], [...before], 'and it still sees its own moment');
+  await auditor.unsafe('rollback').simple();
+});
+
+t.test(
+  'where a transaction id is not forbidden, its session is ended, and sealing goes on',
+  async (t) => {
+    const { w, submitOne, sealed, end } = await ledger(t);
+    const superuser = w.connect(w.database.superuser_url, 1);
+    await superuser`grant execute on function pg_current_xact_id() to runledger_auditor`;
+    const auditor = await hostile(w);
+    const backend = async () => (await auditor`select pg_backend_pid() as pid`)[0]!['pid'];
+    const ended = await backend();
+    await auditor.unsafe('begin; select pg_current_xact_id()').simple();
+    await submitOne();
+    t.equal(await sealed(), false, 'it holds up sealing');
+    t.equal(await end(), 1);
+    t.equal(await sealed(), true);
+    t.not(await backend().catch(() => null), ended, 'its session has ended');
+  },
+);
+
+t.test('a session over its time is ended, whatever it has set', async (t) => {
+  const { w, end } = await ledger(t);
+  const idle = await hostile(w);
+  await idle.unsafe('begin; select 1').simple();
+  const owner = w.connect(w.database.url, 1);
+  await owner.unsafe('begin; select 1').simple();
+  const busy = await hostile(w);
+  const running = busy`select pg_sleep(600)`.catch((error: { code: string }) => error.code);
+  while (
+    (
+      await w.db`select from pg_stat_activity where query like 'select pg_sleep(600)%'
+    and usename = 'runledger_auditor'`
+    ).length === 0
+  );
+  t.equal(await end(), 0, 'not before');
+  t.equal(await end('0 s', '1 hour', '1 hour'), 1, 'the idle one');
+  t.equal(await end('1 hour', '0 s', '1 hour'), 1, 'the busy one');
+  t.match(await running, /57P01|CONNECTION_CLOSED/);
+  t.same([...(await owner`select 1 as one`)], [{ one: 1 }], 'and none of another login');
+  await owner.unsafe('rollback').simple();
+});
+
+t.test('an advisory lock, where it is not forbidden, ends with its session', async (t) => {
+  const { w, end } = await ledger(t);
+  const superuser = w.connect(w.database.superuser_url, 1);
+  await superuser`grant execute on function pg_advisory_lock(bigint) to runledger_auditor`;
+  const auditor = await hostile(w);
+  // The lock of sweep(): while it is taken, no dead worker is found.
+  await auditor`select pg_advisory_lock(x'524c5357'::bigint)`;
+  t.equal(await end(), 1);
+  const [row] = await w.web`select pg_try_advisory_lock(x'524c5357'::bigint) as free`;
+  t.equal(row!['free'], true);
+});
+
+t.test('NOTIFY cannot be forbidden, and nothing believes it', async (t) => {
+  const { w } = await ledger(t);
+  const web = await webProcess(t, w.database);
+  const auditor = await hostile(w);
+  for (const channel of ['runledger_done', 'runledger_access', 'runledger_jobs', 'jobs:insert'])
+    for (const payload of ['', 'x', '{"count":1e9}', '018f0000-0000-7000-8000-000000000000,,;'])
+      await auditor.unsafe(`notify "${channel}", '${payload}'`);
+  const ready = await fetch(`${web.origin}/readyz`);
+  t.equal(ready.status, 200);
+  t.equal(web.process.exitCode, null);
+  t.notMatch(web.written.join('\n'), /"level":(50|60)/);
+});
