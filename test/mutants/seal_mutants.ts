@@ -52,6 +52,11 @@ export const sealMutants: readonly Mutant[] = [
     ],
     ['the second of two processes gives way', "if (error.code === 'RL409') return null;", ''],
   ),
+  ...inFile('src/store/growth.ts', SEALING, [
+    'a tile has the place of its first leaf',
+    'this.#begin(placeOf(entry));',
+    "this.#begin({ generation: 1, xid: '1', seq: '1' });",
+  ]),
   ...inFile('src/proof/log_key.ts', SEALING, [
     'an earlier key counts only if it is named',
     '  ...before.filter(',

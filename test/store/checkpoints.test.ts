@@ -245,7 +245,7 @@ t.test('a repair restores what is derived, or begins under a new name', async (t
   await t.rejects(repair(w.db, key, why), {
     message: /do not give the root of checkpoint 2 .*RUNLEDGER_LOG_ORIGIN/,
   });
-  t.match(await seal(w.web), [], 'and nothing was changed');
+  t.same(await seal(w.web), [], 'and nothing was changed');
   const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
   t.match(await repair(w.db, renamed, why), { origin: 'example.com/second', before: key.origin });
   const sealer = createSealer(renamed);
