@@ -53,7 +53,7 @@
  *   root, box, landlock, same_user what surrounds a program
  *   seccomp, seccomp_rules         its system calls
  *   sysinfo                        the launcher's answers to one of them
- *   cgroup, cgroup_leaf, ...       control groups of both versions
+ *   cgroup, cgroup_leaf, ...       control groups of both versions; cgroup_quota: the processors
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
  *
@@ -96,7 +96,7 @@ static const uint64_t SAMPLE_ARGUMENT = 0x7f7f7f7f7f7f7f7f;
 
 static struct options options;
 static bool stopped; /* by a signal */
-static char missing[WHY_SIZE]; /* degraded isolation: why there is no better one, and how to get it */
+static char missing[WHY_SIZE]; /* what this machine lacks for full isolation, and how to get it */
 
 static void die_with_worker(void);
 static void find_isolation(void);
@@ -151,7 +151,10 @@ static void find_isolation(void) {
     else memcpy(missing, why, sizeof missing);
     found = degraded_usable(options.uid_base, why, sizeof why) && groups_find(ISOLATION_RLIMITS, why, sizeof why);
   }
-  if (found && groups_claim(why, sizeof why)) return;
+  if (found && groups_claim(why, sizeof why)) {
+    if (!groups_limit_cpu(options.slots, options.cpu_reserve, why, sizeof why)) memcpy(missing, why, sizeof missing);
+    return;
+  }
   fprintf(stderr, "launcher: no isolation: %s%s%s\n", missing, *missing ? "; " : "", why);
   exit(EXIT_NO_ISOLATION);
 }
@@ -185,12 +188,12 @@ static int raise_priority(void) {
 static size_t describe(char *text, size_t size) {
   char reason[2 * WHY_SIZE] = "null", *at = reason;
   const bool degraded = groups_kind() == ISOLATION_RLIMITS;
-  if (degraded) *at++ = '"';
-  for (const char *from = missing; degraded && *from; from++) {
+  if (*missing) *at++ = '"';
+  for (const char *from = missing; *from; from++) {
     if (*from == '"' || *from == '\\') *at++ = '\\';
     *at++ = (unsigned char)*from < ' ' ? ' ' : *from;
   }
-  if (degraded) *at++ = '"', *at = 0;
+  if (*missing) *at++ = '"', *at = 0;
   return (size_t)snprintf(text, size,
                           "{\"kind\":\"%s\",\"degraded\":%s,\"missing\":%s,\"slots\":%u,\"stream_slots\":%u,"
                           "\"groups\":\"%s/runledger.%u\",\"pid\":%d}",
