@@ -13,6 +13,12 @@ export const executor = {
     unit: 'slots',
     reason: 'programs that run at one time on this worker; one per core where not set',
   }),
+  cpu_reserve_percent: row('RUNLEDGER_CPU_RESERVE_PERCENT', whole(0, 90), {
+    default: '5',
+    unit: 'percent',
+    reason:
+      'of the processors, that programs leave to the service; 0: no quotas, so a program can starve the service and others',
+  }),
   isolation: row('RUNLEDGER_ISOLATION', choice('auto', 'rlimits'), {
     default: 'auto',
     unit: 'word',

@@ -138,6 +138,9 @@ static const struct clause SETSOCKOPT[] = {
     {{IS(1, SOL_SOCKET), BETWEEN(2, SO_RCVTIMEO_OLD, SO_SNDTIMEO_OLD)}, ALLOW},
 };
 
+/* The policies that need no right: see ROWS. */
+static const struct clause SCHEDULER[] = {{{IS(1, SCHED_OTHER)}, DONE}, {{IS(1, SCHED_BATCH)}, DONE}, {{IS(1, SCHED_IDLE)}, DONE}};
+
 #ifdef __x86_64__
 /* The registers of thread-local storage, and what libc asks when it starts. */
 static const struct clause ARCH_PRCTL[] = {{{BETWEEN(0, 0x1001, 0x1004)}, ALLOW}, {{BETWEEN(0, 0x1021, 0x1025)}, ALLOW}};
@@ -185,12 +188,17 @@ static const struct rule ROWS[] = {
     /* Its signals. */
     ALLOWED(rt_sigaction), ALLOWED(rt_sigprocmask), ALLOWED(rt_sigreturn), ALLOWED(rt_sigpending),
     ALLOWED(rt_sigtimedwait), ALLOWED(rt_sigsuspend), ALLOWED(sigaltstack), ALLOWED(signalfd4),
-    /* Its limits, its scheduling and the processors that it may use. */
+    /*
+     * Its limits, its priority and the processors that it may use. It cannot choose among these: a move between processors
+     * is work of the kernel that no group pays for. Nor can it choose another policy: the kernel places others' tasks on a
+     * processor that runs only idle tasks as if it were free, and a slice is for the service to decide. Programs that pin
+     * their threads go on.
+     */
     ALLOWED(getrlimit), JUDGED(setrlimit, SETRLIMIT, ALLOW), JUDGED(prlimit64, PRLIMIT, EPERM), ALLOWED(getrusage),
     ALLOWED(getpriority), ALLOWED(setpriority), ALLOWED(sched_yield), ALLOWED(sched_getaffinity),
-    ALLOWED(sched_setaffinity), ALLOWED(sched_getparam), ALLOWED(sched_setparam), ALLOWED(sched_getscheduler),
-    ALLOWED(sched_setscheduler), ALLOWED(sched_get_priority_max), ALLOWED(sched_get_priority_min),
-    ALLOWED(sched_rr_get_interval), ALLOWED(sched_getattr), ALLOWED(sched_setattr), ALLOWED(getcpu), ALLOWED(uname),
+    ROW(sched_setaffinity, DONE), ALLOWED(sched_getparam), ALLOWED(sched_setparam), ALLOWED(sched_getscheduler),
+    JUDGED(sched_setscheduler, SCHEDULER, EPERM), ALLOWED(sched_get_priority_max), ALLOWED(sched_get_priority_min),
+    ALLOWED(sched_rr_get_interval), ALLOWED(sched_getattr), ROW(sched_setattr, EPERM), ALLOWED(getcpu), ALLOWED(uname),
     JUDGED(personality, PERSONALITY, EPERM),
     /* Clocks and timers. */
     ALLOWED(nanosleep), ALLOWED(clock_nanosleep), ALLOWED(clock_gettime), ALLOWED(clock_getres), ALLOWED(gettimeofday),
@@ -260,9 +268,7 @@ static const struct rule DEGRADED[] = {
     ROW(shmget, EPERM), ROW(shmat, EPERM), ROW(shmctl, EPERM), ROW(semget, EPERM), ROW(semop, EPERM),
     ROW(semtimedop, EPERM), ROW(semctl, EPERM), ROW(msgget, EPERM), ROW(msgsnd, EPERM), ROW(msgrcv, EPERM),
     ROW(msgctl, EPERM), ROW(mq_open, EPERM), ROW(mq_unlink, EPERM),
-    JUDGED(sched_setaffinity, OWN_FIRST, EPERM), JUDGED(sched_setparam, OWN_FIRST, EPERM),
-    JUDGED(sched_setscheduler, OWN_FIRST, EPERM), JUDGED(sched_setattr, OWN_FIRST, EPERM),
-    JUDGED(setpriority, OWN_PRIORITY, EPERM),
+    JUDGED(sched_setparam, OWN_FIRST, EPERM), JUDGED(setpriority, OWN_PRIORITY, EPERM),
 };
 
 static int by_number(const void *a, const void *b) {

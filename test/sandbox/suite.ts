@@ -105,8 +105,10 @@ export function spokenBy(
   tests: readonly Case[],
   isWanted: (language: Language) => boolean,
 ): Spoken[] {
-  const { degraded } = bench.many.isolation;
-  const able = tests.filter(({ needs_box, beside }) => !degraded || !(needs_box || beside));
+  const { degraded, missing } = bench.many.isolation;
+  const able = tests
+    .filter(({ needs_box, beside }) => !degraded || !(needs_box || beside))
+    .filter(({ needs_quota }) => !needs_quota || missing === null);
   return able.flatMap((test) =>
     languagesOf(bench, test)
       .filter(isWanted)

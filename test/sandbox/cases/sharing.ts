@@ -106,6 +106,14 @@ const rows: readonly Row[] = [
     'the filter denies PR_SCHED_CORE and the global commands of membarrier',
   ],
   [
+    'choice of processors',
+    'processors_chosen',
+    'threads_pinned',
+    BOTH,
+    'move a process between processors, or choose how the kernel schedules it',
+    'the filter answers sched_setaffinity and sched_setscheduler with success and does nothing, and denies sched_setattr',
+  ],
+  [
     'kernel memory that is charged to nobody',
     'kernel_memory',
     'advice_honest',

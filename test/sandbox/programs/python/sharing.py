@@ -68,6 +68,23 @@ def machine_honest():
     works('pages of memory', lambda: os.sysconf('SC_PHYS_PAGES') > 1000)
     works('processors', lambda: os.cpu_count() > 0)
 
+def processors_chosen():
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    changed = os.sched_getaffinity(0) != before or os.sched_getscheduler(0) != os.SCHED_OTHER or ctypes.CDLL(None).sched_setaffinity(0, 0, None)
+    say(f'{"ESCAPED" if changed else "DENIED"} where it runs, and how')
+    must_fail('sched_setattr', syscall, 314, 0, ctypes.byref((ctypes.c_uint64 * 6)(48)), 0)
+
+def threads_pinned():
+    import concurrent.futures
+    def pinned(number):
+        os.sched_setaffinity(0, {number % os.cpu_count()})
+        return sum(range(10000))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        works('pinned threads', lambda: list(pool.map(pinned, range(4))) == [49995000] * 4)
+    works('the processors are all there', lambda: len(os.sched_getaffinity(0)) == os.sysconf('SC_NPROCESSORS_ONLN'))
+
 def disk_space_seen():
     import shutil
     must_fail('statvfs of /usr', os.statvfs, '/usr/lib')
