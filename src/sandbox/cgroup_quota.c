@@ -93,6 +93,6 @@ static void explain(const char *base, char *why, size_t size) {
   const char *remedy = kind == ISOLATION_V1 ? (*base ? "use a kernel with CONFIG_CFS_BANDWIDTH" : "mount -t cgroup -o cpu none /sys/fs/cgroup/cpu")
                        : kind == ISOLATION_V2_USER ? "set Delegate=cpu memory pids in user@.service (`systemctl edit user@.service`)"
                        : "enable it in cgroup.subtree_control of the groups above, or use a kernel with CONFIG_CFS_BANDWIDTH";
-  snprintf(why, size, "no quota of the processors, so that a program can starve the service and its neighbours: "
-           "the cpu controller is not to be had%s%s: %s", *base ? " in " : "", base, remedy);
+  snprintf(why, size, "no quotas of the processors, so that a program can starve the service and other programs; "
+           "the cpu controller cannot be used%s%s: %s", *base ? " in " : "", base, remedy);
 }
