@@ -74,11 +74,7 @@ export const domainMutants: readonly Mutant[] = [
       'run.memory_peak_bytes > limits.memory_bytes',
       'run.memory_peak_bytes >= limits.memory_bytes',
     ],
-    [
-      'a message about memory needs evidence',
-      'if (!evident && !degraded) return false;',
-      '',
-    ],
+    ['a message about memory needs evidence', 'if (!evident && !degraded) return false;', ''],
     [
       'where no group counts memory, the message is enough',
       'if (!evident && !degraded)',

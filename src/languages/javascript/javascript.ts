@@ -56,6 +56,9 @@ export const language: Language = {
     'RangeError: Array buffer allocation failed',
     'ERR_WORKER_OUT_OF_MEMORY',
   ],
+  // A table grows into one of twice its size. When that no longer fits beside it, more than a third of the heap is the
+  // table; and more than half was used when the table itself was made beside the one before.
+  heap: { bytes: heapBytes, least_use: 1 / 2 },
   candidates: () => [process.execPath],
   probe,
 };

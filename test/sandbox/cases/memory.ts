@@ -23,6 +23,10 @@ function wasRefused({ report }: Seen): string | null {
   return report.memory_refused > 0 ? null : 'no refusal was counted';
 }
 
+function wasNotRefused({ report }: Seen): string | null {
+  return report.memory_refused === 0 ? null : 'a refusal was counted';
+}
+
 /** A signal can make the program ask again after an answer was already sent. */
 function countedAll({ report, stdout }: Seen): string | null {
   const refused = Number(/refused (\d+)/.exec(stdout)?.[1]);
@@ -59,7 +63,7 @@ export const memory: readonly Case[] = [
     languages: BOTH,
     hostile: ends('memory_refusal_forged', ['RE', 'SIG'], {
       says: WORDS,
-      evidence: ({ report }) => (report.memory_refused === 0 ? null : 'a refusal was counted'),
+      evidence: wasNotRefused,
     }),
     honest: ends('memory_refused', 'MLE', { says: WORDS, evidence: wasRefused }),
   },
@@ -70,7 +74,7 @@ export const memory: readonly Case[] = [
     claim: 'a program cannot use memory that was refused, and goes on without it',
     because: 'a refusal is evidence, and no verdict',
     languages: BOTH,
-    hostile: works('memory_refused_caught', { evidence: wasRefused }),
+    hostile: ends('memory_refused_caught', 'AC', { says: /^OK/m, evidence: wasRefused }),
     honest: works('memory_touch'),
   },
   {
@@ -81,9 +85,7 @@ export const memory: readonly Case[] = [
     because: 'after 8 answers the launcher leaves further questions unread for 10 ms',
     languages: CPP,
     hostile: ends('memory_refused_often', 'AC', { says: /^DENIED/m, evidence: countedAll }),
-    honest: works('memory_sparse', {
-      evidence: ({ report }) => (report.memory_refused === 0 ? null : 'a reservation was refused'),
-    }),
+    honest: ends('memory_sparse', 'AC', { says: /^OK less/m, evidence: wasNotRefused }),
   },
   {
     name: 'more than four times the limit',

@@ -41,6 +41,8 @@ static long native(long number) {
     errno = 0;
     // the kernel answers ENOSYS for an unknown operation of a futex, as the filter does for an unknown call
     if (number == SYS_futex) return syscall(number, SAMPLE, FUTEX_WAKE, 1, 0, 0, 0);
+    // the launcher refuses growth only
+    if (number == SYS_mremap) return syscall(number, SAMPLE, 4096, SAMPLE, SAMPLE, SAMPLE);
     return syscall(number, SAMPLE, SAMPLE, SAMPLE, SAMPLE, SAMPLE, SAMPLE);
 }
 /// Calls that the kernel denies itself: ids that the program has not, and limits without a right.
