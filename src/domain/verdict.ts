@@ -29,12 +29,8 @@ export type Case = {
 export type RuntimeMemory = {
   /** How the runtime reports on stderr that memory ran out. */
   readonly out_of_memory_words: readonly string[];
-  /** Only where the runtime gets a heap that is smaller than the memory limit. */
-  readonly heap?: {
-    bytes(limits: RunLimits): number;
-    /** The part of the heap, at least, that a program has used when the runtime reports that memory ran out. */
-    readonly least_use: number;
-  };
+  /** Only where the runtime gets a heap that is smaller than the limit: the peak, at least, of a program that filled it. */
+  full_heap_bytes?(limits: RunLimits): number;
 };
 
 export type Judgement = {
@@ -96,21 +92,17 @@ function timeExceeded(run: BoxReport, limits: RunLimits): 'cpu_time' | 'wall_tim
   return run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
 }
 
-/** The part of the limit, or of a runtime's heap unless its language knows better, from which a message is believed. */
-export const NEARLY_ALL = 0.9;
+/** The part of the limit from which a message is believed. */
+const NEARLY_ALL = 0.9;
 
 function ranOutOfMemory(run: BoxReport, { limits, runtime, degraded }: Case): boolean {
   if (run.oom_kills > 0 || run.memory_peak_bytes > limits.memory_bytes) return true;
   if (run.killed_for !== null || run.exit_code === 0) return false;
-  const evident = run.memory_refused > 0 || run.memory_peak_bytes >= leastUse(runtime, limits);
+  const full_bytes = runtime.full_heap_bytes?.(limits) ?? limits.memory_bytes * NEARLY_ALL;
+  const evident = run.memory_refused > 0 || run.memory_peak_bytes >= full_bytes;
   if (!evident && !degraded) return false;
   const stderr = new TextDecoder('latin1').decode(run.stderr);
   return runtime.out_of_memory_words.some((words) => stderr.includes(words));
-}
-
-/** The peak, at least, of a program whose runtime ran out of memory. */
-function leastUse({ heap }: RuntimeMemory, limits: RunLimits): number {
-  return heap ? heap.bytes(limits) * heap.least_use : limits.memory_bytes * NEARLY_ALL;
 }
 
 function limitExceeded(

@@ -43,10 +43,9 @@ const wall = limits.wall_ms * 1_000;
 const room = limits.stdout_bytes;
 const memory = limits.memory_bytes;
 const nearly = Math.ceil(memory * 0.9);
-/** Half of the memory is its heap, and half of that is used when the runtime gives up. */
 const withHeap: Case['runtime'] = {
   out_of_memory_words: ['\nMemoryError'],
-  heap: { bytes: ({ memory_bytes }) => memory_bytes / 2, least_use: 0.5 },
+  full_heap_bytes: ({ memory_bytes }) => memory_bytes / 4,
 };
 
 const rows: [string, Case, [string, number | null, string | null]][] = [
@@ -156,7 +155,7 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
     ['WA', 0, null],
   ],
   [
-    'the runtime reports it at the least use of its heap',
+    'the runtime reports it when its heap is just full',
     subject(
       { exit_code: 1, stderr: bytes('\nMemoryError'), memory_peak_bytes: memory / 4 },
       { runtime: withHeap },
@@ -164,7 +163,7 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
     ['MLE', 1, null],
   ],
   [
-    'the runtime reports it below the least use of its heap',
+    'the runtime reports it before its heap is full',
     subject(
       { exit_code: 1, stderr: bytes('\nMemoryError'), memory_peak_bytes: memory / 4 - 1 },
       { runtime: withHeap },
@@ -248,7 +247,7 @@ t.test('limit_exceeded names the limit of the run that the program exceeded', as
     'the runtime reports it and aborts': 'memory',
     'the runtime reports it after memory was refused': 'memory',
     'the runtime reports it after memory was refused, and aborts': 'memory',
-    'the runtime reports it at the least use of its heap': 'memory',
+    'the runtime reports it when its heap is just full': 'memory',
     'memory one byte over': 'memory',
     'a program reports it where the kernel counts no memory of a group': 'memory',
     'memory and output at once': 'memory',

@@ -82,8 +82,8 @@ export const domainMutants: readonly Mutant[] = [
     ],
     [
       'a refusal of memory is evidence',
-      'run.memory_refused > 0 || run.memory_peak_bytes >= leastUse',
-      'run.memory_peak_bytes >= leastUse',
+      'run.memory_refused > 0 || run.memory_peak_bytes >= full_bytes',
+      'run.memory_peak_bytes >= full_bytes',
     ],
     ['a single refusal is enough', 'run.memory_refused > 0', 'run.memory_refused > 1'],
     [
@@ -94,12 +94,12 @@ export const domainMutants: readonly Mutant[] = [
     ['a message counts from nine tenths of the limit', 'NEARLY_ALL = 0.9', 'NEARLY_ALL = 0.8'],
     [
       'use of exactly nine tenths is enough',
-      'run.memory_peak_bytes >= leastUse',
-      'run.memory_peak_bytes > leastUse',
+      'run.memory_peak_bytes >= full_bytes',
+      'run.memory_peak_bytes > full_bytes',
     ],
     [
-      'where a runtime has a heap, the message counts from a part of it',
-      'heap ? heap.bytes(limits) * heap.least_use : limits',
+      'where a runtime has a heap of its own, the message counts when that is full',
+      'runtime.full_heap_bytes?.(limits) ?? limits',
       'limits',
     ],
     [

@@ -78,7 +78,7 @@ export const language: Language = {
   ],
   // An array of more than half a region gets whole regions, and G1 leaves the end of the last one untouched. With arrays
   // that are a little larger than a region, nearly half of the heap is untouched when it is full.
-  heap: { bytes: heapBytes, least_use: 1 / 2 },
+  full_heap_bytes: (limits) => heapBytes(limits) / 2 + JVM_LEAST_BYTES,
   candidates,
   probe,
 };
@@ -162,6 +162,8 @@ const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto'];
 /** The memory of a JVM besides its heap: metaspace, code, collector, about 30 stacks. */
 const JVM_OWN_BYTES = 64 * MiB;
 const JVM_OWN_SHARE = 1 / 8;
+/** And what it takes even for a program that does nothing. */
+const JVM_LEAST_BYTES = 12 * MiB;
 
 function heapBytes({ memory_bytes }: RunLimits): number {
   return Math.floor(memory_bytes * (1 - JVM_OWN_SHARE) - JVM_OWN_BYTES);

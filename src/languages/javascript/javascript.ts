@@ -58,7 +58,7 @@ export const language: Language = {
   ],
   // A table grows into one of twice its size. When that no longer fits beside it, more than a third of the heap is the
   // table; and more than half was used when the table itself was made beside the one before.
-  heap: { bytes: heapBytes, least_use: 1 / 2 },
+  full_heap_bytes: (limits) => heapBytes(limits) / 2,
   candidates: () => [process.execPath],
   probe,
 };

@@ -85,6 +85,7 @@ export const programs: readonly CorpusProgram[] = [
   {
     name: 'a message about memory, and little memory used',
     code: main('throw new OutOfMemoryError("Java heap space");'),
+    limits: { memory_bytes: 96 * MiB },
     verdict: 'RE',
     exit_code: 1,
     stderr: /OutOfMemoryError: Java heap space/,
