@@ -12,14 +12,15 @@ function groupOf(pid: number): string | null {
   const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n');
   const own = (wanted: (controllers: string) => boolean) =>
     lines.map((line) => line.split(':')).find(([, names]) => wanted(names!))?.[2];
-  const mounted = (kind: string, controller?: string) =>
-    readFileSync('/proc/self/mountinfo', 'utf8')
-      .split('\n')
-      .map((line) => line.split(' - ').map((half) => half.split(' ')) as [string[], string[]])
-      .find(
-        ([, [type, , options] = []]) =>
-          type === kind && (!controller || options!.split(',').includes(controller)),
-      )?.[0][4];
+  const mounted = (kind: string, controller = '') => {
+    for (const line of readFileSync('/proc/self/mountinfo', 'utf8').split('\n')) {
+      const [where = '', what = ''] = line.split(' - ');
+      const [type, , options = ''] = what.split(' ');
+      const has = controller === '' || options.split(',').includes(controller);
+      if (type === kind && has) return where.split(' ')[4];
+    }
+    return undefined;
+  };
   const v1 = mounted('cgroup', 'cpu');
   if (v1) return join(v1, own((names) => names.split(',').includes('cpu'))!);
   const v2 = mounted('cgroup2');
