@@ -52,7 +52,7 @@
  *   zygote, degraded               its other ways to run a program
  *   root, box, landlock, same_user what surrounds a program
  *   seccomp, seccomp_rules         its system calls
- *   sysinfo                        the launcher's answers to one of them
+ *   questions                      the launcher's answers to some of them
  *   cgroup, cgroup_leaf, ...       control groups of both versions
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
@@ -84,11 +84,11 @@
 #include "monotonic.h"
 #include "options.h"
 #include "poll.h"
+#include "questions.h"
 #include "requests.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slots.h"
-#include "sysinfo.h"
 
 enum { EVENTS_AT_ONCE = 64, WHY_SIZE = 1200 };
 /* No valid address, descriptor, process or flag; test/sandbox/programs/cpp/calls.cpp has it too. */
@@ -242,7 +242,7 @@ static void handle(const struct ready *ready) {
     case EVENT_INPUT: run_feed(slot); break;
     case EVENT_STDOUT: run_read(slot, 0); break;
     case EVENT_STDERR: run_read(slot, 1); break;
-    case EVENT_SYSINFO: sysinfo_answer(slot); break;
+    case EVENT_QUESTION: questions_answer(slot); break;
   }
 }
 
@@ -254,7 +254,7 @@ static int check_all(void) {
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
     uint64_t look = slot->state == SLOT_DEAD ? (slot_revive(slot), now + 1000) : run_check(slot, now);
     if (look < next) next = look;
-    if ((look = sysinfo_check(slot, now)) < next) next = look;
+    if ((look = questions_check(slot, now)) < next) next = look;
   }
   if (next == UINT64_MAX) return -1;
   return next <= now ? 0 : (int)((next - now + 999) / 1000);

@@ -10,7 +10,7 @@
 #include "cgroup_files.h"
 #include "wire.h"
 
-enum { REPORT_SIZE = 104 };
+enum { REPORT_SIZE = 112 };
 
 /* A leaf with no more than this in use at the end had no page cache worth a look. */
 static const uint64_t LITTLE_BYTES = 512 << 10;
@@ -101,9 +101,10 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
       slot->seen[0],
       slot->seen[1],
       saved->bytes,
+      slot->memory_refused,
   };
   for (unsigned i = 0; i < COUNT(numbers); i++) put_u64(report + 16 + 8 * (size_t)i, numbers[i]);
-  put_u32(report + 96, (uint32_t)slot->kept[0].used);
-  put_u32(report + 100, (uint32_t)slot->kept[1].used);
+  put_u32(report + 104, (uint32_t)slot->kept[0].used);
+  put_u32(report + 108, (uint32_t)slot->kept[1].used);
   slot->before = now;
 }

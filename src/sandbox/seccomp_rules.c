@@ -34,6 +34,7 @@
 #define BETWEEN(argument, low, high) {argument, WITHIN, low, high}
 #define BITS(argument, mask) {argument, ANY_BIT, mask, 0}
 #define NOT_NULL(argument) {argument, PRESENT, 0, 0}
+#define BELOW_4_GIB(argument) {argument, SMALL, 0, 0}
 
 #define ROW(call, otherwise) {.number = SYS_##call, .name = #call, .outcome = otherwise}
 #define ALLOWED(call) ROW(call, ALLOW)
@@ -74,8 +75,20 @@ static const struct clause FLAGS_OF_READ[] = {{{IS(5, 0)}, ALLOW}};
 /* NORMAL, RANDOM, SEQUENTIAL and NOREUSE concern the descriptor alone; DONTNEED evicts pages that others use. */
 static const struct clause FADVISE[] = {{{BETWEEN(3, 0, 2)}, ALLOW}, {{IS(3, 5)}, ALLOW}};
 
-/* A huge page comes from a pool that the host reserved for others, and no group is charged for it. */
-static const struct clause MMAP[] = {{{BITS(3, MAP_HUGETLB)}, EINVAL}};
+/*
+ * A huge page comes from a pool that the host reserved for others, and no group is charged for it.
+ *
+ * The launcher is asked about memory in pieces of 4 GiB and more, so that a refusal is seen and does not
+ * depend on the machine. It is not asked about addresses alone, which runtimes reserve by the TiB: they
+ * cannot be written to, are marked as not to be accounted, or belong to a file.
+ */
+static const struct clause MMAP[] = {
+    {{BITS(3, MAP_HUGETLB)}, EINVAL},
+    {{BELOW_4_GIB(1)}, ALLOW},
+    {{BITS(3, MAP_NORESERVE)}, ALLOW},
+    {{BITS(2, PROT_WRITE), BITS(3, MAP_ANONYMOUS)}, ASK | ENOMEM},
+};
+static const struct clause MREMAP[] = {{{BELOW_4_GIB(2)}, ALLOW}};
 static const struct clause MEMFD[] = {{{BITS(1, MFD_HUGETLB)}, EINVAL}};
 static const struct clause SHMGET[] = {{{BITS(2, SHM_HUGETLB)}, EPERM}};
 
@@ -168,7 +181,8 @@ static const struct rule ROWS[] = {
     /* What is cached shows what others have read. */
     JUDGED(fadvise64, FADVISE, EPERM), ROW(readahead, EPERM), ROW(mincore, EPERM),
     /* The program's own memory. */
-    JUDGED(mmap, MMAP, ALLOW), ALLOWED(munmap), ALLOWED(mprotect), ALLOWED(mremap), ALLOWED(brk),
+    JUDGED(mmap, MMAP, ALLOW), ALLOWED(munmap), ALLOWED(mprotect),
+    JUDGED(mremap, MREMAP, ASK | ENOMEM), ALLOWED(brk),
     JUDGED(madvise, MADVISE, EINVAL), JUDGED(msync, MSYNC, ALLOW), ALLOWED(mlock), ALLOWED(mlock2), ALLOWED(munlock),
     ALLOWED(mlockall), ALLOWED(munlockall), JUDGED(memfd_create, MEMFD, ALLOW),
     /* Processes and threads: only those of its own pid namespace exist. */
@@ -211,7 +225,7 @@ static const struct rule ROWS[] = {
     ALLOWED(mq_open), ALLOWED(mq_unlink), ALLOWED(mq_timedsend), ALLOWED(mq_timedreceive), ALLOWED(mq_notify),
     ALLOWED(mq_getsetattr),
     /* The host's load, tasks and memory are not a program's business. libc ignores an error here, so there is an answer. */
-    ROW(sysinfo, ASK),
+    ROW(sysinfo, ASK | ENOSYS),
 #ifdef __x86_64__
     /* Older forms of the above. */
     JUDGED(open, OPEN, ALLOW), ALLOWED(creat), ALLOWED(stat), ALLOWED(lstat), ALLOWED(access), ALLOWED(readlink),

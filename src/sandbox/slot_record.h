@@ -28,7 +28,7 @@ struct slot {
   unsigned failed_starts; /* in a row */
   pid_t pid;
   int pidfd, control, memory;
-  int listener;               /* where the kernel asks for sysinfo; -1: nowhere */
+  int listener;               /* where the kernel asks the launcher about system calls; -1: nowhere */
   unsigned answers;           /* since the last pause of the listener */
   uint64_t pause_end_us;      /* 0: it is not paused */
   uint32_t leaf;              /* whose counters are open; 0: none */
@@ -52,6 +52,7 @@ struct slot {
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before; /* v1: when the run before ended */
   uint64_t memory_peak_bytes; /* noted so far, without page cache */
+  uint64_t memory_refused;    /* requests for memory that the launcher refused */
   char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
   uint64_t lost_us;
 };

@@ -27,6 +27,7 @@ const said = (report: RunReport) => Buffer.from(report.stdout).toString();
 const firsts: readonly [what: string, first: Side][] = [
   ['used 200 MiB', side('memory_touch', ['200'])],
   ['was killed for memory', side('memory_bomb')],
+  ['was refused memory', side('memory_refused')],
   ['was killed with memory in many children', side('memory_children')],
   ['filled the disk', side('disk_fill', ['/box', '/tmp', '/dev/shm'])],
   ['used all inodes', side('inode_deep')],
@@ -46,6 +47,7 @@ for (const [what, first] of firsts) {
     await run(cpp(first));
     const next = await run(cpp(side('memory_touch', ['1'])));
     t.match(next, { exit_code: 0, killed_for: null, oom_kills: 0, pids_limit_hits: 0 });
+    t.equal(next.memory_refused, 0);
     t.ok(next.memory_peak_bytes < SMALL_BYTES, `memory peak ${next.memory_peak_bytes}`);
     t.ok(next.cpu_us < SMALL_CPU_US, `CPU ${next.cpu_us} µs`);
     t.equal(said(next), 'OK memory\n');

@@ -105,6 +105,9 @@ t.test('a sleep takes wall time and no CPU time', async (t) => {
  */
 const LAUNCHER_PART = 0.2;
 
+/** Its answers take one or two hundredths. A launcher that answers without pauses spends a fifth. */
+const ANSWERS_PART = 0.1;
+
 function launcherUs(): number {
   const stat = readFileSync(`/proc/${bench.single.isolation.pid}/schedstat`, 'utf8');
   return Number(stat.split(' ')[0]) / 1_000;
@@ -124,6 +127,17 @@ for (const [program, what] of [
     t.ok(spent <= report.wall_us * LAUNCHER_PART, `${spent} µs in ${report.wall_us} µs`);
   });
 }
+
+t.test('a program that is refused memory without end costs the launcher little', async (t) => {
+  const limits = { wall_ms: 4_000 };
+  const side = ends('memory_refused_often', ['AC', 'TLE'], { args: ['2000'], limits });
+  const { request } = requestFor(bench, side, 'bombs', 'cpp');
+  const before = launcherUs();
+  const report = await bench.single.run(request);
+  const spent = launcherUs() - before;
+  t.ok(report.memory_refused > 0, 'it was refused memory');
+  t.ok(spent <= report.wall_us * ANSWERS_PART, `${spent} µs in ${report.wall_us} µs`);
+});
 
 /** The group of all slots. In v1 the launcher reports its path in the memory hierarchy; CPU time has another hierarchy. */
 function groupAbove() {

@@ -251,7 +251,7 @@ export function see(report: BoxReport, limits: RunLimits, language: Language): S
     limits,
     expected_output: null,
     compare: 'lenient',
-    out_of_memory_words: BY_NAME.get(language)!.out_of_memory_words,
+    runtime: BY_NAME.get(language)!,
     degraded: ISOLATION === 'rlimits',
   });
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('utf8');

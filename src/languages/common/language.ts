@@ -8,9 +8,10 @@
  * and never sees the sandbox itself.
  */
 import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
+import type { RuntimeMemory } from '../../domain/verdict.ts';
 import type { Command, Load, StandingBox, Step } from './box.ts';
 
-export type Language = {
+export type Language = RuntimeMemory & {
   /** The canonical name: in the API, in the log, in the queue's task. The file is called after it. */
   readonly name: string;
   /** The name that people write. */
@@ -33,8 +34,6 @@ export type Language = {
   /** What the source file is called in the box. */
   readonly source: string;
   readonly needs: RuntimeNeeds;
-  /** How the runtime reports on stderr that memory ran out. */
-  readonly out_of_memory_words: readonly string[];
   /** Paths to probe, the best first. Paths that don't exist are skipped. */
   candidates(search: Search): readonly string[] | Promise<readonly string[]>;
   /** Asks an executable what it is. Throws, or answers why not, where it cannot be used. */

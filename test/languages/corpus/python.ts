@@ -45,5 +45,37 @@ export const programs: readonly CorpusProgram[] = [
     limits: { memory_bytes: 64 * MiB },
     verdict: 'MLE',
   },
+  {
+    name: 'an array that no limit allows',
+    code: 'bytearray(1 << 50)',
+    verdict: 'MLE',
+    exit_code: 1,
+    stderr: /\nMemoryError\n$/,
+  },
+  {
+    name: 'a list that no limit allows',
+    code: '[0] * 10**13',
+    verdict: 'MLE',
+    exit_code: 1,
+  },
+  {
+    name: 'memory that was refused, caught',
+    code: 'try:\n  bytearray(1 << 50)\nexcept MemoryError:\n  print("caught")',
+    verdict: 'AC',
+    stdout: 'caught\n',
+  },
+  {
+    name: 'memory that was refused, and another end',
+    code: 'try:\n  bytearray(1 << 50)\nexcept MemoryError:\n  pass\n1 / 0',
+    verdict: 'RE',
+    stderr: /ZeroDivisionError/,
+  },
+  {
+    name: 'a message about memory, and little memory used',
+    code: 'raise MemoryError',
+    verdict: 'RE',
+    exit_code: 1,
+    stderr: /\nMemoryError\n$/,
+  },
   { name: 'too much output', code: 'while True: print("0123456789")', verdict: 'OLE' },
 ];
