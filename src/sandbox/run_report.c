@@ -8,6 +8,7 @@
 #include "answers.h"
 #include "array.h"
 #include "cgroup_files.h"
+#include "monotonic.h"
 #include "wire.h"
 
 enum { REPORT_SIZE = 112 };
@@ -81,7 +82,8 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
   bool whole = shared->ended && !shared->orphans;
   uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
-  uint64_t end = shared->ended ? shared->end_us : shared->start_us + slot->ending_us;
+  /* Both times end when the last process is dead: a killed run uses CPU time until then. */
+  uint64_t end = whole ? shared->end_us : monotonic_us();
   int status = shared->wait_status;
   bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
   report[0] = exited ? 1 : signaled ? 2 : 0;

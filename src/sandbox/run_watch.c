@@ -42,7 +42,7 @@ void run_begin(struct slot *slot, uint32_t id) {
   slot->state = SLOT_BUSY;
   slot->answered = slot->ended = slot->killed = slot->input_closes = slot->paused = false;
   slot->ending = ENDING_NONE;
-  slot->ending_us = slot->next_check_us = 0;
+  slot->ending_us = slot->next_check_us = slot->cpu_us = 0;
   slot->input_at = 0;
   slot->box = -1;
   slot->memory_peak_bytes = slot->memory_refused = 0;
@@ -153,7 +153,7 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
   if (now >= end) return run_end(slot, ENDING_WALL), now + 1000;
   if (now >= slot->next_check_us) {
     run_follow_leaf(slot);
-    uint64_t used = run_cpu_us(slot), most = limits->cpu_ms * 1000;
+    uint64_t used = slot->cpu_us = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
     run_note_memory(slot);
     /* Even all processors together cannot use up the rest before then. */

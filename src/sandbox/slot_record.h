@@ -48,6 +48,8 @@ struct slot {
   struct buffer kept[2]; /* standard output and error, up to the limit */
   uint64_t seen[2];      /* and how much there was */
   uint64_t look_us[2];   /* when to read again; 0: when epoll reports it */
+  uint32_t discards;     /* looks at output beyond its limit */
+  uint64_t cpu_us;       /* of the program, as last read during the run */
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before; /* v1: when the run before ended */

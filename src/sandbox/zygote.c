@@ -41,7 +41,8 @@ enum {
   MISSES_MOST = 8, /* plain runs before the slot waits for a start */
   RECIPE_BYTES = 4096,
   PAUSE_MS = 3, /* idle time before a start */
-  FAILURES_MOST = 3, /* failed starts in a row, after which the slot stops trying */
+  RETRY_FIRST_S = 1, /* after a failed start; the pause doubles with each further failure in a row */
+  RETRY_MOST_S = 600,
 };
 
 struct zygote {
@@ -69,10 +70,12 @@ static const struct slot_setup *setup;
 static const struct roots *roots;
 static struct zygote current, spare;
 static unsigned misses, misses_most = MISSES_MOST, failures;
+static uint64_t retry_us; /* no start before */
 static uint32_t next_leaf = 1000000000; /* far from the plain runs' numbers */
 
 static void start(struct zygote *zygote);
 static void finish_start(struct zygote *zygote, int wait_ms);
+static void note_failure(void);
 static bool await_message(struct zygote *zygote, int wait_ms);
 static void become_zygote(int orders);
 static void retire(struct zygote *zygote);
@@ -176,6 +179,7 @@ void zygotes_learn(const struct request *request) {
   }
   recipe.profile = profile_index(setup->options, request->profile);
   failures = 0;
+  retry_us = 0;
 }
 
 static struct zygote *starting(void) {
@@ -183,15 +187,20 @@ static struct zygote *starting(void) {
   return spare.pid && !spare.ready ? &spare : NULL;
 }
 
-static struct zygote *wanted(void) {
-  if (recipe.profile < 0 || failures >= FAILURES_MOST || starting()) return NULL;
+static struct zygote *missing(void) {
+  if (recipe.profile < 0 || starting()) return NULL;
   return !current.pid ? &current : !spare.pid ? &spare : NULL;
 }
+
+static struct zygote *wanted(void) { return monotonic_us() < retry_us ? NULL : missing(); }
 
 int zygotes_wait_ms(int *descriptor) {
   struct zygote *one = starting();
   *descriptor = one ? one->orders : -1;
-  return one ? START_MS : wanted() ? PAUSE_MS : -1;
+  if (one) return START_MS;
+  if (!missing()) return -1;
+  uint64_t now = monotonic_us();
+  return now < retry_us ? (int)((retry_us - now) / 1000) + 1 : PAUSE_MS;
 }
 
 void zygotes_use_idle_time(void) {
@@ -239,12 +248,22 @@ static void finish_start(struct zygote *zygote, int wait_ms) {
   zygote->ready = await_message(zygote, wait_ms);
   zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
   if (!zygote->ready) {
-    failures++;
+    note_failure();
     retire(zygote);
     return;
   }
   failures = 0;
   if (zygote == &current) fork_child(zygote);
+}
+
+/* A failure by chance, as on a busy machine, must not leave the slot without zygotes until it restarts. */
+static void note_failure(void) {
+  unsigned pause_s = RETRY_FIRST_S << (failures < 10 ? failures : 10);
+  if (pause_s > RETRY_MOST_S) pause_s = RETRY_MOST_S;
+  failures++;
+  retry_us = monotonic_us() + pause_s * 1000000ull;
+  fprintf(stderr, "launcher: slot %u: an interpreter could not be started in advance; runs start their own; "
+          "the next attempt follows in %u s\n", setup->number, pause_s);
 }
 
 static bool await_message(struct zygote *zygote, int wait_ms) {
