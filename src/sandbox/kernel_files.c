@@ -50,6 +50,12 @@ bool write_number(int fd, uint64_t number) {
   return pwrite(fd, text, (size_t)length, 0) == length;
 }
 
+unsigned processors(void) {
+  static unsigned count; /* sysconf reads it from a file */
+  if (!count) count = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+  return count;
+}
+
 bool is_machine_root(void) {
   char map[256];
   unsigned long inside = 1, outside = 1, count = 0;

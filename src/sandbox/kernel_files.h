@@ -13,5 +13,6 @@ bool write_text(int dir, const char *path, const char *text);
 bool write_number(int fd, uint64_t number);
 /* Root, and not of a user namespace that maps only some ids. */
 bool is_machine_root(void);
+unsigned processors(void);
 
 #endif

@@ -20,7 +20,7 @@ enum {
   LOOK_SOON_US = 1000,
   /* The budget for discarding */
   DISCARD_COST_US = 25,        /* of one look, with the launcher's turn */
-  FREE_US = 3000,
+  FREE_US = 5000,
   CPU_PARTS = 20,              /* a twentieth of the program's CPU time */
   WALL_PARTS = 333,            /* 0.3 % of a processor */
   RECKON_US = 20 * 1000,       /* as often as the program's CPU time is read */

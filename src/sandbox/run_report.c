@@ -8,6 +8,7 @@
 #include "answers.h"
 #include "array.h"
 #include "cgroup_files.h"
+#include "kernel_files.h"
 #include "monotonic.h"
 #include "wire.h"
 
@@ -82,8 +83,10 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
   bool whole = shared->ended && !shared->orphans;
   uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
-  /* Both times end when the last process is dead: a killed run uses CPU time until then. */
-  uint64_t end = whole ? shared->end_us : monotonic_us();
+  /* A killed run uses CPU time until its last process is dead. So its wall time ends there, too. */
+  uint64_t end = whole || (shared->ended && !slot->ending) ? shared->end_us : monotonic_us();
+  uint64_t wall = above(end, shared->start_us);
+  if (shared->start_us && wall < cpu / processors()) wall = cpu / processors(); /* orphans, until they were dead */
   int status = shared->wait_status;
   bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
   report[0] = exited ? 1 : signaled ? 2 : 0;
@@ -95,7 +98,7 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   const uint64_t numbers[] = {
       slot->ending_us,
       cpu,
-      above(end, shared->start_us),
+      wall,
       slot->memory_peak_bytes + shared->inherited_bytes,
       above(now.oom_kills, slot->before.oom_kills),
       now.processes_peak,

@@ -16,6 +16,7 @@
 #include "buffer.h"
 #include "cgroup_files.h"
 #include "failure.h"
+#include "kernel_files.h"
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
@@ -157,7 +158,7 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
     run_note_memory(slot);
     /* Even all processors together cannot use up the rest before then. */
-    uint64_t wait = (most - used) / (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t wait = (most - used) / processors();
     slot->next_check_us = now + (wait < 1000 ? 1000 : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);
   }
   if (slot->next_check_us < next) next = slot->next_check_us;
