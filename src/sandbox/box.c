@@ -260,10 +260,3 @@ static void execute(const struct box *box) {
   box->shared->exec_error = errno;
   _exit(127);
 }
-
-struct limits box_limits_of_fork(const struct request *request, const struct shared *shared) {
-  struct limits limits = request->limits;
-  uint64_t half = limits.memory_bytes / 2;
-  limits.memory_bytes -= shared->inherited_bytes < half ? shared->inherited_bytes : half;
-  return limits;
-}

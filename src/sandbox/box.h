@@ -27,10 +27,4 @@ void box_become_program(const struct box *box);
 void box_start_clock(const struct box *box);
 __attribute__((noreturn)) void box_await(struct box *box, pid_t program);
 
-/*
- * The limits of a run that a zygote forks. The memory that it shares with its zygote is charged to the
- * zygote, but counts as the run's, so the limit is lower by that much.
- */
-struct limits box_limits_of_fork(const struct request *request, const struct shared *shared);
-
 #endif

@@ -22,6 +22,13 @@ uint64_t read_counter(int fd, const char *name) {
   return 0;
 }
 
+uint64_t read_private_bytes(int statm) {
+  char text[128] = "";
+  unsigned long all, resident, of_files;
+  if (pread(statm, text, sizeof text - 1, 0) <= 0 || sscanf(text, "%lu %lu %lu", &all, &resident, &of_files) != 3) return 0;
+  return (resident - of_files) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 ssize_t read_text(int dir, const char *path, char *text, size_t size) {
   int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;

@@ -46,7 +46,8 @@ void run_begin(struct slot *slot, uint32_t id) {
   slot->ending_us = slot->next_check_us = slot->cpu_us = 0;
   slot->input_at = 0;
   slot->box = -1;
-  slot->memory_peak_bytes = slot->memory_refused = 0;
+  slot->memory_peak_bytes = slot->charged_peak_bytes = slot->memory_refused = 0;
+  slot->inherited_bytes = UINT64_MAX; /* not known before the start */
   slot->seen[0] = slot->seen[1] = slot->kept[0].used = slot->kept[1].used = slot->more_input.used = 0;
   slot->dispatched_us = monotonic_us();
   shared->failure = (struct failure){0};

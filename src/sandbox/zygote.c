@@ -45,6 +45,12 @@ enum {
   RETRY_MOST_S = 600,
 };
 
+/*
+ * A forked run's memory is measured less exactly than a plain run's, by less than the interpreter's. Below this limit
+ * the difference would matter.
+ */
+static const uint64_t MEMORY_LEAST_BYTES = 64 << 20;
+
 struct zygote {
   pid_t pid; /* 0: none */
   int orders;
@@ -56,6 +62,7 @@ struct zygote {
   unsigned runs;
   uint64_t first_us;
   uint64_t interpreter_bytes; /* memory of the interpreter itself, without the warm modules */
+  uint64_t private_bytes;     /* with them */
 };
 
 /* The kind of request that is warm: that of the last plain run which could have been forked. */
@@ -104,7 +111,7 @@ static unsigned tasks_of(const struct zygote *zygote) {
 unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
 
 static bool could_fork(const struct request *request) {
-  return setup->options->zygote && request->zygote && !request->load_count && !request->save_key && !request->stream &&
+  return setup->options->zygote && request->zygote && request->limits.memory_bytes >= MEMORY_LEAST_BYTES && !request->load_count && !request->save_key && !request->stream &&
          request->argument_count == 3 && !strcmp(request->arguments[1], "-I") &&
          !strcmp(request->arguments[2], "/box/main.py") && !strcmp(request->directory, "/box");
 }
@@ -147,9 +154,9 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   char message;
   unsigned count;
   shared->inherited_bytes = zygote->interpreter_bytes;
-  struct limits limits = box_limits_of_fork(box->request, shared);
+  shared->forked_bytes = zygote->private_bytes;
   unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of the two tasks of its child, one is the program */
-  if (is_v1()) group_limit(setup->group, &limits, others);
+  if (is_v1()) group_limit(setup->group, &box->request->limits, others);
   if (!is_v1()) shared->leaf = shared->zygote.leaf;
   shared->init_pid = shared->zygote.init_pid;
   const int passed[] = {box->files[0], box->files[1], box->files[2], setup->group->entrance};
@@ -247,6 +254,7 @@ static void start(struct zygote *zygote) {
 static void finish_start(struct zygote *zygote, int wait_ms) {
   zygote->ready = await_message(zygote, wait_ms);
   zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
+  zygote->private_bytes = setup->shared->zygote.private_bytes;
   if (!zygote->ready) {
     note_failure();
     retire(zygote);
