@@ -8,6 +8,8 @@
  * stopped during a run. Under a load without pauses it would never become ready; so after some runs
  * without a zygote the slot waits for one to start.
  *
+ * A start that fails is repeated after a pause, which doubles with each failure in a row.
+ *
  * Any request that is not exactly of the warm kind gets a plain run, which gives the same result.
  */
 #define _GNU_SOURCE

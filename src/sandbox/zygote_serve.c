@@ -99,9 +99,9 @@ static pid_t fork_ahead(const struct fork_hooks *hooks) {
   close(ends[program > 0]);
   if (program > 0) {
     close(0), close(1), close(2);
-    box_raise_priority();
     await_orders(orders);
     furnish(ends[0]);
+    box_raise_priority();
     seccomp_confine();
     box_await(&box, program);
   }
