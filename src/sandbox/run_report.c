@@ -19,6 +19,8 @@ enum { REPORT_SIZE = 112 };
 
 /* A leaf with no more than this in use at the end had no page cache worth a look. */
 static const uint64_t LITTLE_BYTES = 512 << 10;
+/* A forked run that is younger has copied little. Most are over by then, and the estimate costs 50 us. */
+enum { YOUNG_US = 5000 };
 
 static void note_inherited(struct slot *slot);
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
@@ -65,7 +67,7 @@ static void note_inherited(struct slot *slot) {
   const struct shared *shared = slot->shared;
   char list[32], path[48];
   if (slot->inherited_bytes > shared->inherited_bytes) slot->inherited_bytes = shared->inherited_bytes;
-  if (!slot->inherited_bytes) return;
+  if (!slot->inherited_bytes || shared->ended || monotonic_us() < shared->start_us + YOUNG_US) return;
   ssize_t length = read_text(slot->group.leaf, "cgroup.procs", list, sizeof list);
   char *end = length > 0 ? strchr(list, '\n') : NULL;
   if (!end || end[1]) return;

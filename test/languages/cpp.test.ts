@@ -120,7 +120,7 @@ t.test('C++', async (t) => {
     t.match(ate, { verdict: 'MLE', exit_code: 137, signal: 'SIGKILL' });
     t.ok(ate.memory_peak_bytes! <= 32 * MiB, `${ate.memory_peak_bytes}`);
     const asks = await cpp(main('std::cout << new char[1ull << 46];'));
-    t.match(asks, { verdict: 'SIG', exit_code: 134, signal: 'SIGABRT' });
+    t.match(asks, { verdict: 'MLE', exit_code: 134, signal: 'SIGABRT' });
     const writes = await cpp(main('for (;;) std::cout << "0123456789";'));
     t.match(writes, { verdict: 'OLE', exit_code: 137, signal: 'SIGKILL', stdout_truncated: true });
     t.equal(writes.stdout.length, MiB);
