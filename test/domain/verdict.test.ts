@@ -85,6 +85,11 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
     subject({ ...killed, killed_for: 'output', stdout_seen_bytes: room + 1 }),
     ['OLE', 137, 'SIGKILL'],
   ],
+  [
+    'killed for output, and dead only after its wall time',
+    subject({ ...killed, killed_for: 'output', stdout_seen_bytes: room + 1, wall_us: wall + 1 }),
+    ['OLE', 137, 'SIGKILL'],
+  ],
   ['stderr over its limit', subject({ stderr_seen_bytes: 10_000_000 }), ['AC', 0, null]],
   ['the kernel killed for memory', subject({ ...killed, oom_kills: 1 }), ['MLE', 137, 'SIGKILL']],
   ['a child killed for memory', subject({ exit_code: 0, oom_kills: 1 }), ['MLE', 0, null]],
