@@ -246,6 +246,7 @@ t.test('limit_exceeded names the limit of the run that the program exceeded', as
     'at the process limit': 'processes',
     'output one byte over': 'output',
     'killed for output': 'output',
+    'killed for output, and dead only after its wall time': 'output',
     'the kernel killed for memory': 'memory',
     'a child killed for memory': 'memory',
     'the runtime reports that memory ran out': 'memory',
