@@ -243,13 +243,13 @@ void zygotes_renew(void) {
 
 static void start(struct zygote *zygote) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return note_failure();
   setup->shared->zygote.group = *setup->group;
   pid_t pid = fork();
   if (pid == 0) become_zygote(ends[1]);
   close(ends[1]);
   *zygote = (struct zygote){.pid = pid, .orders = ends[0], .started_us = monotonic_us()};
-  if (pid < 0) retire(zygote);
+  if (pid < 0) note_failure(), retire(zygote);
 }
 
 /* Waits for its first message for `wait_ms` milliseconds; -1: the message is already there. */
@@ -356,5 +356,5 @@ static void fork_child(struct zygote *zygote) {
   shared->zygote.init_pid = 0;
   zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, START_MS);
   zygote->init = shared->zygote.init_pid;
-  if (!zygote->forked) retire(zygote);
+  if (!zygote->forked) note_failure(), retire(zygote);
 }
