@@ -33,7 +33,8 @@ export const executor = {
   compile_cache_bytes: row('RUNLEDGER_COMPILE_CACHE_BYTES', bytes(0, 1024 * GiB), {
     default: '1GiB',
     unit: 'bytes',
-    reason: 'compiled programs kept on disk, by the blocks that they take; 0 keeps none',
+    reason:
+      'compiled programs kept on disk, by the blocks that they take; 0 keeps none; precompiled headers take up to 300 MB besides',
   }),
   compile_cache_entries: row('RUNLEDGER_COMPILE_CACHE_ENTRIES', whole(1, 10_000_000), {
     default: '20000',

@@ -89,7 +89,8 @@ function timeExceeded(run: BoxReport, limits: RunLimits): 'cpu_time' | 'wall_tim
   if (run.killed_for === 'cpu') return 'cpu_time';
   if (run.killed_for === 'wall') return 'wall_time';
   if (run.cpu_us > limits.cpu_ms * 1_000) return 'cpu_time';
-  return run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
+  // The wall time of a program that we ended includes the time that the kernel took for it.
+  return run.killed_for === null && run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
 }
 
 /** The part of the limit from which a message is believed. */

@@ -166,7 +166,10 @@ export type Workshop = {
   make(step: Step & { leaves: string }): Promise<string>;
   /** Opens a box that stays, in this language's profile. */
   open(request: Command & { load: readonly Load[]; limits: RunLimits }): Promise<StandingBox>;
-  /** Runs `make`; a failure is logged, and the service goes on without the result. */
+  /**
+   * Runs `make`. If it fails, the failure is logged, the service goes on without the result, and `make` is repeated in the
+   * background.
+   */
   attempt(what: string, make: () => Promise<void>): Promise<void>;
   log(message: string, error: Error): void;
 };

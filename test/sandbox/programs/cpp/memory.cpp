@@ -160,6 +160,17 @@ PROGRAM(memory_grown) {
     if (mremap(reserved, GIB, 6 * GIB, MREMAP_MAYMOVE) == MAP_FAILED) return denied("6 GiB");
     say("OK 6 GiB");
 }
+// Many messages, each written at once.
+PROGRAM(messages) {
+    static char block[1 << 14];
+    memset(block, 'm', sizeof block);
+    long left = number(args, 0, 1 << 20);
+    for (long each; left > 0; left -= each) {
+        each = left < (long)sizeof block ? left : (long)sizeof block;
+        if ((each = write(2, block, (size_t)each)) < 0) return denied("write");
+    }
+    say("OK messages");
+}
 // Output that costs its reader a call for each byte.
 PROGRAM(output_by_bytes) {
     while (cpu_seconds() < 0.5)
