@@ -178,19 +178,7 @@ void box_await(struct box *box, pid_t program) {
   _exit(0);
 }
 
-/*
- * A run's message queues count against its user's limit until the kernel has removed its ipc namespace, which can be
- * after the next run has started. So this limit is far above what one run can make: a namespace has at most 256 queues,
- * and their messages are charged to the group. An ordinary user has one limit for all slots together, and a slot gets a
- * part of it. A root that may not raise limits keeps the inherited one.
- */
-static void limit_queues(const struct identity *identity) {
-  const struct rlimit part = {64 << 10, 64 << 10}, plenty = {1 << 30, 1 << 30};
-  if (identity->own_namespace) must(setrlimit(RLIMIT_MSGQUEUE, &part), "limit message queues");
-  else setrlimit(RLIMIT_MSGQUEUE, &plenty);
-}
-
-static void limit_resources(const struct request *request) {
+static void limit_resources(const struct request *request, const struct identity *identity) {
   const struct limits *limits = &request->limits;
   const struct {
     int resource;
@@ -202,6 +190,8 @@ static void limit_resources(const struct request *request) {
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},
+      /* An ordinary user has one limit, of 800 KiB, for all slots together. */
+      {RLIMIT_MSGQUEUE, (identity->own_namespace ? 64 : 512) << 10},
       {RLIMIT_SIGPENDING, 1024}, /* POSIX timers count here */
       /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
@@ -230,8 +220,7 @@ void box_become_program(const struct box *box) {
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   prefer_for_oom_killer();
-  limit_resources(request);
-  limit_queues(&box->identity);
+  limit_resources(request, &box->identity);
   if (!box->identity.shares_uid) {
     struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
     must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
