@@ -15,10 +15,8 @@ const SMALL_CPU_US = 100_000;
 const bench = await openBench();
 t.teardown(() => bench.close());
 
-const cpp = (
-  side: Side,
-  topic: Topic = 'bombs',
-): BoxRequest => requestFor(bench, side, topic, 'cpp').request;
+const cpp = (side: Side, topic: Topic = 'bombs'): BoxRequest =>
+  requestFor(bench, side, topic, 'cpp').request;
 const side = (program: string, args: string[] = [], limits = {}): Side =>
   works(program, { args, limits });
 const run = (request: BoxRequest): Promise<RunReport> => bench.single.run(request);

@@ -155,17 +155,15 @@ const rows: readonly Row[] = [
   ],
 ];
 
-const single: readonly Case[] = rows.map(
-  ([name, program, twin, languages, claim, because]) => ({
-    name,
-    topic: 'sharing',
-    claim: `a program cannot ${claim}`,
-    because,
-    languages,
-    hostile: denied(program),
-    honest: works(twin),
-  }),
-);
+const single: readonly Case[] = rows.map(([name, program, twin, languages, claim, because]) => ({
+  name,
+  topic: 'sharing',
+  claim: `a program cannot ${claim}`,
+  because,
+  languages,
+  hostile: denied(program),
+  honest: works(twin),
+}));
 
 const sockets: Case = {
   name: 'sockets that hold themselves',
