@@ -4,7 +4,7 @@
 #include "identity.h"
 
 void queues_open(void);
-/* Waits until the kernel has removed the queues that a run of this user made. */
+/* Waits, for some seconds at most, until the kernel has removed the queues that a run of this user made. */
 void queues_await_removed(const struct identity *identity);
 
 #endif
