@@ -185,7 +185,7 @@ void box_await(struct box *box, pid_t program) {
   _exit(0);
 }
 
-static void limit_resources(const struct request *request) {
+static void limit_resources(const struct request *request, const struct identity *identity) {
   const struct limits *limits = &request->limits;
   const struct {
     int resource;
@@ -197,7 +197,8 @@ static void limit_resources(const struct request *request) {
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},
-      {RLIMIT_MSGQUEUE, 64 << 10},
+      /* An ordinary user has one limit, of 800 KiB, for all slots together. */
+      {RLIMIT_MSGQUEUE, (identity->own_namespace ? 64 : 512) << 10},
       {RLIMIT_SIGPENDING, 1024}, /* POSIX timers count here */
       /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
@@ -229,7 +230,7 @@ void box_become_program(const struct box *box) {
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   prefer_for_oom_killer();
-  limit_resources(request);
+  limit_resources(request, &box->identity);
   if (!box->identity.shares_uid) {
     struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
     must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");

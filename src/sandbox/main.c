@@ -15,7 +15,7 @@
  * A *slot* is long-lived. It makes once what is slow to make and safe to reuse: its control group, an
  * empty network namespace, a host name, a user id, and for each profile a mount namespace that contains
  * only a read-only root. For each request it clones an init into fresh pid, mount and ipc namespaces,
- * waits until init is reaped and the group is empty, and reports that it is idle.
+ * waits until init is reaped and nothing of the run is left, and reports that it is idle.
  *
  * An *init* is process 1 of its run. It mounts a fresh /proc and a fresh tmpfs, writes the request's
  * files, forks the program, waits for it, records how and when it ended, and exits. Its exit makes the

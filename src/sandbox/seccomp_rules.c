@@ -106,8 +106,18 @@ static const struct clause MADVISE[] = {
 /* MS_SYNC makes the host's disk write. Without it, msync only checks the range. */
 static const struct clause MSYNC[] = {{{BITS(2, MS_SYNC)}, DONE}};
 
+/*
+ * No namespaces. No pidfds either, here and in pidfd_open: their inode numbers count the processes of the
+ * machine.
+ */
 static const struct clause CLONE[] = {{{BITS(0, CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-                                               CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)}, EPERM}};
+                                               CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_PIDFD)}, EPERM}};
+
+/* The unique id of a mount counts the mounts that the machine ever made. */
+static const struct clause STATX[] = {{{BITS(3, 0x4000 /* STATX_MNT_ID_UNIQUE */)}, EINVAL}};
+
+/* Locked segments count against the user's limit until the ipc namespace is removed, which can be after the run. */
+static const struct clause SHMCTL[] = {{{IS(1, SHM_LOCK)}, EPERM}};
 
 /* A program may set its own limits, but not that of core dumps: see forbid_cores in seccomp.c. */
 static const struct clause SETRLIMIT[] = {{{IS(0, RLIMIT_CORE)}, EPERM}};
@@ -153,6 +163,8 @@ static const struct clause SETSOCKOPT[] = {
 
 /* The policies that need no right: see ROWS. */
 static const struct clause SCHEDULER[] = {{{IS(1, SCHED_OTHER)}, DONE}, {{IS(1, SCHED_BATCH)}, DONE}, {{IS(1, SCHED_IDLE)}, DONE}};
+/* Not the newer options: a cookie counts the sockets of all runs, and a peer's pidfd the machine's processes. */
+static const struct clause GETSOCKOPT[] = {{{BETWEEN(2, SO_DEBUG, SO_PEEK_OFF)}, ALLOW}};
 
 #ifdef __x86_64__
 /* The registers of thread-local storage, and what libc asks when it starts. */
@@ -167,7 +179,7 @@ static const struct rule ROWS[] = {
     ALLOWED(copy_file_range), ALLOWED(close), NUMBERED(436, close_range, ALLOW), ALLOWED(dup), ALLOWED(dup3),
     ALLOWED(pipe2), JUDGED(fcntl, FCNTL, EINVAL), JUDGED(ioctl, IOCTL, ENOTTY), ALLOWED(eventfd2),
     /* Files and directories: the mounts decide what a path reaches, and the user id what it allows. */
-    JUDGED(openat, OPENAT, ALLOW), ALLOWED(fstat), ALLOWED(newfstatat), ALLOWED(statx), ALLOWED(faccessat),
+    JUDGED(openat, OPENAT, ALLOW), ALLOWED(fstat), ALLOWED(newfstatat), JUDGED(statx, STATX, ALLOW), ALLOWED(faccessat),
     NUMBERED(439, faccessat2, ALLOW), ALLOWED(readlinkat), ALLOWED(getdents64), ALLOWED(getcwd), ALLOWED(chdir),
     ALLOWED(fchdir), ALLOWED(mkdirat), ALLOWED(mknodat), ALLOWED(unlinkat), ALLOWED(renameat), ALLOWED(renameat2),
     ALLOWED(linkat), ALLOWED(symlinkat), ALLOWED(fchmod), ALLOWED(fchmodat), NUMBERED(452, fchmodat2, ALLOW),
@@ -193,7 +205,7 @@ static const struct rule ROWS[] = {
     ALLOWED(wait4), ALLOWED(waitid), ALLOWED(kill), ALLOWED(tkill), ALLOWED(tgkill), ALLOWED(rt_sigqueueinfo),
     ALLOWED(rt_tgsigqueueinfo), ALLOWED(getpid), ALLOWED(getppid), ALLOWED(gettid), ALLOWED(getpgid), ALLOWED(setpgid),
     ALLOWED(getsid), ALLOWED(setsid), ALLOWED(set_tid_address), ALLOWED(set_robust_list), ALLOWED(rseq),
-    ALLOWED(futex), NUMBERED(449, futex_waitv, ALLOW), NUMBERED(434, pidfd_open, ALLOW), ALLOWED(pidfd_send_signal),
+    ALLOWED(futex), NUMBERED(449, futex_waitv, ALLOW),
     ALLOWED(restart_syscall), JUDGED(membarrier, MEMBARRIER, EINVAL),
     /* Its ids, which it cannot change: it has no capability. */
     ALLOWED(getuid), ALLOWED(geteuid), ALLOWED(getgid), ALLOWED(getegid), ALLOWED(getresuid), ALLOWED(getresgid),
@@ -226,9 +238,9 @@ static const struct rule ROWS[] = {
     JUDGED(socket, UNIX_ONLY, EAFNOSUPPORT), JUDGED(socketpair, UNIX_ONLY, EAFNOSUPPORT), ALLOWED(connect),
     ALLOWED(bind), ALLOWED(listen), ALLOWED(accept), ALLOWED(accept4), ALLOWED(getsockname), ALLOWED(getpeername),
     ALLOWED(sendto), ALLOWED(recvfrom), ALLOWED(sendmsg), ALLOWED(recvmsg), ALLOWED(sendmmsg), ALLOWED(recvmmsg),
-    ALLOWED(shutdown), ALLOWED(getsockopt), JUDGED(setsockopt, SETSOCKOPT, ENOPROTOOPT),
+    ALLOWED(shutdown), JUDGED(getsockopt, GETSOCKOPT, ENOPROTOOPT), JUDGED(setsockopt, SETSOCKOPT, ENOPROTOOPT),
     /* Memory, queues and semaphores of its own ipc namespace. */
-    JUDGED(shmget, SHMGET, ALLOW), ALLOWED(shmat), ALLOWED(shmdt), ALLOWED(shmctl), ALLOWED(semget), ALLOWED(semop),
+    JUDGED(shmget, SHMGET, ALLOW), ALLOWED(shmat), ALLOWED(shmdt), JUDGED(shmctl, SHMCTL, ALLOW), ALLOWED(semget), ALLOWED(semop),
     ALLOWED(semtimedop), ALLOWED(semctl), ALLOWED(msgget), ALLOWED(msgsnd), ALLOWED(msgrcv), ALLOWED(msgctl),
     ALLOWED(mq_open), ALLOWED(mq_unlink), ALLOWED(mq_timedsend), ALLOWED(mq_timedreceive), ALLOWED(mq_notify),
     ALLOWED(mq_getsetattr),
@@ -261,6 +273,7 @@ static const struct rule ROWS[] = {
     {.number = SYS_setns, .name = "setns", .outcome = EPERM, .setup = true},
     {.number = 428, .name = "open_tree", .outcome = EPERM, .setup = true},
     {.number = 429, .name = "move_mount", .outcome = EPERM, .setup = true},
+    {.number = 434, .name = "pidfd_open", .outcome = ENOSYS, .setup = true},
     {.number = 435, .name = "clone3", .outcome = ENOSYS, .setup = true},
     {.number = 444, .name = "landlock_create_ruleset", .outcome = ENOSYS, .setup = true},
     {.number = 445, .name = "landlock_add_rule", .outcome = ENOSYS, .setup = true},

@@ -112,6 +112,11 @@ static unsigned tasks_of(const struct zygote *zygote) {
 
 unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
 
+/* Its orders' two ends, and the pair between its child's init and future program. */
+static unsigned sockets_of(const struct zygote *zygote) { return !zygote->pid ? 0 : zygote->forked ? 4 : 2; }
+
+unsigned zygotes_sockets(void) { return sockets_of(&current) + sockets_of(&spare); }
+
 static bool could_fork(const struct request *request) {
   return setup->options->zygote && request->zygote && request->limits.memory_bytes >= MEMORY_LEAST_BYTES && !request->load_count && !request->save_key && !request->stream &&
          request->argument_count == 3 && !strcmp(request->arguments[1], "-I") &&

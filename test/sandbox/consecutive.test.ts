@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import type { BoxRequest, RunReport } from '../../src/executor/sandbox.ts';
-import { type Side, works } from './case.ts';
+import { type Side, type Topic, works } from './case.ts';
 import { openBench, requestFor } from './suite.ts';
 
 const MiB = 1024 * 1024;
@@ -15,10 +15,8 @@ const SMALL_CPU_US = 100_000;
 const bench = await openBench();
 t.teardown(() => bench.close());
 
-const cpp = (
-  side: Side,
-  topic: 'bombs' | 'endings' | 'files' | 'output' | 'network' = 'bombs',
-): BoxRequest => requestFor(bench, side, topic, 'cpp').request;
+const cpp = (side: Side, topic: Topic = 'bombs'): BoxRequest =>
+  requestFor(bench, side, topic, 'cpp').request;
 const side = (program: string, args: string[] = [], limits = {}): Side =>
   works(program, { args, limits });
 const run = (request: BoxRequest): Promise<RunReport> => bench.single.run(request);
@@ -77,6 +75,13 @@ t.test('sockets: a name that the first run listened on is free, and nothing answ
     /^DENIED @left-behind ECONNREFUSED/,
   );
   t.match(said(await run(cpp(side('unix_listen', ['@left-behind']), 'network'))), /^OK listen/);
+});
+
+t.test('message queues: what the first run made does not count for the second', async (t) => {
+  const limits = { wall_ms: 60_000, cpu_ms: 30_000 };
+  for (let each = 0; each < 5; each++)
+    t.equal(said(await run(cpp(side('queues_kept', [], limits), 'sharing'))), 'OK all queues\n');
+  t.equal(said(await run(cpp(side('queues_found'), 'sharing'))), 'OK 40 queues\n');
 });
 
 t.test('a program that changes its own code in memory changes no other run’s code', async (t) => {

@@ -38,6 +38,15 @@ export const programs: readonly CorpusProgram[] = [
     verdict: 'AC',
     stdout: 'grüße 日本 😀 1\n',
   },
+  {
+    name: 'processes of a fork server',
+    code: `import multiprocessing as m
+def square(n): return n * n
+if __name__ == '__main__':
+    with m.get_context('forkserver').Pool(2) as pool: print(pool.map(square, range(5)))`,
+    verdict: 'AC',
+    stdout: '[0, 1, 4, 9, 16]\n',
+  },
   { name: 'endless loop', code: 'while True: pass', limits: SHORT, verdict: 'TLE' },
   {
     name: 'too much memory',

@@ -8,6 +8,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -351,4 +352,49 @@ PROGRAM(pages_given) {
     works("pipe", pipe(pipes) == 0 && write(pipes[1], "x", 1) == 1);
     must_fail("vmsplice", vmsplice(1, &part, 1, 0));
     must_fail("tee", tee(pipes[0], 1, 1, 0));
+}
+
+// Numbers that the kernel counts for the whole machine tell what others do.
+PROGRAM(counts_seen) {
+    pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    must_answer("pidfd_open", syscall(434, child, 0), ENOSYS);
+    int handle = -1;
+    pid_t twin = (pid_t)syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &handle, nullptr, 0);
+    if (twin == 0) _exit(0);
+    must_answer("clone with a pidfd", twin, EPERM);
+    int pair[2], value[4];
+    works("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    const struct { const char *name; int option; } options[] = {{"SO_COOKIE", 57}, {"SO_NETNS_COOKIE", 71}, {"SO_PEERPIDFD", 77}};
+    for (auto &each : options) {
+        socklen_t size = each.option == 77 ? sizeof value[0] : sizeof(uint64_t);
+        must_answer(each.name, getsockopt(pair[0], SOL_SOCKET, each.option, value, &size), ENOPROTOOPT);
+    }
+    must_fail("SO_PASSPIDFD", setsockopt(pair[0], SOL_SOCKET, 76, value, sizeof value[0]));
+    struct statx facts;
+    must_answer("a unique mount id", syscall(SYS_statx, AT_FDCWD, "/", 0, 0x4000, &facts), EINVAL);
+    kill(child, SIGKILL);
+}
+PROGRAM(counts_own) {
+    pid_t child = fork();
+    if (child == 0) _exit(7);
+    int status, pair[2], type = 0;
+    works("wait", waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+    socklen_t size = sizeof type;
+    works("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    works("SO_TYPE", getsockopt(pair[0], SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM);
+    ucred peer{};
+    size = sizeof peer;
+    works("SO_PEERCRED", getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid());
+    struct statx facts;
+    works("statx", statx(AT_FDCWD, "/", 0, STATX_ALL, &facts) == 0 && S_ISDIR(facts.stx_mode));
+}
+PROGRAM(network_tables) {
+    struct stat of{};
+    if (stat("/proc/self/net/unix", &of) == 0 && of.st_uid == 65534) return say("DENIED nothing: this box has no root, and cannot hide its tables");
+    for (const char *table : {"unix", "sockstat", "sockstat6", "softnet_stat", "protocols", "netstat", "snmp", "dev", "ptype", "dev_snmp6/lo"})
+        must_fail(table, open((std::string("/proc/self/net/") + table).c_str(), O_RDONLY));
+    must_fail("the mode of a table", chmod("/proc/self/net/unix", 0444));
+    must_fail("a table of a thread", open("/proc/thread-self/net/unix", O_RDONLY));
 }
