@@ -13,6 +13,12 @@ export const executor = {
     unit: 'slots',
     reason: 'programs that run at one time on this worker; one per core where not set',
   }),
+  cpu_reserve_percent: row('RUNLEDGER_CPU_RESERVE_PERCENT', whole(0, 90), {
+    default: '5',
+    unit: 'percent',
+    reason:
+      'of the processors, that programs leave to the service; 0: no quotas, so a program can starve the service and others',
+  }),
   isolation: row('RUNLEDGER_ISOLATION', choice('auto', 'rlimits'), {
     default: 'auto',
     unit: 'word',
@@ -27,7 +33,8 @@ export const executor = {
   compile_cache_bytes: row('RUNLEDGER_COMPILE_CACHE_BYTES', bytes(0, 1024 * GiB), {
     default: '1GiB',
     unit: 'bytes',
-    reason: 'compiled programs kept on disk, by the blocks that they take; 0 keeps none',
+    reason:
+      'compiled programs kept on disk, by the blocks that they take; 0 keeps none; precompiled headers take up to 300 MB besides',
   }),
   compile_cache_entries: row('RUNLEDGER_COMPILE_CACHE_ENTRIES', whole(1, 10_000_000), {
     default: '20000',

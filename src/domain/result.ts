@@ -23,6 +23,8 @@ export type BoxReport = {
   wall_us: number;
   memory_peak_bytes: number;
   oom_kills: number;
+  /** requests for far more memory than the limit, which the launcher refused */
+  memory_refused: number;
   processes_peak: number | null;
   pids_limit_hits: number;
   /** the bytes that are kept; `…_seen_bytes` counts every byte that was read */

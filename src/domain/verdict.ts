@@ -2,7 +2,8 @@
  * Decides the verdict, from the launcher's reports, the limits in force and the order alone. The rows below are tried in
  * order, and the first that holds wins. Most rows read evidence that the program does not write: kernel counters, the
  * wait status, the timer that fired. Two read what it writes: WA compares its output, and MLE also believes a runtime's own
- * message that memory ran out, if the program used much of its limit. A message alone is no evidence.
+ * message that memory ran out, if the program failed and either used nearly all of the memory that the runtime has, or was
+ * refused memory. A message alone is no evidence, and neither is a refusal: a program may go on without the memory.
  */
 
 import type { EXCEEDABLE, RunLimits } from './limits.ts';
@@ -19,10 +20,17 @@ export type Case = {
   limits: RunLimits;
   expected_output: Uint8Array | null;
   compare: Compare;
-  /** how this language's runtime reports that memory ran out, looked for in stderr */
-  out_of_memory_words: readonly string[];
+  runtime: RuntimeMemory;
   /** There are no groups: the kernel denies memory to each process, and neither counts that nor kills. */
   degraded: boolean;
+};
+
+/** The memory of a language's runtime. */
+export type RuntimeMemory = {
+  /** How the runtime reports on stderr that memory ran out. */
+  readonly out_of_memory_words: readonly string[];
+  /** Only where the runtime gets a heap that is smaller than the limit: the peak, at least, of a program that filled it. */
+  full_heap_bytes?(limits: RunLimits): number;
 };
 
 export type Judgement = {
@@ -81,21 +89,21 @@ function timeExceeded(run: BoxReport, limits: RunLimits): 'cpu_time' | 'wall_tim
   if (run.killed_for === 'cpu') return 'cpu_time';
   if (run.killed_for === 'wall') return 'wall_time';
   if (run.cpu_us > limits.cpu_ms * 1_000) return 'cpu_time';
-  return run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
+  // The wall time of a program that we ended includes the time that the kernel took for it.
+  return run.killed_for === null && run.wall_us > limits.wall_ms * 1_000 ? 'wall_time' : null;
 }
 
-/**
- * The part of the limit from which a runtime's message is believed. A runtime gives up early: its heap is smaller than the
- * limit, arrays grow by doubling, and a JVM leaves up to half of its regions unused around large arrays.
- */
-const MUCH_OF_THE_LIMIT = 0.25;
+/** The part of the limit from which a message is believed. */
+const NEARLY_ALL = 0.9;
 
-function ranOutOfMemory(run: BoxReport, { limits, out_of_memory_words, degraded }: Case): boolean {
+function ranOutOfMemory(run: BoxReport, { limits, runtime, degraded }: Case): boolean {
   if (run.oom_kills > 0 || run.memory_peak_bytes > limits.memory_bytes) return true;
   if (run.killed_for !== null || run.exit_code === 0) return false;
-  if (!degraded && run.memory_peak_bytes < limits.memory_bytes * MUCH_OF_THE_LIMIT) return false;
+  const full_bytes = runtime.full_heap_bytes?.(limits) ?? limits.memory_bytes * NEARLY_ALL;
+  const evident = run.memory_refused > 0 || run.memory_peak_bytes >= full_bytes;
+  if (!evident && !degraded) return false;
   const stderr = new TextDecoder('latin1').decode(run.stderr);
-  return out_of_memory_words.some((words) => stderr.includes(words));
+  return runtime.out_of_memory_words.some((words) => stderr.includes(words));
 }
 
 function limitExceeded(

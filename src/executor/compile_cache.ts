@@ -15,7 +15,8 @@
  * - The bounds count what the disk loses: the blocks of an entry's folder, files and index entry, and the number of
  *   entries, each of which takes three inodes. The size of a small program is a twentieth of its blocks. An entry
  *   counts by an estimate until a background task has measured it. After a restart it counts as it was measured.
- *   Artefacts that are prepared for all accounts (preparation.ts) do not count.
+ *   Artefacts that are prepared for all accounts (preparation.ts) do not count: the machine's compilers decide how many
+ *   there are, and no account does. One that no process has used for a day is removed at the next start.
  *   Each process counts the entries that it found at its start and those that it made.
  * - Entries of an earlier boot are not trusted: nothing is synced to disk, so after a power cut a name may exist without
  *   its bytes. A crash of the process alone loses nothing.
@@ -68,6 +69,8 @@ export type CompileCacheOptions = {
 export const PREPARED_PREFIX = 'prepared-';
 /** A younger artefact may belong to a compile that has not yet written its entry; an older one was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
+/** Processes mark the prepared artefacts that they use, every ten minutes; the machine may have been suspended. */
+const PREPARED_AGE_MS = 24 * 60 * 60 * 1000;
 /** A program that was not used for this long is removed at the next start, so that none is kept for ever. */
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
 /** Eviction goes below the bounds, so that not every further compile evicts. */
@@ -221,9 +224,11 @@ export class CompileCache {
   async #removeOrphans(named: Set<string>, boot: string): Promise<void> {
     const { artefacts, now } = this.#at;
     for (const artefact of await readdir(artefacts)) {
-      if (named.has(artefact) || artefact.startsWith(`${PREPARED_PREFIX}${boot}`)) continue;
+      if (named.has(artefact)) continue;
+      const prepared = artefact.startsWith(`${PREPARED_PREFIX}${boot}`);
       const found = await stat(join(artefacts, artefact)).catch(() => null);
-      if (found !== null && now() - found.ctimeMs > ORPHAN_AGE_MS) await this.#remove(artefact);
+      if (found !== null && now() - found.ctimeMs > (prepared ? PREPARED_AGE_MS : ORPHAN_AGE_MS))
+        await this.#remove(artefact);
     }
   }
 

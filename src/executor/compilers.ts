@@ -1,10 +1,13 @@
 /**
  * Opens the compiler of every language that this machine has, and lets each prepare what saves time later. Preparation
  * starts with the worker and runs beside programs. Languages prepare one after the other, so that preparation takes one
- * slot at a time. If a preparation fails, the failure is logged, and compiles go without it.
+ * slot at a time. If a preparation fails, the failure is logged, compiles go without it, and other attempts follow in the
+ * background, with growing pauses.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { IsOn, OpenCompiler, Workshop } from '../languages/common/language.ts';
-import type { Toolchains } from '../languages/common/toolchains.ts';
+import { FIRST_RETRY_MS, retryAfterMs, spellRetry } from '../languages/common/retry_later.ts';
+import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
 import { Preparation } from './preparation.ts';
 import { compileProfileOf } from './profiles.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
@@ -17,6 +20,8 @@ export type CompilersOptions = {
   boot: string;
   isOn: IsOn;
   log: (message: string, error: Error) => void;
+  /** the pause after the first failure of a preparation */
+  retry_ms?: number;
 };
 
 export type Compilers = {
@@ -30,9 +35,11 @@ export type Compilers = {
 export function openCompilers(options: CompilersOptions): Compilers {
   const preparation = new Preparation(options.sandbox, options.artefacts_folder, options.boot);
   const open = new Map<string, OpenCompiler>();
+  const closing = new AbortController();
   for (const [name, installed] of options.toolchains) {
-    const workshop = workshopFor(compileProfileOf(installed), options, preparation);
-    if (installed.compiler !== null) open.set(name, installed.compiler.open(workshop));
+    if (installed.compiler === null) continue;
+    const workshop = workshopFor(installed, options, preparation, closing.signal);
+    open.set(name, installed.compiler.open(workshop));
   }
   const all = [...open.values()];
   const done = prepareAll(all);
@@ -43,29 +50,52 @@ export function openCompilers(options: CompilersOptions): Compilers {
       await Promise.all(all.map((one) => one.ready?.()));
     },
     async close() {
+      closing.abort();
+      preparation.close();
       await Promise.all(all.map((one) => one.close?.()));
     },
   };
 }
 
 function workshopFor(
-  profile: string,
-  { sandbox, isOn, log }: CompilersOptions,
+  installed: Installed,
+  { sandbox, isOn, log, retry_ms = FIRST_RETRY_MS }: CompilersOptions,
   preparation: Preparation,
+  closing: AbortSignal,
 ): Workshop {
+  const profile = compileProfileOf(installed);
+  const made_by = installed.compiler!.recipe;
   return {
     isOn,
     standing_boxes: sandbox.isolation.stream_slots,
-    make: (step) => preparation.ensure({ ...step, profile }),
+    make: (step) => preparation.ensure({ ...step, profile, made_by }),
     open: (request) => sandbox.open({ ...request, files: [], stdin: new Uint8Array(), profile }),
-    async attempt(what, make) {
-      await make().catch((error: Error) => {
-        const stops = error instanceof SandboxFault && error.kind === 'closed';
-        if (!stops) log(`${what} could not be prepared`, error);
-      });
-    },
+    attempt: (what, make) => attempt({ what, make, log, retry_ms, closing }, 1),
     log,
   };
+}
+
+type Attempt = Required<Pick<CompilersOptions, 'log' | 'retry_ms'>> & {
+  what: string;
+  make: () => Promise<void>;
+  closing: AbortSignal;
+};
+
+/** Settles after one attempt. The next ones are made in the background. */
+async function attempt(one: Attempt, number: number): Promise<void> {
+  const { what, make, log, retry_ms, closing } = one;
+  try {
+    await make();
+  } catch (error) {
+    const stops = error instanceof SandboxFault && error.kind === 'closed';
+    if (stops || closing.aborted) return;
+    const wait_ms = retryAfterMs(number, retry_ms);
+    log(`${what} could not be prepared; ${spellRetry(wait_ms)}`, error as Error);
+    sleep(wait_ms, undefined, { signal: closing, ref: false }).then(
+      () => attempt(one, number + 1),
+      () => {},
+    );
+  }
 }
 
 async function prepareAll(all: readonly OpenCompiler[]): Promise<void> {

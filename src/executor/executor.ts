@@ -151,7 +151,7 @@ function outcomeOf(
     limits,
     expected_output: order.expected_output,
     compare: order.compare,
-    out_of_memory_words: installed.language.out_of_memory_words,
+    runtime: installed.language,
     degraded,
   });
   if (judgement.verdict === 'IE') throw new SandboxFault('rejected', 'the report cannot be judged');

@@ -65,7 +65,7 @@ const FIELD = {
 
 const HEAD = 9;
 export const FRAME_MAX = 16 * 1024 * 1024;
-const REPORT_HEAD = 104;
+const REPORT_HEAD = 112;
 const NEVER = 0xffff_ffff_ffff_ffffn;
 /** The positions of `enum ending` in src/sandbox/slot_record.h. By the type, no reason can be forgotten. */
 const ENDING: Readonly<Record<KilledFor, number>> = {
@@ -163,8 +163,8 @@ export function decodeReport(payload: Buffer): RunReport {
   const how = payload.readUInt8(0);
   const killed_for = KILLED_FOR.get(payload.readUInt8(1)) ?? null;
   const saved = payload.readUInt8(2);
-  const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(96);
-  const stderrEnd = stdoutEnd + payload.readUInt32LE(100);
+  const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(104);
+  const stderrEnd = stdoutEnd + payload.readUInt32LE(108);
   return {
     exit_code: how === 1 ? payload.readInt32LE(4) : null,
     // The launcher killed it before init could see how it ended: that was the launcher's SIGKILL.
@@ -175,6 +175,7 @@ export function decodeReport(payload: Buffer): RunReport {
     wall_us: number(2),
     memory_peak_bytes: number(3),
     oom_kills: number(4),
+    memory_refused: number(10),
     processes_peak: payload.readBigUInt64LE(16 + 8 * 5) === NEVER ? null : number(5),
     pids_limit_hits: number(6),
     stdout_seen_bytes: number(7),

@@ -1,11 +1,14 @@
 /**
  * Makes things ahead of need, in boxes, from fixed sources: precompiled headers, a compiler's front. Each
- * is an artefact of the store. Its key is a digest of everything that it was made from, so another
- * compiler gets another key; and it names the boot, because nothing is synced to disk. No such artefact
- * holds a byte of any account.
+ * is an artefact of the store. Its key is a digest of everything that it was made from and by, so another
+ * version of a compiler gets another key; and it names the boot, because nothing is synced to disk. No such
+ * artefact holds a byte of any account.
+ *
+ * Another process on this machine may use the same folder. So an artefact that a process uses is marked as used
+ * from time to time, and only one without a recent mark is removed (`compile_cache.ts`, at a start).
  */
 import { createHash } from 'node:crypto';
-import { access } from 'node:fs/promises';
+import { access, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { COMPILE_DEFAULTS, type RunLimits } from '../domain/limits.ts';
 import type { Step } from '../languages/common/box.ts';
@@ -23,41 +26,54 @@ const LIMITS: RunLimits = {
 };
 
 const ATTEMPTS = 5;
+const MARK_EVERY_MS = 10 * 60_000;
 
-export type PreparedStep = Step & { profile: string; leaves: string };
+export type PreparedStep = Step & { profile: string; leaves: string; made_by: string };
 
 export class Preparation {
   readonly #sandbox: Pick<Sandbox, 'run'>;
   readonly #artefacts: string;
   readonly #boot: string;
   readonly #made = new Map<string, Promise<string>>();
+  readonly #marking: NodeJS.Timeout;
 
   constructor(sandbox: Pick<Sandbox, 'run'>, artefacts: string, boot: string) {
     this.#sandbox = sandbox;
     this.#artefacts = artefacts;
     this.#boot = boot;
+    this.#marking = setInterval(() => this.#mark(this.#made.keys()), MARK_EVERY_MS);
+    this.#marking.unref();
   }
 
-  /** The key in the store. The first caller makes the artefact; all of them share its failure. */
+  close(): void {
+    clearInterval(this.#marking);
+  }
+
+  /**
+   * The key in the store. The first caller makes the artefact; those that wait for it share its failure. A later caller
+   * tries again.
+   */
   ensure(step: PreparedStep): Promise<string> {
     const key = this.#keyOf(step);
     let made = this.#made.get(key);
     if (made === undefined) {
       made = this.#make(key, step);
       this.#made.set(key, made);
+      made.catch(() => this.#made.delete(key));
     }
     return made;
   }
 
-  #keyOf({ argv, files, load, profile }: PreparedStep): string {
+  #keyOf({ argv, files, load, profile, made_by }: PreparedStep): string {
     const sources = files.map(({ path, bytes }) => [path, Buffer.from(bytes).toString('base64')]);
-    const facts = JSON.stringify([argv, sources, load, profile]);
+    const facts = JSON.stringify([argv, sources, load, profile, made_by]);
     const digest = createHash('sha256').update(facts).digest('hex').slice(0, 32);
     return `${PREPARED_PREFIX}${this.#boot}-${digest}`;
   }
 
   async #make(key: string, step: PreparedStep): Promise<string> {
-    const { leaves, ...request } = step;
+    const { leaves, made_by: _made_by, ...request } = step;
+    this.#mark([key]);
     if (await this.#exists(key)) return key;
     const report = await this.#run({
       ...request,
@@ -82,6 +98,12 @@ export class Preparation {
         if (lasting || attempt === ATTEMPTS) throw error;
       }
     }
+  }
+
+  /** One that is not there yet has no mark; its making counts as one. */
+  #mark(keys: Iterable<string>): void {
+    const now_s = Date.now() / 1_000;
+    for (const key of keys) utimes(join(this.#artefacts, key), now_s, now_s).catch(() => {});
   }
 
   async #exists(key: string): Promise<boolean> {

@@ -29,6 +29,8 @@ export type SandboxOptions = {
    */
   zygote?: string | null;
   isolation?: 'auto' | IsolationKind;
+  /** percent of the processors that programs leave to the service; 0: no quotas of the processors at all */
+  cpu_reserve_percent?: number;
   /** first of the user ids that programs run as */
   uid_base?: number;
   /** takes the launcher's messages, line by line */
@@ -38,7 +40,7 @@ export type SandboxOptions = {
 export type Isolation = {
   kind: IsolationKind;
   degraded: boolean;
-  /** Degraded: what this machine lacks for full isolation, and how to get it. */
+  /** What this machine lacks for full isolation, and how to get it. */
   missing: string | null;
   slots: number;
   stream_slots: number;
@@ -50,6 +52,8 @@ export type Isolation = {
 export function launcherArguments(options: SandboxOptions): string[] {
   const list = ['--socket', '3', '--slots', `${options.slots}`];
   if (options.stream_slots) list.push('--stream-slots', `${options.stream_slots}`);
+  if (options.cpu_reserve_percent !== undefined)
+    list.push('--cpu-reserve', `${options.cpu_reserve_percent}`);
   if (options.isolation) list.push('--isolation', options.isolation);
   if (options.uid_base) list.push('--uid-base', `${options.uid_base}`);
   const beside = join(dirname(resolve(options.launcher)), 'zygote.so');

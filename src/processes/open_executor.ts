@@ -30,6 +30,7 @@ export async function openExecutor(config: Config, log: Log): Promise<Executor> 
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
     isolation: config.isolation,
+    cpu_reserve_percent: config.cpu_reserve_percent,
     log: (line) => log.info({ launcher: line }, 'launcher'),
   });
   const executor = await createExecutor({

@@ -47,6 +47,7 @@ void box_init(struct box *box) {
   box_furnish(box);
   if (box->request->save_key) send_directory(box);
   pid_t program = box_fork_program(box);
+  if (program > 0) box_raise_priority();
   seccomp_confine();
   if (program == 0) execute(box);
   /* Otherwise the pipes would stay open in init after the program closes its ends. */
@@ -151,6 +152,12 @@ pid_t box_fork_program(const struct box *box) {
   return (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
 }
 
+/*
+ * Init's death ends the run. But the kernel sends the others their signals only when init is scheduled, and a program
+ * can have many processes that want the processor. An ordinary user may not raise a priority.
+ */
+void box_raise_priority(void) { setpriority(PRIO_PROCESS, 0, -20); }
+
 /* From here on, init only waits and exits. */
 static void drop_capabilities(void) {
   struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -169,16 +176,16 @@ void box_await(struct box *box, pid_t program) {
     if (ended < 0 && errno != EINTR) fail("wait for the program");
   } while (ended != program);
   struct shared *shared = box->shared;
+  shared->cpu_end_us = group_cpu_us(box->group);
   shared->end_us = monotonic_us();
   shared->orphans = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
-  shared->cpu_end_us = group_cpu_us(box->group);
   shared->wait_status = status;
   shared->ended = true;
   send_message(box->control, MESSAGE_DONE, NULL, 0);
   _exit(0);
 }
 
-static void limit_resources(const struct request *request) {
+static void limit_resources(const struct request *request, const struct identity *identity) {
   const struct limits *limits = &request->limits;
   const struct {
     int resource;
@@ -190,7 +197,8 @@ static void limit_resources(const struct request *request) {
       {RLIMIT_MEMLOCK, 64 << 10},
       {RLIMIT_RTPRIO, 0},
       {RLIMIT_NICE, 0},
-      {RLIMIT_MSGQUEUE, 64 << 10},
+      /* An ordinary user has one limit, of 800 KiB, for all slots together. */
+      {RLIMIT_MSGQUEUE, (identity->own_namespace ? 64 : 512) << 10},
       {RLIMIT_SIGPENDING, 1024}, /* POSIX timers count here */
       /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
@@ -213,13 +221,16 @@ void box_become_program(const struct box *box) {
   const struct request *request = box->request;
   for (int i = 0; i < 3; i++) {
     must(dup2(box->files[i], i), "set up standard input, output and error");
-    /* The program opens them again as /dev/stdin and so on. Both ends of its own pipes are all that it gets. */
-    must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
+    /*
+     * The program opens them again as /dev/stdin and so on. Both ends of its own pipes are all that it gets. A compile
+     * whose files are saved gets neither: a source could make the compiler wait for its own output, at no cost.
+     */
+    if (!request->save_key) must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   prefer_for_oom_killer();
-  limit_resources(request);
+  limit_resources(request, &box->identity);
   if (!box->identity.shares_uid) {
     struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};
     must(setrlimit(RLIMIT_NPROC, &processes), "limit processes");
@@ -233,11 +244,13 @@ void box_become_program(const struct box *box) {
 void box_start_clock(const struct box *box) {
   /* v1: as late as possible, so that what prepared the program is charged to the slot. v2: it is in its leaf already. */
   if (box->group->entrance >= 0) must(write(box->group->entrance, "0", 1), "enter the run's control group");
+  /* The CPU time is counted within the wall time, so that it is never longer on one processor. */
+  uint64_t now = monotonic_us();
   /* getrusage makes the kernel update this process's CPU time, and so the group's, up to this moment. */
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   box->shared->cpu_start_us = group_cpu_us(box->group);
-  box->shared->start_us = monotonic_us();
+  box->shared->start_us = now;
 }
 
 static void execute(const struct box *box) {
@@ -247,11 +260,4 @@ static void execute(const struct box *box) {
   execve(request->arguments[0], (char *const *)request->arguments, (char *const *)request->variables);
   box->shared->exec_error = errno;
   _exit(127);
-}
-
-struct limits box_limits_of_fork(const struct request *request, const struct shared *shared) {
-  struct limits limits = request->limits;
-  uint64_t half = limits.memory_bytes / 2;
-  limits.memory_bytes -= shared->inherited_bytes < half ? shared->inherited_bytes : half;
-  return limits;
 }

@@ -21,14 +21,10 @@ void box_die_with_parent(const struct box *box);
 void box_furnish(const struct box *box);
 /* In v2 the new process is in the group's leaf. It is not confined; nor is init. */
 pid_t box_fork_program(const struct box *box);
+/* Of init, once the program's process is forked: no process of the program inherits the priority. */
+void box_raise_priority(void);
 void box_become_program(const struct box *box);
 void box_start_clock(const struct box *box);
 __attribute__((noreturn)) void box_await(struct box *box, pid_t program);
-
-/*
- * The limits of a run that a zygote forks. The memory that it shares with its zygote is charged to the
- * zygote, but counts as the run's, so the limit is lower by that much.
- */
-struct limits box_limits_of_fork(const struct request *request, const struct shared *shared);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroup_quota.h"
 #include "cgroup_v1.h"
 #include "cgroup_v2.h"
 #include "kernel_files.h"
@@ -71,6 +72,11 @@ bool groups_claim(char *why, size_t size) {
     return false;
   }
   return !has_tree() || v2_delegate(instance_directories[0]);
+}
+
+bool groups_limit_cpu(unsigned slots, unsigned reserve_percent, char *why, size_t size) {
+  if (layout.kind == ISOLATION_RLIMITS) return true;
+  return quota_all(layout.cpu < 0 ? -1 : instance_directories[layout.cpu], &layout, slots, reserve_percent, why, size);
 }
 
 static bool delegate_base(char *why, size_t size) {
@@ -174,6 +180,7 @@ bool group_make(struct group *group, unsigned slot) {
     return false;
   /* Without this a program could trade its memory limit for the machine's swap. Leaves inherit it. */
   if (!has_tree()) write_text(group->directories[0], "memory.swappiness", "0");
+  if (layout.cpu >= 0 && !quota_slot(group->directories[layout.cpu])) return false;
   group_open(group);
   return has_tree() || (group->cpu >= 0 && group->process_limit >= 0);
 }

@@ -11,6 +11,9 @@
  * A launcher claims an instance by flock on its directories, so two launchers never share one. If a
  * directory's lock is free, the launcher that made it is dead, and the next launcher sweeps it.
  *
+ * Quotas of the processors are set at two levels: on runledger.<instance> for all slots together, and
+ * on each s<slot> (cgroup_quota.h). Launcher, worker and all else of the service are in neither.
+ *
  * No process writes to cgroup.procs at request time, because that waits for a grace period of the
  * kernel, 12 ms on an idle machine. cgroup_leaf.h says how programs enter their leaves.
  */
@@ -28,6 +31,8 @@ unsigned groups_instance(void);
 
 /* Claims an instance, and sweeps those of dead launchers. */
 bool groups_claim(char *why, size_t size);
+/* Limits the processor time of all slots together and of each. false: `why` says what is missing for it. */
+bool groups_limit_cpu(unsigned slots, unsigned reserve_percent, char *why, size_t size);
 void groups_remove(void);
 
 /* One group for each slot. */

@@ -14,14 +14,14 @@
 struct names {
   const char *cpu, *cpu_line; /* the file, and the line in it */
   uint64_t cpu_divisor; /* to microseconds */
-  const char *memory, *peak, *memory_events, *memory_limit, *swap_limit, *cache_line;
+  const char *memory, *peak, *memory_events, *memory_limit, *swap_limit, *cache_line, *anonymous_line;
 };
 static const struct names V1 = {
     "cpuacct.usage", NULL, 1000, "memory.usage_in_bytes", "memory.max_usage_in_bytes",
-    "memory.oom_control", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cache"};
+    "memory.oom_control", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cache", "rss"};
 /* v2's swap limit is set once, when the leaf is made. */
 static const struct names V2 = {"cpu.stat",      "usage_usec", 1,    "memory.current", "memory.peak",
-                                "memory.events", "memory.max", NULL, "file"};
+                                "memory.events", "memory.max", NULL, "file", "anon"};
 
 /*
  * What the kernel charges for even the smallest program: page tables and the like, 64 KiB and more. It is not the
@@ -116,6 +116,14 @@ uint64_t group_cache_bytes(const struct group *group) {
   close(file);
   /* Shared memory and files on a tmpfs are counted as cache too, but the kernel cannot drop them. */
   return cache > shared ? cache - shared : 0;
+}
+
+uint64_t group_anonymous_bytes(const struct group *group) {
+  int file = openat(group->leaf, "memory.stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  uint64_t bytes = read_counter(file, names(group)->anonymous_line);
+  close(file);
+  return bytes;
 }
 
 uint64_t group_cpu_us(const struct group *group) {

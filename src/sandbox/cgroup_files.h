@@ -61,6 +61,8 @@ void group_read(const struct group *group, struct counters *counters);
 void group_read_memory(const struct group *group, struct counters *counters);
 /* Page cache that is charged to the leaf: the kernel drops it before it ends a program for its memory limit. */
 uint64_t group_cache_bytes(const struct group *group);
+/* Private pages that are charged to the leaf. */
+uint64_t group_anonymous_bytes(const struct group *group);
 /* Where the kernel can do this (v1; v2 from Linux 6.12), memory_peak_bytes counts from now on. */
 void group_reset_peak(const struct group *group);
 

@@ -9,6 +9,7 @@ struct cgroup_layout {
   enum isolation kind;
   unsigned hierarchies;         /* v1: one for each controller; v2: one */
   char bases[HIERARCHIES][512]; /* the launcher's own group in each */
+  int cpu;                      /* the one that has the cpu controller; -1: none has */
 };
 
 #endif

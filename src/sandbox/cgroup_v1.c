@@ -8,7 +8,7 @@
 #include "array.h"
 #include "kernel_files.h"
 
-/* cgroup_files.c relies on this order. The last may be missing: it only divides the processors' time. */
+/* cgroup_files.c relies on this order. The last may be missing: then there are no quotas (cgroup_quota.h). */
 static const char *const CONTROLLERS[] = {"memory", "cpuacct", "pids", "cpu"};
 
 static bool find_mount(const char *controller, char *root, char *point);
@@ -16,7 +16,7 @@ static bool find_own(const char *controller, char *path);
 static bool lists(const char *list, const char *word);
 
 bool v1_find(struct cgroup_layout *layout, char *why, size_t size) {
-  *layout = (struct cgroup_layout){.kind = ISOLATION_V1};
+  *layout = (struct cgroup_layout){.kind = ISOLATION_V1, .cpu = -1};
   for (unsigned c = 0; c < COUNT(CONTROLLERS); c++) {
     char root[256], point[256], own[256];
     bool there = find_mount(CONTROLLERS[c], root, point) && find_own(CONTROLLERS[c], own);
@@ -29,7 +29,9 @@ bool v1_find(struct cgroup_layout *layout, char *why, size_t size) {
     if (strcmp(root, "/") && !strncmp(own, root, strlen(root))) below = own + strlen(root);
     snprintf(layout->bases[c], sizeof layout->bases[c], "%s%s", point, strcmp(below, "/") ? below : "");
     /* cpu and cpuacct are often one hierarchy. It is listed once, or its lock would be taken twice. */
-    if (c == 3 && !strcmp(layout->bases[3], layout->bases[1])) break;
+    bool joint = c == 3 && !strcmp(layout->bases[3], layout->bases[1]);
+    if (c == 3) layout->cpu = joint ? 1 : 3;
+    if (joint) break;
     layout->hierarchies = c + 1;
   }
   if (!is_machine_root()) {

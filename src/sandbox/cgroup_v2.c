@@ -119,6 +119,6 @@ bool v2_settle(const char *base) {
 }
 
 bool v2_delegate(int directory) {
-  write_text(directory, "cgroup.subtree_control", "+cpu"); /* only divides the processors' time */
+  write_text(directory, "cgroup.subtree_control", "+cpu"); /* cgroup_quota.h says what is lost without it */
   return write_text(directory, "cgroup.subtree_control", "+memory +pids");
 }

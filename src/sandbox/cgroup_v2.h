@@ -14,7 +14,7 @@
 bool v2_find(struct cgroup_layout *layout, char *why, size_t size);
 /* Moves the processes of the group into the worker's leaf, so that the group may delegate controllers. */
 bool v2_settle(const char *base);
-/* Lets the children of a group use the memory and pids controllers. */
+/* Lets the children of a group use the memory and pids controllers, and the cpu controller if it is there. */
 bool v2_delegate(int directory);
 
 #endif

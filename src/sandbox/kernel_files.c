@@ -22,6 +22,13 @@ uint64_t read_counter(int fd, const char *name) {
   return 0;
 }
 
+uint64_t read_private_bytes(int statm) {
+  char text[128] = "";
+  unsigned long all, resident, of_files;
+  if (pread(statm, text, sizeof text - 1, 0) <= 0 || sscanf(text, "%lu %lu %lu", &all, &resident, &of_files) != 3) return 0;
+  return (resident - of_files) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 ssize_t read_text(int dir, const char *path, char *text, size_t size) {
   int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
@@ -48,6 +55,12 @@ bool write_number(int fd, uint64_t number) {
   char text[24];
   int length = snprintf(text, sizeof text, "%llu", (unsigned long long)number);
   return pwrite(fd, text, (size_t)length, 0) == length;
+}
+
+unsigned processors(void) {
+  static unsigned count; /* sysconf reads it from a file */
+  if (!count) count = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+  return count;
 }
 
 bool is_machine_root(void) {

@@ -15,7 +15,7 @@
  * A *slot* is long-lived. It makes once what is slow to make and safe to reuse: its control group, an
  * empty network namespace, a host name, a user id, and for each profile a mount namespace that contains
  * only a read-only root. For each request it clones an init into fresh pid, mount and ipc namespaces,
- * waits until init is reaped and the group is empty, and reports that it is idle.
+ * waits until init is reaped and nothing of the run is left, and reports that it is idle.
  *
  * An *init* is process 1 of its run. It mounts a fresh /proc and a fresh tmpfs, writes the request's
  * files, forks the program, waits for it, records how and when it ended, and exits. Its exit makes the
@@ -52,8 +52,8 @@
  *   zygote, degraded               its other ways to run a program
  *   root, box, landlock, same_user what surrounds a program
  *   seccomp, seccomp_rules         its system calls
- *   sysinfo                        the launcher's answers to one of them
- *   cgroup, cgroup_leaf, ...       control groups of both versions
+ *   questions                      the launcher's answers to some of them
+ *   cgroup, cgroup_leaf, ...       control groups of both versions; cgroup_quota: the processors
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
  *
@@ -84,11 +84,11 @@
 #include "monotonic.h"
 #include "options.h"
 #include "poll.h"
+#include "questions.h"
 #include "requests.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slots.h"
-#include "sysinfo.h"
 
 enum { EVENTS_AT_ONCE = 64, WHY_SIZE = 1200 };
 /* No valid address, descriptor, process or flag; test/sandbox/programs/cpp/calls.cpp has it too. */
@@ -96,7 +96,7 @@ static const uint64_t SAMPLE_ARGUMENT = 0x7f7f7f7f7f7f7f7f;
 
 static struct options options;
 static bool stopped; /* by a signal */
-static char missing[WHY_SIZE]; /* degraded isolation: why there is no better one, and how to get it */
+static char missing[WHY_SIZE]; /* what this machine lacks for full isolation, and how to get it */
 
 static void die_with_worker(void);
 static void find_isolation(void);
@@ -151,7 +151,10 @@ static void find_isolation(void) {
     else memcpy(missing, why, sizeof missing);
     found = degraded_usable(options.uid_base, why, sizeof why) && groups_find(ISOLATION_RLIMITS, why, sizeof why);
   }
-  if (found && groups_claim(why, sizeof why)) return;
+  if (found && groups_claim(why, sizeof why)) {
+    if (!groups_limit_cpu(options.slots, options.cpu_reserve, why, sizeof why)) memcpy(missing, why, sizeof missing);
+    return;
+  }
   fprintf(stderr, "launcher: no isolation: %s%s%s\n", missing, *missing ? "; " : "", why);
   exit(EXIT_NO_ISOLATION);
 }
@@ -185,12 +188,12 @@ static int raise_priority(void) {
 static size_t describe(char *text, size_t size) {
   char reason[2 * WHY_SIZE] = "null", *at = reason;
   const bool degraded = groups_kind() == ISOLATION_RLIMITS;
-  if (degraded) *at++ = '"';
-  for (const char *from = missing; degraded && *from; from++) {
+  if (*missing) *at++ = '"';
+  for (const char *from = missing; *from; from++) {
     if (*from == '"' || *from == '\\') *at++ = '\\';
     *at++ = (unsigned char)*from < ' ' ? ' ' : *from;
   }
-  if (degraded) *at++ = '"', *at = 0;
+  if (*missing) *at++ = '"', *at = 0;
   return (size_t)snprintf(text, size,
                           "{\"kind\":\"%s\",\"degraded\":%s,\"missing\":%s,\"slots\":%u,\"stream_slots\":%u,"
                           "\"groups\":\"%s/runledger.%u\",\"pid\":%d}",
@@ -242,7 +245,7 @@ static void handle(const struct ready *ready) {
     case EVENT_INPUT: run_feed(slot); break;
     case EVENT_STDOUT: run_read(slot, 0); break;
     case EVENT_STDERR: run_read(slot, 1); break;
-    case EVENT_SYSINFO: sysinfo_answer(slot); break;
+    case EVENT_QUESTION: questions_answer(slot); break;
   }
 }
 
@@ -254,7 +257,7 @@ static int check_all(void) {
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
     uint64_t look = slot->state == SLOT_DEAD ? (slot_revive(slot), now + 1000) : run_check(slot, now);
     if (look < next) next = look;
-    if ((look = sysinfo_check(slot, now)) < next) next = look;
+    if ((look = questions_check(slot, now)) < next) next = look;
   }
   if (next == UINT64_MAX) return -1;
   return next <= now ? 0 : (int)((next - now + 999) / 1000);

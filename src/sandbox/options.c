@@ -16,6 +16,7 @@ static const char USAGE[] =
     "  --socket FD            socket to the worker (3)\n"
     "  --slots N              runs at the same time (1)\n"
     "  --stream-slots N       open boxes at the same time (0)\n"
+    "  --cpu-reserve PERCENT  of the processors, kept free of programs (5); 0: no quotas at all\n"
     "  --isolation KIND       auto, v1, v2, v2-user or rlimits (auto, which never chooses rlimits)\n"
     "  --uid-base N           first of the user ids that programs run as (720000)\n"
     "  --store DIR            directory of artefacts\n"
@@ -28,7 +29,7 @@ static const char USAGE[] =
     "  --print-filter         print number, name and outcome of each system call and exit\n";
 
 typedef void setter(struct options *options, char **values);
-static setter set_socket, set_slots, set_stream_slots, set_isolation, set_uid_base, set_store, set_zygote;
+static setter set_socket, set_slots, set_stream_slots, set_cpu_reserve, set_isolation, set_uid_base, set_store, set_zygote;
 static setter begin_profile, add_bind, add_copy, add_link, set_probe, set_print_filter;
 
 static const struct {
@@ -41,8 +42,8 @@ static const struct {
     {"--uid-base", 1, set_uid_base},   {"--store", 1, set_store},
     {"--profile", 1, begin_profile},   {"--bind", 2, add_bind},
     {"--copy", 2, add_copy},           {"--link", 2, add_link},
-    {"--zygote", 1, set_zygote},       {"--probe", 0, set_probe},
-    {"--print-filter", 0, set_print_filter},
+    {"--zygote", 1, set_zygote},       {"--cpu-reserve", 1, set_cpu_reserve},
+    {"--probe", 0, set_probe},         {"--print-filter", 0, set_print_filter},
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void reject(const char *format, ...) {
@@ -56,7 +57,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void reject(const char *f
 }
 
 void options_parse(int count, char **arguments, struct options *options) {
-  *options = (struct options){.slots = 1, .uid_base = 720000, .socket = 3};
+  *options = (struct options){.slots = 1, .cpu_reserve = 5, .uid_base = 720000, .socket = 3};
   for (int i = 1; i < count;) {
     unsigned row = 0;
     while (row < COUNT(TABLE) && strcmp(TABLE[row].name, arguments[i])) row++;
@@ -87,6 +88,10 @@ static void set_slots(struct options *options, char **values) {
 
 static void set_stream_slots(struct options *options, char **values) {
   options->stream_slots = number(values[0], 0, MAX_SLOTS, "--stream-slots");
+}
+
+static void set_cpu_reserve(struct options *options, char **values) {
+  options->cpu_reserve = number(values[0], 0, 90, "--cpu-reserve");
 }
 
 static void set_uid_base(struct options *options, char **values) {

@@ -24,6 +24,7 @@ struct profile {
 struct options {
   unsigned slots;        /* for ordinary runs */
   unsigned stream_slots; /* for boxes that stay open */
+  unsigned cpu_reserve;  /* percent of the processors that programs leave to the service; 0: no quotas */
   unsigned uid_base;
   int socket;
   enum isolation isolation;

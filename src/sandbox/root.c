@@ -161,8 +161,11 @@ static bool has_mounts_below(const char *directory) {
 
 static bool mount_overlay(const char *directory, const char *to) {
   char layers[64];
-  /* An overlay needs two layers; the other one is empty. The name "." keeps the machine's path out of the mount table. */
-  snprintf(layers, sizeof layers, "lowerdir=%s/load2:.", NEW);
+  /*
+   * An overlay needs two layers; the other one is empty. The name "." keeps the machine's path out of the mount table.
+   * With xino a directory has the number that it has on disk. Otherwise numbers are given in the order of first use.
+   */
+  snprintf(layers, sizeof layers, "lowerdir=%s/load2:.,xino=on", NEW);
   if (has_mounts_below(directory) || chdir(directory)) return false;
   bool done = !mount("box", inside(to), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME, layers);
   must(chdir("/"), "leave a directory");

@@ -15,9 +15,15 @@ enum {
   SCRATCH = 64 * 1024,
   LITTLE = 4096, /* libc writes this much at once to a pipe */
   LOOK_US = 4000,
-  DISCARD_BYTES = 1024 * 1024,           /* at once: more than a pipe usually holds */
-  DISCARD_FAST_BYTES = 16 * 1024 * 1024, /* beyond the limit, before the launcher reads slowly */
-  LOOK_SLOWLY_US = 20 * 1000,
+  DISCARD_BYTES = 1024 * 1024, /* at once: more than a pipe usually holds */
+  MUCH = 16 * 1024,            /* a pipe that had this much will soon be full again */
+  LOOK_SOON_US = 1000,
+  /* The budget for discarding */
+  DISCARD_COST_US = 25,        /* of one look, with the launcher's turn */
+  FREE_US = 5000,
+  CPU_PARTS = 20,              /* a twentieth of the program's CPU time */
+  WALL_PARTS = 333,            /* 0.3 % of a processor */
+  RECKON_US = 20 * 1000,       /* as often as the program's CPU time is read */
 };
 
 static uint8_t scratch[SCRATCH];
@@ -26,6 +32,7 @@ static int nowhere = -1; /* /dev/null */
 static void read_stream(struct slot *slot, int which);
 static ssize_t read_kept(struct slot *slot, int which);
 static ssize_t discard(int from);
+static uint64_t missing_us(const struct slot *slot, uint64_t now);
 
 static enum event event_of(int which) { return which ? EVENT_STDERR : EVENT_STDOUT; }
 
@@ -51,6 +58,7 @@ void output_open(struct slot *slot) {
     slot->look_us[which] = 0;
     poll_add(slot->outputs[which], event_of(which), slot->number, events_of(slot));
   }
+  slot->discards = 0;
 }
 
 bool output_read(struct slot *slot, int which) {
@@ -59,14 +67,30 @@ bool output_read(struct slot *slot, int which) {
     read_stream(slot, which);
     return true;
   }
+  uint64_t now = monotonic_us();
+  const bool discards = which && slot->kept[which].used == limit_of(slot, which);
+  uint64_t missing = discards ? missing_us(slot, now) : 0;
+  if (missing) {
+    slot->look_us[which] = now + (missing < RECKON_US ? missing : RECKON_US);
+    return true;
+  }
+  slot->discards += discards;
   ssize_t count = read_kept(slot, which);
   if (slot->outputs[which] < 0) return true;
   if (count < 0 && errno == ENOMEM) return false;
   slot->look_us[which] = 0;
-  if (slot->seen[which] > limit_of(slot, which) + DISCARD_FAST_BYTES) slot->look_us[which] = monotonic_us() + LOOK_SLOWLY_US;
-  else if (count > 0 && count < LITTLE) slot->look_us[which] = monotonic_us() + LOOK_US;
+  if (discards && count >= MUCH) slot->look_us[which] = now + LOOK_SOON_US;
+  else if (count > 0 && (discards || count < LITTLE)) slot->look_us[which] = now + LOOK_US;
   else poll_change(slot->outputs[which], event_of(which), slot->number, events_of(slot));
   return is_within_limit(slot, which);
+}
+
+/* How long it takes at least until the budget allows another look at excess output; 0: it does now. */
+static uint64_t missing_us(const struct slot *slot, uint64_t now) {
+  uint64_t started = slot->shared->start_us;
+  uint64_t budget = FREE_US + slot->cpu_us / CPU_PARTS + (started ? now - started : 0) / WALL_PARTS;
+  uint64_t spent = (uint64_t)(slot->discards + 1) * DISCARD_COST_US;
+  return spent <= budget ? 0 : (spent - budget) * WALL_PARTS;
 }
 
 uint64_t output_look(struct slot *slot, uint64_t now, bool *over_limit) {

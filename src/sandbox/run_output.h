@@ -8,8 +8,10 @@
  * Therefore:
  *   - after a read that found little, the launcher looks again only when LOOK_US have passed, so a pipe
  *     that gets single bytes costs at most 250 reads a second, and a full pipe waits only that long;
- *   - standard error beyond its limit is discarded without a copy, and once it is far beyond, a pipe's
- *     content at a time each LOOK_SLOWLY_US: a program that floods it waits.
+ *   - standard error beyond its limit is discarded without a copy, and within a budget: FREE_US for each
+ *     run, a twentieth of the CPU time that the program used, and 0.3 % of a processor. A program that
+ *     prints much and works for it is not slowed down. One that floods at no cost to itself waits, and
+ *     goes on at 0.3 % of a processor.
  */
 #ifndef RUNLEDGER_RUN_OUTPUT_H
 #define RUNLEDGER_RUN_OUTPUT_H

@@ -1,20 +1,28 @@
 #define _GNU_SOURCE
 #include "run_report.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "answers.h"
 #include "array.h"
 #include "cgroup_files.h"
+#include "kernel_files.h"
+#include "monotonic.h"
 #include "wire.h"
 
-enum { REPORT_SIZE = 104 };
+enum { REPORT_SIZE = 112 };
 
 /* A leaf with no more than this in use at the end had no page cache worth a look. */
 static const uint64_t LITTLE_BYTES = 512 << 10;
+/* A forked run that is younger has copied little. Most are over by then, and the estimate costs 50 us. */
+enum { YOUNG_US = 5000 };
 
+static void note_inherited(struct slot *slot);
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
 
 /* v1's counters go on from run to run, so a run's share is a difference. */
@@ -38,12 +46,40 @@ uint64_t run_cpu_us(const struct slot *slot) { return above(group_cpu_us(&slot->
  * peak starts again where there was cache.
  */
 static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_bytes) {
-  uint64_t noted = slot->memory_peak_bytes;
-  if (peak_bytes <= noted) return;
+  if (peak_bytes <= slot->charged_peak_bytes) return;
   uint64_t cache = now_bytes <= LITTLE_BYTES ? 0 : group_cache_bytes(&slot->group);
   uint64_t own = above(peak_bytes, cache);
-  if (own > noted) slot->memory_peak_bytes = own;
+  note_inherited(slot);
+  if (own > slot->charged_peak_bytes) slot->charged_peak_bytes = own;
+  if (own + slot->inherited_bytes > slot->memory_peak_bytes) slot->memory_peak_bytes = own + slot->inherited_bytes;
   if (cache) group_reset_peak(&slot->group);
+}
+
+/*
+ * A forked run starts with its zygote's pages, which are charged to the zygote. The interpreter's count as the run's
+ * too, as in a plain run. When the program writes to a page, the kernel copies it and charges the copy to the leaf, and
+ * the page must not count twice. The kernel does not count copies. But the process's private pages less those that are
+ * charged to the leaf are those that it still shares; so the others are copied or freed. Copies count as the
+ * interpreter's first, and then as the warm modules'. With several processes this does not hold, so the last estimate
+ * stays.
+ */
+static void note_inherited(struct slot *slot) {
+  const struct shared *shared = slot->shared;
+  char list[32], path[48];
+  if (slot->inherited_bytes > shared->inherited_bytes) slot->inherited_bytes = shared->inherited_bytes;
+  if (!slot->inherited_bytes || shared->ended || monotonic_us() < shared->start_us + YOUNG_US) return;
+  ssize_t length = read_text(slot->group.leaf, "cgroup.procs", list, sizeof list);
+  char *end = length > 0 ? strchr(list, '\n') : NULL;
+  if (!end || end[1]) return;
+  snprintf(path, sizeof path, "/proc/%.*s/statm", (int)(end - list), list);
+  int statm = open(path, O_RDONLY | O_CLOEXEC);
+  if (statm < 0) return;
+  uint64_t private = read_private_bytes(statm);
+  close(statm);
+  if (!private) return; /* it is dead */
+  uint64_t shares = above(private, group_anonymous_bytes(&slot->group));
+  uint64_t left = above(shared->inherited_bytes, above(shared->forked_bytes, shares));
+  if (left < slot->inherited_bytes) slot->inherited_bytes = left;
 }
 
 void run_note_memory(struct slot *slot) {
@@ -60,8 +96,8 @@ void run_meter(struct slot *slot) {
   group_read(&slot->group, &now);
   put_u64(usage, shared->start_us ? above(now.cpu_us, shared->cpu_start_us) : 0);
   note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
-  put_u64(usage + 8, now.memory_bytes + shared->inherited_bytes);
-  put_u64(usage + 16, slot->memory_peak_bytes + shared->inherited_bytes);
+  put_u64(usage + 8, now.memory_bytes);
+  put_u64(usage + 16, slot->memory_peak_bytes);
   answer(FRAME_METERED, slot->id, usage, sizeof usage, NULL, 0);
 }
 
@@ -79,9 +115,15 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   group_read(&slot->group, &now);
   if (slot->group.kind == ISOLATION_RLIMITS) slot->memory_peak_bytes = shared->largest_bytes;
   else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
+  uint64_t oom_kills = above(now.oom_kills, slot->before.oom_kills);
+  /* It was killed at its limit, in which shared pages do not count. */
+  if (oom_kills && slot->inherited_bytes) slot->memory_peak_bytes = slot->charged_peak_bytes;
   bool whole = shared->ended && !shared->orphans;
   uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
-  uint64_t end = shared->ended ? shared->end_us : shared->start_us + slot->ending_us;
+  /* A killed run uses CPU time until its last process is dead. So its wall time ends there, too. */
+  uint64_t end = whole || (shared->ended && !slot->ending) ? shared->end_us : monotonic_us();
+  uint64_t wall = above(end, shared->start_us);
+  if (shared->start_us && wall < cpu / processors()) wall = cpu / processors(); /* orphans, until they were dead */
   int status = shared->wait_status;
   bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
   report[0] = exited ? 1 : signaled ? 2 : 0;
@@ -93,17 +135,18 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   const uint64_t numbers[] = {
       slot->ending_us,
       cpu,
-      above(end, shared->start_us),
-      slot->memory_peak_bytes + shared->inherited_bytes,
-      above(now.oom_kills, slot->before.oom_kills),
+      wall,
+      slot->memory_peak_bytes,
+      oom_kills,
       now.processes_peak,
       above(now.process_limit_hits, slot->before.process_limit_hits),
       slot->seen[0],
       slot->seen[1],
       saved->bytes,
+      slot->memory_refused,
   };
   for (unsigned i = 0; i < COUNT(numbers); i++) put_u64(report + 16 + 8 * (size_t)i, numbers[i]);
-  put_u32(report + 96, (uint32_t)slot->kept[0].used);
-  put_u32(report + 100, (uint32_t)slot->kept[1].used);
+  put_u32(report + 104, (uint32_t)slot->kept[0].used);
+  put_u32(report + 108, (uint32_t)slot->kept[1].used);
   slot->before = now;
 }

@@ -16,6 +16,7 @@
 #include "buffer.h"
 #include "cgroup_files.h"
 #include "failure.h"
+#include "kernel_files.h"
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
@@ -42,10 +43,11 @@ void run_begin(struct slot *slot, uint32_t id) {
   slot->state = SLOT_BUSY;
   slot->answered = slot->ended = slot->killed = slot->input_closes = slot->paused = false;
   slot->ending = ENDING_NONE;
-  slot->ending_us = slot->next_check_us = 0;
+  slot->ending_us = slot->next_check_us = slot->cpu_us = 0;
   slot->input_at = 0;
   slot->box = -1;
-  slot->memory_peak_bytes = 0;
+  slot->memory_peak_bytes = slot->charged_peak_bytes = slot->memory_refused = 0;
+  slot->inherited_bytes = UINT64_MAX; /* not known before the start */
   slot->seen[0] = slot->seen[1] = slot->kept[0].used = slot->kept[1].used = slot->more_input.used = 0;
   slot->dispatched_us = monotonic_us();
   shared->failure = (struct failure){0};
@@ -153,11 +155,11 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
   if (now >= end) return run_end(slot, ENDING_WALL), now + 1000;
   if (now >= slot->next_check_us) {
     run_follow_leaf(slot);
-    uint64_t used = run_cpu_us(slot), most = limits->cpu_ms * 1000;
+    uint64_t used = slot->cpu_us = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
     run_note_memory(slot);
     /* Even all processors together cannot use up the rest before then. */
-    uint64_t wait = (most - used) / (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t wait = (most - used) / processors();
     slot->next_check_us = now + (wait < 1000 ? 1000 : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);
   }
   if (slot->next_check_us < next) next = slot->next_check_us;

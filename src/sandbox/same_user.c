@@ -48,10 +48,7 @@ static const struct row ROWS[] = {
     {SYS_setpriority, EQUAL, 0, 2 /* PRIO_USER */},
     {SYS_ioprio_set, FOREIGN, 1, 0},
     {SYS_ioprio_set, EQUAL, 0, 3 /* IOPRIO_WHO_USER */},
-    {SYS_sched_setaffinity, FOREIGN, 0, 0},
-    {SYS_sched_setscheduler, FOREIGN, 0, 0},
     {SYS_sched_setparam, FOREIGN, 0, 0},
-    {SYS_sched_setattr, FOREIGN, 0, 0},
     /* files by path: Landlock does not cover modes, owners, attributes, times and (before Linux 6.2) truncate */
     {SYS_truncate, ALWAYS, 0, 0},
     {SYS_fchmodat, ALWAYS, 0, 0},

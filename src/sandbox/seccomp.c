@@ -82,7 +82,8 @@ static unsigned emit(unsigned code, uint32_t value, unsigned if_true, unsigned i
 static void emit_load(size_t offset) { emit(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0); }
 
 static void emit_outcome(uint32_t outcome) {
-  emit(BPF_RET | BPF_K, outcome == ALLOW ? SECCOMP_RET_ALLOW : outcome == ASK ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | outcome, 0, 0);
+  const uint32_t action = outcome == ALLOW ? SECCOMP_RET_ALLOW : outcome & ASK ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO;
+  emit(BPF_RET | BPF_K, action | (outcome & SECCOMP_RET_DATA), 0, 0);
 }
 
 /* Appends a range, or lets the last one go on. */
@@ -153,7 +154,7 @@ static void emit_tree(const struct range *ranges, unsigned first, unsigned last)
 static unsigned emit_condition(const struct condition *condition, unsigned *failing) {
   const size_t low = offsetof(struct seccomp_data, args) + 8 * (size_t)condition->argument, high = low + 4;
   unsigned count = 0;
-  emit_load(low);
+  emit_load(condition->test == SMALL ? high : low);
   switch (condition->test) {
     case WITHIN:
       if (condition->low == condition->high) {
@@ -171,6 +172,7 @@ static unsigned emit_condition(const struct condition *condition, unsigned *fail
       emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
       failing[count++] = emit(BPF_JMP | BPF_JA, 0, 0, 0);
       break;
+    case SMALL: failing[count++] = emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 0); break;
     default: abort();
   }
   return count;
@@ -216,7 +218,12 @@ int seccomp_confine_slot(void) {
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");
   long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
   if (listener >= 0) return (int)listener;
-  /* The launcher itself runs under a filter that has a listener. Without one, ASK means ENOSYS. */
+  /* The launcher itself runs under a filter that has a listener, and there can be no second one. */
+  for (unsigned i = 0; i < of_slot.length; i++) {
+    struct sock_filter *end = &of_slot.code[i];
+    if (end->code == (BPF_RET | BPF_K) && (end->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_USER_NOTIF)
+      end->k = SECCOMP_RET_ERRNO | (end->k & SECCOMP_RET_DATA);
+  }
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "confine the slot's system calls");
   return -1;
 }
@@ -232,6 +239,7 @@ static bool holds(const struct condition *condition, uint64_t argument) {
     case WITHIN: return low >= condition->low && low <= condition->high;
     case ANY_BIT: return low & condition->low;
     case PRESENT: return argument != 0;
+    case SMALL: return argument >> 32 == 0;
     default: return true;
   }
 }
@@ -249,7 +257,7 @@ void seccomp_print(bool degraded, uint64_t argument) {
     bool listed = at < count && rules[at].number == number;
     uint32_t outcome = listed ? outcome_of(&rules[at], argument) : ENOSYS;
     const char *name = listed ? rules[at++].name : "-";
-    if (outcome == ALLOW || outcome == ASK) printf("%u %s %s\n", number, name, outcome == ALLOW ? "allow" : "ask");
+    if (outcome >= ALLOW) printf("%u %s %s\n", number, name, outcome == ALLOW ? "allow" : "ask");
     else printf("%u %s %u\n", number, name, outcome);
   }
 }

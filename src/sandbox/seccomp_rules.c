@@ -34,6 +34,7 @@
 #define BETWEEN(argument, low, high) {argument, WITHIN, low, high}
 #define BITS(argument, mask) {argument, ANY_BIT, mask, 0}
 #define NOT_NULL(argument) {argument, PRESENT, 0, 0}
+#define BELOW_4_GIB(argument) {argument, SMALL, 0, 0}
 
 #define ROW(call, otherwise) {.number = SYS_##call, .name = #call, .outcome = otherwise}
 #define ALLOWED(call) ROW(call, ALLOW)
@@ -74,8 +75,20 @@ static const struct clause FLAGS_OF_READ[] = {{{IS(5, 0)}, ALLOW}};
 /* NORMAL, RANDOM, SEQUENTIAL and NOREUSE concern the descriptor alone; DONTNEED evicts pages that others use. */
 static const struct clause FADVISE[] = {{{BETWEEN(3, 0, 2)}, ALLOW}, {{IS(3, 5)}, ALLOW}};
 
-/* A huge page comes from a pool that the host reserved for others, and no group is charged for it. */
-static const struct clause MMAP[] = {{{BITS(3, MAP_HUGETLB)}, EINVAL}};
+/*
+ * A huge page comes from a pool that the host reserved for others, and no group is charged for it.
+ *
+ * The launcher is asked about memory in pieces of 4 GiB and more, so that a refusal is seen and does not
+ * depend on the machine. It is not asked about addresses alone, which runtimes reserve by the TiB: they
+ * cannot be written to, are marked as not to be accounted, or belong to a file.
+ */
+static const struct clause MMAP[] = {
+    {{BITS(3, MAP_HUGETLB)}, EINVAL},
+    {{BELOW_4_GIB(1)}, ALLOW},
+    {{BITS(3, MAP_NORESERVE)}, ALLOW},
+    {{BITS(2, PROT_WRITE), BITS(3, MAP_ANONYMOUS)}, ASK | ENOMEM},
+};
+static const struct clause MREMAP[] = {{{BELOW_4_GIB(2)}, ALLOW}};
 static const struct clause MEMFD[] = {{{BITS(1, MFD_HUGETLB)}, EINVAL}};
 static const struct clause SHMGET[] = {{{BITS(2, SHM_HUGETLB)}, EPERM}};
 
@@ -93,8 +106,18 @@ static const struct clause MADVISE[] = {
 /* MS_SYNC makes the host's disk write. Without it, msync only checks the range. */
 static const struct clause MSYNC[] = {{{BITS(2, MS_SYNC)}, DONE}};
 
+/*
+ * No namespaces. No pidfds either, here and in pidfd_open: their inode numbers count the processes of the
+ * machine.
+ */
 static const struct clause CLONE[] = {{{BITS(0, CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-                                               CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)}, EPERM}};
+                                               CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_PIDFD)}, EPERM}};
+
+/* The unique id of a mount counts the mounts that the machine ever made. */
+static const struct clause STATX[] = {{{BITS(3, 0x4000 /* STATX_MNT_ID_UNIQUE */)}, EINVAL}};
+
+/* Locked segments count against the user's limit until the ipc namespace is removed, which can be after the run. */
+static const struct clause SHMCTL[] = {{{IS(1, SHM_LOCK)}, EPERM}};
 
 /* A program may set its own limits, but not that of core dumps: see forbid_cores in seccomp.c. */
 static const struct clause SETRLIMIT[] = {{{IS(0, RLIMIT_CORE)}, EPERM}};
@@ -138,6 +161,11 @@ static const struct clause SETSOCKOPT[] = {
     {{IS(1, SOL_SOCKET), BETWEEN(2, SO_RCVTIMEO_OLD, SO_SNDTIMEO_OLD)}, ALLOW},
 };
 
+/* The policies that need no right: see ROWS. */
+static const struct clause SCHEDULER[] = {{{IS(1, SCHED_OTHER)}, DONE}, {{IS(1, SCHED_BATCH)}, DONE}, {{IS(1, SCHED_IDLE)}, DONE}};
+/* Not the newer options: a cookie counts the sockets of all runs, and a peer's pidfd the machine's processes. */
+static const struct clause GETSOCKOPT[] = {{{BETWEEN(2, SO_DEBUG, SO_PEEK_OFF)}, ALLOW}};
+
 #ifdef __x86_64__
 /* The registers of thread-local storage, and what libc asks when it starts. */
 static const struct clause ARCH_PRCTL[] = {{{BETWEEN(0, 0x1001, 0x1004)}, ALLOW}, {{BETWEEN(0, 0x1021, 0x1025)}, ALLOW}};
@@ -151,7 +179,7 @@ static const struct rule ROWS[] = {
     ALLOWED(copy_file_range), ALLOWED(close), NUMBERED(436, close_range, ALLOW), ALLOWED(dup), ALLOWED(dup3),
     ALLOWED(pipe2), JUDGED(fcntl, FCNTL, EINVAL), JUDGED(ioctl, IOCTL, ENOTTY), ALLOWED(eventfd2),
     /* Files and directories: the mounts decide what a path reaches, and the user id what it allows. */
-    JUDGED(openat, OPENAT, ALLOW), ALLOWED(fstat), ALLOWED(newfstatat), ALLOWED(statx), ALLOWED(faccessat),
+    JUDGED(openat, OPENAT, ALLOW), ALLOWED(fstat), ALLOWED(newfstatat), JUDGED(statx, STATX, ALLOW), ALLOWED(faccessat),
     NUMBERED(439, faccessat2, ALLOW), ALLOWED(readlinkat), ALLOWED(getdents64), ALLOWED(getcwd), ALLOWED(chdir),
     ALLOWED(fchdir), ALLOWED(mkdirat), ALLOWED(mknodat), ALLOWED(unlinkat), ALLOWED(renameat), ALLOWED(renameat2),
     ALLOWED(linkat), ALLOWED(symlinkat), ALLOWED(fchmod), ALLOWED(fchmodat), NUMBERED(452, fchmodat2, ALLOW),
@@ -168,7 +196,8 @@ static const struct rule ROWS[] = {
     /* What is cached shows what others have read. */
     JUDGED(fadvise64, FADVISE, EPERM), ROW(readahead, EPERM), ROW(mincore, EPERM),
     /* The program's own memory. */
-    JUDGED(mmap, MMAP, ALLOW), ALLOWED(munmap), ALLOWED(mprotect), ALLOWED(mremap), ALLOWED(brk),
+    JUDGED(mmap, MMAP, ALLOW), ALLOWED(munmap), ALLOWED(mprotect),
+    JUDGED(mremap, MREMAP, ASK | ENOMEM), ALLOWED(brk),
     JUDGED(madvise, MADVISE, EINVAL), JUDGED(msync, MSYNC, ALLOW), ALLOWED(mlock), ALLOWED(mlock2), ALLOWED(munlock),
     ALLOWED(mlockall), ALLOWED(munlockall), JUDGED(memfd_create, MEMFD, ALLOW),
     /* Processes and threads: only those of its own pid namespace exist. */
@@ -176,7 +205,7 @@ static const struct rule ROWS[] = {
     ALLOWED(wait4), ALLOWED(waitid), ALLOWED(kill), ALLOWED(tkill), ALLOWED(tgkill), ALLOWED(rt_sigqueueinfo),
     ALLOWED(rt_tgsigqueueinfo), ALLOWED(getpid), ALLOWED(getppid), ALLOWED(gettid), ALLOWED(getpgid), ALLOWED(setpgid),
     ALLOWED(getsid), ALLOWED(setsid), ALLOWED(set_tid_address), ALLOWED(set_robust_list), ALLOWED(rseq),
-    ALLOWED(futex), NUMBERED(449, futex_waitv, ALLOW), NUMBERED(434, pidfd_open, ALLOW), ALLOWED(pidfd_send_signal),
+    ALLOWED(futex), NUMBERED(449, futex_waitv, ALLOW),
     ALLOWED(restart_syscall), JUDGED(membarrier, MEMBARRIER, EINVAL),
     /* Its ids, which it cannot change: it has no capability. */
     ALLOWED(getuid), ALLOWED(geteuid), ALLOWED(getgid), ALLOWED(getegid), ALLOWED(getresuid), ALLOWED(getresgid),
@@ -185,12 +214,17 @@ static const struct rule ROWS[] = {
     /* Its signals. */
     ALLOWED(rt_sigaction), ALLOWED(rt_sigprocmask), ALLOWED(rt_sigreturn), ALLOWED(rt_sigpending),
     ALLOWED(rt_sigtimedwait), ALLOWED(rt_sigsuspend), ALLOWED(sigaltstack), ALLOWED(signalfd4),
-    /* Its limits, its scheduling and the processors that it may use. */
+    /*
+     * Its limits, its priority and the processors that it may use. It cannot choose among these: a move between processors
+     * is work of the kernel that no group pays for. Nor can it choose another policy: the kernel places others' tasks on a
+     * processor that runs only idle tasks as if it were free, and a slice is for the service to decide. Programs that pin
+     * their threads go on.
+     */
     ALLOWED(getrlimit), JUDGED(setrlimit, SETRLIMIT, ALLOW), JUDGED(prlimit64, PRLIMIT, EPERM), ALLOWED(getrusage),
     ALLOWED(getpriority), ALLOWED(setpriority), ALLOWED(sched_yield), ALLOWED(sched_getaffinity),
-    ALLOWED(sched_setaffinity), ALLOWED(sched_getparam), ALLOWED(sched_setparam), ALLOWED(sched_getscheduler),
-    ALLOWED(sched_setscheduler), ALLOWED(sched_get_priority_max), ALLOWED(sched_get_priority_min),
-    ALLOWED(sched_rr_get_interval), ALLOWED(sched_getattr), ALLOWED(sched_setattr), ALLOWED(getcpu), ALLOWED(uname),
+    ROW(sched_setaffinity, DONE), ALLOWED(sched_getparam), ALLOWED(sched_setparam), ALLOWED(sched_getscheduler),
+    JUDGED(sched_setscheduler, SCHEDULER, EPERM), ALLOWED(sched_get_priority_max), ALLOWED(sched_get_priority_min),
+    ALLOWED(sched_rr_get_interval), ALLOWED(sched_getattr), ROW(sched_setattr, EPERM), ALLOWED(getcpu), ALLOWED(uname),
     JUDGED(personality, PERSONALITY, EPERM),
     /* Clocks and timers. */
     ALLOWED(nanosleep), ALLOWED(clock_nanosleep), ALLOWED(clock_gettime), ALLOWED(clock_getres), ALLOWED(gettimeofday),
@@ -204,14 +238,14 @@ static const struct rule ROWS[] = {
     JUDGED(socket, UNIX_ONLY, EAFNOSUPPORT), JUDGED(socketpair, UNIX_ONLY, EAFNOSUPPORT), ALLOWED(connect),
     ALLOWED(bind), ALLOWED(listen), ALLOWED(accept), ALLOWED(accept4), ALLOWED(getsockname), ALLOWED(getpeername),
     ALLOWED(sendto), ALLOWED(recvfrom), ALLOWED(sendmsg), ALLOWED(recvmsg), ALLOWED(sendmmsg), ALLOWED(recvmmsg),
-    ALLOWED(shutdown), ALLOWED(getsockopt), JUDGED(setsockopt, SETSOCKOPT, ENOPROTOOPT),
+    ALLOWED(shutdown), JUDGED(getsockopt, GETSOCKOPT, ENOPROTOOPT), JUDGED(setsockopt, SETSOCKOPT, ENOPROTOOPT),
     /* Memory, queues and semaphores of its own ipc namespace. */
-    JUDGED(shmget, SHMGET, ALLOW), ALLOWED(shmat), ALLOWED(shmdt), ALLOWED(shmctl), ALLOWED(semget), ALLOWED(semop),
+    JUDGED(shmget, SHMGET, ALLOW), ALLOWED(shmat), ALLOWED(shmdt), JUDGED(shmctl, SHMCTL, ALLOW), ALLOWED(semget), ALLOWED(semop),
     ALLOWED(semtimedop), ALLOWED(semctl), ALLOWED(msgget), ALLOWED(msgsnd), ALLOWED(msgrcv), ALLOWED(msgctl),
     ALLOWED(mq_open), ALLOWED(mq_unlink), ALLOWED(mq_timedsend), ALLOWED(mq_timedreceive), ALLOWED(mq_notify),
     ALLOWED(mq_getsetattr),
     /* The host's load, tasks and memory are not a program's business. libc ignores an error here, so there is an answer. */
-    ROW(sysinfo, ASK),
+    ROW(sysinfo, ASK | ENOSYS),
 #ifdef __x86_64__
     /* Older forms of the above. */
     JUDGED(open, OPEN, ALLOW), ALLOWED(creat), ALLOWED(stat), ALLOWED(lstat), ALLOWED(access), ALLOWED(readlink),
@@ -239,6 +273,7 @@ static const struct rule ROWS[] = {
     {.number = SYS_setns, .name = "setns", .outcome = EPERM, .setup = true},
     {.number = 428, .name = "open_tree", .outcome = EPERM, .setup = true},
     {.number = 429, .name = "move_mount", .outcome = EPERM, .setup = true},
+    {.number = 434, .name = "pidfd_open", .outcome = ENOSYS, .setup = true},
     {.number = 435, .name = "clone3", .outcome = ENOSYS, .setup = true},
     {.number = 444, .name = "landlock_create_ruleset", .outcome = ENOSYS, .setup = true},
     {.number = 445, .name = "landlock_add_rule", .outcome = ENOSYS, .setup = true},
@@ -260,9 +295,7 @@ static const struct rule DEGRADED[] = {
     ROW(shmget, EPERM), ROW(shmat, EPERM), ROW(shmctl, EPERM), ROW(semget, EPERM), ROW(semop, EPERM),
     ROW(semtimedop, EPERM), ROW(semctl, EPERM), ROW(msgget, EPERM), ROW(msgsnd, EPERM), ROW(msgrcv, EPERM),
     ROW(msgctl, EPERM), ROW(mq_open, EPERM), ROW(mq_unlink, EPERM),
-    JUDGED(sched_setaffinity, OWN_FIRST, EPERM), JUDGED(sched_setparam, OWN_FIRST, EPERM),
-    JUDGED(sched_setscheduler, OWN_FIRST, EPERM), JUDGED(sched_setattr, OWN_FIRST, EPERM),
-    JUDGED(setpriority, OWN_PRIORITY, EPERM),
+    JUDGED(sched_setparam, OWN_FIRST, EPERM), JUDGED(setpriority, OWN_PRIORITY, EPERM),
 };
 
 static int by_number(const void *a, const void *b) {

@@ -4,19 +4,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* An outcome: ALLOW, ASK, DONE, or an errno. A call without a rule gets ENOSYS, as if the kernel did not know it. */
+/* An outcome: ALLOW, DONE, an errno, or ASK with the errno that answers where no launcher can be asked. A call without a rule gets ENOSYS, as if the kernel did not know it. */
 enum {
   DONE = 0,        /* answered as successful, without an effect */
   ALLOW = 0x10000,
-  ASK = 0x20000,   /* the launcher answers */
+  ASK = 0x20000,   /* the launcher answers: questions.c */
 };
 
-/* A comparison with the low 32 bits of an argument: the kernel reads no more of these arguments. */
+/* A comparison with an argument. Without a word about it, with its low 32 bits: the kernel reads no more of these arguments. */
 enum test {
   TRUE,    /* no comparison */
   WITHIN,  /* from `low` to `high`, both included */
   ANY_BIT, /* one of the bits of `low` */
   PRESENT, /* all 64 bits: is not zero */
+  SMALL,   /* all 64 bits: is below 4 GiB */
 };
 
 struct condition {

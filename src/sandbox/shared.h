@@ -32,10 +32,12 @@ struct shared {
     pid_t slot;
     uint32_t leaf;
     _Atomic int init_pid;   /* zygote */
-    uint64_t interpreter_bytes; /* zygote, before its first message */
+    /* zygote, before its first message: the interpreter's memory, and all of the zygote's */
+    uint64_t interpreter_bytes, private_bytes;
   } zygote;
-  /* slot: memory that a forked run shares with its zygote and a plain run would be charged for; 0 in a plain run */
-  uint64_t inherited_bytes;
+  /* slot: memory that a forked run shares with its zygote when it starts; 0 in a plain run */
+  uint64_t inherited_bytes; /* a plain run would be charged for this much of it */
+  uint64_t forked_bytes;    /* all of it */
   uint32_t frame_length;    /* launcher */
   uint8_t frame[FRAME_MAX]; /* launcher: the request's payload */
 };

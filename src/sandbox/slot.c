@@ -5,8 +5,8 @@
  * reads only the pages that it shares with the launcher.
  *
  * When init is reaped, every process of the run is dead and the launcher can answer. What follows is
- * not part of the run and cannot fail it: the slot waits until the kernel has forgotten the processes,
- * makes sure that the next run has an empty leaf, and reports "idle".
+ * not part of the run and cannot fail it: the slot waits until the kernel has forgotten its processes,
+ * sockets and queues, makes sure that the next run has an empty leaf, and reports "idle".
  */
 #define _GNU_SOURCE
 #include "slot.h"
@@ -36,7 +36,9 @@
 #include "failure.h"
 #include "kernel_files.h"
 #include "message.h"
+#include "network.h"
 #include "options.h"
+#include "queues.h"
 #include "root.h"
 #include "seccomp.h"
 #include "wire.h"
@@ -81,6 +83,8 @@ void slot_main(struct slot_setup *setup) {
   setup->proc = (int)must(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), "open /proc");
   group_enter(setup->group);
   enter_namespaces(setup);
+  network_open(setup->proc, &setup->identity);
+  queues_open();
   roots_build(setup->options, &setup->identity, &roots);
   give_up_rights(setup);
   /* There are always two leaves, the next and the one before, so that a leak of groups shows. */
@@ -185,6 +189,8 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
     struct zygote *zygote = zygotes_choose(&request);
     if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
+    network_await_empty(zygotes_sockets());
+    queues_await_removed(&setup->identity);
     if (!zygote) zygotes_learn(&request);
     group_reclaim(setup->group);
     zygotes_stop_start(false);

@@ -28,7 +28,7 @@ struct slot {
   unsigned failed_starts; /* in a row */
   pid_t pid;
   int pidfd, control, memory;
-  int listener;               /* where the kernel asks for sysinfo; -1: nowhere */
+  int listener;               /* where the kernel asks the launcher about system calls; -1: nowhere */
   unsigned answers;           /* since the last pause of the listener */
   uint64_t pause_end_us;      /* 0: it is not paused */
   uint32_t leaf;              /* whose counters are open; 0: none */
@@ -48,10 +48,15 @@ struct slot {
   struct buffer kept[2]; /* standard output and error, up to the limit */
   uint64_t seen[2];      /* and how much there was */
   uint64_t look_us[2];   /* when to read again; 0: when epoll reports it */
+  uint32_t discards;     /* looks at output beyond its limit */
+  uint64_t cpu_us;       /* of the program, as last read during the run */
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before; /* v1: when the run before ended */
-  uint64_t memory_peak_bytes; /* noted so far, without page cache */
+  uint64_t charged_peak_bytes; /* of the leaf, noted so far, without page cache */
+  uint64_t memory_peak_bytes;  /* with the inherited memory of that moment */
+  uint64_t inherited_bytes;    /* as last estimated; never rises in a run */
+  uint64_t memory_refused;    /* requests for memory that the launcher refused */
   char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
   uint64_t lost_us;
 };

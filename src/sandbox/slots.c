@@ -22,11 +22,11 @@
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
+#include "questions.h"
 #include "run_output.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slot.h"
-#include "sysinfo.h"
 
 /* After this many failed starts in a row the launcher gives up. */
 enum { MOST_FAILED_STARTS = 5 };
@@ -100,7 +100,7 @@ void slot_read_control(struct slot *slot) {
   unsigned count;
   while (slot->control >= 0 && receive_message(slot->control, &message, descriptors, &count, false) == 1) {
     if (message == MESSAGE_BOX && count == 1 && slot->box < 0 && !slot->answered) slot->box = descriptors[0], count = 0;
-    if (message == MESSAGE_READY && count == 1) sysinfo_open(slot, descriptors[0]), count = 0;
+    if (message == MESSAGE_READY && count == 1) questions_open(slot, descriptors[0]), count = 0;
     for (unsigned i = 0; i < count; i++) close(descriptors[i]);
     switch (message) {
       case MESSAGE_MAP: map_ids(slot); break;
@@ -164,7 +164,7 @@ void slot_died(struct slot *slot) {
   close(slot->control);
   close(slot->pidfd);
   slot->control = slot->pidfd = -1;
-  sysinfo_close(slot);
+  questions_close(slot);
   slot->pid = 0;
   slot->state = SLOT_DEAD;
   slot_revive(slot);

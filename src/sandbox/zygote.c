@@ -8,6 +8,8 @@
  * stopped during a run. Under a load without pauses it would never become ready; so after some runs
  * without a zygote the slot waits for one to start.
  *
+ * A start that fails is repeated after a pause, which doubles with each failure in a row.
+ *
  * Any request that is not exactly of the warm kind gets a plain run, which gives the same result.
  */
 #define _GNU_SOURCE
@@ -41,8 +43,15 @@ enum {
   MISSES_MOST = 8, /* plain runs before the slot waits for a start */
   RECIPE_BYTES = 4096,
   PAUSE_MS = 3, /* idle time before a start */
-  FAILURES_MOST = 3, /* failed starts in a row, after which the slot stops trying */
+  RETRY_FIRST_S = 1, /* after a failed start; the pause doubles with each further failure in a row */
+  RETRY_MOST_S = 600,
 };
+
+/*
+ * A forked run's memory is measured less exactly than a plain run's, by less than the interpreter's. Below this limit
+ * the difference would matter.
+ */
+static const uint64_t MEMORY_LEAST_BYTES = 64 << 20;
 
 struct zygote {
   pid_t pid; /* 0: none */
@@ -55,6 +64,7 @@ struct zygote {
   unsigned runs;
   uint64_t first_us;
   uint64_t interpreter_bytes; /* memory of the interpreter itself, without the warm modules */
+  uint64_t private_bytes;     /* with them */
 };
 
 /* The kind of request that is warm: that of the last plain run which could have been forked. */
@@ -69,10 +79,12 @@ static const struct slot_setup *setup;
 static const struct roots *roots;
 static struct zygote current, spare;
 static unsigned misses, misses_most = MISSES_MOST, failures;
+static uint64_t retry_us; /* no start before */
 static uint32_t next_leaf = 1000000000; /* far from the plain runs' numbers */
 
 static void start(struct zygote *zygote);
 static void finish_start(struct zygote *zygote, int wait_ms);
+static void note_failure(void);
 static bool await_message(struct zygote *zygote, int wait_ms);
 static void become_zygote(int orders);
 static void retire(struct zygote *zygote);
@@ -100,8 +112,13 @@ static unsigned tasks_of(const struct zygote *zygote) {
 
 unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
 
+/* Its orders' two ends, and the pair between its child's init and future program. */
+static unsigned sockets_of(const struct zygote *zygote) { return !zygote->pid ? 0 : zygote->forked ? 4 : 2; }
+
+unsigned zygotes_sockets(void) { return sockets_of(&current) + sockets_of(&spare); }
+
 static bool could_fork(const struct request *request) {
-  return setup->options->zygote && request->zygote && !request->load_count && !request->save_key && !request->stream &&
+  return setup->options->zygote && request->zygote && request->limits.memory_bytes >= MEMORY_LEAST_BYTES && !request->load_count && !request->save_key && !request->stream &&
          request->argument_count == 3 && !strcmp(request->arguments[1], "-I") &&
          !strcmp(request->arguments[2], "/box/main.py") && !strcmp(request->directory, "/box");
 }
@@ -144,9 +161,9 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   char message;
   unsigned count;
   shared->inherited_bytes = zygote->interpreter_bytes;
-  struct limits limits = box_limits_of_fork(box->request, shared);
+  shared->forked_bytes = zygote->private_bytes;
   unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of the two tasks of its child, one is the program */
-  if (is_v1()) group_limit(setup->group, &limits, others);
+  if (is_v1()) group_limit(setup->group, &box->request->limits, others);
   if (!is_v1()) shared->leaf = shared->zygote.leaf;
   shared->init_pid = shared->zygote.init_pid;
   const int passed[] = {box->files[0], box->files[1], box->files[2], setup->group->entrance};
@@ -176,6 +193,7 @@ void zygotes_learn(const struct request *request) {
   }
   recipe.profile = profile_index(setup->options, request->profile);
   failures = 0;
+  retry_us = 0;
 }
 
 static struct zygote *starting(void) {
@@ -183,15 +201,20 @@ static struct zygote *starting(void) {
   return spare.pid && !spare.ready ? &spare : NULL;
 }
 
-static struct zygote *wanted(void) {
-  if (recipe.profile < 0 || failures >= FAILURES_MOST || starting()) return NULL;
+static struct zygote *missing(void) {
+  if (recipe.profile < 0 || starting()) return NULL;
   return !current.pid ? &current : !spare.pid ? &spare : NULL;
 }
+
+static struct zygote *wanted(void) { return monotonic_us() < retry_us ? NULL : missing(); }
 
 int zygotes_wait_ms(int *descriptor) {
   struct zygote *one = starting();
   *descriptor = one ? one->orders : -1;
-  return one ? START_MS : wanted() ? PAUSE_MS : -1;
+  if (one) return START_MS;
+  if (!missing()) return -1;
+  uint64_t now = monotonic_us();
+  return now < retry_us ? (int)((retry_us - now) / 1000) + 1 : PAUSE_MS;
 }
 
 void zygotes_use_idle_time(void) {
@@ -225,26 +248,37 @@ void zygotes_renew(void) {
 
 static void start(struct zygote *zygote) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return note_failure();
   setup->shared->zygote.group = *setup->group;
   pid_t pid = fork();
   if (pid == 0) become_zygote(ends[1]);
   close(ends[1]);
   *zygote = (struct zygote){.pid = pid, .orders = ends[0], .started_us = monotonic_us()};
-  if (pid < 0) retire(zygote);
+  if (pid < 0) note_failure(), retire(zygote);
 }
 
 /* Waits for its first message for `wait_ms` milliseconds; -1: the message is already there. */
 static void finish_start(struct zygote *zygote, int wait_ms) {
   zygote->ready = await_message(zygote, wait_ms);
   zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
+  zygote->private_bytes = setup->shared->zygote.private_bytes;
   if (!zygote->ready) {
-    failures++;
+    note_failure();
     retire(zygote);
     return;
   }
   failures = 0;
   if (zygote == &current) fork_child(zygote);
+}
+
+/* A failure by chance, as on a busy machine, must not leave the slot without zygotes until it restarts. */
+static void note_failure(void) {
+  unsigned pause_s = RETRY_FIRST_S << (failures < 10 ? failures : 10);
+  if (pause_s > RETRY_MOST_S) pause_s = RETRY_MOST_S;
+  failures++;
+  retry_us = monotonic_us() + pause_s * 1000000ull;
+  fprintf(stderr, "launcher: slot %u: an interpreter could not be started in advance; runs start their own; "
+          "the next attempt follows in %u s\n", setup->number, pause_s);
 }
 
 static bool await_message(struct zygote *zygote, int wait_ms) {
@@ -327,5 +361,5 @@ static void fork_child(struct zygote *zygote) {
   shared->zygote.init_pid = 0;
   zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, START_MS);
   zygote->init = shared->zygote.init_pid;
-  if (!zygote->forked) retire(zygote);
+  if (!zygote->forked) note_failure(), retire(zygote);
 }

@@ -28,5 +28,7 @@ void zygotes_use_idle_time(void);
 
 /* Tasks of zygotes in the slot's group. */
 unsigned zygotes_tasks(void);
+/* Sockets of zygotes in the slot's network namespace. */
+unsigned zygotes_sockets(void);
 
 #endif

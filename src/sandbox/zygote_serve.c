@@ -50,13 +50,7 @@ __attribute__((constructor(101))) static void read_descriptors(void) {
   if (text && sscanf(text, "%d:%d:%d", &orders, &memory, &statm) != 3) _exit(EXIT_BROKEN);
 }
 
-/* Counts private pages. Pages mapped from files are in the page cache, and a plain run is not charged for them either. */
-void zygote_initialised(void) {
-  char text[128] = "";
-  unsigned long all, resident, shared_pages;
-  if (pread(statm, text, sizeof text - 1, 0) > 0 && sscanf(text, "%lu %lu %lu", &all, &resident, &shared_pages) == 3)
-    interpreter_bytes = (resident - shared_pages) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
+void zygote_initialised(void) { interpreter_bytes = read_private_bytes(statm); }
 
 void zygote_serve(const struct fork_hooks *hooks) {
   char message;
@@ -68,6 +62,7 @@ void zygote_serve(const struct fork_hooks *hooks) {
   box = (struct box){.shared = shared, .group = &group, .identity = shared->zygote.identity,
                      .control = shared->zygote.control};
   shared->zygote.interpreter_bytes = interpreter_bytes;
+  shared->zygote.private_bytes = read_private_bytes(statm);
   close(statm);
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   if (getppid() != shared->zygote.slot) _exit(EXIT_BROKEN);
@@ -106,6 +101,7 @@ static pid_t fork_ahead(const struct fork_hooks *hooks) {
     close(0), close(1), close(2);
     await_orders(orders);
     furnish(ends[0]);
+    box_raise_priority();
     seccomp_confine();
     box_await(&box, program);
   }
@@ -130,9 +126,8 @@ static void await_orders(int from) {
 
 static void furnish(int program) {
   const int passed[] = {box.files[0], box.files[1], box.files[2], group.entrance};
-  struct limits limits = box_limits_of_fork(box.request, shared);
   /* In v1 the slot has set the limits of the leaf that it made. */
-  if (group.kind != ISOLATION_V1) group_limit(&group, &limits, 0);
+  if (group.kind != ISOLATION_V1) group_limit(&group, &box.request->limits, 0);
   box_furnish(&box);
   must(send_message(program, MESSAGE_RUN, passed, group.entrance >= 0 ? 4 : 3), "send the orders to the program");
   for (int i = 0; i < 3; i++) close(box.files[i]);

@@ -12,7 +12,7 @@ export type ServiceHealth = {
   isolation: string[];
   /** At least one worker runs without the isolation that production requires. */
   degraded: boolean;
-  /** What the machines of these workers lack for full isolation, and how to get it. */
+  /** What the workers' machines lack for full isolation, and how to get it. */
   missing: string[];
   /** Events that no checkpoint covers; not more than 10,000 are counted. */
   unsealed: number;

@@ -28,6 +28,8 @@ export function runProgram(
   const child = execFile(program, args, options, (error, stdout, stderr) => {
     resolve({ status: error ? Number(error.code ?? 255) : 0, stdout, stderr });
   });
+  // A program may end before it has read its input, or without reading any.
+  child.stdin?.on('error', () => {});
   child.stdin?.end(input);
   return promise;
 }

@@ -40,6 +40,7 @@ const DEFAULTS: Record<string, string | null> = {
   RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'off',
   RUNLEDGER_LANGUAGES: 'python,cpp,java',
   RUNLEDGER_SLOTS: null,
+  RUNLEDGER_CPU_RESERVE_PERCENT: '5',
   RUNLEDGER_ISOLATION: 'auto',
   RUNLEDGER_LAUNCHER: 'build/launcher',
   RUNLEDGER_PYTHON_ZYGOTE: 'on',

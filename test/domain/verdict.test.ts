@@ -16,6 +16,7 @@ const report = (over: Partial<BoxReport> = {}): BoxReport => ({
   wall_us: 2_000,
   memory_peak_bytes: 1_000_000,
   oom_kills: 0,
+  memory_refused: 0,
   processes_peak: 1,
   pids_limit_hits: 0,
   stdout: bytes('42\n'),
@@ -31,7 +32,7 @@ const subject = (run: Partial<BoxReport> | null, over: Partial<Case> = {}): Case
   limits,
   expected_output: null,
   compare: 'lenient',
-  out_of_memory_words: ['\nMemoryError'],
+  runtime: { out_of_memory_words: ['\nMemoryError'] },
   degraded: false,
   ...over,
 });
@@ -41,6 +42,11 @@ const cpu = limits.cpu_ms * 1_000;
 const wall = limits.wall_ms * 1_000;
 const room = limits.stdout_bytes;
 const memory = limits.memory_bytes;
+const nearly = Math.ceil(memory * 0.9);
+const withHeap: Case['runtime'] = {
+  out_of_memory_words: ['\nMemoryError'],
+  full_heap_bytes: ({ memory_bytes }) => memory_bytes / 4,
+};
 
 const rows: [string, Case, [string, number | null, string | null]][] = [
   ['exits 0', subject({}), ['AC', 0, null]],
@@ -79,6 +85,11 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
     subject({ ...killed, killed_for: 'output', stdout_seen_bytes: room + 1 }),
     ['OLE', 137, 'SIGKILL'],
   ],
+  [
+    'killed for output, and dead only after its wall time',
+    subject({ ...killed, killed_for: 'output', stdout_seen_bytes: room + 1, wall_us: wall + 1 }),
+    ['OLE', 137, 'SIGKILL'],
+  ],
   ['stderr over its limit', subject({ stderr_seen_bytes: 10_000_000 }), ['AC', 0, null]],
   ['the kernel killed for memory', subject({ ...killed, oom_kills: 1 }), ['MLE', 137, 'SIGKILL']],
   ['a child killed for memory', subject({ exit_code: 0, oom_kills: 1 }), ['MLE', 0, null]],
@@ -89,7 +100,7 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
     subject({
       exit_code: 1,
       stderr: bytes('  x = 1\nMemoryError\n'),
-      memory_peak_bytes: memory / 4,
+      memory_peak_bytes: nearly,
     }),
     ['MLE', 1, null],
   ],
@@ -99,7 +110,7 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
       exit_code: null,
       signal: 6,
       stderr: bytes('\nMemoryError'),
-      memory_peak_bytes: memory / 4,
+      memory_peak_bytes: nearly,
     }),
     ['MLE', 134, 'SIGABRT'],
   ],
@@ -109,12 +120,59 @@ const rows: [string, Case, [string, number | null, string | null]][] = [
     ['AC', 0, null],
   ],
   [
-    'a program that used little reports it',
+    'a program that used less reports it',
     subject({
       exit_code: 1,
       stderr: bytes('\nMemoryError'),
-      memory_peak_bytes: memory / 4 - 1,
+      memory_peak_bytes: nearly - 1,
     }),
+    ['RE', 1, null],
+  ],
+  [
+    'a program that used less reports it and aborts',
+    subject({ exit_code: null, signal: 6, stderr: bytes('\nMemoryError') }),
+    ['SIG', 134, 'SIGABRT'],
+  ],
+  [
+    'the runtime reports it after memory was refused',
+    subject({ exit_code: 1, stderr: bytes('\nMemoryError'), memory_refused: 1 }),
+    ['MLE', 1, null],
+  ],
+  [
+    'the runtime reports it after memory was refused, and aborts',
+    subject({ exit_code: null, signal: 6, stderr: bytes('\nMemoryError'), memory_refused: 2 }),
+    ['MLE', 134, 'SIGABRT'],
+  ],
+  ['memory was refused, and the program goes on', subject({ memory_refused: 1 }), ['AC', 0, null]],
+  [
+    'memory was refused, and the program fails for another reason',
+    subject({ exit_code: 1, stderr: bytes('ZeroDivisionError'), memory_refused: 1 }),
+    ['RE', 1, null],
+  ],
+  [
+    'memory was refused, and the program crashes without a message',
+    subject({ exit_code: null, signal: 11, memory_refused: 1 }),
+    ['SIG', 139, 'SIGSEGV'],
+  ],
+  [
+    'memory was refused, and the output is wrong',
+    subject({ memory_refused: 1 }, { expected_output: bytes('43') }),
+    ['WA', 0, null],
+  ],
+  [
+    'the runtime reports it when its heap is just full',
+    subject(
+      { exit_code: 1, stderr: bytes('\nMemoryError'), memory_peak_bytes: memory / 4 },
+      { runtime: withHeap },
+    ),
+    ['MLE', 1, null],
+  ],
+  [
+    'the runtime reports it before its heap is full',
+    subject(
+      { exit_code: 1, stderr: bytes('\nMemoryError'), memory_peak_bytes: memory / 4 - 1 },
+      { runtime: withHeap },
+    ),
     ['RE', 1, null],
   ],
   [
@@ -188,10 +246,14 @@ t.test('limit_exceeded names the limit of the run that the program exceeded', as
     'at the process limit': 'processes',
     'output one byte over': 'output',
     'killed for output': 'output',
+    'killed for output, and dead only after its wall time': 'output',
     'the kernel killed for memory': 'memory',
     'a child killed for memory': 'memory',
     'the runtime reports that memory ran out': 'memory',
     'the runtime reports it and aborts': 'memory',
+    'the runtime reports it after memory was refused': 'memory',
+    'the runtime reports it after memory was refused, and aborts': 'memory',
+    'the runtime reports it when its heap is just full': 'memory',
     'memory one byte over': 'memory',
     'a program reports it where the kernel counts no memory of a group': 'memory',
     'memory and output at once': 'memory',

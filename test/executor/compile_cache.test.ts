@@ -2,9 +2,11 @@ import { mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promi
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import {
+  bootId,
   type CompileCache,
   type CompileCacheOptions,
   openCompileCache,
+  PREPARED_PREFIX,
 } from '../../src/executor/compile_cache.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -259,6 +261,17 @@ test('a crash half-way leaves nothing that is believed, and nothing for long', a
   const inTwoHours = () => Date.now() + 2 * 60 * 60 * 1000;
   const later = await open({ folder, now: inTwoHours });
   t.strictSame(await artefactsOf(later), [whole.held.artefact]);
+});
+
+test('what was prepared for all accounts goes when no process has used it for a day', async (t) => {
+  const folder = t.testdir();
+  const first = await open({ folder });
+  const prepared = `${PREPARED_PREFIX}${await bootId()}-0123`;
+  await write(first, prepared);
+  t.strictSame(first.size, { entries: 0, disk_bytes: 0 }, 'no account causes it');
+  const afterHours = (hours: number) => open({ folder, now: () => Date.now() + hours * 3_600_000 });
+  t.strictSame(await artefactsOf(await afterHours(23)), [prepared]);
+  t.strictSame(await artefactsOf(await afterHours(25)), []);
 });
 
 test('what was written before the machine last started is not trusted', async (t) => {

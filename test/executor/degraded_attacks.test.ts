@@ -26,8 +26,16 @@ import { isAlive, within } from './processes.ts';
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
 const ORDINARY = 4_242;
 const SECRET = 'a secret of the worker';
-/** Calls that may succeed without an effect, because the kernel decides for each process that a signal would reach. */
-const MAY_SUCCEED = ['signal by a pipe', 'signal everything'];
+/**
+ * Calls that may succeed without an effect: the kernel decides for each process that a signal would reach, and the filter
+ * answers what would place a process on a processor.
+ */
+const MAY_SUCCEED = [
+  'signal by a pipe',
+  'signal everything',
+  'change a scheduler',
+  'pin to a processor',
+];
 /** With another user id, this reaches only the program's own processes. */
 const OWN_USER = ['lower all priorities'];
 

@@ -59,7 +59,13 @@ t.test('the evidence has the isolation, the toolchain, the limits and the counte
     isolation: sandbox.isolation.kind,
     degraded: false,
     toolchain: /^Python 3/,
-    run: { killed_for: null, oom_kills: 0, stdout_seen_bytes: 2, pids_limit_hits: 0 },
+    run: {
+      killed_for: null,
+      oom_kills: 0,
+      memory_refused: 0,
+      stdout_seen_bytes: 2,
+      pids_limit_hits: 0,
+    },
     compile: null,
   });
   t.match(limits, { cpu_ms: 1_000, wall_ms: 10_000, stdout_bytes: 1024 * 1024 });

@@ -2,14 +2,14 @@
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
-import { anExecutor, PLAIN } from '../executor/an_executor.ts';
+import { anExecutor, PATIENT, PLAIN } from '../executor/an_executor.ts';
 
 const MiB = 1024 * 1024;
 const main = (body: string, head = '') =>
   `#include <iostream>\n${head}\nint main(int argc, char** argv) { ${body} }\n`;
 
 t.test('C++', async (t) => {
-  const { run, cache } = await anExecutor(t, { switches: PLAIN });
+  const { run, cache } = await anExecutor(t, { switches: PLAIN, policy: PATIENT });
   const cpp = (code: string, more = {}) => run('cpp', code, more);
 
   t.test('compiles and runs, and tells the two apart', async (t) => {
@@ -120,7 +120,7 @@ t.test('C++', async (t) => {
     t.match(ate, { verdict: 'MLE', exit_code: 137, signal: 'SIGKILL' });
     t.ok(ate.memory_peak_bytes! <= 32 * MiB, `${ate.memory_peak_bytes}`);
     const asks = await cpp(main('std::cout << new char[1ull << 46];'));
-    t.match(asks, { verdict: 'SIG', exit_code: 134, signal: 'SIGABRT' });
+    t.match(asks, { verdict: 'MLE', exit_code: 134, signal: 'SIGABRT' });
     const writes = await cpp(main('for (;;) std::cout << "0123456789";'));
     t.match(writes, { verdict: 'OLE', exit_code: 137, signal: 'SIGKILL', stdout_truncated: true });
     t.equal(writes.stdout.length, MiB);

@@ -101,8 +101,10 @@ for (const python_zygote of [false, true])
         const grows = await python('x = []\nwhile True: x.append(bytes(1 << 20))', { limits });
         t.match(grows, { verdict: 'MLE', exit_code: 137, signal: 'SIGKILL' });
         const asks = await python('x = bytearray(1 << 50)', { limits });
-        t.match(asks, { verdict: 'RE', exit_code: 1, signal: null });
+        t.match(asks, { verdict: 'MLE', exit_code: 1, signal: null });
         t.match(asks.stderr, /MemoryError/);
+        const goes_on = 'try: bytearray(1 << 50)\nexcept MemoryError: print("without")';
+        t.match(await python(goes_on, { limits }), { verdict: 'AC', stdout: 'without\n' });
       },
     );
 

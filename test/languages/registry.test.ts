@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { variables } from '../../src/config/variables.ts';
 import { languageSwitches, loadConfig } from '../../src/config.ts';
+import { limitsFor } from '../../src/domain/limits.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import { submissionRules } from '../../src/http/api/submission_rules.ts';
 import { openapiDocument } from '../../src/http/document/openapi.ts';
@@ -36,12 +37,17 @@ t.test('what is on by default comes first, in its order', async (t) => {
 t.test('a language is whole', async (t) => {
   const switches = LANGUAGES.flatMap((language) => language.switches);
   for (const language of LANGUAGES) {
-    const { name, title, endings, hello, source, needs } = language;
+    const { name, title, endings, hello, source, needs, full_heap_bytes } = language;
     t.match(name, /^[a-z][a-z0-9_]*$/, 'it is part of the name of a task');
     t.ok(title.length > 0 && endings.length > 0, name);
     t.ok(endings.includes(source.split('.').at(-1)!), `${name}: ${source} has one of its endings`);
     t.notOk(hello.includes("'"), `${name}: a shell can quote hello`);
     t.ok(needs.wall_factor >= 1 && needs.least_processes >= 1, name);
+    for (const memory_bytes of [1, 2 ** 28, 2 ** 30]) {
+      const limits = limitsFor(needs, { memory_bytes });
+      const full = full_heap_bytes?.(limits) ?? limits.memory_bytes;
+      t.ok(full > limits.memory_bytes / 10 && full <= limits.memory_bytes, name);
+    }
   }
   const fixed = Object.keys(variables).filter((key) => !switches.some(({ name }) => name === key));
   for (const { name, variable } of switches) {

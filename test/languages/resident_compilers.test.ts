@@ -90,10 +90,13 @@ t.test('its CPU time is what its group used', async (t) => {
   t.ok(again.compile!.cpu_time_us! < 2_000_000);
 });
 
-async function residents(t: Test, { idle_ms }: { idle_ms: number }) {
+type Residents = { idle_ms: number; failures?: number; log?: (message: string) => void };
+
+async function residents(t: Test, options: Residents) {
+  const { idle_ms, failures = 0, log = (message) => t.fail(message) } = options;
+  let left = failures;
   const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN });
   const java = toolchains.get('java')!;
-  const log = (message: string) => t.fail(message);
   const opened = openCompilers({
     ...{ sandbox, toolchains: new Map([['java', java]]), artefacts_folder: cache.artefacts_folder },
     ...{ boot: await bootId(), isOn: () => false, log },
@@ -101,8 +104,13 @@ async function residents(t: Test, { idle_ms }: { idle_ms: number }) {
   const [step] = await opened.open.get('java')!.steps(Buffer.from(hello(1)));
   const compilers = new ResidentCompilers({
     ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms },
-    open: (request) =>
-      sandbox.open({ ...request, files: [], stdin: new Uint8Array(), profile: 'java' }),
+    retry_ms: 1,
+    open: ({ limits, ...request }) => {
+      // Too little for a JVM to start.
+      const cpu_ms = left-- > 0 ? 1 : limits.cpu_ms;
+      const fixed = { files: [], stdin: new Uint8Array(), profile: 'java' };
+      return sandbox.open({ ...request, ...fixed, limits: { ...limits, cpu_ms } });
+    },
   });
   t.teardown(() => compilers.close());
   return compilers;
@@ -135,4 +143,16 @@ t.test('one that ends without an answer still charges its time', async (t) => {
     t.ok(cpu_us! > 1_000, `${cpu_us}`);
     t.ok(wall_us > 1_000);
   }
+});
+
+t.test('a failed warm-up is repeated, after a pause', async (t) => {
+  const log: string[] = [];
+  const said = (message: string) => log.push(message);
+  const compilers = await residents(t, { idle_ms: 60_000, failures: 2, log: said });
+  while (!(await compilers.warmed())) await sleep(10);
+  t.match(await compilers.compile('alice', Buffer.from(hello(1))), { answer: { compiled: true } });
+  t.strictSame(
+    log.map((line) => line.slice(line.lastIndexOf(';'))),
+    ['; the next attempt follows in 0.001 s', '; the next attempt follows in 0.002 s'],
+  );
 });

@@ -74,12 +74,34 @@ export const domainMutants: readonly Mutant[] = [
       'run.memory_peak_bytes > limits.memory_bytes',
       'run.memory_peak_bytes >= limits.memory_bytes',
     ],
+    ['a message about memory needs evidence', 'if (!evident && !degraded) return false;', ''],
     [
-      'a message about memory needs evidence',
-      'run.memory_peak_bytes < limits.memory_bytes * MUCH_OF_THE_LIMIT',
-      'run.memory_peak_bytes < 0',
+      'where no group counts memory, the message is enough',
+      'if (!evident && !degraded)',
+      'if (!evident)',
     ],
-    ['where no group counts memory, the message is enough', 'if (!degraded && run', 'if (run'],
+    [
+      'a refusal of memory is evidence',
+      'run.memory_refused > 0 || run.memory_peak_bytes >= full_bytes',
+      'run.memory_peak_bytes >= full_bytes',
+    ],
+    ['a single refusal is enough', 'run.memory_refused > 0', 'run.memory_refused > 1'],
+    [
+      'a refusal without a message is no verdict',
+      'return runtime.out_of_memory_words.some((words) => stderr.includes(words));',
+      'return run.memory_refused > 0 || runtime.out_of_memory_words.some((w) => stderr.includes(w));',
+    ],
+    ['a message counts from nine tenths of the limit', 'NEARLY_ALL = 0.9', 'NEARLY_ALL = 0.8'],
+    [
+      'use of exactly nine tenths is enough',
+      'run.memory_peak_bytes >= full_bytes',
+      'run.memory_peak_bytes > full_bytes',
+    ],
+    [
+      'where a runtime has a heap of its own, the message counts when that is full',
+      'runtime.full_heap_bytes?.(limits) ?? limits',
+      'limits',
+    ],
     [
       'a run that uses exactly its CPU limit is within it',
       'run.cpu_us > limits.cpu_ms * 1_000',

@@ -47,6 +47,16 @@ export const executorMutants: readonly Mutant[] = [
       'stored.disk_bytes + 0 * diskBytesOf(own)',
     ],
   ),
+  ...inFile(
+    'src/executor/preparation.ts',
+    'test/executor/preparation.test.ts',
+    [
+      'a preparation that failed is made at the next request',
+      'made.catch(() => this.#made.delete(key));',
+      '',
+    ],
+    ['another compiler makes another artefact', 'load, profile, made_by]', 'load, profile]'],
+  ),
   ...inFile('src/languages/java/resident_compilers.ts', RESIDENT, [
     'an account that broke its compiler gets no spare at once',
     'if (reply.answer === null && reply.cpu_us) this.#bar(account_id);',

@@ -65,6 +65,8 @@ export type Case = {
   honest: Side;
   /** does not hold, or cannot be tested, without namespaces and groups (rlimits) */
   needs_box?: boolean;
+  /** holds only where the launcher can set quotas of the processors */
+  needs_quota?: boolean;
 };
 
 export const CPP: readonly Language[] = ['cpp'];

@@ -4,7 +4,7 @@
  */
 import t from 'tap';
 import type { BoxRequest, RunReport } from '../../src/executor/sandbox.ts';
-import { type Side, works } from './case.ts';
+import { type Side, type Topic, works } from './case.ts';
 import { openBench, requestFor } from './suite.ts';
 
 const MiB = 1024 * 1024;
@@ -15,10 +15,8 @@ const SMALL_CPU_US = 100_000;
 const bench = await openBench();
 t.teardown(() => bench.close());
 
-const cpp = (
-  side: Side,
-  topic: 'bombs' | 'endings' | 'files' | 'output' | 'network' = 'bombs',
-): BoxRequest => requestFor(bench, side, topic, 'cpp').request;
+const cpp = (side: Side, topic: Topic = 'bombs'): BoxRequest =>
+  requestFor(bench, side, topic, 'cpp').request;
 const side = (program: string, args: string[] = [], limits = {}): Side =>
   works(program, { args, limits });
 const run = (request: BoxRequest): Promise<RunReport> => bench.single.run(request);
@@ -27,6 +25,7 @@ const said = (report: RunReport) => Buffer.from(report.stdout).toString();
 const firsts: readonly [what: string, first: Side][] = [
   ['used 200 MiB', side('memory_touch', ['200'])],
   ['was killed for memory', side('memory_bomb')],
+  ['was refused memory', side('memory_refused')],
   ['was killed with memory in many children', side('memory_children')],
   ['filled the disk', side('disk_fill', ['/box', '/tmp', '/dev/shm'])],
   ['used all inodes', side('inode_deep')],
@@ -46,6 +45,7 @@ for (const [what, first] of firsts) {
     await run(cpp(first));
     const next = await run(cpp(side('memory_touch', ['1'])));
     t.match(next, { exit_code: 0, killed_for: null, oom_kills: 0, pids_limit_hits: 0 });
+    t.equal(next.memory_refused, 0);
     t.ok(next.memory_peak_bytes < SMALL_BYTES, `memory peak ${next.memory_peak_bytes}`);
     t.ok(next.cpu_us < SMALL_CPU_US, `CPU ${next.cpu_us} µs`);
     t.equal(said(next), 'OK memory\n');
@@ -75,6 +75,13 @@ t.test('sockets: a name that the first run listened on is free, and nothing answ
     /^DENIED @left-behind ECONNREFUSED/,
   );
   t.match(said(await run(cpp(side('unix_listen', ['@left-behind']), 'network'))), /^OK listen/);
+});
+
+t.test('message queues: what the first run made does not count for the second', async (t) => {
+  const limits = { wall_ms: 60_000, cpu_ms: 30_000 };
+  for (let each = 0; each < 5; each++)
+    t.equal(said(await run(cpp(side('queues_kept', [], limits), 'sharing'))), 'OK all queues\n');
+  t.equal(said(await run(cpp(side('queues_found'), 'sharing'))), 'OK 40 queues\n');
 });
 
 t.test('a program that changes its own code in memory changes no other run’s code', async (t) => {

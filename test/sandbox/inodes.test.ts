@@ -1,5 +1,5 @@
 // needs: python, cpp
-/** A box's files have the bytes of the host's, and none of its inodes, nor those of another slot. */
+/** A box's files have the bytes of the host's, and no inode is the host's or another slot's. */
 import { readFileSync, statSync } from 'node:fs';
 import t from 'tap';
 import { profilesFor } from '../../src/executor/profiles.ts';
@@ -15,11 +15,13 @@ const { sandbox, close } = await withSandbox({
 t.teardown(close);
 const executable = toolchains.get('python')!.at;
 
-type Seen = { folders: Record<string, string>; mounts: string };
+type Seen = { numbers: Record<string, string>; folders: Record<string, string>; mounts: string };
 const LOOK = `
 import json, os, sys, time
+paths = sorted(entry.path for entry in os.scandir(os.path.dirname(os.__file__)) if entry.is_dir())[:20]
+numbers = {path: str(os.stat(path).st_ino) for path in (reversed(paths) if sys.argv[1:] else paths)}
 folders = {path: str(os.stat(path).st_dev) for path in [os.path.dirname(os.__file__), os.path.realpath(sys.executable)]}
-print(json.dumps({"folders": folders, "mounts": open("/proc/self/mountinfo").read()}))
+print(json.dumps({"numbers": numbers, "folders": folders, "mounts": open("/proc/self/mountinfo").read()}))
 time.sleep(1)`;
 
 if (!readFileSync('/proc/filesystems', 'utf8').includes('overlay') || sandbox.isolation.degraded) {
@@ -27,7 +29,8 @@ if (!readFileSync('/proc/filesystems', 'utf8').includes('overlay') || sandbox.is
 } else {
   // Both at the same time, so in two slots.
   const request = { ...python(LOOK), profile: 'python' };
-  const reports = await Promise.all([sandbox.run(request), sandbox.run(request)]);
+  const reversed = { ...request, argv: [...request.argv, 'reversed'] };
+  const reports = await Promise.all([sandbox.run(request), sandbox.run(reversed)]);
   const seen = reports.map((report): Seen => JSON.parse(said(report)));
   const [one, other] = seen as [Seen, Seen];
 
@@ -37,6 +40,11 @@ if (!readFileSync('/proc/filesystems', 'utf8').includes('overlay') || sandbox.is
       t.not(device, String(statSync(path).dev), `${path}, host`);
       t.not(device, other.folders[path], `${path}, another slot`);
     }
+  });
+
+  t.test('the number of a folder does not depend on when a run looked at it first', async (t) => {
+    t.ok(Object.keys(one.numbers).length > 5);
+    t.same(one.numbers, other.numbers);
   });
 
   t.test('the mount table names no folder of the machine', async (t) => {

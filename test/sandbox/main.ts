@@ -59,6 +59,8 @@ async function programsInBoxes(): Promise<string> {
   });
   const chosen = CASES.filter(isChosen);
   const cold = values.without.includes('python_zygote');
+  const { missing } = bench.many.isolation;
+  if (missing !== null) console.log(`cases that need what is missing do not run: ${missing}`);
   const runs = spokenBy(bench, chosen, isSpoken).filter(({ warm }) => !(cold && warm));
   const printReady = printer(chosen, (test) => 2 * runs.filter((run) => run.test === test).length);
   await runCases(bench, runs, ({ test, language: spoken, warm, side, problem, seen, took_ms }) => {

@@ -5,6 +5,7 @@
  * with each other and never with a clock, which a busy machine would affect.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import t from 'tap';
 import type { LanguageName as Language } from '../../src/domain/limits.ts';
 import { ends } from './case.ts';
@@ -105,6 +106,9 @@ t.test('a sleep takes wall time and no CPU time', async (t) => {
  */
 const LAUNCHER_PART = 0.2;
 
+/** Its answers take one or two hundredths. A launcher that answers without pauses spends a fifth. */
+const ANSWERS_PART = 0.1;
+
 function launcherUs(): number {
   const stat = readFileSync(`/proc/${bench.single.isolation.pid}/schedstat`, 'utf8');
   return Number(stat.split(' ')[0]) / 1_000;
@@ -124,6 +128,47 @@ for (const [program, what] of [
     t.ok(spent <= report.wall_us * LAUNCHER_PART, `${spent} µs in ${report.wall_us} µs`);
   });
 }
+
+t.test('a program that prints 60 MB of messages ends within its wall time', async (t) => {
+  // At the pace of a flood, one pipe's content every 20 ms, it would need 18 s.
+  const limits = { wall_ms: 10_000 * SLOWNESS };
+  const side = ends('messages', 'AC', { args: ['60000000'], limits });
+  const { request } = requestFor(bench, side, 'bombs', 'cpp');
+  const before = launcherUs();
+  const report = await bench.single.run(request);
+  const spent = launcherUs() - before;
+  t.match(report, { exit_code: 0, killed_for: null, stderr_seen_bytes: 60_000_000 });
+  t.ok(spent <= report.wall_us * LAUNCHER_PART, `${spent} µs in ${report.wall_us} µs`);
+});
+
+t.test('many processes do not use much more than their CPU limit', async (t) => {
+  const limits = { cpu_ms: 10, wall_ms: 60_000, processes: 70 };
+  const side = ends('spin_many', 'TLE', { args: ['61'], limits });
+  const { request } = requestFor(bench, side, 'endings', 'cpp');
+  const used: number[] = [];
+  for (let round = 0; round < 8; round++) {
+    const { killed_for, cpu_us, wall_us } = await bench.single.run(request);
+    t.equal(killed_for, 'cpu');
+    t.ok(wall_us >= cpu_us / cpus().length, `${wall_us} µs of wall time for ${cpu_us} µs`);
+    used.push(cpu_us);
+  }
+  // 12 to 25 ms. If init waited for a processor like each of them, they would use 20 to 250 ms, and 80 on average.
+  const mean_us = used.reduce((sum, one) => sum + one, 0) / used.length;
+  t.ok(mean_us >= 10 * MS && mean_us < 45 * MS * SLOWNESS, used.join(' '));
+  const few = await measured('cpp', ['4', '200', '0', '0']);
+  t.match(few.report, { exit_code: 0, killed_for: null }, 'within its limit');
+});
+
+t.test('a program that is refused memory without end costs the launcher little', async (t) => {
+  const limits = { wall_ms: 4_000 };
+  const side = ends('memory_refused_often', ['AC', 'TLE'], { args: ['2000'], limits });
+  const { request } = requestFor(bench, side, 'bombs', 'cpp');
+  const before = launcherUs();
+  const report = await bench.single.run(request);
+  const spent = launcherUs() - before;
+  t.ok(report.memory_refused > 0, 'it was refused memory');
+  t.ok(spent <= report.wall_us * ANSWERS_PART, `${spent} µs in ${report.wall_us} µs`);
+});
 
 /** The group of all slots. In v1 the launcher reports its path in the memory hierarchy; CPU time has another hierarchy. */
 function groupAbove() {

@@ -105,8 +105,10 @@ export function spokenBy(
   tests: readonly Case[],
   isWanted: (language: Language) => boolean,
 ): Spoken[] {
-  const { degraded } = bench.many.isolation;
-  const able = tests.filter(({ needs_box, beside }) => !degraded || !(needs_box || beside));
+  const { degraded, missing } = bench.many.isolation;
+  const able = tests
+    .filter(({ needs_box, beside }) => !degraded || !(needs_box || beside))
+    .filter(({ needs_quota }) => !needs_quota || missing === null);
   return able.flatMap((test) =>
     languagesOf(bench, test)
       .filter(isWanted)
@@ -251,7 +253,7 @@ export function see(report: BoxReport, limits: RunLimits, language: Language): S
     limits,
     expected_output: null,
     compare: 'lenient',
-    out_of_memory_words: BY_NAME.get(language)!.out_of_memory_words,
+    runtime: BY_NAME.get(language)!,
     degraded: ISOLATION === 'rlimits',
   });
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('utf8');

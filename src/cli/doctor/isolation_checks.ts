@@ -57,7 +57,9 @@ export const isolation: Check = {
 };
 
 function isolationFinding({ kind, degraded, missing }: Isolation): Finding {
-  if (!degraded) return ok('isolation', `${kind}: control groups and namespaces`);
+  const full = `${kind}: control groups and namespaces`;
+  if (!degraded && missing === null) return ok('isolation', full);
+  if (!degraded) return warn('isolation', `${full}, without quotas of the processors`, missing!);
   return warn('isolation', 'degraded, as RUNLEDGER_ISOLATION=rlimits asks for', missing ?? '');
 }
 

@@ -30,7 +30,7 @@ const HEALTH = v.strictObject({
     degraded: v.boolean(),
     missing: v.pipe(
       v.array(v.string()),
-      v.description("What degraded workers' machines lack for full isolation, and how to get it."),
+      v.description("What workers' machines lack for full isolation, and how to get it."),
     ),
   }),
   languages: v.array(v.string()),

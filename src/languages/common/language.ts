@@ -8,9 +8,10 @@
  * and never sees the sandbox itself.
  */
 import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
+import type { RuntimeMemory } from '../../domain/verdict.ts';
 import type { Command, Load, StandingBox, Step } from './box.ts';
 
-export type Language = {
+export type Language = RuntimeMemory & {
   /** The canonical name: in the API, in the log, in the queue's task. The file is called after it. */
   readonly name: string;
   /** The name that people write. */
@@ -33,8 +34,6 @@ export type Language = {
   /** What the source file is called in the box. */
   readonly source: string;
   readonly needs: RuntimeNeeds;
-  /** How the runtime reports on stderr that memory ran out. */
-  readonly out_of_memory_words: readonly string[];
   /** Paths to probe, the best first. Paths that don't exist are skipped. */
   candidates(search: Search): readonly string[] | Promise<readonly string[]>;
   /** Asks an executable what it is. Throws, or answers why not, where it cannot be used. */
@@ -167,7 +166,10 @@ export type Workshop = {
   make(step: Step & { leaves: string }): Promise<string>;
   /** Opens a box that stays, in this language's profile. */
   open(request: Command & { load: readonly Load[]; limits: RunLimits }): Promise<StandingBox>;
-  /** Runs `make`; a failure is logged, and the service goes on without the result. */
+  /**
+   * Runs `make`. If it fails, the failure is logged, the service goes on without the result, and `make` is repeated in the
+   * background.
+   */
   attempt(what: string, make: () => Promise<void>): Promise<void>;
   log(message: string, error: Error): void;
 };

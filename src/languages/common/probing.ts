@@ -3,7 +3,8 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
 const exec = promisify(execFile);
-const ANSWER_MS = 10_000;
+/** On a busy machine a probe takes long, and what it does not find is missing until the next start. */
+const ANSWER_MS = 30_000;
 
 /** Built from nothing, as that of a box. */
 export const PROBE_ENVIRONMENT: Readonly<Record<string, string>> = {

@@ -73,7 +73,12 @@ export const language: Language = {
     'java.lang.OutOfMemoryError: Compressed class space',
     'java.lang.OutOfMemoryError: Cannot reserve',
     'There is insufficient memory for the Java Runtime Environment to continue',
+    // There was no memory for the trace either.
+    'java.lang.OutOfMemoryError thrown from the UncaughtExceptionHandler',
   ],
+  // An array of more than half a region gets whole regions, and G1 leaves the end of the last one untouched. With arrays
+  // that are a little larger than a region, nearly half of the heap is untouched when it is full.
+  full_heap_bytes: (limits) => heapBytes(limits) / 2 + JVM_LEAST_BYTES,
   candidates,
   probe,
 };
@@ -106,7 +111,7 @@ async function probe(javac: string): Promise<Probed> {
         argv: [
           `${home}/bin/java`,
           ...RUN_FLAGS,
-          `-Xmx${Math.floor(heapBytes(limits.memory_bytes) / 1024)}k`,
+          `-Xmx${Math.floor(heapBytes(limits) / 1024)}k`,
           // The launcher gives the main thread -Xss; other threads get the last of the two.
           `-Xss${Math.floor(stackBytes(limits) / 1024)}k`,
           `-XX:ThreadStackSize=${THREAD_STACK_KIB}`,
@@ -157,8 +162,10 @@ const RUN_FLAGS = ['-XX:+UseG1GC', '-XX:-UsePerfData', '-Xshare:auto'];
 /** The memory of a JVM besides its heap: metaspace, code, collector, about 30 stacks. */
 const JVM_OWN_BYTES = 64 * MiB;
 const JVM_OWN_SHARE = 1 / 8;
+/** And what it takes even for a program that does nothing. */
+const JVM_LEAST_BYTES = 12 * MiB;
 
-function heapBytes(memory_bytes: number): number {
+function heapBytes({ memory_bytes }: RunLimits): number {
   return Math.floor(memory_bytes * (1 - JVM_OWN_SHARE) - JVM_OWN_BYTES);
 }
 
@@ -166,8 +173,9 @@ function heapBytes(memory_bytes: number): number {
  * Of the main thread. A request that asks for a stack gets it. If the stack may be as large as the memory, it is small enough
  * that endless recursion ends in a StackOverflowError: to throw it, the JVM takes up to five times what the stack has.
  */
-function stackBytes({ stack_bytes, memory_bytes }: RunLimits): number {
-  const most = stack_bytes < memory_bytes ? stack_bytes : heapBytes(memory_bytes) / 5;
+function stackBytes(limits: RunLimits): number {
+  const { stack_bytes, memory_bytes } = limits;
+  const most = stack_bytes < memory_bytes ? stack_bytes : heapBytes(limits) / 5;
   return Math.max(most, THREAD_STACK_KIB * 1024);
 }
 

@@ -11,6 +11,9 @@
  * There is no answer where there is no spare, where too many requests wait already, and where the
  * compiler ended instead of answering: then the caller starts a compiler of its own.
  *
+ * If a spare cannot be started or warmed, the failure is logged, and another attempt follows after a pause, which grows
+ * with each failure in a row. So no failure leaves the service without resident compilers until it restarts.
+ *
  * Warming a spare costs a second of CPU that no compile is charged for. So an account whose compiler ended without an
  * answer gets no other one for a while: otherwise it could cause that cost again and again, by sources that break javac.
  */
@@ -18,6 +21,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunLimits } from '../../domain/limits.ts';
 import { BASE_ENVIRONMENT, LOAD_FOLDER } from '../common/box.ts';
 import type { ResidentReply, Workshop } from '../common/language.ts';
+import { FIRST_RETRY_MS, retryAfterMs, spellRetry } from '../common/retry_later.ts';
 import { NOT_TRIED, ResidentCompiler } from './resident_compiler.ts';
 
 export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
@@ -28,6 +32,8 @@ export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   /** the most at one time, the spare included */
   most: number;
   idle_ms?: number;
+  /** the pause after the first failure */
+  retry_ms?: number;
 };
 
 /** The front's archive, in the folder where it is loaded. */
@@ -83,6 +89,8 @@ export class ResidentCompilers {
   #warm: ResidentCompiler | null = null;
   #count = 0;
   #next_spare_at = 0;
+  /** spares in a row that could not be made */
+  #failures = 0;
   readonly #closing = new AbortController();
 
   constructor(options: ResidentCompilersOptions) {
@@ -168,8 +176,10 @@ export class ResidentCompilers {
       if (resident === null) {
         this.#count--;
         this.#spare = null;
+        this.#makeSpareLater();
         return;
       }
+      this.#failures = 0;
       this.#warm = resident;
       resident.ended.then(() => {
         this.#count--;
@@ -182,6 +192,22 @@ export class ResidentCompilers {
     });
   }
 
+  /** No request may start a spare earlier. So the sum of all pauses bounds the cost of spares that fail. */
+  #makeSpareLater(): void {
+    if (this.#closing.signal.aborted) return;
+    const wait_ms = this.#retryMs(this.#failures);
+    this.#next_spare_at = performance.now() + wait_ms;
+    const { signal } = this.#closing;
+    sleep(wait_ms, undefined, { signal, ref: false }).then(
+      () => this.#makeSpare(),
+      () => {},
+    );
+  }
+
+  #retryMs(failures: number): number {
+    return retryAfterMs(failures, this.#options.retry_ms ?? FIRST_RETRY_MS);
+  }
+
   async #untilSpareIsDue(): Promise<void> {
     const now = performance.now();
     const wait = this.#next_spare_at - now;
@@ -190,7 +216,7 @@ export class ResidentCompilers {
   }
 
   async #start(): Promise<ResidentCompiler | null> {
-    const { open, home, front, log } = this.#options;
+    const { open, home, front } = this.#options;
     try {
       await this.#untilSpareIsDue();
       const key = await front();
@@ -210,12 +236,19 @@ export class ResidentCompilers {
       });
       const resident = new ResidentCompiler(box);
       if (await resident.warm) return resident;
-      const said = new Error(Buffer.from(box.stderr).toString());
-      if (!this.#closing.signal.aborted) log('a Java compiler ended while it was warmed', said);
+      this.#logFailure('ended while it was warmed', new Error(Buffer.from(box.stderr).toString()));
     } catch (error) {
-      if (!this.#closing.signal.aborted)
-        log('a Java compiler could not be started', error as Error);
+      this.#logFailure('could not be started', error as Error);
     }
     return null;
+  }
+
+  #logFailure(what: string, error: Error): void {
+    if (this.#closing.signal.aborted) return;
+    const next = spellRetry(this.#retryMs(++this.#failures));
+    this.#options.log(
+      `a Java compiler ${what}; until there is one, each compile starts its own; ${next}`,
+      error,
+    );
   }
 }

@@ -56,6 +56,9 @@ export const language: Language = {
     'RangeError: Array buffer allocation failed',
     'ERR_WORKER_OUT_OF_MEMORY',
   ],
+  // A table grows into one of twice its size. When that no longer fits beside it, more than a third of the heap is the
+  // table; and more than half was used when the table itself was made beside the one before.
+  full_heap_bytes: (limits) => heapBytes(limits) / 2,
   candidates: () => [process.execPath],
   probe,
 };
@@ -79,7 +82,7 @@ async function probe(executable: string): Promise<Probed> {
       run: ({ args, limits }) => ({
         argv: [
           inBox,
-          `--max-old-space-size=${heapMib(limits.memory_bytes)}`,
+          `--max-old-space-size=${heapBytes(limits) / MiB}`,
           `--stack-size=${stackKib(limits)}`,
           '--require',
           PRELOAD.to,
@@ -101,14 +104,14 @@ const OWN_SHARE = 1 / 8;
  * V8 ends a recursion that goes deeper with a RangeError, and so it must stop before the end of the stack, and before the
  * end of the memory.
  */
-function stackKib({ stack_bytes, memory_bytes }: RunLimits): number {
-  const most = Math.min(stack_bytes, (heapMib(memory_bytes) / 2) * MiB);
+function stackKib(limits: RunLimits): number {
+  const most = Math.min(limits.stack_bytes, heapBytes(limits) / 2);
   return Math.max(Math.floor(most / 1024) - STACK_MARGIN_KIB, STACK_MARGIN_KIB);
 }
 
 const STACK_MARGIN_KIB = 256;
 
-/** Left alone, V8 sizes its heap by the machine's memory, and the box ends it without a message. */
-function heapMib(memory_bytes: number): number {
-  return Math.floor((memory_bytes * (1 - OWN_SHARE) - OWN_BYTES) / MiB);
+/** In whole MiB. Left alone, V8 sizes its heap by the machine's memory, and the box ends it without a message. */
+function heapBytes({ memory_bytes }: RunLimits): number {
+  return Math.floor((memory_bytes * (1 - OWN_SHARE) - OWN_BYTES) / MiB) * MiB;
 }

@@ -88,6 +88,13 @@ export const programs: readonly CorpusProgram[] = [
     stdout: 'NULL\n',
   },
   {
+    name: 'a sparse array larger than the limit',
+    code: main('volatile size_t n = 1u << 30; char *p = malloc(n); p[n / 2] = 1; puts("sparse");'),
+    limits: { memory_bytes: 256 * MiB },
+    verdict: 'AC',
+    stdout: 'sparse\n',
+  },
+  {
     name: 'deep recursion',
     code: main(
       'printf("%d", deep(100000));',

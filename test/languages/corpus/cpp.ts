@@ -62,5 +62,49 @@ export const programs: readonly CorpusProgram[] = [
     limits: { memory_bytes: 32 * MiB },
     verdict: 'MLE',
   },
+  {
+    name: 'an array that no limit allows',
+    code: main('volatile long n = 1L << 46; char* p = new char[n]; std::cout << (void*)p;'),
+    verdict: 'MLE',
+    stderr: /std::bad_alloc/,
+    signal: 'SIGABRT',
+  },
+  {
+    name: 'a vector that no limit allows',
+    code: main('std::vector<int> v(1e13); std::cout << v[7];'),
+    verdict: 'MLE',
+    signal: 'SIGABRT',
+  },
+  {
+    name: 'memory that was refused, caught',
+    code: main(
+      'volatile long n = 1L << 46; try { std::cout << (void*)new char[n]; } catch (std::bad_alloc&) { std::cout << "caught"; }',
+    ),
+    verdict: 'AC',
+    stdout: 'caught',
+  },
+  {
+    name: 'memory that was refused, and another end',
+    code: main(
+      'volatile long n = 1L << 46; try { std::cout << (void*)new char[n]; } catch (std::bad_alloc&) { return 3; }',
+    ),
+    verdict: 'RE',
+    exit_code: 3,
+  },
+  {
+    name: 'a message about memory, and little memory used',
+    code: main('throw std::bad_alloc();'),
+    verdict: 'SIG',
+    stderr: /std::bad_alloc/,
+  },
+  {
+    name: 'a sparse array larger than the limit',
+    code: main(
+      'volatile long n = 1L << 30; char* p = new char[n]; p[n / 2] = 1; std::cout << "sparse";',
+    ),
+    limits: { memory_bytes: 256 * MiB },
+    verdict: 'AC',
+    stdout: 'sparse',
+  },
   { name: 'too much output', code: main('for (;;) std::cout << "0123456789";'), verdict: 'OLE' },
 ];

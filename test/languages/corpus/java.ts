@@ -64,6 +64,33 @@ export const programs: readonly CorpusProgram[] = [
     verdict: 'MLE',
   },
   {
+    name: 'arrays that leave half of their regions untouched',
+    code: main('var l = new ArrayList<byte[]>(); for (;;) l.add(new byte[1 << 20]);'),
+    limits: { memory_bytes: 512 * MiB },
+    verdict: 'MLE',
+    stderr: /OutOfMemoryError: Java heap space/,
+  },
+  {
+    name: 'a list that grows',
+    code: main('var l = new ArrayList<Object>(); for (;;) l.add("");'),
+    verdict: 'MLE',
+  },
+  {
+    name: 'many small objects',
+    code: `class Main { Main next; int[] value = new int[4]; public static void main(String[] a) {
+      Main all = null; for (;;) { Main one = new Main(); one.next = all; all = one; } } }`,
+    limits: { memory_bytes: 160 * MiB, cpu_time_ms: 15_000 },
+    verdict: 'MLE',
+  },
+  {
+    name: 'a message about memory, and little memory used',
+    code: main('throw new OutOfMemoryError("Java heap space");'),
+    limits: { memory_bytes: 96 * MiB },
+    verdict: 'RE',
+    exit_code: 1,
+    stderr: /OutOfMemoryError: Java heap space/,
+  },
+  {
     name: 'too much output',
     code: main('for (;;) System.out.println("0123456789");'),
     verdict: 'OLE',

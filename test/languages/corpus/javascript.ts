@@ -66,9 +66,27 @@ export const programs: readonly CorpusProgram[] = [
   {
     name: 'a buffer that is too large',
     code: 'new ArrayBuffer(2 ** 45);',
-    verdict: 'RE',
+    verdict: 'MLE',
     exit_code: 1,
     stderr: /RangeError: Array buffer allocation failed/,
+  },
+  {
+    name: 'a buffer that is too large, caught',
+    code: 'try { new ArrayBuffer(2 ** 45); } catch { console.log("caught"); }',
+    verdict: 'AC',
+    stdout: 'caught\n',
+  },
+  {
+    name: 'a message about memory, and little memory used',
+    code: 'throw new RangeError("Array buffer allocation failed");',
+    verdict: 'RE',
+    exit_code: 1,
+  },
+  {
+    name: 'a table that doubles until it does not fit the heap',
+    code: 'const all = new Set(); for (let i = 0;; i++) all.add(i);',
+    limits: { memory_bytes: 192 * MiB },
+    verdict: 'MLE',
   },
   {
     name: 'the heap follows the limit',

@@ -10,6 +10,7 @@ import { kernel } from './kernel.ts';
 import { memory } from './memory.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
+import { processors } from './processors.ts';
 import { sharing } from './sharing.ts';
 
 export const CASES: readonly Case[] = [
@@ -23,6 +24,7 @@ export const CASES: readonly Case[] = [
   ...network,
   ...output,
   ...sharing,
+  ...processors,
   ...c,
   ...javascript,
 ];

@@ -190,9 +190,15 @@ export const bombs_of_objects: readonly Case[] = [
     topic,
     needs_box: true,
     claim: 'a program cannot fill the kernel’s memory with message queues',
-    because: 'RLIMIT_MSGQUEUE limits them',
+    because: 'they are charged to the group, and an ipc namespace has at most 256 queues',
     languages: CPP,
-    hostile: ends('messages_posix', ['AC', 'MLE'], {}),
+    hostile: ends('messages_posix', 'AC', {
+      says: /^DENIED POSIX message queues E(NOSPC|MFILE) after/m,
+      evidence: ({ report, stdout }) => {
+        const held = Number(/hold (\d+) KiB/.exec(stdout)?.[1]) * 1024;
+        return report.memory_peak_bytes >= held ? null : `a peak below the ${held} bytes in queues`;
+      },
+    }),
     honest: works('ipc_some'),
   },
   {

@@ -78,6 +78,26 @@ const reading: readonly [name: string, claim: string, code: (host: Host) => stri
   ],
 ];
 
+/** The compiler ended by itself, and at no limit. */
+const endsByItself = ({ evidence }: ExecutionOutcome) => {
+  const { killed_for } = evidence['compile'] as { killed_for: string | null };
+  return killed_for === null ? null : `the compile was ended for ${killed_for}`;
+};
+const waits = ['fd/0', 'fd/1', 'fd/2'].map(
+  (stream): CompileCase => ({
+    name: `include of /proc/self/${stream}`,
+    claim: 'a C++ source cannot make its compiler wait, at no cost, for its own streams',
+    because: 'the pipes of a compile do not belong to the box’s user, so no process can open them',
+    language: 'cpp',
+    hostile: {
+      code: `#include "/proc/self/${stream}"\nint main() {}\n`,
+      verdict: 'CE',
+      evidence: endsByItself,
+    },
+    honest: HELLO_CPP,
+  }),
+);
+
 const bombs: readonly [name: string, claim: string, code: string][] = [
   [
     'endless include',
@@ -157,6 +177,7 @@ export const compile: readonly CompileCase[] = [
   ...compileAtLimits,
   ...cppReading,
   ...cppBombs,
+  ...waits,
   {
     name: 'deep nesting',
     claim: 'a C++ source that overflows the compiler’s stack can only be rejected or compiled',

@@ -15,6 +15,9 @@ function withinLimit({ report, limits }: Seen): string | null {
 
 const IN_ITS_BOX = 'Node is a program like any other: the box holds whatever Node lets through';
 
+/** Each starts V8 or fills its heap, which takes long on a busy machine. */
+const LONG = { wall_ms: 60_000 };
+
 export const javascript: readonly Case[] = [
   {
     name: 'JavaScript: fork bomb',
@@ -38,7 +41,7 @@ export const javascript: readonly Case[] = [
     because: 'pids.max counts threads',
     languages: JAVASCRIPT,
     hostile: ends('worker_count', ['AC', 'SIG'], {
-      limits: { processes: 20 },
+      limits: { processes: 20, ...LONG },
       evidence: groupDenied,
     }),
     honest: works('worker_few'),
@@ -49,7 +52,7 @@ export const javascript: readonly Case[] = [
     claim: 'a heap that grows without end is an MLE, within the limit',
     because: 'V8’s heap is sized to the limit, and the group charges every page',
     languages: JAVASCRIPT,
-    hostile: ends('heap', 'MLE', { evidence: withinLimit }),
+    hostile: ends('heap', 'MLE', { limits: LONG, evidence: withinLimit }),
     honest: works('memory_some'),
   },
   {

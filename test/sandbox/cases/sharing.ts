@@ -106,6 +106,14 @@ const rows: readonly Row[] = [
     'the filter denies PR_SCHED_CORE and the global commands of membarrier',
   ],
   [
+    'choice of processors',
+    'processors_chosen',
+    'threads_pinned',
+    BOTH,
+    'move a process between processors, or choose how the kernel schedules it',
+    'the filter answers sched_setaffinity and sched_setscheduler with success and does nothing, and denies sched_setattr',
+  ],
+  [
     'kernel memory that is charged to nobody',
     'kernel_memory',
     'advice_honest',
@@ -122,6 +130,30 @@ const rows: readonly Row[] = [
     'the filter allows prlimit64 for the caller only',
   ],
   [
+    'counters of the machine',
+    'counts_seen',
+    'counts_own',
+    BOTH,
+    'learn from a pidfd, a cookie or a mount id how many processes, sockets and mounts others made',
+    FILTER,
+  ],
+  [
+    'locked segments',
+    'segments_locked',
+    'segment_used',
+    CPP,
+    'use up the locked memory that the next run’s segments count against',
+    FILTER,
+  ],
+  [
+    'tables of the network',
+    'network_tables',
+    'counts_own',
+    BOTH,
+    'read the kernel’s tables of sockets and packets, which show the slot’s own and count the machine’s',
+    'the slot takes away their permissions, if it has an id of root',
+  ],
+  [
     'pages given to a pipe',
     'pages_given',
     'advice_honest',
@@ -131,14 +163,26 @@ const rows: readonly Row[] = [
   ],
 ];
 
-export const sharing: readonly Case[] = rows.map(
-  ([name, program, twin, languages, claim, because]) => ({
-    name,
-    topic: 'sharing',
-    claim: `a program cannot ${claim}`,
-    because,
-    languages,
-    hostile: denied(program),
-    honest: works(twin),
-  }),
-);
+const single: readonly Case[] = rows.map(([name, program, twin, languages, claim, because]) => ({
+  name,
+  topic: 'sharing',
+  claim: `a program cannot ${claim}`,
+  because,
+  languages,
+  hostile: denied(program),
+  honest: works(twin),
+}));
+
+const sockets: Case = {
+  name: 'sockets that hold themselves',
+  topic: 'sharing',
+  needs_box: true,
+  claim:
+    'a program cannot leave a socket, and what was sent with it, by sending the socket through itself',
+  because: 'after each run the slot closes sockets until its network namespace has none of a run',
+  languages: BOTH,
+  before: works('sockets_kept'),
+  hostile: denied('sockets_found'),
+  honest: works('descriptor_passed'),
+};
+export const sharing: readonly Case[] = [...single, sockets];

@@ -260,9 +260,15 @@ PROGRAM(semaphores_sysv) {
     until_it_fails("SysV semaphore sets", 100000, [](long) { return semget(IPC_PRIVATE, 32000, IPC_CREAT | 0600) >= 0; });
 }
 PROGRAM(messages_posix) {
-    until_it_fails("POSIX message queues", 2000, [](long count) {
-        return mq_open(("/bomb" + std::to_string(count)).c_str(), O_RDWR | O_CREAT, 0600, nullptr) >= 0;
+    char message[8192] = {};
+    long held = 0;
+    until_it_fails("POSIX message queues", 2000, [&](long count) {
+        mqd_t queue = mq_open(("/bomb" + std::to_string(count)).c_str(), O_RDWR | O_CREAT | O_NONBLOCK, 0600, nullptr);
+        if (queue < 0) return false;
+        while (mq_send(queue, message, sizeof message, 0) == 0) held += sizeof message;
+        return mq_close(queue) == 0;
     });
+    say("OK queues hold %ld KiB", held >> 10);
 }
 PROGRAM(signals_queued) {
     sigset_t one;

@@ -2,10 +2,13 @@
 #include "probe.hpp"
 #include <algorithm>
 #include <climits>
+#include <csignal>
 #include <ctime>
 #include <linux/filter.h>
 #include <linux/membarrier.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -17,6 +20,7 @@
 #include <sys/statfs.h>
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
+#include <thread>
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
@@ -202,6 +206,119 @@ PROGRAM(processors_taken) {
     must_fail("membarrier of all registered", syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0));
     must_fail("ioprio_set", syscall(SYS_ioprio_set, 1, 0, 0));
 }
+PROGRAM(processors_chosen) {
+    // The kernel would fail each of these: no processor is in the set, and this policy has no priorities.
+    cpu_set_t none, before, after;
+    CPU_ZERO(&none);
+    sched_param one{1}, zero{0};
+    must_not_happen("sched_setaffinity", sched_setaffinity(0, sizeof none, &none));
+    must_not_happen("sched_setscheduler with SCHED_BATCH", sched_setscheduler(0, SCHED_BATCH, &one));
+    must_not_happen("sched_setscheduler with SCHED_IDLE", sched_setscheduler(0, SCHED_IDLE, &one));
+    must_fail("sched_setscheduler with SCHED_FIFO", sched_setscheduler(0, SCHED_FIFO, &one));
+    struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; }
+        slice{48, 0, 0, 0, 0, 100000, 0, 0};
+    must_answer("sched_setattr with a slice", syscall(SYS_sched_setattr, 0, &slice, 0), EPERM);
+    pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    sched_getaffinity(child, sizeof before, &before);
+    for (int each = 0; each < CPU_SETSIZE; each++) {
+        if (!CPU_ISSET(each, &before)) continue;
+        CPU_SET(each, &none);
+        break;
+    }
+    sched_setaffinity(child, sizeof none, &none);
+    sched_setscheduler(child, SCHED_IDLE, &zero);
+    sched_getaffinity(child, sizeof after, &after);
+    bool changed = !CPU_EQUAL(&before, &after) || sched_getscheduler(child) != SCHED_OTHER;
+    say("%s where a child runs, and how", changed ? "ESCAPED" : "DENIED");
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+PROGRAM(threads_pinned) {
+    long sums[4] = {};
+    std::vector<std::thread> threads;
+    bool pinned = true;
+    for (int each = 0; each < 4; each++) threads.emplace_back([&sums, each] {
+        for (long n = 0; n < 100000; n++) sums[each] += n;
+    });
+    for (int each = 0; each < 4; each++) {
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        CPU_SET(each % std::thread::hardware_concurrency(), &own);
+        pinned = pthread_setaffinity_np(threads[each].native_handle(), sizeof own, &own) == 0 && pinned;
+    }
+    for (std::thread &each : threads) each.join();
+    works("pinned threads", pinned && sums[0] == 4999950000 && sums[3] == sums[0]);
+    cpu_set_t mine;
+    works("the processors are all there", sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) == sysconf(_SC_NPROCESSORS_ONLN));
+    works("its own priority", setpriority(PRIO_PROCESS, 0, 5) == 0);
+}
+
+// Ways to get more of the processors than an equal share. Each of them runs until its wall time is over.
+[[noreturn]] static void forever(void (*step)()) {
+    for (;;) step();
+}
+PROGRAM(processors_relayed) {
+    for (int each = 0; each < 15; each++) {
+        int there[2], back[2];
+        char byte = 0;
+        if (pipe(there) || pipe(back)) return works("pipes", false);
+        if (fork() == 0) {
+            while (write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1) continue;
+            _exit(1);
+        }
+        if (fork() == 0) {
+            while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1) continue;
+            _exit(1);
+        }
+        for (int one : {there[0], there[1], back[0], back[1]}) close(one);
+    }
+    forever([] { pause(); });
+}
+PROGRAM(processors_moved) {
+    for (int each = 0; each < 10; each++) {
+        pid_t busy = fork();
+        if (busy == 0) forever([] {});
+        if (fork() == 0)
+            for (int at = 0;; at++) {
+                cpu_set_t one;
+                CPU_ZERO(&one);
+                CPU_SET(at % 2, &one);
+                sched_setaffinity(busy, sizeof one, &one);
+            }
+    }
+    forever([] { pause(); });
+}
+PROGRAM(processors_stormed) {
+    for (int each = 0; each < 20; each++)
+        if (fork() == 0)
+            forever([] {
+                pid_t child = fork();
+                if (child == 0) _exit(0);
+                if (child > 0) waitpid(child, nullptr, 0);
+            });
+    forever([] { pause(); });
+}
+PROGRAM(processors_in_sessions) {
+    for (int each = 0; each < 30; each++)
+        if (fork() == 0) {
+            setsid();
+            forever([] {});
+        }
+    forever([] { pause(); });
+}
+PROGRAM(processors_in_turn) {
+    // A short program may use every processor at once. A long one with one thread never waits for its own quota.
+    std::vector<std::thread> threads;
+    for (unsigned each = 0; each < std::thread::hardware_concurrency(); each++) threads.emplace_back([] {
+        timespec now{};
+        do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        while (now.tv_nsec < 30000000);
+    });
+    for (std::thread &each : threads) each.join();
+    works("30 ms of every processor", true);
+}
 PROGRAM(kernel_memory) {
     int pair[2];
     sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, 0xffff}};
@@ -235,4 +352,49 @@ PROGRAM(pages_given) {
     works("pipe", pipe(pipes) == 0 && write(pipes[1], "x", 1) == 1);
     must_fail("vmsplice", vmsplice(1, &part, 1, 0));
     must_fail("tee", tee(pipes[0], 1, 1, 0));
+}
+
+// Numbers that the kernel counts for the whole machine tell what others do.
+PROGRAM(counts_seen) {
+    pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    must_answer("pidfd_open", syscall(434, child, 0), ENOSYS);
+    int handle = -1;
+    pid_t twin = (pid_t)syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &handle, nullptr, 0);
+    if (twin == 0) _exit(0);
+    must_answer("clone with a pidfd", twin, EPERM);
+    int pair[2], value[4];
+    works("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    const struct { const char *name; int option; } options[] = {{"SO_COOKIE", 57}, {"SO_NETNS_COOKIE", 71}, {"SO_PEERPIDFD", 77}};
+    for (auto &each : options) {
+        socklen_t size = each.option == 77 ? sizeof value[0] : sizeof(uint64_t);
+        must_answer(each.name, getsockopt(pair[0], SOL_SOCKET, each.option, value, &size), ENOPROTOOPT);
+    }
+    must_fail("SO_PASSPIDFD", setsockopt(pair[0], SOL_SOCKET, 76, value, sizeof value[0]));
+    struct statx facts;
+    must_answer("a unique mount id", syscall(SYS_statx, AT_FDCWD, "/", 0, 0x4000, &facts), EINVAL);
+    kill(child, SIGKILL);
+}
+PROGRAM(counts_own) {
+    pid_t child = fork();
+    if (child == 0) _exit(7);
+    int status, pair[2], type = 0;
+    works("wait", waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+    socklen_t size = sizeof type;
+    works("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    works("SO_TYPE", getsockopt(pair[0], SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM);
+    ucred peer{};
+    size = sizeof peer;
+    works("SO_PEERCRED", getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid());
+    struct statx facts;
+    works("statx", statx(AT_FDCWD, "/", 0, STATX_ALL, &facts) == 0 && S_ISDIR(facts.stx_mode));
+}
+PROGRAM(network_tables) {
+    struct stat of{};
+    if (stat("/proc/self/net/unix", &of) == 0 && of.st_uid == 65534) return say("DENIED nothing: this box has no root, and cannot hide its tables");
+    for (const char *table : {"unix", "sockstat", "sockstat6", "softnet_stat", "protocols", "netstat", "snmp", "dev", "ptype", "dev_snmp6/lo"})
+        must_fail(table, open((std::string("/proc/self/net/") + table).c_str(), O_RDONLY));
+    must_fail("the mode of a table", chmod("/proc/self/net/unix", 0444));
+    must_fail("a table of a thread", open("/proc/thread-self/net/unix", O_RDONLY));
 }

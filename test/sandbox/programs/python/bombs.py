@@ -79,6 +79,22 @@ def memory_words_near():
     block = bytearray(int(sys.argv[1]) << 20)
     raise MemoryError
 
+def memory_refused():
+    return bytearray(1 << 50)
+
+def memory_refused_caught():
+    try:
+        bytearray(1 << 50)
+    except MemoryError:
+        return say('OK without the memory')
+    say('ESCAPED 1 PiB')
+
+def memory_refusal_forged():
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))
+    kept.append(bytearray(8 << 20))
+    say('ESCAPED a limit of its own')
+
 def files_read_and_evicted():
     left = int(sys.argv[1]) << 20
     for folder, _, names in os.walk('/usr'):

@@ -68,6 +68,23 @@ def machine_honest():
     works('pages of memory', lambda: os.sysconf('SC_PHYS_PAGES') > 1000)
     works('processors', lambda: os.cpu_count() > 0)
 
+def processors_chosen():
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    changed = os.sched_getaffinity(0) != before or os.sched_getscheduler(0) != os.SCHED_OTHER or ctypes.CDLL(None).sched_setaffinity(0, 0, None)
+    say(f'{"ESCAPED" if changed else "DENIED"} where it runs, and how')
+    must_fail('sched_setattr', syscall, 314, 0, ctypes.byref((ctypes.c_uint64 * 6)(48)), 0)
+
+def threads_pinned():
+    import concurrent.futures
+    def pinned(number):
+        os.sched_setaffinity(0, {number % os.cpu_count()})
+        return sum(range(10000))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        works('pinned threads', lambda: list(pool.map(pinned, range(4))) == [49995000] * 4)
+    works('the processors are all there', lambda: len(os.sched_getaffinity(0)) == os.sysconf('SC_NPROCESSORS_ONLN'))
+
 def disk_space_seen():
     import shutil
     must_fail('statvfs of /usr', os.statvfs, '/usr/lib')
@@ -85,3 +102,55 @@ def files_flushed():
     with open('flushed', 'w') as file:
         works('fsync', lambda: file.write('x') == 1 and os.fsync(file.fileno()) is None)
     works('sync', os.sync)
+
+def counts_seen():
+    must_fail('pidfd_open', os.pidfd_open, os.getpid())
+
+def counts_own():
+    import asyncio, socket
+    async def child():
+        process = await asyncio.create_subprocess_exec('/bin/sh', '-c', 'exit 7')
+        return await process.wait() == 7
+    works('a child of asyncio', lambda: asyncio.run(child()))
+    near, far = socket.socketpair()
+    works('SO_TYPE', lambda: near.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM)
+
+def network_tables():
+    if os.stat('/proc/self/net/unix').st_uid == 65534:
+        return say('DENIED nothing: this box has no root, and cannot hide its tables')
+    for table in os.listdir('/proc/self/net'):
+        must_fail(table, open, '/proc/self/net/' + table)
+
+def descriptor_passed():
+    import asyncio, multiprocessing, socket
+    near, far = socket.socketpair()
+    works('send_fds', lambda: socket.send_fds(near, [b'x'], [1]) == 1 and len(socket.recv_fds(far, 1, 1)[1]) == 1)
+    async def stream():
+        near, far = socket.socketpair()
+        reader, _ = await asyncio.open_connection(sock=near)
+        _, writer = await asyncio.open_connection(sock=far)
+        writer.writelines([b'x' * 1000] * 4000)
+        return len(await reader.readexactly(4_000_000)) == 4_000_000
+    works('4 MB over a socket of asyncio', lambda: asyncio.run(stream()))
+    def pool():
+        with multiprocessing.get_context('fork').Pool(2) as workers:
+            return workers.map(abs, [-1, -2]) == [1, 2]
+    works('a pool of processes', pool)
+
+def sockets_kept():
+    import socket
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    memory = os.memfd_create('kept')
+    os.write(memory, b'x' * (32 << 20))
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind('\0kept')
+    listener.listen()
+    works('a cycle', lambda: socket.send_fds(near, [b'x'], [memory, listener.fileno()] + [near.fileno(), far.fileno()] * 29) == 1)
+
+def sockets_found():
+    import socket
+    must_fail('a name of the run before', lambda: socket.socket(socket.AF_UNIX).connect('\0kept'))
+    listener = socket.socket(socket.AF_UNIX)
+    works('the name is free', lambda: listener.bind('\0kept') is None)
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    works('the limit is unused', lambda: socket.send_fds(near, [b'x'], [0] * 60) == 1)

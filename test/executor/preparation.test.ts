@@ -1,0 +1,87 @@
+// needs: cpp
+/** What is made ahead of need: a failure by chance is not final, and no stale artefact is used. */
+import { readdir, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { bootId } from '../../src/executor/compile_cache.ts';
+import { openCompilers } from '../../src/executor/compilers.ts';
+import { Preparation } from '../../src/executor/preparation.ts';
+import type { BoxRequest, Sandbox } from '../../src/executor/sandbox.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
+import { createCpp } from '../../src/languages/cpp/cpp.ts';
+import { anExecutor, PLAIN } from './an_executor.ts';
+
+/** The real sandbox, in which the first `failures` programs end at once and leave nothing. */
+function failing(sandbox: Sandbox, failures: number): Sandbox {
+  let left = failures;
+  const run = (request: BoxRequest) =>
+    sandbox.run(left-- > 0 ? { ...request, argv: ['/usr/bin/g++', '--no-such-flag'] } : request);
+  return new Proxy(sandbox, {
+    get: (target, name) => {
+      if (name === 'run') return run;
+      const value = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+const step = {
+  argv: ['/bin/sh', '-c', 'echo made > it'],
+  env: {},
+  files: [],
+  load: [],
+  profile: 'cpp-compile',
+  leaves: 'it',
+  made_by: 'g++ 12',
+};
+
+t.test('a preparation that failed is made at the next request', async (t) => {
+  const { sandbox, cache } = await anExecutor(t, { switches: PLAIN });
+  const folder = cache.artefacts_folder;
+  const preparation = new Preparation(failing(sandbox, 1), folder, await bootId());
+  t.teardown(() => preparation.close());
+  const together = await Promise.allSettled([preparation.ensure(step), preparation.ensure(step)]);
+  t.strictSame(
+    together.map(({ status }) => status),
+    ['rejected', 'rejected'],
+    'one attempt serves all that wait for it',
+  );
+  const key = await preparation.ensure(step);
+  t.ok((await readdir(folder)).includes(key));
+  t.not(await preparation.ensure({ ...step, made_by: 'g++ 13' }), key, 'made by another compiler');
+
+  // Another process finds it, and marks it as used.
+  await utimes(join(folder, key), 1, 1);
+  const other = new Preparation(failing(sandbox, 1), folder, await bootId());
+  t.teardown(() => other.close());
+  t.equal(await other.ensure(step), key);
+  while ((await stat(join(folder, key))).mtimeMs < 10_000) await sleep(5);
+});
+
+t.test('headers that could not be prepared are prepared later', async (t) => {
+  const { sandbox, cache } = await anExecutor(t, { switches: PLAIN });
+  const { toolchains } = await findToolchains({ languages: [createCpp([['cstdio']])] });
+  const log: string[] = [];
+  const compilers = openCompilers({
+    sandbox: failing(sandbox, 2),
+    toolchains,
+    artefacts_folder: cache.artefacts_folder,
+    boot: await bootId(),
+    isOn: () => true,
+    log: (message) => log.push(message),
+    retry_ms: 1,
+  });
+  t.teardown(() => compilers.close());
+  await compilers.prepared();
+  const ways = async () => {
+    const steps = await compilers.open.get('cpp')!.steps(Buffer.from('#include <cstdio>\n'));
+    return steps.map(({ by }) => by);
+  };
+  while ((await ways()).length === 1) await sleep(5);
+  t.strictSame(await ways(), ['headers cstdio', 'plain']);
+  t.strictSame(log, [
+    'the headers cstdio could not be prepared; the next attempt follows in 0.001 s',
+    'the headers cstdio could not be prepared; the next attempt follows in 0.002 s',
+  ]);
+});
