@@ -1,6 +1,6 @@
 /**
  * The removals that an auditor allows: a file beside the policy, outside the database. What retention removed is claimed by
- * events of the log, and whoever can append can append a claim. So each claim must be in this file.
+ * events of the log, and anybody who can append can append a claim. So each claim must be in this file.
  *
  *   detached PARTITION EVENTS LEAVES_SHA256     a month; - for a month that was detached before there was a tree
  *   purged TIME | older-than 90d                bytes of submissions that ended before the time, or so long before the purge

@@ -52,7 +52,7 @@ t.test('a sealed log is proven with a policy, and consistent without one', async
   t.match(await verify(w.db), { well: true, proven: null, unproven: 'there is no policy' });
 });
 
-t.test('events that differ are named, and tiles that differ are told from them', async (t) => {
+t.test('events that differ are named, and tiles that differ are not taken for events', async (t) => {
   const { w, ids, more, root } = await scene(t);
   await more(4);
   await seal(w.web);
