@@ -52,39 +52,43 @@ t.test('a sealed log is proven with a policy, and consistent without one', async
   t.match(await verify(w.db), { well: true, proven: null, unproven: 'there is no policy' });
 });
 
-t.test('events that differ are named, and tiles that differ are not taken for events', async (t) => {
-  const { w, ids, more, root } = await scene(t);
-  await more(4);
-  await seal(w.web);
-  const of = async (change: string, table: string) => {
-    const past = (how: string) => root.unsafe(`alter table runledger.${table} ${how} trigger all`);
-    await past('disable');
-    await root.unsafe(change);
-    await past('enable');
-    const { problems } = await verify(w.db, { policy: alone });
-    return problems.filter((problem) => !problem.startsWith('the schema '));
-  };
-  const hash = (byte: string) =>
-    `update runledger.log_tiles set hashes = overlay(hashes placing '\\x${byte}' from 65)`;
-  const [tile] = await root<{ byte: string }[]>`
+t.test(
+  'events that differ are named, and tiles that differ are not taken for events',
+  async (t) => {
+    const { w, ids, more, root } = await scene(t);
+    await more(4);
+    await seal(w.web);
+    const of = async (change: string, table: string) => {
+      const past = (how: string) =>
+        root.unsafe(`alter table runledger.${table} ${how} trigger all`);
+      await past('disable');
+      await root.unsafe(change);
+      await past('enable');
+      const { problems } = await verify(w.db, { policy: alone });
+      return problems.filter((problem) => !problem.startsWith('the schema '));
+    };
+    const hash = (byte: string) =>
+      `update runledger.log_tiles set hashes = overlay(hashes placing '\\x${byte}' from 65)`;
+    const [tile] = await root<{ byte: string }[]>`
     select encode(substr(hashes, 65, 1), 'hex') as byte from runledger.log_tiles`;
-  const other = tile!.byte === '00' ? '01' : '00';
-  t.same(await of(hash(other), 'log_tiles'), [
-    "tile 0/0 does not have the hashes of the log's events",
-  ]);
-  await of(hash(tile!.byte), 'log_tiles');
-  const [row] = await root<{ name: string }[]>`
+    const other = tile!.byte === '00' ? '01' : '00';
+    t.same(await of(hash(other), 'log_tiles'), [
+      "tile 0/0 does not have the hashes of the log's events",
+    ]);
+    await of(hash(tile!.byte), 'log_tiles');
+    const [row] = await root<{ name: string }[]>`
     select c.relname as name from runledger.events e join pg_class c on c.oid = e.tableoid where e.stream = ${ids[1]!} limit 1`;
-  const changed = await of(
-    `update runledger.events set at = at + interval '1 microsecond' where stream = '${ids[1]}' and version = 2`,
-    row!.name,
-  );
-  t.equal(changed[0], `changed event: ${ids[1]} version 2 (execution.started)`);
-  t.match(
-    changed[1],
-    /^the log's first \d+ events are not those that checkpoint 1 was signed over$/,
-  );
-});
+    const changed = await of(
+      `update runledger.events set at = at + interval '1 microsecond' where stream = '${ids[1]}' and version = 2`,
+      row!.name,
+    );
+    t.equal(changed[0], `changed event: ${ids[1]} version 2 (execution.started)`);
+    t.match(
+      changed[1],
+      /^the log's first \d+ events are not those that checkpoint 1 was signed over$/,
+    );
+  },
+);
 
 t.test('a schema that is not the one of the release is named', async (t) => {
   const { w, root } = await scene(t);
