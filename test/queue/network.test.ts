@@ -19,7 +19,8 @@ t.test(
     const [a, b, c] = [network.machine(), network.machine(), network.machine()];
 
     const cut_off = await fleet.worker({ within: a.within, url });
-    const ids = [await fleet.submit('sleep 8000'), await fleet.submit('sleep 8000')];
+    // Long enough that a busy machine has started the other workers before one of them ends.
+    const ids = [await fleet.submit('sleep 14000'), await fleet.submit('sleep 14000')];
     for (const id of ids) await fleet.begun(id);
     const killed = await fleet.worker({ within: b.within, url });
     await fleet.worker({ within: c.within, url });
