@@ -14,11 +14,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { Parser } from 'tap-parser';
 import { lacking, needsOf } from './needs.ts';
 import { addTo, type Counts, countResults, newCounts, printFiles } from './report.ts';
 
 const OUTPUT = 'build/test.tap';
+/** Test files at a time: more than there are processors, because a file waits for a third of its time. */
+const JOBS = availableParallelism() + 2;
 
 async function run(paths: readonly string[]): Promise<number> {
   mkdirSync('build', { recursive: true });
@@ -41,9 +44,13 @@ async function run(paths: readonly string[]): Promise<number> {
 }
 
 async function runTap(files: readonly string[], counts: Counts): Promise<number | null> {
-  const tap = spawn('setpriv', ['--pdeathsig=KILL', 'tap', '--reporter=tap', ...files], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const tap = spawn(
+    'setpriv',
+    ['--pdeathsig=KILL', 'tap', '--reporter=tap', `--jobs=${JOBS}`, ...files],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   // On Ctrl-C tap ends its test files; then this process still prints the counts.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => tap.kill(signal));
   const ended = once(tap, 'exit') as Promise<[number | null]>;
