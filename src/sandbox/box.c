@@ -148,7 +148,7 @@ static void send_directory(const struct box *box) {
 pid_t box_fork_program(const struct box *box) {
   if (box->group->kind == ISOLATION_V1) return (pid_t)must(fork(), "fork the program");
   struct clone_args arguments = {.flags = CLONE_INTO_CGROUP | CLONE_NEWCGROUP, .exit_signal = SIGCHLD,
-                                 .cgroup = (uint64_t)box->group->leaf};
+                                 .cgroup = (uint64_t)box->group->run_group};
   return (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone the program into its group");
 }
 
@@ -242,7 +242,7 @@ void box_become_program(const struct box *box) {
 }
 
 void box_start_clock(const struct box *box) {
-  /* v1: as late as possible, so that what prepared the program is charged to the slot. v2: it is in its leaf already. */
+  /* v1: as late as possible, so that what prepared the program is charged to the slot. v2: it is in its run group already. */
   if (box->group->entrance >= 0) must(write(box->group->entrance, "0", 1), "enter the run's control group");
   /* The CPU time is counted within the wall time, so that it is never longer on one processor. */
   uint64_t now = monotonic_us();

@@ -19,7 +19,7 @@ __attribute__((noreturn)) void box_init(struct box *box);
 /* The steps of box_init, which a zygote takes in another order, all inside the box's namespaces. */
 void box_die_with_parent(const struct box *box);
 void box_furnish(const struct box *box);
-/* In v2 the new process is in the group's leaf. It is not confined; nor is init. */
+/* In v2 the new process is in the run group. It is not confined; nor is init. */
 pid_t box_fork_program(const struct box *box);
 /* Of init, once the program's process is forked: no process of the program inherits the priority. */
 void box_raise_priority(void);

@@ -49,7 +49,7 @@ enum isolation groups_kind(void) { return layout.kind; }
 const char *groups_base(void) { return layout.bases[0]; }
 unsigned groups_instance(void) { return instance; }
 
-/* v2, as root or as an ordinary user: one tree, leaves, delegation. */
+/* v2, as root or as an ordinary user: one tree, run groups, delegation. */
 static bool has_tree(void) { return layout.kind == ISOLATION_V2 || layout.kind == ISOLATION_V2_USER; }
 
 bool groups_claim(char *why, size_t size) {
@@ -178,7 +178,7 @@ bool group_make(struct group *group, unsigned slot) {
   if (layout.kind == ISOLATION_RLIMITS) return true;
   if (has_tree() && (!v2_delegate(group->directories[0]) || (mkdirat(group->directories[0], "slot", 0755) && errno != EEXIST)))
     return false;
-  /* Without this a program could trade its memory limit for the machine's swap. Leaves inherit it. */
+  /* Without this a program could trade its memory limit for the machine's swap. Run groups inherit it. */
   if (!has_tree()) write_text(group->directories[0], "memory.swappiness", "0");
   if (layout.cpu >= 0 && !quota_slot(group->directories[layout.cpu])) return false;
   group_open(group);
@@ -188,7 +188,7 @@ bool group_make(struct group *group, unsigned slot) {
 /* After a sweep. A new directory is a new group: it is not charged for memory that the old one still has. */
 void group_unmake(struct group *group) {
   close_all(group->files, GROUP_FILES);
-  if (group->leaf >= 0) close(group->leaf);
+  if (group->run_group >= 0) close(group->run_group);
   for (unsigned h = 0; h < layout.hierarchies; h++) {
     sweep_directory(group->directories[h]);
     unlinkat(instance_directories[h], group->name, AT_REMOVEDIR);

@@ -5,7 +5,7 @@
  *   <own group>/runledger.<instance>/s<slot>          v1: one such directory in each hierarchy; the
  *                                                     slot and its inits stay in it all their lives
  *   <own group>/runledger.<instance>/s<slot>/slot     v2: the slot and its inits
- *   <own group>/runledger.<instance>/s<slot>/r<run>   a fresh leaf for each run's program, made ahead of
+ *   <own group>/runledger.<instance>/s<slot>/r<run>   a fresh run group for each run's program, made ahead of
  *                                                     time (v1: in the memory hierarchy only)
  *
  * A launcher claims an instance by flock on its directories, so two launchers never share one. If a
@@ -15,7 +15,7 @@
  * on each s<slot> (cgroup_quota.h). Launcher, worker and all else of the service are in neither.
  *
  * No process writes to cgroup.procs at request time, because that waits for a grace period of the
- * kernel, 12 ms on an idle machine. cgroup_leaf.h says how programs enter their leaves.
+ * kernel, 12 ms on an idle machine. cgroup_run.h says how programs enter their run groups.
  */
 #ifndef RUNLEDGER_CGROUP_H
 #define RUNLEDGER_CGROUP_H

@@ -19,7 +19,7 @@ struct names {
 static const struct names V1 = {
     "cpuacct.usage", NULL, 1000, "memory.usage_in_bytes", "memory.max_usage_in_bytes",
     "memory.oom_control", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "cache", "rss"};
-/* v2's swap limit is set once, when the leaf is made. */
+/* v2's swap limit is set once, when the run group is made. */
 static const struct names V2 = {"cpu.stat",      "usage_usec", 1,    "memory.current", "memory.peak",
                                 "memory.events", "memory.max", NULL, "file", "anon"};
 
@@ -30,8 +30,8 @@ static const struct names V2 = {"cpu.stat",      "usage_usec", 1,    "memory.cur
  */
 static const uint64_t KERNEL_BYTES = 48 << 10;
 
-/* Positions in group.files: of the counters that v1 has for the slot, and of the leaf's. */
-enum { COUNTED = 1, LEAF = 6 };
+/* Positions in group.files: of the counters that v1 has for the slot, and of the run group's. */
+enum { COUNTED = 1, OF_RUN = 6 };
 
 static const struct names *names(const struct group *group) { return group->kind == ISOLATION_V1 ? &V1 : &V2; }
 
@@ -39,7 +39,7 @@ static void open_counted(struct group *group, int cpu, int processes);
 static void limit_memory(struct group *group, uint64_t bytes);
 
 void group_clear(struct group *group, enum isolation kind) {
-  *group = (struct group){.kind = kind, .leaf = -1};
+  *group = (struct group){.kind = kind, .run_group = -1};
   memset(group->directories, -1, sizeof group->directories);
   memset(group->files, -1, sizeof group->files);
 }
@@ -52,22 +52,22 @@ void group_open(struct group *group) {
 void group_follow(struct group *group, uint32_t run, enum use use) {
   char name[24];
   snprintf(name, sizeof name, "r%u", run);
-  unsigned first = group->kind == ISOLATION_V1 ? LEAF : COUNTED;
+  unsigned first = group->kind == ISOLATION_V1 ? OF_RUN : COUNTED;
   close_all(group->files + first, GROUP_FILES - first);
-  if (group->leaf >= 0) close(group->leaf);
-  int leaf = group->leaf = openat(group->directories[0], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (group->kind != ISOLATION_V1) open_counted(group, leaf, leaf);
-  group->memory = openat(leaf, names(group)->memory, O_RDONLY | O_CLOEXEC);
+  if (group->run_group >= 0) close(group->run_group);
+  int run_group = group->run_group = openat(group->directories[0], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (group->kind != ISOLATION_V1) open_counted(group, run_group, run_group);
+  group->memory = openat(run_group, names(group)->memory, O_RDONLY | O_CLOEXEC);
   if (use == READS_COUNTERS) {
-    group->peak = openat(leaf, names(group)->peak, O_RDWR | O_CLOEXEC);
-    if (group->peak < 0) group->peak = openat(leaf, names(group)->peak, O_RDONLY | O_CLOEXEC);
-    group->memory_events = openat(leaf, names(group)->memory_events, O_RDONLY | O_CLOEXEC);
+    group->peak = openat(run_group, names(group)->peak, O_RDWR | O_CLOEXEC);
+    if (group->peak < 0) group->peak = openat(run_group, names(group)->peak, O_RDONLY | O_CLOEXEC);
+    group->memory_events = openat(run_group, names(group)->memory_events, O_RDONLY | O_CLOEXEC);
     return;
   }
-  group->memory_limit = openat(leaf, names(group)->memory_limit, O_WRONLY | O_CLOEXEC);
+  group->memory_limit = openat(run_group, names(group)->memory_limit, O_WRONLY | O_CLOEXEC);
   if (group->kind == ISOLATION_V1) {
-    group->swap_limit = openat(leaf, names(group)->swap_limit, O_WRONLY | O_CLOEXEC);
-    group->entrance = openat(leaf, "tasks", O_WRONLY | O_CLOEXEC);
+    group->swap_limit = openat(run_group, names(group)->swap_limit, O_WRONLY | O_CLOEXEC);
+    group->entrance = openat(run_group, "tasks", O_WRONLY | O_CLOEXEC);
   }
   /* Most runs have the limit of the run before, so it is set while there is time. */
   uint64_t last = group->memory_applied;
@@ -110,7 +110,7 @@ bool group_is_empty(struct group *group, unsigned others) {
 }
 
 uint64_t group_cache_bytes(const struct group *group) {
-  int file = openat(group->leaf, "memory.stat", O_RDONLY | O_CLOEXEC);
+  int file = openat(group->run_group, "memory.stat", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   uint64_t cache = read_counter(file, names(group)->cache_line), shared = read_counter(file, "shmem");
   close(file);
@@ -119,7 +119,7 @@ uint64_t group_cache_bytes(const struct group *group) {
 }
 
 uint64_t group_anonymous_bytes(const struct group *group) {
-  int file = openat(group->leaf, "memory.stat", O_RDONLY | O_CLOEXEC);
+  int file = openat(group->run_group, "memory.stat", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   uint64_t bytes = read_counter(file, names(group)->anonymous_line);
   close(file);
@@ -152,7 +152,7 @@ unsigned group_descriptors(const struct group *group, int *descriptors) {
   unsigned count = 0;
   for (unsigned h = 0; h < HIERARCHIES; h++)
     if (group->directories[h] >= 0) descriptors[count++] = group->directories[h];
-  if (group->leaf >= 0) descriptors[count++] = group->leaf;
+  if (group->run_group >= 0) descriptors[count++] = group->run_group;
   for (unsigned i = 0; i < GROUP_FILES; i++)
     if (group->files[i] >= 0) descriptors[count++] = group->files[i];
   return count;

@@ -2,10 +2,10 @@
  * One slot's control groups by their open files: limits are written to them and counters are read from
  * them, in both versions. Launcher, slot and zygote use this, each with a struct group of its own.
  *
- * A run's *leaf* is a group that holds the program and its descendants, and nothing else: the slot and
+ * A *run group* is a group that holds the program and its descendants, and nothing else: the slot and
  * init are outside. It is made for one run, so its memory limit and its memory peak are the program's
- * own, to the page. In v1 the leaf exists in the memory hierarchy only, and the other counters are the
- * slot's; in v2 all counters are the leaf's.
+ * own, to the page. In v1 the run group exists in the memory hierarchy only, and the other counters are the
+ * slot's; in v2 all counters are the run group's.
  */
 #ifndef RUNLEDGER_CGROUP_FILES_H
 #define RUNLEDGER_CGROUP_FILES_H
@@ -27,15 +27,15 @@ struct group {
   enum isolation kind;
   char name[16];
   int directories[HIERARCHIES]; /* v2: only the first is used */
-  int leaf;                     /* the directory of the run's leaf; -1: none */
+  int run_group;                     /* the directory of the run's group; -1: none */
   union {
     struct {
       int slot_memory; /* the slot's: what it and its past runs use */
-      /* v1: the slot's, open for its whole life; v2: the leaf's */
+      /* v1: the slot's, open for its whole life; v2: the run group's */
       int cpu, processes, process_events, processes_peak, process_limit;
-      /* the leaf's */
+      /* the run group's */
       int memory, peak, memory_events, memory_limit, swap_limit;
-      int entrance; /* v1: a process that writes "0" moves itself into the leaf */
+      int entrance; /* v1: a process that writes "0" moves itself into the run group */
     };
     int files[GROUP_FILES];
   };
@@ -48,7 +48,7 @@ void group_clear(struct group *group, enum isolation kind);
 /* Opens the files of the slot's whole life. */
 void group_open(struct group *group);
 enum use { SETS_LIMITS, READS_COUNTERS };
-/* Opens a run's leaf. Opening takes time, so the slot opens what it writes, and the launcher what it reads. */
+/* Opens a run's group. Opening takes time, so the slot opens what it writes, and the launcher what it reads. */
 void group_follow(struct group *group, uint32_t run, enum use use);
 
 /* `others`: tasks in the counted group that are not the program's. */
@@ -59,9 +59,9 @@ uint64_t group_cpu_us(const struct group *group);
 void group_read(const struct group *group, struct counters *counters);
 /* Only memory_bytes and memory_peak_bytes. */
 void group_read_memory(const struct group *group, struct counters *counters);
-/* Page cache that is charged to the leaf: the kernel drops it before it ends a program for its memory limit. */
+/* Page cache that is charged to the run group: the kernel drops it before it ends a program for its memory limit. */
 uint64_t group_cache_bytes(const struct group *group);
-/* Private pages that are charged to the leaf. */
+/* Private pages that are charged to the run group. */
 uint64_t group_anonymous_bytes(const struct group *group);
 /* Where the kernel can do this (v1; v2 from Linux 6.12), memory_peak_bytes counts from now on. */
 void group_reset_peak(const struct group *group);

@@ -14,7 +14,7 @@
 
 #include "kernel_files.h"
 
-static const char WORKER_LEAF[] = "runledger.worker";
+static const char WORKER_GROUP[] = "runledger.worker";
 static const char FOR_USERS[] = "start the worker with `systemd-run --user --scope -p Delegate=yes`, or run it as root";
 
 static bool find_mount(char *point, size_t size);
@@ -33,7 +33,7 @@ bool v2_find(struct cgroup_layout *layout, char *why, size_t size) {
   }
   snprintf(base, sizeof base, "%s%s", point, strcmp(own, "/") ? own : "");
   char *last = strrchr(base, '/');
-  if (last && !strcmp(last + 1, WORKER_LEAF)) *last = 0;
+  if (last && !strcmp(last + 1, WORKER_GROUP)) *last = 0;
   bool root = is_machine_root();
   /* Root outside a delegated group puts its groups at the top, beside systemd's. */
   if (root && !is_true_root(base) && !is_delegated(base) && strcmp(base, point) && is_true_root(point))
@@ -93,7 +93,7 @@ static bool is_delegated(const char *directory) {
   char mark[8], own[256];
   if (getxattr(directory, "trusted.delegate", mark, sizeof mark) > 0) return true;
   if (getxattr(directory, "user.delegate", mark, sizeof mark) > 0) return true;
-  return find_own(own, sizeof own) && (!strcmp(own, "/") || (own[0] == '/' && !strcmp(own + 1, WORKER_LEAF)));
+  return find_own(own, sizeof own) && (!strcmp(own, "/") || (own[0] == '/' && !strcmp(own + 1, WORKER_GROUP)));
 }
 
 static bool kernel_counts_peaks(void) {
@@ -107,12 +107,12 @@ static bool kernel_counts_peaks(void) {
 bool v2_settle(const char *base) {
   char list[16384], path[600];
   if (is_true_root(base)) return true;
-  snprintf(path, sizeof path, "%s/%s", base, WORKER_LEAF);
+  snprintf(path, sizeof path, "%s/%s", base, WORKER_GROUP);
   if (mkdir(path, 0755) && errno != EEXIST) return false;
   for (int tries = 0; tries < 50; tries++) {
     snprintf(path, sizeof path, "%s/cgroup.procs", base);
     if (read_text(AT_FDCWD, path, list, sizeof list) <= 0) return true;
-    snprintf(path, sizeof path, "%s/%s/cgroup.procs", base, WORKER_LEAF);
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", base, WORKER_GROUP);
     for (char *line = strtok(list, "\n"); line; line = strtok(NULL, "\n")) write_text(AT_FDCWD, path, line);
   }
   return false;

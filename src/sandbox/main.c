@@ -53,7 +53,7 @@
  *   root, box, landlock, same_user what surrounds a program
  *   seccomp, seccomp_rules         its system calls
  *   questions                      the launcher's answers to some of them
- *   cgroup, cgroup_leaf, ...       control groups of both versions; cgroup_quota: the processors
+ *   cgroup, cgroup_run, ...       control groups of both versions; cgroup_quota: the processors
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
  *

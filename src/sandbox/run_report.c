@@ -17,7 +17,7 @@
 
 enum { REPORT_SIZE = 112 };
 
-/* A leaf with no more than this in use at the end had no page cache worth a look. */
+/* A run group with no more than this in use at the end had no page cache worth a look. */
 static const uint64_t LITTLE_BYTES = 512 << 10;
 /* A forked run that is younger has copied little. Most are over by then, and the estimate costs 50 us. */
 enum { YOUNG_US = 5000 };
@@ -28,19 +28,19 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
 /* v1's counters go on from run to run, so a run's share is a difference. */
 static uint64_t above(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
 
-void run_follow_leaf(struct slot *slot) {
-  uint32_t leaf = slot->shared->leaf;
+void run_follow_group(struct slot *slot) {
+  uint32_t run_group = slot->shared->run_group;
   enum isolation kind = slot->group.kind;
-  if (kind == ISOLATION_V1 || kind == ISOLATION_RLIMITS || slot->leaf == leaf) return;
-  group_follow(&slot->group, leaf, READS_COUNTERS);
-  slot->leaf = leaf;
+  if (kind == ISOLATION_V1 || kind == ISOLATION_RLIMITS || slot->run_group == run_group) return;
+  group_follow(&slot->group, run_group, READS_COUNTERS);
+  slot->run_group = run_group;
   slot->before = (struct counters){0};
 }
 
 uint64_t run_cpu_us(const struct slot *slot) { return above(group_cpu_us(&slot->group), slot->shared->cpu_start_us); }
 
 /*
- * The leaf's peak contains page cache that the program was the first to load, as from a library on disk. That is no memory
+ * The run group's peak contains page cache that the program was the first to load, as from a library on disk. That is no memory
  * of the program's: the kernel drops it at the limit, and the next run that reads the file gets it for nothing. The kernel
  * has no peak without it. So peak and cache are read together, often enough that little can change in between, and the
  * peak starts again where there was cache.
@@ -57,9 +57,9 @@ static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_byt
 
 /*
  * A forked run starts with its zygote's pages, which are charged to the zygote. The interpreter's count as the run's
- * too, as in a plain run. When the program writes to a page, the kernel copies it and charges the copy to the leaf, and
+ * too, as in a plain run. When the program writes to a page, the kernel copies it and charges the copy to the run group, and
  * the page must not count twice. The kernel does not count copies. But the process's private pages less those that are
- * charged to the leaf are those that it still shares; so the others are copied or freed. Copies count as the
+ * charged to the run group are those that it still shares; so the others are copied or freed. Copies count as the
  * interpreter's first, and then as the warm modules'. With several processes this does not hold, so the last estimate
  * stays.
  */
@@ -68,7 +68,7 @@ static void note_inherited(struct slot *slot) {
   char list[32], path[48];
   if (slot->inherited_bytes > shared->inherited_bytes) slot->inherited_bytes = shared->inherited_bytes;
   if (!slot->inherited_bytes || shared->ended || monotonic_us() < shared->start_us + YOUNG_US) return;
-  ssize_t length = read_text(slot->group.leaf, "cgroup.procs", list, sizeof list);
+  ssize_t length = read_text(slot->group.run_group, "cgroup.procs", list, sizeof list);
   char *end = length > 0 ? strchr(list, '\n') : NULL;
   if (!end || end[1]) return;
   snprintf(path, sizeof path, "/proc/%.*s/statm", (int)(end - list), list);
@@ -92,7 +92,7 @@ void run_meter(struct slot *slot) {
   const struct shared *shared = slot->shared;
   struct counters now;
   uint8_t usage[24];
-  run_follow_leaf(slot);
+  run_follow_group(slot);
   group_read(&slot->group, &now);
   put_u64(usage, shared->start_us ? above(now.cpu_us, shared->cpu_start_us) : 0);
   note_memory(slot, now.memory_bytes, now.memory_peak_bytes);

@@ -4,8 +4,8 @@
 #include "artefacts.h"
 #include "slot_record.h"
 
-/* v2: opens the counters of the run's leaf, which the slot names before the program starts. v1: they are open already. */
-void run_follow_leaf(struct slot *slot);
+/* v2: opens the counters of the run's group, which the slot names before the program starts. v1: they are open already. */
+void run_follow_group(struct slot *slot);
 /* CPU time of the program so far. */
 uint64_t run_cpu_us(const struct slot *slot);
 /* Notes the memory in use, while the program runs. */

@@ -154,7 +154,7 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
   uint64_t end = started + limits->wall_ms * 1000;
   if (now >= end) return run_end(slot, ENDING_WALL), now + 1000;
   if (now >= slot->next_check_us) {
-    run_follow_leaf(slot);
+    run_follow_group(slot);
     uint64_t used = slot->cpu_us = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
     run_note_memory(slot);
@@ -171,7 +171,7 @@ void run_settle(struct slot *slot) {
   struct saved saved = {0};
   if (slot->answered) return;
   if (could_not_run(slot)) return run_close(slot);
-  run_follow_leaf(slot);
+  run_follow_group(slot);
   /* Everything that the program wrote is in its pipes, and no process is left to write more. */
   if (!output_drain(slot)) run_end(slot, ENDING_OUTPUT);
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);

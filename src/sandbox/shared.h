@@ -16,7 +16,7 @@
 struct shared {
   struct failure failure;   /* slot, init, and the program's process before execve */
   _Atomic int init_pid;     /* slot: as the launcher numbers it; 0 from just before it is reaped */
-  uint32_t leaf;            /* slot: the leaf of this run; v1: in an idle slot, of the next one */
+  uint32_t run_group;            /* slot: the group of this run; v1: in an idle slot, of the next one */
   uint64_t start_us;        /* program's process, immediately before execve */
   uint64_t cpu_start_us;
   int exec_error;           /* program's process: the errno of a failed execve */
@@ -30,7 +30,7 @@ struct shared {
     struct identity identity;
     int control;
     pid_t slot;
-    uint32_t leaf;
+    uint32_t run_group;
     _Atomic int init_pid;   /* zygote */
     /* zygote, before its first message: the interpreter's memory, and all of the zygote's */
     uint64_t interpreter_bytes, private_bytes;

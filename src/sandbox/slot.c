@@ -6,7 +6,7 @@
  *
  * When init is reaped, every process of the run is dead and the launcher can answer. What follows is
  * not part of the run and cannot fail it: the slot waits until the kernel has forgotten its processes,
- * sockets and queues, makes sure that the next run has an empty leaf, and reports "idle".
+ * sockets and queues, makes sure that the next run has an empty run group, and reports "idle".
  */
 #define _GNU_SOURCE
 #include "slot.h"
@@ -31,7 +31,7 @@
 
 #include "box.h"
 #include "cgroup_files.h"
-#include "cgroup_leaf.h"
+#include "cgroup_run.h"
 #include "degraded.h"
 #include "failure.h"
 #include "kernel_files.h"
@@ -44,8 +44,8 @@
 #include "wire.h"
 #include "zygote.h"
 
-/* The leaf of the next run. v2: of the next plain run, because a zygote's child is in a leaf already. */
-static uint32_t leaf = 1;
+/* The group of the next run. v2: of the next plain run, because a zygote's child is in a run group already. */
+static uint32_t run_group = 1;
 
 static void die_with_launcher(const struct slot_setup *setup);
 static void serve_degraded(struct slot_setup *setup);
@@ -64,8 +64,8 @@ static pid_t clone_init(struct box *box);
 static void reap(struct slot_setup *setup, pid_t init, bool saves);
 static void report_end(const struct slot_setup *setup, bool saves);
 static void await_empty_group(struct group *group);
-static void next_leaf(struct slot_setup *setup);
-static void prepare_leaf(struct slot_setup *setup);
+static void next_run_group(struct slot_setup *setup);
+static void prepare_run_group(struct slot_setup *setup);
 
 void slot_main(struct slot_setup *setup) {
   struct roots roots;
@@ -87,9 +87,9 @@ void slot_main(struct slot_setup *setup) {
   queues_open();
   roots_build(setup->options, &setup->identity, &roots);
   give_up_rights(setup);
-  /* There are always two leaves, the next and the one before, so that a leak of groups shows. */
-  group_add_leaf(setup->group, leaf - 1);
-  prepare_leaf(setup);
+  /* There are always two run groups, the next and the one before, so that a leak of groups shows. */
+  group_add_run(setup->group, run_group - 1);
+  prepare_run_group(setup);
   report_ready(setup);
   serve(setup, &roots);
   _exit(0);
@@ -232,7 +232,7 @@ static bool await_request(struct slot_setup *setup, struct box *box) {
 static unsigned resident_tasks(const struct group *group) { return (group->kind == ISOLATION_V1 ? 1 : 0) + zygotes_tasks(); }
 
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots) {
-  setup->shared->leaf = leaf;
+  setup->shared->run_group = run_group;
   setup->shared->inherited_bytes = 0;
   unsigned init_tasks = setup->group->kind == ISOLATION_V1 ? 1 : 0;
   group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + init_tasks);
@@ -245,7 +245,7 @@ static void run_plain(struct slot_setup *setup, struct box *box, const struct ro
   pid_t init = clone_init(box);
   close_box(box);
   reap(setup, init, box->request->save_key != NULL);
-  next_leaf(setup);
+  next_run_group(setup);
 }
 
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote) {
@@ -253,7 +253,7 @@ static void run_forked(struct slot_setup *setup, struct box *box, struct zygote 
   for (int i = 0; i < 3; i++) close(box->files[i]);
   if (setup->group->kind != ISOLATION_V1) return;
   await_empty_group(setup->group);
-  next_leaf(setup);
+  next_run_group(setup);
 }
 
 /* Clones a mount of each artefact in the namespace of the store. Init attaches it in its own, which has no store. */
@@ -317,16 +317,16 @@ static void await_empty_group(struct group *group) {
   }
 }
 
-/* The launcher may still read this run's counters, so it is an older leaf that is removed. */
-static void next_leaf(struct slot_setup *setup) {
-  if (group_leaf_is_clean(setup->group)) return;
-  group_retire(setup->group, leaf - 1);
-  leaf++;
-  prepare_leaf(setup);
+/* The launcher may still read this run's counters, so it is an older run group that is removed. */
+static void next_run_group(struct slot_setup *setup) {
+  if (group_run_is_clean(setup->group)) return;
+  group_retire(setup->group, run_group - 1);
+  run_group++;
+  prepare_run_group(setup);
 }
 
-/* v1: the launcher opens it as soon as the slot is idle. In v2 the run may take a zygote's leaf instead. */
-static void prepare_leaf(struct slot_setup *setup) {
-  group_prepare(setup->group, leaf);
-  if (setup->group->kind == ISOLATION_V1) setup->shared->leaf = leaf;
+/* v1: the launcher opens it as soon as the slot is idle. In v2 the run may take a zygote's run group instead. */
+static void prepare_run_group(struct slot_setup *setup) {
+  group_prepare(setup->group, run_group);
+  if (setup->group->kind == ISOLATION_V1) setup->shared->run_group = run_group;
 }

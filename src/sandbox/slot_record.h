@@ -31,7 +31,7 @@ struct slot {
   int listener;               /* where the kernel asks the launcher about system calls; -1: nowhere */
   unsigned answers;           /* since the last pause of the listener */
   uint64_t pause_end_us;      /* 0: it is not paused */
-  uint32_t leaf;              /* whose counters are open; 0: none */
+  uint32_t run_group;              /* whose counters are open; 0: none */
   char account[MAX_NAME + 1]; /* the account of its last zygote */
   struct group group;
   struct shared *shared;
@@ -53,7 +53,7 @@ struct slot {
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before; /* v1: when the run before ended */
-  uint64_t charged_peak_bytes; /* of the leaf, noted so far, without page cache */
+  uint64_t charged_peak_bytes; /* of the run group, noted so far, without page cache */
   uint64_t memory_peak_bytes;  /* with the inherited memory of that moment */
   uint64_t inherited_bytes;    /* as last estimated; never rises in a run */
   uint64_t memory_refused;    /* requests for memory that the launcher refused */

@@ -134,8 +134,8 @@ static void slot_became_idle(struct slot *slot) {
   slot->state = SLOT_IDLE;
   if (groups_kind() != ISOLATION_V1) return;
   /* While there is time: the counters of the next run. The last one is answered, so its peak is needed no more. */
-  if (slot->leaf != slot->shared->leaf) {
-    group_follow(&slot->group, slot->leaf = slot->shared->leaf, READS_COUNTERS);
+  if (slot->run_group != slot->shared->run_group) {
+    group_follow(&slot->group, slot->run_group = slot->shared->run_group, READS_COUNTERS);
     group_read(&slot->group, &slot->before);
   } else {
     group_reset_peak(&slot->group);
@@ -186,7 +186,7 @@ void slot_revive(struct slot *slot) {
   group_unmake(&slot->group);
   if (!group_make(&slot->group, slot->number)) fail("make a slot's control group again");
   slot->before = (struct counters){0};
-  slot->leaf = 0;
+  slot->run_group = 0;
   slot_start(slot);
 }
 

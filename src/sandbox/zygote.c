@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "cgroup_files.h"
-#include "cgroup_leaf.h"
+#include "cgroup_run.h"
 #include "failure.h"
 #include "message.h"
 #include "monotonic.h"
@@ -80,7 +80,7 @@ static const struct roots *roots;
 static struct zygote current, spare;
 static unsigned misses, misses_most = MISSES_MOST, failures;
 static uint64_t retry_us; /* no start before */
-static uint32_t next_leaf = 1000000000; /* far from the plain runs' numbers */
+static uint32_t next_run_group = 1000000000; /* far from the plain runs' numbers */
 
 static void start(struct zygote *zygote);
 static void finish_start(struct zygote *zygote, int wait_ms);
@@ -104,7 +104,7 @@ void zygotes_open(const struct slot_setup *slot_setup, const struct roots *slot_
 
 static bool is_v1(void) { return setup->group->kind == ISOLATION_V1; }
 
-/* v1: the zygote itself, and its child's init and future program. In v2 only the program is counted, in its leaf. */
+/* v1: the zygote itself, and its child's init and future program. In v2 only the program is counted, in its run group. */
 static unsigned tasks_of(const struct zygote *zygote) {
   if (!zygote->pid) return 0;
   return is_v1() ? 1 + (zygote->forked ? 2 : 0) : 0;
@@ -164,7 +164,7 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   shared->forked_bytes = zygote->private_bytes;
   unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of the two tasks of its child, one is the program */
   if (is_v1()) group_limit(setup->group, &box->request->limits, others);
-  if (!is_v1()) shared->leaf = shared->zygote.leaf;
+  if (!is_v1()) shared->run_group = shared->zygote.run_group;
   shared->init_pid = shared->zygote.init_pid;
   const int passed[] = {box->files[0], box->files[1], box->files[2], setup->group->entrance};
   bool done = !send_message(zygote->orders, MESSAGE_RUN, passed, is_v1() ? 4 : 3) &&
@@ -354,9 +354,9 @@ static void replace(void) {
 static void fork_child(struct zygote *zygote) {
   struct shared *shared = setup->shared;
   if (!is_v1()) {
-    group_retire(setup->group, shared->zygote.leaf - 1);
-    shared->zygote.leaf = next_leaf++;
-    group_add_leaf(setup->group, shared->zygote.leaf);
+    group_retire(setup->group, shared->zygote.run_group - 1);
+    shared->zygote.run_group = next_run_group++;
+    group_add_run(setup->group, shared->zygote.run_group);
   }
   shared->zygote.init_pid = 0;
   zygote->forked = !send_message(zygote->orders, MESSAGE_FORK, NULL, 0) && await_message(zygote, START_MS);

@@ -83,7 +83,7 @@ void zygote_serve(const struct fork_hooks *hooks) {
 static pid_t fork_ahead(const struct fork_hooks *hooks) {
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
   int ends[2];
-  if (group.kind != ISOLATION_V1) group_follow(&group, shared->zygote.leaf, SETS_LIMITS);
+  if (group.kind != ISOLATION_V1) group_follow(&group, shared->zygote.run_group, SETS_LIMITS);
   must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "make a socket between init and program");
   hooks->before();
   pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
@@ -126,7 +126,7 @@ static void await_orders(int from) {
 
 static void furnish(int program) {
   const int passed[] = {box.files[0], box.files[1], box.files[2], group.entrance};
-  /* In v1 the slot has set the limits of the leaf that it made. */
+  /* In v1 the slot has set the limits of the run group that it made. */
   if (group.kind != ISOLATION_V1) group_limit(&group, &box.request->limits, 0);
   box_furnish(&box);
   must(send_message(program, MESSAGE_RUN, passed, group.entrance >= 0 ? 4 : 3), "send the orders to the program");

@@ -96,7 +96,7 @@ t.test(`${RUNS} programs that touch a known amount, beside runs that evict files
 });
 
 t.test('a limit holds to the page', async (t) => {
-  // In v2 a program's process is confined inside its leaf, and the kernel's memory for that is more than 1 % of 16 MiB.
+  // In v2 a program's process is confined inside its run group, and the kernel's memory for that is more than 1 % of 16 MiB.
   for (const mib of bench.many.isolation.kind === 'v1' ? [16, 64, 256] : [64, 256]) {
     const limit = mib * MiB;
     const over = await run('cpp', 'memory_bytes', limit + PAGE, limit);

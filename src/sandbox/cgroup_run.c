@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "cgroup_leaf.h"
+#include "cgroup_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,21 +30,21 @@ void group_enter(struct group *group) {
 
 void group_prepare(struct group *group, uint32_t run) {
   bool v1 = group->kind == ISOLATION_V1;
-  group_add_leaf(group, run);
+  group_add_run(group, run);
   group_follow(group, run, SETS_LIMITS);
-  if (group->leaf < 0 || group->cpu < 0 || group->memory_limit < 0 || group->process_limit < 0 || (v1 && group->entrance < 0))
+  if (group->run_group < 0 || group->cpu < 0 || group->memory_limit < 0 || group->process_limit < 0 || (v1 && group->entrance < 0))
     fail("open the next run's control group");
 }
 
-bool group_leaf_is_clean(const struct group *group) {
+bool group_run_is_clean(const struct group *group) {
   return group->kind == ISOLATION_V1 && read_counter(group->memory, NULL) <= CLEAN_BYTES;
 }
 
-void group_add_leaf(struct group *group, uint32_t run) {
+void group_add_run(struct group *group, uint32_t run) {
   char name[48];
   snprintf(name, sizeof name, "r%u", run);
   int base = group->directories[0];
-  /* A leaf that a dead slot left would not be fresh. */
+  /* A run group that a dead slot left would not be fresh. */
   if (mkdirat(base, name, 0755) && (errno != EEXIST || unlinkat(base, name, AT_REMOVEDIR) || mkdirat(base, name, 0755)))
     fail("make the next run's control group");
   if (group->kind == ISOLATION_V1) return;
