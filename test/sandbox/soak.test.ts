@@ -10,7 +10,7 @@ t.setTimeout(300_000);
 const seed = Number(process.env['RUNLEDGER_TEST_SEED'] ?? Date.now() % 2 ** 31);
 
 t.test(`${RUNS} runs, seed ${seed}`, { timeout: 280_000 }, async (t) => {
-  const result = await soak({ runs: RUNS, seed });
+  const result = await soak([{ runs: RUNS, at_once: 4, sides: 'both' }], seed);
   t.ok(result.runs >= RUNS, `${result.runs} runs: ${JSON.stringify(result.verdicts)}`);
   t.same(result.wrong, [], 'every verdict is right');
   t.same(result.faults, [], 'no run is lost');

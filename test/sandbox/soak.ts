@@ -22,7 +22,12 @@ export type SoakResult = {
   left: string[];
   rss_bytes: number[];
   seconds: number;
+  /** Of the lane of honest runs: for each program, the wall times of its runs. */
+  honest_wall_us: Map<string, number[]>;
 };
+
+/** Runs that follow one another, `at_once` at a time. Lanes run beside each other. */
+export type Lane = { runs: number; at_once: number; sides: 'both' | 'hostile' | 'honest' };
 
 type Draw = { test: Case; side: Side; language: Language };
 
@@ -33,26 +38,16 @@ const RSS_LOOKS = 20;
 const SETTLE_MS = 500;
 const NAP_MS = { cpu_ms: 100, wall_ms: 600 };
 
-export async function soak(options: {
-  runs: number;
-  seed: number;
-  at_once?: number;
-}): Promise<SoakResult> {
-  const { runs, seed, at_once = 4 } = options;
+export async function soak(lanes: readonly Lane[], seed: number): Promise<SoakResult> {
   const bench = await openBench();
   try {
-    return await soakOn(bench, runs, seed, at_once);
+    return await soakOn(bench, lanes, seed);
   } finally {
     await bench.close();
   }
 }
 
-async function soakOn(
-  bench: Bench,
-  runs: number,
-  seed: number,
-  at_once: number,
-): Promise<SoakResult> {
+async function soakOn(bench: Bench, lanes: readonly Lane[], seed: number): Promise<SoakResult> {
   const random = generator(seed);
   const deck = decks(bench);
   const result = {
@@ -71,6 +66,7 @@ async function soakOn(
     if (end.problem !== null)
       result[end.broken ? 'faults' : 'wrong'].push(`at ${at_s} s: ${nameOf(draw)}: ${end.problem}`);
     result.verdicts[end.verdict] = (result.verdicts[end.verdict] ?? 0) + 1;
+    return end;
   };
   // A slot makes some things once, at first use. So each language runs before the first count.
   for (const [card] of Object.values(deck)) if (card) await Promise.all([one(card), one(card)]);
@@ -85,22 +81,36 @@ async function soakOn(
     return differences(earlier, before).length === 0;
   });
   const begun = performance.now();
-  let begunRuns = 0;
-  const worker = async () => {
-    while (begunRuns < runs) {
-      begunRuns++;
-      await one(pick(deck, random));
-      if (result.runs % Math.ceil(runs / RSS_LOOKS) === 0)
-        rss_bytes.push(launcherBytes(bench.many.isolation));
-    }
+  const runs = lanes.reduce((sum, lane) => sum + lane.runs, 0);
+  const honest_wall_us = new Map<string, number[]>();
+  const runLane = async ({ runs: ofLane, at_once, sides }: Lane) => {
+    const draws = drawer(deck, random, sides);
+    let begunRuns = 0;
+    const worker = async () => {
+      while (begunRuns < ofLane) {
+        begunRuns++;
+        const draw = draws();
+        const { wall_us } = await one(draw);
+        if (sides === 'honest') addTo(honest_wall_us, nameOf(draw), wall_us);
+        if (result.runs % Math.ceil(runs / RSS_LOOKS) === 0)
+          rss_bytes.push(launcherBytes(bench.many.isolation));
+      }
+    };
+    await Promise.all(Array.from({ length: at_once }, worker));
   };
-  await Promise.all(Array.from({ length: at_once }, worker));
+  await Promise.all(lanes.map(runLane));
   const seconds = (performance.now() - begun) / 1_000;
   await usersOf(bench);
   // A run is answered before its slot has cleaned up, which takes a moment.
   await within(5_000, () => differences(before, count()).length === 0);
   const after = count();
-  return { ...result, before, after, left: differences(before, after), rss_bytes, seconds };
+  const left = differences(before, after);
+  return { ...result, before, after, left, rss_bytes, seconds, honest_wall_us };
+}
+
+function addTo(lists: Map<string, number[]>, name: string, value: number): void {
+  const list = lists.get(name) ?? [];
+  lists.set(name, [...list, value]);
 }
 
 /** Longer than a slot ever takes to clean up. */
@@ -127,14 +137,15 @@ async function usersOf(bench: Bench): Promise<Set<number>> {
 async function runOne(
   bench: Bench,
   { test, side, language }: Draw,
-): Promise<{ verdict: string; problem: string | null; broken: boolean }> {
+): Promise<{ verdict: string; problem: string | null; broken: boolean; wall_us: number }> {
   const { request, limits } = requestFor(bench, shortened(side), test.topic, language);
   try {
     const seen = see(await bench.many.run(request), limits, language);
-    return { verdict: seen.verdict, problem: problemOf(side.expected, seen), broken: false };
+    const problem = problemOf(side.expected, seen);
+    return { verdict: seen.verdict, problem, broken: false, wall_us: seen.report.wall_us };
   } catch (error) {
     const verdict = error instanceof SandboxFault ? `fault ${error.kind}` : 'error';
-    return { verdict, problem: `${error}`, broken: true };
+    return { verdict, problem: `${error}`, broken: true, wall_us: 0 };
   }
 }
 
@@ -161,6 +172,26 @@ function decks(bench: Bench): Record<Language, Draw[]> {
       ];
   }
   return deck;
+}
+
+/** So few that each honest program runs often enough for a median. */
+const HONEST_PROGRAMS = 20;
+
+function drawer(
+  deck: Record<Language, Draw[]>,
+  random: () => number,
+  sides: Lane['sides'],
+): () => Draw {
+  if (sides === 'both') return () => pick(deck, random);
+  const next = () => {
+    for (;;) {
+      const draw = pick(deck, random);
+      if ((draw.side === draw.test.hostile) === (sides === 'hostile')) return draw;
+    }
+  };
+  if (sides === 'hostile') return next;
+  const chosen = Array.from({ length: HONEST_PROGRAMS }, next);
+  return () => chosen[Math.floor(random() * chosen.length)]!;
 }
 
 function pick(deck: Record<Language, Draw[]>, random: () => number): Draw {
