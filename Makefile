@@ -22,7 +22,7 @@ help:
 	@echo 'make contract      test the public contract over HTTP, rule by rule'
 	@echo 'make sandbox-test  run hostile and honest programs in boxes; sandbox-test-v2: in machines with cgroup v2'
 	@echo 'make sandbox-test-switches    the same with each speed-up switched off in turn'
-	@echo 'make test-under-load LOAD=12  run all tests beside LOAD busy processes'
+	@echo 'make test-under-load LOAD=12  run all tests beside LOAD busy processes (JOBS=8: as many test files at a time)'
 	@echo 'make mutants       break the code in known ways, and see that the tests notice'
 	@echo 'make tamper        change copies of a ledger as a superuser, and see that verify names each change'
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
@@ -51,7 +51,8 @@ watch: $(PACKAGES) $(TAP) machine
 	@[ -f "$(FILE)" ] || { echo 'name a test file: make watch FILE=test/metrics.test.ts' >&2; exit 2; }
 	@exec node --watch $(FILE)
 
-# LOAD busy processes beside the suite, as on a slow machine. No test may fail for it.
+# LOAD busy processes beside the suite, as on a slow machine. No test may fail for it. More JOBS have a larger share of the
+# processors, and each of them a smaller one.
 .PHONY: test-under-load
 test-under-load: $(PACKAGES) $(TAP) machine
 	@exec node test/support/load.ts $(or $(LOAD),12) $(FILE)

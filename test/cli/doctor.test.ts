@@ -15,7 +15,6 @@ type Finding = {
 const findingsOf = ({ stdout }: Ran) => JSON.parse(stdout) as Finding[];
 const find = (ran: Ran, check: string) => findingsOf(ran).find((each) => each.check === check);
 
-t.setTimeout(600_000);
 const { urls } = await freshDatabase(t);
 const env = {
   RUNLEDGER_LANGUAGES: 'python',

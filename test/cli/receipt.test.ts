@@ -11,7 +11,6 @@ import { aloneOnItsServer } from '../support/database.ts';
 import { runledger } from './command_line.ts';
 
 aloneOnItsServer();
-t.setTimeout(600_000);
 const SEAL_KEY = Buffer.alloc(32, 7).toString('base64');
 const POLICY = `log ${keyText(logKey.signer.verifier)}\nquorum none\n`;
 

@@ -7,7 +7,6 @@ import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { seal } from '../store/seal_now.ts';
 
-t.setTimeout(120_000);
 const hello = { ...HELLO, language: 'python' as const };
 
 t.test('submit, result, wait, run', async (t) => {

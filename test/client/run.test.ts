@@ -10,7 +10,6 @@ import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { type Service, startService } from '../http/support/service.ts';
 
-t.setTimeout(180_000);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = join(ROOT, 'src/cli/main.ts');
 

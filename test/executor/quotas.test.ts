@@ -45,50 +45,37 @@ function groupsOf({ isolation }: Sandbox): { all: string; slots: string[] } {
   return { all, slots: slots.map((entry) => join(all, entry)) };
 }
 
-t.setTimeout(300_000);
 const { sandbox, close } = await withSandbox({ slots: 2, stream_slots: 1 });
 t.teardown(close);
 const { degraded, missing } = sandbox.isolation;
 const skip = degraded || missing !== null ? `no quotas on this machine: ${missing}` : false;
 
-t.test(
-  'all slots leave a reserve, and each slot has its part',
-  { skip, timeout: 300_000 },
-  async (t) => {
-    const { all, slots } = groupsOf(sandbox);
-    const processors = Number(execFileSync('nproc', { encoding: 'utf8' }));
-    t.ok(quotaOf(all) <= 0.951 * processors, `${quotaOf(all)} of ${processors} for all`);
-    t.equal(slots.length, 3, 'each run and each open box');
-    for (const slot of slots) {
-      const least = Math.min(quotaOf(all), 1);
-      t.ok(quotaOf(slot) >= least, `${quotaOf(slot)}: a thread never waits for its own quota`);
-      t.ok(quotaOf(slot) <= Math.max(least, processors / 2) * 1.06, `${slot} has only its part`);
-    }
-  },
-);
+t.test('all slots leave a reserve, and each slot has its part', { skip }, async (t) => {
+  const { all, slots } = groupsOf(sandbox);
+  const processors = Number(execFileSync('nproc', { encoding: 'utf8' }));
+  t.ok(quotaOf(all) <= 0.951 * processors, `${quotaOf(all)} of ${processors} for all`);
+  t.equal(slots.length, 3, 'each run and each open box');
+  for (const slot of slots) {
+    const least = Math.min(quotaOf(all), 1);
+    t.ok(quotaOf(slot) >= least, `${quotaOf(slot)}: a thread never waits for its own quota`);
+    t.ok(quotaOf(slot) <= Math.max(least, processors / 2) * 1.06, `${slot} has only its part`);
+  }
+});
 
-t.test(
-  'programs are inside the quotas, the service is outside',
-  { skip, timeout: 300_000 },
-  async (t) => {
-    const { all, slots } = groupsOf(sandbox);
-    const run = sandbox.run(shell('sleep 1'));
-    const inits = () => childrenOf(sandbox.isolation.pid).flatMap(childrenOf);
-    while (inits().flatMap(childrenOf).length === 0) await new Promise(setImmediate);
-    const within = [
-      ...childrenOf(sandbox.isolation.pid),
-      ...inits(),
-      ...inits().flatMap(childrenOf),
-    ];
-    for (const pid of within) t.ok(groupOf(pid)!.startsWith(`${all}/s`), `${pid} is in a slot`);
-    t.ok(within.length >= slots.length + 2);
-    for (const pid of [sandbox.isolation.pid, process.pid])
-      t.notOk(groupOf(pid)!.startsWith(all), `${pid} is not`);
-    await run;
-  },
-);
+t.test('programs are inside the quotas, the service is outside', { skip }, async (t) => {
+  const { all, slots } = groupsOf(sandbox);
+  const run = sandbox.run(shell('sleep 1'));
+  const inits = () => childrenOf(sandbox.isolation.pid).flatMap(childrenOf);
+  while (inits().flatMap(childrenOf).length === 0) await new Promise(setImmediate);
+  const within = [...childrenOf(sandbox.isolation.pid), ...inits(), ...inits().flatMap(childrenOf)];
+  for (const pid of within) t.ok(groupOf(pid)!.startsWith(`${all}/s`), `${pid} is in a slot`);
+  t.ok(within.length >= slots.length + 2);
+  for (const pid of [sandbox.isolation.pid, process.pid])
+    t.notOk(groupOf(pid)!.startsWith(all), `${pid} is not`);
+  await run;
+});
 
-t.test('a reserve of 0 sets no quotas', { skip, timeout: 300_000 }, async (t) => {
+t.test('a reserve of 0 sets no quotas', { skip }, async (t) => {
   const free = await withSandbox({ slots: 1, cpu_reserve_percent: 0 });
   t.teardown(free.close);
   const { all, slots } = groupsOf(free.sandbox);

@@ -5,7 +5,7 @@ import { shell, withSandbox } from './box.ts';
 const LANES = 8;
 const TURNS = 12;
 
-t.test('launchers in a crowd', { timeout: 120_000 }, async (t) => {
+t.test('launchers in a crowd', async (t) => {
   const faults: string[] = [];
   let right = 0;
   const turn = async (kill: boolean) => {

@@ -6,8 +6,6 @@ import { call, freePort, wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
-t.setTimeout(280_000);
-
 /** A busy machine is slow, and a test then waits longer; it never claims less. */
 const PATIENCE_MS = 60_000;
 

@@ -33,8 +33,7 @@ const RULES: readonly Rule[] = [
 const TABLE = new URL('../../build/contract.json', import.meta.url);
 const only = process.env['RUNLEDGER_TEST_ONLY'];
 
-t.setTimeout(1_200_000);
-t.test('the public contract', { timeout: 1_200_000 }, async (t) => {
+t.test('the public contract', async (t) => {
   const stage = createStage(t);
   const results: object[] = [];
   for (const { see, ...rule } of RULES) {

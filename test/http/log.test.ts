@@ -7,8 +7,6 @@ import { cuttable } from './support/cuttable.ts';
 import { startService } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
 
-t.setTimeout(120_000);
-
 t.test('no secret, code or data of a request is in the log', async (t) => {
   const service = await startService(t, { webs: 1 });
   const way = await cuttable(t, service.database.urls.web);

@@ -7,7 +7,6 @@ import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consu
 import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
-t.setTimeout(120_000);
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
 

@@ -30,7 +30,6 @@ import {
 } from './witnessed_log.ts';
 
 aloneOnItsServer();
-t.setTimeout(900_000);
 
 const textIn = (body: string) => parseNote(body.slice(body.indexOf('\n\n') + 2)).text;
 

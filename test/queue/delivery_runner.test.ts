@@ -16,7 +16,6 @@ import { addLocker } from '../../src/store/consumers.ts';
 import { world } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';
 
-t.setTimeout(120_000);
 const HANGS_MS = 30_000;
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 

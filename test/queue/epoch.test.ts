@@ -11,8 +11,6 @@ import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { advanceEpoch } from '../../src/store/consumers.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
-t.setTimeout(120_000);
-
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
 

@@ -10,7 +10,6 @@ import { createSlots } from '../../src/queue/slots.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
-t.setTimeout(120_000);
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
 

@@ -24,7 +24,6 @@ import {
 } from './witnessed_log.ts';
 
 aloneOnItsServer();
-t.setTimeout(900_000);
 
 t.test(
   'a ledger that was restored from a copy signs nothing after its first contact',

@@ -14,7 +14,6 @@ import { aWitness, type RunningWitness } from '../witness/a_witness.ts';
 import { copyOf } from './copy_of.ts';
 
 aloneOnItsServer();
-t.setTimeout(900_000);
 
 const SEED = Buffer.alloc(32, 7);
 const ORIGIN = 'log.test/one';

@@ -10,7 +10,6 @@ import { NO_RUNNER } from '../../src/queue/delivery_runner.ts';
 import { queueSchemaProblem } from '../../src/store/consumers.ts';
 import { freshDatabase } from '../support/database.ts';
 
-t.setTimeout(120_000);
 type Test = { teardown(work: () => unknown): void };
 
 type Job = {

@@ -3,8 +3,6 @@ import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 
-t.setTimeout(120_000);
-
 t.test('the executions of a killed worker run elsewhere', async (t) => {
   const { urls, url } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });

@@ -14,8 +14,6 @@ import { createSubmissions } from '../../src/store/submissions.ts';
 import { freshDatabase } from '../support/database.ts';
 import { outcome, submission } from './given.ts';
 
-t.setTimeout(120_000);
-
 type World = {
   url: string;
   db: Db;

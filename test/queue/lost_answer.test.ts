@@ -6,8 +6,6 @@ import { uuidv7 } from '../../src/domain/ids.ts';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 
-t.setTimeout(120_000);
-
 type Loss = 'cut' | 'silent';
 
 /** A proxy in front of the database that loses one answer: the first that names the submission, which is its fetch. */

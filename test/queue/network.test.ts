@@ -4,7 +4,6 @@ import { ownServer } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 import { admit, makeNetwork, noNetworks, ON_THE_NETWORK, urlFrom } from './network.ts';
 
-t.setTimeout(120_000);
 const skip = noNetworks() ?? false;
 
 t.test(

@@ -7,8 +7,6 @@ import { nothingIsLeft, startFleet } from './fleet.ts';
 
 const types = (events: { type: string }[]) => events.map(({ type }) => type);
 
-t.setTimeout(120_000);
-
 /** Well within a lease, including the time to connect again. */
 const SHORT_MS = 2_500;
 

@@ -3,8 +3,6 @@ import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, startFleet } from './fleet.ts';
 
-t.setTimeout(180_000);
-
 t.test(
   'short executions are started several at a time, and no more run at once than there are slots',
   async (t) => {

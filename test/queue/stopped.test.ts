@@ -3,8 +3,6 @@ import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 
-t.setTimeout(120_000);
-
 t.test('a stopped worker has its runs killed before they begin elsewhere', async (t) => {
   const { url, urls } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });

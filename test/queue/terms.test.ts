@@ -3,7 +3,6 @@ import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { type Fleet, nothingIsLeft, overlaps, startFleet, type WorkerProcess } from './fleet.ts';
 
-t.setTimeout(300_000);
 const STOPS = 50;
 
 t.test('fifty stops of a busy worker', async (t) => {

@@ -3,7 +3,6 @@ import t from 'tap';
 import { compile } from './cases/compile.ts';
 import { type CompileResult, runCompileCases } from './compile_suite.ts';
 
-t.setTimeout(600_000);
 const wanted = process.env['RUNLEDGER_TEST_LANGUAGES']?.split(',');
 const results: CompileResult[] = [];
 await runCompileCases(

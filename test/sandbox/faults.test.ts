@@ -47,7 +47,6 @@ const victims: Record<string, (launcher: number) => number[]> = {
   everything: (launcher) => [...initsOf(launcher), ...slotsOf(launcher), launcher],
 };
 
-t.setTimeout(180_000);
 const bench = await openBench();
 t.teardown(() => bench.close());
 const sideOf = (program: string): Side =>

@@ -9,9 +9,7 @@ import { CASES } from './cases/all.ts';
 import { openBench, type Result, runCases, spokenBy } from './suite.ts';
 
 const LEAST_CASES = 120;
-const MOST_MS = 600_000;
 
-t.setTimeout(MOST_MS);
 t.comment(`${CASES.length} cases, ${availableParallelism()} processors`);
 const wanted = process.env['RUNLEDGER_TEST_LANGUAGES']?.split(',');
 const bench = await openBench();

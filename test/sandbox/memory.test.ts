@@ -20,7 +20,6 @@ const JAVA_MIB = [4, 32, 96];
 /** One JVM in twenty collects garbage earlier than the others and needs this much less. */
 const EARLY_COLLECTION_BYTES = 5 * MiB;
 
-t.setTimeout(900_000);
 const bench = await openBench();
 t.teardown(() => bench.close());
 

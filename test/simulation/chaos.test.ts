@@ -3,7 +3,6 @@ import t from 'tap';
 import { chaos } from './chaos.ts';
 import { CannotIsolate } from './service.ts';
 
-t.setTimeout(600_000);
 const seed = Number(process.env['RUNLEDGER_TEST_SEED'] ?? 1 + (Date.now() % 100_000));
 
 t.test('nothing is lost or repeated', async (t) => {

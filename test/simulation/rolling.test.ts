@@ -11,7 +11,6 @@ import { authority } from '../webhooks/receiver.ts';
 import { startLoad } from './rolling.ts';
 import { CannotIsolate, type Service, startService } from './service.ts';
 
-t.setTimeout(240_000);
 const CLIENTS = 6;
 
 t.test(

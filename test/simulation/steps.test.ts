@@ -21,8 +21,6 @@ import {
 } from '../queue/fleet.ts';
 import { freshDatabase } from '../support/database.ts';
 
-t.setTimeout(240_000);
-
 type Stage = { fleet: Fleet; worker: WorkerProcess; id: string };
 
 type Step = {

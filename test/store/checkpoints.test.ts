@@ -22,7 +22,6 @@ import { sealed as oldLog, signer } from './sealed_log.ts';
 import { type World, world } from './world.ts';
 
 aloneOnItsServer();
-t.setTimeout(280_000);
 
 /** A superuser, for whom no trigger holds. */
 async function attacker(w: World): Promise<Db> {

@@ -11,10 +11,7 @@ import { ownServer } from '../support/database.ts';
 import { key } from './seal_now.ts';
 import { outcome, start, submission } from './world.ts';
 
-t.setTimeout(115_000);
-
 t.test('kill -9 of PostgreSQL in the middle of appends', async (t) => {
-  t.setTimeout(110_000);
   const server = await ownServer(t);
   // New ones after each start of the server: older connections may not have noticed its end yet.
   const open = () => {

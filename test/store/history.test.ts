@@ -25,10 +25,7 @@ import {
 const COMMANDS = Number(process.env['RUNLEDGER_TEST_COMMANDS'] ?? 10_000);
 const SUBMISSIONS = `select * from runledger.submissions order by id`;
 
-t.setTimeout(110_000);
-
 t.test('projections after a random history equal a rebuild', async (t) => {
-  t.setTimeout(100_000);
   const w = await world(t);
   const seed = seedOfRun();
   t.comment(`RUNLEDGER_TEST_SEED=${seed}`);

@@ -22,10 +22,7 @@ const BATCH = 8;
 /** A lock was not free in time, or a new epoch came first: neither is a deadlock. */
 const EXPECTED = new Set(['55P03', 'RL410']);
 
-t.setTimeout(115_000);
-
 t.test('everything that takes locks, at once, without a deadlock', async (t) => {
-  t.setTimeout(110_000);
   const seed = seedOfRun();
   t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
   const random = seeded(seed);

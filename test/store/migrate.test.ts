@@ -39,7 +39,6 @@ const inProcess = async (url: string) => {
 };
 
 t.test('of ten processes at once, one migrates and all find it done', async (t) => {
-  t.setTimeout(100_000);
   const url = await empty(t);
   const done = await Promise.all(Array.from({ length: 10 }, () => inProcess(url)));
   t.equal(done.filter(({ applied }) => applied.length > 0).length, 1);

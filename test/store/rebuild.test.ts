@@ -111,7 +111,6 @@ t.test('events of an unknown type or schema are reported', async (t) => {
 });
 
 t.test('the service goes on during a rebuild, and nothing is lost', async (t) => {
-  t.setTimeout(60_000);
   const s = await scene(t);
   await s.w.tier('free', 0, 0);
   for (let n = 0; n < 30; n++) await s.runOne();

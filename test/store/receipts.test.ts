@@ -16,7 +16,6 @@ import { createResults } from '../../src/store/results.ts';
 import { key } from './seal_now.ts';
 import { idOf, outcome, start, submission, type World, world } from './world.ts';
 
-t.setTimeout(300_000);
 const LEAVES = 10_000_000;
 const ROUNDS = 10;
 const POLICY = parsePolicy(`log ${keyText(key.signer.verifier)}\nquorum none\n`);

@@ -7,10 +7,7 @@ import { createSealer, lastCheckpoint } from '../../src/store/checkpoints.ts';
 import { ownServer } from '../support/database.ts';
 import { append, key, rootOf } from './seal_now.ts';
 
-t.setTimeout(280_000);
-
 t.test('kill -9 while sealing: what was stored is whole, and sealing goes on', async (t) => {
-  t.setTimeout(270_000);
   const server = await ownServer(t);
   const open = () => connect(server.url, { name: 'test', max: 2 });
   let db = open();

@@ -5,8 +5,9 @@
  *   12 not run: no Java compiler on this machine
  *   3456 passed, 0 failed
  *
- * It counts assertions. A test that cannot run on this machine is skipped with its reason; with CI set that is a
- * failure, so that a machine that lost its isolation is noticed. build/test.tap keeps the whole output.
+ * The environment variable JOBS sets the number of test files at a time. It counts assertions. A test that cannot run on
+ * this machine is skipped with its reason; with CI set that is a failure, so that a machine that lost its isolation is
+ * noticed. build/test.tap keeps the whole output.
  *
  * Nothing outlives this process, not even after kill -9. The kernel then kills tap (setpriv --pdeathsig). Each test file
  * ends when tap does (end_with_runner.ts), and each PostgreSQL ends with its parent (src/local/postgres.ts).
@@ -21,7 +22,7 @@ import { addTo, type Counts, countResults, newCounts, printFiles } from './repor
 
 const OUTPUT = 'build/test.tap';
 /** Test files at a time: more than there are processors, because a file waits for a third of its time. */
-const JOBS = availableParallelism() + 2;
+const JOBS = Number(process.env['JOBS']) || availableParallelism() + 2;
 
 async function run(paths: readonly string[]): Promise<number> {
   mkdirSync('build', { recursive: true });

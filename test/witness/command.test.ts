@@ -13,8 +13,6 @@ import { call } from '../http/support/call.ts';
 import { add, temporaryFolder } from './a_witness.ts';
 import { testLog } from './log_for_tests.ts';
 
-t.setTimeout(900_000);
-
 const log = testLog('log.test/one', 20);
 const second = testLog('log.test/two', 20);
 

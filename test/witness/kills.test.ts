@@ -31,8 +31,6 @@ const SEED = Number(process.env['RUNLEDGER_TEST_SEED'] ?? 1);
 type Forked = { readonly origin: string; readonly trees: readonly [TestLog, TestLog] };
 type Received = { readonly log: Forked; readonly size: number; readonly tree: TestLog };
 
-t.setTimeout(900_000);
-
 t.test(`${KILLS} kills, seed ${SEED}`, async (t) => {
   const lanes = await Promise.all(Array.from({ length: LANES }, (_, n) => runLane(t, n)));
   t.equal(
