@@ -78,10 +78,10 @@ export class FileSketch {
         'checkpoints',
         here.delete(name)
           ? `the sketch has another leaf of ${name} than the file`
-          : `the sketch has ${name}, and the file has not`,
+          : `the sketch has ${name}, which the file lacks`,
       );
     for (const name of here)
-      problems.add('checkpoints', `the file has ${name}, and the sketch has not`);
+      problems.add('checkpoints', `the file has ${name}, which the sketch lacks`);
   }
 }
 

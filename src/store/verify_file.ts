@@ -163,11 +163,13 @@ class FileCheck {
 
   #takeSketch(body: Buffer): void {
     const sketch = parseSketch(body);
+    if (!this.#newest) {
+      this.problems.add('checkpoints', 'the sketch belongs to no checkpoint');
+      return;
+    }
     this.#sketch.take(sketch.cells, this.problems);
     this.#sketched = this.#newest;
-    if (this.#newest)
-      judgeSketch(this.#options, this.#newest, sketch, 'the sketch', this.problems);
-    else this.problems.add('checkpoints', 'the sketch belongs to no checkpoint');
+    judgeSketch(this.#options, this.#newest, sketch, 'the sketch', this.problems);
   }
 
   end(): FileVerification {
@@ -180,7 +182,7 @@ class FileCheck {
       );
     if (this.#sketched && this.#sketched !== this.#newest)
       problems.add('checkpoints', 'the sketch is not that of the newest checkpoint');
-    this.#sketch.check(this.#entries.claims, this.#gaps.keys(), problems);
+    else this.#sketch.check(this.#entries.claims, this.#gaps.keys(), problems);
     for (const id of this.#versions.broken())
       problems.add('streams', () => `the versions of stream ${uuidText(id)} have a gap`);
     const gaps = [...this.#gaps].map(([partition, { count, hash }]) => ({
