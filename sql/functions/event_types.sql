@@ -25,4 +25,4 @@ as $$
 $$;
 
 comment on function runledger.current_schema_of is 'The number of the newest schema of an event type. The views call it.';
-comment on function runledger.upgrade_facts is 'The facts of an event of an older schema in the shape of the newest. The views call it.';
+comment on function runledger.upgrade_facts is 'The facts of an event of an older schema in the newest one; the views call it. submission.completed 1: cpu_ms and wall_ms times 1,000 become cpu_time_us and wall_time_us, and truncated becomes both stdout_truncated and stderr_truncated. execution.started, execution.lost and execution.refused 1: pool becomes consumer.';

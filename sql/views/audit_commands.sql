@@ -3,7 +3,7 @@ create or replace view runledger.audit_commands as
 select l.at, runledger.actor_of(l.type, l.facts) as actor, l.type, a.id as account_id, a.name as account,
   case when l.type like 'key.%' then l.stream end as key_id,
   case when l.type = 'tier.set' then l.facts ->> 'name' else l.facts ->> 'tier' end as tier,
-  null::uuid as submission_id, l.facts - '{operator,account_id,tier,digest,sketch}'::text[] as facts
+  null::uuid as submission_id, l.facts - '{operator,account_id,tier,digest,sketch,leaves_sketch}'::text[] as facts
 from runledger.log l
 left join runledger.keys k on k.id = l.stream
 left join runledger.accounts a on a.id = coalesce(k.account_id, l.stream)
@@ -24,4 +24,4 @@ comment on column runledger.audit_commands.account is 'The name of the account.'
 comment on column runledger.audit_commands.key_id is 'The key that was created, rotated or revoked.';
 comment on column runledger.audit_commands.tier is 'The tier that was set, or that the key got.';
 comment on column runledger.audit_commands.submission_id is 'The submission whose webhook was requested again.';
-comment on column runledger.audit_commands.facts is 'The other facts of the event, without digests.';
+comment on column runledger.audit_commands.facts is 'The other facts of the event, without digests of secrets and without sketches.';

@@ -8,5 +8,5 @@ comment on view runledger.audit_delivery_attempts is 'Every attempt to deliver a
 comment on column runledger.audit_delivery_attempts.submission_id is 'The id of the submission, a UUIDv7: ids are in the order of their creation.';
 comment on column runledger.audit_delivery_attempts.attempt is 'The number of the attempt, from 1.';
 comment on column runledger.audit_delivery_attempts.at is 'When its outcome was recorded.';
-comment on column runledger.audit_delivery_attempts.outcome is 'What became of it, such as delivered, status, timeout, connection or blocked.';
+comment on column runledger.audit_delivery_attempts.outcome is 'How it ended, in the words that the event delivery.attempted has.';
 comment on column runledger.audit_delivery_attempts.facts is 'The other facts of the event delivery.attempted.';

@@ -16,7 +16,7 @@ select l.stream as submission_id, l.version, l.at, l.type,
 from runledger.log l
 where l.stream < 'f0000000-0000-0000-0000-000000000000';
 
-comment on view runledger.audit_timeline is 'Every event of each submission. What a user sent, and its digests, is not shown.';
+comment on view runledger.audit_timeline is 'Every event of each submission, without the code, input, arguments, output and webhook address, and without their digests.';
 comment on column runledger.audit_timeline.submission_id is 'The id of the submission, a UUIDv7: ids are in the order of their creation.';
 comment on column runledger.audit_timeline.version is 'The number of the event in the stream of the submission, from 1.';
 comment on column runledger.audit_timeline.at is 'When it was appended.';

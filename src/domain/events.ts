@@ -14,7 +14,9 @@ import { type QuickCheck, quickCheck } from './quick_check.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
 const uuid = v.pipe(v.string(), v.uuid());
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+/** Safe: JSON readers that have doubles alone read it exactly. */
+const integer = v.pipe(v.number(), v.safeInteger());
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const measure = v.pipe(v.number(), v.minValue(0));
 const time = v.pipe(v.string(), v.isoTimestamp());
 const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
@@ -27,7 +29,7 @@ const evidence = v.record(v.string(), v.unknown());
 const bytes = v.record(v.string(), v.strictObject({ size: count, sha256 }));
 
 const usage = {
-  exit_code: v.nullable(v.pipe(v.number(), v.integer())),
+  exit_code: v.nullable(integer),
   signal: v.nullable(v.pipe(v.string(), v.startsWith('SIG'))),
   memory_peak_bytes: v.nullable(count),
 };
@@ -36,7 +38,7 @@ const compile = v.nullable(
     cpu_time_us: v.nullable(count),
     wall_time_us: v.nullable(count),
     memory_peak_bytes: v.nullable(count),
-    exit_code: v.nullable(v.pipe(v.number(), v.integer())),
+    exit_code: v.nullable(integer),
     cached: v.boolean(),
   }),
 );

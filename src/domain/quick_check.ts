@@ -105,6 +105,8 @@ function actionOf({ type, requirement }: Action): QuickCheck | undefined {
   switch (type) {
     case 'integer':
       return Number.isInteger;
+    case 'safe_integer':
+      return Number.isSafeInteger;
     case 'min_value':
       return (value) => (value as number) >= (requirement as number);
     case 'non_empty':

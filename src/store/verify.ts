@@ -156,7 +156,7 @@ async function verifyIn(
     checkpoints: log.checkpoints,
     newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
     detached: months.map(({ partition }) => partition),
-    repaired: log.claims.filter(({ type }) => type === 'log.repaired').map(repairLine),
+    repaired: repairLines(log.claims),
     payloads,
     first_difference: lines[0] ?? null,
     problems: lines,
@@ -164,6 +164,9 @@ async function verifyIn(
     ...{ differences, unchecked, comparisons, seals },
   };
 }
+
+export const repairLines = (claims: readonly LogClaim[]): string[] =>
+  claims.filter(({ type }) => type === 'log.repaired').map(repairLine);
 
 function repairLine({ at, facts }: LogClaim): string {
   const before = facts['before'] as { origin: string; size: number } | undefined;

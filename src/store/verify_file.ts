@@ -1,6 +1,6 @@
 /**
- * Checks an exported log without a database: every leaf, every checkpoint, the facts of every event, the versions of every
- * stream, and what retention claims. Users' bytes and derived tables are not in the file.
+ * Checks an exported log without a database: every leaf, every checkpoint, the sketch, the facts of every event, the versions
+ * of every stream, and what retention claims. Users' bytes and derived tables are not in the file.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -16,6 +16,7 @@ import {
 } from '../proof/export_file.ts';
 import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
 import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
+import { FileSketch } from './file_sketch.ts';
 import { Problems } from './problems.ts';
 import {
   judge,
@@ -26,7 +27,7 @@ import {
   type SignedNote,
   type Trust,
 } from './signed_notes.ts';
-import type { Verification } from './verify.ts';
+import { repairLines, type Verification } from './verify.ts';
 import { checkRemovals } from './verify_removals.ts';
 import { monthOf } from './verify_shape.ts';
 import { VersionTable } from './version_table.ts';
@@ -41,6 +42,7 @@ export type FileVerification = Pick<
   | 'unsealed'
   | 'checkpoints'
   | 'detached'
+  | 'repaired'
   | 'first_difference'
   | 'problems'
   | 'problem_counts'
@@ -69,6 +71,9 @@ class FileCheck {
   readonly #kept: SignedNote | null;
   readonly #entries = new EntryCheck(this.problems);
   readonly #tree = new CompactTree();
+  readonly #sketch = new FileSketch();
+  /** The checkpoint that the sketch comes after. */
+  #sketched: SignedNote | null = null;
   readonly #versions = new VersionTable();
   readonly #gaps = new Map<string, { count: number; hash: Hash }>();
   /** By the first bytes of an id, which are its time, about five hours: the lowest and the highest id in the file. */
@@ -100,8 +105,10 @@ class FileCheck {
   }
 
   #takeEntry(entry: Buffer): void {
-    this.#append(this.#entries.check(entry));
+    const leaf = this.#entries.check(entry);
+    this.#append(leaf);
     if (!isEntry(entry)) return;
+    this.#sketch.add(entry, leaf);
     this.#versions.add(entry, 6, entry.readInt32BE(26));
     const id = entry.subarray(6, 22);
     const time = id.readUIntBE(0, 3);
@@ -155,8 +162,14 @@ class FileCheck {
   }
 
   #takeSketch(body: Buffer): void {
-    if (this.#newest)
-      judgeSketch(this.#options, this.#newest, parseSketch(body), 'the sketch', this.problems);
+    const sketch = parseSketch(body);
+    if (!this.#newest) {
+      this.problems.add('checkpoints', 'the sketch belongs to no checkpoint');
+      return;
+    }
+    this.#sketch.take(sketch.cells, this.problems);
+    this.#sketched = this.#newest;
+    judgeSketch(this.#options, this.#newest, sketch, 'the sketch', this.problems);
   }
 
   end(): FileVerification {
@@ -167,6 +180,9 @@ class FileCheck {
         'checkpoints',
         `the file has ${this.#tree.size} of the ${this.#kept.size} leaves of the kept checkpoint`,
       );
+    if (this.#sketched && this.#sketched !== this.#newest)
+      problems.add('checkpoints', 'the sketch is not that of the newest checkpoint');
+    else this.#sketch.check(this.#entries.claims, this.#gaps.keys(), problems);
     for (const id of this.#versions.broken())
       problems.add('streams', () => `the versions of stream ${uuidText(id)} have a gap`);
     const gaps = [...this.#gaps].map(([partition, { count, hash }]) => ({
@@ -192,6 +208,7 @@ class FileCheck {
       unsealed: Math.max(this.#tree.size - (this.#newest?.size ?? 0), 0),
       checkpoints: this.#checkpoints,
       detached: months.map(({ partition }) => partition),
+      repaired: repairLines(this.#entries.claims),
       first_difference: lines[0] ?? null,
       problems: lines,
       problem_counts: problems.counts(),

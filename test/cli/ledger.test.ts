@@ -105,6 +105,10 @@ t.test('verify proves the log with a policy, and an exported log without a datab
   bytes[200]! ^= 1;
   await writeFile(file('log'), bytes);
   t.match(await offline(...given), { status: 1, stdout: /the file cannot be read: / });
+  t.match(await runledger(['verify', file('none'), ...given], alone), {
+    status: 2,
+    stderr: /^.*none: .*no such file/,
+  });
   t.match(await run('verify', '--export', file('log')), { status: 1, stderr: /exist/ });
 
   await w.db`update runledger.payloads set bytes = 'print(2)'::bytea where stream = ${id} and kind = 'code'`;

@@ -43,6 +43,10 @@ t.test('problemOf names what is wrong with facts', async (t) => {
     /digest: .*; others_expire_at: /,
   );
   t.match(problem('tier.set', 1, { name: 'x', per_minute: 1, concurrent: 1, more: 1 }), /more/);
+  const tier = (per_minute: number) =>
+    problem('tier.set', 1, { name: 'x', per_minute, concurrent: 1 });
+  t.equal(tier(2 ** 53 - 1), null);
+  t.match(tier(2 ** 53), /^per_minute: /, 'a number that doubles do not have exactly');
   t.equal(problem('submission.completed', 3, {}), 'no such event: submission.completed, schema 3');
   t.equal(problem('nothing.known', 1, {}), 'no such event: nothing.known, schema 1');
 });

@@ -12,6 +12,7 @@ const schemas: Record<string, v.GenericSchema> = {
   signal: v.pipe(v.string(), v.startsWith('SIG')),
   number: v.number(),
   count: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  'safe count': v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
   boolean: v.boolean(),
   unknown: v.unknown(),
   literal: v.literal(true),
@@ -32,7 +33,7 @@ const schemas: Record<string, v.GenericSchema> = {
 };
 
 const values: unknown[] = [
-  ...[null, undefined, true, false, 0, -1, 1, 1.5, Number.NaN, Number.POSITIVE_INFINITY],
+  ...[null, undefined, true, false, 0, -1, 1, 1.5, 2 ** 53, Number.NaN, Number.POSITIVE_INFINITY],
   ...['', 'a', 'b', 'abcd', 'long word', 'SIGSEGV', '0a1f', 'soon'],
   ...['d5878fba-2e0c-4f31-a614-7160c2c48760', '2026-11-20T12:00:00.123456+00:00', '2026-11-20'],
   ...[

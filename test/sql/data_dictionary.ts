@@ -5,7 +5,7 @@
  */
 import type * as v from 'valibot';
 import type { Db } from '../../src/db.ts';
-import { currentSchemaOf, type EventType, eventTypes } from '../../src/domain/events.ts';
+import { type EventType, eventTypes } from '../../src/domain/events.ts';
 
 /** When an event of each type is appended. */
 const MEANING: Readonly<Record<EventType, string>> = {
@@ -16,9 +16,11 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'execution.refused':
     'A report came from a consumer that no longer had the attempt. It changed nothing.',
   'submission.completed': 'The program was run, or the compiler rejected it. Ends the submission.',
-  'submission.failed': 'The service failed to run the program. Ends the submission.',
+  'submission.failed':
+    'The service failed to run the program. Ends the submission. Facts of a run are there only if a worker reported the failure; the record does not show them.',
   'delivery.requested': 'The result is to be delivered to the webhook: at its end, or again.',
-  'delivery.attempted': 'An attempt to deliver was made.',
+  'delivery.attempted':
+    'An attempt to deliver was made. bytes: of the body, in the first attempt whose body has to be sent again.',
   'delivery.ended': 'No further attempt will be made.',
   'account.created': 'An account was created, with its first key.',
   'tier.set': 'The limits of a tier were set.',
@@ -27,8 +29,10 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'key.revoked': 'A key was revoked.',
   'payloads.purged':
     'The bytes and salts of submissions that ended before a time were deleted, up to an id.',
-  'log.detached': 'A month was taken out of the log.',
-  'log.repaired': 'The tree was computed again from the events.',
+  'log.detached':
+    'A month was taken out of the log. sketch and leaves_sketch (base64) are over its events: the first with the leaves of the old chain, the second with those of the tree.',
+  'log.repaired':
+    'The tree was computed again from the events. size and root are those of the tree; before is the last checkpoint of the log’s earlier name, if the events did not give its root.',
 };
 
 type Column = { name: string; type: string; comment: string | null };
@@ -61,8 +65,8 @@ export async function dataDictionary(auditor: Db): Promise<string> {
   const { views, functions } = await visibleToAuditor(auditor);
   return `${[
     '# Data',
-    'What the auditor’s login sees. `make schema` makes this page from the comments in the database and from `src/domain/events.ts`. [AUDIT.md](AUDIT.md) has questions and their answers.',
-    'Times are `timestamptz`. Days are in UTC. Every view and function is in the schema `runledger`.',
+    'The views and functions of the schema `runledger` that the auditor’s login may use, and the facts of every event. `make schema` makes this page, from the comments in the database and from `src/domain/events.ts`. [AUDIT.md](AUDIT.md) has questions and their answers.',
+    'Times in columns are `timestamptz`. Days are in UTC.',
     '## Views',
     ...views.map(viewSection),
     '## Functions',
@@ -71,7 +75,8 @@ export async function dataDictionary(auditor: Db): Promise<string> {
       functions.map(({ name, comment }) => [`\`${name}\``, comment ?? '']),
     ),
     '## Events',
-    'The facts of each type of event, as the newest schema has them; the views show older events in this shape. A fact with `?` may be absent. Bytes that a user sent are never in the facts: `bytes` has the size of each payload and SHA-256(salt ‖ bytes).',
+    'The facts of an event are a JSON object, in the schema whose number the event has. It has each fact of that schema, and no other; a fact with `?` may be absent. Other types and schemas do not exist. The views show events of older schemas in the newest one: see `upgrade_facts`. The facts never hold code, input, arguments, output or the URL of a webhook: `bytes` has the size of each, and the SHA-256 of a salt and the bytes ([AUDIT.md](AUDIT.md#format)).',
+    table(['word', 'means'], WORDS),
     ...(Object.keys(eventTypes) as EventType[]).map(eventSection),
   ].join('\n\n')}\n`;
 }
@@ -88,16 +93,50 @@ const viewSection = ({ name, comment, columns }: Described) =>
 
 const shortType = (type: string) => type.replace('timestamp with time zone', 'timestamptz');
 
+const WORDS: readonly [string, string][] = [
+  ['text', 'a string'],
+  ['integer', 'a number without a fraction, from −(2^53 − 1) to 2^53 − 1'],
+  ['count', 'an integer of at least 0'],
+  ['measure', 'a number of at least 0'],
+  ['UUID', '32 hex digits in groups of 8, 4, 4, 4 and 12, with hyphens between'],
+  ['hex SHA-256', '64 hex digits in lower case'],
+  [
+    'time',
+    'as PostgreSQL writes it in JSON, `2026-11-20T09:22:23.104123+00:00`, with six decimals or fewer, or none, and any offset. `T` may be a space, there may be nine decimals, and the offset may also be `Z`, `+HH` or `+HHMM`',
+  ],
+];
+
 function eventSection(type: EventType): string {
   const schemas: readonly v.GenericSchema[] = eventTypes[type];
-  const newest = schemas.at(-1) as unknown as Shape;
-  const rows = Object.entries(newest.entries ?? {}).map(([name, fact]) => [
-    `\`${name}${isOptional(fact) ? '?' : ''}\``,
+  const all = schemas.map((_, n) => n + 1);
+  const facts = new Map<string, { name: string; shape: string; schemas: number[] }>();
+  // The newest first: its facts are at the top.
+  for (const schema of all.toReversed())
+    for (const [name, fact] of factsOf(schemas[schema - 1] as unknown as Shape)) {
+      const known = facts.get(`${name} ${fact}`);
+      if (known) known.schemas.unshift(schema);
+      else facts.set(`${name} ${fact}`, { name, shape: fact, schemas: [schema] });
+    }
+  const one = schemas.length === 1;
+  const rows = [...facts.values()].map(({ name, shape, schemas }) => [
+    `\`${name}\``,
+    ...(one ? [] : [schemas.join(', ')]),
+    shape,
+  ]);
+  const number = one ? 'Schema 1.' : `Schemas ${all.join(', ')}.`;
+  return [
+    `### ${type}`,
+    `${MEANING[type]} ${number}`,
+    table(one ? ['fact', 'is'] : ['fact', 'in schema', 'is'], rows),
+  ].join('\n\n');
+}
+
+/** Each fact with its shape. */
+const factsOf = ({ entries = {} }: Shape): [string, string][] =>
+  Object.entries(entries).map(([name, fact]) => [
+    `${name}${isOptional(fact) ? '?' : ''}`,
     shapeOf(fact),
   ]);
-  const facts = rows.length === 0 ? 'No facts.' : table(['fact', 'is'], rows);
-  return [`### ${type}`, `${MEANING[type]} Schema ${currentSchemaOf(type)}.`, facts].join('\n\n');
-}
 
 /** As much of a valibot schema as this file reads. */
 type Shape = {
@@ -124,7 +163,7 @@ function shapeOf(shape: Shape): string {
     case 'literal':
       return `\`${JSON.stringify(shape.literal)}\``;
     case 'record':
-      return `an object of names, each with ${shapeOf(shape.value!)}`;
+      return `an object; each value: ${shapeOf(shape.value!)}`;
     case 'strict_object':
       return `{${Object.entries(shape.entries!)
         .map(([name, inner]) => `${name}: ${shapeOf(inner)}`)
@@ -140,14 +179,19 @@ const REFINED: Readonly<Record<string, string>> = {
   uuid: 'UUID',
   iso_timestamp: 'time',
   regex: 'hex SHA-256',
-  integer: 'integer',
-  starts_with: 'name of a signal',
+  starts_with: 'text that begins with `SIG`',
+  non_empty: 'text, not empty',
 };
 
 function refined({ type, pipe = [] }: Shape): string {
-  const found = pipe.map((step) => REFINED[step.type]).find((name) => name !== undefined);
-  return found ?? (type === 'string' ? 'text' : type);
+  const steps = pipe.map((step) => step.type);
+  const from_0 = steps.includes('min_value');
+  if (steps.includes('safe_integer')) return from_0 ? 'count' : 'integer';
+  if (type === 'number' && from_0) return 'measure';
+  return steps.map((step) => REFINED[step]).find((name) => name !== undefined) ?? PLAIN[type]!;
 }
+
+const PLAIN: Readonly<Record<string, string>> = { string: 'text', boolean: 'boolean' };
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) =>

@@ -6,7 +6,7 @@ import { BadPolicy, type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
 import type { Kept } from '../../store/signed_notes.ts';
 import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
-import { type FileVerification, verifyFile } from '../../store/verify_file.ts';
+import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
 import { type Asked, askWitnesses } from '../../store/verify_witnesses.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { logKey, oldSigner } from '../signing.ts';
@@ -38,7 +38,7 @@ export const command: Command = {
   async run(context) {
     const options = await optionsOf(context);
     const [file] = context.words;
-    if (file !== undefined) return answer(context, await verifyFile(file, options), fileLines);
+    if (file !== undefined) return answer(context, await checkFile(file, options), fileLines);
     const db = await context.database();
     const target = context.options['export'];
     if (typeof target === 'string') {
@@ -64,6 +64,16 @@ async function optionsOf(context: Context) {
     removals: await readOption<Removals>(context, 'removals', parseRemovals),
     kept: await readOption<Kept>(context, 'checkpoint', parseKept),
   } satisfies VerifyOptions;
+}
+
+/** A file that is damaged is a problem of the log. One that cannot be opened or read is a mistake of the caller. */
+async function checkFile(path: string, options: FileOptions): Promise<FileVerification> {
+  try {
+    return await verifyFile(path, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+    throw new UsageError(`${path}: ${(error as Error).message}`);
+  }
 }
 
 async function readOption<T>(
@@ -155,15 +165,14 @@ function answer<T extends Verification | FileVerification>(
 }
 
 function linesOf(report: Verification): string[] {
-  const { seals, comparisons, payloads, detached, unchecked } = report;
+  const { seals, comparisons, payloads, unchecked } = report;
   const rows = comparisons.reduce((sum, { rows }) => sum + rows, 0);
   const lines = [
     ...eventLines(report),
     `${payloads.rows} payloads and ${rows} derived rows compared with the log`,
   ];
   if (payloads.purged > 0) lines.push(`${payloads.purged} payloads were purged`);
-  if (detached.length > 0) lines.push(`detached by retention: ${detached.join(', ')}`);
-  for (const repair of report.repaired) lines.push(`repaired: ${repair}`);
+  lines.push(...changeLines(report));
   for (const what of unchecked) lines.push(`not checked: ${what}`);
   if (seals?.head)
     lines.push(
@@ -172,7 +181,16 @@ function linesOf(report: Verification): string[] {
   return lines;
 }
 
-const fileLines = (report: FileVerification): string[] => eventLines(report);
+const fileLines = (report: FileVerification): string[] => [
+  ...eventLines(report),
+  ...changeLines(report),
+];
+
+/** What was done to the log as a whole. */
+const changeLines = ({ detached, repaired }: FileVerification): string[] => [
+  ...(detached.length > 0 ? [`detached by retention: ${detached.join(', ')}`] : []),
+  ...repaired.map((repair) => `repaired: ${repair}`),
+];
 
 const eventLines = ({ events, sealed, unsealed, checkpoints }: FileVerification): string[] => [
   `${events} events; ${checkpoints} checkpoints, the newest over ${sealed} leaves; ${unsealed} events not sealed yet`,

@@ -1,0 +1,201 @@
+/** An exported log, checked without a database: its sketch, and what was done to the log as a whole. */
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { finished } from 'node:stream/promises';
+import t from 'tap';
+import { parseRemovals } from '../../src/domain/removals.ts';
+import { addItems, emptySketch, itemBytes } from '../../src/domain/sketch.ts';
+import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
+import { parseEntry } from '../../src/proof/entry.ts';
+import {
+  type ExportRecord,
+  ExportWriter,
+  parseSketch,
+  type RecordKind,
+  readExport,
+} from '../../src/proof/export_file.ts';
+import { sketchText } from '../../src/proof/log_key.ts';
+import { leafHash } from '../../src/proof/merkle.ts';
+import { parseNote } from '../../src/proof/note.ts';
+import { exportLog } from '../../src/store/export_log.ts';
+import { repair } from '../../src/store/repair.ts';
+import { detachMonth } from '../../src/store/retention.ts';
+import { verifyFile } from '../../src/store/verify_file.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { key, seal } from './seal_now.ts';
+import { alone } from './verified.ts';
+import { idOf, newId, outcome, start, submission, world } from './world.ts';
+
+aloneOnItsServer();
+
+const DAY_MS = 86_400_000;
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const { executions } = await w.consumer();
+  const runOne = async (change = {}) => {
+    const id = idOf(await submit({ secret_digest: digest, submission: submission(change) }));
+    await start(executions, id);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    return id;
+  };
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-export-'));
+  t.teardown(() => rm(folder, { recursive: true }));
+  let files = 0;
+  const newFile = () => join(folder, String(++files));
+  const exported = async () => {
+    const path = newFile();
+    await exportLog(w.db, path);
+    return path;
+  };
+  /** Writes the records as a file of its own. */
+  const written = async (records: readonly ExportRecord[]) => {
+    const path = newFile();
+    const file = createWriteStream(path);
+    const writer = new ExportWriter(async (bytes) => void file.write(bytes));
+    for (const { kind, body } of records) await writer.put(kind, body);
+    await writer.end();
+    await finished(file.end());
+    return path;
+  };
+  return { w, runOne, exported, written };
+}
+
+const check = (path: string, removals = '') =>
+  verifyFile(path, { policy: alone, keys: [], removals: parseRemovals(removals), kept: null });
+
+async function recordsOf(path: string): Promise<ExportRecord[]> {
+  const all: ExportRecord[] = [];
+  for await (const some of readExport(createReadStream(path)))
+    all.push(...some.map(({ kind, body }) => ({ kind, body: Buffer.from(body) })));
+  return all;
+}
+
+const positionOf = (records: readonly ExportRecord[], kind: RecordKind) =>
+  records.findLastIndex((record) => record.kind === kind);
+
+t.test('the sketch of an exported log must be that of its events, whoever signed it', async (t) => {
+  const { w, runOne, exported, written } = await scene(t);
+  await runOne();
+  await seal(w.web);
+  const id = await runOne();
+  await seal(w.web);
+  await runOne();
+  const path = await exported();
+  const records = await recordsOf(path);
+  t.same(
+    records.map(({ kind }) => kind).filter((kind) => kind !== 'entry'),
+    ['checkpoint', 'checkpoint', 'sketch'],
+  );
+  const honest = await check(path);
+  t.same(honest.problems, []);
+  t.equal(honest.proven!.size, honest.sealed);
+
+  const at = positionOf(records, 'sketch');
+  const { cells } = parseSketch(records[at]!.body);
+  const of = parseCheckpoint(parseNote(records[at - 1]!.body.toString()).text);
+  /** A sketch with these cells that our key really signed. */
+  const signed = (cells: Buffer): ExportRecord => {
+    const { bytes } = key.signer.sign(sketchText(of, cells));
+    return { kind: 'sketch', body: Buffer.concat([bytes, cells]) };
+  };
+  const problemsOf = async (changed: readonly ExportRecord[]) => {
+    const { problems, proven } = await check(await written(changed));
+    t.equal(proven, null);
+    return problems;
+  };
+  const withSketch = (...sketch: readonly ExportRecord[]) =>
+    problemsOf(records.toSpliced(at, 1, ...sketch));
+  const changed = (change: (sketch: Buffer) => void) => {
+    const copy = Buffer.from(cells);
+    change(copy);
+    return withSketch(signed(copy));
+  };
+  const end = records
+    .filter(({ kind }) => kind === 'entry')
+    .find(({ body }) => {
+      const { stream, type } = parseEntry(body);
+      return stream === id && type === 'submission.completed';
+    })!;
+  const item = itemBytes(id, 3, leafHash(end.body));
+  const other = itemBytes(id, 3, Buffer.alloc(32, 1));
+  const name = `${id} version 3`;
+  t.same(await changed((sketch) => addItems(sketch, item, -1)), [
+    `the file has ${name}, which the sketch lacks`,
+  ]);
+  t.same(await changed((sketch) => addItems(sketch, itemBytes(id, 4, Buffer.alloc(32)))), [
+    `the sketch has ${id} version 4, which the file lacks`,
+  ]);
+  t.same(
+    await changed((sketch) => {
+      addItems(sketch, item, -1);
+      addItems(sketch, other);
+    }),
+    [`the sketch has another leaf of ${name} than the file`],
+  );
+  t.match(await withSketch(signed(emptySketch().fill(1))), [
+    /^the sketch is not that of the events in the file, and differs in more/,
+  ]);
+  t.same(await withSketch(signed(cells.subarray(64))), [
+    `the cells of the sketch have ${cells.length - 64} bytes, and not ${cells.length}`,
+  ]);
+  t.same(await withSketch(signed(cells), signed(cells)), ['the file has more than one sketch']);
+  const late = records.toSpliced(at, 1).toSpliced(at, 0, records[at + 1]!, signed(cells));
+  t.equal((await problemsOf(late.toSpliced(at + 2, 1))).length, 1, 'an event before the sketch');
+  const early = records.toSpliced(at, 1);
+  const first = early.findIndex(({ kind }) => kind === 'checkpoint');
+  t.match(await problemsOf(early.toSpliced(first + 1, 0, signed(cells))), [
+    /^the sketch is not signed by the log/,
+    'the sketch is not that of the newest checkpoint',
+  ]);
+  t.same(await problemsOf([signed(cells), ...early]), ['the sketch belongs to no checkpoint']);
+  const none = await check(await written(records.toSpliced(at, 1)));
+  t.same(none.problems, [], 'a file without a sketch is proven, too');
+});
+
+t.test('events that were detached stay in the sketch', async (t) => {
+  const { w, runOne, exported, written } = await scene(t);
+  const month = new Date().toISOString().slice(0, 7).replace('-', '_');
+  await runOne();
+  await seal(w.web);
+  await runOne();
+  await seal(w.web);
+  await w.clock.set(new Date(Date.now() + 70 * DAY_MS));
+  await w.db`select runledger.ensure_partitions()`;
+  await detachMonth(w.db, month, 'ada@console');
+  const [row] = await w.db<{ facts: Record<string, unknown> }[]>`
+    select facts from runledger.events where type = 'log.detached'`;
+  const { partition, events, leaves_sha256 } = row!.facts;
+  const allowed = `detached ${partition} ${events} ${leaves_sha256}\n`;
+
+  const before = await exported();
+  const records = await recordsOf(before);
+  t.ok(records.filter(({ kind }) => kind === 'gap').length > 1, 'a month in several records');
+  const unsealed = await check(before, allowed);
+  t.same(unsealed.problems, [], 'the event log.detached is behind the sketch');
+  t.ok(unsealed.proven);
+  t.same(unsealed.detached, [`events_${month}`]);
+
+  const ours = await repair(w.db, key, { reason: 'a test', operator: 'ada@console' });
+  await runOne({ id: newId(Date.now() + 70 * DAY_MS) });
+  await seal(w.web);
+  const sealed = await check(await exported(), allowed);
+  t.same(sealed.problems, []);
+  t.match(sealed.repaired, [`${ours.origin} over ${ours.size} events: a test (ada@console)`]);
+
+  // The file lacks an event that the sketch has: here, the one that says what is gone.
+  const { problems } = await check(
+    await written(
+      records.filter(
+        ({ kind, body }) => kind !== 'entry' || parseEntry(body).type !== 'log.detached',
+      ),
+    ),
+    allowed,
+  );
+  t.ok(problems.some((problem) => / version 1, which the file lacks$/.test(problem)));
+  t.match(problems.at(-1), /are gone, and no event says that it was detached/);
+});
