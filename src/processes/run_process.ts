@@ -16,7 +16,13 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const log = createLog({ level: config.log_level, process: name });
   const stopped = stopRequested();
   try {
-    const running = await start(name, { config: await withPooling(config, name), log });
+    const starting = withPooling(config, name).then((own) => start(name, { config: own, log }));
+    // A start waits for as long as the database is away.
+    const running = await Promise.race([starting, stopped]);
+    if (typeof running === 'string') {
+      log.info({ reason: running }, 'stopped before it had started');
+      return 0;
+    }
     log.info({ address: running.address }, 'started');
     process.send?.({ address: running.address } satisfies Ready);
     log.info({ reason: await stopped }, 'stopping');
