@@ -42,7 +42,7 @@ function start(t: Test, args: readonly string[], env: NodeJS.ProcessEnv) {
 }
 
 /** Polls. The timeout is long, because a loaded machine is slow. */
-async function until<T>(look: () => T | Promise<T>, timeout_ms = 120_000): Promise<NonNullable<T>> {
+async function until<T>(look: () => T | Promise<T>, timeout_ms = 600_000): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeout_ms;
   for (;;) {
     const found = await look();
@@ -112,6 +112,7 @@ t.test('web and worker start from the Procfile, and stop in order', async (t) =>
       await db`select from pg_stat_activity where application_name in ('runledger web', 'runledger worker')`;
     return rows.length === 0;
   };
-  t.ok(await until(disconnected), 'all connections are closed');
+  const closed = await until(disconnected).catch((error: Error) => error.message);
+  t.equal(closed, true, `all connections are closed\n${[...lines, ...beside.lines].join('\n')}`);
   t.ok(logged(lines, 'web', 'stopped'), 'web stopped in order');
 });
