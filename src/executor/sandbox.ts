@@ -60,8 +60,11 @@ const RESTART_FIRST_MS = 10;
 const RESTART_MOST_MS = 5_000;
 /** A launcher that lived this long works: its successor starts without a pause. */
 const LIVED_MS = 1_000;
-/** The programs of a dead launcher die within milliseconds. This bounds the wait for a next launcher that does not come. */
-const GONE_MS = 3_000;
+/**
+ * The programs of a dead launcher die within milliseconds, or seconds on a busy machine; the next launcher waits for their
+ * end. This bounds the wait for a next launcher that does not come.
+ */
+const GONE_MS = 30_000;
 
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const sandbox = new Sandbox(options);

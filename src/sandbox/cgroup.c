@@ -129,6 +129,9 @@ static bool lock_directory(int *directory, const char *path) {
   return false;
 }
 
+/* A killed process ends when it gets a processor: on a busy machine that can take seconds. 30 s in all. */
+enum { KILL_PAUSE_US = 2000, KILL_LOOKS = 15000 };
+
 /* Kills the processes of every group below a directory, then removes the groups. */
 static bool sweep_directory(int directory) {
   if (directory < 0) return true;
@@ -142,7 +145,7 @@ static bool sweep_directory(int directory) {
     if (child < 0) continue;
     sweep_directory(child);
     if (layout.kind == ISOLATION_RLIMITS) remove_tree(directory, entry->d_name);
-    for (int tries = 0; tries < 500 && !empty_group(child); tries++) usleep(2000);
+    for (int tries = 0; tries < KILL_LOOKS && !empty_group(child); tries++) usleep(KILL_PAUSE_US);
     close(child);
     if (unlinkat(directory, entry->d_name, AT_REMOVEDIR)) clean = false;
   }

@@ -138,17 +138,25 @@ static void make_directories(void) {
   must(chdir(work_directory), "enter the work directory");
 }
 
+/* `path` is relative to the work directory, which is the current one. */
+static void make_parents(const char *path) {
+  char part[MAX_PATH];
+  for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+    if (!mkdir(part, 0755) && chown(part, setup->identity.uid, setup->identity.gid)) fail("change the owner of a directory");
+  }
+}
+
 static void write_files(void) {
+  static const char WORK[] = "/box/";
   for (uint32_t i = 0; i < request->load_count; i++) {
-    load(request->loads[i].key, target_of(request->loads[i].at));
+    const char *at = request->loads[i].at;
+    if (!strncmp(at, WORK, sizeof WORK - 1)) make_parents(at + sizeof WORK - 1);
+    load(request->loads[i].key, target_of(at));
   }
   for (uint32_t i = 0; i < request->file_count; i++) {
     const struct wire_file *file = &request->files[i];
-    char part[MAX_PATH];
-    for (const char *slash = strchr(file->path, '/'); slash; slash = strchr(slash + 1, '/')) {
-      snprintf(part, sizeof part, "%.*s", (int)(slash - file->path), file->path);
-      if (!mkdir(part, 0755) && chown(part, setup->identity.uid, setup->identity.gid)) fail("change the owner of a directory");
-    }
+    make_parents(file->path);
     int descriptor = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file->mode);
     if (descriptor < 0 || write(descriptor, file->bytes, file->length) != (ssize_t)file->length) fail("write the file %s", file->path);
     must(fchown(descriptor, setup->identity.uid, setup->identity.gid), "change the owner of a file");

@@ -30,6 +30,8 @@ t.test('honest programs run', async (t) => {
   t.match(made, { saved: { files: 1 } });
   const ran = await sandbox.run(request(['/load/prog'], { load: [{ key: 'made', at: '/load' }] }));
   t.equal(said(ran), 'ran');
+  const below = [{ key: 'made', at: '/box/a/b' }];
+  t.equal(said(await sandbox.run(request(['/box/a/b/prog'], { load: below }))), 'ran');
 });
 
 t.test('the worker cannot be read or ended, nor the host', async (t) => {

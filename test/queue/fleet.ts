@@ -156,7 +156,7 @@ export async function startFleet(
       return id;
     },
     async ended(id) {
-      const row = await waiters.wait(id, { timeout_ms: 240_000 });
+      const row = await waiters.wait(id, { timeout_ms: 1_200_000 });
       if (row === null) throw new Error(`${id} has not ended`);
       return row;
     },

@@ -7,7 +7,8 @@ t.test('the executions of a killed worker run elsewhere', async (t) => {
   const { urls, url } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   const first = await fleet.worker();
-  const id = await fleet.submit('sleep 4000');
+  // Long enough that it still runs when a busy machine has started the second worker.
+  const id = await fleet.submit('sleep 20000');
   await fleet.begun(id);
   await fleet.worker();
   await fleet.acquainted();
@@ -42,7 +43,7 @@ t.test('after its first death a submission runs without neighbours', async (t) =
   const { url, urls } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   const first = await fleet.worker({ slots: 4 });
-  const suspects = [await fleet.submit('sleep 4000'), await fleet.submit('sleep 4000')];
+  const suspects = [await fleet.submit('sleep 20000'), await fleet.submit('sleep 20000')];
   for (const id of suspects) await fleet.begun(id);
   await fleet.worker({ slots: 4 });
   await fleet.acquainted();
