@@ -1,18 +1,8 @@
-/**
- * The suite's C++ programs on a kernel with only cgroup v2: as root, and as an ordinary user with a
- * group that systemd delegates. Each runs in a temporary virtual machine (guest/run), one after the other.
- * `make sandbox-test-v2` runs the whole suite there.
- *
- * A guest takes a minute or two, and longer on a busy machine. It may take as long as it prints results;
- * it is given up only when nothing has been printed for a long time. A guest that fails as a machine
- * (it was given up, it ended without a status, or its Node crashed before the first case) runs once
- * more. A case that fails is never repeated.
- */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { spawnBound } from '../support/spawn_bound.ts';
 import { CASES } from './cases/all.ts';
 import { preparePrograms } from './programs.ts';
 
@@ -74,9 +64,9 @@ for (const as of ['root', 'user']) {
 }
 
 async function run(words: readonly string[]) {
-  const child = spawn(runner, words);
+  const child = spawnBound(runner, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'exit');
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  const [stdout, stderr] = await Promise.all([text(child.stdout!), text(child.stderr!)]);
   const [code] = await ended;
   return { code: code as number | null, stdout, stderr };
 }

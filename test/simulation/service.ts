@@ -2,7 +2,7 @@
  * The whole service in separate processes: PostgreSQL, webs, and workers on separate machines (network namespaces, if this
  * host allows them). Each can be harmed and comes back.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -18,6 +18,7 @@ import {
   urlFrom,
 } from '../queue/network.ts';
 import { type OwnServer, ownServer } from '../support/database.ts';
+import { spawnBound } from '../support/spawn_bound.ts';
 
 type Test = { teardown(work: () => unknown): void };
 
@@ -151,7 +152,7 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
   const revive = async () => {
     if (alive) return;
     const [command = '', ...args] = [...options.within, process.execPath, CLI, part ?? ''];
-    child = spawn(command, args, { stdio: ['ignore', log, log], env: options.env, cwd: '/' });
+    child = spawnBound(command, args, { stdio: ['ignore', log, log], env: options.env, cwd: '/' });
     alive = true;
     void once(child, 'exit').then(([code, signal]) => {
       alive = false;

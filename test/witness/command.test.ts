@@ -1,5 +1,3 @@
-/** `./runledger witness` as a process. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,6 +8,7 @@ import { keyText, parseKey, parseNote } from '../../src/proof/note.ts';
 import { parsePolicy, policyFor, policyText } from '../../src/proof/policy.ts';
 import { CLI, runledger } from '../cli/command_line.ts';
 import { call } from '../http/support/call.ts';
+import { spawnBound } from '../support/spawn_bound.ts';
 import { add, temporaryFolder } from './a_witness.ts';
 import { testLog } from './log_for_tests.ts';
 
@@ -35,15 +34,15 @@ t.test('it starts, cosigns, and stops', async (t) => {
   );
   await writeFile(logs, policies.join(''));
   const args = ['witness', '--name', 'w.test', '--dir', join(dir, 'w'), '--logs', logs];
-  const child = spawn(process.execPath, [CLI, ...args, '--listen', '127.0.0.1:0'], {
+  const child = spawnBound(process.execPath, [CLI, ...args, '--listen', '127.0.0.1:0'], {
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   t.teardown(() => child.kill('SIGKILL'));
   const exited = once(child, 'exit');
-  const [line] = await once(createInterface({ input: child.stdout }), 'line');
+  const [line] = await once(createInterface({ input: child.stdout! }), 'line');
   const key = parseKey(String(line).split(' ')[2]!);
-  const [started] = await once(createInterface({ input: child.stderr }), 'line');
+  const [started] = await once(createInterface({ input: child.stderr! }), 'line');
   const { address, origins } = JSON.parse(String(started));
   t.same(origins, ['log.test/one', 'log.test/two']);
   for (const each of [log, second]) {

@@ -6,7 +6,7 @@
  * ever received must be of one of the trees. A log decides once which of its trees it is, so new logs come with each kill,
  * and the older ones are offered the other tree again.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import { cosignedNote, parseSize } from '../../src/proof/addition.ts';
 import { keyText, parseNote, type VerifierKey } from '../../src/proof/note.ts';
 import { WitnessFolder } from '../../src/witness/witness_folder.ts';
 import { type Dice, dice } from '../simulation/dice.ts';
+import { spawnBound } from '../support/spawn_bound.ts';
 import { add, temporaryFolder } from './a_witness.ts';
 import { type TestLog, testLog } from './log_for_tests.ts';
 
@@ -134,7 +135,7 @@ function forked(origin: string): Forked {
 
 function startWitnessProcess(t: Test, dir: string, keys: string): ChildProcess {
   const program = join(import.meta.dirname, 'witness_process.ts');
-  const child = spawn(process.execPath, [program, dir, keys], {
+  const child = spawnBound(process.execPath, [program, dir, keys], {
     stdio: ['ignore', 'pipe', 'inherit'],
     // A start costs less when the code was compiled before.
     env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(dir, 'compiled') },

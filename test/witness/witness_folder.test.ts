@@ -1,5 +1,3 @@
-/** What a witness keeps, and what it does with files that are damaged, torn or another's. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,6 +5,7 @@ import t from 'tap';
 import { cosignedNote } from '../../src/proof/addition.ts';
 import { parseNote, signatureBy } from '../../src/proof/note.ts';
 import { WitnessFolder } from '../../src/witness/witness_folder.ts';
+import { spawnBound } from '../support/spawn_bound.ts';
 import { aWitness, temporaryFolder } from './a_witness.ts';
 import { testLog } from './log_for_tests.ts';
 
@@ -57,7 +56,7 @@ t.test('a folder has one witness at a time', async (t) => {
 t.test('of two processes that start on a folder one gets it, and its end frees it', async (t) => {
   const dir = await temporaryFolder(t);
   const start = () =>
-    spawn(process.execPath, [join(import.meta.dirname, 'witness_process.ts'), dir, 'none'], {
+    spawnBound(process.execPath, [join(import.meta.dirname, 'witness_process.ts'), dir, 'none'], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
   const pair = [start(), start()];

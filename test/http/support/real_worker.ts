@@ -1,5 +1,3 @@
-/** A real worker process with the launcher, beside the web processes of a service. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { CANNOT_RUN } from '../../../src/local/child.ts';
 import type { TestDatabase } from '../../support/database.ts';
+import { spawnBound } from '../../support/spawn_bound.ts';
 import type { Test } from './web_process.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
@@ -20,7 +19,7 @@ export async function realWorker(
 ): Promise<string | null> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
   t.teardown(() => rmSync(state, { recursive: true, force: true }));
-  const child = spawn(process.execPath, ['src/cli/main.ts', 'worker'], {
+  const child = spawnBound(process.execPath, ['src/cli/main.ts', 'worker'], {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {

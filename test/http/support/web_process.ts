@@ -1,11 +1,12 @@
 /** A real web process, started with the command of the Procfile. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { TestDatabase } from '../../support/database.ts';
+import { spawnBound } from '../../support/spawn_bound.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const [, WEB] = /^web: exec node (.+)$/m.exec(readFileSync(join(ROOT, 'Procfile'), 'utf8'))!;
@@ -29,7 +30,7 @@ export async function webProcess(
   database: TestDatabase,
   env: Record<string, string> = {},
 ): Promise<WebProcess> {
-  const child = spawn(process.execPath, WEB!.split(' '), {
+  const child = spawnBound(process.execPath, WEB!.split(' '), {
     cwd: ROOT,
     // The process reports its address over the channel, and the channel's end tells it that we have ended.
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
