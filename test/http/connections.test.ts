@@ -113,8 +113,9 @@ t.test('thousands of requests wait, and each is answered when its submission end
     }
   };
   const ids = await Promise.all(Array.from({ length: WAITING }, accepted));
-  const attempts = await Promise.all(ids.map((id) => service.worker.start(id)));
-  t.equal(attempts.length, WAITING);
+  // A hundred at a time, so that the worker's heartbeat gets its turn on a busy machine.
+  for (let n = 0; n < WAITING; n += 100)
+    await Promise.all(ids.slice(n, n + 100).map((id) => service.worker.start(id)));
   const resultOf = async (id: string) => {
     for (;;) {
       const began = performance.now();

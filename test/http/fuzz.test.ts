@@ -13,6 +13,8 @@ import { type Service, startService } from './support/service.ts';
 
 const REQUESTS = 10_000;
 const AT_ONCE = 16;
+/** What a web process logs on an overloaded machine, whatever the requests are. */
+const SLOW = /"message":"the database did not answer"/;
 const RSS_GROWTH_MIB = 120;
 
 t.test('fuzzing from the OpenAPI document', async (t) => {
@@ -39,8 +41,8 @@ t.test('fuzzing from the OpenAPI document', async (t) => {
   t.ok((tally.statuses.get('400') ?? 0) > 500, 'and invalid ones');
   for (const [n, web] of service.webs.entries()) {
     t.equal(web.process.exitCode, null, 'the process lives');
-    const complaints = web.written.filter((line) =>
-      /"level":"(error|fatal|warn)"|Unhandled|\bat \//.test(line),
+    const complaints = web.written.filter(
+      (line) => /"level":"(error|fatal|warn)"|Unhandled|\bat \//.test(line) && !SLOW.test(line),
     );
     t.same(complaints.slice(0, 5), [], 'and has logged no errors');
     await emptied(web.process.pid!, before[n]!.fds);

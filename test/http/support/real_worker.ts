@@ -28,6 +28,8 @@ export async function realWorker(
       RUNLEDGER_STATE_DIR: state,
       RUNLEDGER_LOG_LEVEL: 'warn',
       RUNLEDGER_SHUTDOWN_GRACE: '0s',
+      // On a busy machine a compiler waits long for a processor.
+      RUNLEDGER_LIMITS_COMPILE_WALL: '5min',
       ...env,
     },
   });
