@@ -1,7 +1,9 @@
 /** Two web processes on one database, with keys, and a worker that the test controls. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { newSecret, secretDigest } from '../../../src/access/secret.ts';
 import { connect, type Db } from '../../../src/db.ts';
 import type { ExecutionOutcome } from '../../../src/domain/result.ts';
@@ -80,22 +82,19 @@ export type TestWorker = {
   readonly executions: Executions;
 };
 
-const BEAT_MS = 1_000;
-
 /** Like every worker it is alive through a lock and a heartbeat on one connection. */
 async function testWorker(t: Test, db: Db, url: string, languages: string[]): Promise<TestWorker> {
   const consumer = randomUUID();
-  const own = connect(url, { name: 'runledger test worker', max: 1 });
-  await own`select runledger.register_consumer(${consumer}, 'worker', 'test', 2, ${languages},
-    ${own.json({ kind: 'v1', degraded: false })}, ${randomBytes(6).readUIntBE(0, 6)})`;
-  const beat = async () => {
-    await own`select runledger.heartbeat(${consumer})`;
-  };
-  const beating = setInterval(() => void beat().catch(() => {}), BEAT_MS);
-  t.teardown(async () => {
-    clearInterval(beating);
-    await own.end({ timeout: 1 });
+  const lock_key = randomBytes(6).readUIntBE(0, 6);
+  const heart = new Worker(new URL('heart.ts', import.meta.url), {
+    workerData: { url, consumer, languages, lock_key },
   });
+  t.teardown(() => heart.terminate());
+  await once(heart, 'message');
+  const beat = async () => {
+    heart.postMessage('beat');
+    await once(heart, 'message');
+  };
   const executions = createExecutions(db, db, consumer);
   const attempts = new Map<string, number>();
   const start = async (id: string) => {
