@@ -106,6 +106,14 @@ const rows: readonly Row[] = [
     'the filter denies PR_SCHED_CORE and the global commands of membarrier',
   ],
   [
+    'interrupts of others',
+    'timers_wake_many',
+    'timers_wake_one',
+    BOTH,
+    'make the kernel work in an interrupt, whose time is charged to the process that is interrupted',
+    'the filter denies timerfds, signalfds and timer_create, and another timer wakes one task',
+  ],
+  [
     'choice of processors',
     'processors_chosen',
     'threads_pinned',
@@ -136,6 +144,14 @@ const rows: readonly Row[] = [
     BOTH,
     'learn from a pidfd, a cookie or a mount id how many processes, sockets and mounts others made',
     FILTER,
+  ],
+  [
+    'processes of the machine',
+    'processes_walked',
+    'processes_own',
+    BOTH,
+    'learn from the time of a call how many processes the machine has',
+    'the filter denies kill(-1) and PRIO_USER, which walk all of them',
   ],
   [
     'locked segments',
