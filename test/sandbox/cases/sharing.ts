@@ -201,4 +201,15 @@ const sockets: Case = {
   hostile: denied('sockets_found'),
   honest: works('descriptor_passed'),
 };
-export const sharing: readonly Case[] = [...single, sockets];
+
+const group: Case = {
+  name: 'number of the group',
+  topic: 'sharing',
+  needs_box: true,
+  claim: 'a program cannot learn from its control group how many runs its slot had',
+  because: 'it sees its group below the root of its own namespace, and always by the same name',
+  languages: BOTH,
+  hostile: denied('group_number'),
+  honest: works('counts_own'),
+};
+export const sharing: readonly Case[] = [...single, sockets, group];

@@ -432,6 +432,12 @@ PROGRAM(counts_seen) {
     must_answer("a unique mount id", syscall(SYS_statx, AT_FDCWD, "/", 0, 0x4000, &facts), EINVAL);
     kill(child, SIGKILL);
 }
+PROGRAM(group_number) {
+    FILE *groups = fopen("/proc/self/cgroup", "r");
+    char path[4096];
+    while (groups && fscanf(groups, "%*[^:]:%*[^:]:%4095s\n", path) == 1)
+        say("%s the group %s", strpbrk(path, "0123456789") ? "ESCAPED" : "DENIED", path);
+}
 PROGRAM(counts_own) {
     pid_t child = fork();
     if (child == 0) _exit(7);

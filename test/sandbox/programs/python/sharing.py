@@ -148,6 +148,11 @@ def processes_own():
 def counts_seen():
     must_fail('pidfd_open', os.pidfd_open, os.getpid())
 
+def group_number():
+    paths = [line.split(':', 2)[2].strip() for line in open('/proc/self/cgroup')]
+    counting = [path for path in paths if any(each.isdigit() for each in path)]
+    say(f'{"ESCAPED" if counting else "DENIED"} a number in {set(paths)}')
+
 def counts_own():
     import asyncio, socket
     async def child():
