@@ -80,7 +80,8 @@ export const LIMITS = {
       stored: 'memory_bytes',
       min: 4 * MiB,
       max: 1 * GiB,
-      description: 'Memory of the run, bytes.',
+      description:
+        'Memory of the run, bytes. A language gets more where its runtime cannot start with less.',
       example: 128 * MiB,
     },
   },
@@ -95,7 +96,8 @@ export const LIMITS = {
       stored: 'stack_bytes',
       min: 64 * KiB,
       max: 1 * GiB,
-      description: 'Stack of the main thread, bytes; the memory limit if absent, and never more.',
+      description:
+        'Stack of the main thread, bytes; the memory limit if absent, and never more. A language gets more where its runtime cannot start with less.',
       example: 64 * MiB,
     },
   },
@@ -131,7 +133,8 @@ export const LIMITS = {
       stored: 'processes',
       min: 1,
       max: 256,
-      description: 'Processes and threads at once.',
+      description:
+        'Processes and threads at once. A language gets more where its runtime cannot start with less. A request for more than the default gets fewer open files for each process, at least 16: in all there are no more than by the defaults.',
       example: 16,
     },
   },
@@ -157,6 +160,8 @@ export const LIMITS = {
     variable: 'RUNLEDGER_LIMITS_FILES',
     range: [8, 65_536],
     counts: 'open files',
+    reason:
+      'of each process; a request for more than the default `processes` gets fewer for each, so that in all there are no more',
   },
 } as const satisfies Readonly<Record<string, Limit>>;
 
@@ -284,6 +289,7 @@ export type RuntimeNeeds = Readonly<{
   more_files: number;
   /** The least that the runtime starts with: under a lower limit no program could run. */
   least_memory_bytes: number;
+  least_stack_bytes: number;
   least_processes: number;
 }>;
 
@@ -320,6 +326,7 @@ export function limitsFor(
   }
   limits.files = Math.min(limits.files, filesOfEach(limits.processes, needs, policy.run));
   limits.memory_bytes = Math.max(limits.memory_bytes, needs.least_memory_bytes);
+  limits.stack_bytes = Math.max(limits.stack_bytes, needs.least_stack_bytes);
   limits.stack_bytes = Math.min(limits.stack_bytes, limits.memory_bytes);
   limits.processes = Math.max(limits.processes, needs.least_processes);
   return limits;

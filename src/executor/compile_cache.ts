@@ -18,6 +18,8 @@
  *   Artefacts that are prepared for all accounts (preparation.ts) do not count: the machine's compilers decide how many
  *   there are, and no account does. One that no process has used for a day is removed at the next start.
  *   Each process counts the entries that it found at its start and those that it made.
+ * - Eviction takes from the account that has the most, its least recently used program first. So an account can fill only
+ *   what others do not use, and cannot evict the program of one that has less. An entry names its account by an HMAC.
  * - Entries of an earlier boot are not trusted: nothing is synced to disk, so after a power cut a name may exist without
  *   its bytes. A crash of the process alone loses nothing.
  * - A failure of the cache is a miss, never a verdict.
@@ -56,6 +58,9 @@ type Entry = Compiled & {
 };
 /** `disk_bytes` does not count the file that it stands in. */
 type Stored = Compiled & { account: string; disk_bytes: number; boot: string };
+
+/** The programs of one account, the least recently used first. */
+type Holding = { entries: [key: string, entry: Entry][]; evicted: number; disk_bytes: number };
 
 export type CompileCacheOptions = {
   folder: string;
@@ -266,10 +271,33 @@ export class CompileCache {
 
   #evict(): void {
     if (!this.#isOver(1)) return;
-    for (const [key, entry] of this.#entries) {
-      if (!this.#isOver(EVICT_TO)) return;
+    const holdings = this.#holdings();
+    while (this.#isOver(EVICT_TO)) {
+      const most = holdings.reduce((a, b) => (this.#shareOf(b) > this.#shareOf(a) ? b : a));
+      const [key, entry] = most.entries[most.evicted++]!;
+      most.disk_bytes -= entry.disk_bytes;
       this.#drop(key, entry);
     }
+  }
+
+  #holdings(): Holding[] {
+    const holdings = new Map<string, Holding>();
+    for (const [key, entry] of this.#entries) {
+      const none: Holding = { entries: [], evicted: 0, disk_bytes: 0 };
+      const holding = holdings.get(entry.account) ?? none;
+      holding.entries.push([key, entry]);
+      holding.disk_bytes += entry.disk_bytes;
+      holdings.set(entry.account, holding);
+    }
+    return [...holdings.values()];
+  }
+
+  /** Of the bound of which the account takes more: many small programs must not evict one large program. */
+  #shareOf({ entries, evicted, disk_bytes }: Holding): number {
+    const { max_bytes, max_entries } = this.#at;
+    const count = entries.length - evicted;
+    if (count === 0) return 0;
+    return Math.max(disk_bytes / Math.max(max_bytes, 1), count / Math.max(max_entries, 1));
   }
 
   #isOver(share: number): boolean {

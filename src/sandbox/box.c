@@ -199,7 +199,7 @@ static void limit_resources(const struct request *request, const struct identity
       {RLIMIT_NICE, 0},
       /* An ordinary user has one limit, of 800 KiB, for all slots together. */
       {RLIMIT_MSGQUEUE, (identity->own_namespace ? 64 : 512) << 10},
-      {RLIMIT_SIGPENDING, 1024}, /* POSIX timers count here */
+      {RLIMIT_SIGPENDING, 1024},
       /* A second limit, above the one that the launcher enforces by the group's counter, in case it is late. */
       {RLIMIT_CPU, limits->cpu_ms / 1000 + 3},
   };

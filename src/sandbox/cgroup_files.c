@@ -49,9 +49,14 @@ void group_open(struct group *group) {
   if (group->kind == ISOLATION_V1) open_counted(group, group->directories[1], group->directories[2]);
 }
 
+void group_run_name(const struct group *group, uint32_t run, char *name) {
+  if (group->kind == ISOLATION_V1) snprintf(name, RUN_NAME, "run");
+  else snprintf(name, RUN_NAME, "r%u", run);
+}
+
 void group_follow(struct group *group, uint32_t run, enum use use) {
-  char name[24];
-  snprintf(name, sizeof name, "r%u", run);
+  char name[RUN_NAME];
+  group_run_name(group, run, name);
   unsigned first = group->kind == ISOLATION_V1 ? OF_RUN : COUNTED;
   close_all(group->files + first, GROUP_FILES - first);
   if (group->run_group >= 0) close(group->run_group);

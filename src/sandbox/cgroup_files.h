@@ -15,7 +15,7 @@
 #include "cgroup_layout.h"
 #include "wire.h"
 
-enum { GROUP_FILES = 12, GROUP_DESCRIPTORS = HIERARCHIES + 1 + GROUP_FILES };
+enum { RUN_NAME = 24, GROUP_FILES = 12, GROUP_DESCRIPTORS = HIERARCHIES + 1 + GROUP_FILES };
 
 /* What the launcher reads from a group while a program runs in it, and afterwards. */
 struct counters {
@@ -47,6 +47,8 @@ struct group {
 void group_clear(struct group *group, enum isolation kind);
 /* Opens the files of the slot's whole life. */
 void group_open(struct group *group);
+/* In v1 a program can read it, so it counts nothing: the newest group has the same name each time. */
+void group_run_name(const struct group *group, uint32_t run, char *name);
 enum use { SETS_LIMITS, READS_COUNTERS };
 /* Opens a run's group. Opening takes time, so the slot opens what it writes, and the launcher what it reads. */
 void group_follow(struct group *group, uint32_t run, enum use use);

@@ -18,6 +18,8 @@
 static const uint64_t CLEAN_BYTES = 512 << 10;
 /* Less is left alone: it is mostly page cache of the toolchains, and the next run is faster with it. */
 static const uint64_t LEFTOVERS_MOST = 128 << 20;
+/* v1: the name of the run group before the newest one. */
+static const char RUN_BEFORE[] = "run-before";
 
 void group_enter(struct group *group) {
   if (group->kind != ISOLATION_V1) {
@@ -41,22 +43,23 @@ bool group_run_is_clean(const struct group *group) {
 }
 
 void group_add_run(struct group *group, uint32_t run) {
-  char name[48];
-  snprintf(name, sizeof name, "r%u", run);
+  char name[RUN_NAME], swap[RUN_NAME + 24];
   int base = group->directories[0];
+  group_run_name(group, run, name);
+  if (group->kind == ISOLATION_V1) renameat(base, name, base, RUN_BEFORE);
   /* A run group that a dead slot left would not be fresh. */
   if (mkdirat(base, name, 0755) && (errno != EEXIST || unlinkat(base, name, AT_REMOVEDIR) || mkdirat(base, name, 0755)))
     fail("make the next run's control group");
   if (group->kind == ISOLATION_V1) return;
   /* A run that needs swap is over its limit. A kernel without swap has no such file. */
-  snprintf(name, sizeof name, "r%u/memory.swap.max", run);
-  write_text(base, name, "0");
+  snprintf(swap, sizeof swap, "%s/memory.swap.max", name);
+  write_text(base, swap, "0");
 }
 
 void group_retire(struct group *group, uint32_t run) {
-  char name[24];
-  snprintf(name, sizeof name, "r%u", run);
-  unlinkat(group->directories[0], name, AT_REMOVEDIR);
+  char name[RUN_NAME];
+  group_run_name(group, run, name);
+  unlinkat(group->directories[0], group->kind == ISOLATION_V1 ? RUN_BEFORE : name, AT_REMOVEDIR);
 }
 
 void group_reclaim(struct group *group) {

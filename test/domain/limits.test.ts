@@ -13,6 +13,7 @@ const NONE = {
   more_processes: 0,
   more_files: 0,
   least_memory_bytes: 0,
+  least_stack_bytes: 0,
   least_processes: 1,
 };
 const JVM = {
@@ -20,6 +21,7 @@ const JVM = {
   more_processes: 32,
   more_files: 64,
   least_memory_bytes: 96 * MiB,
+  least_stack_bytes: MiB / 2,
   least_processes: 40,
 };
 
@@ -166,7 +168,8 @@ t.test('more CPU time raises the wall time', async (t) => {
 });
 
 t.test('a limit is never below the least that a runtime starts with', async (t) => {
-  const tight = limitsFor(JVM, { memory_bytes: 16 * MiB, processes: 1 });
+  const tight = limitsFor(JVM, { memory_bytes: 16 * MiB, stack_bytes: 64 * 1024, processes: 1 });
+  t.equal(tight.stack_bytes, MiB / 2);
   t.equal(tight.memory_bytes, 96 * MiB);
   t.equal(tight.processes, 40);
   t.equal(limitsFor(NONE, { memory_bytes: 16 * MiB, processes: 1 }).processes, 1);

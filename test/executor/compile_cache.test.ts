@@ -178,6 +178,30 @@ test('the order of use outlives the process too', async (t) => {
   t.ok(second.find(a.key), 'the one that was used last');
 });
 
+for (const [what, count, size, bounds] of [
+  ['bytes', 20, 2 ** 20, { max_bytes: 5 * 2 ** 20 }],
+  ['entries', 50, 10, { max_entries: 20 }],
+] as const) {
+  test(`an account that takes all ${what} evicts its own programs alone`, async (t) => {
+    const folder = t.testdir();
+    const cache = await open({ folder, ...bounds });
+    const hello = await compile(cache, 'hello', 'alice', 2 ** 20);
+    hello.held.release();
+    for (let n = 0; n < count; n++) {
+      const { held } = await compile(cache, `${n}`, 'bob', size);
+      held.release();
+    }
+    await cache.settled();
+    t.ok(cache.find(hello.key), 'the other account has less, and keeps it');
+    t.equal(cache.find(cache.keyOf(source('0', 'bob'))), null, 'its own oldest is gone');
+    t.ok(cache.find(cache.keyOf(source(`${count - 1}`, 'bob'))), 'its own newest is there');
+    const fewer = { max_bytes: 3.5 * 2 ** 20, max_entries: 8 };
+    const again = await open({ folder, ...fewer });
+    t.ok(again.find(hello.key), 'also after a restart with lower bounds');
+    t.ok(again.size.entries <= 8 && again.size.disk_bytes <= fewer.max_bytes);
+  });
+}
+
 test('what is in use stays until it is released', async (t) => {
   const cache = await open({ folder: t.testdir(), max_entries: 1 });
   const a = await compile(cache, 'a');

@@ -180,5 +180,6 @@ export const NO_NEEDS: RuntimeNeeds = {
   more_processes: 0,
   more_files: 0,
   least_memory_bytes: 0,
+  least_stack_bytes: 0,
   least_processes: 1,
 };

@@ -44,6 +44,7 @@ const NEEDS: RuntimeNeeds = {
   more_processes: 32,
   more_files: 64,
   least_memory_bytes: 96 * MiB,
+  least_stack_bytes: 0,
   least_processes: 40,
 };
 

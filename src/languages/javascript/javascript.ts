@@ -26,15 +26,19 @@ const OLDEST = 22;
 
 const MiB = 1024 * 1024;
 
+/** Beyond the depth at which V8 ends a recursion; and V8 itself gets at least as much. */
+const STACK_MARGIN_KIB = 256;
+
 /**
  * V8 and libuv have about ten threads of their own, Node opens some twenty files before the program
- * begins, and without room beside the heap it cannot start.
+ * begins, and without room beside the heap it cannot start. On a stack of 64 KiB every other start ended with SIGSEGV.
  */
 const NEEDS: RuntimeNeeds = {
   wall_factor: 1,
   more_processes: 16,
   more_files: 32,
   least_memory_bytes: 96 * MiB,
+  least_stack_bytes: 2 * STACK_MARGIN_KIB * 1024,
   least_processes: 16,
 };
 
@@ -106,10 +110,8 @@ const OWN_SHARE = 1 / 8;
  */
 function stackKib(limits: RunLimits): number {
   const most = Math.min(limits.stack_bytes, heapBytes(limits) / 2);
-  return Math.max(Math.floor(most / 1024) - STACK_MARGIN_KIB, STACK_MARGIN_KIB);
+  return Math.floor(most / 1024) - STACK_MARGIN_KIB;
 }
-
-const STACK_MARGIN_KIB = 256;
 
 /** In whole MiB. Left alone, V8 sizes its heap by the machine's memory, and the box ends it without a message. */
 function heapBytes({ memory_bytes }: RunLimits): number {

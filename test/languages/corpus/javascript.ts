@@ -129,6 +129,13 @@ export const programs: readonly CorpusProgram[] = [
     stderr: /RangeError: Maximum call stack size exceeded/,
   },
   {
+    name: 'the smallest stack that a request may ask for',
+    code: 'let depth = 0; function f() { depth++; f(); }\ntry { f(); } catch (error) { console.log(error instanceof RangeError, depth > 500); }',
+    limits: { stack_bytes: 64 * 1024 },
+    verdict: 'AC',
+    stdout: 'true true\n',
+  },
+  {
     name: 'abort',
     code: 'process.abort();',
     verdict: 'SIG',

@@ -212,15 +212,6 @@ export const bombs_of_objects: readonly Case[] = [
     honest: works('thread_few'),
   },
   {
-    name: 'timers',
-    topic,
-    claim: 'a program cannot fill the kernel’s memory with timers',
-    because: 'each counts towards RLIMIT_SIGPENDING',
-    languages: CPP,
-    hostile: denied('timers'),
-    honest: works('pipe_some'),
-  },
-  {
     name: 'raised limits',
     topic,
     claim: 'a program cannot raise a hard limit',

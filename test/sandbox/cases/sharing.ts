@@ -106,6 +106,14 @@ const rows: readonly Row[] = [
     'the filter denies PR_SCHED_CORE and the global commands of membarrier',
   ],
   [
+    'interrupts of others',
+    'timers_wake_many',
+    'timers_wake_one',
+    BOTH,
+    'make the kernel work in an interrupt, whose time is charged to the process that is interrupted',
+    'the filter denies timerfds, signalfds and timer_create, and another timer wakes one task',
+  ],
+  [
     'choice of processors',
     'processors_chosen',
     'threads_pinned',
@@ -136,6 +144,14 @@ const rows: readonly Row[] = [
     BOTH,
     'learn from a pidfd, a cookie or a mount id how many processes, sockets and mounts others made',
     FILTER,
+  ],
+  [
+    'processes of the machine',
+    'processes_walked',
+    'processes_own',
+    BOTH,
+    'learn from the time of a call how many processes the machine has',
+    'the filter denies kill(-1) and PRIO_USER, which walk all of them',
   ],
   [
     'locked segments',
@@ -185,4 +201,15 @@ const sockets: Case = {
   hostile: denied('sockets_found'),
   honest: works('descriptor_passed'),
 };
-export const sharing: readonly Case[] = [...single, sockets];
+
+const group: Case = {
+  name: 'number of the group',
+  topic: 'sharing',
+  needs_box: true,
+  claim: 'a program cannot learn from its control group how many runs its slot had',
+  because: 'it sees its group below the root of its own namespace, and always by the same name',
+  languages: BOTH,
+  hostile: denied('group_number'),
+  honest: works('counts_own'),
+};
+export const sharing: readonly Case[] = [...single, sockets, group];

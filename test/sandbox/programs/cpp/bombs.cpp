@@ -275,12 +275,6 @@ PROGRAM(signals_queued) {
     sigemptyset(&one), sigaddset(&one, SIGRTMIN), sigprocmask(SIG_BLOCK, &one, nullptr);
     until_it_fails("queued signals", 1000000, [](long) { return sigqueue(getpid(), SIGRTMIN, sigval{}) == 0; });
 }
-PROGRAM(timers) {
-    until_it_fails("timers", 1000000, [](long) {
-        timer_t timer;
-        return timer_create(CLOCK_MONOTONIC, nullptr, &timer) == 0;
-    });
-}
 PROGRAM(ipc_some) {
     int shared = shmget(IPC_PRIVATE, MIB, IPC_CREAT | 0600);
     void *memory = shared < 0 ? (void *)-1 : shmat(shared, nullptr, 0);

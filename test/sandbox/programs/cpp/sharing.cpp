@@ -2,6 +2,8 @@
 #include "probe.hpp"
 #include <algorithm>
 #include <climits>
+#include <condition_variable>
+#include <mutex>
 #include <csignal>
 #include <ctime>
 #include <linux/filter.h>
@@ -9,6 +11,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -19,6 +22,8 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <thread>
 
@@ -354,6 +359,58 @@ PROGRAM(pages_given) {
     must_fail("tee", tee(pipes[0], 1, 1, 0));
 }
 
+// Timers whose end wakes many waiters, all of them in an interrupt.
+PROGRAM(timers_wake_many) {
+    sigset_t signals;
+    sigemptyset(&signals), sigaddset(&signals, SIGUSR1);
+    must_answer("timerfd_create", timerfd_create(CLOCK_MONOTONIC, 0), ENOSYS);
+    must_answer("signalfd4", syscall(SYS_signalfd4, -1, &signals, 8, 0), ENOSYS);
+#ifdef SYS_signalfd
+    must_answer("signalfd", syscall(SYS_signalfd, -1, &signals, 8), ENOSYS);
+#endif
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL, event.sigev_signo = SIGCONT;
+    int timer;
+    must_answer("timer_create", syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer), ENOSYS);
+}
+PROGRAM(timers_wake_one) {
+    epoll_event event{};
+    works("epoll with a timeout", epoll_wait(epoll_create1(0), &event, 1, 10) == 0);
+    works("poll with a timeout", poll(nullptr, 0, 10) == 0);
+    std::mutex lock;
+    std::condition_variable never;
+    std::unique_lock<std::mutex> own(lock);
+    works("a condition with a timeout", never.wait_for(own, std::chrono::milliseconds(10)) == std::cv_status::timeout);
+    sigset_t one;
+    sigemptyset(&one), sigaddset(&one, SIGALRM), sigprocmask(SIG_BLOCK, &one, nullptr);
+    timespec soon{0, 10000000}, late{60, 0};
+    works("sigtimedwait with a timeout", sigtimedwait(&one, nullptr, &soon) < 0 && errno == EAGAIN);
+    itimerval ring{{0, 0}, {0, 10000}};
+    works("setitimer and sigtimedwait", setitimer(ITIMER_REAL, &ring, nullptr) == 0 && sigtimedwait(&one, nullptr, &late) == SIGALRM);
+}
+
+// Calls that walk the list of the machine's processes.
+PROGRAM(processes_walked) {
+    pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    must_answer("kill of everybody", kill(-1, 0), EPERM);
+    must_answer("a priority of a user", syscall(SYS_getpriority, PRIO_USER, getuid()), EPERM);
+    must_answer("priorities of a user", setpriority(PRIO_USER, getuid(), 19), EPERM);
+    kill(child, SIGKILL);
+}
+PROGRAM(processes_own) {
+    pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        kill(0, SIGABRT);
+    }
+    int status = 0;
+    works("a signal to its group", waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGABRT);
+    int before = getpriority(PRIO_PROCESS, 0);
+    works("a priority", nice(5) == before + 5 && getpriority(PRIO_PROCESS, 0) == before + 5);
+}
+
 // Numbers that the kernel counts for the whole machine tell what others do.
 PROGRAM(counts_seen) {
     pid_t child = fork();
@@ -375,6 +432,12 @@ PROGRAM(counts_seen) {
     struct statx facts;
     must_answer("a unique mount id", syscall(SYS_statx, AT_FDCWD, "/", 0, 0x4000, &facts), EINVAL);
     kill(child, SIGKILL);
+}
+PROGRAM(group_number) {
+    FILE *groups = fopen("/proc/self/cgroup", "r");
+    char path[4096];
+    while (groups && fscanf(groups, "%*[^:]:%*[^:]:%4095s\n", path) == 1)
+        say("%s the group %s", strpbrk(path, "0123456789") ? "ESCAPED" : "DENIED", path);
 }
 PROGRAM(counts_own) {
     pid_t child = fork();

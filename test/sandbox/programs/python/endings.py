@@ -89,10 +89,12 @@ def children_some():
 
 def kill_all():
     for each in (signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
-        try:
-            os.kill(-1, each)
-        except OSError:
-            pass
+        for number in (-1, *range(1, 200)):
+            try:
+                if number != os.getpid():
+                    os.kill(number, each)
+            except OSError:
+                pass
     say('OK still judged')
 
 def kill_child():

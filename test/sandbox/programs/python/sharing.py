@@ -103,8 +103,55 @@ def files_flushed():
         works('fsync', lambda: file.write('x') == 1 and os.fsync(file.fileno()) is None)
     works('sync', os.sync)
 
+def timers_wake_many():
+    must_fail('timerfd_create', syscall, 283, 1, 0)
+    must_fail('signalfd', syscall, 282, -1, ctypes.byref(ctypes.c_uint64(1 << 9)), 8)
+    must_fail('signalfd4', syscall, 289, -1, ctypes.byref(ctypes.c_uint64(1 << 9)), 8, 0)
+    must_fail('timer_create', syscall, 222, 1, None, ctypes.byref(ctypes.c_int()))
+
+def timers_wake_one():
+    import asyncio, select, threading
+    works('epoll with a timeout', lambda: select.epoll().poll(0.01) == [])
+    works('a sleep of asyncio', lambda: asyncio.run(asyncio.sleep(0.01, True)))
+    async def child():
+        process = await asyncio.create_subprocess_exec('/bin/sleep', '60')
+        try:
+            await asyncio.wait_for(process.wait(), 0.01)
+        except TimeoutError:
+            process.kill()
+        return await process.wait() == -signal.SIGKILL
+    works('a child that is not awaited for ever', lambda: asyncio.run(child()))
+    def timer():
+        rang = threading.Event()
+        threading.Timer(0.01, rang.set).start()
+        return rang.wait()
+    works('a timer of threads', timer)
+    def alarm():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        return signal.sigwait([signal.SIGALRM]) == signal.SIGALRM
+    works('setitimer and sigwait', alarm)
+
+def processes_walked():
+    must_fail('kill of everybody', os.kill, -1, 0)
+    must_fail('a priority of a user', os.getpriority, os.PRIO_USER, os.getuid())
+    must_fail('priorities of a user', os.setpriority, os.PRIO_USER, os.getuid(), 19)
+
+def processes_own():
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.kill(0, signal.SIGABRT)
+    works('a signal to its group', lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGABRT)
+    works('a priority', lambda: os.nice(5) == os.getpriority(os.PRIO_PROCESS, 0))
+
 def counts_seen():
     must_fail('pidfd_open', os.pidfd_open, os.getpid())
+
+def group_number():
+    paths = [line.split(':', 2)[2].strip() for line in open('/proc/self/cgroup')]
+    counting = [path for path in paths if any(each.isdigit() for each in path)]
+    say(f'{"ESCAPED" if counting else "DENIED"} a number in {set(paths)}')
 
 def counts_own():
     import asyncio, socket
