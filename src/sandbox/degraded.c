@@ -16,7 +16,9 @@
  *
  * There is no private root. Instead, /box, /tmp and /load in a request's command and variables are
  * rewritten to directories of the slot, which only the slot's programs can enter. The slot is the reaper of every process that its runs
- * leave, and takes the next run only when it has no child.
+ * leave, and takes the next run only when it has no child. At a limit the launcher kills the program's first process only,
+ * and the slot kills the others. A process that blocks the slot through the lock of a pipe (streams.h) is such another one:
+ * then the run goes on until that lock is free. Other runs go on as usual.
  */
 #define _GNU_SOURCE
 #include "degraded.h"

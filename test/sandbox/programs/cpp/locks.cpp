@@ -9,11 +9,11 @@
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 
-static const size_t WIDE = (size_t)3 << 30, WINDOW = (size_t)64 << 20;
+static const size_t WIDE = (size_t)1 << 30, WINDOW = (size_t)64 << 20;
 static const int WRITE_AND_MORE[] = {PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE | PROT_EXEC};
 static char *wide;
 
-// Changes the protection of 786,432 pages again and again. The lock of the address space is held for all of each change,
+// Changes the protection of 262,144 pages again and again. The lock of the address space is held for all of each change,
 // and a thread of low priority beside many busy processes takes long for one.
 static void *change_memory(void *) {
     setpriority(PRIO_PROCESS, 0, 19);
