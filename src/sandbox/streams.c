@@ -18,9 +18,10 @@
 enum {
   CHUNK = 64 * 1024, /* a pipe usually holds this much */
   LITTLE = 4096,     /* libc writes this much at once to a pipe */
-  LOOK_US = 4000,
+  LITTLE_US = 4000,
+  MUCH = 32 * 1024,  /* a pipe that had this much will soon be full again */
+  SOON_US = 1000,
   DISCARD_BYTES = 1024 * 1024,
-  DISCARD_US = 1000,
   DEAR_US = 250,
   PAUSE_TIMES = 20,
 };
@@ -77,6 +78,7 @@ void streams_begin(struct box *box, const int *open_box) {
     must(fcntl(pipes[i], F_SETFL, O_NONBLOCK), "make a pipe non-blocking");
     sockets[i] = open_box ? open_box[i] : -1;
     carried[i].from = carried[i].to = look_us[i] = 0;
+    if (i > 0 && !open_box) look_us[i] = monotonic_us() + LITTLE_US;
     box->slot_ends[2 * i] = pipes[i];
     box->slot_ends[2 * i + 1] = sockets[i];
   }
@@ -185,8 +187,8 @@ static bool look(int stream) {
   ssize_t count = read_kept(stream);
   if (pipes[stream] < 0) return false;
   uint64_t spent = own_cpu_us() - before, pause = 0;
-  if (count > 0 && discards) pause = DISCARD_US;
-  if (count > 0 && count < LITTLE) pause = LOOK_US;
+  if (count > 0 && (discards || count < MUCH)) pause = SOON_US;
+  if (count > 0 && count < LITTLE) pause = LITTLE_US;
   if (spent >= DEAR_US && spent * PAUSE_TIMES > pause) pause = spent * PAUSE_TIMES;
   /* The run is to be ended. What is left of its output is read then. */
   look_us[stream] = stream == 1 && shared->over ? UINT64_MAX : pause ? monotonic_us() + pause : 0;

@@ -11,9 +11,11 @@
  * killed, and it decides what a read costs.
  *
  * A program also decides how it prints. So that its output costs the slot little:
- *   - after a read that found little, the slot looks again only when LOOK_US have passed, so a pipe
- *     that gets single bytes costs at most 250 reads a second, and a full pipe waits only that long;
- *   - standard error beyond its limit is discarded without a copy, at most once in DISCARD_US;
+ *   - it looks first when LITTLE_US have passed, or when the program has ended, as most programs then have;
+ *   - after a read that found little, it looks again only when LITTLE_US have passed, so a pipe that
+ *     gets single bytes costs at most 250 reads a second, and a full pipe waits only that long; after a
+ *     read that found more, but less than half a pipe, when SOON_US have passed;
+ *   - standard error beyond its limit is discarded without a copy, at most once in SOON_US;
  *   - after a read that took DEAR_US of CPU time or more, the pipe is left alone for PAUSE_TIMES as long.
  * When the program has ended, its pipes hold at most what fits into them, and nothing can wait on them.
  */
