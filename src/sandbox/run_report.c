@@ -112,6 +112,7 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   group_read(&slot->group, &now);
   if (slot->group.kind == ISOLATION_RLIMITS) slot->memory_peak_bytes = shared->largest_bytes;
   else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
+  note_peak(slot); /* the run may have ended before the slot had made its estimate */
   uint64_t oom_kills = above(now.oom_kills, slot->before.oom_kills);
   /* It was killed at its limit, in which shared pages do not count. */
   if (oom_kills && slot->inherited_bytes) slot->memory_peak_bytes = slot->charged_peak_bytes;
