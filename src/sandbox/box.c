@@ -50,8 +50,10 @@ void box_init(struct box *box) {
   if (program > 0) box_raise_priority();
   seccomp_confine();
   if (program == 0) execute(box);
-  /* Otherwise the pipes would stay open in init after the program closes its ends. */
+  /* Otherwise the pipes would stay open in init after the program, or the slot, closes its ends. */
   for (int i = 0; i < 3; i++) close(box->files[i]);
+  for (unsigned i = 0; i < COUNT(box->slot_ends); i++)
+    if (box->slot_ends[i] >= 0) close(box->slot_ends[i]);
   box_await(box, program);
 }
 
@@ -140,7 +142,7 @@ static void write_files(const struct box *box) {
 /* The launcher saves from this descriptor once every process of the box is dead. */
 static void send_directory(const struct box *box) {
   int directory = (int)must(open("/box", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
-  must(send_message(box->control, MESSAGE_BOX, &directory, 1), "send the work directory");
+  must(send_message(box->reports, MESSAGE_BOX, &directory, 1), "send the work directory");
   close(directory);
 }
 
@@ -181,7 +183,7 @@ void box_await(struct box *box, pid_t program) {
   shared->orphans = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
   shared->wait_status = status;
   shared->ended = true;
-  send_message(box->control, MESSAGE_DONE, NULL, 0);
+  send_message(box->reports, MESSAGE_DONE, NULL, 0);
   _exit(0);
 }
 

@@ -8,9 +8,10 @@ struct box {
   struct shared *shared;
   struct group *group;
   struct identity identity;
-  int control;
+  int reports;  /* the socket to the slot */
   int parent;   /* pidfd of the process that cloned init: the slot, or its zygote */
   int files[3]; /* the program's standard input, output and error */
+  int slot_ends[6]; /* the slot's ends of them, which an init inherits; -1: none */
   int loads[MAX_LOADS];
 };
 

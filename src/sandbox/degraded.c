@@ -16,7 +16,9 @@
  *
  * There is no private root. Instead, /box, /tmp and /load in a request's command and variables are
  * rewritten to directories of the slot, which only the slot's programs can enter. The slot is the reaper of every process that its runs
- * leave, and takes the next run only when it has no child.
+ * leave, and takes the next run only when it has no child. At a limit the launcher kills the program's first process only,
+ * and the slot kills the others. A process that blocks the slot through the lock of a pipe (streams.h) is such another one:
+ * then the run goes on until that lock is free. Other runs go on as usual.
  */
 #define _GNU_SOURCE
 #include "degraded.h"
@@ -45,11 +47,14 @@
 #include "identity.h"
 #include "kernel_files.h"
 #include "landlock.h"
-#include "message.h"
 #include "monotonic.h"
+#include "relay.h"
 #include "remove_tree.h"
 #include "same_user.h"
 #include "seccomp.h"
+
+/* The slot reaps orphans as often. */
+enum { ORPHANS_MS = 50 };
 
 static const struct slot_setup *setup;
 static char work_directory[160]; /* of this slot: the real path of /box */
@@ -61,6 +66,7 @@ static const char *target_of(const char *at);
 static void load(const char *key, const char *target);
 static void make_directories(void);
 static void write_files(void);
+static void serve_until_end_of(pid_t program);
 static void run_program(const int *files);
 static void kill_all(void);
 static void kill_tree(pid_t parent);
@@ -89,10 +95,9 @@ static uint64_t cpu_us(const struct rusage *usage) {
          (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
-void degraded_run(const struct box *box) {
+void degraded_run(struct box *box) {
   struct rusage before, after;
   struct shared *shared = setup->shared;
-  siginfo_t end;
   request = box->request;
   getrusage(RUSAGE_CHILDREN, &before);
   make_directories();
@@ -102,11 +107,7 @@ void degraded_run(const struct box *box) {
   if (program == 0) run_program(box->files);
   for (int i = 0; i < 3; i++) close(box->files[i]);
   shared->init_pid = program;
-  /* Orphans become the slot's children. It reaps them as they end, and the program last. */
-  do {
-    if (waitid(P_ALL, 0, &end, WEXITED | WNOWAIT)) continue;
-    if (end.si_pid != program) waitpid(end.si_pid, NULL, 0);
-  } while (end.si_pid != program);
+  serve_until_end_of(program);
   shared->end_us = monotonic_us();
   shared->init_pid = 0;
   struct rusage own;
@@ -119,9 +120,21 @@ void degraded_run(const struct box *box) {
   shared->ended = true;
   if (request->save_key) {
     int directory = (int)must(open(work_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
-    must(send_message(setup->control, MESSAGE_BOX, &directory, 1), "send the work directory");
-    close(directory);
+    relay_keep(directory);
   }
+  relay_end(true);
+}
+
+/* Orphans become the slot's children. It reaps them as they end, and the program last. */
+static void serve_until_end_of(pid_t program) {
+  int pidfd = (int)must((long)syscall(SYS_pidfd_open, program, 0), "watch the program");
+  for (bool ended = false; !ended;) {
+    ended = relay_serve(pidfd, ORPHANS_MS);
+    for (siginfo_t end = {0}; !waitid(P_ALL, 0, &end, WEXITED | WNOWAIT | WNOHANG) && end.si_pid && end.si_pid != program;
+         end.si_pid = 0)
+      waitpid(end.si_pid, NULL, 0);
+  }
+  close(pidfd);
 }
 
 static void make_directory(const char *path) {

@@ -10,6 +10,6 @@
 bool degraded_usable(unsigned uid_base, char *why, size_t size);
 
 void degraded_open(const struct slot_setup *setup);
-void degraded_run(const struct box *box);
+void degraded_run(struct box *box);
 
 #endif

@@ -55,12 +55,12 @@ static size_t add_field(uint8_t *at, unsigned tag, const void *value, size_t len
 static size_t make_request(uint8_t *at) {
   static const char *const TEXTS[] = {"/bin/true", "A=b", "x", "/box", "python", "dir/file.txt", "", "..", "a//b"};
   static const char *const FITTING[14] = {"", "-x", "A=b", "/box", "dir/file.txt", "", "", "base", "key.1", "key", "out/bin", "", "acc-1", ""};
-  uint8_t limits[72], value[400];
+  uint8_t limits[8 * LIMIT_COUNT], value[400];
   size_t length = 0;
-  for (int i = 0; i < 9; i++) put_u64(limits + 8 * i, chance(8) ? 10 + chance(4000) : ((uint64_t)1 << chance(64)));
+  for (int i = 0; i < LIMIT_COUNT; i++) put_u64(limits + 8 * i, chance(8) ? 10 + chance(4000) : ((uint64_t)1 << chance(64)));
   length += add_field(at + length, FIELD_ARGUMENT, "/bin/true", 10);
   length += add_field(at + length, FIELD_PROFILE, "base", 5);
-  length += add_field(at + length, FIELD_LIMITS, limits, 72);
+  length += add_field(at + length, FIELD_LIMITS, limits, sizeof limits);
   for (uint32_t fields = chance(12); fields; fields--) {
     unsigned tag = 1 + chance(13);
     const char *text = chance(5) ? FITTING[tag < 14 ? tag : 0] : TEXTS[chance(9)];

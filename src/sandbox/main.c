@@ -7,15 +7,17 @@
  *
  *   worker (Node) - launcher - slot (room for one run) - init (one per run) - program
  *
- * The *launcher* is one process with one loop. It reads requests, gives each to a free slot, writes and
- * reads the program's pipes, checks the clock and the group's CPU counter, ends runs that exceed a
- * limit, and writes one answer per request. It is never inside a slot's control group, so no program
- * can take memory from it. It knows no secret: its environment is empty.
+ * The *launcher* is one process with one loop. It reads requests, gives each to a free slot, checks the
+ * clock and the group's CPU counter, ends runs that exceed a limit, and writes one answer per request.
+ * It is never inside a slot's control group, so no program can take memory from it. It knows no secret:
+ * its environment is empty.
  *
  * A *slot* is long-lived. It makes once what is slow to make and safe to reuse: its control group, an
  * empty network namespace, a host name, a user id, and for each profile a mount namespace that contains
  * only a read-only root. For each request it clones an init into fresh pid, mount and ipc namespaces,
- * waits until init is reaped and nothing of the run is left, and reports that it is idle.
+ * waits until init is reaped and nothing of the run is left, and reports that it is idle. During the run
+ * it writes the program's input, reads its output and answers the system calls about which the filter
+ * asks (relay.c).
  *
  * An *init* is process 1 of its run. It mounts a fresh /proc and a fresh tmpfs, writes the request's
  * files, forks the program, waits for it, records how and when it ended, and exits. Its exit makes the
@@ -27,6 +29,11 @@
  * What must stay true
  * -------------------
  * - A slot takes a run only after its group was empty. No process outlives its run.
+ * - The launcher never waits for, and never pays for, an object that a program can lock, or on which it
+ *   can put waiters: a pipe, an address space, the listener of the filter, the last reference to its
+ *   memory or files. It touches control groups, pidfds, and what it shares with slots. A slot may be
+ *   blocked by its program: the launcher ends a run without the slot's help, and the program's death
+ *   releases whatever the program had locked.
  * - A process that dies takes its children with it. The launcher ends when its socket closes, and by
  *   SIGTERM when the worker dies. Slots and inits die by SIGKILL when their parent dies, and programs
  *   die with their init. If something is left nevertheless (the machine stopped in the middle), the
@@ -46,13 +53,13 @@
  *   main                           the loop
  *   requests                       frames from the worker, and their queue
  *   slots                          the launcher's slots
- *   run_watch, run_output, run_report   one run, as the launcher sees it
+ *   run_watch, run_output, run_report   one run, as the launcher sees it; an open box's streams
  *   answers, artefacts, poll       frames to the worker, the store, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
+ *   relay, streams, questions, inherited   what it does while a program runs
  *   root, box, landlock, same_user what surrounds a program
  *   seccomp, seccomp_rules         its system calls
- *   questions                      the launcher's answers to some of them
  *   cgroup, cgroup_run, ...       control groups of both versions; cgroup_quota: the processors
  *   identity, message, options, wire
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
@@ -84,8 +91,8 @@
 #include "monotonic.h"
 #include "options.h"
 #include "poll.h"
-#include "questions.h"
 #include "requests.h"
+#include "run_output.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slots.h"
@@ -243,9 +250,8 @@ static void handle(const struct ready *ready) {
       requests_dispatch();
       break;
     case EVENT_INPUT: run_feed(slot); break;
-    case EVENT_STDOUT: run_read(slot, 0); break;
-    case EVENT_STDERR: run_read(slot, 1); break;
-    case EVENT_QUESTION: questions_answer(slot); break;
+    case EVENT_STDOUT: output_read(slot, 0); break;
+    case EVENT_STDERR: output_read(slot, 1); break;
   }
 }
 
@@ -257,7 +263,6 @@ static int check_all(void) {
     if (requests_deadline_passed() && slot->state == SLOT_BUSY) run_end(slot, ENDING_DEADLINE);
     uint64_t look = slot->state == SLOT_DEAD ? (slot_revive(slot), now + 1000) : run_check(slot, now);
     if (look < next) next = look;
-    if ((look = questions_check(slot, now)) < next) next = look;
   }
   if (next == UINT64_MAX) return -1;
   return next <= now ? 0 : (int)((next - now + 999) / 1000);

@@ -8,12 +8,13 @@
 #include <sys/types.h>
 
 enum {
-  MESSAGE_RUN = 'R',   /* launcher to slot: run the request; carries stdin, stdout and stderr */
-  MESSAGE_READY = 'Y', /* slot: has started; carries the listener of its filter, if it has one */
+  MESSAGE_RUN = 'R',   /* launcher to slot: run the request; carries the sockets of an open box. To init: with the streams */
+  MESSAGE_READY = 'Y', /* slot: has started */
   MESSAGE_MAP = 'U',   /* slot: is in a new user namespace and needs its ids mapped; launcher: done */
-  MESSAGE_BOX = 'B',   /* init: the work directory's descriptor, for the launcher to save from */
-  MESSAGE_DONE = 'D',  /* init: the program ended */
-  MESSAGE_REAPED = 'E', /* slot: init is reaped, so every process of the run is dead */
+  MESSAGE_BOX = 'B',   /* init to slot: the work directory's descriptor; launcher to slot: has saved from it */
+  MESSAGE_DONE = 'D',  /* init to slot: the program ended; slot to launcher: the run is over, and its output complete */
+  MESSAGE_OVER = 'O',  /* slot: the run is over its limit of output */
+  MESSAGE_ESTIMATE = 'E', /* launcher to slot: estimate the inherited memory; slot: done */
   MESSAGE_IDLE = 'I',  /* slot: can take the next run */
   MESSAGE_FORK = 'F',  /* slot to zygote: fork a child ahead of time; zygote: that child is reaped */
 };

@@ -1,22 +1,26 @@
 /*
- * Two system calls stop the calling thread until the launcher has answered. The filter chooses them
+ * Two system calls stop the calling thread until the slot has answered. The filter chooses them
  * (ASK in seccomp_rules.c).
  *
  * sysinfo shows the host's uptime, load, tasks and free memory. An error would be no answer: libc does
  * not check for one, and sort functions and virtual machines would take what lay on the stack for the
- * size of the memory. So the launcher writes the same facts into every program's memory: those of a
+ * size of the memory. So the slot writes the same facts into every program's memory: those of a
  * machine with MACHINE_BYTES and one task. The process that asks can die at any moment, and its id can
- * be reused. So the launcher opens its memory first, and checks after it that the question still
+ * be reused. So the slot opens its memory first, and checks after it that the question still
  * stands: then the memory is that of the process that asked.
  *
  * mmap or mremap for more memory than a program can ever use would fail in the kernel, too, but at a
- * size that depends on the machine, and without a trace. So the launcher refuses it first, and counts
+ * size that depends on the machine, and without a trace. So the slot refuses it first, and counts
  * that in the report: a runtime that then reports the end of its memory is believed. What is large for
  * most limits is not for a limit of many GiB; the kernel decides about that. Letting it decide is safe:
  * the arguments are in registers, which no other thread can change, and no other filter denied the call.
  *
- * A program could ask without end. After ANSWERS_MOST answers the launcher leaves the questions of the
- * slot unread for PAUSE_US, so they cost at most a few percent of a processor. A question that is
+ * The launcher answers no question, because each touches what a program can lock: a write into its
+ * memory waits for the lock of its address space and can free that memory, and the listener has a lock
+ * that a program's thread can keep while it waits for a processor.
+ *
+ * A program could ask without end. After ANSWERS_MOST answers the slot leaves its questions
+ * unread for PAUSE_US, so they cost at most a few percent of a processor. A question that is
  * never read costs the program its own time only.
  */
 #define _GNU_SOURCE
@@ -25,86 +29,88 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "monotonic.h"
-#include "poll.h"
 
 enum { ANSWERS_MOST = 8, PAUSE_US = 10 * 1000 };
 static const uint64_t MACHINE_BYTES = 8ull << 30;
 /* A mapping may be sparse: a program may ask for this many times its limit in one piece, and touch less. */
 enum { LIMITS_AT_ONCE = 4 };
 
-void questions_open(struct slot *slot, int listener) {
-  questions_close(slot);
-  slot->listener = listener;
-  slot->answers = 0;
-  poll_add(listener, EVENT_QUESTION, slot->number, EPOLLIN);
+static int listener = -1, proc;
+static struct shared *shared;
+static const struct limits *limits;
+static unsigned answers;      /* since the last pause */
+static uint64_t pause_end_us; /* 0: there is none */
+
+static void answer_one(void);
+static int wait_until(struct pollfd *polled, unsigned count, uint64_t now, uint64_t until_us);
+
+void questions_open(int slot_listener, int machine_proc, struct shared *pages) {
+  listener = slot_listener;
+  proc = machine_proc;
+  shared = pages;
 }
 
-void questions_close(struct slot *slot) {
-  if (slot->listener < 0) return;
-  poll_remove(slot->listener); /* a process that was just forked may still have a copy, which would keep its event alive */
-  close(slot->listener);
-  slot->listener = -1;
-  slot->pause_end_us = 0;
+void questions_limit(const struct limits *of_run) { limits = of_run; }
+
+int questions_poll(struct pollfd *polled, unsigned count, uint64_t until_us) {
+  for (;;) {
+    uint64_t now = monotonic_us();
+    if (now >= pause_end_us) pause_end_us = 0;
+    polled[count] = (struct pollfd){.fd = pause_end_us ? -1 : listener, .events = POLLIN};
+    const bool wakes = pause_end_us && pause_end_us < until_us;
+    int ready = wait_until(polled, count + 1, now, wakes ? pause_end_us : until_us);
+    const bool asked = ready > 0 && polled[count].revents;
+    if (asked) answer_one();
+    if (ready > asked) return ready - asked;
+    if (!asked && !wakes) return ready;
+  }
 }
 
-static int write_sysinfo(const struct slot *slot, const struct seccomp_notif *question) {
+static int wait_until(struct pollfd *polled, unsigned count, uint64_t now, uint64_t until_us) {
+  uint64_t left = until_us > now ? until_us - now : 0;
+  struct timespec wait = {.tv_sec = (time_t)(left / 1000000), .tv_nsec = (long)(left % 1000000) * 1000};
+  return ppoll(polled, count, until_us == UINT64_MAX ? NULL : &wait, NULL);
+}
+
+static int write_sysinfo(const struct seccomp_notif *question) {
   const struct sysinfo facts = {.totalram = MACHINE_BYTES, .freeram = MACHINE_BYTES, .procs = 1, .mem_unit = 1};
   char path[32];
   int error = EPERM;
-  snprintf(path, sizeof path, "/proc/%u/mem", question->pid);
-  int memory = open(path, O_WRONLY | O_CLOEXEC);
-  if (memory >= 0 && !ioctl(slot->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &question->id))
+  snprintf(path, sizeof path, proc == AT_FDCWD ? "/proc/%u/mem" : "%u/mem", question->pid);
+  int memory = openat(proc, path, O_WRONLY | O_CLOEXEC);
+  if (memory >= 0 && !ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &question->id))
     error = pwrite(memory, &facts, sizeof facts, (off_t)question->data.args[0]) == sizeof facts ? 0 : EFAULT;
   if (memory >= 0) close(memory);
   return error;
 }
 
-static bool is_too_much(const struct slot *slot, const struct seccomp_data *call) {
+static bool is_too_much(const struct seccomp_data *call) {
   const bool moves = call->nr == SYS_mremap;
   uint64_t wanted = call->args[moves ? 2 : 1];
-  if (moves && wanted <= call->args[1]) return false;
-  return wanted / LIMITS_AT_ONCE > slot->request.limits.memory_bytes;
+  if (!limits || (moves && wanted <= call->args[1])) return false;
+  return wanted / LIMITS_AT_ONCE > limits->memory_bytes;
 }
 
-/* Without a question, the ioctl would block; and the listener of a dead slot is ready, too. */
-static bool has_question(const struct slot *slot) {
-  struct pollfd listener = {.fd = slot->listener, .events = POLLIN};
-  if (slot->listener < 0 || poll(&listener, 1, 0) <= 0) return false;
-  if (listener.revents & POLLIN) return true;
-  poll_remove(slot->listener);
-  return false;
-}
-
-void questions_answer(struct slot *slot) {
+static void answer_one(void) {
   struct seccomp_notif question = {0};
-  if (!has_question(slot) || ioctl(slot->listener, SECCOMP_IOCTL_NOTIF_RECV, &question)) return;
+  if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &question)) return;
   struct seccomp_notif_resp answer = {.id = question.id};
   bool refused = false;
-  if (question.data.nr == SYS_sysinfo) answer.error = -write_sysinfo(slot, &question);
-  else if ((refused = is_too_much(slot, &question.data))) answer.error = -ENOMEM;
+  if (question.data.nr == SYS_sysinfo) answer.error = -write_sysinfo(&question);
+  else if ((refused = is_too_much(&question.data))) answer.error = -ENOMEM;
   else answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
   /* A signal withdraws the question, and the call may ask again: only an answer that arrives counts. */
-  if (!ioctl(slot->listener, SECCOMP_IOCTL_NOTIF_SEND, &answer)) slot->memory_refused += refused;
-  if (++slot->answers < ANSWERS_MOST) return;
-  poll_remove(slot->listener);
-  slot->pause_end_us = monotonic_us() + PAUSE_US;
-}
-
-uint64_t questions_check(struct slot *slot, uint64_t now) {
-  if (!slot->pause_end_us) return UINT64_MAX;
-  if (now < slot->pause_end_us) return slot->pause_end_us;
-  slot->pause_end_us = 0;
-  slot->answers = 0;
-  poll_add(slot->listener, EVENT_QUESTION, slot->number, EPOLLIN);
-  return UINT64_MAX;
+  if (!ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer)) shared->memory_refused += refused;
+  if (++answers < ANSWERS_MOST) return;
+  answers = 0;
+  pause_end_us = monotonic_us() + PAUSE_US;
 }

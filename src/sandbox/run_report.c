@@ -1,17 +1,15 @@
 #define _GNU_SOURCE
 #include "run_report.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "answers.h"
 #include "array.h"
 #include "cgroup_files.h"
 #include "kernel_files.h"
+#include "message.h"
 #include "monotonic.h"
 #include "wire.h"
 
@@ -22,7 +20,8 @@ static const uint64_t LITTLE_BYTES = 512 << 10;
 /* A forked run that is younger has copied little. Most are over by then, and the estimate costs 50 us. */
 enum { YOUNG_US = 5000 };
 
-static void note_inherited(struct slot *slot);
+static void add_inherited(struct slot *slot, uint64_t own_bytes);
+static void note_peak(struct slot *slot);
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report);
 
 /* v1's counters go on from run to run, so a run's share is a difference. */
@@ -49,37 +48,33 @@ static void note_memory(struct slot *slot, uint64_t now_bytes, uint64_t peak_byt
   if (peak_bytes <= slot->charged_peak_bytes) return;
   uint64_t cache = now_bytes <= LITTLE_BYTES ? 0 : group_cache_bytes(&slot->group);
   uint64_t own = above(peak_bytes, cache);
-  note_inherited(slot);
   if (own > slot->charged_peak_bytes) slot->charged_peak_bytes = own;
-  if (own + slot->inherited_bytes > slot->memory_peak_bytes) slot->memory_peak_bytes = own + slot->inherited_bytes;
+  add_inherited(slot, own);
   if (cache) group_reset_peak(&slot->group);
 }
 
-/*
- * A forked run starts with its zygote's pages, which are charged to the zygote. The interpreter's count as the run's
- * too, as in a plain run. When the program writes to a page, the kernel copies it and charges the copy to the run group, and
- * the page must not count twice. The kernel does not count copies. But the process's private pages less those that are
- * charged to the run group are those that it still shares; so the others are copied or freed. Copies count as the
- * interpreter's first, and then as the warm modules'. With several processes this does not hold, so the last estimate
- * stays.
- */
-static void note_inherited(struct slot *slot) {
+/* The estimate touches the program's process, so the slot makes it (inherited.c). Most runs end without one. */
+static void add_inherited(struct slot *slot, uint64_t own_bytes) {
   const struct shared *shared = slot->shared;
-  char list[32], path[48];
   if (slot->inherited_bytes > shared->inherited_bytes) slot->inherited_bytes = shared->inherited_bytes;
-  if (!slot->inherited_bytes || shared->ended || monotonic_us() < shared->start_us + YOUNG_US) return;
-  ssize_t length = read_text(slot->group.run_group, "cgroup.procs", list, sizeof list);
-  char *end = length > 0 ? strchr(list, '\n') : NULL;
-  if (!end || end[1]) return;
-  snprintf(path, sizeof path, "/proc/%.*s/statm", (int)(end - list), list);
-  int statm = open(path, O_RDONLY | O_CLOEXEC);
-  if (statm < 0) return;
-  uint64_t private = read_private_bytes(statm);
-  close(statm);
-  if (!private) return; /* it is dead */
-  uint64_t shares = above(private, group_anonymous_bytes(&slot->group));
-  uint64_t left = above(shared->inherited_bytes, above(shared->forked_bytes, shares));
-  if (left < slot->inherited_bytes) slot->inherited_bytes = left;
+  const bool old = slot->inherited_bytes && !shared->ended && monotonic_us() >= shared->start_us + YOUNG_US;
+  if (own_bytes > slot->awaiting_bytes) slot->awaiting_bytes = own_bytes;
+  if (slot->estimates && old) return;
+  slot->estimates = old && !send_message(slot->control, MESSAGE_ESTIMATE, NULL, 0);
+  if (!slot->estimates) note_peak(slot);
+}
+
+static void note_peak(struct slot *slot) {
+  uint64_t peak = slot->awaiting_bytes + slot->inherited_bytes;
+  if (slot->awaiting_bytes && peak > slot->memory_peak_bytes) slot->memory_peak_bytes = peak;
+  slot->awaiting_bytes = 0;
+}
+
+void run_note_estimate(struct slot *slot) {
+  if (!slot->estimates) return;
+  slot->estimates = false;
+  if (slot->shared->inherited_left < slot->inherited_bytes) slot->inherited_bytes = slot->shared->inherited_left;
+  note_peak(slot);
 }
 
 void run_note_memory(struct slot *slot) {
@@ -105,7 +100,9 @@ void run_report(struct slot *slot, const struct saved *saved) {
   uint8_t report[REPORT_SIZE] = {0};
   fill_report(slot, saved, report);
   struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
-  struct buffer rest[] = {slot->kept[0], slot->kept[1], reason};
+  const uint64_t *kept = slot->shared->kept;
+  uint8_t *output = (uint8_t *)slot->output;
+  struct buffer rest[] = {{output, kept[0], 0}, {output + OUTPUT_MAX, kept[1], 0}, reason};
   answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));
 }
 
@@ -115,6 +112,7 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   group_read(&slot->group, &now);
   if (slot->group.kind == ISOLATION_RLIMITS) slot->memory_peak_bytes = shared->largest_bytes;
   else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
+  note_peak(slot); /* the run may have ended before the slot had made its estimate */
   uint64_t oom_kills = above(now.oom_kills, slot->before.oom_kills);
   /* It was killed at its limit, in which shared pages do not count. */
   if (oom_kills && slot->inherited_bytes) slot->memory_peak_bytes = slot->charged_peak_bytes;
@@ -140,13 +138,13 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
       oom_kills,
       now.processes_peak,
       above(now.process_limit_hits, slot->before.process_limit_hits),
-      slot->seen[0],
-      slot->seen[1],
+      shared->seen[0],
+      shared->seen[1],
       saved->bytes,
-      slot->memory_refused,
+      shared->memory_refused,
   };
   for (unsigned i = 0; i < COUNT(numbers); i++) put_u64(report + 16 + 8 * (size_t)i, numbers[i]);
-  put_u32(report + 104, (uint32_t)slot->kept[0].used);
-  put_u32(report + 108, (uint32_t)slot->kept[1].used);
+  put_u32(report + 104, (uint32_t)shared->kept[0]);
+  put_u32(report + 108, (uint32_t)shared->kept[1]);
   slot->before = now;
 }

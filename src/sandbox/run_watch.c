@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "answers.h"
+#include "array.h"
 #include "artefacts.h"
 #include "buffer.h"
 #include "cgroup_files.h"
@@ -31,73 +33,61 @@ enum {
   NOTE_MEMORY_US = 20 * 1000,
 };
 
-static void make_pipes(struct slot *slot, int *box_side);
+static void make_sockets(struct slot *slot, int *slot_side);
 static void close_descriptor(int *descriptor);
 static void signal_init(struct slot *slot);
 static bool could_not_run(struct slot *slot);
 
 void run_begin(struct slot *slot, uint32_t id) {
-  int box_side[3];
+  int slot_side[3];
   struct shared *shared = slot->shared;
   slot->id = id;
   slot->state = SLOT_BUSY;
-  slot->answered = slot->ended = slot->killed = slot->input_closes = slot->paused = false;
+  slot->answered = slot->killed = slot->input_closes = slot->paused = false;
   slot->ending = ENDING_NONE;
-  slot->ending_us = slot->next_check_us = slot->cpu_us = 0;
+  slot->ending_us = slot->next_check_us = 0;
   slot->input_at = 0;
-  slot->box = -1;
-  slot->memory_peak_bytes = slot->charged_peak_bytes = slot->memory_refused = 0;
+  slot->memory_peak_bytes = slot->charged_peak_bytes = slot->awaiting_bytes = 0;
+  slot->estimates = false;
   slot->inherited_bytes = UINT64_MAX; /* not known before the start */
-  slot->seen[0] = slot->seen[1] = slot->kept[0].used = slot->kept[1].used = slot->more_input.used = 0;
+  slot->more_input.used = 0;
   slot->dispatched_us = monotonic_us();
   shared->failure = (struct failure){0};
   shared->start_us = shared->end_us = 0;
   shared->exec_error = 0;
   shared->ended = shared->orphans = false;
-  make_pipes(slot, box_side);
-  if (send_message(slot->control, MESSAGE_RUN, box_side, 3)) kill(slot->pid, SIGKILL);
-  for (int i = 0; i < 3; i++) close(box_side[i]);
-  run_feed(slot);
-  if (slot->request.stream) answer(FRAME_OPENED, id, NULL, 0, NULL, 0);
+  shared->kept[0] = shared->kept[1] = 0;
+  const unsigned sockets = slot->request.stream ? 3 : 0;
+  if (sockets) make_sockets(slot, slot_side);
+  if (send_message(slot->control, MESSAGE_RUN, slot_side, sockets)) kill(slot->pid, SIGKILL);
+  for (unsigned i = 0; i < sockets; i++) close(slot_side[i]);
+  if (sockets) answer(FRAME_OPENED, id, NULL, 0, NULL, 0);
 }
 
-static void make_pipes(struct slot *slot, int *box_side) {
-  int ends[2];
-  must(pipe2(ends, O_CLOEXEC), "make a pipe");
-  box_side[0] = ends[0];
-  slot->input = ends[1];
-  must(fcntl(slot->input, F_SETFL, O_NONBLOCK), "make a pipe non-blocking");
-  for (int i = 0; i < 2; i++) {
-    must(pipe2(ends, O_CLOEXEC), "make a pipe");
-    box_side[i + 1] = ends[1];
-    slot->outputs[i] = ends[0];
-    must(fcntl(ends[0], F_SETFL, O_NONBLOCK), "make a pipe non-blocking");
+/* No program has an end of them: the slot passes its bytes on (streams.h). */
+static void make_sockets(struct slot *slot, int *slot_side) {
+  int *const own_side[] = {&slot->input, &slot->outputs[0], &slot->outputs[1]};
+  for (unsigned i = 0; i < COUNT(own_side); i++) {
+    int ends[2];
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), "make a socket of an open box");
+    *own_side[i] = ends[0];
+    slot_side[i] = ends[1];
   }
   output_open(slot);
 }
 
-/* Writes until the pipe is full, then polls it. */
+/* Writes until the socket is full, then polls it. */
 void run_feed(struct slot *slot) {
-  const bool stream = slot->request.stream;
-  for (;;) {
-    const uint8_t *from = stream ? slot->more_input.at : slot->request.input;
-    size_t length = stream ? slot->more_input.used : slot->request.input_length;
-    if (slot->input < 0) return;
-    if (slot->input_at == length) break;
-    ssize_t count = write(slot->input, from + slot->input_at, length - slot->input_at);
-    if (count < 0 && errno == EAGAIN) {
-      poll_ensure(slot->input, EVENT_INPUT, slot->number, EPOLLOUT);
-      return;
-    }
-    if (count < 0) { /* the program has closed its input */
-      close_descriptor(&slot->input);
-      return;
-    }
+  struct buffer *from = &slot->more_input;
+  while (slot->input >= 0 && slot->input_at < from->used) {
+    ssize_t count = send(slot->input, from->at + slot->input_at, from->used - slot->input_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EAGAIN) return poll_ensure(slot->input, EVENT_INPUT, slot->number, EPOLLOUT);
+    if (count < 0) return close_descriptor(&slot->input); /* the program has closed its input */
     slot->input_at += (uint32_t)count;
   }
-  slot->more_input.used = slot->input_at = stream ? 0 : slot->input_at;
-  if (!stream || slot->input_closes) close_descriptor(&slot->input);
-  else poll_remove(slot->input);
+  from->used = slot->input_at = 0;
+  if (slot->input_closes) close_descriptor(&slot->input);
+  else if (slot->input >= 0) poll_remove(slot->input);
 }
 
 void run_feed_more(struct slot *slot, const uint8_t *bytes, size_t count) {
@@ -107,10 +97,6 @@ void run_feed_more(struct slot *slot, const uint8_t *bytes, size_t count) {
     run_end(slot, ENDING_CANCELLED);
   else
     run_feed(slot);
-}
-
-void run_read(struct slot *slot, int which) {
-  if (!output_read(slot, which)) run_end(slot, ENDING_OUTPUT);
 }
 
 void run_end(struct slot *slot, enum ending why) {
@@ -139,14 +125,11 @@ static void signal_init(struct slot *slot) {
 uint64_t run_check(struct slot *slot, uint64_t now) {
   const struct limits *limits = &slot->request.limits;
   uint64_t started = slot->shared->start_us;
-  bool over_limit = false;
   if (slot->state != SLOT_BUSY || slot->answered) return UINT64_MAX;
   if (slot->ending) {
     signal_init(slot); /* the order to end the run may have come before init existed */
     return slot->killed ? UINT64_MAX : now + 1000;
   }
-  uint64_t next = output_look(slot, now, &over_limit);
-  if (over_limit) return run_end(slot, ENDING_OUTPUT), now + 1000;
   if (!started) {
     if (now - slot->dispatched_us > START_LIMIT_US) kill(slot->pid, SIGKILL);
     return now + 2000;
@@ -155,27 +138,26 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
   if (now >= end) return run_end(slot, ENDING_WALL), now + 1000;
   if (now >= slot->next_check_us) {
     run_follow_group(slot);
-    uint64_t used = slot->cpu_us = run_cpu_us(slot), most = limits->cpu_ms * 1000;
+    uint64_t used = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
     run_note_memory(slot);
     /* Even all processors together cannot use up the rest before then. */
     uint64_t wait = (most - used) / processors();
     slot->next_check_us = now + (wait < 1000 ? 1000 : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);
   }
-  if (slot->next_check_us < next) next = slot->next_check_us;
-  return next < end ? next : end;
+  return slot->next_check_us < end ? slot->next_check_us : end;
 }
 
-void run_settle(struct slot *slot) {
+void run_settle(struct slot *slot, int box) {
   const struct shared *shared = slot->shared;
   struct saved saved = {0};
   if (slot->answered) return;
   if (could_not_run(slot)) return run_close(slot);
   run_follow_group(slot);
-  /* Everything that the program wrote is in its pipes, and no process is left to write more. */
-  if (!output_drain(slot)) run_end(slot, ENDING_OUTPUT);
+  if (slot->request.stream) output_drain(slot);
+  else if (shared->over) run_end(slot, ENDING_OUTPUT);
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);
-  if (slot->box >= 0 && well) artefacts_save(slot->box, &slot->request, &saved);
+  if (box >= 0 && well) artefacts_save(box, &slot->request, &saved);
   run_report(slot, &saved);
   run_close(slot);
 }
@@ -203,10 +185,10 @@ void run_close(struct slot *slot) {
   close_descriptor(&slot->input);
   close_descriptor(&slot->outputs[0]);
   close_descriptor(&slot->outputs[1]);
-  close_descriptor(&slot->box);
   /* Large outputs are freed once they are sent. */
   for (int i = 0; i < 2; i++)
-    if (slot->kept[i].size > (1 << 20)) buffer_release(&slot->kept[i]);
+    if (slot->shared->kept[i] > (1 << 20))
+      fallocate(slot->output_memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)i * OUTPUT_MAX, OUTPUT_MAX);
   if (slot->more_input.size > (1 << 20)) buffer_release(&slot->more_input);
 }
 

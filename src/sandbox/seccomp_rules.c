@@ -49,7 +49,7 @@ static const struct clause OPENAT[] = {{{BITS(2, O_DIRECT)}, EINVAL}};
 
 /*
  * Not F_NOTIFY, leases and F_OFD_*: they show or delay what others open. Not F_SETPIPE_SZ: the pages of
- * all pipes of a user share one limit, and the launcher made the standard streams. The kernel charges
+ * all pipes of a user share one limit, and the slot made the standard streams. The kernel charges
  * record locks to nobody and a program can make millions, so they are granted without being kept: a
  * program that opens a database of its own goes on.
  */
@@ -78,7 +78,7 @@ static const struct clause FADVISE[] = {{{BETWEEN(3, 0, 2)}, ALLOW}, {{IS(3, 5)}
 /*
  * A huge page comes from a pool that the host reserved for others, and no group is charged for it.
  *
- * The launcher is asked about memory in pieces of 4 GiB and more, so that a refusal is seen and does not
+ * The slot is asked about memory in pieces of 4 GiB and more, so that a refusal is seen and does not
  * depend on the machine. It is not asked about addresses alone, which runtimes reserve by the TiB: they
  * cannot be written to, are marked as not to be accounted, or belong to a file.
  */
@@ -180,12 +180,12 @@ static const struct clause ARCH_PRCTL[] = {{{BETWEEN(0, 0x1001, 0x1004)}, ALLOW}
 #endif
 
 static const struct rule ROWS[] = {
-    /* Bytes of descriptors. tee and vmsplice are missing: they fill the launcher's pipes for less than it costs to empty them. */
+    /* Bytes of descriptors. tee and vmsplice are missing: they fill the slot's pipes for less than it costs to empty them. */
     ALLOWED(read), ALLOWED(write), ALLOWED(readv), ALLOWED(writev), ALLOWED(pread64), ALLOWED(pwrite64),
     ALLOWED(preadv), ALLOWED(pwritev), JUDGED(preadv2, FLAGS_OF_READ, EOPNOTSUPP),
     JUDGED(pwritev2, FLAGS_OF_READ, EOPNOTSUPP), ALLOWED(lseek), ALLOWED(sendfile), ALLOWED(splice),
     ALLOWED(copy_file_range), ALLOWED(close), NUMBERED(436, close_range, ALLOW), ALLOWED(dup), ALLOWED(dup3),
-    ALLOWED(pipe2), JUDGED(fcntl, FCNTL, EINVAL), JUDGED(ioctl, IOCTL, ENOTTY), ALLOWED(eventfd2),
+    ALLOWED(pipe2), JUDGED(fcntl, FCNTL, EINVAL), ALLOWED(eventfd2),
     /* Files and directories: the mounts decide what a path reaches, and the user id what it allows. */
     JUDGED(openat, OPENAT, ALLOW), ALLOWED(fstat), ALLOWED(newfstatat), JUDGED(statx, STATX, ALLOW), ALLOWED(faccessat),
     NUMBERED(439, faccessat2, ALLOW), ALLOWED(readlinkat), ALLOWED(getdents64), ALLOWED(getcwd), ALLOWED(chdir),
@@ -290,6 +290,8 @@ static const struct rule ROWS[] = {
     {.number = 445, .name = "landlock_add_rule", .outcome = ENOSYS, .setup = true},
     {.number = 446, .name = "landlock_restrict_self", .outcome = ENOSYS, .setup = true},
     {.number = SYS_kill, .name = "kill", .outcome = ALLOW, .clauses = KILL, .clause_count = COUNT(KILL), .setup = true},
+    /* The slot reads and answers questions by it. */
+    {.number = SYS_ioctl, .name = "ioctl", .outcome = ENOTTY, .clauses = IOCTL, .clause_count = COUNT(IOCTL), .setup = true},
     {.number = SYS_prctl, .name = "prctl", .outcome = EINVAL, .clauses = PRCTL, .clause_count = COUNT(PRCTL), .setup = true},
 };
 

@@ -4,11 +4,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* An outcome: ALLOW, DONE, an errno, or ASK with the errno that answers where no launcher can be asked. A call without a rule gets ENOSYS, as if the kernel did not know it. */
+/* An outcome: ALLOW, DONE, an errno, or ASK with the errno that answers where the slot cannot be asked. A call without a rule gets ENOSYS, as if the kernel did not know it. */
 enum {
   DONE = 0,        /* answered as successful, without an effect */
   ALLOW = 0x10000,
-  ASK = 0x20000,   /* the launcher answers: questions.c */
+  ASK = 0x20000,   /* the slot answers: questions.c */
 };
 
 /* A comparison with an argument. Without a word about it, with its low 32 bits: the kernel reads no more of these arguments. */

@@ -1,5 +1,7 @@
 /*
  * One set of pages for each slot, mapped by launcher, slot and init. A program loses them at execve.
+ * A second set, the output pages, is mapped by launcher and slot only: OUTPUT_MAX bytes for standard
+ * output, then as many for standard error.
  * Each field names the process that writes it; the messages between the processes order the accesses.
  */
 #ifndef RUNLEDGER_SHARED_H
@@ -28,7 +30,7 @@ struct shared {
   struct zygote_view {      /* slot, before it starts a zygote and before each fork of one */
     struct group group;
     struct identity identity;
-    int control;
+    int reports;
     pid_t slot;
     uint32_t run_group;
     _Atomic int init_pid;   /* zygote */
@@ -38,6 +40,10 @@ struct shared {
   /* slot: memory that a forked run shares with its zygote when it starts; 0 in a plain run */
   uint64_t inherited_bytes; /* a plain run would be charged for this much of it */
   uint64_t forked_bytes;    /* all of it */
+  uint64_t inherited_left;  /* slot, asked by MESSAGE_ESTIMATE: what of inherited_bytes is still shared */
+  uint64_t memory_refused;  /* slot: requests for memory that it refused */
+  uint64_t seen[2], kept[2]; /* slot: bytes of standard output and error, and how many of them are in the output pages */
+  bool over;                /* slot: standard output is over its limit */
   uint32_t frame_length;    /* launcher */
   uint8_t frame[FRAME_MAX]; /* launcher: the request's payload */
 };

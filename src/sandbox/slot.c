@@ -4,7 +4,8 @@
  * fresh pid, mount and ipc namespaces and waits for its end. It keeps no other customer's request: it
  * reads only the pages that it shares with the launcher.
  *
- * When init is reaped, every process of the run is dead and the launcher can answer. What follows is
+ * During the run it serves the program's streams and questions (relay.c). When init is reaped, every
+ * process of the run is dead, and at the latest then the launcher can answer. What follows is
  * not part of the run and cannot fail it: the slot waits until the kernel has forgotten its processes,
  * sockets and queues, makes sure that the next run has an empty run group, and reports "idle".
  */
@@ -36,11 +37,15 @@
 #include "failure.h"
 #include "kernel_files.h"
 #include "message.h"
+#include "monotonic.h"
 #include "network.h"
 #include "options.h"
+#include "questions.h"
 #include "queues.h"
+#include "relay.h"
 #include "root.h"
 #include "seccomp.h"
+#include "streams.h"
 #include "wire.h"
 #include "zygote.h"
 
@@ -55,14 +60,13 @@ static void enter_namespaces(struct slot_setup *setup);
 static void give_up_rights(const struct slot_setup *setup);
 static void report_ready(const struct slot_setup *setup);
 static void serve(struct slot_setup *setup, const struct roots *roots);
-static bool await_request(struct slot_setup *setup, struct box *box);
+static bool await_request(struct slot_setup *setup, struct request *request, int *sockets);
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots);
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote);
 static bool open_artefacts(struct box *box, const struct roots *roots);
 static void close_box(const struct box *box);
-static pid_t clone_init(struct box *box);
-static void reap(struct slot_setup *setup, pid_t init, bool saves);
-static void report_end(const struct slot_setup *setup, bool saves);
+static pid_t clone_init(struct box *box, int *pidfd);
+static void reap(struct slot_setup *setup, pid_t init);
 static void await_empty_group(struct group *group);
 static void next_run_group(struct slot_setup *setup);
 static void prepare_run_group(struct slot_setup *setup);
@@ -73,6 +77,8 @@ void slot_main(struct slot_setup *setup) {
   die_with_launcher(setup);
   close_other_descriptors(setup);
   reset_signals();
+  streams_open(setup);
+  relay_open(setup);
   /* The slot reaps what a dead zygote leaves. The machine's first process may take seconds, or never do it. */
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   /* The launcher's priority is for supervising programs, and not for running them. */
@@ -102,10 +108,11 @@ static void die_with_launcher(const struct slot_setup *setup) {
 
 /* Closes every descriptor of the launcher: the worker's socket, other slots' sockets, other runs' pipes. */
 static void close_other_descriptors(const struct slot_setup *setup) {
-  int kept[GROUP_DESCRIPTORS + 2];
+  int kept[GROUP_DESCRIPTORS + 3];
   unsigned count = group_descriptors(setup->group, kept);
   kept[count++] = setup->control;
   kept[count++] = setup->memory;
+  kept[count++] = setup->output;
   for (int from = 3;;) {
     int next = -1;
     for (unsigned i = 0; i < count; i++)
@@ -171,22 +178,21 @@ static void give_up_rights(const struct slot_setup *setup) {
 
 /* From here on, the filter allows the slot no more than what it needs for a run. */
 static void report_ready(const struct slot_setup *setup) {
-  int listener = seccomp_confine_slot();
-  must(send_message(setup->control, MESSAGE_READY, &listener, listener >= 0), "report that the slot is ready");
-  if (listener >= 0) close(listener);
+  questions_open(seccomp_confine_slot(), setup->proc < 0 ? AT_FDCWD : setup->proc, setup->shared);
+  must(send_message(setup->control, MESSAGE_READY, NULL, 0), "report that the slot is ready");
 }
 
 static void serve(struct slot_setup *setup, const struct roots *roots) {
   static struct request request;
+  int sockets[MESSAGE_DESCRIPTORS];
   struct box box = {.request = &request, .shared = setup->shared, .group = setup->group,
-                    .identity = setup->identity, .control = setup->control};
+                    .identity = setup->identity, .reports = setup->reports};
   box.parent = (int)must((long)syscall(SYS_pidfd_open, getpid(), 0), "open the slot's own pidfd");
   zygotes_open(setup, roots);
-  while (await_request(setup, &box)) {
-    const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, &request);
-    if (wrong) fail("parse a request: %s", wrong);
+  while (await_request(setup, &request, sockets)) {
     zygotes_stop_start(true);
     struct zygote *zygote = zygotes_choose(&request);
+    relay_begin(&box, request.stream ? sockets : NULL);
     if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
     network_await_empty(zygotes_sockets());
@@ -201,30 +207,34 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
 
 static void serve_degraded(struct slot_setup *setup) {
   static struct request request;
-  struct box box = {.request = &request, .shared = setup->shared, .control = setup->control};
+  int sockets[MESSAGE_DESCRIPTORS];
+  struct box box = {.request = &request, .shared = setup->shared};
   degraded_open(setup);
   report_ready(setup);
-  while (await_request(setup, &box)) {
-    const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, &request);
-    if (wrong) fail("parse a request: %s", wrong);
+  while (await_request(setup, &request, sockets)) {
+    relay_begin(&box, request.stream ? sockets : NULL);
     degraded_run(&box);
     must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "report that the slot is idle");
   }
   _exit(0);
 }
 
-/* Warms an interpreter while there is no request. */
-static bool await_request(struct slot_setup *setup, struct box *box) {
-  struct pollfd both[2] = {{.fd = setup->control, .events = POLLIN}, {.events = POLLIN}};
+/* Warms an interpreter while there is no request. `sockets`: those of an open box. */
+static bool await_request(struct slot_setup *setup, struct request *request, int *sockets) {
   char message;
   unsigned count;
   do {
-    if (both[0].revents == 0 && both[1].revents) zygotes_use_idle_time();
-    int wait_ms = zygotes_wait_ms(&both[1].fd);
-    if (poll(both, 2, wait_ms) == 0) zygotes_use_idle_time();
-  } while (!both[0].revents);
-  if (receive_message(setup->control, &message, box->files, &count, true) != 1) return false;
-  if (message != MESSAGE_RUN || count != 3) fail("receive a run from the launcher");
+    struct pollfd polled[3] = {{.fd = setup->control, .events = POLLIN}, {.events = POLLIN}};
+    int wait_ms = zygotes_wait_ms(&polled[1].fd);
+    questions_poll(polled, 2, wait_ms < 0 ? UINT64_MAX : monotonic_us() + (uint64_t)wait_ms * 1000);
+    message = 0;
+    if (!polled[0].revents) zygotes_use_idle_time();
+    else if (receive_message(setup->control, &message, sockets, &count, true) != 1) return false;
+    /* The last run may have ended before the launcher's order for an estimate came. */
+  } while (!message || message == MESSAGE_ESTIMATE);
+  const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, request);
+  if (wrong) fail("parse a request: %s", wrong);
+  if (message != MESSAGE_RUN || count != (request->stream ? 3 : 0)) fail("receive a run from the launcher");
   return true;
 }
 
@@ -238,19 +248,21 @@ static void run_plain(struct slot_setup *setup, struct box *box, const struct ro
   group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + init_tasks);
   if (!open_artefacts(box, roots)) {
     close_box(box);
+    relay_end(true);
     return;
   }
-  int profile = profile_index(setup->options, box->request->profile);
+  int profile = profile_index(setup->options, box->request->profile), init_pidfd = -1;
   must(setns(roots->profiles[profile], CLONE_NEWNS), "enter the profile's root");
-  pid_t init = clone_init(box);
+  pid_t init = clone_init(box, &init_pidfd);
   close_box(box);
-  reap(setup, init, box->request->save_key != NULL);
+  relay_serve(init_pidfd, -1);
+  close(init_pidfd);
+  reap(setup, init);
   next_run_group(setup);
 }
 
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote) {
-  if (zygote_run(zygote, box)) report_end(setup, false);
-  for (int i = 0; i < 3; i++) close(box->files[i]);
+  relay_end(zygote_run(zygote, box));
   if (setup->group->kind != ISOLATION_V1) return;
   await_empty_group(setup->group);
   next_run_group(setup);
@@ -281,8 +293,9 @@ static void close_box(const struct box *box) {
     if (box->loads[i] >= 0) close(box->loads[i]);
 }
 
-static pid_t clone_init(struct box *box) {
-  struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
+static pid_t clone_init(struct box *box, int *pidfd) {
+  struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PIDFD,
+                                 .pidfd = (uint64_t)(uintptr_t)pidfd, .exit_signal = SIGCHLD};
   pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
   if (init == 0) box_init(box);
   box->shared->init_pid = init;
@@ -293,20 +306,13 @@ static pid_t clone_init(struct box *box) {
  * The launcher kills init through a pidfd, and checks init_pid after it has opened one. So init_pid
  * becomes 0 while no other process can have the pid, and only then is init reaped.
  */
-static void reap(struct slot_setup *setup, pid_t init, bool saves) {
+static void reap(struct slot_setup *setup, pid_t init) {
   siginfo_t end;
   while (waitid(P_PID, (id_t)init, &end, WEXITED | WNOWAIT) && errno == EINTR) continue;
   setup->shared->init_pid = 0;
   must(waitpid(init, NULL, 0), "reap init");
-  report_end(setup, saves);
+  relay_end(true);
   await_empty_group(setup->group);
-}
-
-/* Init's end is the end of the run. The launcher needs a message only if it could not answer at the program's own end. */
-static void report_end(const struct slot_setup *setup, bool saves) {
-  const struct shared *shared = setup->shared;
-  if (shared->ended && !shared->orphans && !saves) return;
-  must(send_message(setup->control, MESSAGE_REAPED, NULL, 0), "report that init is reaped");
 }
 
 /* Init's death kills all others, but the kernel may take a moment to forget the last of them. */

@@ -27,10 +27,8 @@ struct slot {
   enum slot_state state;
   unsigned failed_starts; /* in a row */
   pid_t pid;
-  int pidfd, control, memory;
-  int listener;               /* where the kernel asks the launcher about system calls; -1: nowhere */
-  unsigned answers;           /* since the last pause of the listener */
-  uint64_t pause_end_us;      /* 0: it is not paused */
+  int pidfd, control, memory, output_memory;
+  const uint8_t *output;      /* the output pages */
   uint32_t run_group;              /* whose counters are open; 0: none */
   char account[MAX_NAME + 1]; /* the account of its last zygote */
   struct group group;
@@ -40,23 +38,20 @@ struct slot {
   /* The run. Once it is answered it is over for the worker, but not yet for the slot. */
   struct request request;
   uint32_t id;
-  bool answered, ended, killed;
-  int input, outputs[2], box;
+  bool answered, killed;
+  /* Of an open box: its sockets to the slot, and what is to be written. */
+  int input, outputs[2];
   uint32_t input_at;
-  struct buffer more_input; /* of an open box */
+  struct buffer more_input;
   bool input_closes, paused;
-  struct buffer kept[2]; /* standard output and error, up to the limit */
-  uint64_t seen[2];      /* and how much there was */
-  uint64_t look_us[2];   /* when to read again; 0: when epoll reports it */
-  uint32_t discards;     /* looks at output beyond its limit */
-  uint64_t cpu_us;       /* of the program, as last read during the run */
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
   struct counters before; /* v1: when the run before ended */
   uint64_t charged_peak_bytes; /* of the run group, noted so far, without page cache */
   uint64_t memory_peak_bytes;  /* with the inherited memory of that moment */
   uint64_t inherited_bytes;    /* as last estimated; never rises in a run */
-  uint64_t memory_refused;    /* requests for memory that the launcher refused */
+  bool estimates;              /* the slot is estimating them */
+  uint64_t awaiting_bytes;     /* the charged peak to which they will be added */
   char lost[200]; /* why a run was lost with its slot, until the worker gets the fault */
   uint64_t lost_us;
 };

@@ -8,7 +8,9 @@ struct slot_setup {
   const struct options *options;
   unsigned number;
   int control;  /* the socket to the launcher */
+  int reports;  /* init's end of its socket to the slot (relay.c) */
   int memory;   /* memfd of the shared pages, for a zygote to map */
+  int output;   /* memfd of the output pages, until the slot has mapped it */
   int proc;     /* the machine's /proc, which the slot can see only while it starts */
   int priority; /* the worker's */
   pid_t launcher;

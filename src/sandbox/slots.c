@@ -22,8 +22,8 @@
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
-#include "questions.h"
 #include "run_output.h"
+#include "run_report.h"
 #include "run_watch.h"
 #include "seccomp.h"
 #include "slot.h"
@@ -39,6 +39,7 @@ unsigned slot_count;
 static const struct options *options;
 static int priority;
 
+static void map_output(struct slot *slot);
 static void slot_start(struct slot *slot);
 static struct slot_number number_of(const struct slot *slot);
 static void map_ids(const struct slot *slot);
@@ -55,16 +56,28 @@ void slots_start(const struct options *chosen, int worker_priority) {
     struct slot *slot = &slots[i];
     slot->number = i;
     slot->for_streams = i >= options->slots;
-    slot->input = slot->outputs[0] = slot->outputs[1] = slot->box = slot->control = slot->pidfd = slot->listener = -1;
+    slot->input = slot->outputs[0] = slot->outputs[1] = slot->control = slot->pidfd = -1;
     slot->memory = (int)must(memfd_create("slot", MFD_CLOEXEC), "make a slot's shared pages");
     must(ftruncate(slot->memory, sizeof *slot->shared), "size a slot's shared pages");
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
     if (slot->shared == MAP_FAILED) fail("map a slot's shared pages");
+    map_output(slot);
     const struct slot_number number = number_of(slot);
     identity_choose(&slot->identity, &number, options->uid_base);
     if (!group_make(&slot->group, i)) fail("make a slot's control group");
     slot_start(slot);
   }
+}
+
+/* Customers' bytes: no other slot that is forked gets them. */
+static void map_output(struct slot *slot) {
+  const size_t size = 2 * (size_t)OUTPUT_MAX;
+  slot->output_memory = (int)must(memfd_create("output", MFD_CLOEXEC), "make a slot's output pages");
+  must(ftruncate(slot->output_memory, (off_t)size), "size a slot's output pages");
+  slot->output = mmap(NULL, size, PROT_READ, MAP_SHARED, slot->output_memory, 0);
+  if (slot->output == MAP_FAILED) fail("map a slot's output pages");
+  must(madvise((void *)slot->output, size, MADV_DONTFORK), "protect a slot's output pages");
+  madvise((void *)slot->output, size, MADV_DONTDUMP);
 }
 
 static struct slot_number number_of(const struct slot *slot) {
@@ -82,7 +95,7 @@ static void slot_start(struct slot *slot) {
   slot->pid = (pid_t)must(fork(), "fork a slot");
   if (slot->pid == 0) {
     struct slot_setup setup = {.options = options, .number = slot->number, .control = ends[1],
-                               .memory = slot->memory, .proc = -1, .priority = priority,
+                               .memory = slot->memory, .output = slot->output_memory, .proc = -1, .priority = priority,
                                .launcher = launcher_pid, .group = &slot->group, .shared = slot->shared,
                                .identity = slot->identity};
     slot_main(&setup);
@@ -99,20 +112,18 @@ void slot_read_control(struct slot *slot) {
   int descriptors[4];
   unsigned count;
   while (slot->control >= 0 && receive_message(slot->control, &message, descriptors, &count, false) == 1) {
-    if (message == MESSAGE_BOX && count == 1 && slot->box < 0 && !slot->answered) slot->box = descriptors[0], count = 0;
-    if (message == MESSAGE_READY && count == 1) questions_open(slot, descriptors[0]), count = 0;
-    for (unsigned i = 0; i < count; i++) close(descriptors[i]);
     switch (message) {
       case MESSAGE_MAP: map_ids(slot); break;
       case MESSAGE_READY: slot_became_idle(slot); break;
+      case MESSAGE_OVER: run_end(slot, ENDING_OUTPUT); break;
+      case MESSAGE_ESTIMATE: run_note_estimate(slot); break;
       case MESSAGE_DONE:
-        slot->ended = true;
-        /* Orphans must die first, and files that are to be saved must not change: then the answer waits for the slot. */
-        if (!slot->shared->orphans && !slot->request.save_key) run_settle(slot);
+        run_settle(slot, count ? descriptors[0] : -1);
+        for (unsigned i = 0; i < count; i++) close(descriptors[i]);
+        if (count) send_message(slot->control, MESSAGE_BOX, NULL, 0);
         break;
-      case MESSAGE_REAPED: run_settle(slot); break;
       case MESSAGE_IDLE:
-        run_settle(slot); /* the program could not be started, or init was killed before its last message */
+        run_settle(slot, -1); /* the slot does not know the result */
         slot_became_idle(slot);
         break;
     }
@@ -164,7 +175,6 @@ void slot_died(struct slot *slot) {
   close(slot->control);
   close(slot->pidfd);
   slot->control = slot->pidfd = -1;
-  questions_close(slot);
   slot->pid = 0;
   slot->state = SLOT_DEAD;
   slot_revive(slot);

@@ -6,7 +6,7 @@
 static const uint64_t LIMIT_CEILINGS[LIMIT_COUNT] = {
     86400000,                                    /* CPU: a day in milliseconds */
     86400000,                                    /* wall clock: a day */
-    (uint64_t)1 << 40, 4096, 64 << 20, 64 << 20, /* memory, processes, outputs */
+    (uint64_t)1 << 40, 4096, OUTPUT_MAX, OUTPUT_MAX, /* memory, processes, outputs */
     (uint64_t)1 << 40, 1 << 24, 1 << 16,         /* disk, inodes, descriptors */
     (uint64_t)1 << 40,                           /* stack */
 };

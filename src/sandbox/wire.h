@@ -17,7 +17,8 @@
 
 enum {
   FRAME_HEAD = 9,              /* length, type, id */
-  FRAME_MAX = 16 * 1024 * 1024 /* a request carries source, input and class files, never artefacts */
+  FRAME_MAX = 16 * 1024 * 1024, /* a request carries source, input and class files, never artefacts */
+  OUTPUT_MAX = 64 * 1024 * 1024 /* the highest limit of each output */
 };
 
 enum frame_type {

@@ -35,6 +35,8 @@
 #include "message.h"
 #include "monotonic.h"
 #include "options.h"
+#include "questions.h"
+#include "relay.h"
 
 enum {
   RUNS_MOST = 200,
@@ -98,7 +100,7 @@ void zygotes_open(const struct slot_setup *slot_setup, const struct roots *slot_
   roots = slot_roots;
   setup->shared->zygote.group = *setup->group;
   setup->shared->zygote.identity = setup->identity;
-  setup->shared->zygote.control = setup->control;
+  setup->shared->zygote.reports = setup->reports;
   setup->shared->zygote.slot = getpid();
 }
 
@@ -167,8 +169,10 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   if (!is_v1()) shared->run_group = shared->zygote.run_group;
   shared->init_pid = shared->zygote.init_pid;
   const int passed[] = {box->files[0], box->files[1], box->files[2], setup->group->entrance};
-  bool done = !send_message(zygote->orders, MESSAGE_RUN, passed, is_v1() ? 4 : 3) &&
-              receive_message(zygote->orders, &message, NULL, &count, true) == 1 && message == MESSAGE_FORK;
+  bool done = !send_message(zygote->orders, MESSAGE_RUN, passed, is_v1() ? 4 : 3);
+  for (int i = 0; i < 3; i++) close(box->files[i]);
+  if (done) relay_serve(zygote->orders, -1);
+  done = done && receive_message(zygote->orders, &message, NULL, &count, true) == 1 && message == MESSAGE_FORK;
   zygote->forked = false;
   if (done) zygote->init = 0;
   else retire(zygote);
@@ -219,7 +223,7 @@ int zygotes_wait_ms(int *descriptor) {
 
 void zygotes_use_idle_time(void) {
   struct zygote *one = starting();
-  if (one) finish_start(one, monotonic_us() - one->started_us > START_MS * 1000 ? 0 : -1);
+  if (one) finish_start(one, 0);
   else if ((one = wanted())) start(one);
 }
 
@@ -257,7 +261,7 @@ static void start(struct zygote *zygote) {
   if (pid < 0) note_failure(), retire(zygote);
 }
 
-/* Waits for its first message for `wait_ms` milliseconds; -1: the message is already there. */
+/* Waits for its first message for `wait_ms` milliseconds. */
 static void finish_start(struct zygote *zygote, int wait_ms) {
   zygote->ready = await_message(zygote, wait_ms);
   zygote->interpreter_bytes = setup->shared->zygote.interpreter_bytes;
@@ -282,10 +286,10 @@ static void note_failure(void) {
 }
 
 static bool await_message(struct zygote *zygote, int wait_ms) {
-  struct pollfd orders = {.fd = zygote->orders, .events = POLLIN};
+  struct pollfd orders[2] = {{.fd = zygote->orders, .events = POLLIN}};
   char message;
   unsigned count;
-  if (wait_ms >= 0 && poll(&orders, 1, wait_ms) <= 0) return false;
+  if (questions_poll(orders, 1, monotonic_us() + (uint64_t)wait_ms * 1000) <= 0) return false;
   return receive_message(zygote->orders, &message, NULL, &count, false) == 1 && message == MESSAGE_READY;
 }
 
@@ -303,7 +307,7 @@ static void become_zygote(int orders) {
   for (unsigned i = 0; i < count; i++) keep(kept[i]);
   keep(orders);
   keep(setup->memory);
-  keep(setup->control);
+  keep(setup->reports);
   must(setns(roots->profiles[recipe.profile], CLONE_NEWNS), "enter the profile's root");
   must(chdir("/box"), "enter the work directory");
   must(setrlimit(RLIMIT_STACK, &stack), "set the stack's limit");

@@ -60,7 +60,7 @@ void zygote_serve(const struct fork_hooks *hooks) {
   if (shared == MAP_FAILED) _exit(EXIT_BROKEN);
   group = shared->zygote.group;
   box = (struct box){.shared = shared, .group = &group, .identity = shared->zygote.identity,
-                     .control = shared->zygote.control};
+                     .reports = shared->zygote.reports};
   shared->zygote.interpreter_bytes = interpreter_bytes;
   shared->zygote.private_bytes = read_private_bytes(statm);
   close(statm);

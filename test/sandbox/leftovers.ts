@@ -63,7 +63,10 @@ function objectsOf(users: ReadonlySet<number>, table: string): string[] {
 /** Resident bytes of the launcher itself. */
 export function launcherBytes({ pid }: Isolation): number {
   const status = read(`/proc/${pid}/status`);
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+  const bytes = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
+  // Not the pages that it shares with its slots, which hold the output of one run after the other.
+  return bytes('VmRSS') - bytes('RssShmem');
 }
 
 /** The counts that differ, as text. */

@@ -7,6 +7,7 @@ import { files } from './files.ts';
 import { files_and_rights } from './files_and_rights.ts';
 import { javascript } from './javascript.ts';
 import { kernel } from './kernel.ts';
+import { locks } from './locks.ts';
 import { memory } from './memory.ts';
 import { network } from './network.ts';
 import { output } from './output.ts';
@@ -23,6 +24,7 @@ export const CASES: readonly Case[] = [
   ...kernel,
   ...network,
   ...output,
+  ...locks,
   ...sharing,
   ...processors,
   ...c,

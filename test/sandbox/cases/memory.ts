@@ -82,7 +82,7 @@ export const memory: readonly Case[] = [
     topic,
     needs_box: true,
     claim: 'a program cannot keep the launcher busy with requests for memory, or hide one',
-    because: 'after 8 answers the launcher leaves further questions unread for 10 ms',
+    because: 'after 8 answers the slot leaves further questions unread for 10 ms',
     languages: CPP,
     hostile: ends('memory_refused_often', 'AC', { says: /^DENIED/m, evidence: countedAll }),
     honest: ends('memory_sparse', 'AC', { says: /^OK less/m, evidence: wasNotRefused }),

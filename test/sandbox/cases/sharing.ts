@@ -63,15 +63,15 @@ const rows: readonly Row[] = [
     'machine_honest',
     BOTH,
     'learn the machine’s uptime, load, tasks or free memory',
-    'the launcher answers sysinfo, with the same facts for all',
+    'the slot answers sysinfo, with the same facts for all',
   ],
   [
-    'questions to the launcher',
+    'questions to the slot',
     'load_asked_for',
     'machine_honest',
     CPP,
-    'keep the launcher busy with sysinfo',
-    'the launcher leaves further questions unread for 10 ms',
+    'keep its slot busy with sysinfo',
+    'the slot leaves further questions unread for 10 ms',
   ],
   [
     'space of the machine',
@@ -174,7 +174,7 @@ const rows: readonly Row[] = [
     'pages_given',
     'advice_honest',
     CPP,
-    'fill the launcher’s pipes for less than it costs to empty them',
+    'fill its pipes for less than it costs to empty them',
     'the filter denies vmsplice and tee',
   ],
 ];

@@ -41,7 +41,7 @@ static long native(long number) {
     errno = 0;
     // the kernel answers ENOSYS for an unknown operation of a futex, as the filter does for an unknown call
     if (number == SYS_futex) return syscall(number, SAMPLE, FUTEX_WAKE, 1, 0, 0, 0);
-    // the launcher refuses growth only
+    // the slot refuses growth only
     if (number == SYS_mremap) return syscall(number, SAMPLE, 4096, SAMPLE, SAMPLE, SAMPLE);
     return syscall(number, SAMPLE, SAMPLE, SAMPLE, SAMPLE, SAMPLE, SAMPLE);
 }

@@ -165,7 +165,7 @@ PROGRAM(load_seen) {
     must_fail("sysinfo at no address", syscall(SYS_sysinfo, 8));
 }
 PROGRAM(load_asked_for) {
-    // The launcher answers a few questions each 10 ms, so that they cost it little.
+    // The slot answers a few questions each 10 ms, so that they cost little.
     timespec begin{}, now{};
     struct sysinfo facts{};
     long asked = 0, ms = 0;

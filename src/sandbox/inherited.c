@@ -1,0 +1,53 @@
+/*
+ * A forked run starts with its zygote's pages, which are charged to the zygote. The interpreter's count as the run's
+ * too, as in a plain run. When the program writes to a page, the kernel copies it and charges the copy to the run group, and
+ * the page must not count twice. The kernel does not count copies. But the process's private pages less those that are
+ * charged to the run group are those that it still shares; so the others are copied or freed. Copies count as the
+ * interpreter's first, and then as the warm modules'. With several processes this does not hold, so the last estimate
+ * stays.
+ *
+ * The slot does this, and not the launcher: a process that reads statm of a process that dies can be the last
+ * user of its memory, and has to free it.
+ */
+#define _GNU_SOURCE
+#include "inherited.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup_files.h"
+#include "kernel_files.h"
+
+static uint64_t above(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+/* 0: it is dead, or is not the only one. */
+static uint64_t private_bytes_of_only(int proc, int run_group) {
+  char list[32], path[48];
+  ssize_t length = read_text(run_group, "cgroup.procs", list, sizeof list);
+  char *end = length > 0 ? strchr(list, '\n') : NULL;
+  if (!end || end[1]) return 0;
+  snprintf(path, sizeof path, "%.*s/statm", (int)(end - list), list);
+  int statm = openat(proc, path, O_RDONLY | O_CLOEXEC);
+  if (statm < 0) return 0;
+  uint64_t bytes = read_private_bytes(statm);
+  close(statm);
+  return bytes;
+}
+
+void inherited_estimate(const struct slot_setup *setup) {
+  struct shared *shared = setup->shared;
+  struct group group = {.kind = setup->group->kind};
+  char name[24];
+  snprintf(name, sizeof name, "r%u", shared->run_group);
+  group.run_group = openat(setup->group->directories[0], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (group.run_group < 0) return;
+  uint64_t private = private_bytes_of_only(setup->proc, group.run_group);
+  if (private) {
+    uint64_t shares = above(private, group_anonymous_bytes(&group));
+    uint64_t left = above(shared->inherited_bytes, above(shared->forked_bytes, shares));
+    if (left < shared->inherited_left) shared->inherited_left = left;
+  }
+  close(group.run_group);
+}
