@@ -3,6 +3,7 @@
  * is believed:
  *
  *   1. The schema must be the one of this release (verify_shape.ts), because the rest reads tables.
+ *      Each index must lead to the rows of its table (verify_indexes.ts).
  *   2. The log is read as rows, hashed here, and compared with the tree and with every checkpoint (verify_log.ts).
  *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts).
  *   4. Everything that is derived from the log is compared with it (verify_projections.ts).
@@ -21,6 +22,7 @@ import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems } from './problems.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
+import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
@@ -102,6 +104,7 @@ async function verifyIn(
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
   const attempt = attempts(tx, problems);
   const unchecked = await attempt('schema', 'the schema', (db) => checkShape(db, problems), []);
+  await attempt('schema', 'indexes', (db) => checkIndexes(db, problems), null);
   const log = await attempt(
     'events',
     'the log',

@@ -22,6 +22,7 @@ import {
   timeOf,
 } from './entry_check.ts';
 import type { Problems } from './problems.ts';
+import { BY_INDEX, reading } from './scans.ts';
 import {
   judge,
   judgeSketch,
@@ -86,26 +87,17 @@ export async function checkLog(
   problems: Problems,
 ): Promise<LogReport> {
   // A window is a part of the index of the feed. Reading it any other way would sort the whole log for each.
-  await db
-    .unsafe(
-      `set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_sort = off`,
-    )
-    .simple();
-  const size = await sealedSize(db);
-  const walk = new Walk(db, options, size, await readGaps(db, size, problems), problems);
-  for (;;) {
-    const window = await readWindow(db, walk.entries);
-    if (!window) break;
-    await walk.take(window);
-    if (window.leaves.length < WINDOW) break;
-  }
-  const report = await walk.end();
-  await db
-    .unsafe(
-      `set local enable_seqscan = on; set local enable_bitmapscan = on; set local enable_sort = on`,
-    )
-    .simple();
-  return report;
+  return reading(db, BY_INDEX, async () => {
+    const size = await sealedSize(db);
+    const walk = new Walk(db, options, size, await readGaps(db, size, problems), problems);
+    for (;;) {
+      const window = await readWindow(db, walk.entries);
+      if (!window) break;
+      await walk.take(window);
+      if (window.leaves.length < WINDOW) break;
+    }
+    return walk.end();
+  });
 }
 
 type FeedWindow = Window & { placeAt(n: number): Buffer; readonly times_us: Float64Array };

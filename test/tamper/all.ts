@@ -1,3 +1,4 @@
+import { indexManipulations } from './index_manipulations.ts';
 import type { Ledger } from './ledger.ts';
 import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
@@ -8,6 +9,7 @@ export const allManipulations: readonly Manipulation[] = [
   ...logManipulations,
   ...schemaManipulations,
   ...proofManipulations,
+  ...indexManipulations,
 ];
 
 export type Tampered = {
