@@ -13,6 +13,7 @@
  */
 import type postgres from 'postgres';
 import { type Db, isRejected } from '../db.ts';
+import { timeText } from '../domain/clocks.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { BadEntry } from '../proof/entry.ts';
@@ -26,7 +27,7 @@ import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
-import { checkDetached, checkRemovals } from './verify_removals.ts';
+import { checkDetached, checkRemovals, checkRepairs } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
 import { checkShape } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
@@ -128,11 +129,12 @@ async function verifyIn(
       `the tables hold ${stored} events, and their index of the feed gives ${log.events}`,
     );
   const months = checkRemovals(log.claims, log.gaps, removals, problems);
+  checkRepairs(log.claims, policy, removals, problems);
   await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
   const payloads = await attempt(
     'bytes',
     'payloads',
-    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0 }, problems),
+    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0, removals }, problems),
     { rows: 0, purged: 0 },
   );
   const comparisons = await compareAll(tx);
@@ -174,7 +176,7 @@ export const repairLines = (claims: readonly LogClaim[]): string[] =>
 function repairLine({ at, facts }: LogClaim): string {
   const before = facts['before'] as { origin: string; size: number } | undefined;
   const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
-  return `${at.toISOString()} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
+  return `${timeText(at)} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
 }
 
 const UNREAD: LogReport = {

@@ -4,6 +4,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { isAfter, timeOf, timeText } from '../domain/clocks.ts';
 import type { Removals } from '../domain/removals.ts';
 import { NO_REMOVALS } from '../domain/removals.ts';
 import { CompactTree } from '../proof/compact_tree.ts';
@@ -28,7 +29,7 @@ import {
   type Trust,
 } from './signed_notes.ts';
 import { repairLines, type Verification } from './verify.ts';
-import { checkRemovals } from './verify_removals.ts';
+import { checkRemovals, checkRepairs } from './verify_removals.ts';
 import { monthOf } from './verify_shape.ts';
 import { VersionTable } from './version_table.ts';
 
@@ -82,6 +83,8 @@ class FileCheck {
   #newest: SignedNote | null = null;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
+  /** The latest time of the events so far. */
+  #newest_us = Number.NEGATIVE_INFINITY;
 
   constructor(options: FileOptions) {
     this.#options = options;
@@ -106,6 +109,7 @@ class FileCheck {
 
   #takeEntry(entry: Buffer): void {
     const leaf = this.#entries.check(entry);
+    this.#newest_us = Math.max(this.#newest_us, this.#entries.at_us);
     this.#append(leaf);
     if (!isEntry(entry)) return;
     this.#sketch.add(entry, leaf);
@@ -156,9 +160,21 @@ class FileCheck {
         `the file's first ${size} leaves do not have the root of ${name}`,
       );
     const judged = judge(this.#options, signed, this.problems);
+    this.#checkTime(signed, judged);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!met) this.#unproven = `the file does not have the root of ${name}`;
     else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
+  }
+
+  /** No event that it covers may be of a later time. */
+  #checkTime({ name }: SignedNote, judged: Proven | string): void {
+    if (typeof judged === 'string' || !judged.cosigned_at) return;
+    const newest = timeOf(this.#newest_us);
+    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, judged.cosigned_at))
+      this.problems.add(
+        'checkpoints',
+        `${name} was cosigned at ${timeText(judged.cosigned_at)}, and covers an event of ${timeText(newest)}`,
+      );
   }
 
   #takeSketch(body: Buffer): void {
@@ -191,6 +207,7 @@ class FileCheck {
     }));
     const allowed = policy ? (removals ?? NO_REMOVALS) : null;
     const months = checkRemovals(this.#entries.claims, gaps, allowed, problems);
+    checkRepairs(this.#entries.claims, policy, allowed, problems);
     for (const { partition } of months) this.#checkGone(partition);
     if (policy && !this.#proven)
       problems.add(

@@ -7,6 +7,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Db } from '../db.ts';
+import { isAfter, timeOf, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
@@ -19,7 +20,6 @@ import {
   nameAt,
   PLACE_BYTES,
   placeText,
-  timeOf,
 } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import { BY_INDEX, reading } from './scans.ts';
@@ -31,9 +31,9 @@ import {
   readNote,
   type SignedNote,
   type Trust,
+  witnessKeys,
 } from './signed_notes.ts';
 import {
-  CLOCKS_APART_MS,
   checkTileCounts,
   checkTiles,
   type Gap,
@@ -151,9 +151,11 @@ class Walk {
   #unsealed = 0;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
-  /** The last event that was compared, and the horizon of the last checkpoint. */
-  #last: { readonly place: Buffer; readonly at_us: number } | null = null;
+  /** The place of the last event that was compared, and the horizon of the last checkpoint. */
+  #last: Buffer | null = null;
   #horizon: Buffer | null = null;
+  /** The latest time of the events since the last checkpoint. */
+  #newest_us = Number.NEGATIVE_INFINITY;
 
   constructor(
     db: Db,
@@ -171,7 +173,7 @@ class Walk {
     this.#tree = new TreeComparison((entry) => {
       if (this.#tree.agrees) this.#tiles.push(entry);
     }, problems);
-    this.#notes = storedNotes(db, problems);
+    this.#notes = storedNotes(db, witnessKeys(trust), problems);
     this.#kept = keptClaim(kept, trust, problems);
     this.#kept_due = this.#kept !== null;
   }
@@ -194,8 +196,11 @@ class Walk {
         aligned = block;
       }
       const to = Math.min(block.to, this.#gaps[0]?.first ?? block.to, await this.#nextSize());
+      const begin = n;
       n = alignment.run(n, to, (at) => this.#checkPlace(block, tree.at, window.placeAt(at)));
-      if (n > 0) this.#last = { place: window.placeAt(n - 1), at_us: window.times_us[n - 1]! };
+      for (let at = begin; at < n; at++)
+        if (window.times_us[at]! > this.#newest_us) this.#newest_us = window.times_us[at]!;
+      if (n > 0) this.#last = window.placeAt(n - 1);
     }
     await checkTiles(this.#db, this.#tiles.splice(0), this.#problems);
   }
@@ -241,12 +246,9 @@ class Walk {
     this.#newest = note;
     this.#horizon = note.horizon;
     const last = this.#last;
-    if (last && timeOf(BigInt(last.at_us)).getTime() > note.sealed_at.getTime() + CLOCKS_APART_MS)
-      this.#problems.add(
-        'checkpoints',
-        `${note.name} says that it was made before the last event that it covers`,
-      );
-    const beyond = last && note.horizon.compare(last.place, 0, HORIZON_BYTES) <= 0;
+    this.#checkTime(note, note.sealed_at, 'says that it was made at');
+    this.#newest_us = Number.NEGATIVE_INFINITY;
+    const beyond = last && note.horizon.compare(last, 0, HORIZON_BYTES) <= 0;
     if (beyond || (next && note.horizon.compare(next, 0, HORIZON_BYTES) > 0))
       this.#problems.add(
         'checkpoints',
@@ -254,8 +256,20 @@ class Walk {
       );
   }
 
+  /** No event that it covers may be of a later time. */
+  #checkTime({ name }: SignedNote, made_at: Date, says: string): void {
+    const newest = timeOf(this.#newest_us);
+    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, made_at))
+      this.#problems.add(
+        'checkpoints',
+        `${name} ${says} ${timeText(made_at)}, and covers an event of ${timeText(newest)}`,
+      );
+  }
+
   #judge(claim: Claim): void {
     const judged = judge(this.#trust, claim.signed, this.#problems);
+    if (typeof judged !== 'string' && judged.cosigned_at)
+      this.#checkTime(claim.signed, judged.cosigned_at, 'was cosigned at');
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!claim.met) this.#unproven = `the log does not have the root of ${claim.signed.name}`;
     else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;

@@ -116,6 +116,18 @@ const counters: readonly Question[] = [
       where d.status = 'waiting'`,
   },
   {
+    name: 'idempotency keys',
+    key: 'account_id, key',
+    // The service forgets a key after a day. What it still knows must be what was accepted.
+    expected: `
+      select (e.facts ->> 'account_id')::uuid as account_id, (e.facts ->> 'idempotency_key')::uuid as key,
+        e.stream as submission_id, e.at as created_at
+      from runledger.events e
+      where e.type = 'submission.accepted' and e.version = 1 and e.facts ->> 'idempotency_key' is not null
+        and exists (select from runledger.idempotency i where i.submission_id = e.stream)`,
+    found: 'select account_id, key, submission_id, created_at from runledger.idempotency',
+  },
+  {
     name: 'secrets of webhooks',
     key: 'submission_id',
     // Stored for as long as there is something to sign, and no longer.

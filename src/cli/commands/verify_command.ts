@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { timeText } from '../../domain/clocks.ts';
 import { BadRemovals, parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
 import { verifierKeys } from '../../proof/log_key.ts';
@@ -209,6 +210,6 @@ function verdictOf({ proven, unproven, problems, problem_counts }: FileVerificat
   const { size, origin, cosigned_at, witnesses } = proven;
   const by =
     witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
-  const when = cosigned_at ? ` of ${cosigned_at.toISOString()}` : '';
+  const when = cosigned_at ? ` of ${timeText(cosigned_at)}` : '';
   return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})`];
 }
