@@ -5,6 +5,7 @@
  */
 import { CLOCKS_APART_MS, timeOf, timeText } from '../domain/clocks.ts';
 import { eventTypes, problemOf } from '../domain/events.ts';
+import { checkDepth } from '../domain/strict_json.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
 import { type HashText, leafText } from '../proof/merkle.ts';
 import type { Problems } from './problems.ts';
@@ -164,9 +165,10 @@ function typeBytes(entry: Buffer): number {
   return bytes;
 }
 
-/** Undefined, which no schema accepts, for text that is not JSON. */
+/** Undefined, which no schema accepts, for text that is not JSON, or nested too deep. */
 function parse(text: string): unknown {
   try {
+    checkDepth(text);
     return JSON.parse(text);
   } catch {
     return undefined;

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { noteText, parseNote } from '../../src/proof/note.ts';
 import { verify } from '../../src/store/verify.ts';
-import { askWitnesses } from '../../src/store/verify_witnesses.ts';
+import { askWitnesses } from '../../src/witness/verify_witnesses.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { seal } from './seal_now.ts';
 import { alone, policy, strangers } from './verified.ts';
