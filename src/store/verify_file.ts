@@ -16,8 +16,9 @@ import {
   readExport,
 } from '../proof/export_file.ts';
 import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
+import { ComputedSketch } from './computed_sketch.ts';
 import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
-import { FileSketch } from './file_sketch.ts';
+
 import { Problems } from './problems.ts';
 import {
   judge,
@@ -72,7 +73,7 @@ class FileCheck {
   readonly #kept: SignedNote | null;
   readonly #entries = new EntryCheck(this.problems);
   readonly #tree = new CompactTree();
-  readonly #sketch = new FileSketch();
+  readonly #sketch = new ComputedSketch();
   /** The checkpoint that the sketch comes after. */
   #sketched: SignedNote | null = null;
   readonly #versions = new VersionTable();
@@ -112,7 +113,7 @@ class FileCheck {
     this.#newest_us = Math.max(this.#newest_us, this.#entries.at_us);
     this.#append(leaf);
     if (!isEntry(entry)) return;
-    this.#sketch.add(entry, leaf);
+    if (this.#sketch.taken === 0) this.#sketch.add(entry, leaf);
     this.#versions.add(entry, 6, entry.readInt32BE(26));
     const id = entry.subarray(6, 22);
     const time = id.readUIntBE(0, 3);
@@ -183,7 +184,10 @@ class FileCheck {
       this.problems.add('checkpoints', 'the sketch belongs to no checkpoint');
       return;
     }
-    this.#sketch.take(sketch.cells, this.problems);
+    if (this.#sketch.taken > 0)
+      this.problems.add('checkpoints', 'the file has more than one sketch');
+    else
+      this.#sketch.take(sketch.cells, { sketch: 'the sketch', events: 'the file' }, this.problems);
     this.#sketched = this.#newest;
     judgeSketch(this.#options, this.#newest, sketch, 'the sketch', this.problems);
   }

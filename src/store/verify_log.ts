@@ -21,7 +21,8 @@ import {
   PLACE_BYTES,
   placeText,
 } from './entry_check.ts';
-import type { Problems } from './problems.ts';
+import { type GivenSketch, LogSketches, storedSketch } from './log_sketches.ts';
+import { Problems } from './problems.ts';
 import { BY_INDEX, reading } from './scans.ts';
 import {
   judge,
@@ -89,21 +90,34 @@ export async function checkLog(
   // A window is a part of the index of the feed. Reading it any other way would sort the whole log for each.
   return reading(db, BY_INDEX, async () => {
     const size = await sealedSize(db);
-    const walk = new Walk(db, options, size, await readGaps(db, size, problems), problems);
+    const gaps = await readGaps(db, size, problems);
+    const { kept } = options;
+    const sketches = new LogSketches(
+      [...(await storedSketch(db, size)), ...keptSketch(kept)],
+      gaps,
+      problems,
+    );
+    const walk = new Walk(db, options, size, [...gaps], problems);
     for (;;) {
-      const window = await readWindow(db, walk.entries);
+      const window = await readWindow(db, walk.entries, sketches);
       if (!window) break;
       await walk.take(window);
       if (window.leaves.length < WINDOW) break;
     }
-    return walk.end();
+    const report = await walk.end();
+    if (report.difference_count === 0 && !report.kept_differs) sketches.check(report.claims);
+    return report;
   });
 }
 
 type FeedWindow = Window & { placeAt(n: number): Buffer; readonly times_us: Float64Array };
 
 /** The next events of the feed, checked; null at its end. */
-async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | null> {
+async function readWindow(
+  db: Db,
+  entries: EntryCheck,
+  sketches: LogSketches,
+): Promise<FeedWindow | null> {
   const leaves: HashText[] = [];
   const names = Buffer.allocUnsafe(WINDOW * NAME_BYTES);
   const places = Buffer.allocUnsafe(WINDOW * PLACE_BYTES);
@@ -115,7 +129,9 @@ async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | nul
   for await (const chunk of readEntries(db, query))
     for (const entry of chunk) {
       const n = leaves.length;
-      leaves.push(entries.check(entry));
+      const leaf = entries.check(entry);
+      leaves.push(leaf);
+      sketches.add(entry, leaf);
       copyName(entry, names, n * NAME_BYTES);
       entries.place.copy(places, n * PLACE_BYTES);
       times_us[n] = entries.at_us;
@@ -362,6 +378,13 @@ class Walk {
       difference_count: this.#tree.difference_count,
     };
   }
+}
+
+function keptSketch(kept: Kept | null): GivenSketch[] {
+  const signed = kept && readNote(kept.note, 'the kept checkpoint', new Problems());
+  if (!signed || !kept.sketch) return [];
+  const { cells } = kept.sketch;
+  return [{ size: signed.size, cells, name: 'the sketch of the kept checkpoint' }];
 }
 
 function keptClaim(kept: Kept | null, trust: Trust, problems: Problems): Claim | null {

@@ -189,6 +189,20 @@ export const proofManipulations: readonly Manipulation[] = [
     says: /^the sketch in the database is not signed by the log/,
   },
   {
+    name: 'the sketch is changed, and signed by the holder of the seal key',
+    does: async ({ root }, { ids }) => {
+      const [stored] = await root<{ size: string; cells: Buffer }[]>`
+        select size, cells from runledger.log_sketch`;
+      const cells = Buffer.from(stored!.cells);
+      addItems(cells, itemBytes(ids[0]!, 9, Buffer.alloc(32, 1)));
+      const signature = key.signer.sign(
+        sketchText({ origin: key.origin, size: Number(stored!.size) }, cells),
+      ).bytes;
+      await root`update runledger.log_sketch set cells = ${cells}, signature = ${signature}`;
+    },
+    says: /^the sketch in the database has \S+ version 9, which the log lacks/,
+  },
+  {
     name: 'the sketch is removed',
     does: in_tree('delete from runledger.log_sketch'),
     says: /^the sketch in the database is missing/,
