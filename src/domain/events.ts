@@ -13,15 +13,16 @@ import { LOSS_REASONS } from './loss_reasons.ts';
 import { type QuickCheck, quickCheck } from './quick_check.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
-const noLists = (key: v.GenericSchema<string>, value: v.GenericSchema) =>
-  v.pipe(
-    v.record(key, value),
-    v.check((facts: unknown) => !Array.isArray(facts), 'is a list') as v.GenericValidation<
-      Record<string, unknown>
-    >,
-  );
 /** Valibot's own takes a list, too. */
-const record = noLists as unknown as typeof v.record;
+const record = ((key: v.GenericSchema<string>, value: v.GenericSchema) => {
+  const made = v.record(key, value);
+  const run: (typeof made)['~run'] = (dataset, config) => {
+    if (!Array.isArray(dataset.value)) return made['~run'](dataset, config);
+    v._addIssue(made, 'type', dataset, config);
+    return dataset as never;
+  };
+  return { ...made, '~run': run };
+}) as unknown as typeof v.record;
 
 const uuid = v.pipe(v.string(), v.uuid());
 /** Safe: JSON readers that have doubles alone read it exactly. */

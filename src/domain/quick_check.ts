@@ -111,8 +111,6 @@ function actionOf({ type, requirement }: Action): QuickCheck | undefined {
       return (value) => (value as number) >= (requirement as number);
     case 'non_empty':
       return (value) => (value as string).length > 0;
-    case 'check':
-      return requirement as QuickCheck;
     case 'starts_with':
       return (value) => (value as string).startsWith(requirement as string);
     case 'uuid':
