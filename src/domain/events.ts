@@ -13,6 +13,17 @@ import { LOSS_REASONS } from './loss_reasons.ts';
 import { type QuickCheck, quickCheck } from './quick_check.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
+/** Valibot's own takes a list, too. */
+const record = ((key: v.GenericSchema<string>, value: v.GenericSchema) => {
+  const made = v.record(key, value);
+  const run: (typeof made)['~run'] = (dataset, config) => {
+    if (!Array.isArray(dataset.value)) return made['~run'](dataset, config);
+    v._addIssue(made, 'type', dataset, config);
+    return dataset as never;
+  };
+  return { ...made, '~run': run };
+}) as unknown as typeof v.record;
+
 const uuid = v.pipe(v.string(), v.uuid());
 /** Safe: JSON readers that have doubles alone read it exactly. */
 const integer = v.pipe(v.number(), v.safeInteger());
@@ -25,8 +36,8 @@ const name = v.pipe(v.string(), v.nonEmpty());
 /** Who gave the command, as user@host. Absent in events from before it was recorded. */
 const operator = v.optional(name);
 /** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
-const evidence = v.record(v.string(), v.unknown());
-const bytes = v.record(v.string(), v.strictObject({ size: count, sha256 }));
+const evidence = record(v.string(), v.unknown());
+const bytes = record(v.string(), v.strictObject({ size: count, sha256 }));
 
 const usage = {
   exit_code: v.nullable(integer),
@@ -44,7 +55,7 @@ const compile = v.nullable(
 );
 const limitFacts = {
   /** In force for the run, by the names of `RunLimits`; limits are added to, and taken out. */
-  limits: v.optional(v.record(name, count)),
+  limits: v.optional(record(name, count)),
   limit_exceeded: v.optional(v.nullable(v.picklist(EXCEEDABLE))),
 };
 const lossReason = v.picklist(LOSS_REASONS);
@@ -61,7 +72,7 @@ export const eventTypes = {
       language: name,
       bytes,
       compare: v.picklist(['lenient', 'exact']),
-      limits: v.record(name, count),
+      limits: record(name, count),
       webhook: v.optional(v.boolean()),
       idempotency_key: v.optional(uuid),
       /** The X-Request-Id of the answer. */
@@ -231,6 +242,7 @@ const schemaOf = (type: string, schema: number): v.GenericSchema | undefined =>
 export function problemOf(event: { type: string; schema: number; facts: unknown }): string | null {
   const schema = schemaOf(event.type, event.schema);
   if (!schema) return `no such event: ${event.type}, schema ${event.schema}`;
+  if (Array.isArray(event.facts)) return 'facts: is a list';
   if (quickly(schema)(event.facts)) return null;
   const { issues } = v.safeParse(schema, event.facts);
   if (!issues) return null;

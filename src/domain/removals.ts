@@ -4,6 +4,7 @@
  *
  *   detached PARTITION EVENTS LEAVES_SHA256     a month; - for a month that was detached before there was a tree
  *   purged TIME | older-than 90d                bytes of submissions that ended before the time, or so long before the purge
+ *   repaired NAME SIZE                          that the log gave up this name after a checkpoint over so many events
  */
 export type Removals = {
   readonly detached: readonly {
@@ -15,6 +16,16 @@ export type Removals = {
   readonly purged_before: readonly Date[];
   /** Ages from which a purge may remove bytes. */
   readonly purged_older_than_ms: readonly number[];
+  /** Checkpoints that the log need not have any more. */
+  readonly repaired: readonly { readonly origin: string; readonly size: number }[];
+};
+
+/** What a payloads.purged event claims. */
+export type Purge = {
+  readonly at: Date;
+  readonly ended_before: Date;
+  /** It claims all that ended up to this id. Null in an event from before this fact existed: it claims some. */
+  readonly last_id: string | null;
 };
 
 export class BadRemovals extends Error {}
@@ -23,11 +34,13 @@ export function parseRemovals(text: string): Removals {
   const detached: Removals['detached'][number][] = [];
   const purged_before: Date[] = [];
   const purged_older_than_ms: number[] = [];
+  const repaired: Removals['repaired'][number][] = [];
   text.split('\n').forEach((line, n) => {
     const words = line.split(/\s+/).filter(Boolean);
     if (words.length === 0 || words[0]!.startsWith('#')) return;
     const rest = words.slice(1).join(' ');
     const month = /^(events_\d{4}_\d{2}) (0|[1-9]\d*) ([0-9a-f]{64}|-)$/.exec(rest);
+    const name = /^([^\s+]+) ([1-9]\d{0,15})$/.exec(rest);
     const age = /^older-than ([1-9]\d*)d$/.exec(rest);
     const time = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(rest)
       ? new Date(rest)
@@ -36,17 +49,24 @@ export function parseRemovals(text: string): Removals {
       const [, partition, events, sha256] = month;
       const leaves_sha256 = sha256 === '-' ? null : sha256!;
       detached.push({ partition: partition!, events: Number(events), leaves_sha256 });
-    } else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
+    } else if (words[0] === 'repaired' && name)
+      repaired.push({ origin: name[1]!, size: Number(name[2]) });
+    else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
     else if (words[0] === 'purged' && time && !Number.isNaN(time.getTime()))
       purged_before.push(time);
     else throw new BadRemovals(`line ${n + 1}: not a removal: ${line.trim()}`);
   });
-  return { detached, purged_before, purged_older_than_ms };
+  return { detached, purged_before, purged_older_than_ms, repaired };
 }
 
 const DAY_MS = 86_400_000;
 
-export const NO_REMOVALS: Removals = { detached: [], purged_before: [], purged_older_than_ms: [] };
+export const NO_REMOVALS: Removals = {
+  detached: [],
+  purged_before: [],
+  purged_older_than_ms: [],
+  repaired: [],
+};
 
 export function allowsDetached(
   removals: Removals,
@@ -60,9 +80,16 @@ export function allowsDetached(
   );
 }
 
-export function allowsPurge(removals: Removals, ended_before: Date, purged_at: Date): boolean {
+/** An event without a last id could cover a choice of submissions. So an age does not allow it: a time must. */
+export function allowsPurge(removals: Removals, { at, ended_before, last_id }: Purge): boolean {
   return (
     removals.purged_before.some((time) => ended_before <= time) ||
-    removals.purged_older_than_ms.some((ms) => purged_at.getTime() - ended_before.getTime() >= ms)
+    (last_id !== null &&
+      removals.purged_older_than_ms.some((ms) => at.getTime() - ended_before.getTime() >= ms))
   );
 }
+
+export const allowsRepair = (
+  { repaired }: Removals,
+  before: { origin: string; size: number },
+): boolean => repaired.some(({ origin, size }) => origin === before.origin && size === before.size);

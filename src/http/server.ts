@@ -123,7 +123,10 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   }
   const rules = submissionRules(config, webhooks);
   const results = createResults(db);
-  const receipts = createReceipts(db);
+  const receipts = createReceipts(
+    db,
+    (config.witnesses ?? []).map(({ key }) => key),
+  );
   const { ended } = createResults(asking);
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,

@@ -109,7 +109,7 @@ export function conflictOf(addition: Addition, last: Witnessed): Rejection | nul
     return { status: WITNESS_STATUS.other_size, problem: 'another tree of this size is cosigned' };
   const { size, root } = checkpoint;
   if (!provesConsistency({ old_size, old_root: last.root, size, root, proof }))
-    return { status: WITNESS_STATUS.not_proven, problem: 'the proof does not lead to this tree' };
+    return { status: WITNESS_STATUS.not_proven, problem: 'a proof that does not fit' };
   return null;
 }
 

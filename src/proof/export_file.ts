@@ -15,8 +15,8 @@ const byByte = new Map(
 );
 
 const HEAD_BYTES = 5;
-/** An event has facts of at most some megabytes. A longer record is no record. */
-const MOST_BYTES = 2 ** 28;
+/** An event has facts of some kilobytes. A longer record is no record. */
+const MOST_BYTES = 2 ** 24;
 
 export class BadExport extends Error {}
 

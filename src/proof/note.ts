@@ -117,10 +117,14 @@ export class NoteSigner {
 
 /** The first signature by this key, if it verifies; false if there is one that does not; null if there is none. */
 export function signatureBy(note: Note, key: VerifierKey): NoteSignature | false | null {
-  const claimed = note.signatures.filter(({ name, id }) => name === key.name && id === key.id);
+  const claimed = note.signatures.filter((each) => isKeyOf(each, key));
   if (claimed.length === 0) return null;
   return claimed.every((each) => isSignatureOf(key, note.text, each)) ? claimed[0]! : false;
 }
+
+/** Whether the signature says that it is of this key. */
+export const isKeyOf = ({ name, id }: NoteSignature, key: VerifierKey): boolean =>
+  name === key.name && id === key.id;
 
 export function isSignatureOf(
   key: VerifierKey,

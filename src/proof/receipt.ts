@@ -2,6 +2,7 @@
  * A receipt: the events of one submission, each with the proof that it is in the log's tree, and the salts that make the
  * digests in them checkable. `GET /api/result/{id}/proof` answers with it.
  */
+import { BadJson, parseStrictly } from '../domain/strict_json.ts';
 import { BadNote, decode } from './note.ts';
 
 export type ReceiptEvent = {
@@ -44,9 +45,10 @@ export function parseReceipt(text: string): Receipt {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
-    throw new NoReceipt('it is not JSON');
+    return parseStrictly(text);
+  } catch (error) {
+    if (error instanceof BadJson) throw new NoReceipt(error.message);
+    throw error;
   }
 }
 

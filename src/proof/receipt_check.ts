@@ -11,6 +11,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ResultRecord, renderResult } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
+import { parseStrictly } from '../domain/strict_json.ts';
 import {
   type AppendedEvent,
   BadHistory,
@@ -150,7 +151,7 @@ function readEvents({ events }: Receipt, report: Report): AppendedEvent[] | null
     report.try(`event ${n + 1}: its entry`, (): AppendedEvent => {
       const { stream, version, type, schema, at_us, facts } = parseEntry(bytesOf(entry));
       const at = new Date(EPOCH_MS + Number(at_us / 1000n));
-      return { stream, version, type, schema, at, facts: JSON.parse(facts) as Facts };
+      return { stream, version, type, schema, at, facts: parseStrictly(facts) as Facts };
     }),
   );
   return read.includes(null) ? null : (read as AppendedEvent[]);

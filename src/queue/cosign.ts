@@ -5,8 +5,11 @@
  * tree that we signed, or if our tree does not extend it, the log has forked: two trees were signed that disagree, as after
  * the database was restored from a copy and went on. Before a witness is believed to have another tree, the proof that it
  * was sent is checked here: damaged tiles are not a fork.
+ *
+ * A cosignature cannot be removed again. So one whose time is wrong is not kept: verify would name it for ever.
  */
 import type { Db } from '../db.ts';
+import { apartText, CLOCKS_APART_MS } from '../domain/clocks.ts';
 import {
   additionText,
   cosignedNote,
@@ -44,8 +47,6 @@ type Asked = {
 
 /** An honest witness gives its size once; a second time, if another process asked it in between. */
 const MOST_ASKS = 3;
-/** How far ahead of ours the clock of a witness may be. */
-const MOST_AHEAD_S = 3600;
 
 /** `known`: the size that the witness probably cosigned last. */
 export async function cosign(asked: Asked, known: number): Promise<CosignOutcome> {
@@ -105,10 +106,21 @@ async function keep(asked: Asked, answer: WitnessAnswer): Promise<CosignOutcome>
   const { db, key, checkpoint } = asked;
   const cosignature = cosignatureIn(checkpoint, key, answer);
   if (!cosignature) return failed(`its answer has no signature by ${key.name} on our checkpoint`);
-  if (cosignedAt(cosignature) > Date.now() / 1000 + MOST_AHEAD_S)
-    return failed('its clock is more than an hour ahead of ours');
+  const wrong = clockProblem(cosignedAt(cosignature) * 1000, checkpoint);
+  if (wrong !== null) return failed(wrong);
   await putCosignature(db, checkpoint, key, cosignature);
   return { kind: 'cosigned', size: checkpoint.size };
+}
+
+function clockProblem(signed_ms: number, { sealed_at }: StoredCheckpoint): string | null {
+  const now = Date.now();
+  if (!(Math.abs(signed_ms - now) <= CLOCKS_APART_MS))
+    return `its clock is ${apartText(signed_ms, now)} ours`;
+  const made = sealed_at.getTime();
+  // It may sign a checkpoint long after it was made.
+  return made - signed_ms <= CLOCKS_APART_MS
+    ? null
+    : `its clock is ${apartText(signed_ms, made)} the time of our checkpoint`;
 }
 
 function cosignatureIn(

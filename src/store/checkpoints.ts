@@ -9,15 +9,20 @@
  * consistency proof, computed from the tiles, shows that the new tree begins with the old one. Where any of this fails,
  * CannotSeal says why, nothing is signed, and the service goes on.
  *
+ * A checkpoint says when it was made, which verify compares with its events and its cosignatures for as long as the log
+ * lasts. So nothing is signed while the clocks of this process and of the database are far apart.
+ *
  * Without a key nothing is sealed, because a tree that nobody signed proves nothing.
  */
 import type { Db } from '../db.ts';
+import { apartText, CLOCKS_APART_MS } from '../domain/clocks.ts';
 import { emptySketch } from '../domain/sketch.ts';
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../proof/checkpoint.ts';
 import { isOurs, isSketchOf, type LogKey, sketchText, verifierKeys } from '../proof/log_key.ts';
 import { EMPTY_ROOT, provesConsistency } from '../proof/merkle.ts';
-import { BadNote, noteText, parseNote, parseSignature } from '../proof/note.ts';
+import { BadNote, noteText, parseNote, type VerifierKey } from '../proof/note.ts';
 import { DamagedTree, GrowingTree, type Tile, Tiles } from '../proof/tiles.ts';
+import { cosignedText } from './cosignatures.ts';
 import { readRange } from './entries.ts';
 import { Growth } from './growth.ts';
 import { readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
@@ -77,6 +82,7 @@ export function createSealer(key: LogKey | null): Sealer {
     if (!key) throw new CannotSeal(NO_KEY);
     if (stopped !== null) throw new CannotSeal(stopped);
     const start = await startOf(db, key);
+    await checkClock(db, start.last, key);
     if (seen) await checkExtends(db, seen, start.last);
     seen = start.last ?? seen;
     return start;
@@ -192,6 +198,26 @@ async function checkExtends(
   if (!provesConsistency({ ...claim, proof })) throw broken(`${nameOf(last)} does not extend it`);
 }
 
+/** Throws CannotSeal if the time that a checkpoint would get is a wrong one. */
+async function checkClock(db: Db, last: StoredCheckpoint | null, key: LogKey): Promise<void> {
+  const [row] = await db<{ ms: number }[]>`
+    select extract(epoch from clock_timestamp())::double precision * 1000 as ms`;
+  const now = Date.now();
+  if (Math.abs(now - row!.ms) > CLOCKS_APART_MS)
+    throw new CannotSeal(
+      `the clock of this process is ${apartText(now, row!.ms)} the database's: set the wrong one right`,
+    );
+  const before = timeBefore(last, key.origin);
+  if (!(before - now <= CLOCKS_APART_MS))
+    throw new CannotSeal(
+      `the clock of this process is ${apartText(now, before)} the time of ${nameOf(last!)}: set it right, or wait until it has passed that time`,
+    );
+}
+
+/** When the checkpoint was made that the next one of this name must not be older than. */
+const timeBefore = (last: StoredCheckpoint | null, origin: string): number =>
+  last?.origin === origin ? last.sealed_at.getTime() : 0;
+
 type Next = { number: number; checkpoint: Checkpoint; events: number };
 type WindowRow = { number: string | null; generation: number; from_xid: string; to_xid: string };
 
@@ -211,6 +237,7 @@ async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | nul
   await putCheckpoint(db, {
     number,
     checkpoint,
+    sealed_at: new Date(Math.max(Date.now(), timeBefore(start.last, key.origin))),
     place: window,
     note: signedNote(key, checkpoint),
     tiles,
@@ -238,6 +265,7 @@ export async function putCheckpoint(
   put: {
     number: number;
     checkpoint: Checkpoint;
+    sealed_at: Date;
     place: { generation: number; to_xid: string };
     note: string;
     tiles: readonly StoredTile[];
@@ -245,10 +273,10 @@ export async function putCheckpoint(
     sketch_signature: Buffer;
   },
 ): Promise<void> {
-  const { number, checkpoint, place, note, tiles, sketch, sketch_signature } = put;
+  const { number, checkpoint, sealed_at, place, note, tiles, sketch, sketch_signature } = put;
   const { origin, size, root } = checkpoint;
   const { generation, to_xid } = place;
-  const row = { number, origin, size, sealed_at: new Date(), generation, to_xid, note };
+  const row = { number, origin, size, sealed_at, generation, to_xid, note };
   await db`
     select runledger.put_checkpoint(${JSON.stringify(row)}::text::jsonb, ${root}, ${tilesJson(tiles)}::text::jsonb,
       ${Buffer.concat(tiles.map(({ hashes }) => hashes))}, ${sketch}, ${sketch_signature})`;
@@ -290,19 +318,11 @@ export async function lastSketch(db: Db): Promise<StoredSketch | null> {
   return row ? { ...row, size: Number(row.size) } : null;
 }
 
-/** The note with the cosignatures known: what an auditor keeps. A line that is no signature would spoil the note. */
-export const noteWithCosignatures = ({ note, cosignatures }: StoredCheckpoint): string =>
-  [note, ...cosignatures.map((line) => `${line.trimEnd()}\n`).filter(isSignature)].join('');
-
-function isSignature(line: string): boolean {
-  try {
-    parseSignature(line.slice(0, -1));
-    return true;
-  } catch (error) {
-    if (error instanceof BadNote) return false;
-    throw error;
-  }
-}
+/** The note with the cosignatures known: what an auditor keeps. */
+export const noteWithCosignatures = (
+  { note, cosignatures }: Pick<StoredCheckpoint, 'note' | 'cosignatures'>,
+  witnesses: readonly VerifierKey[] = [],
+): string => cosignedText(note, cosignatures, witnesses);
 
 function damagedAsNull<T>(work: () => T): T | null {
   try {

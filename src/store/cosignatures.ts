@@ -1,6 +1,14 @@
 /** What witnesses said about checkpoints. Nothing here is believed by verify, which checks each signature. */
 import type { Db } from '../db.ts';
-import { cosignedAt, type NoteSignature, signatureLine, type VerifierKey } from '../proof/note.ts';
+import {
+  BadNote,
+  cosignedAt,
+  isKeyOf,
+  type NoteSignature,
+  parseSignature,
+  signatureLine,
+  type VerifierKey,
+} from '../proof/note.ts';
 
 /** How a witness is named in the database. */
 export const witnessName = ({ name, id }: VerifierKey): string => `${name}+${id}`;
@@ -40,6 +48,35 @@ export async function readCosigned(
       { size: Number(size), behind: Number(behind), behind_s: Math.max(behind_s, 0) },
     ]),
   );
+}
+
+/** A note has at most 64 signatures, and one is the log's. */
+export const MOST_COSIGNATURES = 63;
+
+/**
+ * The note with lines of these witnesses; of any witness, if none is given. The rest is left out: one line that is no
+ * signature, or one too many, would spoil the note.
+ */
+export function cosignedText(
+  note: string,
+  lines: readonly string[],
+  witnesses: readonly VerifierKey[],
+): string {
+  const known = lines
+    .map(cosignatureOf)
+    .filter((each) => each !== null)
+    .filter((each) => witnesses.length === 0 || witnesses.some((key) => isKeyOf(each, key)));
+  return [note, ...known.slice(0, MOST_COSIGNATURES).map(signatureLine)].join('');
+}
+
+/** Null for a line that is no signature. */
+export function cosignatureOf(line: string): NoteSignature | null {
+  try {
+    return parseSignature(line.trimEnd());
+  } catch (error) {
+    if (error instanceof BadNote) return null;
+    throw error;
+  }
 }
 
 export async function putCosignature(

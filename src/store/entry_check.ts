@@ -3,7 +3,9 @@
  * writes, does the event come after the one before it, and are its facts of its type's schema? What the log claims to have
  * removed or repaired is collected on the way.
  */
+import { CLOCKS_APART_MS, timeOf, timeText } from '../domain/clocks.ts';
 import { eventTypes, problemOf } from '../domain/events.ts';
+import { checkDepth } from '../domain/strict_json.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
 import { type HashText, leafText } from '../proof/merkle.ts';
 import type { Problems } from './problems.ts';
@@ -56,6 +58,7 @@ export class EntryCheck {
   #next = Buffer.alloc(PLACE_BYTES);
   #count = 0;
   readonly #problems: Problems;
+  readonly #latest_us = (Date.now() + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
   /** Short facts that were checked, with their type and schema. */
   readonly #good = new Set<string>();
 
@@ -85,6 +88,7 @@ export class EntryCheck {
       this.#order(entry, PLACE_AT + shift);
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
+      this.#time(entry);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
@@ -112,6 +116,15 @@ export class EntryCheck {
     const room = this.#last;
     this.#last = this.#next;
     this.#next = room;
+  }
+
+  /** A time that is still to come would let a removal claim what happens until then. Infinity is one. */
+  #time(entry: Buffer): void {
+    if (Math.abs(this.at_us) <= this.#latest_us) return;
+    this.#problems.add('facts', () => {
+      const { stream, version } = nameOf(entry);
+      return `${stream} version ${version} is of a time that is still to come, or none: ${timeText(timeOf(this.at_us))}`;
+    });
   }
 
   #facts(entry: Buffer, type: string, schema: number, at: number): void {
@@ -152,17 +165,15 @@ function typeBytes(entry: Buffer): number {
   return bytes;
 }
 
-/** Undefined, which no schema accepts, for text that is not JSON. */
+/** Undefined, which no schema accepts, for text that is not JSON, or nested too deep. */
 function parse(text: string): unknown {
   try {
+    checkDepth(text);
     return JSON.parse(text);
   } catch {
     return undefined;
   }
 }
-
-/** Microseconds since 2000 as a time. */
-export const timeOf = (at_us: bigint): Date => new Date(Number(at_us / 1000n) + 946_684_800_000);
 
 const STREAM_AT = 6;
 const VERSION_AT = 26;

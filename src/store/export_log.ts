@@ -59,7 +59,7 @@ class LogExport {
   constructor(db: Db, writer: ExportWriter) {
     this.#db = db;
     this.#writer = writer;
-    this.#notes = storedNotes(db, new Problems());
+    this.#notes = storedNotes(db, null, new Problems());
   }
 
   async write(): Promise<number> {

@@ -11,10 +11,11 @@ import { parseCheckpoint } from '../proof/checkpoint.ts';
 import { type LogEvent, parseEntry } from '../proof/entry.ts';
 import { inclusionText } from '../proof/inclusion_file.ts';
 import { HASH_BYTES, leafHash, provesInclusion } from '../proof/merkle.ts';
-import { parseNote } from '../proof/note.ts';
+import { parseNote, type VerifierKey } from '../proof/note.ts';
 import type { Receipt } from '../proof/receipt.ts';
 import { DamagedTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
+import { cosignedText } from './cosignatures.ts';
 import { readStream } from './entries.ts';
 
 export type ReceiptOutcome =
@@ -41,7 +42,7 @@ type Row = CallerRow & {
   cosignatures: string[];
 };
 
-export function createReceipts(db: Db): Receipts {
+export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): Receipts {
   return {
     async read(secret_digest, id) {
       const [row] = await db<Row[]>`select * from runledger.read_receipt(${secret_digest}, ${id})`;
@@ -55,7 +56,7 @@ export function createReceipts(db: Db): Receipts {
       const entries = await entriesOf(db, id);
       // An event may have come since.
       if (!entries.every(({ event }) => isBefore(event, row!))) return unsealed;
-      const checkpoint = note + cosignatures.map((line) => `${line.trimEnd()}\n`).join('');
+      const checkpoint = cosignedText(note, cosignatures, witnesses);
       const events = await provenBy(db, entries, { checkpoint, size: Number(row!.size) });
       const openings = Object.fromEntries(
         Object.entries(row!.salts ?? {}).map(([kind, salt]) => [kind, { salt }]),

@@ -56,6 +56,7 @@ export async function repair(
     else
       await putCheckpoint(owner, {
         ...stored,
+        sealed_at: new Date(),
         number: last.number + 1,
         note: signedNote(key, checkpoint),
         tiles: [],

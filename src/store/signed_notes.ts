@@ -2,9 +2,17 @@
  * Checkpoints as verify meets them: in the database, in an exported file, and in a file that an auditor kept. None of them is
  * believed for where it was found. Each is a claim about the first `size` events, which its signatures back.
  */
+import { isAfter, timeText } from '../domain/clocks.ts';
 import { type Checkpoint, parseCheckpoint } from '../proof/checkpoint.ts';
 import { isSketchOf } from '../proof/log_key.ts';
-import { BadNote, cosignedAt, type Note, parseNote, type VerifierKey } from '../proof/note.ts';
+import {
+  BadNote,
+  cosignedAt,
+  type Note,
+  type NoteSignature,
+  parseNote,
+  type VerifierKey,
+} from '../proof/note.ts';
 import { judgeCheckpoint, type Policy } from '../proof/policy.ts';
 import type { Problems } from './problems.ts';
 
@@ -50,15 +58,29 @@ export function judge(trust: Trust, signed: SignedNote, problems: Problems): Pro
   const alone = { ...policy, quorum: 'none' };
   const unsigned = problem === null ? null : judgeCheckpoint(alone, signed.note).problem;
   if (unsigned !== null) problems.add('checkpoints', `${signed.name}: ${unsigned}`);
+  const now = new Date();
+  for (const { name, signature } of cosigned)
+    if (isAfter(signedAt(signature), now))
+      problems.add(
+        'checkpoints',
+        `the clock of the witness ${name} is wrong: its time on ${signed.name}, ${timeText(signedAt(signature))}, is still to come`,
+      );
   if (problem !== null) return problem;
   if (!trust.policy) return 'there is no policy';
-  const times = cosigned.map(({ signature }) => cosignedAt(signature));
   return {
     size: checkpoint.size,
     origin: checkpoint.origin,
-    cosigned_at: times.length > 0 ? new Date(Math.min(...times) * 1000) : null,
+    cosigned_at: firstOf(cosigned),
     witnesses: cosigned.map(({ name }) => name),
   };
+}
+
+/** When a witness signed, by its clock. */
+export const signedAt = (signature: NoteSignature): Date => new Date(cosignedAt(signature) * 1000);
+
+function firstOf(cosigned: readonly { readonly signature: NoteSignature }[]): Date | null {
+  const times = cosigned.map(({ signature }) => signedAt(signature).getTime());
+  return times.length > 0 ? new Date(Math.min(...times)) : null;
 }
 
 function ownPolicy(keys: readonly VerifierKey[]): Policy | null {
@@ -70,6 +92,10 @@ function ownPolicy(keys: readonly VerifierKey[]): Policy | null {
     quorum: 'none',
   };
 }
+
+/** Whose cosignatures count. Without a policy, nobody's. */
+export const witnessKeys = ({ policy }: Trust): readonly VerifierKey[] =>
+  (policy?.witnesses ?? []).map(({ key }) => key);
 
 /** Keys that may sign a sketch. */
 const logKeys = ({ policy, keys }: Trust): readonly VerifierKey[] =>

@@ -1,12 +1,14 @@
 /** Reads what the database keeps of the tree, for verify: from the tables alone, and without believing any of it. */
 import type { Db } from '../db.ts';
+import { isAfter, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { bytesOf, HASH_BYTES, textOf } from '../proof/merkle.ts';
-import { parseSignature } from '../proof/note.ts';
+import { isKeyOf, signatureLine, type VerifierKey } from '../proof/note.ts';
 import { TILE_WIDTH } from '../proof/tiles.ts';
+import { cosignatureOf, MOST_COSIGNATURES } from './cosignatures.ts';
 import { PLACE_BYTES } from './entry_check.ts';
 import type { Problems } from './problems.ts';
-import { readNote, type SignedNote } from './signed_notes.ts';
+import { readNote, type SignedNote, signedAt } from './signed_notes.ts';
 import type { SealedLeaves } from './verify_tree.ts';
 
 /** How many tiles are read at once: 2 MiB of hashes. */
@@ -127,24 +129,31 @@ type Row = {
   to_xid: string;
   note: string;
   lines: string[];
+  witnesses: string[];
   times: Date[];
 };
 
 /**
- * The checkpoints in order, with the cosignatures of each. Those of a name that the log gave up are left out: a repair says that
- * its events are not the ones that they were signed over.
+ * The checkpoints in order, each with the cosignatures of these witnesses (null: of all). Checkpoints of a name that the log
+ * gave up are left out: a repair says that its events are not the ones that they were signed over.
  */
-export async function* storedNotes(db: Db, problems: Problems): AsyncGenerator<StoredNote> {
+export async function* storedNotes(
+  db: Db,
+  witnesses: readonly VerifierKey[] | null,
+  problems: Problems,
+): AsyncGenerator<StoredNote> {
   const given_up = await namesGivenUp(db);
+  const now = new Date();
   let before = { number: 0, origin: '', size: 0, sealed_at: new Date(0) };
   for (;;) {
     const rows = await db<Row[]>`
       select c.number, c.origin, c.size, c.root, c.sealed_at, c.generation, c.to_xid::text as to_xid, c.note,
         array(select s.line from runledger.cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness) as lines,
+        array(select s.witness from runledger.cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness) as witnesses,
         array(select s.cosigned_at from runledger.cosignatures s where s.origin = c.origin and s.size = c.size order by s.witness) as times
       from runledger.checkpoints c where c.number > ${before.number} order by c.number limit ${PAGE}`;
     for (const row of rows) {
-      const stored = storedNote(row, problems);
+      const stored = storedNote(row, witnesses, problems);
       if (Number(row.number) !== before.number + 1)
         problems.add('checkpoints', `checkpoint ${before.number + 1} is missing`);
       // A repair under a new name begins with the events that there are.
@@ -153,12 +162,18 @@ export async function* storedNotes(db: Db, problems: Problems): AsyncGenerator<S
           'checkpoints',
           `checkpoint ${row.number} does not cover more events than the one before it`,
         );
-      if (row.sealed_at < before.sealed_at)
+      if (isAfter(before.sealed_at, row.sealed_at))
         problems.add(
           'checkpoints',
-          `checkpoint ${row.number} says that it was made before the one before it`,
+          `checkpoint ${row.number} says that it was made at ${timeText(row.sealed_at)}, before the one before it`,
         );
-      before = { ...row, number: Number(row.number), size: Number(row.size) };
+      if (isAfter(row.sealed_at, now))
+        problems.add(
+          'checkpoints',
+          `checkpoint ${row.number} says that it was made at ${timeText(row.sealed_at)}, which is still to come`,
+        );
+      const { sealed_at } = row.sealed_at > before.sealed_at ? row : before;
+      before = { ...row, number: Number(row.number), size: Number(row.size), sealed_at };
       if (stored && !given_up.has(stored.origin)) yield stored;
     }
     if (rows.length < PAGE) return;
@@ -172,32 +187,37 @@ async function namesGivenUp(db: Db): Promise<Set<string>> {
   return new Set(rows.map(({ origin }) => origin));
 }
 
-/** How far the clocks of the database, of web and of a witness may be apart. */
-export const CLOCKS_APART_MS = 300_000;
-
-function storedNote(row: Row, problems: Problems): StoredNote | null {
+function storedNote(
+  row: Row,
+  witnesses: readonly VerifierKey[] | null,
+  problems: Problems,
+): StoredNote | null {
   const name = `checkpoint ${row.number}`;
-  const cosignatures = row.lines.flatMap((line, n) => {
-    try {
-      const text = `${line.trimEnd()}\n`;
-      const { bytes } = parseSignature(line.trimEnd());
-      return [{ text, signed_ms: Number(bytes.readBigUInt64BE()) * 1000, stored: row.times[n]! }];
-    } catch {
-      problems.add('checkpoints', `${name} has a cosignature that cannot be read`);
-      return [];
-    }
+  const known = row.lines.flatMap((line, n) => {
+    const signature = cosignatureOf(line);
+    const of = signature ?? rowName(row.witnesses[n]!);
+    if (witnesses && !witnesses.some((key) => isKeyOf(of, key))) return [];
+    if (signature && signature.bytes.length >= TIME_BYTES)
+      return [{ signature, stored: row.times[n]! }];
+    if (witnesses) problems.add('checkpoints', `${name} has a cosignature that cannot be read`);
+    return [];
   });
-  const text = [row.note, ...cosignatures.map(({ text }) => text)].join('');
+  const cosignatures = known.slice(0, MOST_COSIGNATURES);
+  const text = row.note + cosignatures.map(({ signature }) => signatureLine(signature)).join('');
   const signed = readNote(text, name, problems);
   if (!signed) return null;
   const { origin, size, root } = signed;
   if (origin !== row.origin || size !== Number(row.size) || !root.equals(row.root))
     problems.add('checkpoints', `${name}: its row does not say what its note says`);
-  for (const { signed_ms, stored } of cosignatures) {
-    if (Math.abs(signed_ms - stored.getTime()) >= 1000)
+  for (const { signature, stored } of cosignatures) {
+    const at = signedAt(signature);
+    if (!(Math.abs(at.getTime() - stored.getTime()) < 1000))
       problems.add('checkpoints', `${name}: a cosignature is of another time than its row says`);
-    if (row.sealed_at.getTime() > signed_ms + CLOCKS_APART_MS)
-      problems.add('checkpoints', `${name} says that it was made after a witness signed it`);
+    if (isAfter(row.sealed_at, at))
+      problems.add(
+        'checkpoints',
+        `the witness ${signature.name} signed ${name} at ${timeText(at)}, by its clock, and the checkpoint says that it was made at ${timeText(row.sealed_at)}: that clock was behind, or the row was changed`,
+      );
   }
   return {
     ...signed,
@@ -206,6 +226,16 @@ function storedNote(row: Row, problems: Problems): StoredNote | null {
     sealed_at: row.sealed_at,
   };
 }
+
+/** A cosignature begins with its time. */
+const TIME_BYTES = 8;
+
+/** As a row names its witness: NAME+ID. */
+const rowName = (witness: string) => ({
+  name: witness.slice(0, -9),
+  id: witness.slice(-8),
+  bytes: Buffer.alloc(0),
+});
 
 /** The size that the newest checkpoint claims. */
 export async function sealedSize(db: Db): Promise<number> {

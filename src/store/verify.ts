@@ -3,6 +3,7 @@
  * is believed:
  *
  *   1. The schema must be the one of this release (verify_shape.ts), because the rest reads tables.
+ *      Each index must lead to the rows of its table (verify_indexes.ts).
  *   2. The log is read as rows, hashed here, and compared with the tree and with every checkpoint (verify_log.ts).
  *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts).
  *   4. Everything that is derived from the log is compared with it (verify_projections.ts).
@@ -12,6 +13,7 @@
  */
 import type postgres from 'postgres';
 import { type Db, isRejected } from '../db.ts';
+import { timeText } from '../domain/clocks.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { BadEntry } from '../proof/entry.ts';
@@ -21,10 +23,11 @@ import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems } from './problems.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
+import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
-import { checkDetached, checkRemovals } from './verify_removals.ts';
+import { checkDetached, checkRemovals, checkRepairs } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
 import { checkShape } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
@@ -102,6 +105,7 @@ async function verifyIn(
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
   const attempt = attempts(tx, problems);
   const unchecked = await attempt('schema', 'the schema', (db) => checkShape(db, problems), []);
+  await attempt('schema', 'indexes', (db) => checkIndexes(db, problems), null);
   const log = await attempt(
     'events',
     'the log',
@@ -125,11 +129,12 @@ async function verifyIn(
       `the tables hold ${stored} events, and their index of the feed gives ${log.events}`,
     );
   const months = checkRemovals(log.claims, log.gaps, removals, problems);
+  checkRepairs(log.claims, policy, removals, problems);
   await attempt('removals', 'removals', (db) => checkDetached(db, months, problems), null);
   const payloads = await attempt(
     'bytes',
     'payloads',
-    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0 }, problems),
+    (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0, removals }, problems),
     { rows: 0, purged: 0 },
   );
   const comparisons = await compareAll(tx);
@@ -171,7 +176,7 @@ export const repairLines = (claims: readonly LogClaim[]): string[] =>
 function repairLine({ at, facts }: LogClaim): string {
   const before = facts['before'] as { origin: string; size: number } | undefined;
   const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
-  return `${at.toISOString()} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
+  return `${timeText(at)} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
 }
 
 const UNREAD: LogReport = {

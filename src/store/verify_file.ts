@@ -4,6 +4,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { isAfter, timeOf, timeText } from '../domain/clocks.ts';
 import type { Removals } from '../domain/removals.ts';
 import { NO_REMOVALS } from '../domain/removals.ts';
 import { CompactTree } from '../proof/compact_tree.ts';
@@ -15,8 +16,9 @@ import {
   readExport,
 } from '../proof/export_file.ts';
 import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
+import { ComputedSketch } from './computed_sketch.ts';
 import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
-import { FileSketch } from './file_sketch.ts';
+
 import { Problems } from './problems.ts';
 import {
   judge,
@@ -28,7 +30,7 @@ import {
   type Trust,
 } from './signed_notes.ts';
 import { repairLines, type Verification } from './verify.ts';
-import { checkRemovals } from './verify_removals.ts';
+import { checkRemovals, checkRepairs } from './verify_removals.ts';
 import { monthOf } from './verify_shape.ts';
 import { VersionTable } from './version_table.ts';
 
@@ -71,7 +73,7 @@ class FileCheck {
   readonly #kept: SignedNote | null;
   readonly #entries = new EntryCheck(this.problems);
   readonly #tree = new CompactTree();
-  readonly #sketch = new FileSketch();
+  readonly #sketch = new ComputedSketch();
   /** The checkpoint that the sketch comes after. */
   #sketched: SignedNote | null = null;
   readonly #versions = new VersionTable();
@@ -82,6 +84,8 @@ class FileCheck {
   #newest: SignedNote | null = null;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
+  /** The latest time of the events so far. */
+  #newest_us = Number.NEGATIVE_INFINITY;
 
   constructor(options: FileOptions) {
     this.#options = options;
@@ -106,9 +110,10 @@ class FileCheck {
 
   #takeEntry(entry: Buffer): void {
     const leaf = this.#entries.check(entry);
+    this.#newest_us = Math.max(this.#newest_us, this.#entries.at_us);
     this.#append(leaf);
     if (!isEntry(entry)) return;
-    this.#sketch.add(entry, leaf);
+    if (this.#sketch.taken === 0) this.#sketch.add(entry, leaf);
     this.#versions.add(entry, 6, entry.readInt32BE(26));
     const id = entry.subarray(6, 22);
     const time = id.readUIntBE(0, 3);
@@ -156,9 +161,21 @@ class FileCheck {
         `the file's first ${size} leaves do not have the root of ${name}`,
       );
     const judged = judge(this.#options, signed, this.problems);
+    this.#checkTime(signed, judged);
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!met) this.#unproven = `the file does not have the root of ${name}`;
     else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
+  }
+
+  /** No event that it covers may be of a later time. */
+  #checkTime({ name }: SignedNote, judged: Proven | string): void {
+    if (typeof judged === 'string' || !judged.cosigned_at) return;
+    const newest = timeOf(this.#newest_us);
+    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, judged.cosigned_at))
+      this.problems.add(
+        'checkpoints',
+        `${name} was cosigned at ${timeText(judged.cosigned_at)}, and covers an event of ${timeText(newest)}`,
+      );
   }
 
   #takeSketch(body: Buffer): void {
@@ -167,7 +184,10 @@ class FileCheck {
       this.problems.add('checkpoints', 'the sketch belongs to no checkpoint');
       return;
     }
-    this.#sketch.take(sketch.cells, this.problems);
+    if (this.#sketch.taken > 0)
+      this.problems.add('checkpoints', 'the file has more than one sketch');
+    else
+      this.#sketch.take(sketch.cells, { sketch: 'the sketch', events: 'the file' }, this.problems);
     this.#sketched = this.#newest;
     judgeSketch(this.#options, this.#newest, sketch, 'the sketch', this.problems);
   }
@@ -191,6 +211,7 @@ class FileCheck {
     }));
     const allowed = policy ? (removals ?? NO_REMOVALS) : null;
     const months = checkRemovals(this.#entries.claims, gaps, allowed, problems);
+    checkRepairs(this.#entries.claims, policy, allowed, problems);
     for (const { partition } of months) this.#checkGone(partition);
     if (policy && !this.#proven)
       problems.add(

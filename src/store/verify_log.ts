@@ -7,6 +7,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Db } from '../db.ts';
+import { isAfter, timeOf, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
@@ -19,9 +20,10 @@ import {
   nameAt,
   PLACE_BYTES,
   placeText,
-  timeOf,
 } from './entry_check.ts';
-import type { Problems } from './problems.ts';
+import { type GivenSketch, LogSketches, storedSketch } from './log_sketches.ts';
+import { Problems } from './problems.ts';
+import { BY_INDEX, reading } from './scans.ts';
 import {
   judge,
   judgeSketch,
@@ -30,9 +32,9 @@ import {
   readNote,
   type SignedNote,
   type Trust,
+  witnessKeys,
 } from './signed_notes.ts';
 import {
-  CLOCKS_APART_MS,
   checkTileCounts,
   checkTiles,
   type Gap,
@@ -86,32 +88,36 @@ export async function checkLog(
   problems: Problems,
 ): Promise<LogReport> {
   // A window is a part of the index of the feed. Reading it any other way would sort the whole log for each.
-  await db
-    .unsafe(
-      `set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_sort = off`,
-    )
-    .simple();
-  const size = await sealedSize(db);
-  const walk = new Walk(db, options, size, await readGaps(db, size, problems), problems);
-  for (;;) {
-    const window = await readWindow(db, walk.entries);
-    if (!window) break;
-    await walk.take(window);
-    if (window.leaves.length < WINDOW) break;
-  }
-  const report = await walk.end();
-  await db
-    .unsafe(
-      `set local enable_seqscan = on; set local enable_bitmapscan = on; set local enable_sort = on`,
-    )
-    .simple();
-  return report;
+  return reading(db, BY_INDEX, async () => {
+    const size = await sealedSize(db);
+    const gaps = await readGaps(db, size, problems);
+    const { kept } = options;
+    const sketches = new LogSketches(
+      [...(await storedSketch(db, size)), ...keptSketch(kept)],
+      gaps,
+      problems,
+    );
+    const walk = new Walk(db, options, size, [...gaps], problems);
+    for (;;) {
+      const window = await readWindow(db, walk.entries, sketches);
+      if (!window) break;
+      await walk.take(window);
+      if (window.leaves.length < WINDOW) break;
+    }
+    const report = await walk.end();
+    if (report.difference_count === 0 && !report.kept_differs) sketches.check(report.claims);
+    return report;
+  });
 }
 
 type FeedWindow = Window & { placeAt(n: number): Buffer; readonly times_us: Float64Array };
 
 /** The next events of the feed, checked; null at its end. */
-async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | null> {
+async function readWindow(
+  db: Db,
+  entries: EntryCheck,
+  sketches: LogSketches,
+): Promise<FeedWindow | null> {
   const leaves: HashText[] = [];
   const names = Buffer.allocUnsafe(WINDOW * NAME_BYTES);
   const places = Buffer.allocUnsafe(WINDOW * PLACE_BYTES);
@@ -123,7 +129,9 @@ async function readWindow(db: Db, entries: EntryCheck): Promise<FeedWindow | nul
   for await (const chunk of readEntries(db, query))
     for (const entry of chunk) {
       const n = leaves.length;
-      leaves.push(entries.check(entry));
+      const leaf = entries.check(entry);
+      leaves.push(leaf);
+      sketches.add(entry, leaf);
       copyName(entry, names, n * NAME_BYTES);
       entries.place.copy(places, n * PLACE_BYTES);
       times_us[n] = entries.at_us;
@@ -159,9 +167,11 @@ class Walk {
   #unsealed = 0;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
-  /** The last event that was compared, and the horizon of the last checkpoint. */
-  #last: { readonly place: Buffer; readonly at_us: number } | null = null;
+  /** The place of the last event that was compared, and the horizon of the last checkpoint. */
+  #last: Buffer | null = null;
   #horizon: Buffer | null = null;
+  /** The latest time of the events since the last checkpoint. */
+  #newest_us = Number.NEGATIVE_INFINITY;
 
   constructor(
     db: Db,
@@ -179,7 +189,7 @@ class Walk {
     this.#tree = new TreeComparison((entry) => {
       if (this.#tree.agrees) this.#tiles.push(entry);
     }, problems);
-    this.#notes = storedNotes(db, problems);
+    this.#notes = storedNotes(db, witnessKeys(trust), problems);
     this.#kept = keptClaim(kept, trust, problems);
     this.#kept_due = this.#kept !== null;
   }
@@ -202,8 +212,11 @@ class Walk {
         aligned = block;
       }
       const to = Math.min(block.to, this.#gaps[0]?.first ?? block.to, await this.#nextSize());
+      const begin = n;
       n = alignment.run(n, to, (at) => this.#checkPlace(block, tree.at, window.placeAt(at)));
-      if (n > 0) this.#last = { place: window.placeAt(n - 1), at_us: window.times_us[n - 1]! };
+      for (let at = begin; at < n; at++)
+        if (window.times_us[at]! > this.#newest_us) this.#newest_us = window.times_us[at]!;
+      if (n > 0) this.#last = window.placeAt(n - 1);
     }
     await checkTiles(this.#db, this.#tiles.splice(0), this.#problems);
   }
@@ -249,12 +262,9 @@ class Walk {
     this.#newest = note;
     this.#horizon = note.horizon;
     const last = this.#last;
-    if (last && timeOf(BigInt(last.at_us)).getTime() > note.sealed_at.getTime() + CLOCKS_APART_MS)
-      this.#problems.add(
-        'checkpoints',
-        `${note.name} says that it was made before the last event that it covers`,
-      );
-    const beyond = last && note.horizon.compare(last.place, 0, HORIZON_BYTES) <= 0;
+    this.#checkTime(note, note.sealed_at, 'says that it was made at');
+    this.#newest_us = Number.NEGATIVE_INFINITY;
+    const beyond = last && note.horizon.compare(last, 0, HORIZON_BYTES) <= 0;
     if (beyond || (next && note.horizon.compare(next, 0, HORIZON_BYTES) > 0))
       this.#problems.add(
         'checkpoints',
@@ -262,8 +272,20 @@ class Walk {
       );
   }
 
+  /** No event that it covers may be of a later time. */
+  #checkTime({ name }: SignedNote, made_at: Date, says: string): void {
+    const newest = timeOf(this.#newest_us);
+    if (this.#newest_us > Number.NEGATIVE_INFINITY && isAfter(newest, made_at))
+      this.#problems.add(
+        'checkpoints',
+        `${name} ${says} ${timeText(made_at)}, and covers an event of ${timeText(newest)}`,
+      );
+  }
+
   #judge(claim: Claim): void {
     const judged = judge(this.#trust, claim.signed, this.#problems);
+    if (typeof judged !== 'string' && judged.cosigned_at)
+      this.#checkTime(claim.signed, judged.cosigned_at, 'was cosigned at');
     if (typeof judged === 'string') this.#unproven = judged;
     else if (!claim.met) this.#unproven = `the log does not have the root of ${claim.signed.name}`;
     else if (judged.size >= (this.#proven?.size ?? 0)) this.#proven = judged;
@@ -356,6 +378,13 @@ class Walk {
       difference_count: this.#tree.difference_count,
     };
   }
+}
+
+function keptSketch(kept: Kept | null): GivenSketch[] {
+  const signed = kept && readNote(kept.note, 'the kept checkpoint', new Problems());
+  if (!signed || !kept.sketch) return [];
+  const { cells } = kept.sketch;
+  return [{ size: signed.size, cells, name: 'the sketch of the kept checkpoint' }];
 }
 
 function keptClaim(kept: Kept | null, trust: Trust, problems: Problems): Claim | null {

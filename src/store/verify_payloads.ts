@@ -4,29 +4,24 @@
  * neither.
  *
  * A purge claims: of submissions that ended, whose deliveries have ended, and whose events are all before a time, the bytes
- * are gone, up to an id. So bytes
- * that are missing without a claim are a problem, and so are bytes that are there in spite of one: a made-up purge over a few
+ * are gone, up to an id. So bytes that are missing without a claim are a problem, and so are bytes that are there in spite of one: a made-up purge over a few
  * chosen submissions leaves the others.
  */
 import { createHash, hash } from 'node:crypto';
 import type { Db } from '../db.ts';
+import { timeOf, timeText } from '../domain/clocks.ts';
+import { allowsPurge, type Purge as ClaimedPurge, type Removals } from '../domain/removals.ts';
 import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import { uuidText } from './entry_check.ts';
 import type { Problems } from './problems.ts';
+import { purgesOf } from './verify_removals.ts';
 
 /** The 16 bytes of a stream's id as a latin1 string, which is in the order of the ids. */
 type Id = string;
 
-type Purge = {
-  readonly at: Date;
-  readonly ended_before: Date;
-  /**
-   * As an Id. Null for a purge before this fact existed: it requires nothing, and covers everything that ended before its
-   * time.
-   */
-  readonly last_id: Id | null;
-};
+/** Its `last_id` is an Id. Without one it requires nothing, and covers everything that ended before its time. */
+type Purge = Omit<ClaimedPurge, 'last_id'> & { readonly last_id: Id | null };
 
 /** How many events one window has. */
 const WINDOW = 20_000;
@@ -37,11 +32,16 @@ export type PayloadReport = { readonly rows: number; readonly purged: number };
 export async function checkPayloads(
   db: Db,
   claims: readonly LogClaim[],
-  options: { some_detached: boolean },
+  options: { some_detached: boolean; removals: Removals | null },
   problems: Problems,
 ): Promise<PayloadReport> {
   const purges = claims.filter(({ type }) => type === 'payloads.purged');
-  const check = new PayloadCheck(purges.map(purgeOf), problems);
+  const { removals } = options;
+  // One that could be a choice counts only if the auditor allows it.
+  const counting = purgesOf(claims).filter(
+    (purge) => purge.last_id !== null || !removals || allowsPurge(removals, purge),
+  );
+  const check = new PayloadCheck(counting.map(withId), problems);
   let from = '00000000-0000-0000-0000-000000000000';
   for (;;) {
     const to = await windowEnd(db, from);
@@ -60,12 +60,10 @@ export async function checkPayloads(
   return { rows: check.rows, purged: check.purged };
 }
 
-const purgeOf = ({ at, facts }: LogClaim): Purge => {
-  const ended_before = new Date(String(facts['ended_before']));
-  const last = facts['last_id'] as string | undefined;
-  const last_id = last === undefined ? null : idOf(Buffer.from(last.replaceAll('-', ''), 'hex'), 0);
-  return { at, ended_before, last_id };
-};
+const withId = ({ last_id, ...purge }: ClaimedPurge): Purge => ({
+  ...purge,
+  last_id: last_id === null ? null : idOf(Buffer.from(last_id.replaceAll('-', ''), 'hex'), 0),
+});
 
 /** Where a window ends that begins here: between two streams. */
 async function windowEnd(db: Db, from: string): Promise<string> {
@@ -146,7 +144,7 @@ class PayloadCheck {
       this.#problems.add(
         'bytes',
         () =>
-          `payloads: ${textOf(id)} ${kind} is there, and the purge at ${claim.at.toISOString()} claims that it is gone`,
+          `payloads: ${textOf(id)} ${kind} is there, and the purge at ${timeText(claim.at)} claims that it is gone`,
       );
   }
 
@@ -198,7 +196,7 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   }
   const type_end = 26 + row.readInt32BE(22);
   const type = row.toString('latin1', 26, type_end);
-  const at = new Date(Number(row.readBigInt64BE(type_end + 4) / 1000n) + 946_684_800_000);
+  const at = timeOf(row.readBigInt64BE(type_end + 4));
   if (stream.ended_at !== null) stream.later.push(at);
   if (type === 'submission.completed' || type === 'submission.failed') stream.ended_at = at;
   else if (type === 'delivery.requested') stream.waited.push({ from: at, to: null });

@@ -5,9 +5,17 @@
  */
 import { createHash } from 'node:crypto';
 import type { Db } from '../db.ts';
-import { allowsDetached, allowsPurge, type Removals } from '../domain/removals.ts';
+import { timeText } from '../domain/clocks.ts';
+import {
+  allowsDetached,
+  allowsPurge,
+  allowsRepair,
+  type Purge,
+  type Removals,
+} from '../domain/removals.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { leafHash } from '../proof/merkle.ts';
+import type { Policy } from '../proof/policy.ts';
 import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { Problems } from './problems.ts';
@@ -69,20 +77,53 @@ export function checkRemovals(
       problems.add('removals', `${partition} was detached ${again.length + 1} times`);
     checkMonth(claimed!, gone, removals, problems);
   }
-  for (const { at, facts } of claims.filter(({ type }) => type === 'payloads.purged')) {
-    const ended_before = new Date(String(facts['ended_before']));
-    if (removals && !allowsPurge(removals, ended_before, at))
+  for (const purge of purgesOf(claims)) {
+    const { at, ended_before, last_id } = purge;
+    const up_to = last_id === null ? ', up to no id' : '';
+    if (removals && !allowsPurge(removals, purge))
       problems.add(
         'removals',
-        `the log claims a removal that the policy does not allow: payloads purged at ${at.toISOString()}, of submissions that ended before ${ended_before.toISOString()}`,
+        `the log claims a removal that the policy does not allow: payloads purged at ${timeText(at)}, of submissions that ended before ${timeText(ended_before)}${up_to}`,
       );
-    if (ended_before > at)
+    if (!(ended_before <= at))
       problems.add(
         'removals',
-        `the purge at ${at.toISOString()} names a time that was still to come`,
+        `the purge at ${timeText(at)} names a time that was still to come, or none: ${timeText(ended_before)}`,
       );
   }
   return months;
+}
+
+export const purgesOf = (claims: readonly LogClaim[]): Purge[] =>
+  claims
+    .filter(({ type }) => type === 'payloads.purged')
+    .map(({ at, facts }) => ({
+      at,
+      ended_before: new Date(String(facts['ended_before'])),
+      last_id: (facts['last_id'] as string | undefined) ?? null,
+    }));
+
+/**
+ * A repair under a new name says that the checkpoints of the earlier name are not of these events any more. Where the policy
+ * believes that name, the auditor must allow it: otherwise a repair would excuse any change.
+ */
+export function checkRepairs(
+  claims: readonly LogClaim[],
+  policy: Policy | null,
+  removals: Removals | null,
+  problems: Problems,
+): void {
+  if (!policy || !removals) return;
+  for (const { type, at, facts } of claims) {
+    const before = facts['before'] as { origin: string; size: number } | undefined;
+    if (type !== 'log.repaired' || !before) continue;
+    if (!policy.logs.some(({ key }) => key.name === before.origin)) continue;
+    if (!allowsRepair(removals, before))
+      problems.add(
+        'removals',
+        `the repair at ${timeText(at)} gives up ${before.origin} over ${before.size} events, whose checkpoints the policy believes: the removals have no line "repaired ${before.origin} ${before.size}"`,
+      );
+  }
 }
 
 function checkMonth(
@@ -99,10 +140,10 @@ function checkMonth(
     );
   const ends = monthOf(partition)?.ends;
   if (!ends) problems.add('removals', `${partition} was detached, and is no month`);
-  else if (ends > at)
+  else if (!(ends <= at))
     problems.add(
       'removals',
-      `${partition} was detached at ${at.toISOString()}, before its month had ended`,
+      `${partition} was detached at ${timeText(at)}, before its month had ended`,
     );
   if (leaves_sha256 !== null && events > 0 && !gone.has(partition))
     problems.add('removals', `${partition} was detached, and the tree has no gap for it`);

@@ -5,6 +5,7 @@
  */
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
+import { BY_PAGES, reading } from './scans.ts';
 import { monthOf } from './verify_shape.ts';
 
 const SHOWN = 100;
@@ -18,19 +19,11 @@ export async function checkStreams(db: Db, problems: Problems): Promise<number> 
     from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
     where p.relnamespace = 'runledger'::regnamespace and p.relname = 'events'
       and c.relnamespace = 'runledger'::regnamespace and c.relkind = 'r' order by 1`;
-  await db
-    .unsafe(
-      'set local enable_indexscan = off; set local enable_indexonlyscan = off; set local enable_bitmapscan = off; set local enable_seqscan = on; set local enable_sort = on',
-    )
-    .simple();
-  let events = 0;
-  for (const { name } of partitions) events += await checkPartition(db, name, problems);
-  await db
-    .unsafe(
-      'set local enable_indexscan = on; set local enable_indexonlyscan = on; set local enable_bitmapscan = on',
-    )
-    .simple();
-  return events;
+  return reading(db, BY_PAGES, async () => {
+    let events = 0;
+    for (const { name } of partitions) events += await checkPartition(db, name, problems);
+    return events;
+  });
 }
 
 type Broken = { stream: string; count: string; newest: number; place: boolean };

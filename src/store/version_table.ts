@@ -13,6 +13,7 @@ export class VersionTable {
   #slots = 2 ** 12;
   #words = new Uint32Array(this.#slots * WORDS);
   #streams = 0;
+  readonly #seed = crypto.getRandomValues(new Uint32Array(2)) as unknown as Seed;
 
   /** `stream`: 16 bytes at `at`. */
   add(bytes: Buffer, at: number, version: number): void {
@@ -45,8 +46,7 @@ export class VersionTable {
 
   #slotOf(key: Key): number {
     const words = this.#words;
-    // The last words of an id are random.
-    let slot = ((key[3] ^ Math.imul(key[2], 0x9e3779b1) ^ key[1]) >>> 0) % this.#slots;
+    let slot = hashOf(key, this.#seed) % this.#slots;
     for (;;) {
       const at = slot * WORDS;
       if (words[at + COUNT] === 0 || key.every((word, n) => words[at + n] === word)) return at;
@@ -67,6 +67,40 @@ export class VersionTable {
 }
 
 type Key = [number, number, number, number];
+type Seed = readonly [number, number];
+
+/**
+ * HalfSipHash-1-3 of a stream's id, in 32 bits. Ids in a file are made up by anybody: with a hash that is known, all could have
+ * one slot, and the table would take for ever. Nobody can choose ids for a seed that is not known.
+ */
+export function hashOf(key: Key, [k0, k1]: Seed): number {
+  const state: State = [k0, k1, 0x6c796765 ^ k0, 0x74656462 ^ k1];
+  for (const word of key) {
+    state[3] ^= word;
+    mix(state);
+    state[0] ^= word;
+  }
+  state[2] ^= 0xff;
+  for (let round = 0; round < 3; round++) mix(state);
+  return (state[1] ^ state[3]) >>> 0;
+}
+
+type State = [number, number, number, number];
+
+function mix(v: State): void {
+  v[0] = (v[0] + v[1]) | 0;
+  v[1] = turn(v[1], 5) ^ v[0];
+  v[0] = turn(v[0], 16);
+  v[2] = (v[2] + v[3]) | 0;
+  v[3] = turn(v[3], 8) ^ v[2];
+  v[0] = (v[0] + v[3]) | 0;
+  v[3] = turn(v[3], 7) ^ v[0];
+  v[2] = (v[2] + v[1]) | 0;
+  v[1] = turn(v[1], 13) ^ v[2];
+  v[2] = turn(v[2], 16);
+}
+
+const turn = (word: number, by: number): number => (word << by) | (word >>> (32 - by));
 
 /** Of the numbers from 1 to n, and of their squares, in 32 bits. */
 function sumsTo(n: number): [number, number] {

@@ -125,12 +125,14 @@ function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
     const last = await folder.last(origin);
     const conflict = conflictOf(addition, last);
     if (conflict) {
-      // Normal for a log that asks for the size. Otherwise it may be the proof that the log has forked.
-      if (addition.old_size === last.size)
+      // Two signed trees of one size prove a fork. A proof does not: anybody can send a wrong one with the log's checkpoint.
+      if (size === last.size && !root.equals(last.root))
         log.error(
-          { origin, cosigned: last.size, size, root: root.toString('base64'), note: note.text },
-          'the log has signed a tree that does not extend the one cosigned before',
+          { origin, size, root: root.toString('base64'), note: note.text },
+          'the log has signed another tree of the size that was cosigned before',
         );
+      else if (conflict.status === WITNESS_STATUS.not_proven)
+        log.info({ origin, cosigned: last.size, size }, 'a proof does not fit');
       return conflict.status === WITNESS_STATUS.other_size
         ? { status: conflict.status, type: SIZE_TYPE, body: `${last.size}\n` }
         : { status: conflict.status, body: `${conflict.problem}\n` };

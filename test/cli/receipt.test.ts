@@ -10,6 +10,9 @@ import { key as logKey, seal } from '../store/seal_now.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { runledger } from './command_line.ts';
 
+const DEEP = `{"id": ${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
+const TWICE = '{"verdict": "WA", "verdict": "AC"}';
+
 aloneOnItsServer();
 const SEAL_KEY = Buffer.alloc(32, 7).toString('base64');
 const POLICY = `log ${keyText(logKey.signer.verifier)}\nquorum none\n`;
@@ -83,6 +86,13 @@ t.test('from a submission to a proof that is checked offline', async (t) => {
     [[receipt, '--policy', join(folder, 'none.txt')], /--policy .*ENOENT/],
     [[receipt, '--policy', policy, '--record', policy], /--record /],
     [[receipt, '--policy', policy, '--record', await file('list.json', '[]')], /not a record/],
+    [[receipt, '--policy', policy, '--record', await file('deep.json', DEEP)], /nested more than/],
+    [[receipt, '--policy', policy, '--record', await file('twice.json', TWICE)], /"verdict" twice/],
+    [[await file('deep.json', DEEP), '--policy', policy], /not a receipt: it is nested more than/],
+    [
+      [await file('twice.json', TWICE), '--policy', policy],
+      /not a receipt: it has "verdict" twice/,
+    ],
     [[receipt, '--policy', policy, '--stdin', join(folder, 'none.txt')], /--stdin .*ENOENT/],
   ];
   const ran = await Promise.all(unusable.map(([args]) => check(...args)));

@@ -37,6 +37,9 @@ t.test('SQL and eventTypes have the same newest schemas, and SQL upgrades to the
 t.test('problemOf names what is wrong with facts', async (t) => {
   const problem = (type: string, schema: number, facts: unknown) =>
     problemOf({ type, schema, facts });
+  for (const field of ['bytes', 'evidence'])
+    t.match(problem('submission.completed', 1, { ...OLD, [field]: [] }), new RegExp(`^${field}: `));
+  t.equal(problem('key.revoked', 1, []), 'facts: is a list');
   t.match(problem('submission.completed', 2, OLD), /cpu_time_us/);
   t.match(
     problem('key.rotated', 1, { digest: 'short', others_expire_at: 'soon' }),

@@ -2,15 +2,17 @@ import t from 'tap';
 import {
   allowsDetached,
   allowsPurge,
+  allowsRepair,
   BadRemovals,
   parseRemovals,
 } from '../../src/domain/removals.ts';
 
+const LAST_ID = '01890000-0000-7000-8000-000000000000';
 const LEAVES = 'ab'.repeat(32);
 
 t.test('a file of removals', async (t) => {
   const removals = parseRemovals(
-    `# kept by the auditor\ndetached events_2026_01 12 ${LEAVES}\n\n detached events_2025_12 3 -\npurged 2026-03-01\npurged older-than 90d\n`,
+    `# kept by the auditor\ndetached events_2026_01 12 ${LEAVES}\n\n detached events_2025_12 3 -\npurged 2026-03-01\npurged older-than 90d\nrepaired example.com/log 88\n`,
   );
   const month = { partition: 'events_2026_01', events: 12, leaves_sha256: LEAVES };
   t.ok(allowsDetached(removals, month));
@@ -20,12 +22,21 @@ t.test('a file of removals', async (t) => {
   t.notOk(allowsDetached(removals, { ...month, partition: 'events_2026_02' }));
   t.ok(allowsDetached(removals, { partition: 'events_2025_12', events: 3, leaves_sha256: null }));
   const purged_at = new Date('2026-06-01T00:00:00Z');
-  const ended_before = (day: string) =>
-    allowsPurge(removals, new Date(`${day}T00:00:00Z`), purged_at);
+  const ended_before = (day: string, last_id: string | null = LAST_ID) =>
+    allowsPurge(removals, {
+      at: purged_at,
+      ended_before: new Date(`${day}T00:00:00Z`),
+      last_id,
+    });
   t.ok(ended_before('2026-02-28'));
   t.ok(ended_before('2026-03-01'), 'up to the time itself');
   t.ok(ended_before('2026-03-03'), '90 days before the purge');
   t.notOk(ended_before('2026-03-04'));
+  t.notOk(ended_before('2026-03-03', null), 'without a last id, an age allows nothing');
+  t.ok(ended_before('2026-03-01', null));
+  t.ok(allowsRepair(removals, { origin: 'example.com/log', size: 88 }));
+  t.notOk(allowsRepair(removals, { origin: 'example.com/log', size: 89 }));
+  t.notOk(allowsRepair(removals, { origin: 'example.com', size: 88 }));
 });
 
 t.test('anything else is rejected, with its line', async (t) => {
@@ -36,6 +47,8 @@ t.test('anything else is rejected, with its line', async (t) => {
     'purged yesterday',
     'purged older-than 90',
     'purged 2026-99-99',
+    'repaired example.com/log',
+    'repaired example.com/log 0',
     'removed everything',
   ])
     t.throws(

@@ -442,11 +442,17 @@ def check(receipt, policy, record):
 
 # Files -----------------------------------------------------------------------------------------------------------------
 
+def unique(pairs):
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name is given twice")
+    return dict(pairs)
+
+
 def read_json(path):
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except ValueError as error:
+            return json.load(file, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
         raise Unusable(f"{path}: {error}") from None
 
 

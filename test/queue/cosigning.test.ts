@@ -148,9 +148,13 @@ t.test(
           res.end(signatureLine({ ...other.sign(textIn(body)), id: STRANGER.verifier.id })),
       ],
       'a time to come': [
-        /its clock is more than an hour ahead/,
+        /its clock is \d+ minutes ahead of ours/,
         (res, body) =>
           res.end(line(STRANGER, textIn(body), Math.floor(Date.now() / 1000) + 90_000)),
+      ],
+      'a time that is over': [
+        /its clock is \d+ minutes behind ours/,
+        (res, body) => res.end(line(STRANGER, textIn(body), Math.floor(Date.now() / 1000) - 600)),
       ],
       'a time beyond all': [
         /no signature|clock/,

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { noteText, parseNote } from '../../src/proof/note.ts';
 import { verify } from '../../src/store/verify.ts';
-import { askWitnesses } from '../../src/store/verify_witnesses.ts';
+import { askWitnesses } from '../../src/witness/verify_witnesses.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { seal } from './seal_now.ts';
 import { alone, policy, strangers } from './verified.ts';
@@ -137,9 +137,11 @@ t.test('a witness that knows a larger tree shows a rollback', async (t) => {
   let status = 409;
   let size = '12\n';
   const bodies: string[] = [];
+  let elsewhere = 0;
   const server = createServer((request, response) => {
+    if (request.url === '/elsewhere') elsewhere++;
     request.on('data', (chunk) => bodies.push(String(chunk)));
-    request.on('end', () => response.writeHead(status).end(size));
+    request.on('end', () => response.writeHead(status, { Location: '/elsewhere' }).end(size));
   });
   await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
   t.teardown(() => new Promise((closed) => server.close(closed)));
@@ -156,6 +158,12 @@ t.test('a witness that knows a larger tree shows a rollback', async (t) => {
   status = 409;
   size = 'many';
   t.match(await ask(11), { problems: [], unanswered: [/north/, /south/] });
+  status = 307;
+  t.match((await ask(11)).unanswered, [/it answered 307/, /south/], 'no redirect is followed');
+  t.equal(elsewhere, 0);
+  status = 409;
+  size = '9'.repeat(20_000);
+  t.match((await ask(11)).unanswered, [/an answer over 16384 bytes/, /south/]);
   t.same(await askWitnesses(policy, { note: '', size: 1 }), { problems: [], unanswered: [] });
   t.same(await askWitnesses(null, null), { problems: [], unanswered: [] });
 });

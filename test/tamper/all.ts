@@ -1,13 +1,19 @@
+import { claimManipulations } from './claim_manipulations.ts';
+import { indexManipulations } from './index_manipulations.ts';
 import type { Ledger } from './ledger.ts';
 import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
 import { proofManipulations } from './proof_manipulations.ts';
 import { schemaManipulations } from './schema_manipulations.ts';
+import { timeManipulations } from './time_manipulations.ts';
 
 export const allManipulations: readonly Manipulation[] = [
   ...logManipulations,
   ...schemaManipulations,
   ...proofManipulations,
+  ...indexManipulations,
+  ...timeManipulations,
+  ...claimManipulations,
 ];
 
 export type Tampered = {

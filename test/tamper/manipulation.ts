@@ -1,5 +1,6 @@
 /** One thing that a superuser does to a copy of the ledger, and what verify must say about it. */
 import type { Db } from '../../src/db.ts';
+import type { Policy } from '../../src/proof/policy.ts';
 import type { Copy, Ledger } from './ledger.ts';
 
 export type Manipulation = {
@@ -8,8 +9,12 @@ export type Manipulation = {
   does(copy: Copy, ledger: Ledger): Promise<unknown>;
   /** One of the problems that verify must name. */
   readonly says: RegExp;
-  /** What the auditor brings besides the policy. */
-  readonly with?: { readonly kept?: boolean; readonly removals?: boolean };
+  /** What the auditor brings: another policy, a kept checkpoint, no removals. */
+  readonly with?: {
+    readonly policy?: Policy;
+    readonly kept?: boolean;
+    readonly removals?: boolean;
+  };
   /** Why verify cannot notice it: AUDIT.md has the line. verify must then find nothing. */
   readonly cannot?: string;
 };

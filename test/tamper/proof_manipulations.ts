@@ -21,15 +21,15 @@ const forge = (root: Db, id: string) =>
      update runledger.submissions set verdict = 'WA' where id = '${id}'`,
   );
 
-const TREE = ['checkpoints', 'cosignatures', 'log_tiles', 'log_gaps'];
+export const TREE = ['checkpoints', 'cosignatures', 'log_tiles', 'log_gaps'];
 const PROOF =
   'delete from runledger.checkpoints; delete from runledger.cosignatures; delete from runledger.log_tiles; delete from runledger.log_sketch;';
 
 /** Appends to retention's stream, as an operator's command does. */
-const claim = (root: Db, type: string, facts: object) =>
+export const claim = (root: Db, type: string, facts: object) =>
   root`select runledger.append_retention(${type}, ${JSON.stringify(facts)}::text::jsonb)`;
 
-const in_tree =
+export const in_tree =
   (statements: string): Manipulation['does'] =>
   ({ root }) =>
     quietly(root, TREE, statements);
@@ -119,12 +119,12 @@ export const proofManipulations: readonly Manipulation[] = [
   {
     name: 'sealed_at is moved forward',
     does: in_tree(`update runledger.checkpoints set sealed_at = sealed_at + interval '1 day'`),
-    says: /^checkpoint 1 says that it was made after a witness signed it/,
+    says: /^the witness north signed checkpoint 1 at \S+, by its clock, and the checkpoint says that it was made at \S+: that clock was behind, or the row was changed/,
   },
   {
     name: 'sealed_at is moved back',
     does: in_tree(`update runledger.checkpoints set sealed_at = sealed_at - interval '30 days'`),
-    says: /^checkpoint \d says that it was made before the last event that it covers/,
+    says: /^checkpoint \d says that it was made at \S+, and covers an event of \S+/,
   },
   {
     name: 'sealed_at is moved by a minute',
@@ -187,6 +187,20 @@ export const proofManipulations: readonly Manipulation[] = [
     name: 'the sketch is changed',
     does: in_tree(`update runledger.log_sketch set cells = overlay(cells placing '\\x01' from 1)`),
     says: /^the sketch in the database is not signed by the log/,
+  },
+  {
+    name: 'the sketch is changed, and signed by the holder of the seal key',
+    does: async ({ root }, { ids }) => {
+      const [stored] = await root<{ size: string; cells: Buffer }[]>`
+        select size, cells from runledger.log_sketch`;
+      const cells = Buffer.from(stored!.cells);
+      addItems(cells, itemBytes(ids[0]!, 9, Buffer.alloc(32, 1)));
+      const signature = key.signer.sign(
+        sketchText({ origin: key.origin, size: Number(stored!.size) }, cells),
+      ).bytes;
+      await root`update runledger.log_sketch set cells = ${cells}, signature = ${signature}`;
+    },
+    says: /^the sketch in the database has \S+ version 9, which the log lacks/,
   },
   {
     name: 'the sketch is removed',

@@ -3,6 +3,7 @@ import t from 'tap';
 import { seeded, seedOfRun } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { allManipulations, tamper } from './all.ts';
+import { honest } from './honest.ts';
 import { makeLedger } from './ledger.ts';
 
 aloneOnItsServer();
@@ -33,6 +34,12 @@ t.test('verify with a policy names each', async (t) => {
     proven: { witnesses: ['north', 'south'] },
   });
   await untouched.drop();
+  for (const { name, does, with: brought = {} } of honest) {
+    const copy = await ledger.copy();
+    await does(copy, ledger);
+    t.match(await copy.verify(brought), { problems: [], proven: { size: Number } }, name);
+    await copy.drop();
+  }
   const seed = seedOfRun();
   t.comment(`RUNLEDGER_TEST_SEED=${seed}`);
   const { pick } = seeded(seed);

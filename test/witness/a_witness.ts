@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createLog } from '../../src/log.ts';
+import { createLog, type Log } from '../../src/log.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import type { VerifierKey } from '../../src/proof/note.ts';
 import { WitnessFolder } from '../../src/witness/witness_folder.ts';
@@ -27,11 +27,11 @@ export async function temporaryFolder(t: Test): Promise<string> {
 export async function aWitness(
   t: Test,
   logs: readonly VerifierKey[],
-  given: { dir?: string; name?: string; port?: number } = {},
+  given: { dir?: string; name?: string; port?: number; log?: Log } = {},
 ): Promise<RunningWitness> {
   const dir = given.dir ?? (await temporaryFolder(t));
   const folder = await WitnessFolder.open(dir, given.name ?? 'witness.test');
-  const log = createLog({ level: 'silent', process: 'witness' });
+  const log = given.log ?? createLog({ level: 'silent', process: 'witness' });
   const where = { host: '127.0.0.1', port: given.port ?? 0 };
   const witness = await startWitness({ folder, logs, ...where, log, metrics: createMetrics() });
   let stopped: Promise<void> | undefined;

@@ -1,4 +1,6 @@
 /** add-checkpoint of c2sp.org/tlog-witness over real sockets: every status, and bytes that are no request. */
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
 import t from 'tap';
 import { additionText, cosignedNote } from '../../src/proof/addition.ts';
 import { checkpointText } from '../../src/proof/checkpoint.ts';
@@ -83,6 +85,18 @@ t.test('422: the proof does not lead from the old tree to the new one', async (t
   }))
     t.equal((await witness.add(body)).status, 422, name);
   t.equal((await witness.add(log.addition(400, 600))).status, 200);
+});
+
+t.test('a fork is logged as one, and a proof that does not fit is not', async (t) => {
+  const lines: string[] = [];
+  const stream = new Writable({ write: (line, _, done) => done(void lines.push(String(line))) });
+  const witness = await aWitness(t, logs, { log: pino({ level: 'error' }, stream) });
+  t.equal((await witness.add(log.addition(0, 400))).status, 200);
+  const stranger = additionText(400, [Buffer.alloc(32)], log.note(600));
+  t.match(await witness.add(stranger), { status: 422, body: 'a proof that does not fit\n' });
+  t.same(lines, []);
+  t.equal((await witness.add(additionText(400, [], fork.note(400)))).status, 409);
+  t.match(lines, [/the log has signed another tree of the size that was cosigned before/]);
 });
 
 t.test('422: a proof from the empty tree', async (t) => {

@@ -1,9 +1,10 @@
 /** Reads files and nothing else: no configuration, no database, no service. */
-import { readFile } from 'node:fs/promises';
-import { BadPolicy, type Policy, parsePolicy } from '../../proof/policy.ts';
-import { NoReceipt, parseReceipt } from '../../proof/receipt.ts';
+import { parseStrictly } from '../../domain/strict_json.ts';
+import { type Policy, parsePolicy } from '../../proof/policy.ts';
+import { parseReceipt } from '../../proof/receipt.ts';
 import { checkReceipt, type ReceiptReport } from '../../proof/receipt_check.ts';
-import { type Command, type Context, JSON_OPTION, type Option, UsageError } from '../command.ts';
+import { type Command, type Context, JSON_OPTION, type Option } from '../command.ts';
+import { readFileOf, readOption, readText } from '../read_text.ts';
 
 /** What a customer may still have of a submission, and how the log calls it. */
 const BYTES: Readonly<Record<string, Option>> = {
@@ -28,7 +29,7 @@ export const command: Command = {
   example: 'check-receipt receipt.json --record record.json --policy policy.txt',
   async run(context) {
     const file = context.words[0]!;
-    const receipt = await read(file, file, parseReceipt);
+    const receipt = await readText(file, file, parseReceipt);
     const report = checkReceipt(receipt, {
       policy: await readOption<Policy>(context, 'policy', parsePolicy),
       record: await readOption(context, 'record', parseRecord),
@@ -40,15 +41,6 @@ export const command: Command = {
   },
 };
 
-async function readOption<T>(
-  context: Context,
-  name: string,
-  parse: (text: string) => T,
-): Promise<T | null> {
-  const path = context.options[name];
-  return typeof path === 'string' ? read(path, `--${name} ${path}`, parse) : null;
-}
-
 async function readBytes({ options }: Context): Promise<Record<string, Uint8Array>> {
   const bytes: Record<string, Uint8Array> = {};
   for (const name of Object.keys(BYTES)) {
@@ -59,27 +51,8 @@ async function readBytes({ options }: Context): Promise<Record<string, Uint8Arra
   return bytes;
 }
 
-async function read<T>(path: string, shown: string, parse: (text: string) => T): Promise<T> {
-  const bytes = await readFileOf(path, shown);
-  try {
-    return parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (error) {
-    if (error instanceof NoReceipt)
-      throw new UsageError(`${shown}: not a receipt: ${error.message}`);
-    if (error instanceof BadPolicy)
-      throw new UsageError(`${shown}: not a policy: ${error.message}`);
-    throw new UsageError(`${shown}: ${(error as Error).message}`);
-  }
-}
-
-async function readFileOf(path: string, shown: string): Promise<Buffer> {
-  return readFile(path === '-' ? '/dev/stdin' : path).catch((error: Error) => {
-    throw new UsageError(`${shown}: ${error.message}`);
-  });
-}
-
 function parseRecord(text: string): Record<string, unknown> {
-  const record: unknown = JSON.parse(text);
+  const record = parseStrictly(text);
   if (typeof record !== 'object' || record === null || Array.isArray(record))
     throw new Error('not a record: it is no JSON object');
   return record as Record<string, unknown>;

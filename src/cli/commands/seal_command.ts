@@ -21,7 +21,8 @@ export const command: Command = {
     const db = await context.database();
     const sealer = createSealer(key);
     // Before anything is signed, because a witness may have another tree; and after it, for the cosignatures.
-    const ask = askWitnessesOnce(db, context.config.witnesses ?? [], sealer);
+    const witnesses = context.config.witnesses ?? [];
+    const ask = askWitnessesOnce(db, witnesses, sealer);
     await ask();
     await sealer.seal(db);
     for (const { name, problem } of await ask())
@@ -32,7 +33,10 @@ export const command: Command = {
     if (!last) throw new CommandFailed('the log is empty: there is nothing to seal yet');
     // Another process may have sealed since: nothing is printed that is not ours.
     checkOurs(last, key);
-    const checkpoint = noteWithCosignatures(last);
+    const checkpoint = noteWithCosignatures(
+      last,
+      witnesses.map(({ key }) => key),
+    );
     if (!context.options['sketch']) {
       context.answer(checkpoint.trimEnd());
       return 0;

@@ -1,14 +1,16 @@
-import { readFile } from 'node:fs/promises';
-import { BadRemovals, parseRemovals, type Removals } from '../../domain/removals.ts';
+import { timeText } from '../../domain/clocks.ts';
+import { parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
+import { parseStrictly } from '../../domain/strict_json.ts';
 import { verifierKeys } from '../../proof/log_key.ts';
-import { BadPolicy, type Policy, parsePolicy } from '../../proof/policy.ts';
+import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
 import type { Kept } from '../../store/signed_notes.ts';
 import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
-import { type Asked, askWitnesses } from '../../store/verify_witnesses.ts';
+import { type Asked, askWitnesses } from '../../witness/verify_witnesses.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
+import { readOption } from '../read_text.ts';
 import { logKey, oldSigner } from '../signing.ts';
 
 export const command: Command = {
@@ -76,31 +78,13 @@ async function checkFile(path: string, options: FileOptions): Promise<FileVerifi
   }
 }
 
-async function readOption<T>(
-  context: Context,
-  name: string,
-  parse: (text: string) => T,
-): Promise<T | null> {
-  const path = context.options[name];
-  if (typeof path !== 'string') return null;
-  try {
-    return parse(await readFile(path, 'utf8'));
-  } catch (error) {
-    const known =
-      error instanceof BadPolicy || error instanceof BadRemovals || error instanceof UsageError;
-    if (known || (error as NodeJS.ErrnoException).code)
-      throw new UsageError(`--${name} ${path}: ${(error as Error).message}`);
-    throw error;
-  }
-}
-
 /** A note, or the JSON of `./runledger seal --sketch`. */
 function parseKept(text: string): Kept {
   if (!text.startsWith('{')) return { note: text, sketch: null };
   const wrong = new UsageError('not a checkpoint; `./runledger seal` prints one');
   let json: { checkpoint?: unknown; sketch?: unknown; sketch_signature?: unknown };
   try {
-    json = JSON.parse(text);
+    json = parseStrictly(text) as typeof json;
   } catch {
     throw wrong;
   }
@@ -209,6 +193,6 @@ function verdictOf({ proven, unproven, problems, problem_counts }: FileVerificat
   const { size, origin, cosigned_at, witnesses } = proven;
   const by =
     witnesses.length > 0 ? `, cosigned by ${witnesses.join(', ')}` : ', cosigned by nobody';
-  const when = cosigned_at ? ` of ${cosigned_at.toISOString()}` : '';
+  const when = cosigned_at ? ` of ${timeText(cosigned_at)}` : '';
   return [`proven up to leaf ${size} (checkpoint${when} of ${origin}${by})`];
 }

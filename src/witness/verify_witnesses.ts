@@ -3,14 +3,14 @@
  * database has a checkpoint of shows that the database was rolled back. The question is c2sp.org/tlog-witness's own: a
  * checkpoint that claims to extend an empty tree is answered with the size that the witness knows (409).
  */
+import { additionText, parseSize, WITNESS_STATUS } from '../proof/addition.ts';
 import type { Policy } from '../proof/policy.ts';
+import { askWitness, NoAnswer } from './ask_witness.ts';
 
 export type Asked = {
   readonly problems: readonly string[];
   readonly unanswered: readonly string[];
 };
-
-const TIMEOUT_MS = 5000;
 
 export async function askWitnesses(
   policy: Policy | null,
@@ -35,17 +35,14 @@ export async function askWitnesses(
 /** The size of the tree that the witness knows, or why it does not say. */
 async function sizeKnown(url: string, note: string): Promise<number | string> {
   try {
-    const answer = await fetch(new URL('add-checkpoint', url.endsWith('/') ? url : `${url}/`), {
-      method: 'POST',
-      body: `old 0\n\n${note}`,
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    const text = await answer.text();
+    const { signal } = new AbortController();
+    const answer = await askWitness(url.replace(/\/$/, ''), additionText(0, [], note), signal);
     // It knew none until now.
-    if (answer.status === 200) return 0;
-    if (answer.status === 409 && /^\d{1,16}\s*$/.test(text)) return Number(text);
-    return `it answered ${answer.status}`;
+    if (answer.status === WITNESS_STATUS.cosigned) return 0;
+    const size = answer.status === WITNESS_STATUS.other_size ? parseSize(answer.body) : null;
+    return size ?? `it answered ${answer.status}`;
   } catch (error) {
-    return `no answer (${(error as Error).message})`;
+    if (error instanceof NoAnswer) return `no answer (${error.message})`;
+    throw error;
   }
 }

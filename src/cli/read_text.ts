@@ -1,0 +1,45 @@
+/** Reads a file that decides what is believed, the same way for every command. */
+import { readFile } from 'node:fs/promises';
+import { BadRemovals } from '../domain/removals.ts';
+import { BadJson } from '../domain/strict_json.ts';
+import { BadPolicy } from '../proof/policy.ts';
+import { NoReceipt } from '../proof/receipt.ts';
+import { type Context, UsageError } from './command.ts';
+
+/** `-` is standard input. `shown`: how an error names the file. Every error is a UsageError. */
+export async function readFileOf(path: string, shown: string): Promise<Buffer> {
+  return readFile(path === '-' ? '/dev/stdin' : path).catch((error: Error) => {
+    throw new UsageError(`${shown}: ${error.message}`);
+  });
+}
+
+/** The text must be UTF-8: a reader that replaced other bytes would believe something else than another reader. */
+export async function readText<T>(
+  path: string,
+  shown: string,
+  parse: (text: string) => T,
+): Promise<T> {
+  const bytes = await readFileOf(path, shown);
+  try {
+    return parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new UsageError(`${shown}: ${kindOf(error)}${(error as Error).message}`);
+  }
+}
+
+function kindOf(error: unknown): string {
+  if (error instanceof NoReceipt) return 'not a receipt: ';
+  if (error instanceof BadPolicy) return 'not a policy: ';
+  if (error instanceof BadRemovals) return 'not a file of removals: ';
+  return error instanceof BadJson ? 'not JSON that can be read: ' : '';
+}
+
+/** Null if the option is not given. */
+export async function readOption<T>(
+  context: Context,
+  name: string,
+  parse: (text: string) => T,
+): Promise<T | null> {
+  const path = context.options[name];
+  return typeof path === 'string' ? readText(path, `--${name} ${path}`, parse) : null;
+}

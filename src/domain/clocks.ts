@@ -1,0 +1,22 @@
+/** Times that several machines wrote down, whose clocks differ; and times that somebody made up. */
+
+/** How far the clocks of the database, of web, of a witness and of an auditor may be apart. */
+export const CLOCKS_APART_MS = 300_000;
+
+/** Whether the time is later than the other one by more than clocks differ. True for what is no time, such as infinity. */
+export const isAfter = (time: Date, other: Date): boolean =>
+  !(time.getTime() <= other.getTime() + CLOCKS_APART_MS);
+
+/** Microseconds since 2000-01-01 UTC, as PostgreSQL counts them. Infinity, and what no Date can hold, is an invalid date. */
+export const timeOf = (at_us: bigint | number): Date =>
+  new Date(Math.floor(Number(at_us) / 1000) + 946_684_800_000);
+
+/** Never throws. */
+export const timeText = (time: Date): string =>
+  Number.isNaN(time.getTime()) ? 'no time' : time.toISOString();
+
+/** By how much the first is ahead of the second, or behind it. */
+export function apartText(time_ms: number, other_ms: number): string {
+  const minutes = Math.ceil(Math.abs(time_ms - other_ms) / 60_000);
+  return `${minutes} minutes ${time_ms > other_ms ? 'ahead of' : 'behind'}`;
+}

@@ -1,0 +1,73 @@
+/**
+ * JSON that a stranger wrote. Two things that JSON.parse accepts are errors here: a name that an object has twice (readers
+ * differ in which one counts), and nesting so deep that code which walks the value, or V8 while it parses, runs out of memory.
+ * So the text is looked at before it is parsed, and need not be JSON.
+ */
+const MOST_DEPTH = 1000;
+
+export class BadJson extends Error {}
+
+export function parseStrictly(text: string): unknown {
+  checkDepth(text);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new BadJson('it is not JSON');
+  }
+  checkNames(text);
+  return value;
+}
+
+/** Throws BadJson. It takes no time for a text that is too short to be deep. */
+export function checkDepth(text: string): void {
+  if (text.length <= MOST_DEPTH) return;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    if (char === QUOTE) at = endOfString(text, at);
+    else if (char === BRACE || char === BRACKET) {
+      depth++;
+      if (depth > MOST_DEPTH) throw new BadJson(`it is nested more than ${MOST_DEPTH} levels deep`);
+    } else if (char === BRACE_END || char === BRACKET_END) depth--;
+  }
+}
+
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [BRACE, BRACE_END, BRACKET, BRACKET_END] = [0x7b, 0x7d, 0x5b, 0x5d];
+
+/** Throws BadJson. The text is JSON. */
+function checkNames(text: string): void {
+  /** The names of each object around; null for a list. */
+  const around: (Set<string> | null)[] = [];
+  let name_next = false;
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    if (char === QUOTE) {
+      const end = endOfString(text, at);
+      const names = around.at(-1);
+      if (name_next && names) addName(names, JSON.parse(text.slice(at, end + 1)) as string);
+      name_next = false;
+      at = end;
+    } else if (char === BRACE || char === BRACKET) {
+      around.push(char === BRACE ? new Set() : null);
+      name_next = char === BRACE;
+    } else if (char === BRACE_END || char === BRACKET_END) around.pop();
+    else if (char === COMMA) name_next = around.at(-1) !== null;
+  }
+}
+
+function addName(names: Set<string>, name: string): void {
+  if (names.has(name)) throw new BadJson(`it has ${JSON.stringify(name)} twice in one object`);
+  names.add(name);
+}
+
+/** Where the string ends that begins here; the end of the text if it does not. */
+function endOfString(text: string, begin: number): number {
+  for (let at = begin + 1; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    if (char === QUOTE) return at;
+    if (char === BACKSLASH) at++;
+  }
+  return text.length;
+}

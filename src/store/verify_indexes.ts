@@ -1,0 +1,159 @@
+/**
+ * Does each index lead to exactly the rows of its table? A lookup by an index gets what the index says: it does not find a row
+ * that the index lacks, and an entry that leads to another row gives that row. Only a right index has all of this:
+ *
+ *   * the keys that the index itself holds are those of the table's rows;
+ *   * in its order it leads to each row of the table once;
+ *   * and the keys of the rows that it leads to are in order.
+ *
+ * Sets of keys are compared by their number and a sum of hashes with a random seed of this run, so nobody can choose keys that have
+ * the same sum.
+ * BRIN indexes, which only audit views use, have no entries that could be compared.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Db } from '../db.ts';
+import type { Problems } from './problems.ts';
+import { BY_INDEX, BY_PAGES, FROM_INDEX, reading } from './scans.ts';
+
+type Index = {
+  readonly name: string;
+  readonly table: string;
+  /** A column or an expression each, as SQL. */
+  readonly keys: readonly string[];
+  /** Of a partial index. */
+  readonly where: string;
+  /** An expression must be computed from the row: the server does not take it from the index. */
+  readonly of_expressions: boolean;
+};
+
+type Sum = { readonly rows: string; readonly sum: string | null };
+
+export async function checkIndexes(db: Db, problems: Problems): Promise<void> {
+  const seed = randomBytes(8).readBigInt64BE();
+  const indexes = await btrees(db);
+  for (const [table, of_table] of Map.groupBy(indexes, (index) => index.table)) {
+    const sums = await reading(db, BY_PAGES, () => sumsOfTable(db, table, of_table, seed));
+    for (const [n, index] of of_table.entries()) {
+      const { keys, places } = sums[n]!;
+      if (!index.of_expressions)
+        await reading(db, FROM_INDEX, () => compareKeys(db, index, keys, seed, problems));
+      await reading(db, BY_INDEX, () => compareRows(db, index, places, seed, problems));
+    }
+  }
+}
+
+async function btrees(db: Db): Promise<Index[]> {
+  const rows = await db<(Omit<Index, 'where'> & { where: string | null })[]>`
+    select ic.relname as name, quote_ident(c.relname) as table,
+      array(select pg_get_indexdef(i.indexrelid, n, false) from generate_series(1, i.indnkeyatts) n order by n) as keys,
+      pg_get_expr(i.indpred, i.indrelid) as where, i.indexprs is not null as of_expressions
+    from pg_index i
+    join pg_class ic on ic.oid = i.indexrelid join pg_am a on a.oid = ic.relam
+    join pg_class c on c.oid = i.indrelid
+    where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'r' and a.amname = 'btree'
+    order by c.relname, ic.relname`;
+  return rows.map((row) => ({ ...row, where: row.where ?? 'true' }));
+}
+
+const hashed = (columns: readonly string[], seed: bigint) =>
+  `hash_record_extended(row(${columns.join(', ')}), '${seed}'::bigint)`;
+
+/** All that the indexes of a table are compared with, in one reading of its pages. */
+async function sumsOfTable(
+  db: Db,
+  table: string,
+  indexes: readonly Index[],
+  seed: bigint,
+): Promise<{ keys: Sum; places: Sum }[]> {
+  const columns = indexes.flatMap(({ keys, where }, n) => [
+    `count(*) filter (where ${where}) as rows_${n}`,
+    `sum(${hashed(keys, seed)}) filter (where ${where}) as keys_${n}`,
+    `sum(hashtidextended(ctid, '${seed}'::bigint)) filter (where ${where}) as places_${n}`,
+  ]);
+  const [row] = await db.unsafe<Record<string, string | null>[]>(
+    `select ${columns.join(', ')} from only runledger.${table}`,
+  );
+  return indexes.map((_, n) => {
+    const rows = row![`rows_${n}`]!;
+    return {
+      keys: { rows, sum: row![`keys_${n}`]! },
+      places: { rows, sum: row![`places_${n}`]! },
+    };
+  });
+}
+
+/** `columns` of the rows, in the order of the index. Without `offset 0` the server would leave the order out. */
+const inOrder = ({ table, keys, where }: Index, columns: readonly string[]) =>
+  `select ${columns.join(', ')} from only runledger.${table} where ${where} order by ${keys.join(', ')} offset 0`;
+
+const named = (keys: readonly string[]) => keys.map((key, n) => `${key} as k${n}`);
+const names = (keys: readonly string[]) => keys.map((_, n) => `k${n}`);
+
+async function compareKeys(
+  db: Db,
+  index: Index,
+  expected: Sum,
+  seed: bigint,
+  problems: Problems,
+): Promise<void> {
+  const query = `select count(*) as rows, sum(${hashed(names(index.keys), seed)}) as sum
+    from (${inOrder(index, named(index.keys))}) x`;
+  if (!(await usesIndex(db, query, index, 'Index Only Scan', problems))) return;
+  const [found] = await db.unsafe<Sum[]>(query);
+  if (found!.rows !== expected.rows || found!.sum !== expected.sum)
+    problems.add(
+      'schema',
+      `the index ${index.name} does not have the keys of the rows of ${index.table}: it has ${found!.rows}, and the table ${expected.rows}`,
+    );
+}
+
+async function compareRows(
+  db: Db,
+  index: Index,
+  expected: Sum,
+  seed: bigint,
+  problems: Problems,
+): Promise<void> {
+  const keys = names(index.keys);
+  const before = keys.map((key) => `lag(${key}) over ()`);
+  const query = `select count(*) as rows, sum(hashtidextended(place, '${seed}'::bigint)) as sum,
+      count(*) filter (where row(${keys.join(', ')}) < row(${keys.map((key) => `before_${key}`).join(', ')})) as wrong
+    from (
+      select *, ${before.map((each, n) => `${each} as before_${keys[n]}`).join(', ')}
+      from (${inOrder(index, [...named(index.keys), 'ctid as place'])}) x
+    ) y`;
+  if (!(await usesIndex(db, query, index, 'Index Scan', problems))) return;
+  const [found] = await db.unsafe<(Sum & { wrong: string })[]>(query);
+  if (found!.rows !== expected.rows || found!.sum !== expected.sum)
+    problems.add(
+      'schema',
+      `the index ${index.name} does not lead to the rows of ${index.table}: it leads to ${found!.rows}, and the table has ${expected.rows}`,
+    );
+  if (found!.wrong !== '0')
+    problems.add('schema', `the index ${index.name} leads to rows of other keys than it has`);
+}
+
+/** Otherwise the comparison would say nothing about the index. */
+async function usesIndex(
+  db: Db,
+  query: string,
+  { name }: Index,
+  node: string,
+  problems: Problems,
+): Promise<boolean> {
+  const [row] = await db.unsafe<{ 'QUERY PLAN': unknown }[]>(`explain (format json) ${query}`);
+  const used = nodesOf(row!['QUERY PLAN']).some(
+    (each) => each['Node Type'] === node && each['Index Name'] === name,
+  );
+  if (!used) problems.add('schema', `the index ${name} cannot be read in its order`);
+  return used;
+}
+
+type PlanNode = Readonly<Record<string, unknown>>;
+
+/** The nodes of a plan, wherever they are in it. */
+function nodesOf(plan: unknown): PlanNode[] {
+  if (Array.isArray(plan)) return plan.flatMap(nodesOf);
+  if (typeof plan !== 'object' || plan === null) return [];
+  return [plan as PlanNode, ...Object.values(plan).flatMap(nodesOf)];
+}

@@ -1,0 +1,106 @@
+/** Claims of retention and repair that excuse something, and rows beside the projections. */
+import { connect } from '../../src/db.ts';
+import { createLogKey } from '../../src/proof/log_key.ts';
+import { keyText } from '../../src/proof/note.ts';
+import { parsePolicy } from '../../src/proof/policy.ts';
+import { CannotSeal, createSealer } from '../../src/store/checkpoints.ts';
+import { repair } from '../../src/store/repair.ts';
+import { key } from '../store/seal_now.ts';
+import type { Copy, Ledger } from './ledger.ts';
+import { inEvents, type Manipulation, quietly } from './manipulation.ts';
+import { claim, TREE } from './proof_manipulations.ts';
+
+/** The log's name after a repair. */
+export const RENAMED = createLogKey(Buffer.alloc(32, 55), 'new.example/log', [key.signer.verifier]);
+const lines = (keys: readonly (typeof key)[]) =>
+  `${keys.map(({ signer }) => `log ${keyText(signer.verifier)}\n`).join('')}quorum none\n`;
+export const BOTH_NAMES = parsePolicy(lines([key, RENAMED]));
+const NEW_NAME = parsePolicy(lines([RENAMED]));
+
+/** An operator changes an event, and has the tree computed again under a new name. */
+export async function launder({ root, owner_url }: Copy, { ids }: Ledger): Promise<void> {
+  await inEvents(
+    root,
+    `update runledger.events set facts = jsonb_set(facts, '{verdict}', '"WA"') where stream = '${ids[8]}' and type = 'submission.completed';
+     update runledger.submissions set verdict = 'WA' where id = '${ids[8]}'`,
+  );
+  const db = connect(owner_url, { name: 'operator', max: 1 });
+  try {
+    const why = { reason: 'the disk', operator: 'x@y' };
+    const same = await repair(db, key, why).catch((error: unknown) => error);
+    if (!(same instanceof CannotSeal)) throw new Error('repaired under the same name');
+    await repair(db, RENAMED, why);
+  } finally {
+    await db.end();
+  }
+}
+
+export const claimManipulations: readonly Manipulation[] = [
+  {
+    name: 'an event is changed and repaired away under a new name; the policy has both names',
+    does: launder,
+    with: { policy: BOTH_NAMES },
+    says: /^the repair at \S+ gives up \S+ over \d+ events, whose checkpoints the policy believes: the removals have no line "repaired \S+ \d+"/,
+  },
+  {
+    name: 'the same, and the policy has the new name alone',
+    does: launder,
+    with: { policy: NEW_NAME },
+    says: /never/,
+    cannot: 'who believes a new name from its start believes the events that it began with',
+  },
+  {
+    name: 'the same, and the auditor has a checkpoint of the earlier name',
+    does: launder,
+    with: { policy: NEW_NAME, kept: true },
+    says: /the kept checkpoint/,
+  },
+  {
+    name: 'a made-up repair gives up the log’s earlier name, and its checkpoints are changed',
+    with: { policy: BOTH_NAMES },
+    does: async ({ root }) => {
+      await createSealer(RENAMED).seal(root);
+      await claim(root, 'log.repaired', {
+        ...{ origin: RENAMED.origin, size: 91, root: '0'.repeat(64), reason: 'x' },
+        ...{ operator: 'x@y', before: { origin: key.origin, size: 88, note: 'x' } },
+      });
+      await quietly(
+        root,
+        TREE,
+        `update runledger.checkpoints set root = sha256('x') where number <= 2`,
+      );
+    },
+    says: /^the repair at \S+ gives up /,
+  },
+  {
+    name: 'a purge names no last id, and chosen bytes of the allowed age are deleted',
+    does: async ({ root }) => {
+      const [old] = await root<{ stream: string; n: number }[]>`
+        with one as (select id from runledger.submissions where completed_at < now() - interval '4 days'
+            and id in (select stream from runledger.payloads) order by id limit 1),
+          gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
+        select stream, count(*)::integer as n from gone group by stream`;
+      await claim(root, 'payloads.purged', {
+        ...{ ended_before: new Date(Date.now() - 21 * 86_400_000).toISOString(), submissions: 1 },
+        ...{ payloads: old!.n, size_bytes: 10 },
+      });
+    },
+    says: /^the log claims a removal that the policy does not allow: payloads purged at \S+, of submissions that ended before \S+, up to no id/,
+  },
+  {
+    name: 'an idempotency key leads to another account’s submission',
+    does: ({ root }, { ids }) =>
+      root.unsafe(
+        `insert into runledger.idempotency select gen_random_uuid(), gen_random_uuid(), '${ids[0]}', '\\x00', now()`,
+      ),
+    says: /^idempotency keys: \S+ \S+ should not be there/,
+  },
+  {
+    name: 'an idempotency key leads to another submission of its account',
+    does: ({ root }, { ids }) =>
+      root.unsafe(
+        `insert into runledger.idempotency select account_id, gen_random_uuid(), id, '\\x00', created_at from runledger.submissions where id = '${ids[0]}'`,
+      ),
+    says: /^idempotency keys: \S+ \S+ should not be there/,
+  },
+];

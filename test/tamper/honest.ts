@@ -1,0 +1,51 @@
+/** What an honest service, or a stranger who can do no harm, leaves in a ledger: verify must name none of it. */
+import { createHash } from 'node:crypto';
+import { parseRemovals } from '../../src/domain/removals.ts';
+import { NoteSigner, WITNESS_KEY } from '../../src/proof/note.ts';
+import { seal } from '../store/seal_now.ts';
+import { BOTH_NAMES, launder } from './claim_manipulations.ts';
+import type { Copy } from './ledger.ts';
+import type { Manipulation } from './manipulation.ts';
+import { putCosignature } from './time_manipulations.ts';
+
+type Honest = Pick<Manipulation, 'name' | 'does'> & {
+  readonly with?: Parameters<Copy['verify']>[0];
+};
+
+const now_s = () => Math.floor(Date.now() / 1000);
+const stranger = (n: number) =>
+  new NoteSigner(`w${n}`, WITNESS_KEY, createHash('sha256').update(String(n)).digest());
+
+export const honest: readonly Honest[] = [
+  {
+    name: 'a witness outside the policy has a clock that is ten minutes behind',
+    does: ({ root }) => putCosignature(root, stranger(0), 3, now_s() - 600),
+  },
+  {
+    name: 'a witness outside the policy signs in fifty years',
+    does: ({ root }) => putCosignature(root, stranger(0), 3, now_s() + 50 * 365 * 86_400),
+  },
+  {
+    name: 'a checkpoint has more cosignatures than a note may have',
+    does: async ({ root }) => {
+      for (let n = 0; n < 70; n++) await putCosignature(root, stranger(n), 3, now_s());
+    },
+  },
+  {
+    name: 'a web process seals whose clock is a minute behind the one that sealed before',
+    does: async ({ root }) => {
+      await root.unsafe(`alter table runledger.checkpoints disable trigger refuse_change;
+        update runledger.checkpoints set sealed_at = sealed_at + interval '1 minute' where number = 3;
+        alter table runledger.checkpoints enable always trigger refuse_change`);
+      await seal(root);
+    },
+  },
+  {
+    name: 'a repair under a new name that the auditor allows',
+    does: launder,
+    with: {
+      policy: BOTH_NAMES,
+      allow: ({ origin, size }) => parseRemovals(`repaired ${origin} ${size}`),
+    },
+  },
+];

@@ -1,0 +1,154 @@
+/** Clocks that are wrong, and times that somebody made up. */
+import type { Db } from '../../src/db.ts';
+import { cosignedAt, type NoteSigner, signatureLine } from '../../src/proof/note.ts';
+import { witnesses } from '../store/verified.ts';
+import { inEvents, type Manipulation } from './manipulation.ts';
+import { claim, in_tree } from './proof_manipulations.ts';
+
+const PURGE = { submissions: 1, payloads: 0, size_bytes: 10 };
+const REPAIR = { origin: 'x', size: 1, root: '0'.repeat(64), reason: 'x', operator: 'x@y' };
+
+/** What a witness answers, and what web stores of it without a look at the time. */
+export async function putCosignature(
+  root: Db,
+  signer: NoteSigner,
+  number: number,
+  seconds: number,
+): Promise<void> {
+  const [row] = await root<{ origin: string; size: string; note: string }[]>`
+    select origin, size, note from runledger.checkpoints where number = ${number}`;
+  const { origin, size, note } = row!;
+  const signature = signer.sign(note.slice(0, note.lastIndexOf('\n\n') + 1), seconds);
+  await root`
+    select runledger.put_cosignature(${origin}, ${size}, ${`${signature.name}+${signature.id}`},
+      ${new Date(cosignedAt(signature) * 1000)}, ${signatureLine(signature)})`;
+}
+
+/** A witness of the policy signs the newest checkpoint again, so long after it was made. */
+const cosignedOff =
+  (seconds: number): Manipulation['does'] =>
+  async (copy, ledger) => {
+    await in_tree(
+      `delete from runledger.cosignatures where witness like 'north%' and size = (select max(size) from runledger.checkpoints)`,
+    )(copy, ledger);
+    const [made] = await copy.root<{ s: number }[]>`
+      select floor(extract(epoch from sealed_at))::double precision as s from runledger.checkpoints where number = 3`;
+    await putCosignature(copy.root, witnesses[0]!, 3, made!.s + seconds);
+  };
+
+const datedOff =
+  (type: string, facts: object, at: string): Manipulation['does'] =>
+  async ({ root }) => {
+    await claim(root, type, facts);
+    await inEvents(
+      root,
+      `update runledger.events set at = '${at}' where stream = runledger.retention_stream()
+         and version = (select max(version) from runledger.events where stream = runledger.retention_stream())`,
+    );
+  };
+
+const ALL_CHECKPOINTS = 'update runledger.checkpoints set sealed_at =';
+
+export const timeManipulations: readonly Manipulation[] = [
+  {
+    name: 'a witness of the policy signed ten minutes before the checkpoint was made',
+    does: cosignedOff(-600),
+    says: /^the witness north signed checkpoint 3 at \S+, by its clock/,
+  },
+  {
+    name: 'a witness of the policy signed in fifty years',
+    does: cosignedOff(50 * 365 * 86_400),
+    says: /^the clock of the witness north is wrong: its time on checkpoint 3, \S+, is still to come/,
+  },
+  {
+    name: 'a witness of the policy signed at a time that no date has',
+    does: async (copy, ledger) => {
+      await cosignedOff(0)(copy, ledger);
+      const signature = witnesses[0]!.sign(await textOf(copy.root, 3), 2 ** 53 - 1);
+      await in_tree(
+        `update runledger.cosignatures set line = '${signatureLine(signature)}' where witness like 'north%' and size = (select max(size) from runledger.checkpoints)`,
+      )(copy, ledger);
+    },
+    says: /^the clock of the witness north is wrong: its time on checkpoint 3, no time, is still to come/,
+  },
+  {
+    name: 'a purge is dated in thirty days, and bytes are deleted that end until then',
+    does: async (copy, ledger) => {
+      const { root } = copy;
+      const last_id = ledger.ids[5]!;
+      await root`delete from runledger.payloads where stream >= ${ledger.ids[0]!} and stream <= ${last_id}`;
+      const in_days = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+      await datedOff(
+        'payloads.purged',
+        { ...PURGE, ended_before: in_days(-1), last_id },
+        in_days(30),
+      )(copy, ledger);
+    },
+    says: /^\S+ version \d+ is of a time that is still to come, or none/,
+  },
+  {
+    name: 'a purge is dated at infinity',
+    does: datedOff(
+      'payloads.purged',
+      { ...PURGE, ended_before: '2026-01-01T00:00:00Z' },
+      'infinity',
+    ),
+    says: /^\S+ version \d+ is of a time that is still to come, or none: no time/,
+  },
+  {
+    name: 'a repair is dated at infinity',
+    does: datedOff('log.repaired', REPAIR, 'infinity'),
+    says: /^\S+ version \d+ is of a time that is still to come, or none: no time/,
+  },
+  {
+    name: 'a month is called detached at -infinity',
+    does: datedOff(
+      'log.detached',
+      { partition: 'events_2031_01', events: 1, sketch: 'AA==' },
+      '-infinity',
+    ),
+    says: /^events_2031_01 was detached at no time, before its month had ended/,
+  },
+  {
+    name: 'a purge names a day that no month has',
+    does: ({ root }) =>
+      claim(root, 'payloads.purged', { ...PURGE, ended_before: '2026-02-31T25:00:00Z' }),
+    says: /^the purge at \S+ names a time that was still to come, or none: no time|are not of their schema/,
+  },
+  {
+    name: 'the newest checkpoint is made at infinity',
+    does: in_tree(`${ALL_CHECKPOINTS} 'infinity' where number = 3`),
+    says: /^checkpoint 3 says that it was made at no time/,
+  },
+  {
+    name: 'all checkpoints are made at infinity',
+    does: in_tree(`${ALL_CHECKPOINTS} 'infinity'`),
+    says: /^checkpoint 1 says that it was made at no time/,
+  },
+  {
+    name: 'the first checkpoint is made at -infinity',
+    does: in_tree(`${ALL_CHECKPOINTS} '-infinity' where number = 1`),
+    says: /^checkpoint 1 says that it was made at no time/,
+  },
+  {
+    name: 'all checkpoints are made before Christ',
+    does: in_tree(`${ALL_CHECKPOINTS} '0044-03-15 BC'`),
+    says: /^checkpoint 1 says that it was made at no time/,
+  },
+  {
+    name: 'all checkpoints are made in the year 12000',
+    does: in_tree(`${ALL_CHECKPOINTS} '12000-01-01'`),
+    says: /^checkpoint 1 says that it was made at (no time|\S+, which is still to come)/,
+  },
+  {
+    name: 'cosignatures are of infinity in their rows',
+    does: in_tree(`update runledger.cosignatures set cosigned_at = 'infinity'`),
+    says: /^checkpoint 1: a cosignature is of another time than its row says/,
+  },
+];
+
+async function textOf(root: Db, number: number): Promise<string> {
+  const [row] = await root<{ note: string }[]>`
+    select note from runledger.checkpoints where number = ${number}`;
+  return row!.note.slice(0, row!.note.lastIndexOf('\n\n') + 1);
+}
