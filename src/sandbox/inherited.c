@@ -39,8 +39,8 @@ static uint64_t private_bytes_of_only(int proc, int run_group) {
 void inherited_estimate(const struct slot_setup *setup) {
   struct shared *shared = setup->shared;
   struct group group = {.kind = setup->group->kind};
-  char name[24];
-  snprintf(name, sizeof name, "r%u", shared->run_group);
+  char name[RUN_NAME];
+  group_run_name(&group, shared->run_group, name);
   group.run_group = openat(setup->group->directories[0], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (group.run_group < 0) return;
   uint64_t private = private_bytes_of_only(setup->proc, group.run_group);
