@@ -77,9 +77,15 @@ export function verify(db: Db, options: VerifyOptions = {}): Promise<Verificatio
   }) as Promise<Verification>;
 }
 
-/** Settings of the role or the database must not change what statements mean, or how their answers are printed. */
+/**
+ * Settings of the role or the database must not change what statements mean, how their answers are printed, or which plans
+ * they get. pg_temp is named last, because otherwise it would come before pg_catalog.
+ */
 export const SESSION = `
-  set local search_path = pg_catalog;
+  set local search_path = pg_catalog, pg_temp;
+  set local standard_conforming_strings = on;
+  set local transform_null_equals = off;
+  set local array_nulls = on;
   set local row_security = off;
   set local quote_all_identifiers = off;
   set local datestyle = 'ISO, YMD';
@@ -88,9 +94,40 @@ export const SESSION = `
   set local bytea_output = 'hex';
   set local extra_float_digits = 1;
   set local statement_timeout = 0;
+  set local lock_timeout = 0;
   set local idle_in_transaction_session_timeout = 0;
+  set local idle_session_timeout = 0;
   set local jit = off;
-  set local work_mem = '64MB'`;
+  set local work_mem = '64MB';
+  ${[
+    'async_append bitmapscan gathermerge hashagg hashjoin incremental_sort indexonlyscan indexscan material memoize mergejoin',
+    'nestloop parallel_append parallel_hash partition_pruning seqscan sort tidscan',
+  ]
+    .join(' ')
+    .split(' ')
+    .map((plan) => `set local enable_${plan} = on`)
+    .join('; ')};
+  ${Object.entries({
+    enable_partitionwise_join: 'off',
+    enable_partitionwise_aggregate: 'off',
+    seq_page_cost: 1,
+    random_page_cost: 4,
+    cpu_tuple_cost: 0.01,
+    cpu_index_tuple_cost: 0.005,
+    cpu_operator_cost: 0.0025,
+    parallel_setup_cost: 1000,
+    parallel_tuple_cost: 0.1,
+    effective_cache_size: "'4GB'",
+    plan_cache_mode: 'auto',
+    constraint_exclusion: 'partition',
+    cursor_tuple_fraction: 0.1,
+    from_collapse_limit: 8,
+    join_collapse_limit: 8,
+    geqo: 'on',
+    hash_mem_multiplier: 2,
+  })
+    .map(([name, value]) => `set local ${name} = ${value}`)
+    .join('; ')}`;
 
 async function verifyIn(
   tx: postgres.TransactionSql,

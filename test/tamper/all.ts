@@ -3,10 +3,12 @@ import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
 import { proofManipulations } from './proof_manipulations.ts';
 import { schemaManipulations } from './schema_manipulations.ts';
+import { serverManipulations } from './server_manipulations.ts';
 
 export const allManipulations: readonly Manipulation[] = [
   ...logManipulations,
   ...schemaManipulations,
+  ...serverManipulations,
   ...proofManipulations,
 ];
 
