@@ -199,7 +199,8 @@ const DEFINITIONS = `
   from pg_auth_members m cross join owner o
   where m.member::regrole::text in ('runledger_web', 'runledger_worker', 'runledger_auditor')
     -- Since PostgreSQL 16, who creates a role may administer it, and that alone.
-    or ((m.roleid::regrole::text in ('runledger_web', 'runledger_worker') or m.roleid = o.oid)
+    or (m.member <> o.oid and (m.roleid::regrole::text in ('runledger_web', 'runledger_worker') or m.roleid = o.oid)
+      and not exists (select from pg_roles r where r.oid = m.member and r.rolsuper)
       and coalesce((to_jsonb(m) ->> 'inherit_option')::boolean or (to_jsonb(m) ->> 'set_option')::boolean, true))
   union all
   select format('setting %s%s: %s', coalesce('of role ' || nullif(s.setrole, 0::oid)::regrole::text, 'of everyone'),

@@ -49,7 +49,9 @@ const forgedBehindSend =
 
 const REPLACE_SEND = 'alter type pg_catalog.jsonb set (send = hidden.send)';
 const serverDiffers = (catalogue: string) =>
-  new RegExp(`^the schema lacks: server catalogue ${catalogue} on PostgreSQL`);
+  new RegExp(
+    `^the schema (has what this release has not|lacks): server catalogue ${catalogue} on PostgreSQL`,
+  );
 
 const LOGIN = (body: string) => `
   create function hidden.login() returns event_trigger language plpgsql security definer as $f$ begin ${body} end $f$;
