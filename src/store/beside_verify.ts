@@ -15,12 +15,12 @@ export async function waitForVerify(
   db: Pick<Db, 'unsafe'>,
   say: (line: string) => void,
 ): Promise<void> {
+  // Several statements in one message are one transaction, which ends with the message.
   const take = (how: string) =>
-    db.unsafe(`begin; set local lock_timeout = 0; ${EXCHANGE_LOCK}${how}; commit`).simple();
+    db.unsafe(`set local lock_timeout = 0; ${EXCHANGE_LOCK}${how}`).simple();
   try {
     await take(' nowait');
   } catch (error) {
-    await db.unsafe('rollback').simple();
     // lock_not_available
     if ((error as { code?: string }).code !== '55P03') throw error;
     say('waiting until verify has ended');

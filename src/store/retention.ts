@@ -70,12 +70,7 @@ export async function detachMonth(
     ...(operator !== undefined && { operator }),
   };
   await withRetries(async () => {
-    const one = await db.reserve();
-    try {
-      await waitForVerify(one, say);
-    } finally {
-      one.release();
-    }
+    await waitForVerify(db, say);
     await db`
       select runledger.detach_month(${month}, ${JSON.stringify(facts)}::text::jsonb,
         ${`{${runs.firsts}}`}::text::bigint[], ${`{${runs.counts}}`}::text::bigint[])`;

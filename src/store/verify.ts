@@ -13,7 +13,7 @@
  * for it (beside_verify.ts). It goes on after a problem, because the first one found is seldom the first one made.
  */
 import type postgres from 'postgres';
-import { type Db, isRejected } from '../db.ts';
+import { type Db, isAway, isRejected } from '../db.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { BadEntry } from '../proof/entry.ts';
@@ -75,6 +75,19 @@ export type VerifyOptions = Partial<Trust> & {
 };
 
 export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
+  try {
+    return await verifyNow(db, options);
+  } catch (error) {
+    // A connection that ends between two statements of a transaction is a TypeError in postgres.js.
+    if (!isAway(error) && !(error instanceof TypeError)) throw error;
+    throw new Error(
+      `PostgreSQL ended the connection of verify: ${(error as Error).message}. Its log says why; a transaction_timeout of the role or the database can be the reason`,
+      { cause: error },
+    );
+  }
+}
+
+async function verifyNow(db: Db, options: VerifyOptions): Promise<Verification> {
   const problems = new Problems();
   const settings = await sessionSettings(db);
   let marks: Marks = new Map();

@@ -1,3 +1,4 @@
+import { catalogueManipulations } from './catalogue_manipulations.ts';
 import type { Ledger } from './ledger.ts';
 import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
@@ -8,6 +9,7 @@ import { serverManipulations } from './server_manipulations.ts';
 export const allManipulations: readonly Manipulation[] = [
   ...logManipulations,
   ...schemaManipulations,
+  ...catalogueManipulations,
   ...serverManipulations,
   ...proofManipulations,
 ];
@@ -20,7 +22,7 @@ export type Tampered = {
 };
 
 export async function tamper(ledger: Ledger, manipulation: Manipulation): Promise<Tampered> {
-  const { does, says, cannot, with: brought = {} } = manipulation;
+  const { does, after, says, cannot, with: brought = {} } = manipulation;
   const copy = await ledger.copy();
   try {
     await does(copy, ledger);
@@ -35,6 +37,7 @@ export async function tamper(ledger: Ledger, manipulation: Manipulation): Promis
   } catch (error) {
     throw new Error(`${manipulation.name}: ${(error as Error).message}`, { cause: error });
   } finally {
+    await after?.(copy);
     await copy.drop();
   }
 }

@@ -1,13 +1,8 @@
 /** What readers go through: functions, views, triggers, rules, row security, types, casts, operators, settings, rights. */
-import { inEvents, type Manipulation } from './manipulation.ts';
+import { inEvents, type Manipulation, statements } from './manipulation.ts';
 
 const FORGED = (id: string) =>
   `update runledger.events set facts = jsonb_set(facts, '{verdict}', '"WA"') where stream = '${id}' and type = 'submission.completed'`;
-
-const statements =
-  (text: string): Manipulation['does'] =>
-  ({ root }) =>
-    root.unsafe(text).simple();
 
 export const schemaManipulations: readonly Manipulation[] = [
   {

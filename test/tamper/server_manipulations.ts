@@ -4,12 +4,7 @@
  */
 import type { Db } from '../../src/db.ts';
 import type { Ledger } from './ledger.ts';
-import { inEvents, type Manipulation } from './manipulation.ts';
-
-const statements =
-  (text: string): Manipulation['does'] =>
-  ({ root }) =>
-    root.unsafe(text).simple();
+import { inEvents, type Manipulation, statements } from './manipulation.ts';
 
 const inThisDatabase = (role: string, setting: string) =>
   statements(
