@@ -215,7 +215,10 @@ const DEFINITIONS = `
   select format('setting of the server: %s=%s', s.name, s.reset_val), null, null
   from pg_show_all_settings() s where format('%s=%s', s.name, s.reset_val) ~* '^(${MEANING})'
   union all
-  select 'temporary objects in this session', null, null where pg_my_temp_schema() <> 0::oid`;
+  select 'temporary objects in this session', null, null
+  where exists (select from pg_class c where c.relnamespace = pg_my_temp_schema())
+    or exists (select from pg_type y where y.typnamespace = pg_my_temp_schema())
+    or exists (select from pg_proc p where p.pronamespace = pg_my_temp_schema())`;
 
 /** In byte order. */
 export async function schemaLines(db: Db): Promise<string[]> {
