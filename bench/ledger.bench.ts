@@ -20,7 +20,7 @@ import { createKey, setTier } from '../src/store/keys.ts';
 import { Problems } from '../src/store/problems.ts';
 import { rebuild } from '../src/store/rebuild.ts';
 import { createSubmissions, type Submissions } from '../src/store/submissions.ts';
-import { SESSION, verify } from '../src/store/verify.ts';
+import { sessionSettings, verify } from '../src/store/verify.ts';
 import { checkLog } from '../src/store/verify_log.ts';
 import { checkShape } from '../src/store/verify_shape.ts';
 import { checkStreams } from '../src/store/verify_streams.ts';
@@ -313,9 +313,10 @@ async function rebuilding(submit: Submit, keys: readonly Uint8Array[]): Promise<
 /** CPU time of one event, in microseconds, in Node and PostgreSQL together: schema, leaves, facts, roots and versions. */
 async function proving(): Promise<number> {
   const cpu = cpuNow(server.pid());
+  const settings = await sessionSettings(owner);
   const events = await owner.begin('isolation level repeatable read read only', async (tx) => {
     const db = tx as unknown as Db;
-    await tx.unsafe(SESSION).simple();
+    await tx.unsafe(settings).simple();
     const found = new Problems();
     await checkShape(db, found);
     const log = await checkLog(db, { trust: { policy: alone, keys: [] }, kept: null }, found);

@@ -43,7 +43,8 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
 
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */
 const STARTUP = {
-  statement_timeout: 0,
+  // As text: postgres.js leaves out the number 0.
+  statement_timeout: '0',
   tcp_keepalives_idle: 10,
   tcp_keepalives_interval: 3,
   tcp_keepalives_count: 3,

@@ -3,9 +3,10 @@
 --
 --   psql DATABASE_URL_OF_A_SUPERUSER -f sql/administrator/auditor_login.sql
 --
--- The embedded PostgreSQL does it at each start. It may be run again.
+-- The embedded PostgreSQL does it at each start. It may be run again, and then changes only what is not yet so.
 --
---   * The settings are defaults: a session may set them otherwise. They stop mistakes.
+--   * The settings are defaults: a session may set them otherwise. They stop mistakes. temp_file_limit is the exception: only a
+--     superuser may raise it, so the login cannot fill the disk with temporary files.
 --   * The revoked functions stop the login for good: it cannot write large objects or messages into the write-ahead log, take
 --     advisory locks, or get a transaction id, which would hold up sealing. They are revoked from everybody in this
 --     database, and granted to Runledger's other logins.
@@ -14,26 +15,33 @@
 do $$
 declare
   owner text := (select pg_get_userbyid(datdba) from pg_database where datname = current_database());
-  others text := (
-    select string_agg(quote_ident(r.name), ', ') from (
-      select owner union select rolname from pg_roles where rolname in ('runledger_web', 'runledger_worker')) r(name));
+  others text[] := array(
+    select owner union select rolname from pg_roles where rolname in ('runledger_web', 'runledger_worker'));
+  other text;
   f record;
 begin
   alter role runledger_auditor set default_transaction_read_only = on;
   alter role runledger_auditor set statement_timeout = '5min';
   alter role runledger_auditor set idle_in_transaction_session_timeout = '30s';
   alter role runledger_auditor set lock_timeout = '10s';
+  alter role runledger_auditor set temp_file_limit = '1GB';
   alter role runledger_auditor connection limit 10;
   execute format('grant runledger_auditor to %I', owner);
   execute format('revoke create, temporary on database %I from public', current_database());
   for f in
-    select p.oid::regprocedure as signature from pg_proc p
+    select p.oid, p.oid::regprocedure as signature from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and (
       p.proname ~ '^(lo_|loread$|lowrite$)' or p.proname ~ '^pg_(try_)?advisory_'
       or p.proname in ('pg_notify', 'pg_logical_emit_message', 'pg_current_xact_id', 'txid_current'))
   loop
-    execute format('revoke execute on function %s from public', f.signature);
-    execute format('grant execute on function %s to %s', f.signature, others);
+    if has_function_privilege('public', f.oid, 'execute') then
+      execute format('revoke execute on function %s from public', f.signature);
+    end if;
+    foreach other in array others loop
+      if not has_function_privilege(other, f.oid, 'execute') then
+        execute format('grant execute on function %s to %I', f.signature, other);
+      end if;
+    end loop;
   end loop;
 end
 $$;

@@ -108,6 +108,8 @@ declare
   low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
   high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
 begin
+  -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
+  lock table log_gaps in exclusive mode;
   -- Nothing is appended while the month is examined.
   lock table submissions, deliveries, events, payloads in access exclusive mode;
   reason := why_not_detach(month);

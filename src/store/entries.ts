@@ -69,17 +69,28 @@ const TRAILER = -1;
 
 /** Cuts the bytes of a binary COPY into its tuples. */
 export class CopyReader {
-  #rest: Buffer = Buffer.alloc(0);
+  /** What arrived of the next tuple, in the pieces in which it came, and their length. */
+  #rest: Buffer[] = [];
+  #length = 0;
+  /** The tuple needs at least so many bytes. */
+  #needed = 0;
   #state: 'header' | 'tuples' | 'ended' = 'header';
 
   /** The tuples that are complete with this chunk. They are views of it: it must not be written to again. */
   take(chunk: Buffer): Buffer[] {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#rest.push(chunk);
+    this.#length += chunk.length;
+    // Joining the pieces for each chunk would cost the square of a tuple's length.
+    if (this.#length < this.#needed) return [];
+    const bytes = this.#rest.length === 1 ? chunk : Buffer.concat(this.#rest, this.#length);
     const tuples: Buffer[] = [];
     let at = this.#state === 'header' ? headerOf(bytes) : 0;
+    this.#needed = 0;
     if (at >= 0) {
       if (this.#state === 'header') this.#state = 'tuples';
-      for (let end = tupleEnd(bytes, at); end > at; end = tupleEnd(bytes, at)) {
+      for (let end = tupleEnd(bytes, at); ; end = tupleEnd(bytes, at)) {
+        this.#needed = end - at;
+        if (end > bytes.length) break;
         if (this.#state === 'ended')
           throw new BadEntry('there are bytes after the end of the COPY');
         if (bytes.readInt16BE(at) === TRAILER) this.#state = 'ended';
@@ -87,13 +98,15 @@ export class CopyReader {
         at = end;
       }
     }
-    this.#rest = bytes.subarray(Math.max(at, 0));
+    const rest = bytes.subarray(Math.max(at, 0));
+    this.#rest = rest.length > 0 ? [rest] : [];
+    this.#length = rest.length;
     return tuples;
   }
 
   /** Throws if the COPY stopped before its end. */
   end(): void {
-    if (this.#state !== 'ended' || this.#rest.length > 0)
+    if (this.#state !== 'ended' || this.#length > 0)
       throw new BadEntry('the COPY stopped before its end');
   }
 }
@@ -107,16 +120,16 @@ function headerOf(bytes: Buffer): number {
   return bytes.length < end ? -1 : end;
 }
 
-/** Where the tuple that begins at `at` ends; `at` itself if the tuple has not arrived. */
+/** Where the tuple that begins at `at` ends, as far as the bytes say: behind them if it has not arrived. */
 function tupleEnd(bytes: Buffer, at: number): number {
-  if (at + 2 > bytes.length) return at;
+  if (at + 2 > bytes.length) return at + 2;
   let end = at + 2;
   for (let left = bytes.readInt16BE(at); left > 0; left--) {
-    if (end + 4 > bytes.length) return at;
+    if (end + 4 > bytes.length) return end + 4;
     // The length of a null is -1.
     end += 4 + Math.max(bytes.readInt32BE(end), 0);
   }
-  return end > bytes.length ? at : end;
+  return end;
 }
 
 function integer(value: number | string): string {

@@ -51,6 +51,9 @@ const LENGTHS = [
 const SHORT = 160;
 const MOST_GOOD = 1000;
 
+/** The service's facts have some kilobytes. JSON of some megabytes can take gigabytes when it is parsed. */
+const MAX_BYTES = 2 ** 24;
+
 export class EntryCheck {
   readonly claims: LogClaim[] = [];
   /** Of the event before, and room for the next one's. */
@@ -128,6 +131,13 @@ export class EntryCheck {
   }
 
   #facts(entry: Buffer, type: string, schema: number, at: number): void {
+    if (entry.length > MAX_BYTES) {
+      this.#problems.add('facts', () => {
+        const { stream, version } = nameOf(entry);
+        return `the facts of ${stream} version ${version} are longer than any that the service appends`;
+      });
+      return;
+    }
     const text = entry.toString('utf8', at, entry.length);
     // All starts of a worker have the same facts.
     const short = text.length < SHORT ? `${type} ${schema} ${text}` : null;

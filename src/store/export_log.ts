@@ -8,6 +8,7 @@ import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { ExportWriter, gapBody } from '../proof/export_file.ts';
 import { HASH_BYTES } from '../proof/merkle.ts';
 import { noteText } from '../proof/note.ts';
+import { VERIFY_LOCK } from './beside_verify.ts';
 import { readEntries } from './entries.ts';
 import { placeOf, placeText } from './entry_check.ts';
 import { Problems } from './problems.ts';
@@ -19,7 +20,7 @@ import {
   sealedSize,
   storedNotes,
 } from './stored_tree.ts';
-import { SESSION } from './verify.ts';
+import { sessionSettings } from './verify.ts';
 
 export type Exported = {
   readonly entries: number;
@@ -35,8 +36,10 @@ export async function exportLog(db: Db, path: string): Promise<Exported> {
     const writer = new ExportWriter(async (bytes) => {
       await file.appendFile(bytes);
     });
+    const settings = await sessionSettings(db);
     const entries = (await db.begin('isolation level repeatable read read only', async (tx) => {
-      await tx.unsafe(SESSION).simple();
+      await tx.unsafe(settings).simple();
+      await tx.unsafe(VERIFY_LOCK).simple();
       return new LogExport(tx as unknown as Db, writer).write();
     })) as number;
     const sha256 = await writer.end();

@@ -9,12 +9,13 @@
  *    stores its row in one transaction, so no writer is between the two when the swap has its locks.
  * 4. Recount the counters that are not in the log (of keys, accounts and the queue).
  *
- * The swap requests its locks with a time limit and tries again, so it never makes the service wait for long. An event that
+ * No verify runs during the swap (beside_verify.ts). The swap requests its locks with a time limit and tries again, so it never makes the service wait for long. An event that
  * must not follow (RL422) ends the rebuild, and the live projections stay as they are.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
 import type { Db } from '../db.ts';
+import { EXCHANGE_LOCK, waitForVerify } from './beside_verify.ts';
 
 export type Rebuilt = {
   events: number;
@@ -73,7 +74,8 @@ async function rebuildAlone(
     caught_up += streams;
     if (streams < FEW_STREAMS) break;
   }
-  const { late, locked_ms } = await swapWithRetries(db, seen, say);
+  const { late, locked_ms, ...waited } = await swapWithRetries(db, seen, say);
+  caught_up += waited.caught_up;
   await db.unsafe(`drop schema ${NEW} cascade; drop schema ${OLD} cascade`).simple();
   const [row] = await db<{ recounted: number }[]>`select runledger.recount() as recounted`;
   return {
@@ -166,15 +168,21 @@ async function foldSince(db: postgres.ReservedSql, seen: string): Promise<number
 
 async function swapWithRetries(
   db: postgres.ReservedSql,
-  seen: string,
+  since: string,
   say: (line: string) => void,
-): Promise<{ late: number; locked_ms: number }> {
+): Promise<{ caught_up: number; late: number; locked_ms: number }> {
+  let seen = since;
+  let caught_up = 0;
   for (let attempt = 1; ; attempt++) {
+    await waitForVerify(db, say);
+    const next = await snapshot(db);
+    caught_up += await foldSince(db, seen);
+    seen = next;
     await db`begin`;
     try {
       const swapped = await swap(db, seen);
       await db`commit`;
-      return { late: swapped.late, locked_ms: performance.now() - swapped.locked_at };
+      return { caught_up, late: swapped.late, locked_ms: performance.now() - swapped.locked_at };
     } catch (error) {
       await db`rollback`;
       const { code } = error as { code?: string };
@@ -210,6 +218,7 @@ async function swap(
     )
     .simple();
   await db.unsafe(`set local lock_timeout = ${SWAP_LOCK_MS}`);
+  await db.unsafe(EXCHANGE_LOCK);
   const locked_at = performance.now();
   for (const table of EXCHANGED)
     await db.unsafe(`lock table runledger.${table} in access exclusive mode`);

@@ -16,6 +16,7 @@ import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { type LogKey, sketchText } from '../proof/log_key.ts';
 import { HASH_BYTES } from '../proof/merkle.ts';
 import { TILE_WIDTH } from '../proof/tiles.ts';
+import { EXCHANGE_LOCK } from './beside_verify.ts';
 import {
   CannotSeal,
   checkOurs,
@@ -38,6 +39,7 @@ export async function repair(
 ): Promise<Repaired> {
   return db.begin(async (tx) => {
     const owner = tx as unknown as Db;
+    await owner.unsafe(EXCHANGE_LOCK);
     // Nothing is sealed or detached until the end.
     await owner`lock table runledger.checkpoints, runledger.log_tiles, runledger.log_gaps in access exclusive mode`;
     const last = await lastCheckpoint(owner);

@@ -7,6 +7,7 @@ import { addItems, emptySketch, itemBytes } from '../domain/sketch.ts';
 import { ENTRY_COLUMNS, parseEntry } from '../proof/entry.ts';
 import { HASH_BYTES, leafHash } from '../proof/merkle.ts';
 import { DamagedTree, TILE_WIDTH } from '../proof/tiles.ts';
+import { waitForVerify } from './beside_verify.ts';
 import { readEntries } from './entries.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
 
@@ -35,7 +36,12 @@ export async function whyNotDetach(db: Db, month: string): Promise<string | null
 }
 
 /** Moves a month's partitions to the schema runledger_detached; returns how many events they hold. */
-export async function detachMonth(db: Db, month: string, operator?: string): Promise<number> {
+export async function detachMonth(
+  db: Db,
+  month: string,
+  operator?: string,
+  say: (line: string) => void = () => {},
+): Promise<number> {
   const [sketch, leaves_sketch] = [emptySketch(), emptySketch()];
   const leaves = createHash('sha256');
   const runs = new Runs(db);
@@ -63,11 +69,12 @@ export async function detachMonth(db: Db, month: string, operator?: string): Pro
     leaves_sha256: leaves.digest('hex'),
     ...(operator !== undefined && { operator }),
   };
-  await withRetries(
-    () => db`
+  await withRetries(async () => {
+    await waitForVerify(db, say);
+    await db`
       select runledger.detach_month(${month}, ${JSON.stringify(facts)}::text::jsonb,
-        ${`{${runs.firsts}}`}::text::bigint[], ${`{${runs.counts}}`}::text::bigint[])`,
-  );
+        ${`{${runs.firsts}}`}::text::bigint[], ${`{${runs.counts}}`}::text::bigint[])`;
+  });
   return events;
 }
 

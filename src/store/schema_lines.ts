@@ -4,18 +4,14 @@
  *
  * The lines are the same on every supported version of PostgreSQL and in every month: a month in a name is YYYY_MM, and of
  * partitions by month schema.txt has only what they share with their parents. The text of a view is printed by the server,
- * so its line names the server's version, and definitions.txt has the lines of the version that `make schema` ran on.
+ * so its line names the server's major version, as the lines of the server's own catalogue do (server_lines.ts).
+ * definitions.txt has them for the versions that `make schema` ran on.
  *
  * What must stay true: the statements use nothing but pg_catalog, so that no object of the database can take part.
  */
 import { createHash } from 'node:crypto';
 import type { Db } from '../db.ts';
-
-export type SchemaLine = {
-  readonly line: string;
-  /** The thing's own name in this database, where the line has a pattern instead. */
-  readonly name: string | null;
-};
+import { type SchemaLine, serverLines } from './server_lines.ts';
 
 /** The shape of everything: for reviews, and for verify. */
 const SCHEMA = `
@@ -44,7 +40,8 @@ const SCHEMA = `
   select format('trigger %s %s', regexp_replace(pg_get_triggerdef(g.oid), '^CREATE TRIGGER ', ''), g.tgenabled)
   from pg_trigger g join ours t on t.oid = g.tgrelid where not g.tgisinternal
   union all
-  select format('sequence %s %s', t.relname, format_type(s.seqtypid, null))
+  select format('sequence %s %s from %s by %s between %s and %s%s', t.relname, format_type(s.seqtypid, null), s.seqstart, s.seqincrement,
+    s.seqmin, s.seqmax, case when s.seqcycle then ' cycle' else '' end)
   from ours t join pg_sequence s on s.seqrelid = t.oid
   union all
   select format('view %s(%s)', t.relname, (select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' order by a.attnum)
@@ -57,20 +54,44 @@ const SCHEMA = `
   union all
   select format('may %s execute %s(%s)', a.grantee::regrole, p.proname, pg_get_function_identity_arguments(p.oid))
   from pg_proc p cross join lateral aclexplode(p.proacl) a
-  where p.pronamespace = 'runledger'::regnamespace and a.grantee <> p.proowner and a.grantee <> 0
+  where p.pronamespace = 'runledger'::regnamespace and a.grantee <> p.proowner and a.grantee <> 0::oid
   union all
   select format('may everyone execute %s', p.proname)
   from pg_proc p where p.pronamespace = 'runledger'::regnamespace and has_function_privilege('public', p.oid, 'execute')
   union all
-  select format('may %s %s %s', a.grantee::regrole, lower(a.privilege_type), c.oid::regclass)
-  from pg_class c cross join lateral aclexplode(c.relacl) a
-  where c.relnamespace in ('runledger'::regnamespace, 'graphile_worker'::regnamespace) and a.grantee <> c.relowner and a.grantee <> 0
+  select format('may %s %s %s%s', case a.grantee when 0::oid then 'everyone' else a.grantee::regrole::text end,
+    lower(a.privilege_type), r.name, case when a.is_grantable then ' and grant it' else '' end)
+  from (
+    select c.oid::regclass::text as name, c.relowner as owner, c.relacl as acl, c.relnamespace as namespace from pg_class c
+    union all
+    select format('%s.%I', c.oid::regclass, t.attname), c.relowner, t.attacl, c.relnamespace
+    from pg_attribute t join pg_class c on c.oid = t.attrelid where t.attacl is not null
+    union all
+    select 'schema ' || n.nspname, n.nspowner, n.nspacl, n.oid from pg_namespace n
+    union all
+    select 'what is made later', d.defaclrole, d.defaclacl, coalesce(nullif(d.defaclnamespace, 0::oid), 'runledger'::regnamespace)
+    from pg_default_acl d
+  ) r cross join lateral aclexplode(r.acl) a
+  where r.namespace in ('runledger'::regnamespace, 'graphile_worker'::regnamespace) and a.grantee <> r.owner
   union all
-  select format('policy %s on %s: %s', l.policyname, l.tablename, coalesce(l.qual, '') || coalesce(' check ' || l.with_check, ''))
-  from pg_policies l where l.schemaname = 'graphile_worker'`;
+  select format('policy %s on %s: %s', l.polname, c.relname,
+    coalesce(pg_get_expr(l.polqual, l.polrelid), '') || coalesce(' check ' || pg_get_expr(l.polwithcheck, l.polrelid), ''))
+  from pg_policy l join pg_class c on c.oid = l.polrelid where c.relnamespace = 'graphile_worker'::regnamespace`;
 
-/** Objects that initdb made have smaller numbers. */
-const FIRST_USER_OID = 16_384;
+/** Settings that change what statements mean: another schema before pg_catalog, triggers that do not fire, other operators. */
+const MEANING = [
+  'search_path=.*,.*pg_catalog',
+  'search_path=.*pg_temp.*,',
+  'session_replication_role=(?!origin)',
+  '(session|local)_preload_libraries=.',
+  'row_security=(?!on)',
+  'role=(?!none)',
+  'transform_null_equals=(on|true|yes|1)',
+  'standard_conforming_strings=(off|false|no|0)',
+  'array_nulls=(off|false|no|0)',
+  'plpgsql[.]variable_conflict=(?!error)',
+  'dynamic_library_path=(?![$]libdir$)',
+].join('|');
 
 /**
  * What a definition says (`text`, of which the line gets the digest), and all that could make a reader see something else
@@ -83,16 +104,20 @@ const DEFINITIONS = `
   ), owner as (
     select nspowner as oid from pg_namespace where nspname = 'runledger'
   )
-  select format('function %s(%s) %s %s%s%s%s%s', p.proname, pg_get_function_arguments(p.oid), l.lanname, p.provolatile, p.proparallel,
+  select format('function %s%s(%s) %s %s%s%s%s%s%s', case when n.nspname = 'runledger' then '' else n.nspname || '.' end, p.proname,
+      pg_get_function_arguments(p.oid), l.lanname, p.provolatile, p.proparallel,
       case when p.proisstrict then ' strict' else '' end, case when p.prosecdef then ' as owner' else '' end,
-      coalesce(' ' || p.proconfig::text, '')) as line, null as name,
-    concat_ws(E'\\n', p.prosrc, p.probin, pg_get_function_sqlbody(p.oid), nullif(p.prosupport::oid, 0)::regproc) as text
-  from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'runledger'::regnamespace and p.prokind <> 'a'
+      coalesce(' ' || p.proconfig::text, ''), case when p.proowner = o.oid then '' else ' of another owner' end) as line, null as name,
+    concat_ws(E'\\n', p.prosrc, p.probin, pg_get_function_sqlbody(p.oid), nullif(p.prosupport::oid, 0::oid)::regproc,
+      p.procost, p.prorows, p.proleakproof) as text
+  from pg_proc p join pg_language l on l.oid = p.prolang join pg_namespace n on n.oid = p.pronamespace cross join owner o
+  where n.nspname in ('runledger', 'graphile_worker') and p.prokind <> 'a'
   union all
-  select format('aggregate %s(%s)', p.proname, pg_get_function_arguments(p.oid)), null,
+  select format('aggregate %s(%s)%s', p.proname, pg_get_function_arguments(p.oid),
+      case when p.proowner = o.oid then '' else ' of another owner' end), null,
     concat_ws(E'\\n', a.aggkind, a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggserialfn, a.aggdeserialfn,
       format_type(a.aggtranstype, null), a.agginitval)
-  from pg_proc p join pg_aggregate a on a.aggfnoid = p.oid where p.pronamespace = 'runledger'::regnamespace
+  from pg_proc p join pg_aggregate a on a.aggfnoid = p.oid cross join owner o where p.pronamespace = 'runledger'::regnamespace
   union all
   select format('view %s on PostgreSQL %s', t.relname, current_setting('server_version_num')::integer / 10000), null,
     concat_ws(E'\\n', pg_get_viewdef(t.oid), t.reloptions::text)
@@ -123,43 +148,47 @@ const DEFINITIONS = `
   select format('policy on %s: %s', t.pattern, y.polname), t.relname::text, null
   from pg_policy y join ours t on t.oid = y.polrelid
   union all
-  select format('trigger %s on %s: %s %s %s', g.tgname, t.pattern, g.tgfoid::regprocedure, g.tgtype, g.tgenabled)
-      || coalesce(' when ' || g.tgqual::text, ''), t.relname::text, null
+  select format('trigger %s on %s: %s %s %s%s%s%s%s', g.tgname, t.pattern, g.tgfoid::regprocedure, g.tgtype, g.tgenabled,
+      coalesce(' when ' || g.tgqual::text, ''), coalesce(' of columns ' || nullif(g.tgattr::text, '')),
+      coalesce(' with ' || nullif(encode(g.tgargs, 'hex'), '')), case when g.tgdeferrable then ' deferrable' else '' end),
+    t.relname::text, null
   from pg_trigger g join ours t on t.oid = g.tgrelid where not g.tgisinternal
+  union all
+  select distinct format('internal trigger on %s: %s %s', t.pattern, g.tgfoid::regprocedure, g.tgenabled), t.relname::text, null
+  from pg_trigger g join ours t on t.oid = g.tgrelid join pg_proc p on p.oid = g.tgfoid
+  where g.tgisinternal and not (g.tgenabled = 'O' and p.pronamespace = 'pg_catalog'::regnamespace and p.proname ~ '^RI_FKey_')
+  union all
+  select format('trigger %s on graphile_worker.%s: %s %s %s', g.tgname, c.relname, g.tgfoid::regprocedure, g.tgtype, g.tgenabled), null, null
+  from pg_trigger g join pg_class c on c.oid = g.tgrelid
+  where c.relnamespace = 'graphile_worker'::regnamespace and not g.tgisinternal
+  union all
+  select format('rule on graphile_worker.%s: %s', c.relname, pg_get_ruledef(w.oid)), null, null
+  from pg_rewrite w join pg_class c on c.oid = w.ev_class
+  where c.relnamespace = 'graphile_worker'::regnamespace and (w.rulename <> '_RETURN' or c.relkind <> 'v')
+  union all
+  select format('event trigger %s on %s: %s %s', e.evtname, e.evtevent, e.evtfoid::regprocedure, e.evtenabled), null, null
+  from pg_event_trigger e
+  union all
+  select format('column %s.%s %s%s%s', t.pattern, a.attname, format_type(a.atttypid, a.atttypmod),
+      case when a.attnotnull then ' not null' else '' end, coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), '')),
+    t.relname::text, null
+  from ours t join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
+    left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum
+  where t.relkind = 'r' and t.relispartition
+  union all
+  select format('constraint on %s: %s', t.pattern, pg_get_constraintdef(o.oid)), t.relname::text, null
+  from pg_constraint o join ours t on t.oid = o.conrelid where o.contype <> 'n' and t.relispartition
+  union all
+  select format('index on %s: %s%s%s', t.pattern,
+      regexp_replace(regexp_replace(pg_get_indexdef(i.indexrelid), '^CREATE (UNIQUE )?INDEX \\S+ ON (ONLY )?\\S+ ', '\\1'),
+        '_\\d{4}_\\d{2}(_|\\M)', '_YYYY_MM\\1', 'g'),
+      case when i.indisprimary then ' primary' else '' end,
+      case when i.indisvalid and i.indisready and i.indislive and i.indimmediate then '' else ' not in use' end), t.relname::text, null
+  from pg_index i join ours t on t.oid = i.indrelid where t.relkind in ('r', 'p')
   union all
   select format('type %s', y.typname), null, null
   from pg_type y left join pg_class c on c.oid = y.typrelid left join pg_type e on e.oid = y.typelem left join pg_class ec on ec.oid = e.typrelid
   where y.typnamespace = 'runledger'::regnamespace and coalesce(c.relkind, ec.relkind, 'c') = 'c'
-  union all
-  select format('operator %s', o.oid::regoperator), null, null
-  from pg_operator o
-  where o.oid >= ${FIRST_USER_OID} and o.oprleft < ${FIRST_USER_OID} and o.oprright < ${FIRST_USER_OID}
-    and not exists (select from pg_depend d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
-  union all
-  select format('cast from %s to %s', c.castsource::regtype, c.casttarget::regtype), null, null
-  from pg_cast c
-  where c.oid >= ${FIRST_USER_OID} and c.castsource < ${FIRST_USER_OID} and c.casttarget < ${FIRST_USER_OID}
-  union all
-  select format('function %s', p.oid::regprocedure), null, null
-  from pg_proc p where p.oid >= ${FIRST_USER_OID} and p.pronamespace = 'pg_catalog'::regnamespace
-    and exists (select from pg_proc b where b.oid < ${FIRST_USER_OID} and b.proname = p.proname)
-  union all
-  select format('type %s', y.oid::regtype), null, null
-  from pg_type y where y.oid >= ${FIRST_USER_OID} and y.typnamespace = 'pg_catalog'::regnamespace
-    and not exists (select from pg_depend d where d.classid = 'pg_type'::regclass and d.objid = y.oid and d.deptype = 'e')
-    and not exists (select from pg_type e where e.typarray = y.oid)
-  union all
-  select format('redefined built-in %s', b.name), null, null
-  from (
-    select oid, xmin, oid::regprocedure::text as name from pg_proc p
-    where not exists (select from pg_init_privs i where i.classoid = 'pg_proc'::regclass and i.objoid = p.oid)
-    union all select oid, xmin, 'type ' || oid::regtype::text from pg_type
-    union all select oid, xmin, 'operator ' || oid::regoperator::text from pg_operator
-    union all select oid, xmin, format('cast from %s to %s', castsource::regtype, casttarget::regtype) from pg_cast
-    union all select aggfnoid, xmin, 'aggregate ' || aggfnoid::text from pg_aggregate
-    union all select oid, xmin, 'operator class ' || opcname from pg_opclass
-  ) b cross join (select xmin from pg_namespace where nspname = 'runledger') made
-  where b.oid < ${FIRST_USER_OID} and age(b.xmin) <= age(made.xmin) and age(b.xmin) > 0
   union all
   select format('the role %s is %s', r.rolname, right_of.name), null, null
   from pg_roles r cross join lateral (values ('superuser', r.rolsuper), ('allowed to bypass row security', r.rolbypassrls),
@@ -167,14 +196,29 @@ const DEFINITIONS = `
   where r.rolname in ('runledger_web', 'runledger_worker', 'runledger_auditor') and right_of.has
   union all
   select format('the role %s is in %s', m.member::regrole, m.roleid::regrole), null, null
-  from pg_auth_members m where m.member::regrole::text in ('runledger_web', 'runledger_worker', 'runledger_auditor')
+  from pg_auth_members m cross join owner o
+  where m.member::regrole::text in ('runledger_web', 'runledger_worker', 'runledger_auditor')
+    -- Since PostgreSQL 16, who creates a role may administer it, and that alone.
+    or (m.member <> o.oid and (m.roleid::regrole::text in ('runledger_web', 'runledger_worker') or m.roleid = o.oid)
+      and not exists (select from pg_roles r where r.oid = m.member and r.rolsuper)
+      and coalesce((to_jsonb(m) ->> 'inherit_option')::boolean or (to_jsonb(m) ->> 'set_option')::boolean, true))
   union all
-  select format('setting %s%s: %s', coalesce('of role ' || nullif(s.setrole, 0)::regrole::text, 'of everyone'),
-    case s.setdatabase when 0 then '' else ' in this database' end, c.setting), null, null
+  select format('setting %s%s: %s', coalesce('of role ' || nullif(s.setrole, 0::oid)::regrole::text, 'of everyone'),
+    case s.setdatabase when 0::oid then '' else ' in this database' end, c.setting), null, null
   from pg_db_role_setting s cross join lateral unnest(s.setconfig) c(setting)
-  where s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
-    and (s.setrole = 0 or s.setrole::regrole::text like 'runledger\\_%' or s.setrole = (select oid from owner))
-    and c.setting ~ '^(search_path=.*,.*pg_catalog|search_path=.*pg_temp.*,|session_replication_role=|session_preload_libraries=|local_preload_libraries=|row_security=)'`;
+  where s.setdatabase in (0::oid, (select oid from pg_database where datname = current_database()))
+    -- The auditor may set what it likes for its own login.
+    and s.setrole::regrole::text <> 'runledger_auditor'
+    and (s.setrole = 0::oid or s.setrole::regrole::text like 'runledger\\_%' or s.setrole = (select oid from owner))
+    and c.setting ~* '^(${MEANING})'
+  union all
+  select format('setting of the server: %s=%s', s.name, s.reset_val), null, null
+  from pg_show_all_settings() s where format('%s=%s', s.name, s.reset_val) ~* '^(${MEANING})'
+  union all
+  select 'temporary objects in this session', null, null
+  where exists (select from pg_class c where c.relnamespace = pg_my_temp_schema())
+    or exists (select from pg_type y where y.typnamespace = pg_my_temp_schema())
+    or exists (select from pg_proc p where p.pronamespace = pg_my_temp_schema())`;
 
 /** In byte order. */
 export async function schemaLines(db: Db): Promise<string[]> {
@@ -184,7 +228,7 @@ export async function schemaLines(db: Db): Promise<string[]> {
   return rows.map(({ line }) => line);
 }
 
-/** In byte order. A definition's text is in its line as the beginning of its SHA-256. */
+/** In byte order, with those of the server's own catalogue. A definition's text is in its line as the beginning of its SHA-256. */
 export async function definitionLines(db: Db): Promise<SchemaLine[]> {
   const rows = await db.unsafe<{ line: string; name: string | null; text: string | null }[]>(
     `select * from (${DEFINITIONS}) x`,
@@ -193,6 +237,7 @@ export async function definitionLines(db: Db): Promise<SchemaLine[]> {
     name,
     line: `${line.replaceAll(/\s+/g, ' ')}${text === null ? '' : ` ${digestOf(text)}`}`,
   }));
+  lines.push(...(await serverLines(db)));
   return lines.sort((a, b) => (a.line < b.line ? -1 : a.line > b.line ? 1 : 0));
 }
 

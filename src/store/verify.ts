@@ -8,16 +8,20 @@
  *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts).
  *   4. Everything that is derived from the log is compared with it (verify_projections.ts).
  *
- * It takes one connection and one snapshot, so the service may go on while it runs. It goes on after a problem, because the
- * first one found is seldom the first one made.
+ *   5. The schema must not have been changed in the meantime (catalogue_changes.ts).
+ *
+ * It takes one connection and one snapshot, so the service may go on while it runs. The commands that exchange tables wait
+ * for it (beside_verify.ts). It goes on after a problem, because the first one found is seldom the first one made.
  */
 import type postgres from 'postgres';
-import { type Db, isRejected } from '../db.ts';
+import { type Db, isAway, isRejected } from '../db.ts';
 import { timeText } from '../domain/clocks.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { BadEntry } from '../proof/entry.ts';
 import { noteText } from '../proof/note.ts';
+import { VERIFY_LOCK } from './beside_verify.ts';
+import { catalogueMarks, type Marks, reportChanges } from './catalogue_changes.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
@@ -73,16 +77,55 @@ export type VerifyOptions = Partial<Trust> & {
   readonly signers?: readonly string[];
 };
 
-export function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
-  return db.begin('isolation level repeatable read read only', async (tx) => {
-    await tx.unsafe(SESSION).simple();
-    return verifyIn(tx, options);
-  }) as Promise<Verification>;
+export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
+  try {
+    return await verifyNow(db, options);
+  } catch (error) {
+    // A connection that ends between two statements of a transaction is a TypeError in postgres.js.
+    if (!isAway(error) && !(error instanceof TypeError)) throw error;
+    throw new Error(
+      `PostgreSQL ended the connection of verify: ${(error as Error).message}. Its log says why; a transaction_timeout of the role or the database can be the reason`,
+      { cause: error },
+    );
+  }
 }
 
-/** Settings of the role or the database must not change what statements mean, or how their answers are printed. */
-export const SESSION = `
-  set local search_path = pg_catalog;
+async function verifyNow(db: Db, options: VerifyOptions): Promise<Verification> {
+  const problems = new Problems();
+  const settings = await sessionSettings(db);
+  let marks: Marks = new Map();
+  const found = await db.begin('isolation level repeatable read read only', async (tx) => {
+    await tx.unsafe(settings).simple();
+    const attempt = attempts(tx, problems);
+    // Before the first statement that takes a snapshot.
+    await attempt('schema', 'the schema', (its) => its.unsafe(VERIFY_LOCK).simple(), null);
+    marks = await attempt('schema', 'the catalogue', catalogueMarks, marks);
+    return verifyIn(tx, options, problems);
+  });
+  await db.begin('read only', async (tx) => {
+    await tx.unsafe(settings).simple();
+    await reportChanges(tx as unknown as Db, marks, problems);
+  });
+  return conclude(found as Found, options, problems);
+}
+
+/** For verify's transactions, as statements. */
+export async function sessionSettings(db: Db): Promise<string> {
+  const [server] = await db<{ version: string }[]>`
+    select pg_catalog.current_setting('server_version_num') as version`;
+  // First, because time is running.
+  return `${Number(server!.version) >= 170_000 ? 'set local transaction_timeout = 0;' : ''} ${SESSION}`;
+}
+
+/**
+ * Settings of the role or the database must not change what statements mean, how their answers are printed, or which plans
+ * they get. pg_temp is named last, because otherwise it would come before pg_catalog.
+ */
+const SESSION = `
+  set local search_path = pg_catalog, pg_temp;
+  set local standard_conforming_strings = on;
+  set local transform_null_equals = off;
+  set local array_nulls = on;
   set local row_security = off;
   set local quote_all_identifiers = off;
   set local datestyle = 'ISO, YMD';
@@ -91,15 +134,42 @@ export const SESSION = `
   set local bytea_output = 'hex';
   set local extra_float_digits = 1;
   set local statement_timeout = 0;
+  set local lock_timeout = 0;
   set local idle_in_transaction_session_timeout = 0;
+  set local idle_session_timeout = 0;
   set local jit = off;
-  set local work_mem = '64MB'`;
+  set local work_mem = '64MB';
+  ${[
+    'async_append bitmapscan gathermerge hashagg hashjoin incremental_sort indexonlyscan indexscan material memoize mergejoin',
+    'nestloop parallel_append parallel_hash partition_pruning seqscan sort tidscan',
+  ]
+    .join(' ')
+    .split(' ')
+    .map((plan) => `set local enable_${plan} = on`)
+    .join('; ')};
+  ${Object.entries({
+    enable_partitionwise_join: 'off',
+    enable_partitionwise_aggregate: 'off',
+    seq_page_cost: 1,
+    random_page_cost: 4,
+    cpu_tuple_cost: 0.01,
+    cpu_index_tuple_cost: 0.005,
+    cpu_operator_cost: 0.0025,
+    parallel_setup_cost: 1000,
+    parallel_tuple_cost: 0.1,
+    effective_cache_size: "'4GB'",
+    plan_cache_mode: 'auto',
+    constraint_exclusion: 'partition',
+    cursor_tuple_fraction: 0.1,
+    from_collapse_limit: 8,
+    join_collapse_limit: 8,
+    geqo: 'on',
+    hash_mem_multiplier: 2,
+  })
+    .map(([name, value]) => `set local ${name} = ${value}`)
+    .join('; ')}`;
 
-async function verifyIn(
-  tx: postgres.TransactionSql,
-  options: VerifyOptions,
-): Promise<Verification> {
-  const problems = new Problems();
+async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, problems: Problems) {
   const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
   const trust = { policy, keys };
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
@@ -148,6 +218,16 @@ async function verifyIn(
       )
     : null;
   if (seals) reportSeals(seals, problems);
+  return { log, months, payloads, differences, unchecked, comparisons, seals };
+}
+
+type Found = Awaited<ReturnType<typeof verifyIn>>;
+
+function conclude(
+  { log, months, payloads, ...found }: Found,
+  { policy }: VerifyOptions,
+  problems: Problems,
+): Verification {
   const unaccepted = policy && !log.proven ? log.unproven : null;
   if (unaccepted !== null)
     problems.add('checkpoints', `the policy accepts no checkpoint of this log: ${unaccepted}`);
@@ -166,7 +246,7 @@ async function verifyIn(
     first_difference: lines[0] ?? null,
     problems: lines,
     problem_counts: problems.counts(),
-    ...{ differences, unchecked, comparisons, seals },
+    ...found,
   };
 }
 

@@ -165,10 +165,13 @@ export async function checkDetached(
         'removals',
         `${partition} was detached, and its stream ${back.stream} is in the log again`,
       );
-    if (leaves_sha256 === null || !(await isDetachedTable(db, partition))) continue;
+    const kept = await detachedTable(db, partition);
+    if (kept && !kept.plain)
+      problems.add('removals', `runledger_detached.${partition} is no plain table`);
+    if (leaves_sha256 === null || !kept?.plain) continue;
     const digest = createHash('sha256');
     let count = 0;
-    const query = `select ${ENTRY_COLUMNS} from only runledger_detached.${partition} order by generation, xid, seq`;
+    const query = `select ${ENTRY_COLUMNS} from only runledger_detached.${quoted(partition)} order by generation, xid, seq`;
     for await (const entries of readEntries(db, query))
       for (const entry of entries) {
         digest.update(leafHash(entry));
@@ -182,10 +185,17 @@ export async function checkDetached(
   }
 }
 
-async function isDetachedTable(db: Db, partition: string): Promise<boolean> {
-  const [row] = await db<{ relkind: string; rules: boolean }[]>`
-    select c.relkind::text as relkind, c.relhasrules or c.relrowsecurity as rules
+/** Null if nothing of that name is there. Our own triggers stay on a table that was detached. */
+async function detachedTable(db: Db, partition: string): Promise<{ plain: boolean } | null> {
+  const [row] = await db<{ plain: boolean }[]>`
+    select c.relkind = 'r' and not (c.relhasrules or c.relrowsecurity or c.relforcerowsecurity or c.relispartition)
+      and not exists (select from pg_inherits i where c.oid in (i.inhrelid, i.inhparent))
+      and not exists (
+        select from pg_trigger g join pg_proc p on p.oid = g.tgfoid
+        where g.tgrelid = c.oid and p.pronamespace <> 'runledger'::regnamespace) as plain
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'runledger_detached' and c.relname = ${partition}`;
-  return row?.relkind === 'r' && !row.rules;
+  return row ?? null;
 }
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;

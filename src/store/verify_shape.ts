@@ -9,7 +9,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
-import { definitionLines, type SchemaLine, schemaLines } from './schema_lines.ts';
+import { definitionLines, schemaLines } from './schema_lines.ts';
+import type { SchemaLine } from './server_lines.ts';
 
 const SQL_DIR = new URL('../../sql/', import.meta.url);
 
@@ -25,18 +26,30 @@ export async function checkShape(db: Db, problems: Problems): Promise<string[]> 
     ...(await schemaLines(db)).map((line) => ({ line, name: null })),
     ...(await definitionLines(db)),
   ];
-  const version = await serverVersion(db);
-  const versions = new Set(known.map(viewVersion).filter((each) => each !== null));
-  const comparable = (line: string) => viewVersion(line) === null || versions.has(version);
+  const version = found.map(({ line }) => versionOf(line)).find((each) => each !== null)!;
+  const listed = new Set(known.filter((line) => versionOf(line) === version).map(thingOf));
   compare(
-    known.filter((line) => [null, version].includes(viewVersion(line))),
-    found.filter(({ line }) => comparable(line)),
+    known.filter((line) => [null, version].includes(versionOf(line))),
+    found.filter(({ line }) => versionOf(line) === null || listed.has(thingOf(line))),
     problems,
   );
   for (const line of unguarded(known, found)) problems.add('schema', line);
   await checkBounds(db, problems);
-  if (versions.has(version)) return [];
-  return [`the text of the views: this release has it for PostgreSQL ${[...versions].join(', ')}`];
+  return unlisted(known, listed, version);
+}
+
+/** What the release knows for other versions of PostgreSQL, and not for this one. */
+function unlisted(
+  known: readonly string[],
+  listed: ReadonlySet<string>,
+  version: string,
+): string[] {
+  const things = new Set(known.filter((line) => versionOf(line) !== null).map(thingOf));
+  const missing = [...things].filter((thing) => !listed.has(thing));
+  if (missing.length === 0) return [];
+  return [
+    `of PostgreSQL ${version}, this release does not know: ${missing.sort().join(', ')}. A superuser who changed these could hide other changes`,
+  ];
 }
 
 async function linesOf(file: string): Promise<string[]> {
@@ -46,13 +59,9 @@ async function linesOf(file: string): Promise<string[]> {
 const rolesIn = (line: string) =>
   /^(may|policy) /.test(line) ? (line.match(/\brunledger_(web|worker|auditor)\b/g) ?? []) : [];
 
-const viewVersion = (line: string) => /^view .* on PostgreSQL (\d+) /.exec(line)?.[1] ?? null;
-
-async function serverVersion(db: Db): Promise<string> {
-  const [row] = await db<{ version: string }[]>`
-    select (current_setting('server_version_num')::integer / 10000)::text as version`;
-  return row!.version;
-}
+const VERSIONED = /^(view \S+|server catalogue \S+) on PostgreSQL (\d+) /;
+const versionOf = (line: string) => VERSIONED.exec(line)?.[2] ?? null;
+const thingOf = (line: string) => VERSIONED.exec(line)?.[1] ?? '';
 
 /** Rights to read the audit views may be given to others, too. */
 const isHarmless = (line: string) => /^may \S+ select runledger\.audit_\w+$/.test(line);
@@ -69,14 +78,16 @@ function compare(known: readonly string[], found: readonly SchemaLine[], problem
     if (!there.has(line)) problems.add('schema', `the schema lacks: ${line}`);
 }
 
-/** Lines have a pattern for months. Each month must have each trigger of its pattern. */
+const OF_EACH_MONTH = /^(?:trigger \w+ on|index on|constraint on|column) (\w+_YYYY_MM)[:.]/;
+
+/** Lines have a pattern for months. Each month must have each trigger, index, constraint and column of its pattern. */
 function unguarded(known: readonly string[], found: readonly SchemaLine[]): string[] {
   const has = new Set(found.map(({ line, name }) => `${name} ${line}`));
   return found.flatMap(({ line, name }) => {
     const pattern = /^relation (\w+_YYYY_MM) kind r/.exec(line)?.[1];
     if (!pattern) return [];
     return known
-      .filter((each) => each.startsWith('trigger ') && each.includes(` on ${pattern}: `))
+      .filter((each) => OF_EACH_MONTH.exec(each)?.[1] === pattern)
       .filter((each) => !has.has(`${name} ${each}`))
       .map((each) => `the schema lacks: ${each.replaceAll(pattern, name!)}`);
   });
@@ -87,10 +98,14 @@ async function checkBounds(db: Db, problems: Problems): Promise<void> {
   const rows = await db<{ name: string; bounds: string }[]>`
     select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds
     from pg_class c join pg_inherits i on i.inhrelid = c.oid join pg_class p on p.oid = i.inhparent
-    where p.relnamespace = 'runledger'::regnamespace and c.relispartition and c.relkind <> 'i' order by 1`;
+    where p.relnamespace = 'runledger'::regnamespace and c.relispartition and c.relkind not in ('i', 'I') order by 1`;
   for (const { name, bounds } of rows) {
     const month = monthOf(name);
-    if (!month) continue;
+    if (!month) {
+      if (/_\d{4}_\d{2}$/.test(name))
+        problems.add('schema', `${name} is attached, and is no month`);
+      continue;
+    }
     const expected = `FOR VALUES FROM ('${month.low}') TO ('${month.high}')`;
     if (bounds !== expected)
       problems.add('schema', `${name} is attached ${bounds}, and not ${expected}`);

@@ -2,6 +2,7 @@
  * What the auditor's login cannot do, each tried as that login, with an honest twin: the same done by a login that may, or the
  * honest thing that the auditor may do instead.
  */
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { webProcess } from '../http/support/web_process.ts';
@@ -110,6 +111,7 @@ t.test('it reads only and has time limits, unless it sets them otherwise', async
     'statement_timeout',
     'idle_in_transaction_session_timeout',
     'lock_timeout',
+    'temp_file_limit',
   ])
     shown[name] = Object.values((await auditor.unsafe(`show ${name}`))[0]!)[0];
   t.same(shown, {
@@ -117,8 +119,28 @@ t.test('it reads only and has time limits, unless it sets them otherwise', async
     statement_timeout: '5min',
     idle_in_transaction_session_timeout: '30s',
     lock_timeout: '10s',
+    temp_file_limit: '1GB',
   });
   await t.rejects(auditor`create temporary table x ()`, { code: '25006' });
+  await t.rejects(
+    auditor`set temp_file_limit = -1`,
+    { code: '42501' },
+    'and this limit it cannot raise',
+  );
+});
+
+t.test('the script may be run again, and changes no function then', async (t) => {
+  const w = await world(t);
+  const superuser = w.connect(w.database.superuser_url, 1);
+  const script = readFileSync(
+    new URL('../../sql/administrator/auditor_login.sql', import.meta.url),
+    'utf8',
+  );
+  const rows = async () => [...(await superuser`select oid, xmin from pg_proc order by 1`)];
+  await superuser.unsafe(script).simple();
+  const before = await rows();
+  await superuser.unsafe(script).simple();
+  t.same(await rows(), before);
 });
 
 async function ledger(t: { teardown(work: () => unknown): void }) {

@@ -105,6 +105,29 @@ t.test('a COPY is cut into entries wherever its chunks end', async (t) => {
   }
 });
 
+t.test('a long row is joined once, however many chunks it comes in', async (t) => {
+  const long = entryOf({ ...GOLDEN[0]!.event, facts: `{"x": "${'x'.repeat(2 ** 20)}"}` });
+  const copy = copyOf(long);
+  const reader = new CopyReader();
+  const found: Buffer[] = [];
+  const { concat } = Buffer;
+  let joined = 0;
+  Buffer.concat = (list, length) => {
+    const all = concat(list, length);
+    joined += all.length;
+    return all;
+  };
+  t.teardown(() => {
+    Buffer.concat = concat;
+  });
+  for (let at = 0; at < copy.length; at += 1000)
+    found.push(...reader.take(copy.subarray(at, at + 1000)));
+  Buffer.concat = concat;
+  reader.end();
+  t.same(found, [long]);
+  t.ok(joined < 3 * copy.length, `${joined} bytes were joined`);
+});
+
 t.test('a COPY that is cut off, or is none, is an error', async (t) => {
   const copy = copyOf(entryOf(GOLDEN[0]!.event));
   for (const length of [0, 5, 19, 30, copy.length - 1]) {

@@ -1,3 +1,4 @@
+import { catalogueManipulations } from './catalogue_manipulations.ts';
 import { claimManipulations } from './claim_manipulations.ts';
 import { indexManipulations } from './index_manipulations.ts';
 import type { Ledger } from './ledger.ts';
@@ -5,11 +6,14 @@ import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
 import { proofManipulations } from './proof_manipulations.ts';
 import { schemaManipulations } from './schema_manipulations.ts';
+import { serverManipulations } from './server_manipulations.ts';
 import { timeManipulations } from './time_manipulations.ts';
 
 export const allManipulations: readonly Manipulation[] = [
   ...logManipulations,
   ...schemaManipulations,
+  ...catalogueManipulations,
+  ...serverManipulations,
   ...proofManipulations,
   ...indexManipulations,
   ...timeManipulations,
@@ -24,7 +28,7 @@ export type Tampered = {
 };
 
 export async function tamper(ledger: Ledger, manipulation: Manipulation): Promise<Tampered> {
-  const { does, says, cannot, with: brought = {} } = manipulation;
+  const { does, after, says, cannot, with: brought = {} } = manipulation;
   const copy = await ledger.copy();
   try {
     await does(copy, ledger);
@@ -39,6 +43,7 @@ export async function tamper(ledger: Ledger, manipulation: Manipulation): Promis
   } catch (error) {
     throw new Error(`${manipulation.name}: ${(error as Error).message}`, { cause: error });
   } finally {
+    await after?.(copy);
     await copy.drop();
   }
 }

@@ -52,6 +52,7 @@ export type Ledger = {
 export type Copy = {
   /** A superuser's connection. */
   readonly root: Db;
+  readonly root_url: string;
   readonly owner_url: string;
   verify(given?: {
     policy?: Policy | null;
@@ -183,10 +184,12 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
       its.pathname = `/${name}`;
       return its.href;
     };
-    const root = connect(at(w.database.superuser_url), { name: 'attacker', max: 1 });
+    const root_url = at(w.database.superuser_url);
+    const root = connect(root_url, { name: 'attacker', max: 1 });
     const owner_url = at(w.database.url);
     return {
       root,
+      root_url,
       owner_url,
       async verify({ policy: given = policy, kept = false, removals = true, allow } = {}) {
         const [origin, size] = outside.kept.note.split('\n');

@@ -7,6 +7,8 @@ export type Manipulation = {
   /** What is done, for the table. */
   readonly name: string;
   does(copy: Copy, ledger: Ledger): Promise<unknown>;
+  /** Undoes what the end of the copy does not undo. */
+  after?(copy: Copy): Promise<unknown>;
   /** One of the problems that verify must name. */
   readonly says: RegExp;
   /** What the auditor brings: another policy, a kept checkpoint, no removals. */
@@ -50,3 +52,9 @@ export async function eventTables(root: Db): Promise<string[]> {
 export async function inEvents(root: Db, statements: string): Promise<void> {
   await quietly(root, await eventTables(root), statements);
 }
+
+/** Only these statements, as a superuser. */
+export const statements =
+  (text: string): Manipulation['does'] =>
+  ({ root }) =>
+    root.unsafe(text).simple();

@@ -19,7 +19,7 @@ export const command: Command = {
     if (key) await createSealer(key).seal(db);
     const reason = await whyNotDetach(db, month);
     if (reason) throw new CommandFailed(`${word} cannot be detached: ${reason}`);
-    const events = await detachMonth(db, month, operatorName());
+    const events = await detachMonth(db, month, operatorName(), context.say);
     if (context.json) context.answer({ month: word, events });
     else
       context.answer(

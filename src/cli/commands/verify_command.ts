@@ -144,7 +144,10 @@ function answer<T extends Verification | FileVerification>(
   report: T,
   lines: (report: T) => string[],
 ): number {
-  context.answer(context.json ? report : [...lines(report), ...verdictOf(report)].join('\n'));
+  const unchecked = 'unchecked' in report ? report.unchecked : [];
+  const verdict = verdictOf(report);
+  if (report.well && unchecked.length > 0) verdict.push(`${verdict.pop()}; not checked: see above`);
+  context.answer(context.json ? report : [...lines(report), ...verdict].join('\n'));
   return report.well ? 0 : 1;
 }
 

@@ -1,0 +1,81 @@
+/** What the administrator of a server does, honest and not: each on a server of its own, because roles and settings are shared. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { connect } from '../../src/db.ts';
+import { createDatabase } from '../../src/local/roles.ts';
+import { verify } from '../../src/store/verify.ts';
+import { ownServer } from '../support/database.ts';
+
+type Test = Parameters<typeof ownServer>[0];
+
+async function scene(t: Test) {
+  const server = await ownServer(t);
+  const root = connect(server.superuser_url, { name: 'administrator', max: 1 });
+  t.teardown(() => root.end());
+  const problems = async () => {
+    const db = connect(server.url, { name: 'verify', max: 1 });
+    try {
+      return (await verify(db)).problems;
+    } finally {
+      await db.end();
+    }
+  };
+  return { server, root, problems };
+}
+
+t.test(
+  'a server that is started again is as it was, and the auditor may have settings',
+  async (t) => {
+    const { server, root, problems } = await scene(t);
+    t.same(await problems(), []);
+    const postgres = new URL(server.superuser_url);
+    postgres.pathname = '/postgres';
+    // As each start of the embedded PostgreSQL does.
+    await createDatabase(postgres.href, 'runledger');
+    await root`vacuum (full, freeze, analyze)`;
+    t.same(await problems(), []);
+    const auditor = connect(server.urls.auditor, { name: 'auditor', max: 1 });
+    await auditor`set default_transaction_read_only = off`;
+    await auditor`alter role runledger_auditor set search_path = public, pg_catalog`;
+    await auditor.end();
+    t.same(await problems(), []);
+  },
+);
+
+t.test('settings of the server and of the owner cannot mislead verify', async (t) => {
+  const { server, root, problems } = await scene(t);
+  const modern = Number((await root`show server_version_num`)[0]!['server_version_num']) >= 170_000;
+  for (const setting of [
+    ...(modern ? ["transaction_timeout = '5s'"] : []),
+    "statement_timeout = '1s'",
+    'enable_seqscan = off',
+    'random_page_cost = 0',
+    "work_mem = '64kB'",
+  ])
+    await root.unsafe(`alter role runledger_owner set ${setting}`);
+  const stop = connect(server.superuser_url, { name: 'stop', max: 1 });
+  t.teardown(() => stop.end());
+  // The last table that verify reads. Nothing here is fast enough to see whether a limit counts.
+  await stop
+    .unsafe('begin; lock table runledger.webhook_secrets in access exclusive mode')
+    .simple();
+  const checking = problems();
+  while (
+    (
+      await root`
+        select from pg_stat_activity
+        where application_name = 'verify' and wait_event_type = 'Lock' and xact_start < clock_timestamp() - interval '6 s'`
+    ).length === 0
+  )
+    await wait(200);
+  await stop`commit`;
+  t.same(await checking, [], 'its limits and plans are not those of the role');
+  await root.unsafe('create schema evil');
+  await root.unsafe('alter system set search_path = evil, pg_catalog');
+  await root`select pg_reload_conf()`;
+  const shown = async () => String((await root`show search_path`)[0]!['search_path']);
+  while (!(await shown()).startsWith('evil'));
+  t.match(await problems(), [
+    /^the schema has what this release has not: setting of the server: search_path=evil, pg_catalog/,
+  ]);
+});
