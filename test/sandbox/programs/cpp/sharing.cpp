@@ -435,9 +435,12 @@ PROGRAM(counts_seen) {
 }
 PROGRAM(group_number) {
     FILE *groups = fopen("/proc/self/cgroup", "r");
-    char path[4096];
-    while (groups && fscanf(groups, "%*[^:]:%*[^:]:%4095s\n", path) == 1)
+    char line[4096];
+    while (groups && fgets(line, sizeof line, groups)) {
+        line[strcspn(line, "\n")] = 0;
+        const char *path = strrchr(line, ':') + 1;
         say("%s the group %s", strpbrk(path, "0123456789") ? "ESCAPED" : "DENIED", path);
+    }
 }
 PROGRAM(counts_own) {
     pid_t child = fork();
