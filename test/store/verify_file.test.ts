@@ -78,7 +78,7 @@ async function recordsOf(path: string): Promise<ExportRecord[]> {
 const positionOf = (records: readonly ExportRecord[], kind: RecordKind) =>
   records.findLastIndex((record) => record.kind === kind);
 
-t.test('the sketch of an exported log must be that of its events, whoever signed it', async (t) => {
+t.test('the sketch of an exported log must be that of its events, signed or not', async (t) => {
   const { w, runOne, exported, written } = await scene(t);
   await runOne();
   await seal(w.web);

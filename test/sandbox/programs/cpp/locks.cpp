@@ -1,4 +1,4 @@
-// Programs that hold a lock which whoever serves them needs, or that make each step of the service walk a long list.
+// Programs that hold a lock that the process that serves them needs, or that make each step of the service walk a long list.
 #include "probe.hpp"
 #include <csignal>
 #include <ctime>
