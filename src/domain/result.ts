@@ -23,7 +23,7 @@ export type BoxReport = {
   wall_us: number;
   memory_peak_bytes: number;
   oom_kills: number;
-  /** requests for far more memory than the limit, which the launcher refused */
+  /** requests for far more memory than the limit, which the slot refused */
   memory_refused: number;
   processes_peak: number | null;
   pids_limit_hits: number;

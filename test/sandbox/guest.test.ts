@@ -1,3 +1,13 @@
+/**
+ * The suite's C++ programs on a kernel with only cgroup v2: as root, and as an ordinary user with a
+ * group that systemd delegates. Each runs in a temporary virtual machine (guest/run), one after the other.
+ * `make sandbox-test-v2` runs the whole suite there.
+ *
+ * A guest takes a minute or two, and longer on a busy machine. It may take as long as it prints results;
+ * it is given up only when nothing has been printed for a long time. A guest that fails as a machine
+ * (it was given up, it ended without a status, or its Node crashed before the first case) runs once
+ * more. A case that fails is never repeated.
+ */
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';

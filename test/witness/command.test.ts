@@ -1,3 +1,4 @@
+/** `./runledger witness` as a process. */
 import { once } from 'node:events';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

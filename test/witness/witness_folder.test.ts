@@ -1,3 +1,4 @@
+/** What a witness keeps, and what it does with files that are damaged, torn or another's. */
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

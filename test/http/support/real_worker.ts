@@ -1,3 +1,4 @@
+/** A real worker process with the launcher, beside the web processes of a service. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
