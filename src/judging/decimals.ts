@@ -93,6 +93,16 @@ export function toleranceOf(asked: {
   return { absolute: scaled(asked.absolute), relative: scaled(asked.relative) };
 }
 
+/** A word that is a number, as a double; null where it is none, or too large for a double. */
+export function decimalFrom(word: string): number | null {
+  const decimal = decimalAt(Buffer.from(word), 0);
+  if (decimal === null || decimal.end !== Buffer.byteLength(word)) return null;
+  return Number.isFinite(Number(word)) ? Number(word) : null;
+}
+
+/** A tolerance is a finite number that is not negative. */
+export const isTolerance = (value: number): boolean => Number.isFinite(value) && value >= 0;
+
 const TOLERANCE_DIGITS = 14;
 
 function scaled(tolerance: number | null): Scaled | null {
