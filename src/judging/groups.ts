@@ -1,0 +1,81 @@
+/**
+ * The groups of a test set as a tree. A group holds tests and groups, in the order of the tests. What a group says about
+ * rejected tests and scores is in stopping.ts and score.ts.
+ */
+export type JudgedGroup = {
+  name: string;
+  parent: string | null;
+  /** `break`: after a test or group within it that is rejected, the rest of the group is not run. */
+  on_reject: 'break' | 'continue';
+  aggregation: 'sum' | 'min' | 'max' | 'avg';
+  /** of an accepted test whose checker gave no points */
+  accept_score: number;
+  /** of a test that is not accepted */
+  reject_score: number;
+  /**
+   * Of the legacy format's grader: what makes the group accepted, every result, one of them or nothing. A group that is
+   * then not accepted scores its reject_score. Absent, a group is accepted if every result is, and scores either way.
+   */
+  accepted_if?: 'all' | 'any' | 'always';
+  /** Of the root: only its last part, the secret tests, counts. */
+  ignore_sample?: true;
+  /** The scores that the group may have; null where there is no bound. One outside them is a mistake in the set. */
+  range?: readonly [least: number | null, most: number | null];
+  /** Whether an accepted test must have points of its checker, or must not. */
+  points?: 'required' | 'forbidden';
+  /**
+   * Groups and tests before it that have to be run and accepted. Otherwise it is not run, and scores its reject_score.
+   */
+  require_pass?: readonly string[];
+};
+
+export type GroupNode = {
+  group: JudgedGroup;
+  /** a number is the index of a test */
+  children: (GroupNode | number)[];
+};
+
+/** Of a set without groups: the first rejected test ends it. */
+const ROOT: JudgedGroup = {
+  name: '',
+  parent: null,
+  on_reject: 'break',
+  aggregation: 'sum',
+  accept_score: 1,
+  reject_score: 0,
+};
+
+/**
+ * The one group without a parent is the root. Where there are none or several, or a test is in no group, they hang below a
+ * root of their own. A group without tests is left out.
+ */
+export function groupTree(
+  groups: readonly JudgedGroup[],
+  tests: readonly { group: string }[],
+): GroupNode {
+  const by_name = new Map(groups.map((group) => [group.name, group]));
+  const nodes = new Map<string, GroupNode>();
+  const top: GroupNode = { group: ROOT, children: [] };
+  const nodeOf = (name: string, depth: number): GroupNode => {
+    const group = by_name.get(name);
+    if (group === undefined) return top;
+    const known = nodes.get(name);
+    if (known !== undefined) return known;
+    if (depth > groups.length) throw new Error(`the group ${name} is within itself`);
+    const parent = group.parent === null ? top : nodeOf(group.parent, depth + 1);
+    const node: GroupNode = { group, children: [] };
+    nodes.set(name, node);
+    parent.children.push(node);
+    return node;
+  };
+  tests.forEach(({ group }, index) => {
+    nodeOf(group, 0).children.push(index);
+  });
+  const [only, ...others] = top.children;
+  return typeof only === 'object' && others.length === 0 ? only : top;
+}
+
+/** The indexes of the tests in a node, in order. */
+export function testsIn(node: GroupNode | number): number[] {
+  return typeof node === 'number' ? [node] : node.children.flatMap(testsIn);
+}
