@@ -47,32 +47,34 @@ function fits(pattern: string, name: string): boolean {
   return name.length - end.length >= at && name.endsWith(end);
 }
 
+/** A file of a folder, and how messages name it. */
+export type NamedPath = { at: string; path: string };
+
 /**
- * What is wrong with the files of one folder beside each other, by the index of the path: one that is given twice, is the
- * source's own name, or is a folder of another. The source is a file of the folder, too. The paths have passed pathProblem.
+ * The files of one folder that cannot be beside each other: one that is given twice, is the source's own name, or is a
+ * folder of another. The source is a file of the folder, too. The paths have passed pathProblem.
  */
 export function folderProblems(
-  paths: readonly string[],
+  named: readonly NamedPath[],
   source: string | null,
-): Map<number, string> {
-  const problems = new Map<number, string>();
+): { at: string; message: string }[] {
   const files = new Map<string, string>();
   const folders = new Map<string, string>();
   if (source !== null) files.set(source, 'the source file');
-  paths.forEach((path, index) => {
+  return named.flatMap(({ at, path }) => {
     const above = foldersOf(path);
-    const same = files.get(path);
     const within = above.find((folder) => files.has(folder));
-    if (same !== undefined) problems.set(index, `is also the path of ${same}`);
-    else if (folders.has(path)) problems.set(index, `is also a folder of ${folders.get(path)}`);
-    else if (within !== undefined) {
-      problems.set(index, `is within ${JSON.stringify(within)}, which is ${files.get(within)}`);
-    } else {
-      files.set(path, `item ${index}`);
-      for (const folder of above) if (!folders.has(folder)) folders.set(folder, `item ${index}`);
+    if (files.has(path)) return [{ at, message: `is the same file as ${files.get(path)}` }];
+    if (folders.has(path)) return [{ at, message: `is also a folder of ${folders.get(path)}` }];
+    if (within !== undefined) {
+      return [
+        { at, message: `is within ${JSON.stringify(within)}, which is ${files.get(within)}` },
+      ];
     }
+    files.set(path, at);
+    for (const folder of above) if (!folders.has(folder)) folders.set(folder, at);
+    return [];
   });
-  return problems;
 }
 
 /** "a/b/c" is within "a" and "a/b". */

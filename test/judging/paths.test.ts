@@ -52,19 +52,24 @@ t.test('a path is relative, and each of its names is a name', async (t) => {
 
 t.test('files of one folder do not meet each other', async (t) => {
   const problems = (paths: string[], source: string | null = 'main.py') =>
-    Object.fromEntries(folderProblems(paths, source));
+    Object.fromEntries(
+      folderProblems(
+        paths.map((path, index) => ({ at: `${index}`, path })),
+        source,
+      ).map(({ at, message }) => [at, message]),
+    );
   t.strictSame(problems(['a', 'b', 'c/a', 'c/b', 'c.d', 'main.pyc']), {});
   t.strictSame(problems(['a', 'b', 'a', 'a']), {
-    2: 'is also the path of item 0',
-    3: 'is also the path of item 0',
+    2: 'is the same file as 0',
+    3: 'is the same file as 0',
   });
-  t.strictSame(problems(['main.py', 'x/main.py']), { 0: 'is also the path of the source file' });
+  t.strictSame(problems(['main.py', 'x/main.py']), { 0: 'is the same file as the source file' });
   t.strictSame(problems(['main.py/x']), { 0: 'is within "main.py", which is the source file' });
   t.strictSame(problems(['main.py'], null), {});
-  t.strictSame(problems(['a', 'a/b']), { 1: 'is within "a", which is item 0' });
+  t.strictSame(problems(['a', 'a/b']), { 1: 'is within "a", which is 0' });
   t.strictSame(problems(['a/b/c', 'a/b', 'a', 'a/b/d']), {
-    1: 'is also a folder of item 0',
-    2: 'is also a folder of item 0',
+    1: 'is also a folder of 0',
+    2: 'is also a folder of 0',
   });
   t.strictSame(problems(['A', 'a']), {}, 'the case of letters counts');
 });
