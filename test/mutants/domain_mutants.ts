@@ -140,12 +140,6 @@ export const domainMutants: readonly Mutant[] = [
     ],
     ['a signal is 128 and its number', 'exit_code: 128 + signal', 'exit_code: signal'],
   ),
-  ...inFile(
-    'src/judging/compare.ts',
-    'test/judging/compare.test.ts',
-    ['exact compares every byte', "if (compare === 'exact')", "if (compare === 'lines')"],
-    ['an empty line within the text counts', 'if (gapA.lines !== gapB.lines) return false;', ''],
-  ),
   ...inFile('src/domain/verdicts.ts', 'test/sql/next_submission.test.ts', [
     'IE is an error of the service',
     "    status: 'error',\n",
