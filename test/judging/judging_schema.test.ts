@@ -95,6 +95,15 @@ t.test('every mistake is a line that names the item', async (t) => {
       'files[0].content is 1048577 bytes of UTF-8;',
       'files is more than',
     ],
+    [
+      { files: [file('a', 'x'.repeat(MiB - 3)), { path: 'b', content_base64: 'AP8BAA==' }] },
+      'files is more than 1048576 bytes in all',
+    ],
+    [
+      { files: [file('../a'), file('../a')] },
+      'files[0].path has the name',
+      'files[1].path has the name',
+    ],
     [{ files: [file('a'), { path: 'b' }] }, 'files[1].content is required, or content_base64'],
     [
       { files: [{ ...file('a'), content_base64: '' }] },
@@ -171,7 +180,13 @@ t.test('every mistake is a line that names the item', async (t) => {
       'compare.relative must be a number from 0',
     ],
     [{ compare: { by: 'tokens', tolerance: 1 } }, 'compare tolerance is not a field'],
-    [{ checker: [] }, 'checker.language is required', 'checker must be an object'],
+    [
+      { checker: [] },
+      'checker.language is required',
+      'checker.code is required',
+      'checker.protocol is required',
+      'checker must be an object',
+    ],
     [{ checker: { language: 'py', code: '' } }, 'checker.protocol is required'],
     [{ checker: program({ language: 'ruby' }) }, 'checker.language must be one of python, py, cpp'],
     [{ checker: program({ protocol: 'kattis' }) }, 'checker.protocol must be icpc or testlib'],
@@ -211,7 +226,7 @@ t.test('every mistake is a line that names the item', async (t) => {
         `${line}: ${title}: ${lines}`,
       );
     }
-    if (wanted.length === 1) t.equal(lines.length, 1, `${lines}`);
+    t.equal(lines.length, wanted.length, `${lines}`);
     for (const line of lines) t.notMatch(line, /\n/);
   }
 });

@@ -143,6 +143,9 @@ t.test('an interactor decides, unless the program broke a limit first', async (t
     t.equal(verdict(kind, over, true), first, `${title}, the program ended first`);
     t.equal(verdict(kind, over, false), later, `${title}, the interactor ended first`);
   }
+  const failed = { end: end('failed'), program_ended_first: true };
+  const crowded = subject({ exit_code: 1, pids_limit_hits: 1 });
+  t.match(testOutcome(PLACE, crowded, failed), { verdict: 'IE', limit_exceeded: null });
 });
 
 function outcome(n: number, over: Partial<TestOutcome>): TestOutcome {

@@ -45,7 +45,7 @@ t.test('without a tolerance tokens are equal if their bytes are', async (t) => {
 
 t.test('without case_sensitive the case of ASCII letters is ignored, and no other', async (t) => {
   const how = { case_sensitive: false };
-  t.ok(same('Yes NO zZ', 'yEs no Zz', how));
+  t.ok(same('Yes NO zZ aA', 'yEs no Zz Aa', how));
   t.ok(same('NaN', 'nan', how));
   for (const [a, b] of [
     ['[', '{'],
@@ -142,6 +142,8 @@ t.test('numbers of any size are compared exactly', async (t) => {
   t.notOk(same('1e999999999', '1e-999999999', { absolute: 1e300 }));
   t.ok(same('1e-999999999', '2e-999999999', { absolute: 1e-300 }));
   t.notOk(same('1e-999999999', '2e-999999999', { relative: 0.4 }));
+  t.ok(same('50', '1e-999999999', { absolute: 50 }));
+  t.notOk(same('50', '-1e-999999999', { absolute: 50 }));
   t.ok(same(`0.${'3'.repeat(5000)}`, `0.${'3'.repeat(4999)}4`, { absolute: 1e-300 }));
 });
 
