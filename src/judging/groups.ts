@@ -17,8 +17,8 @@ export type JudgedGroup = {
    * then not accepted scores its reject_score. Absent, a group is accepted if every result is, and scores either way.
    */
   accepted_if?: 'all' | 'any' | 'always';
-  /** Of the root: only its last part, the secret tests, counts. */
-  ignore_sample?: true;
+  /** Neither its score nor whether it is accepted counts in the group around it. */
+  unscored?: true;
   /** The scores that the group may have; null where there is no bound. One outside them is a mistake in the set. */
   range?: readonly [least: number | null, most: number | null];
   /** Whether an accepted test must have points of its checker, or must not. */

@@ -6,8 +6,8 @@
  * that were run. A test or group that was not run counts for nothing, but for a group whose require_pass is not met: it
  * scores its reject_score. Where a checker failed, the submission has no score.
  *
- * The legacy format's default grader is `graderFromFlags`; the scores of 2023-07 are in scores_2023_07.ts. Programs that
- * are graders are not supported.
+ * `graderFromFlags` reads the flags of the legacy format's default grader. In 2023-07, a `pass-fail` group of M points is a
+ * `min` whose tests score M each, and a group's tests share its points (the reader of packages divides them).
  */
 import { type GroupNode, groupTree, type JudgedGroup } from './groups.ts';
 import type { TestOutcome } from './outcome.ts';
@@ -52,18 +52,18 @@ function groupResult(
     accepted.set(group.name, false);
     return { accepted: false, score: group.reject_score };
   }
-  const counted = group.ignore_sample ? children.length - 1 : 0;
-  const results = children.flatMap((child, at) => {
+  const results = children.flatMap((child) => {
     const result =
       typeof child === 'number'
         ? testResult(group, outcomes[child]!, accepted)
         : groupResult(child, outcomes, accepted);
-    return result === null || at < counted ? [] : [result];
+    const counts = typeof child === 'number' || !child.group.unscored;
+    return result !== null && counts ? [result] : [];
   });
   if (results.length === 0) return null;
   const is_accepted = isAccepted(group.accepted_if ?? 'all', results);
   accepted.set(group.name, is_accepted);
-  const counts = group.accepted_if === undefined || group.ignore_sample || is_accepted;
+  const counts = group.accepted_if === undefined || is_accepted;
   const score = counts ? aggregate(group, results) : group.reject_score;
   return { accepted: is_accepted, score: inRange(group, score) };
 }
@@ -120,7 +120,10 @@ function inRange({ name, range }: JudgedGroup, score: number): number {
 
 export type GraderRead =
   | {
-      grader: Pick<JudgedGroup, 'aggregation' | 'accepted_if' | 'ignore_sample'>;
+      grader: Required<Pick<JudgedGroup, 'aggregation' | 'accepted_if'>> & {
+        /** The root's groups of sample tests are unscored. */
+        ignore_sample: boolean;
+      };
       problem?: undefined;
     }
   | { grader?: undefined; problem: string };
@@ -147,7 +150,7 @@ export function graderFromFlags(words: readonly string[]): GraderRead {
     grader: {
       aggregation,
       accepted_if: verdict === 'always_accept' ? 'always' : any,
-      ...(words.includes('ignore_sample') && { ignore_sample: true }),
+      ignore_sample: words.includes('ignore_sample'),
     },
   };
 }

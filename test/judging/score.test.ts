@@ -2,7 +2,6 @@ import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
 import type { JudgedGroup } from '../../src/judging/groups.ts';
 import { graderFromFlags, scoreOf } from '../../src/judging/score.ts';
-import { type ScoringGroup, scoresOf } from '../../src/judging/scores_2023_07.ts';
 
 const group = (
   name: string,
@@ -111,15 +110,16 @@ t.test(
   },
 );
 
-t.test('ignore_sample leaves out the sample tests', async (t) => {
+t.test('an unscored group counts neither for the score nor for acceptance', async (t) => {
   const groups = [
-    group('data', null, { accepted_if: 'all', ignore_sample: true }),
-    group('sample', 'data', { accepted_if: 'all' }),
-    group('secret', 'data', { accepted_if: 'always', accept_score: 5 }),
+    group('data', null, { accepted_if: 'all', aggregation: 'min', reject_score: -1 }),
+    group('sample', 'data', { accepted_if: 'all', unscored: true }),
+    group('secret', 'data', { accepted_if: 'all', accept_score: 5 }),
   ];
   t.strictSame(score(groups, 'sample:AC sample:AC secret:AC'), ok(5));
   t.strictSame(score(groups, 'sample:WA secret:AC secret:AC'), ok(10));
-  t.strictSame(score(groups, 'secret:AC secret:WA'), ok(5), 'a set without sample tests');
+  t.strictSame(score(groups, 'sample:AC secret:WA'), ok(-1));
+  t.strictSame(score(groups, 'secret:AC'), ok(5), 'a set without sample tests');
   t.strictSame(score(groups, 'sample:WA secret: secret:'), ok(null), 'no secret test was run');
 });
 
@@ -138,120 +138,28 @@ t.test('a group whose requirement is not met scores its reject_score', async (t)
 
 t.test('grader_flags of the legacy format', async (t) => {
   const grader = (flags: string) => graderFromFlags(flags.split(' ').filter(Boolean)).grader;
-  t.strictSame(grader(''), { aggregation: 'sum', accepted_if: 'all' });
-  t.strictSame(grader('min'), { aggregation: 'min', accepted_if: 'all' });
-  t.strictSame(grader('min max avg'), { aggregation: 'avg', accepted_if: 'all' });
-  t.strictSame(grader('always_accept sum'), { aggregation: 'sum', accepted_if: 'always' });
-  t.strictSame(grader('always_accept first_error'), { aggregation: 'sum', accepted_if: 'all' });
-  t.strictSame(grader('first_error accept_if_any_accepted'), {
-    aggregation: 'sum',
-    accepted_if: 'any',
-  });
-  t.strictSame(grader('ignore_sample worst_error'), {
-    aggregation: 'sum',
-    accepted_if: 'all',
-    ignore_sample: true,
-  });
+  const plain = { aggregation: 'sum', accepted_if: 'all', ignore_sample: false };
+  t.strictSame(grader(''), plain);
+  t.strictSame(grader('min'), { ...plain, aggregation: 'min' });
+  t.strictSame(grader('min max avg'), { ...plain, aggregation: 'avg' });
+  t.strictSame(grader('always_accept sum'), { ...plain, accepted_if: 'always' });
+  t.strictSame(grader('always_accept first_error'), plain);
+  t.strictSame(grader('first_error accept_if_any_accepted'), { ...plain, accepted_if: 'any' });
+  t.strictSame(grader('ignore_sample worst_error'), { ...plain, ignore_sample: true });
   const { problem } = graderFromFlags(['sum', 'median']);
   t.match(problem, /^"median" is not a flag of the default grader; the flags are sum, avg/);
 });
 
-const scoring = (name: string, over: Partial<ScoringGroup> = {}): ScoringGroup => ({
-  name,
-  aggregation: null,
-  score: null,
-  tests: 0,
-  groups: [],
-  ...over,
-});
-
-t.test('2023-07: parts without a score of their own share what is left', async (t) => {
-  const { scores } = scoresOf(
-    scoring('secret', {
-      groups: [
-        scoring('a', { score: 40, tests: 3 }),
-        scoring('b', { tests: 1 }),
-        scoring('c', { tests: 4, aggregation: 'sum' }),
-        scoring('d', { score: 0, aggregation: 'min', tests: 2 }),
-      ],
-    }),
-  );
-  const base = { reject_score: 0 };
-  t.strictSame(Object.fromEntries(scores!), {
-    secret: { ...base, aggregation: 'sum', accept_score: 30, range: [0, 100] },
-    a: { ...base, aggregation: 'min', accept_score: 40, range: [0, 40], points: 'forbidden' },
-    b: { ...base, aggregation: 'min', accept_score: 30, range: [0, 30], points: 'forbidden' },
-    c: { ...base, aggregation: 'sum', accept_score: 7.5, range: [0, 30] },
-    d: { ...base, aggregation: 'min', accept_score: 0, range: [0, 0] },
-  });
-});
-
-t.test(
-  '2023-07: tests of the root share its score, below min each may score all of it',
-  async (t) => {
-    const sum = scoresOf(scoring('secret', { tests: 8 })).scores!;
-    t.match(sum.get('secret'), { aggregation: 'sum', accept_score: 12.5 });
-    const min = scoresOf(
-      scoring('secret', { score: 50, aggregation: 'min', groups: [scoring('a', { tests: 2 })] }),
-    ).scores!;
-    t.match(min.get('secret'), { aggregation: 'min', accept_score: 50, range: [0, 50] });
-    t.match(min.get('a'), { aggregation: 'min', accept_score: 50 });
-  },
-);
-
-t.test('2023-07: tests of an unbounded group need points', async (t) => {
-  const { scores } = scoresOf(
-    scoring('secret', {
-      score: 'unbounded',
-      tests: 2,
-      groups: [
-        scoring('a', { aggregation: 'min', tests: 1 }),
-        scoring('b', { score: 3, tests: 1 }),
-      ],
-    }),
-  );
-  t.match(scores!.get('secret'), { points: 'required', range: [0, null] });
-  t.match(scores!.get('a'), { points: 'required', aggregation: 'min' });
-  t.match(scores!.get('b'), { points: 'forbidden', accept_score: 3 });
-});
-
-t.test('2023-07: scores that cannot be have one line that names the group', async (t) => {
-  const problem = (over: Partial<ScoringGroup>) => scoresOf(scoring('secret', over)).problem;
-  const below = (over: Partial<ScoringGroup>) => ({ groups: [scoring('a', over)] });
-  t.equal(
-    problem(below({ score: 101 })),
-    'group secret: its groups may score 101, and it may score 100',
-  );
-  t.match(problem({ score: 1.5 }), /^group secret: its score must be a whole number/);
-  t.match(problem(below({ score: -1 })), /^group a: its score must be a whole number/);
-  t.match(
-    problem(below({ score: 'unbounded' })),
-    /^group a: its score is unbounded, and that of secret/,
-  );
-  t.match(problem({ score: 'unbounded', ...below({}) }), /^group a: it is pass-fail, so/);
-  t.match(
-    problem({ aggregation: 'pass-fail', ...below({ aggregation: 'sum' }) }),
-    /^group a: a group within a pass-fail group is pass-fail, too/,
-  );
-});
-
-t.test('2023-07: the scores that follow give a set its score', async (t) => {
-  const { scores } = scoresOf(
-    scoring('secret', {
-      groups: [
-        scoring('a', { score: 40, tests: 2 }),
-        scoring('b', { tests: 2, aggregation: 'sum' }),
-      ],
-    }),
-  );
+t.test('a set of 2023-07 has the scores that its groups share', async (t) => {
   const groups = [
-    group('data', null, { ignore_sample: true }),
-    group('sample', 'data'),
-    group('secret', 'data', scores!.get('secret')),
-    group('a', 'secret', scores!.get('a')),
-    group('b', 'secret', scores!.get('b')),
+    group('data', null),
+    group('sample', 'data', { unscored: true }),
+    group('secret', 'data', { accept_score: 30, range: [0, 100] }),
+    group('a', 'secret', { aggregation: 'min', accept_score: 40, points: 'forbidden' }),
+    group('b', 'secret', { accept_score: 30, range: [0, 60] }),
   ];
   t.strictSame(score(groups, 'sample:AC a:AC a:AC b:AC b:AC'), ok(100));
   t.strictSame(score(groups, 'sample:WA a:AC a:WA b:AC b:WA'), ok(30));
   t.strictSame(score(groups, 'sample:AC a:AC a:AC b:AC=12 b:WA'), ok(52));
+  t.match(score(groups, 'a:AC a:AC b:AC=61').problem, /^group b: its score 61 is outside 0 to 60/);
 });
