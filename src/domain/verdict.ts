@@ -1,9 +1,10 @@
 /**
  * Decides the verdict, from the launcher's reports, the limits in force and the order alone. The rows below are tried in
  * order, and the first that holds wins. Most rows read evidence that the program does not write: kernel counters, the
- * wait status, the timer that fired. Two read what it writes: WA compares its output, and MLE also believes a runtime's own
- * message that memory ran out, if the program failed and either used nearly all of the memory that the runtime has, or was
- * refused memory. A message alone is no evidence, and neither is a refusal: a program may go on without the memory.
+ * wait status, the timer that fired. Two read what it writes: WA asks whether its output is wrong, and MLE also believes a
+ * runtime's own message that memory ran out, if the program failed and either used nearly all of the memory that the
+ * runtime has, or was refused memory. A message alone is no evidence, and neither is a refusal: a program may go on without
+ * the memory.
  */
 
 import type { EXCEEDABLE, RunLimits } from './limits.ts';

@@ -1,5 +1,5 @@
 /**
- * What the end of a checker's or an interactor's run means, by the protocol that it was written for.
+ * Reads how the run of a checker or an interactor ended. Its protocol says what its exit code and its files mean.
  *
  * `icpc`, the problem package format's output validator: it exits with 42 for a right output and with 43 for a wrong one.
  * It may leave files in its feedback folder: messages for the judge and for the team, a score or a share of the test's
@@ -49,7 +49,7 @@ const MULTIPLIER = 'score_multiplier.txt';
 export const NEXT_PASS = 'nextpass.in';
 export const FEEDBACK_FILES = [JUDGE_MESSAGE, TEAM_MESSAGE, SCORE, MULTIPLIER, NEXT_PASS] as const;
 
-/** Of a message, this many bytes are kept. */
+/** A message is cut after this many bytes. */
 export const MESSAGE_BYTES = 4_096;
 
 export function checkerEnd(run: CheckerRun): CheckerEnd {

@@ -1,13 +1,13 @@
 /**
  * Numbers in a text, and their exact difference.
  *
- * A number is the problem package format's: an optional sign, digits with at most one point among, before or behind them,
- * and an optional exponent (`e` or `E`, an optional sign, digits). At least one digit is not in the exponent. So `5.`, `.5`,
- * `+007` and `1E-9` are numbers. Hexadecimal digits, `nan`, `inf`, `1_000` and `1,5` are none, and neither is a token whose
- * exponent is beyond ±1,000,000,000: tokens that are not numbers are compared as text.
+ * A number has the grammar of the problem package format: an optional sign; digits, with at most one point among, before or
+ * behind them; and an optional exponent (`e` or `E`, an optional sign, digits). At least one digit is outside the exponent.
+ * So `5.`, `.5`, `+007` and `1E-9` are numbers. Hexadecimal numbers, `nan`, `inf`, `1_000` and `1,5` are not, and neither is
+ * a token whose exponent is beyond ±1,000,000,000. Tokens that are not numbers are compared as text.
  *
- * A number may have any count of digits, and every digit counts: nothing is rounded to a double, so 9007199254740993 and
- * 9007199254740992 are one apart. A tolerance counts with its first 14 significant digits.
+ * A number may have any count of digits, and every digit counts. Nothing is rounded to a double, so 9007199254740993 and
+ * 9007199254740992 differ by one. A tolerance is rounded to 14 significant digits.
  *
  * `signOfSum` adds up decimals from the highest digit down and stops as soon as the digits that it has not read cannot
  * change the sign any more. It takes one step for each digit at most, and its sum stays below 2^53.

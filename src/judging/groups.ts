@@ -1,6 +1,6 @@
 /**
- * The groups of a test set as a tree. A group holds tests and groups, in the order of the tests. What a group says about
- * rejected tests and scores is in stopping.ts and score.ts.
+ * The groups of a test set as a tree. A group holds tests and groups, in the order of the tests. stopping.ts and score.ts
+ * apply its rules about rejected tests and scores.
  */
 export type JudgedGroup = {
   name: string;
@@ -13,8 +13,9 @@ export type JudgedGroup = {
   /** of a test that is not accepted */
   reject_score: number;
   /**
-   * Of the legacy format's grader: what makes the group accepted, every result, one of them or nothing. A group that is
-   * then not accepted scores its reject_score. Absent, a group is accepted if every result is, and scores either way.
+   * Set by the legacy format's grader: the group is accepted if all of its results are, if any is, or always; a group that
+   * is not accepted scores its reject_score. Without it, the group is accepted if all results are, and its score does not
+   * depend on that.
    */
   accepted_if?: 'all' | 'any' | 'always';
   /** Neither its score nor whether it is accepted counts in the group around it. */
@@ -35,7 +36,7 @@ export type GroupNode = {
   children: (GroupNode | number)[];
 };
 
-/** Of a set without groups: the first rejected test ends it. */
+/** The root of a set without groups: the first rejected test ends it. */
 const ROOT: JudgedGroup = {
   name: '',
   parent: null,

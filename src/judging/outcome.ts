@@ -1,16 +1,15 @@
 /**
- * The outcome of one test: the judgement of the program's run, and what the checker or the interactor said of it.
+ * The outcome of one test: the judgement of the program's run, together with the end of its checker or interactor.
  *
- * A checker is asked only about a run that is otherwise AC. An interactor runs beside the program, so both may end badly.
- * Then a limit of the program counts if the program ended first. Otherwise an interactor that says "wrong" makes it a WA,
- * because a program often fails only when its partner is gone; one that fails makes it an IE; and one that says "right"
- * leaves the judgement of the run as it is.
+ * A checker judges only a run that is otherwise AC. An interactor runs beside the program, so both may end badly. If the
+ * program broke a limit and ended first, its limit counts. Otherwise, "wrong" makes it a WA, because a program often fails
+ * only when its partner is gone. An interactor that fails makes it an IE. "Right" leaves the judgement of the run as it is.
  */
 import { type Case, type Judgement, judge } from '../domain/verdict.ts';
 import type { Verdict } from '../domain/verdicts.ts';
 import type { CheckerEnd } from './checker_end.ts';
 
-/** Of the output of a test, this many bytes are kept. */
+/** The output of a test is cut after this many bytes. */
 export const TEST_OUTPUT_BYTES = 4_096;
 
 export type TestOutcome = {

@@ -5,7 +5,7 @@
  */
 export const PATH_LIMIT_BYTES = 255;
 
-/** What is wrong with a path, as the end of a sentence; null if nothing is. */
+/** The problem with a path, as the end of a sentence; null if there is none. */
 export function pathProblem(path: string): string | null {
   if (path === '') return 'is empty';
   if (!path.isWellFormed()) return 'has half of a surrogate pair, which no file name can have';
@@ -21,7 +21,7 @@ export function pathProblem(path: string): string | null {
   return dots === undefined ? null : `has the name ${dots}, which leaves its folder or stays in it`;
 }
 
-/** What is wrong with a pattern of paths; null if nothing is. `*` stands for any characters but /. */
+/** The problem with a pattern of paths; null if there is none. `*` stands for any characters but /. */
 export function patternProblem(pattern: string): string | null {
   return pattern.includes('**') ? 'has **: a * never goes beyond a name' : pathProblem(pattern);
 }

@@ -2,9 +2,9 @@
  * A proposal for the record and the log of a submission that was judged; nothing uses it yet.
  *
  * submission.completed gets the facts `tests` and `score`. Names of tests and groups, messages and outputs come from users,
- * so they are no facts: they are one payload of kind `tests`, and the files that a run leaves are one of kind `files`. The
- * event has the size and the hash of each payload, as of any other. After a purge, a record still has the verdicts and the
- * measures of each test, and null for its texts; `files` is null.
+ * so they are not facts. They are one payload of kind `tests`, and the files that a run leaves are one of kind `files`; the
+ * event has their sizes and hashes, as it has for every payload. After a purge, a record still has the verdict and the
+ * measures of each test. Its texts are null, and `files` is null.
  */
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
@@ -16,7 +16,7 @@ const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const integer = v.pipe(v.number(), v.safeInteger());
 const whole = v.pipe(v.number(), v.integer());
 
-/** Of one test, in order. */
+/** One test; they are in order. */
 const TEST_FACTS = v.strictObject({
   /** null: the test was not run */
   verdict: v.nullable(v.picklist(VERDICT_NAMES)),

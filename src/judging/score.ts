@@ -1,5 +1,5 @@
 /**
- * The score of a submission: that of the root of the set's groups.
+ * The score of a submission, which is the score of the root of the set's groups.
  *
  * An accepted test scores the points of its checker, or else its group's accept_score; any other test that was run scores
  * the reject_score. A group adds up, or takes the least, the largest or the average of, the scores of its tests and groups

@@ -34,7 +34,6 @@ export function needs(
   const visitTest = (index: number, need: Need): Result => {
     found[index] = need;
     const verdict = verdicts[index] ?? null;
-    if (need === 'skip') return 'rejected';
     if (verdict === null) return 'open';
     return verdict === 'AC' ? 'accepted' : 'rejected';
   };
@@ -61,7 +60,7 @@ export function needs(
 }
 
 function after(need: Need, results: readonly Result[]): Need {
-  if (need === 'skip' || results.includes('rejected')) return 'skip';
+  if (results.includes('rejected')) return 'skip';
   return results.includes('open') ? 'open' : need;
 }
 

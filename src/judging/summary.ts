@@ -1,7 +1,7 @@
 /**
- * From the outcomes of all tests to the top of the record. The verdict is that of the first test in order that is not AC;
- * how that test ended and what it printed is shown beside it. Where all are AC, it is the last test. Times and memory are
- * the largest of any test.
+ * Sums up the outcomes of all tests for the top of the record. The first test in order that is not AC gives the verdict,
+ * the exit code, the signal, the limit and the output; if all are AC, the last test gives them. Times and memory are the
+ * largest of any test.
  */
 import type { Verdict } from '../domain/verdicts.ts';
 import type { TestOutcome } from './outcome.ts';

@@ -1,8 +1,8 @@
 /**
- * Compares token by token, as the default validator of the problem package format does. White space (ASCII) separates
- * tokens. Two tokens are equal if their bytes are, where `case_sensitive` is false but for the case of ASCII letters. With
- * a tolerance, two tokens that both are numbers (decimals.ts) are also equal if they differ by at most `absolute`, or by at
- * most `relative` times the answer's magnitude. Without one, `1` and `1.0` are different tokens.
+ * Compares token by token, as the default validator of the problem package format does. ASCII white space separates tokens.
+ * Two tokens are equal if their bytes are equal; if `case_sensitive` is false, the case of ASCII letters is ignored. With a
+ * tolerance, two tokens that are both numbers (decimals.ts) are also equal if they differ by at most `absolute`, or by at
+ * most `relative` times the answer's magnitude. Without a tolerance, `1` and `1.0` are different tokens.
  */
 import { isSpace, sameBytes } from './bytes.ts';
 import { decimalAt, type Tolerance, toleranceOf, within } from './decimals.ts';

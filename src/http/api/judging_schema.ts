@@ -172,7 +172,7 @@ function compareSchema() {
   );
 }
 
-/** Of an object, what is wrong in it; valibot would say only that no form fits. */
+/** Names the mistake within an object. Valibot alone reports only that no form fits. */
 function nestedMessage(issue: v.UnionIssue<v.BaseIssue<unknown>>): string {
   const nested = issue.issues?.find(({ path }) => path !== undefined);
   const name = nested && v.getDotPath(nested);
@@ -278,7 +278,7 @@ export function judgingClashes(body: unknown): FieldError[] {
   return errors;
 }
 
-/** Of one work folder: what `files` says twice or not at all, and paths that meet. */
+/** The mistakes in one work folder: content that is missing or given twice, and paths that clash. */
 function folderErrors(program: Raw, prefix: string, more: readonly NamedPath[]): FieldError[] {
   const errors: FieldError[] = [];
   const paths: NamedPath[] = [];
