@@ -93,3 +93,16 @@ t.test('each field that a deployment forbids has an error', async (t) => {
   const { errors } = narrow(Buffer.from(JSON.stringify(body)));
   t.same(errors!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);
 });
+
+t.test('a list that is too long has one error, and its items have none', async (t) => {
+  const { errors } = parseText(`{"language":"py","code":"","args":[${'1,'.repeat(100_000)}1]}`);
+  t.strictSame(errors, [{ path: 'args', message: 'has more than 256 items' }]);
+  const within = parseText(`{"language":"py","code":"","x":{"y":[[${'1,'.repeat(256)}1]]}}`);
+  t.strictSame(within.errors, [{ path: 'x.y[0]', message: 'has more than 256 items' }]);
+  const deep = parseText(
+    `{"language":"py","code":"","x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+  );
+  t.ok(deep.errors!.some(({ message }) => message.startsWith('the body nests deeper')));
+  const short = parsed({ language: 'py', code: '', args: Array.from({ length: 64 }, () => 'a') });
+  t.equal(short.args.length, 64);
+});

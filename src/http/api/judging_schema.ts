@@ -39,7 +39,10 @@ export function judgingEntries(rules: Pick<SubmissionRules, 'languages' | 'bound
       language: languageName(rules.languages),
       code: text(`Source code, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
       files: v.exactOptional(filesSchema()),
-      protocol: described(protocol, 'How it says what it found: JUDGING.md has both protocols.'),
+      protocol: described(
+        protocol,
+        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points.',
+      ),
     });
   return {
     files: v.exactOptional(filesSchema()),
@@ -196,11 +199,14 @@ function outputsSchema() {
   );
 }
 
+const PATH_RULE =
+  'A relative path of at most 255 bytes of UTF-8, without an empty name, . or .. in it.';
+
 function path(description: string) {
   return v.pipe(
     v.string('must be a string'),
     problemCheck(pathProblem),
-    v.metadata({ description, minLength: 1, maxLength: 255 }),
+    v.metadata({ description: `${description} ${PATH_RULE}`, minLength: 1, maxLength: 255 }),
   );
 }
 

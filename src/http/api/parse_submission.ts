@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import * as v from 'valibot';
 import { type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
 import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
-import { ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
+import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
 import {
   type SubmissionBody,
@@ -36,6 +36,8 @@ export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => 
     if (value === undefined) return { errors };
     // The schema would accept an array as an object without names.
     if (Array.isArray(value)) return { errors: [{ path: '', message: 'must be a JSON object' }] };
+    const long = longLists(value, '', 0);
+    if (long.length > 0) return { errors: shownErrors([...errors, ...long]) };
     const parsed = v.safeParse(schema, value);
     errors.push(
       ...namesOutside(known, value, ''),
@@ -96,6 +98,24 @@ function clashes(value: object | null): FieldError[] {
     errors.push({ path: 'stdin_base64', message: 'is given together with stdin: send one' });
   }
   return errors;
+}
+
+/** No field may have a longer list. */
+const LIST_LIMIT = 256;
+
+/**
+ * Lists that are too long for any field. The schema would make an error of each wrong item before it looks at the length: a
+ * body of 2 MB could cost 700 MiB and more than a second.
+ */
+function longLists(value: unknown, path: string, depth: number): FieldError[] {
+  // A value that nests deeper has an error already, and no field of it reaches as deep.
+  if (typeof value !== 'object' || value === null || depth === DEPTH_LIMIT) return [];
+  if (!Array.isArray(value)) {
+    const entries = Object.entries(value);
+    return entries.flatMap(([name, item]) => longLists(item, join(path, name), depth + 1));
+  }
+  if (value.length > LIST_LIMIT) return [{ path, message: `has more than ${LIST_LIMIT} items` }];
+  return value.flatMap((item, index) => longLists(item, `${path}[${index}]`, depth + 1));
 }
 
 function isUnknownName(issue: v.BaseIssue<unknown>): boolean {
