@@ -14,6 +14,7 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
+  judging: ['domain', 'valibot'],
   witness: ['proof', 'log', 'metrics'],
   proof: ['domain'],
   languages: ['domain'],
@@ -25,7 +26,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   db_arrays: NODE_ONLY,
   store: ['db', 'domain', 'proof', 'config', 'postgres'],
   access: ['db', 'domain'],
-  executor: ['domain', 'languages', 'log', 'metrics'],
+  executor: ['domain', 'judging', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],
   queue: [
     'store',
@@ -44,6 +45,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     'store',
     'access',
     'domain',
+    'judging',
     'languages',
     'db',
     'config',

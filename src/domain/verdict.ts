@@ -1,13 +1,14 @@
 /**
  * Decides the verdict, from the launcher's reports, the limits in force and the order alone. The rows below are tried in
  * order, and the first that holds wins. Most rows read evidence that the program does not write: kernel counters, the
- * wait status, the timer that fired. Two read what it writes: WA compares its output, and MLE also believes a runtime's own
- * message that memory ran out, if the program failed and either used nearly all of the memory that the runtime has, or was
- * refused memory. A message alone is no evidence, and neither is a refusal: a program may go on without the memory.
+ * wait status, the timer that fired. Two read what it writes: WA asks whether its output is wrong, and MLE also believes a
+ * runtime's own message that memory ran out, if the program failed and either used nearly all of the memory that the
+ * runtime has, or was refused memory. A message alone is no evidence, and neither is a refusal: a program may go on without
+ * the memory.
  */
 
 import type { EXCEEDABLE, RunLimits } from './limits.ts';
-import type { BoxReport, Compare, Verdict } from './result.ts';
+import type { BoxReport, Verdict } from './result.ts';
 
 /** How a compiler ended. */
 export type CompileEnd = Pick<BoxReport, 'exit_code' | 'signal' | 'killed_for'>;
@@ -18,8 +19,8 @@ export type Case = {
   /** null when there was nothing to run */
   run: BoxReport | null;
   limits: RunLimits;
-  expected_output: Uint8Array | null;
-  compare: Compare;
+  /** Whether an output is wrong (src/judging decides that); null where any output is right. */
+  isWrong: ((stdout: Uint8Array) => boolean) | null;
   runtime: RuntimeMemory;
   /** There are no groups: the kernel denies memory to each process, and neither counts that nor kills. */
   degraded: boolean;
@@ -49,7 +50,7 @@ const RUN_ROWS: readonly Row[] = [
   { verdict: 'OLE', holds: (run, { limits }) => run.stdout_seen_bytes > limits.stdout_bytes },
   { verdict: 'SIG', holds: (run) => run.signal !== null },
   { verdict: 'RE', holds: (run) => run.exit_code !== 0 },
-  { verdict: 'WA', holds: differsFromExpected },
+  { verdict: 'WA', holds: (run, { isWrong }) => isWrong?.(run.stdout) ?? false },
   { verdict: 'AC', holds: () => true },
 ];
 
@@ -125,13 +126,6 @@ function limitExceeded(
   }
 }
 
-function differsFromExpected(run: BoxReport, { expected_output, compare }: Case): boolean {
-  if (expected_output === null) return false;
-  return compare === 'exact'
-    ? !sameBytes(run.stdout, expected_output)
-    : !sameText(run.stdout, expected_output);
-}
-
 /** A program that we ended has the exit code of our SIGKILL, even where it exited by itself just before. */
 function endOf(run: BoxReport, verdict: Verdict): { exit_code: number; signal: string | null } {
   const ours = verdict === 'TLE' || verdict === 'OLE' || run.killed_for !== null;
@@ -148,60 +142,6 @@ function exitOfSignal(signal: number): { exit_code: number; signal: string } {
 export function exitCodeOf(report: CompileEnd): number | null {
   if (report.killed_for !== null) return 128 + SIGKILL;
   return report.signal === null ? report.exit_code : 128 + report.signal;
-}
-
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && Buffer.compare(a, b) === 0;
-}
-
-const LINE_FEED = 0x0a;
-// tab, line feed, vertical tab, form feed, carriage return, space
-const isSpace = (byte: number) => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
-
-/**
- * Equal except for white space at the ends of lines and of the text. Walks both texts together and stops at the first
- * difference, so the cost grows with the length of their common start and not with the size of the output.
- */
-export function sameText(a: Uint8Array, b: Uint8Array): boolean {
-  let i = 0;
-  let j = 0;
-  for (;;) {
-    const gapA = gapAt(a, i);
-    const gapB = gapAt(b, j);
-    const endsA = gapA.end === a.length;
-    if (endsA || gapB.end === b.length) return endsA && gapB.end === b.length;
-    if (!sameGap(a, gapA, b, gapB)) return false;
-    i = gapA.end;
-    j = gapB.end;
-    while (i < a.length && j < b.length && a[i] === b[j] && !isSpace(a[i] as number)) {
-      i++;
-      j++;
-    }
-    // Both texts go on and differ here; in every other case the next gap decides.
-    if (i < a.length && j < b.length && a[i] !== b[j] && !isSpace(a[i] as number)) return false;
-  }
-}
-
-/** A stretch of white space: how many lines it ends, and where the indentation of the last one begins. */
-type Gap = { lines: number; indent: number; end: number };
-
-function gapAt(text: Uint8Array, from: number): Gap {
-  let end = from;
-  let lines = 0;
-  let indent = from;
-  while (end < text.length && isSpace(text[end] as number)) {
-    if (text[end] === LINE_FEED) {
-      lines++;
-      indent = end + 1;
-    }
-    end++;
-  }
-  return { lines, indent, end };
-}
-
-function sameGap(a: Uint8Array, gapA: Gap, b: Uint8Array, gapB: Gap): boolean {
-  if (gapA.lines !== gapB.lines) return false;
-  return sameBytes(a.subarray(gapA.indent, gapA.end), b.subarray(gapB.indent, gapB.end));
 }
 
 /** Linux's numbers on every architecture that the launcher runs on (x86-64, arm64). */

@@ -6,6 +6,7 @@
 import { type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
 import type { BoxReport, ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { interrupted, judge } from '../domain/verdict.ts';
+import { equalOutput } from '../judging/compare.ts';
 import { LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
 import type { IsOn } from '../languages/common/language.ts';
 import { type Installed, switchReader, type Toolchains } from '../languages/common/toolchains.ts';
@@ -149,8 +150,7 @@ function outcomeOf(
     compile: compiled?.end ?? null,
     run: report,
     limits,
-    expected_output: order.expected_output,
-    compare: order.compare,
+    isWrong: wrongOutput(order),
     runtime: installed.language,
     degraded,
   });
@@ -173,6 +173,10 @@ function outcomeOf(
       compile: compiled && { by: compiled.by, killed_for: compiled.end.killed_for },
     },
   };
+}
+
+function wrongOutput({ expected_output: answer, compare }: ExecutionOrder) {
+  return answer && ((stdout: Uint8Array) => !equalOutput(compare, stdout, answer));
 }
 
 function outputsOf(compiled: CompileResult | null, report: BoxReport | null, limits: RunLimits) {

@@ -50,6 +50,12 @@ export const httpMutants: readonly Mutant[] = [
     'src/http/api/parse_submission.ts',
     PARSE,
     [
+      'a list that is too long is not checked item by item',
+      'if (long.length > 0) return',
+      'if (long === null) return',
+    ],
+    ['a value that nests too deep ends', ' || depth === DEPTH_LIMIT', ''],
+    [
       'every unknown field is named, those of limits, too',
       "...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),",
       '',
@@ -66,7 +72,7 @@ export const httpMutants: readonly Mutant[] = [
     'src/http/api/submission_schema.ts',
     contract('stdin_base64'),
     ['base64 has its padding', 'value.length % 4 === 0 && BASE64', 'BASE64'],
-    ['decoded stdin is at most 64 KiB', 'base64Bytes(value) <= TEXT_LIMIT_BYTES', 'value !== null'],
+    ['decoded stdin is at most 64 KiB', 'base64Bytes(value) <= most', 'value !== null'],
   ),
   ...inFile(
     'src/http/api/submission_schema.ts',

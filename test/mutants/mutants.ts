@@ -6,6 +6,7 @@ import { auditMutants } from './audit_mutants.ts';
 import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
+import { judgingMutants } from './judging_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { queueMutants } from './queue_mutants.ts';
 import { receiptMutants } from './receipt_mutants.ts';
@@ -17,6 +18,7 @@ import { witnessMutants } from './witness_mutants.ts';
 
 export const mutants: readonly Mutant[] = [
   ...domainMutants,
+  ...judgingMutants,
   ...executorMutants,
   ...queueMutants,
   ...storeMutants,

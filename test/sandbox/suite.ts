@@ -251,8 +251,7 @@ export function see(report: BoxReport, limits: RunLimits, language: Language): S
     compile: null,
     run: report,
     limits,
-    expected_output: null,
-    compare: 'lenient',
+    isWrong: null,
     runtime: BY_NAME.get(language)!,
     degraded: ISOLATION === 'rlimits',
   });

@@ -13,7 +13,7 @@ export const URL_LIMIT_BYTES = 2_048;
 export const ARGS_LIMIT = 64;
 export const ARGS_LIMIT_BYTES = 4_096;
 
-const count = (limit: number) => limit.toLocaleString('en');
+export const count = (limit: number) => limit.toLocaleString('en');
 
 /** The decisions of an operator about requests. */
 export type SubmissionRules = {
@@ -41,18 +41,9 @@ export function submissionSchema(rules: SubmissionRules) {
           text(`Standard input, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
         ),
         stdin_base64: v.exactOptional(
-          v.pipe(
-            v.string('must be a string'),
-            v.check(isBase64, 'must be base64 (RFC 4648, with padding)'),
-            v.check(
-              (value) => base64Bytes(value) <= TEXT_LIMIT_BYTES,
-              `decodes to more than ${TEXT_LIMIT_BYTES} bytes`,
-            ),
-            v.metadata({
-              description: `Standard input as base64, instead of stdin; at most ${count(TEXT_LIMIT_BYTES)} bytes when decoded.`,
-              maxLength: Math.ceil(TEXT_LIMIT_BYTES / 3) * 4,
-              contentEncoding: 'base64',
-            }),
+          base64(
+            TEXT_LIMIT_BYTES,
+            `Standard input as base64, instead of stdin; at most ${count(TEXT_LIMIT_BYTES)} bytes when decoded.`,
           ),
         ),
         args: v.exactOptional(argsSchema()),
@@ -123,25 +114,35 @@ function need(given: WebhookField, wanted: WebhookField, { dataset, addIssue }: 
   });
 }
 
-const LONE_SURROGATE =
+export const LONE_SURROGATE =
   'has half of a surrogate pair, which is not a Unicode character: send the whole pair';
 
-const isWellFormed = (value: string): boolean => value.isWellFormed();
+export const isWellFormed = (value: string): boolean => value.isWellFormed();
 
-function text(description: string) {
+export function text(description: string, most = TEXT_LIMIT_BYTES) {
   return v.pipe(
     v.string('must be a string'),
     v.check(isWellFormed, LONE_SURROGATE),
-    v.maxBytes(
-      TEXT_LIMIT_BYTES,
-      (issue) => `is ${issue.received} bytes of UTF-8; the most is ${TEXT_LIMIT_BYTES}`,
-    ),
+    v.maxBytes(most, (issue) => `is ${issue.received} bytes of UTF-8; the most is ${most}`),
     // JSON Schema counts characters; a text never has more of them than bytes.
-    v.metadata({ description, maxLength: TEXT_LIMIT_BYTES }),
+    v.metadata({ description, maxLength: most }),
   );
 }
 
-function argsSchema() {
+export function base64(most: number, description: string) {
+  return v.pipe(
+    v.string('must be a string'),
+    v.check(isBase64, 'must be base64 (RFC 4648, with padding)'),
+    v.check((value) => base64Bytes(value) <= most, `decodes to more than ${most} bytes`),
+    v.metadata({
+      description,
+      maxLength: Math.ceil(most / 3) * 4,
+      contentEncoding: 'base64',
+    }),
+  );
+}
+
+export function argsSchema() {
   return v.pipe(
     v.array(
       v.pipe(
@@ -169,7 +170,7 @@ type LimitEntries = Record<
   v.ExactOptionalSchema<v.GenericSchema<number>, undefined>
 >;
 
-function limitsSchema(bounds: SubmissionRules['bounds']) {
+export function limitsSchema(bounds: SubmissionRules['bounds']) {
   const entries = REQUEST_LIMITS.map(({ name, unit, description }) => {
     const number = unit === 'ms' ? seconds(bounds[name]) : whole(bounds[name]);
     return [name, v.exactOptional(v.pipe(number, v.description(description)))];
@@ -224,7 +225,7 @@ function isBase64(value: string): boolean {
   return value.length % 4 === 0 && BASE64.test(value);
 }
 
-function base64Bytes(value: string): number {
+export function base64Bytes(value: string): number {
   const padding = value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0;
   return (value.length / 4) * 3 - padding;
 }

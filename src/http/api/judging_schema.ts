@@ -1,0 +1,340 @@
+/**
+ * The fields of a submission that is judged: files, tests, comparison, checker, interactor. `judgingEntries` are entries of
+ * the submission's schema; `judgingClashes` are the rules that hold between fields, and those that need the raw body. Every
+ * error names the item: `tests[3].args`.
+ */
+import * as v from 'valibot';
+import { isTolerance } from '../../judging/decimals.ts';
+import {
+  folderProblems,
+  type NamedPath,
+  pathProblem,
+  patternProblem,
+} from '../../judging/paths.ts';
+import { acceptedNames, BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
+import type { FieldError } from '../wire/problem.ts';
+import {
+  argsSchema,
+  base64,
+  base64Bytes,
+  count,
+  isWellFormed,
+  LONE_SURROGATE,
+  limitsSchema,
+  type SubmissionRules,
+  TEXT_LIMIT_BYTES,
+  text,
+} from './submission_schema.ts';
+
+export const FILES_LIMIT = 64;
+export const FILES_LIMIT_BYTES = 1_048_576;
+export const TESTS_LIMIT = 256;
+export const OUTPUTS_LIMIT = 16;
+export const TEST_NAME_LIMIT_BYTES = 100;
+
+export function judgingEntries(rules: Pick<SubmissionRules, 'languages' | 'bounds'>) {
+  const protocol = v.picklist(['icpc', 'testlib'], 'must be icpc or testlib');
+  const program = () =>
+    object({
+      language: languageName(rules.languages),
+      code: text(`Source code, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
+      files: v.exactOptional(filesSchema()),
+      protocol: described(
+        protocol,
+        'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points.',
+      ),
+    });
+  return {
+    files: v.exactOptional(filesSchema()),
+    tests: v.exactOptional(testsSchema(rules.bounds)),
+    test_set: v.exactOptional(
+      described(
+        v.pipe(v.string('must be a string'), v.uuid('must be the id of a test set, a UUID')),
+        'The id of a stored test set, instead of tests.',
+      ),
+    ),
+    stop: v.exactOptional(
+      described(
+        v.picklist(['first', 'never'], 'must be first or never'),
+        'first (the default): tests after the first that is not AC are not run. never: all are run.',
+      ),
+    ),
+    compare: v.exactOptional(compareSchema()),
+    checker: v.exactOptional(described(program(), 'A program that judges each output.')),
+    interactor: v.exactOptional(
+      described(program(), 'A program that talks with the submitted one and judges it.'),
+    ),
+    stdin_file: v.exactOptional(
+      path('The input is in this file of the work folder, as well as on stdin.'),
+    ),
+    stdout_file: v.exactOptional(
+      path('This file of the work folder is judged, instead of stdout.'),
+    ),
+    outputs: v.exactOptional(outputsSchema()),
+    transcript: v.exactOptional(
+      described(
+        v.boolean('must be true or false'),
+        'Whether the beginning of the talk with the interactor is kept.',
+      ),
+    ),
+  };
+}
+
+export type JudgingFields = v.InferOutput<
+  v.StrictObjectSchema<ReturnType<typeof judgingEntries>, undefined>
+>;
+
+function filesSchema() {
+  const file = object({
+    path: path('Its path in the work folder.'),
+    content: v.exactOptional(text('UTF-8.', FILES_LIMIT_BYTES)),
+    content_base64: v.exactOptional(base64(FILES_LIMIT_BYTES, 'Its bytes, instead of content.')),
+  });
+  return v.pipe(
+    v.array(file, 'must be a list of files'),
+    v.maxLength(FILES_LIMIT, `has more than ${FILES_LIMIT} items`),
+    v.check(
+      (files) => files.reduce((sum, each) => sum + sizeOf(each), 0) <= FILES_LIMIT_BYTES,
+      `is more than ${FILES_LIMIT_BYTES} bytes in all`,
+    ),
+    v.description(
+      `Files of the work folder, when it compiles and when it runs: at most ${FILES_LIMIT}, and ${count(FILES_LIMIT_BYTES)} bytes in all. Each has a relative path and either content or content_base64.`,
+    ),
+  );
+}
+
+function sizeOf(file: { content?: string; content_base64?: string }): number {
+  return Buffer.byteLength(file.content ?? '') + base64Bytes(file.content_base64 ?? '');
+}
+
+function testsSchema(bounds: SubmissionRules['bounds']) {
+  const size = `at most ${count(TEXT_LIMIT_BYTES)} bytes`;
+  const test = object({
+    name: v.exactOptional(testName()),
+    stdin: v.exactOptional(text(`Standard input, ${size} of UTF-8.`)),
+    stdin_base64: v.exactOptional(
+      base64(TEXT_LIMIT_BYTES, `Standard input as base64, instead of stdin; ${size}.`),
+    ),
+    expected_output: v.exactOptional(text(`The output that AC needs, ${size} of UTF-8.`)),
+    expected_output_base64: v.exactOptional(
+      base64(TEXT_LIMIT_BYTES, `The same as base64, instead of expected_output; ${size}.`),
+    ),
+    args: v.exactOptional(argsSchema()),
+    limits: v.exactOptional(limitsSchema(bounds)),
+  });
+  return v.pipe(
+    v.array(test, 'must be a list of tests'),
+    v.minLength(1, 'has no items'),
+    v.maxLength(TESTS_LIMIT, `has more than ${TESTS_LIMIT} items`),
+    v.description(
+      `1 to ${TESTS_LIMIT} tests, run in order after one compile. A test that has no args or limits of its own has those of the submission.`,
+    ),
+  );
+}
+
+function testName() {
+  return v.pipe(
+    v.string('must be a string'),
+    v.check(isWellFormed, LONE_SURROGATE),
+    v.check((name) => {
+      const bytes = Buffer.byteLength(name);
+      return bytes >= 1 && bytes <= TEST_NAME_LIMIT_BYTES;
+    }, `must be 1 to ${TEST_NAME_LIMIT_BYTES} bytes of UTF-8`),
+    v.check(hasNoControl, 'has a control character'),
+    v.metadata({
+      description: 'Its name in the record; its number if absent.',
+      minLength: 1,
+      maxLength: TEST_NAME_LIMIT_BYTES,
+    }),
+  );
+}
+
+const hasNoControl = (value: string) => !/\p{Cc}/u.test(value);
+
+const COMPARE_WORDS = ['lines', 'lenient', 'exact'] as const;
+const COMPARE_FORMS = 'must be lines, exact or an object with by: tokens';
+
+function compareSchema() {
+  const tolerance = (description: string) =>
+    v.pipe(
+      v.number('must be a number'),
+      v.check(isTolerance, 'must be a number from 0'),
+      v.metadata({ description, minimum: 0 }),
+    );
+  const tokens = object({
+    by: v.literal('tokens', 'must be tokens'),
+    case_sensitive: v.exactOptional(v.boolean('must be true or false'), true),
+    absolute: v.exactOptional(tolerance('Numbers may differ by this much.')),
+    relative: v.exactOptional(tolerance('Or by this share of the expected number.')),
+  });
+  return v.pipe(
+    v.union([v.picklist(COMPARE_WORDS), tokens], nestedMessage),
+    v.description(
+      'lines (the default; lenient is the same) ignores white space at the ends of lines and of the text. exact compares every byte. tokens compares what white space separates.',
+    ),
+  );
+}
+
+/** Names the mistake within an object. Valibot alone reports only that no form fits. */
+function nestedMessage(issue: v.UnionIssue<v.BaseIssue<unknown>>): string {
+  const nested = issue.issues?.find(({ path }) => path !== undefined);
+  const name = nested && v.getDotPath(nested);
+  return name ? `${name} ${nested.message}` : COMPARE_FORMS;
+}
+
+function outputsSchema() {
+  return v.pipe(
+    v.array(
+      v.pipe(
+        v.string('must be a string'),
+        problemCheck(patternProblem),
+        v.metadata({ minLength: 1, maxLength: 255 }),
+      ),
+      'must be a list of patterns',
+    ),
+    v.maxLength(OUTPUTS_LIMIT, `has more than ${OUTPUTS_LIMIT} items`),
+    v.description(
+      `Files of the work folder to keep when the run ends, as at most ${OUTPUTS_LIMIT} patterns; * stands for any characters but /. Not with tests.`,
+    ),
+  );
+}
+
+const PATH_RULE =
+  'A relative path of at most 255 bytes of UTF-8, without an empty name, . or .. in it.';
+
+function path(description: string) {
+  return v.pipe(
+    v.string('must be a string'),
+    problemCheck(pathProblem),
+    v.metadata({ description: `${description} ${PATH_RULE}`, minLength: 1, maxLength: 255 }),
+  );
+}
+
+function problemCheck(problemOf: (value: string) => string | null) {
+  return v.check<string, (issue: v.CheckIssue<string>) => string>(
+    (value) => problemOf(value) === null,
+    ({ input }) => problemOf(input) ?? '',
+  );
+}
+
+function languageName(languages: readonly string[]) {
+  const names = acceptedNames(languages);
+  return v.picklist(names, `must be one of ${names.join(', ')}`);
+}
+
+/** Its errors name what is missing and what is unknown. */
+function object<E extends v.ObjectEntries>(entries: E) {
+  const names = Object.keys(entries).join(', ');
+  return v.strictObject(entries, (issue: v.StrictObjectIssue) => {
+    if (issue.expected === 'never') return `is not a field of this object; the fields are ${names}`;
+    return issue.path === undefined ? `must be an object of ${names}` : 'is required';
+  });
+}
+
+function described<S extends v.GenericSchema>(schema: S, description: string) {
+  return v.pipe(schema, v.description(description)) as unknown as S;
+}
+
+type Raw = Record<string, unknown>;
+
+/** Mistakes between fields. The body may be anything: what has the wrong type is left to the schema. */
+export function judgingClashes(body: unknown): FieldError[] {
+  if (!isObject(body)) return [];
+  const errors: FieldError[] = [];
+  const add = (at: string, message: string) => errors.push({ path: at, message });
+  const has = (name: string) => body[name] !== undefined;
+  /** An error at `name` if it is there together with one of the others. */
+  const alone = (name: string, others: readonly string[], why = 'send one') => {
+    const other = others.find(has);
+    if (has(name) && other) add(name, `is given together with ${other}: ${why}`);
+  };
+  const needsOne = (name: string, others: readonly string[]) => {
+    if (has(name) && !others.some(has)) add(name, `is only for ${others.join(' or ')}`);
+  };
+  for (const name of ['stdin', 'stdin_base64', 'expected_output']) {
+    alone(name, ['tests', 'test_set'], 'each test has its own');
+  }
+  alone('test_set', ['tests']);
+  alone('outputs', ['tests', 'test_set'], 'files are kept of a single run');
+  alone('compare', ['checker', 'interactor'], 'that program compares');
+  alone('interactor', ['checker'], 'an interactor judges, too');
+  alone('stdin_file', ['interactor'], 'an interactor talks through pipes');
+  alone('stdout_file', ['interactor'], 'an interactor talks through pipes');
+  needsOne('stop', ['tests', 'test_set']);
+  needsOne('transcript', ['interactor', 'test_set']);
+
+  for (const { at, value } of objectsOf(body)) {
+    if (Array.isArray(value)) add(at, 'must be an object');
+  }
+  for (const [index, test] of itemsOf(body['tests'])) {
+    for (const name of ['stdin', 'expected_output']) {
+      if (test[name] !== undefined && test[`${name}_base64`] !== undefined) {
+        add(`tests[${index}].${name}_base64`, `is given together with ${name}: send one`);
+      }
+    }
+  }
+  const named = ['stdin_file', 'stdout_file'].flatMap((name) =>
+    typeof body[name] === 'string' ? [{ at: name, path: body[name] }] : [],
+  );
+  errors.push(...folderErrors(body, '', named));
+  for (const name of ['checker', 'interactor']) {
+    const program = body[name];
+    if (isObject(program)) errors.push(...folderErrors(program, `${name}.`, []));
+  }
+  return errors;
+}
+
+/** The mistakes in one work folder: content that is missing or given twice, and paths that clash. */
+function folderErrors(program: Raw, prefix: string, more: readonly NamedPath[]): FieldError[] {
+  const errors: FieldError[] = [];
+  const paths: NamedPath[] = [];
+  for (const [index, file] of itemsOf(program['files'])) {
+    const at = `${prefix}files[${index}]`;
+    const [content, as_base64] = [file['content'], file['content_base64']];
+    if (content !== undefined && as_base64 !== undefined) {
+      errors.push({
+        path: `${at}.content_base64`,
+        message: 'is given together with content: send one',
+      });
+    }
+    if (content === undefined && as_base64 === undefined) {
+      errors.push({ path: `${at}.content`, message: 'is required, or content_base64' });
+    }
+    if (typeof file['path'] === 'string') paths.push({ at: `${at}.path`, path: file['path'] });
+  }
+  paths.push(...more);
+  const sound = paths.filter(({ path }) => pathProblem(path) === null);
+  for (const { at, message } of folderProblems(sound, sourceOf(program['language']))) {
+    errors.push({ path: at, message });
+  }
+  return errors;
+}
+
+function sourceOf(language: unknown): string | null {
+  const name = typeof language === 'string' ? CANONICAL_NAMES.get(language) : undefined;
+  return (name && BY_NAME.get(name)?.source) || null;
+}
+
+/** Where the schema wants an object: it would accept a list as an object without names. */
+function objectsOf(body: Raw): { at: string; value: unknown }[] {
+  const found = ['compare', 'checker', 'interactor'].map((at) => ({ at, value: body[at] }));
+  const items = (list: unknown, at: string) =>
+    Array.isArray(list) ? list.map((value, index) => ({ at: `${at}[${index}]`, value })) : [];
+  found.push(...items(body['files'], 'files'), ...items(body['tests'], 'tests'));
+  for (const [index, { limits }] of itemsOf(body['tests'])) {
+    found.push({ at: `tests[${index}].limits`, value: limits });
+  }
+  for (const at of ['checker', 'interactor']) {
+    const program = body[at];
+    if (isObject(program)) found.push(...items(program['files'], `${at}.files`));
+  }
+  return found;
+}
+
+function itemsOf(list: unknown): [number, Raw][] {
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((item, index): [number, Raw][] => (isObject(item) ? [[index, item]] : []));
+}
+
+const isObject = (value: unknown): value is Raw =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,0 +1,160 @@
+/**
+ * The score of a submission, which is the score of the root of the set's groups.
+ *
+ * An accepted test scores the points of its checker, or else its group's accept_score; any other test that was run scores
+ * the reject_score. A group adds up, or takes the least, the largest or the average of, the scores of its tests and groups
+ * that were run. A test or group that was not run counts for nothing, but for a group whose require_pass is not met: it
+ * scores its reject_score. Where a checker failed, the submission has no score.
+ *
+ * `graderFromFlags` reads the flags of the legacy format's default grader. In 2023-07, a `pass-fail` group of M points is a
+ * `min` whose tests score M each, and a group's tests share its points (the reader of packages divides them).
+ */
+import { type GroupNode, groupTree, type JudgedGroup } from './groups.ts';
+import type { TestOutcome } from './outcome.ts';
+
+export type Score = {
+  /** null: the set has no scores, nothing was run, or a checker failed */
+  score: number | null;
+  /** A mistake of the set or its checker, one line. The score is then null. */
+  problem: string | null;
+};
+
+type ScoredTest = Pick<TestOutcome, 'n' | 'name' | 'group' | 'verdict' | 'score'>;
+
+/** The outcomes of all tests of the set, in order. */
+export function scoreOf(
+  set: { scoring: 'pass-fail' | 'score'; groups: readonly JudgedGroup[] },
+  outcomes: readonly ScoredTest[],
+): Score {
+  if (set.scoring !== 'score' || set.groups.length === 0) return { score: null, problem: null };
+  if (outcomes.some(({ verdict }) => verdict === 'IE')) return { score: null, problem: null };
+  try {
+    const root = groupTree(set.groups, outcomes);
+    const result = groupResult(root, outcomes, new Map());
+    return { score: result && rounded(result.score), problem: null };
+  } catch (error) {
+    if (!(error instanceof Mistake)) throw error;
+    return { score: null, problem: error.message };
+  }
+}
+
+class Mistake extends Error {}
+
+type Result = { accepted: boolean; score: number };
+
+function groupResult(
+  { group, children }: GroupNode,
+  outcomes: readonly ScoredTest[],
+  accepted: Map<string, boolean>,
+): Result | null {
+  const required = (group.require_pass ?? []).every((name) => accepted.get(name) ?? false);
+  if (!required) {
+    accepted.set(group.name, false);
+    return { accepted: false, score: group.reject_score };
+  }
+  const results = children.flatMap((child) => {
+    const result =
+      typeof child === 'number'
+        ? testResult(group, outcomes[child]!, accepted)
+        : groupResult(child, outcomes, accepted);
+    const counts = typeof child === 'number' || !child.group.unscored;
+    return result !== null && counts ? [result] : [];
+  });
+  if (results.length === 0) return null;
+  const is_accepted = isAccepted(group.accepted_if ?? 'all', results);
+  accepted.set(group.name, is_accepted);
+  const counts = group.accepted_if === undefined || is_accepted;
+  const score = counts ? aggregate(group, results) : group.reject_score;
+  return { accepted: is_accepted, score: inRange(group, score) };
+}
+
+function testResult(
+  group: JudgedGroup,
+  { n, name, verdict, score }: ScoredTest,
+  accepted: Map<string, boolean>,
+): Result | null {
+  if (verdict === null) return null;
+  accepted.set(name, verdict === 'AC');
+  if (verdict !== 'AC') return { accepted: false, score: group.reject_score };
+  if (score === null && group.points === 'required') {
+    throw new Mistake(`test ${n}: the checker gave no points, and its group needs them`);
+  }
+  if (score !== null && group.points === 'forbidden') {
+    throw new Mistake(`test ${n}: the checker gave points, and its group allows none`);
+  }
+  return { accepted: true, score: score ?? group.accept_score };
+}
+
+function isAccepted(accepted_if: 'all' | 'any' | 'always', results: readonly Result[]): boolean {
+  if (accepted_if === 'always') return true;
+  const accepted = results.filter((result) => result.accepted).length;
+  return accepted === results.length || (accepted_if === 'any' && accepted > 0);
+}
+
+const AGGREGATIONS: Record<JudgedGroup['aggregation'], (scores: number[]) => number> = {
+  sum,
+  min: (scores) => scores.reduce((a, b) => Math.min(a, b)),
+  max: (scores) => scores.reduce((a, b) => Math.max(a, b)),
+  avg: (scores) => sum(scores) / scores.length,
+};
+
+function sum(scores: number[]): number {
+  return scores.reduce((a, b) => a + b, 0);
+}
+
+function aggregate({ aggregation }: JudgedGroup, results: readonly Result[]): number {
+  return AGGREGATIONS[aggregation](results.map(({ score }) => score));
+}
+
+/** Six decimal places, so that three thirds of 100 are 100. */
+function rounded(score: number): number {
+  return Number(score.toFixed(6));
+}
+
+function inRange({ name, range }: JudgedGroup, score: number): number {
+  if (!Number.isFinite(score)) throw new Mistake(`group ${name}: its score is not a finite number`);
+  const [least, most] = [range?.[0] ?? -Infinity, range?.[1] ?? Infinity];
+  if (rounded(score) >= rounded(least) && rounded(score) <= rounded(most)) return score;
+  throw new Mistake(`group ${name}: its score ${rounded(score)} is outside ${least} to ${most}`);
+}
+
+export type GraderRead =
+  | {
+      grader: Required<Pick<JudgedGroup, 'aggregation' | 'accepted_if'>> & {
+        /** The root's groups of sample tests are unscored. */
+        ignore_sample: boolean;
+      };
+      problem?: undefined;
+    }
+  | { grader?: undefined; problem: string };
+
+const SCORE_MODES = ['sum', 'avg', 'min', 'max'] as const;
+/** `no_errors` is an older word for worst_error. */
+const VERDICT_MODES = ['worst_error', 'first_error', 'no_errors', 'always_accept'] as const;
+const FLAGS = ['ignore_sample', 'accept_if_any_accepted'] as const;
+
+/** `grader_flags` of the legacy format with `grading: default`, split into words. Of two modes the last one counts. */
+export function graderFromFlags(words: readonly string[]): GraderRead {
+  const known: readonly string[] = [...SCORE_MODES, ...VERDICT_MODES, ...FLAGS];
+  const unknown = words.find((word) => !known.includes(word));
+  if (unknown !== undefined) {
+    const shown = JSON.stringify(unknown.slice(0, 64));
+    return {
+      problem: `${shown} is not a flag of the default grader; the flags are ${known.join(', ')}`,
+    };
+  }
+  const aggregation = lastOf(words, SCORE_MODES) ?? 'sum';
+  const verdict = lastOf(words, VERDICT_MODES);
+  const any = words.includes('accept_if_any_accepted') ? 'any' : 'all';
+  return {
+    grader: {
+      aggregation,
+      accepted_if: verdict === 'always_accept' ? 'always' : any,
+      ignore_sample: words.includes('ignore_sample'),
+    },
+  };
+}
+
+function lastOf<M extends string>(words: readonly string[], modes: readonly M[]): M | undefined {
+  return words.findLast((word): word is M => (modes as readonly string[]).includes(word));
+}
