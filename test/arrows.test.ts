@@ -26,6 +26,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   store: ['db', 'domain', 'proof', 'config', 'postgres'],
   access: ['db', 'domain'],
   executor: ['domain', 'languages', 'log', 'metrics'],
+  judging: ['domain', 'languages', 'yauzl', 'js-yaml'],
   webhooks: ['domain', 'log', 'metrics'],
   queue: [
     'store',
