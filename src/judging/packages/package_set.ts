@@ -40,7 +40,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     const folder = root.folders.get(name);
     if (folder !== undefined) throw new PackageProblem(folder.path, 'it is not supported');
   }
-  const validator = findValidator(root, problem);
+  const validator = findValidator(root, problem, reader.note);
   const data = await readData(root, {
     ...reader,
     problem,

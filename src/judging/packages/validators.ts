@@ -15,7 +15,11 @@ const ONE = 'output_validator';
 const MANY = 'output_validators';
 
 /** Null where the default validator judges. */
-export function findValidator(root: Folder, problem: ProblemSettings): Validator | null {
+export function findValidator(
+  root: Folder,
+  problem: ProblemSettings,
+  note: (path: string, note: string) => void,
+): Validator | null {
   const one = root.folders.get(ONE);
   const many = root.folders.get(MANY);
   if (one !== undefined && many !== undefined)
@@ -29,7 +33,10 @@ export function findValidator(root: Folder, problem: ProblemSettings): Validator
       'it is missing',
     );
   }
-  if (problem.custom === false && !needed) return null;
+  if (problem.custom === false && !needed) {
+    note(folder.path, 'it is not used, because the default validator judges');
+    return null;
+  }
   if (problem.custom === false) {
     throw new PackageProblem(folder.path, 'problem.yaml says that the default validator judges');
   }
