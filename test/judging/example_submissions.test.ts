@@ -25,12 +25,14 @@ t.test('folders of the legacy version', async (t) => {
     'submissions/run_time_error/d.c': '',
     'submissions/partially_accepted/e.js': '',
     'submissions/slow/f.py': '',
+    'submissions/constructor/g.py': '',
     'submissions/README': '',
   });
   t.strictSame(
     read.submissions.map(({ path, program }) => [path, program?.language, program?.source]),
     [
       ['accepted/a.py', 'python', 'a.py'],
+      ['constructor/g.py', 'python', 'g.py'],
       ['partially_accepted/e.js', 'javascript', 'e.js'],
       ['run_time_error/d.c', 'c', 'd.c'],
       ['slow/f.py', 'python', 'f.py'],
@@ -44,10 +46,11 @@ t.test('folders of the legacy version', async (t) => {
   t.strictSame(rules(read, 'time_limit_exceeded/c.java'), [[ALL, 'AC,WA,TLE', 'TLE']]);
   t.strictSame(rules(read, 'run_time_error/d.c'), [[ALL, ANY, 'RTE']]);
   t.strictSame(rules(read, 'slow/f.py'), []);
+  t.strictSame(rules(read, 'constructor/g.py'), []);
   t.ok(one(read, 'partially_accepted/e.js')?.partially_accepted);
   t.strictSame(
     read.submissions.map(({ requirements }) => requirements[0]?.time_limit ?? null),
-    ['lower', null, null, null, 'upper', 'lower'],
+    ['lower', null, null, null, null, 'upper', 'lower'],
   );
   t.strictSame(read.notes, [
     'submissions/README: it is in no folder of submissions, so it is not used',

@@ -157,7 +157,7 @@ t.test('YAML', async (t) => {
       { ...LEGACY, 'problem.yaml': Uint8Array.of(0xff, 0xfe) },
       /^problem\.yaml: it is not UTF-8/,
     ],
-    ['a control character', legacy('name: "a\\u0000b"'), /^problem\.yaml: name: must be one line/],
+    ['a control character', legacy('name: "a\\u0001b"'), /^problem\.yaml: name: must be one line/],
     [
       'a large file',
       legacy(`name: ${'x'.repeat(70_000)}`),
@@ -402,9 +402,9 @@ t.test('validators', async (t) => {
       /^output_validators\/v\.py: a program has at most 1048576 bytes/,
     ],
     [
-      'no text',
-      custom({ [`${path}/v.py`]: Uint8Array.of(0xff) }),
-      /^output_validators\/v\.py: it is not UTF-8/,
+      'a long path',
+      { ...NEW, [`output_validator/a/${'x'.repeat(254)}`]: '', 'output_validator/v.py': '' },
+      /^output_validator: a path in a program has at most 255 bytes/,
     ],
   ]);
 });
@@ -517,6 +517,21 @@ t.test('groups', async (t) => {
         'data/secret/a/b/1.ans': '',
       },
       /^data\/secret\/a\/b\/test_group\.yaml: a group has no groups/,
+    ],
+    [
+      'an argument with a NUL',
+      { ...NEW, 'data/secret/1.yaml': 'args: ["a\\0"]' },
+      /^data\/secret\/1\.yaml: args: has a NUL/,
+    ],
+    [
+      'half of a character',
+      { ...NEW, 'data/secret/1.yaml': 'args: ["\\ud800"]' },
+      /args: has a NUL or is no Unicode/,
+    ],
+    [
+      'a test that is called like the settings',
+      { ...NEW, 'data/secret/test_group.in': '', 'data/secret/test_group.ans': '' },
+      /^data\/secret\/test_group\.in: a test of this name/,
     ],
     [
       'arguments that are no strings',

@@ -329,6 +329,12 @@ t.test('where the output validator is', async (t) => {
   );
 });
 
+t.test('a source in another encoding is read', async (t) => {
+  const source = Buffer.from('# \xe9\nexit(42)', 'latin1');
+  const { set, keeper } = await read(t, { ...NEW, 'output_validator/v.py': source });
+  t.ok(keeper.kept.get(set.checker?.files[0]?.file.sha256 ?? '')?.equals(source));
+});
+
 t.test('the legacy version with the default validator does not use the folder', async (t) => {
   const { set, notes, keeper } = await read(t, {
     ...LEGACY,

@@ -194,6 +194,11 @@ const HOSTILE: Case[] = [
     /^1\.in: its local header and the directory differ/,
   ],
   [
+    'a local header that is encrypted',
+    [{ ...IN, local: { flags: 0x0801 } }, ANS],
+    /local header and the directory differ/,
+  ],
+  [
     'a local header of another size',
     [{ ...IN, local: { size: 1 } }, ANS],
     /local header and the directory differ/,
@@ -357,6 +362,7 @@ const HONEST: [title: string, items: ZipItem[], options?: ZipOptions][] = [
   ],
   ['zip64', [IN, ANS], { zip64: true }],
   ['a comment', [IN, ANS], { comment: Buffer.from('made by hand') }],
+  ['flags that differ without a meaning', [{ ...IN, local: { flags: 0x0806 } }, ANS]],
   [
     'names without the flag of UTF-8',
     [

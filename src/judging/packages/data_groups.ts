@@ -171,6 +171,12 @@ async function readTests(
       checkName(entry.path, base);
       if (folder.folders.has(base))
         throw new PackageProblem(entry.path, 'there is a folder of the same name');
+      if (SETTINGS_FILES.includes(`${base}.yaml`)) {
+        throw new PackageProblem(
+          entry.path,
+          'a test of this name would share its settings with the group',
+        );
+      }
       const answer = beside('ans');
       if (answer === undefined) throw new PackageProblem(entry.path, 'it has no answer (.ans)');
       tests.push(

@@ -13,8 +13,9 @@ import {
   type Program,
   type ProgramFiles,
   readProgram,
+  readSource,
 } from './programs.ts';
-import { readText, type YamlReader } from './settings.ts';
+import type { YamlReader } from './settings.ts';
 
 export type ExampleSubmission = {
   /** its path below `submissions` */
@@ -109,7 +110,7 @@ async function annotatedVerdicts(
   bounds: PackageBounds,
 ): Promise<FinalVerdict[] | null> {
   for (const { entry } of files.files.filter(({ entry }) => isSource(entry))) {
-    const text = await readText(entry, bounds.program_bytes);
+    const text = await readSource(entry, bounds);
     const [, words] = /@EXPECTED_RESULTS@:([^\n]*)/.exec(text) ?? [];
     if (words !== undefined)
       return words.split(',').flatMap((word) => verdictsOf(word, entry.path));

@@ -65,7 +65,7 @@ export class ExpectedResults {
   /** Empty where neither the folder nor submissions.yaml says anything of it. */
   of(path: string): Requirement[] {
     const folder = path.split('/')[0] ?? '';
-    const rule = this.#folders[folder];
+    const rule = Object.hasOwn(this.#folders, folder) ? this.#folders[folder] : undefined;
     const own = this.#patterns.filter(({ matches }) => matches(path)).map(({ key }) => key);
     const found = own.flatMap((key) => this.#ofKey(key, key === folder ? (rule ?? {}) : {}));
     return rule === undefined || own.includes(folder) ? found : [this.#requirement(rule), ...found];

@@ -187,8 +187,9 @@ function nameOf(settings: Settings): string | null {
 }
 
 function rejectLanguages(settings: Settings): void {
-  const languages = settings.words('languages') ?? ['all'];
-  if (languages.join() !== 'all') throw settings.problem('languages', 'only all is supported');
+  const languages = settings.words('languages') ?? [];
+  if (languages.some((language) => language !== 'all'))
+    throw settings.problem('languages', 'only all is supported');
 }
 
 const SHARED_LIMITS = [

@@ -4,9 +4,9 @@ import type { SetProgram } from '../test_set.ts';
 import type { Contents } from './contents.ts';
 import type { Entry } from './entry_source.ts';
 import { type Folder, filesBelow } from './file_tree.ts';
-import type { PackageBounds } from './package_bounds.ts';
+import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
 import { PackageProblem } from './package_problem.ts';
-import { readText } from './settings.ts';
+import { readWhole } from './settings.ts';
 
 export type ProgramFiles = {
   /** its file or folder, for messages */
@@ -47,17 +47,25 @@ export async function readProgram(
   if (bytes > bounds.program_bytes)
     throw wrong(`a program has at most ${bounds.program_bytes} bytes`);
   const paths = program.files.map(({ path }) => path);
+  if (paths.some((path) => Buffer.byteLength(path) > NAME_BYTES)) {
+    throw wrong(`a path in a program has at most ${NAME_BYTES} bytes`);
+  }
   const language = languageOf(paths, hints, wrong);
   const source = mainOf(paths, language, hints, wrong);
   const main = program.files.find(({ path }) => path === source);
   if (main !== undefined) {
-    const text = await readText(main.entry, bounds.program_bytes);
+    const text = await readSource(main.entry, bounds);
     if (/^#!.*python2/.test(text)) throw wrong('Python 2 is not supported');
   }
   const files: SetProgram['files'] = [];
   for (const { path, entry } of program.files)
     files.push({ path, file: await contents.add(entry) });
   return { language, source, files };
+}
+
+/** Its bytes as characters: a source may have another encoding than UTF-8. */
+export async function readSource(entry: Entry, bounds: PackageBounds): Promise<string> {
+  return (await readWhole(entry, bounds.program_bytes)).toString('latin1');
 }
 
 /** Whether the ending of a file says that it is a source. */

@@ -38,15 +38,20 @@ export class YamlReader {
 }
 
 export async function readText(entry: Entry, most_bytes: number): Promise<string> {
+  const bytes = await readWhole(entry, most_bytes);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new PackageProblem(entry.path, 'it is not UTF-8');
+  }
+}
+
+export async function readWhole(entry: Entry, most_bytes: number): Promise<Buffer> {
   if (entry.size > most_bytes)
     throw new PackageProblem(entry.path, `it has more than ${most_bytes} bytes`);
   const chunks: Uint8Array[] = [];
   for await (const chunk of entry.open()) chunks.push(chunk);
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
-  } catch {
-    throw new PackageProblem(entry.path, 'it is not UTF-8');
-  }
+  return Buffer.concat(chunks);
 }
 
 function parse(path: string, text: string): Settings {
@@ -122,7 +127,7 @@ export class Settings {
     const value = this.#values.get(key);
     if (value === undefined) return null;
     if (typeof value !== 'string') throw this.problem(key, 'must be a string');
-    return value;
+    return this.#checked(key, value);
   }
 
   oneOf<T extends string>(key: string, words: readonly T[]): T | null {
@@ -156,7 +161,14 @@ export class Settings {
     if (!Array.isArray(value) || !value.every((item) => typeof item === 'string')) {
       throw this.problem(key, 'must be a sequence of strings');
     }
-    return [...value];
+    return value.map((item) => this.#checked(key, item));
+  }
+
+  /** No argument of a program and no text of the database has a NUL or half of a character. */
+  #checked(key: string, text: string): string {
+    if (text.includes('\0') || !text.isWellFormed())
+      throw this.problem(key, 'has a NUL or is no Unicode');
+    return text;
   }
 
   /** Words in one string with spaces between them, or a sequence of strings. */

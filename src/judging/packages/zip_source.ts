@@ -91,6 +91,7 @@ async function readDirectory(
 
 const UNICODE_PATH_FIELD = 0x7075;
 const FLAG = { encrypted: 0x0001, sizes_follow: 0x0008, patch: 0x0020, masked: 0x2000 };
+const NOT_READABLE = FLAG.encrypted | FLAG.patch | FLAG.masked;
 const STORED = 0;
 const DEFLATED = 8;
 const UNIX_TYPE = { mask: 0o170000, folder: 0o040000, file: 0o100000, link: 0o120000 };
@@ -232,14 +233,15 @@ async function checkLocalHeader(zip: ZipFile, packed: Packed): Promise<void> {
     zip.readLocalFileHeaderPromise(header),
     'its local header is damaged',
   );
-  const sizes_follow = (header.generalPurposeBitFlag & FLAG.sizes_follow) !== 0;
+  const flags = header.generalPurposeBitFlag | local.generalPurposeBitFlag;
+  const sizes_follow = (flags & FLAG.sizes_follow) !== 0;
   const IN_EXTRA_FIELD = 0xffffffff;
   const same = (there: number, here: number) =>
     there === here || there === IN_EXTRA_FIELD || (sizes_follow && there === 0);
   const agrees =
     Buffer.compare(local.fileName, packed.raw_name) === 0 &&
     local.compressionMethod === header.compressionMethod &&
-    local.generalPurposeBitFlag === header.generalPurposeBitFlag &&
+    (flags & NOT_READABLE) === 0 &&
     same(local.uncompressedSize, header.uncompressedSize) &&
     same(local.compressedSize, header.compressedSize) &&
     (local.crc32 === header.crc32 || (sizes_follow && local.crc32 === 0));
