@@ -84,6 +84,11 @@ const HOSTILE: Case[] = [
     /^a: it is a file and a folder/,
   ],
   [
+    'an empty folder of the name of a file',
+    [...folders(1), { name: '0' }],
+    /^0: it is a file and a folder/,
+  ],
+  [
     'folders that differ by case',
     [...named('a/2.in'), { name: 'A/3.in' }],
     /^A: its name and a differ by case/,
@@ -171,6 +176,7 @@ const HOSTILE: Case[] = [
     /more than 500 times its size/,
   ],
   ['too many files', [...many(12)], /^the package: it has more than 10 files/, {}, { files: 10 }],
+  ['too many folders', folders(30), /^the package: it has more than 10 files/, {}, { files: 10 }],
   ['too many entries', [...many(30)], /^the package: it has more than 10 files/, {}, { files: 10 }],
   [
     'an entry whose bytes are those of another',
@@ -294,6 +300,10 @@ function large(count: number): ZipItem[] {
 
 function many(count: number): ZipItem[] {
   return Array.from({ length: count }, (_, i) => ({ name: `${i}.in` }));
+}
+
+function folders(count: number): ZipItem[] {
+  return Array.from({ length: count }, (_, i) => ({ name: `${i}/`, stored: true, mode: 0o040755 }));
 }
 
 function nested(): Uint8Array {
