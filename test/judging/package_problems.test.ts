@@ -452,12 +452,12 @@ t.test('groups', async (t) => {
     [
       'the settings of the newer versions',
       { ...LEGACY, 'data/secret/test_group.yaml': '' },
-      /the legacy version has testdata\.yaml instead/,
+      /^data\/secret\/test_group\.yaml: the groups of this package have testdata\.yaml instead/,
     ],
     [
       'two files of settings',
       { ...NEW, 'data/secret/test_group.yaml': '', 'data/secret/testdata.yaml': '' },
-      /^data\/secret\/testdata\.yaml: data\/secret\/test_group\.yaml has the settings/,
+      /^data\/secret\/testdata\.yaml: the groups of this package have test_group\.yaml instead/,
     ],
     [
       'flags or name',

@@ -479,6 +479,38 @@ t.test('scores of the newer versions', async (t) => {
   );
 });
 
+t.test('the draft of 2023-07 with testdata.yaml has the settings of both versions', async (t) => {
+  const draft = (version: string) => ({
+    'problem.yaml': `problem_format_version: ${version}\nname: x\ntype: scoring\n`,
+    'data/sample/1.in': EMPTY,
+    'data/sample/1.ans': EMPTY,
+    'data/secret/testdata.yaml':
+      'on_reject: continue\nrange: 0 100\ngrader_flags: first_error accept_if_any_accepted\n',
+    'data/secret/a/testdata.yaml':
+      'on_reject: break\naccept_score: 50\ngrader_flags: min\noutput_validator_args: [case_sensitive]\nargs: [-x]\n',
+    'data/secret/a/1.in': EMPTY,
+    'data/secret/a/1.ans': EMPTY,
+  });
+  const { set } = await read(t, draft('2023-07-draft'));
+  t.match(set.groups[1], { name: 'sample', unscored: true });
+  t.match(set.groups[2], { name: 'secret', on_reject: 'continue', aggregation: 'sum' });
+  t.match(set.groups[3], {
+    name: 'secret/a',
+    on_reject: 'break',
+    aggregation: 'min',
+    accept_score: 50,
+  });
+  t.match(set.tests[1], { args: ['-x'], compare: tokens({ case_sensitive: true }) });
+  const message = /testdata\.yaml: the groups of this package have test_group\.yaml/;
+  await t.rejects(read(t, draft('2025-09')), { message });
+});
+
+t.test('a key without a value is an absent key', async (t) => {
+  const yaml = 'name:\nvalidation:\ntype:\nvalidator_flags:\nlimits:\n  memory:\nsource:\n';
+  const { set } = await read(t, { ...LEGACY, 'problem.yaml': yaml });
+  t.match(set, { name: 'tests', limits: {}, scoring: 'pass-fail', compare: tokens() });
+});
+
 t.test('files that are not used are named', async (t) => {
   const { notes } = await read(t, {
     ...LEGACY,

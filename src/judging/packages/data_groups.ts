@@ -1,8 +1,9 @@
 /** Reads the folder `data`: which tests there are, in which groups, and the settings of each. */
 import type { Entry } from './entry_source.ts';
-import { type Folder, pathIn } from './file_tree.ts';
+import { type Folder, filesBelow, pathIn } from './file_tree.ts';
 import {
   type GroupPlace,
+  type GroupRules,
   type GroupSettings,
   readGroupSettings,
   readTestSettings,
@@ -38,6 +39,7 @@ export function testsOf(group: DataGroup): DataTest[] {
 }
 
 export type DataReader = {
+  rules: GroupRules;
   problem: ProblemSettings;
   validator_name: string | null;
   yaml: YamlReader;
@@ -49,7 +51,10 @@ const TOPS = ['sample', 'secret'] as const;
 /** Examples of what a validator must reject or accept, and the names that tools used for them. */
 const FOR_VALIDATORS = /^(in)?valid_(input|output|answer)s?$/;
 
-export async function readData(root: Folder, reader: DataReader): Promise<DataGroup> {
+export async function readData(
+  root: Folder,
+  without_rules: Omit<DataReader, 'rules'>,
+): Promise<DataGroup & { rules: GroupRules }> {
   const data = root.folders.get('data');
   const secret = data?.folders.get('secret');
   if (data === undefined || secret === undefined) {
@@ -60,12 +65,15 @@ export async function readData(root: Folder, reader: DataReader): Promise<DataGr
     if (FOR_VALIDATORS.test(name) || TOPS.some((top) => top === name)) continue;
     throw new PackageProblem(folder.path, 'data has the folders sample and secret only');
   }
-  const group: DataGroup = {
+  const rules = rulesOf(data, without_rules.problem);
+  const reader: DataReader = { ...without_rules, rules };
+  const group = {
+    rules,
     name: 'data',
     path: data.path,
     top: null,
     settings: await settingsOf(data, { ...reader, top: null, parent: null }, reader),
-    items: [],
+    items: [] as DataGroup[],
   };
   for (const { path } of filesBesideSettings(data))
     throw new PackageProblem(path, 'it is in no group');
@@ -74,11 +82,16 @@ export async function readData(root: Folder, reader: DataReader): Promise<DataGr
     if (folder !== undefined)
       group.items.push(await readGroup(folder, top, { top, parent: group.settings }, reader));
   }
-  const [first] = group.items.flatMap((item) =>
-    isGroup(item) && item.top === 'secret' ? testsOf(item) : [],
-  );
+  const [first] = group.items.flatMap((item) => (item.top === 'secret' ? testsOf(item) : []));
   if (first === undefined) throw new PackageProblem(secret.path, 'it has no test');
   return group;
+}
+
+function rulesOf(data: Folder, { version }: ProblemSettings): GroupRules {
+  if (version === 'legacy') return 'testdata.yaml';
+  const old =
+    version === '2023-07' && filesBelow(data).some(({ path }) => path.endsWith('/testdata.yaml'));
+  return old ? 'testdata.yaml' : 'test_group.yaml';
 }
 
 type Inherited = Pick<GroupPlace, 'top' | 'parent'>;
@@ -137,14 +150,12 @@ async function settingsOf(
   place: GroupPlace,
   reader: DataReader,
 ): Promise<GroupSettings> {
-  const [file, other] = SETTINGS_FILES.map((name) => folder.files.get(name)).filter(
-    (entry) => entry !== undefined,
-  );
-  if (other !== undefined)
-    throw new PackageProblem(other.path, `${file?.path} has the settings of this group`);
-  if (reader.problem.version === 'legacy' && file?.path.endsWith('test_group.yaml')) {
-    throw new PackageProblem(file.path, 'the legacy version has testdata.yaml instead');
+  for (const name of SETTINGS_FILES) {
+    const file = folder.files.get(name);
+    if (file === undefined || name === reader.rules) continue;
+    throw new PackageProblem(file.path, `the groups of this package have ${reader.rules} instead`);
   }
+  const file = folder.files.get(reader.rules);
   return readGroupSettings(await reader.yaml.read(file, folder.path), place);
 }
 

@@ -1,5 +1,6 @@
 /**
- * Reads the settings of a group of tests: testdata.yaml of the legacy version, test_group.yaml of the newer ones.
+ * Reads the settings of a group of tests: testdata.yaml of the legacy version, test_group.yaml of the newer ones. For a
+ * year the draft of 2023-07 had testdata.yaml, too, and there are packages of it: they have the keys of both.
  *
  * In the newer versions, arguments are inherited key by key and scores are not. The legacy document says only that a
  * group without a file uses that of its parent; the tools that check packages inherit each key that a file leaves out,
@@ -28,8 +29,12 @@ export type ScoreSettings = {
   aggregation: 'pass-fail' | 'sum' | 'min' | null;
 };
 
+/** Whose settings the groups of a package have. */
+export type GroupRules = 'testdata.yaml' | 'test_group.yaml';
+
 export type GroupPlace = {
   problem: ProblemSettings;
+  rules: GroupRules;
   /** below `data`; null for `data` itself */
   top: 'sample' | 'secret' | null;
   parent: GroupSettings | null;
@@ -50,16 +55,15 @@ const DEFAULTS: GroupSettings = {
 };
 
 export function readGroupSettings(settings: Settings, place: GroupPlace): GroupSettings {
-  return place.problem.version === 'legacy'
-    ? readLegacy(settings, place)
-    : readNew(settings, place);
+  return place.rules === 'testdata.yaml' ? readOld(settings, place) : readNew(settings, place);
 }
 
 const SCORE = { min: -1e15, max: 1e15 };
 const FOR_SCORES = ['accept_score', 'reject_score', 'range'];
 
-function readLegacy(settings: Settings, place: GroupPlace): GroupSettings {
+function readOld(settings: Settings, place: GroupPlace): GroupSettings {
   const { problem, top, parent } = place;
+  const is_draft = problem.version !== 'legacy';
   settings.allow(
     'on_reject',
     'grading',
@@ -67,6 +71,7 @@ function readLegacy(settings: Settings, place: GroupPlace): GroupSettings {
     'input_validator_flags',
     'output_validator_flags',
     ...FOR_SCORES,
+    ...(is_draft ? SHARED : []),
   );
   if (settings.oneOf('grading', ['default', 'custom']) === 'custom') {
     throw settings.problem('grading', 'a custom grader is not supported');
@@ -86,11 +91,13 @@ function readLegacy(settings: Settings, place: GroupPlace): GroupSettings {
     accept_score: settings.number('accept_score', SCORE) ?? inherited.accept_score,
     reject_score: settings.number('reject_score', SCORE) ?? inherited.reject_score,
     range: rangeOf(settings) ?? inherited.range,
-    validator_args: legacyValidatorArgs(settings, place) ?? inherited.validator_args,
+    validator_args: oldValidatorArgs(settings, place) ?? inherited.validator_args,
+    program_args: settings.strings('args') ?? inherited.program_args,
   };
   if (top === null && flags.includes('ignore_sample'))
     return { ...read, aggregation: 'sum', unscored: true };
-  return top === 'sample' && inherited.unscored ? withoutScore(read) : read;
+  const unscored = inherited.unscored || (is_draft && problem.scoring);
+  return top === 'sample' && unscored ? withoutScore(read) : read;
 }
 
 /** The root that ignores the samples hands it down to them through `unscored`. */
@@ -116,9 +123,10 @@ function checkGraderFlags(flags: string[], settings: Settings, { problem, top }:
 }
 
 /** The legacy document calls a string the arguments in one place and the validator's name in another. */
-function legacyValidatorArgs(settings: Settings, { validator_name }: GroupPlace): string[] | null {
+function oldValidatorArgs(settings: Settings, { validator_name }: GroupPlace): string[] | null {
   const key = 'output_validator_flags';
-  if (!settings.has(key)) return null;
+  if (!settings.has(key)) return settings.strings('output_validator_args');
+  settings.reject('output_validator_args', `${key} is given, too`);
   if (!settings.isMap(key)) {
     const args = flagsOf(settings, key);
     if (validator_name !== null && args.join(' ') === validator_name) {

@@ -48,7 +48,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   });
   const secret = data.items.filter(isGroup).find(({ top }) => top === 'secret');
   if (secret === undefined) throw new PackageProblem('data/secret', 'it is missing');
-  if (problem.scoring && problem.version !== 'legacy')
+  if (problem.scoring && data.rules === 'test_group.yaml')
     assignScores(secret, problem, validator !== null);
   const program = validator === null ? null : await setProgram(validator, problem, reader);
   const set: TestSet = {
@@ -63,7 +63,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     scoring: problem.scoring ? 'score' : 'pass-fail',
   };
   await addGroup(set, data, null, problem, reader.contents);
-  return { set, problem, best_score: largestScore(secret, data.settings, problem) };
+  return { set, problem, best_score: largestScore(secret, data, problem) };
 }
 
 async function setProgram(

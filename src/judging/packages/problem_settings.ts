@@ -161,7 +161,7 @@ function typesOf(settings: Settings): (typeof TYPES)[number][] {
 const VALIDATION = ['score', 'interactive', 'multi-pass'];
 
 function readValidation(settings: Settings) {
-  const [kind, ...words] = wordsOf(settings.text('validation') ?? 'default');
+  const [kind, ...words] = wordsOf(settings.text('validation') || 'default');
   const known =
     words.every((word) => VALIDATION.includes(word)) && new Set(words).size === words.length;
   if (!known || !(kind === 'custom' || (kind === 'default' && words.length === 0))) {

@@ -4,7 +4,7 @@
  * (`pass-fail`) is a minimum of tests that each have the whole score.
  */
 import { type DataGroup, isGroup } from './data_groups.ts';
-import type { GroupSettings } from './group_settings.ts';
+import type { GroupRules } from './group_settings.ts';
 import { PackageProblem } from './package_problem.ts';
 import type { ProblemSettings } from './problem_settings.ts';
 
@@ -83,14 +83,14 @@ function shareOf(group: DataGroup, max: Max, aggregation: Aggregation, { problem
 /** The largest score of a whole set; null where it is unbounded or the package does not say. */
 export function largestScore(
   secret: DataGroup,
-  root: GroupSettings,
+  { rules, settings: { range } }: DataGroup & { rules: GroupRules },
   problem: ProblemSettings,
 ): number | null {
   if (!problem.scoring) return null;
-  if (problem.version !== 'legacy') {
+  if (rules === 'test_group.yaml') {
     const max = secret.settings.scoring.max ?? LARGEST_SECRET;
     return max === 'unbounded' ? null : max;
   }
-  const best = problem.objective === 'max' ? root.range?.max : root.range?.min;
+  const best = problem.objective === 'max' ? range?.max : range?.min;
   return best !== undefined && Number.isFinite(best) ? best : null;
 }

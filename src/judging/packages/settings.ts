@@ -131,7 +131,8 @@ export class Settings {
   }
 
   oneOf<T extends string>(key: string, words: readonly T[]): T | null {
-    const text = this.text(key);
+    // Like an absent key: `type:` without anything behind it.
+    const text = this.text(key) || null;
     const word = words.find((candidate) => candidate === text);
     if (text !== null && word === undefined)
       throw this.problem(key, `must be one of ${words.join(', ')}`);
@@ -139,7 +140,7 @@ export class Settings {
   }
 
   number(key: string, { min, max }: { min: number; max: number }): number | null {
-    const text = this.text(key);
+    const text = this.text(key) || null;
     if (text === null) return null;
     const number = toNumber(text);
     if (number === null || number < min || number > max) {
@@ -157,7 +158,7 @@ export class Settings {
   /** A sequence of strings. */
   strings(key: string): string[] | null {
     const value = this.#values.get(key);
-    if (value === undefined) return null;
+    if (value === undefined || value === '') return null;
     if (!Array.isArray(value) || !value.every((item) => typeof item === 'string')) {
       throw this.problem(key, 'must be a sequence of strings');
     }
@@ -173,7 +174,8 @@ export class Settings {
 
   /** Words in one string with spaces between them, or a sequence of strings. */
   words(key: string): string[] | null {
-    return this.isText(key) ? wordsOf(this.text(key) ?? '') : this.strings(key);
+    const text = this.isText(key) ? this.text(key) : null;
+    return text ? wordsOf(text) : this.strings(key);
   }
 
   map(key: string): Settings {
