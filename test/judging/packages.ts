@@ -78,7 +78,14 @@ export class Keeper {
 
 export async function read(t: Test, files: Files): Promise<ReadPackage & { keeper: Keeper }> {
   const keeper = new Keeper();
-  return { ...(await readPackage(await onDisk(t, archiveOf(files)), keeper.onFile)), keeper };
+  return {
+    ...(await readPackage(
+      await onDisk(t, archiveOf(files)),
+      DEFAULT_PACKAGE_BOUNDS,
+      keeper.onFile,
+    )),
+    keeper,
+  };
 }
 
 export async function readWithSubmissions(
@@ -87,7 +94,11 @@ export async function readWithSubmissions(
 ): Promise<CheckedPackage & { keeper: Keeper }> {
   const keeper = new Keeper();
   return {
-    ...(await readPackageWithSubmissions(await onDisk(t, archiveOf(files)), keeper.onFile)),
+    ...(await readPackageWithSubmissions(
+      await onDisk(t, archiveOf(files)),
+      DEFAULT_PACKAGE_BOUNDS,
+      keeper.onFile,
+    )),
     keeper,
   };
 }
@@ -101,10 +112,11 @@ export async function rejects(
   bounds: Partial<PackageBounds> = {},
 ): Promise<void> {
   const keeper = new Keeper();
-  const error = await readPackage(await onDisk(t, archive), keeper.onFile, {
-    ...DEFAULT_PACKAGE_BOUNDS,
-    ...bounds,
-  }).then(
+  const error = await readPackage(
+    await onDisk(t, archive),
+    { ...DEFAULT_PACKAGE_BOUNDS, ...bounds },
+    keeper.onFile,
+  ).then(
     () => null,
     (error: unknown) => error as PackageProblem,
   );
@@ -113,3 +125,40 @@ export async function rejects(
   t.notMatch(error?.message, /[\n\r\0]/, `${title}: in one line`);
   t.equal(keeper.kept.size, 0, `${title}: nothing is handed out`);
 }
+
+export type WrongPackage = [title: string, files: Files, expected: RegExp];
+
+export async function rejectAll(t: Test, packages: readonly WrongPackage[]): Promise<void> {
+  for (const [title, files, expected] of packages) {
+    await rejects(t, title, archiveOf(files), expected);
+  }
+}
+
+export const emptyTests = (...names: string[]): Files =>
+  Object.fromEntries(
+    names.flatMap((name) => [
+      [`${name}.in`, ''],
+      [`${name}.ans`, ''],
+    ]),
+  );
+
+/** LEGACY and NEW with another problem.yaml; NEW's keeps its first keys. */
+export const legacy = (yaml: string, files: Files = {}): Files => ({
+  ...LEGACY,
+  'problem.yaml': yaml,
+  ...files,
+});
+export const newer = (yaml: string, files: Files = {}): Files => ({
+  ...NEW,
+  'problem.yaml': `${NEW['problem.yaml']}${yaml}`,
+  ...files,
+});
+
+/** A comparison by tokens, as the format's default validator does it. */
+export const tokens = (more: object = {}) => ({
+  by: 'tokens',
+  case_sensitive: false,
+  absolute: null,
+  relative: null,
+  ...more,
+});

@@ -175,7 +175,7 @@ export const packageMutants: readonly Mutant[] = [
       "if (file !== undefined) throw new PackageProblem(file.path, 'a group",
       "if (false) throw new PackageProblem(folder.path, 'a group",
     ],
-    ['one file of settings', 'other !== undefined', 'false'],
+    ['one kind of settings', 'file === undefined || name === reader.rules', 'true'],
   ),
   ...inFile(
     `${FOLDER}/data_groups.ts`,
@@ -187,6 +187,7 @@ export const packageMutants: readonly Mutant[] = [
     ],
     ['folders below a group of 2025-09', "reader.problem.version !== '2025-09' || ", 'true || '],
     ['arguments of a group', 'args ?? group.program_args', 'args ?? []'],
+    ['a draft with the old file', "version === '2023-07' &&", 'false &&'],
   ),
   ...inFile(
     `${FOLDER}/group_settings.ts`,
@@ -194,11 +195,8 @@ export const packageMutants: readonly Mutant[] = [
     ['inherited reactions', '?? inherited.on_reject', "?? 'break'"],
     ['inherited arguments', '?? inherited.validator_args', '?? []'],
     ['inherited arguments of the newer versions', '?? parent?.validator_args ', ''],
-    [
-      'samples that are ignored',
-      "top === 'sample' && inherited.unscored ? withoutScore(read) : read",
-      'read',
-    ],
+    ['samples that are ignored', 'inherited.unscored || ', ''],
+    ['samples of the draft', ' || (is_draft && problem.scoring)', ''],
     [
       'samples without a score',
       "top === 'sample' && problem.scoring ? withoutScore(read) : read",

@@ -13,7 +13,7 @@ import { type ExampleSubmission, readSubmissions } from './example_submissions.t
 import { treeOf } from './file_tree.ts';
 import { readFlatSet } from './flat_archive.ts';
 import { openFolder } from './folder_source.ts';
-import { DEFAULT_PACKAGE_BOUNDS, type PackageBounds } from './package_bounds.ts';
+import type { PackageBounds } from './package_bounds.ts';
 import { PackageProblem } from './package_problem.ts';
 import { type PackageReader, type PackageSet, readPackageSet } from './package_set.ts';
 import type { Timing } from './problem_settings.ts';
@@ -36,8 +36,8 @@ export type CheckedPackage = ReadPackage & {
 
 export async function readPackage(
   path: string,
+  bounds: PackageBounds,
   onFile: OnFile,
-  bounds: PackageBounds = DEFAULT_PACKAGE_BOUNDS,
 ): Promise<ReadPackage> {
   return await reading(path, bounds, async (reader, notes) => {
     const { set } = await readSet(reader);
@@ -49,8 +49,8 @@ export async function readPackage(
 /** The example submissions' files are handed out, too. */
 export async function readPackageWithSubmissions(
   path: string,
+  bounds: PackageBounds,
   onFile: OnFile,
-  bounds: PackageBounds = DEFAULT_PACKAGE_BOUNDS,
 ): Promise<CheckedPackage> {
   return await reading(path, bounds, async (reader, notes) => {
     const read = await readSet(reader);
