@@ -49,6 +49,7 @@ t.test('scores of the newer versions', async (t) => {
     await scored('2025-09', {
       ...emptyTests('data/secret/a/1', 'data/secret/b/1'),
       'data/secret/test_group.yaml': 'max_score: 7\nscore_aggregation: pass-fail\n',
+      'data/secret/a/test_group.yaml': 'max_score: 3\n',
     }),
     ['secret min 7 continue', 'secret/a min 7 continue', 'secret/b min 7 continue'],
   );

@@ -2,15 +2,19 @@
 import { inFile, type Mutant } from './mutant.ts';
 
 const FOLDER = 'src/judging/packages';
-const HOSTILE = 'test/judging/zip_source.test.ts';
-const MEANING = 'test/judging/read_package.test.ts';
-const PROBLEMS = 'test/judging/package_problems.test.ts';
-const SUBMISSIONS = 'test/judging/example_submissions.test.ts';
+const tested = (name: string) => `test/judging/${name}.test.ts`;
+const ARCHIVES = tested('zip_source');
+const DATA = tested('data_groups');
+const GROUPS = tested('group_settings');
+const VALIDATORS = tested('validators');
+const PROBLEM = tested('problem_settings');
+const YAML = tested('settings');
+const SCORES = tested('scores');
 
 export const packageMutants: readonly Mutant[] = [
   ...inFile(
     `${FOLDER}/zip_end_record.ts`,
-    HOSTILE,
+    ARCHIVES,
     ['one end record', 'found.length > 1', 'false'],
     [
       'the end record ends the file',
@@ -25,7 +29,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/zip_source.ts`,
-    HOSTILE,
+    ARCHIVES,
     ['the number of entries', 'directory.entries > 2 * bounds.files', 'false'],
     [
       'the number of files',
@@ -101,7 +105,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/entry_names.ts`,
-    HOSTILE,
+    ARCHIVES,
     ['names are UTF-8', 'fatal: true', 'fatal: false'],
     ['a file has a name', "path === ''", 'false'],
     ['control characters', '/\\p{Cc}/u.test(path)', 'false'],
@@ -120,19 +124,19 @@ export const packageMutants: readonly Mutant[] = [
     ['a folder of the name of a file', 'this.#files.has(folded)', 'false'],
     ['hidden files of macOS', " || name === '__MACOSX'", ''],
   ),
-  ...inFile(`${FOLDER}/package_problem.ts`, HOSTILE, [
+  ...inFile(`${FOLDER}/package_problem.ts`, ARCHIVES, [
     'a problem is one line',
     '(character) =>',
     '(character) => character ||',
   ]),
-  ...inFile(`${FOLDER}/contents.ts`, MEANING, [
+  ...inFile(`${FOLDER}/contents.ts`, tested('flat_archive'), [
     'each content once',
     'if (!this.#first.has(ref.sha256)) this.#first.set(ref.sha256, entry);',
     'this.#first.set(ref.sha256 + this.#first.size, entry);',
   ]),
   ...inFile(
     `${FOLDER}/folder_source.ts`,
-    MEANING,
+    tested('folder_source'),
     ['a link stays in the folder', 'target === root || target.startsWith(root + sep)', 'true'],
     [
       'a link to nothing is a problem of the package',
@@ -142,7 +146,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/settings.ts`,
-    PROBLEMS,
+    [YAML, GROUPS],
     ['the depth of YAML', 'maxDepth: DEPTH', 'maxDepth: 1e6'],
     ['aliases', 'maxAliases: ALIASES', 'maxAliases: -1'],
     ['the size of a file', 'entry.size > most_bytes', 'false'],
@@ -158,7 +162,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/data_groups.ts`,
-    PROBLEMS,
+    [DATA, GROUPS],
     ['an input has an answer', 'answer === undefined', 'false'],
     ['an answer has an input', "beside('in') === undefined", 'false'],
     ['there is a secret test', 'first === undefined', 'false'],
@@ -179,7 +183,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/data_groups.ts`,
-    MEANING,
+    [DATA, GROUPS],
     [
       'the order of tests',
       'items.toSorted((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)))',
@@ -191,7 +195,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/group_settings.ts`,
-    MEANING,
+    [GROUPS, SCORES],
     ['inherited reactions', '?? inherited.on_reject', "?? 'break'"],
     ['inherited arguments', '?? inherited.validator_args', '?? []'],
     ['inherited arguments of the newer versions', '?? parent?.validator_args ', ''],
@@ -205,7 +209,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/group_settings.ts`,
-    PROBLEMS,
+    GROUPS,
     ['a custom grader', "=== 'custom') {", '=== null) {'],
     [
       'scores without scoring',
@@ -230,7 +234,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/scores.ts`,
-    MEANING,
+    SCORES,
     ['each test has its share', 'left / sharing', 'left'],
     [
       'a group that counts as a whole',
@@ -240,21 +244,21 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/scores.ts`,
-    PROBLEMS,
+    GROUPS,
     ['groups are not more than the whole', 'left < 0', 'false'],
-    ['a score that nobody gives', "max === 'unbounded' && !context.has_validator", 'false'],
+    ['a score that no validator gives', "max === 'unbounded' && !context.has_validator", 'false'],
     ['a group of 2025-09 has a score', 'silent !== undefined', 'false'],
   ),
   ...inFile(
     `${FOLDER}/default_validator.ts`,
-    MEANING,
+    tested('default_validator'),
     ['the same bytes', "if (same_tokens) return 'exact';", ''],
     ['one tolerance for both', 'absolute: both ?? absolute', 'absolute'],
     ['case', "case_sensitive = given.has('case_sensitive')", 'case_sensitive = false'],
   ),
   ...inFile(
     `${FOLDER}/default_validator.ts`,
-    PROBLEMS,
+    [PROBLEM, YAML],
     ['a flag twice', 'given.has(word)', 'false'],
     ['unknown flags', '!TOLERANCES.includes(word) && !SWITCHES.includes(word)', 'false'],
     ['negative tolerances', 'tolerance === null || tolerance < 0', 'tolerance === null'],
@@ -266,7 +270,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/validators.ts`,
-    PROBLEMS,
+    [VALIDATORS, PROBLEM],
     [
       'one validator',
       'throw new PackageProblem(\n      other.path,\n      `one',
@@ -282,7 +286,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/programs.ts`,
-    PROBLEMS,
+    VALIDATORS,
     ['the number of files', 'program.files.length > bounds.program_files', 'false'],
     ['the bytes', 'bytes > bounds.program_bytes', 'false'],
     ['the length of a path', 'Buffer.byteLength(path) > NAME_BYTES', 'false'],
@@ -292,7 +296,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/problem_settings.ts`,
-    PROBLEMS,
+    [PROBLEM, YAML],
     ['constants', "settings.map('constants').keys().length > 0", 'false'],
     ['submitted answers', "has('submit-answer')) throw", "has('submit-answer') && false) throw"],
     ['languages', "languages.some((language) => language !== 'all')", 'false'],
@@ -309,20 +313,20 @@ export const packageMutants: readonly Mutant[] = [
     ],
     ['quotes', '/["\'\\\\$`]/.test(text)', 'false'],
   ),
-  ...inFile(`${FOLDER}/read_package.ts`, PROBLEMS, [
+  ...inFile(`${FOLDER}/read_package.ts`, DATA, [
     'a package has problem.yaml',
     "data?.folders.has('secret') || data?.folders.has('sample') ||",
     '',
   ]),
   ...inFile(
     `${FOLDER}/flat_archive.ts`,
-    PROBLEMS,
+    DATA,
     ['no other files', "!name.endsWith('.ans')", 'false'],
     ['no folders', 'folder !== undefined', 'false'],
   ),
   ...inFile(
     `${FOLDER}/expected_results.ts`,
-    SUBMISSIONS,
+    tested('example_submissions'),
     ['a folder is one of its own list', 'Object.hasOwn(this.#folders, folder) ?', 'true ?'],
     [
       'submissions.yaml replaces the rule of a folder',
@@ -339,7 +343,7 @@ export const packageMutants: readonly Mutant[] = [
   ),
   ...inFile(
     `${FOLDER}/path_patterns.ts`,
-    'test/judging/path_patterns.test.ts',
+    tested('path_patterns'),
     ['too many alternatives', 'done.length * choices.length > MOST_ALTERNATIVES', 'false'],
     ['a star is tried again', 'i = ++star_at;', 'return false;'],
     ['the end of a pattern', 'return at === pattern.length;', 'return true;'],

@@ -37,7 +37,7 @@ export function checkPath(path: string, bounds: PackageBounds): void {
   }
 }
 
-/** Hidden files, and what the archiver of macOS adds. The format says to behave as if they were not there. */
+/** Hidden files, and the folder that the archiver of macOS adds. The format says to behave as if they were not there. */
 export function isHidden(path: string): boolean {
   return path.split('/').some((name) => name.startsWith('.') || name === '__MACOSX');
 }

@@ -1,4 +1,4 @@
-/** Reads the example submissions of a package, and what each must get. */
+/** Reads the example submissions of a package, and the results that each must get. */
 import type { TestSet } from '../test_set.ts';
 import type { Contents } from './contents.ts';
 import { ExpectedResults, type Requirement } from './expected_results.ts';

@@ -1,4 +1,4 @@
-/** What an example submission of a package must get. */
+/** The results that an example submission of a package must get. */
 import type { TestSet } from '../test_set.ts';
 import type { FormatVersion } from './format_version.ts';
 import { compilePattern } from './path_patterns.ts';

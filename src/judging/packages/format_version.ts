@@ -1,6 +1,6 @@
 /**
  * The versions of the problem package format. `2023-07` was a draft for two years and became `2025-09`, so the newest
- * document describes both; what only the draft had is accepted in it, and marked where it is read.
+ * document describes both. Keys that only the draft had are accepted in both; comments mark them as `of the draft`.
  */
 export const FORMAT_VERSIONS = {
   legacy: 'legacy',

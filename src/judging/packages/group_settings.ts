@@ -170,7 +170,7 @@ function toBound(word: string): number | null {
 
 const SCORING = ['max_score', 'score_aggregation', 'scoring', 'require_pass'];
 const STATIC = ['static_validation', 'static_validation_score', 'static_validator_args'];
-/** What a group and a single test can both have. */
+/** Keys that a group and a single test can have. */
 const SHARED = [
   'args',
   'input_validator_args',

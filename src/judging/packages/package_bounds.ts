@@ -1,7 +1,7 @@
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/** What reading a package may cost. A package that needs more is rejected. */
+/** The most that reading a package may cost. A package that needs more is rejected. */
 export type PackageBounds = Readonly<{
   /** all files of the package together, unpacked */
   unpacked_bytes: number;

@@ -14,7 +14,7 @@ export type ProgramFiles = {
   files: readonly { path: string; entry: Entry }[];
 };
 
-/** What the example submissions may say of a program that its files don't. */
+/** The settings of a program in submissions.yaml. They go before what its files suggest. */
 export type ProgramHints = { language?: string | null; main?: string | null };
 
 export type Program = Pick<SetProgram, 'language' | 'source' | 'files'>;

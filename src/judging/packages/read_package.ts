@@ -26,7 +26,7 @@ export type ReadPackage = {
   notes: string[];
 };
 
-/** With what only a check of the package itself needs. */
+/** For the check of a package by its own example submissions. */
 export type CheckedPackage = ReadPackage & {
   submissions: ExampleSubmission[];
   /** null for a flat archive */
