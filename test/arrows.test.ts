@@ -14,7 +14,7 @@ const room = (path: string) => /^src\/([a-z_]+)/.exec(path)?.[1] ?? path;
 const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
-  judging: ['domain', 'valibot'],
+  judging: ['domain', 'languages', 'valibot', 'yauzl', 'js-yaml'],
   witness: ['proof', 'log', 'metrics'],
   proof: ['domain'],
   languages: ['domain'],

@@ -8,6 +8,7 @@ import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
 import { judgingMutants } from './judging_mutants.ts';
 import type { Mutant } from './mutant.ts';
+import { packageMutants } from './package_mutants.ts';
 import { queueMutants } from './queue_mutants.ts';
 import { receiptMutants } from './receipt_mutants.ts';
 import { sealMutants } from './seal_mutants.ts';
@@ -29,4 +30,5 @@ export const mutants: readonly Mutant[] = [
   ...webhookMutants,
   ...witnessMutants,
   ...auditMutants,
+  ...packageMutants,
 ];

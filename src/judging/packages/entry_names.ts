@@ -1,0 +1,80 @@
+/**
+ * Checks the paths of a package's files. A path that is accepted means one file, wherever the package is unpacked: it is
+ * relative, climbs nowhere, and differs from every other path by more than case.
+ */
+import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
+import { PackageProblem } from './package_problem.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** A name that is not UTF-8 can mean several names, so it is rejected. */
+export function decodeName(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    const shown = Buffer.from(bytes).toString('latin1');
+    throw new PackageProblem(shown, 'its name is neither ASCII nor UTF-8');
+  }
+}
+
+/** `path` has no `/` at its end. */
+export function checkPath(path: string, bounds: PackageBounds): void {
+  const wrong = (problem: string) => new PackageProblem(path, problem);
+  if (path === '') throw wrong('a file has no name');
+  if (/\p{Cc}/u.test(path)) throw wrong('its name has a control character');
+  if (path.includes('\\')) throw wrong('its name has a backslash');
+  if (path.startsWith('/') || /^[a-z]:/i.test(path)) throw wrong('its path is absolute');
+  if (Buffer.byteLength(path) > bounds.path_bytes) {
+    throw wrong(`its path is longer than ${bounds.path_bytes} bytes`);
+  }
+  const names = path.split('/');
+  if (names.length > bounds.depth) throw wrong(`it lies deeper than ${bounds.depth} folders`);
+  for (const name of names) {
+    if (name === '') throw wrong('its path has an empty name');
+    if (name === '.' || name === '..') throw wrong(`its path has a ${name}`);
+    if (Buffer.byteLength(name) > NAME_BYTES)
+      throw wrong(`a name is longer than ${NAME_BYTES} bytes`);
+  }
+}
+
+/** Hidden files, and the folder that the archiver of macOS adds. The format says to behave as if they were not there. */
+export function isHidden(path: string): boolean {
+  return path.split('/').some((name) => name.startsWith('.') || name === '__MACOSX');
+}
+
+/** All paths of a package, without regard to case. */
+export class PathsInUse {
+  readonly #files = new Map<string, string>();
+  readonly #folders = new Map<string, string>();
+
+  addFile(path: string): void {
+    const folded = fold(path);
+    if (this.#folders.has(folded)) throw new PackageProblem(path, 'it is a file and a folder');
+    const other = this.#files.get(folded);
+    if (other === path) throw new PackageProblem(path, 'two entries have this name');
+    if (other !== undefined) {
+      throw new PackageProblem(path, `its name and ${other} differ by case alone`);
+    }
+    this.#files.set(folded, path);
+    this.addFolder(parentOf(path));
+  }
+
+  addFolder(path: string): void {
+    for (let folder = path; folder !== ''; folder = parentOf(folder)) {
+      const folded = fold(folder);
+      if (this.#files.has(folded)) throw new PackageProblem(folder, 'it is a file and a folder');
+      const other = this.#folders.get(folded);
+      if (other === folder) return;
+      if (other !== undefined) {
+        throw new PackageProblem(folder, `its name and ${other} differ by case alone`);
+      }
+      this.#folders.set(folded, folder);
+    }
+  }
+}
+
+const fold = (path: string) => path.normalize('NFC').toLowerCase();
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(path.lastIndexOf('/'), 0));
+}

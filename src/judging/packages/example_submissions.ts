@@ -1,0 +1,131 @@
+/** Reads the example submissions of a package, and the results that each must get. */
+import type { TestSet } from '../test_set.ts';
+import type { Contents } from './contents.ts';
+import { ExpectedResults, type Requirement } from './expected_results.ts';
+import type { FileTree } from './file_tree.ts';
+import type { FormatVersion } from './format_version.ts';
+import type { PackageBounds } from './package_bounds.ts';
+import { PackageProblem } from './package_problem.ts';
+import {
+  filesOfFile,
+  filesOfFolder,
+  isSource,
+  type Program,
+  type ProgramFiles,
+  readProgram,
+  readSource,
+} from './programs.ts';
+import type { YamlReader } from './settings.ts';
+
+export type ExampleSubmission = {
+  /** its path below `submissions` */
+  path: string;
+  /** null where it cannot be run; then `why_not` says why */
+  program: Program | null;
+  why_not: string | null;
+  requirements: Requirement[];
+  /** Its verdict is one of these: a comment in its source says so, and nothing else counts. */
+  verdicts: FinalVerdict[] | null;
+  /** It is accepted, and its score is not the best one. */
+  partially_accepted: boolean;
+};
+
+/** The words behind `@EXPECTED_RESULTS@:`, old and new; an empty list expects nothing. */
+const VERDICT_WORDS = {
+  CORRECT: ['AC'],
+  ACCEPTED: ['AC'],
+  'WRONG-ANSWER': ['WA'],
+  'NO-OUTPUT': ['WA'],
+  TIMELIMIT: ['TLE'],
+  'TIME-LIMIT-EXCEEDED': ['TLE'],
+  'RUN-ERROR': ['RTE'],
+  'RUN-TIME-ERROR': ['RTE'],
+  'MEMORY-LIMIT': ['MLE'],
+  'OUTPUT-LIMIT': ['OLE'],
+  'COMPILER-ERROR': ['CE'],
+  'CHECK-MANUALLY': [],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+export type FinalVerdict = (typeof VERDICT_WORDS)[keyof typeof VERDICT_WORDS][number];
+
+type Reader = {
+  tree: FileTree;
+  contents: Contents;
+  yaml: YamlReader;
+  bounds: PackageBounds;
+  note(path: string, note: string): void;
+};
+
+const METADATA = 'submissions.yaml';
+
+export async function readSubmissions(
+  reader: Reader,
+  set: TestSet,
+  version: FormatVersion,
+): Promise<ExampleSubmission[]> {
+  const folder = reader.tree.root.folders.get('submissions');
+  if (folder === undefined) return [];
+  const expected = new ExpectedResults(
+    set,
+    version,
+    await reader.yaml.read(folder.files.get(METADATA)),
+  );
+  for (const [name, { path }] of folder.files) {
+    if (name !== METADATA)
+      reader.note(path, 'it is in no folder of submissions, so it is not used');
+  }
+  const submissions: ExampleSubmission[] = [];
+  for (const [folder_name, { files, folders }] of folder.folders) {
+    const programs = [
+      ...[...files].map(([name, entry]) => ({ name, ...filesOfFile(entry) })),
+      ...[...folders].map(([name, inner]) => ({ name, ...filesOfFolder(inner) })),
+    ];
+    for (const { name, ...program } of programs) {
+      submissions.push(await readOne(`${folder_name}/${name}`, program, expected, reader));
+    }
+  }
+  return submissions.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+async function readOne(
+  path: string,
+  files: ProgramFiles,
+  expected: ExpectedResults,
+  { contents, bounds }: Reader,
+): Promise<ExampleSubmission> {
+  const requirements = expected.of(path);
+  const partially_accepted = path.startsWith('partially_accepted/');
+  const rest = { path, requirements, partially_accepted };
+  try {
+    const program = await readProgram(files, contents, bounds, expected.hintsOf(path));
+    return { ...rest, program, why_not: null, verdicts: await annotatedVerdicts(files, bounds) };
+  } catch (error) {
+    if (!(error instanceof PackageProblem)) throw error;
+    return { ...rest, program: null, why_not: error.message, verdicts: null };
+  }
+}
+
+async function annotatedVerdicts(
+  files: ProgramFiles,
+  bounds: PackageBounds,
+): Promise<FinalVerdict[] | null> {
+  for (const { entry } of files.files.filter(({ entry }) => isSource(entry))) {
+    const text = await readSource(entry, bounds);
+    const [, words] = /@EXPECTED_RESULTS@:([^\n]*)/.exec(text) ?? [];
+    if (words !== undefined)
+      return words.split(',').flatMap((word) => verdictsOf(word, entry.path));
+  }
+  return null;
+}
+
+function verdictsOf(word: string, path: string): readonly FinalVerdict[] {
+  const name = word
+    .replace(/\*\/|-->/, '')
+    .trim()
+    .toUpperCase()
+    .replaceAll('_', '-');
+  const known = Object.entries(VERDICT_WORDS).find(([key]) => key === name);
+  if (known === undefined)
+    throw new PackageProblem(path, `@EXPECTED_RESULTS@: ${name} is no known result`);
+  return known[1];
+}

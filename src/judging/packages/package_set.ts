@@ -1,0 +1,151 @@
+/** Makes the test set of a problem package. */
+import type { Group, SetProgram, SetTest, TestSet } from '../test_set.ts';
+import type { Contents } from './contents.ts';
+import { type DataGroup, isGroup, readData } from './data_groups.ts';
+import { compareOf } from './default_validator.ts';
+import type { FileTree } from './file_tree.ts';
+import type { PackageBounds } from './package_bounds.ts';
+import { PackageProblem } from './package_problem.ts';
+import { type ProblemSettings, readProblemSettings } from './problem_settings.ts';
+import { readProgram } from './programs.ts';
+import { assignScores, largestScore } from './scores.ts';
+import type { YamlReader } from './settings.ts';
+import { findValidator, type Validator } from './validators.ts';
+
+export type PackageReader = {
+  tree: FileTree;
+  /** of a package that does not say its name */
+  fallback_name: string;
+  contents: Contents;
+  yaml: YamlReader;
+  bounds: PackageBounds;
+  note(path: string, note: string): void;
+};
+
+export type PackageSet = {
+  set: TestSet;
+  problem: ProblemSettings;
+  /** the score that no submission can beat; null where there is none */
+  best_score: number | null;
+};
+
+/** Files that every submission gets. */
+const INCLUDED = 'include';
+const STATIC_VALIDATOR = 'static_validator';
+
+export async function readPackageSet(reader: PackageReader): Promise<PackageSet> {
+  const { root } = reader.tree;
+  const problem = readProblemSettings(await reader.yaml.read(root.files.get('problem.yaml')));
+  for (const name of [INCLUDED, STATIC_VALIDATOR]) {
+    const folder = root.folders.get(name);
+    if (folder !== undefined) throw new PackageProblem(folder.path, 'it is not supported');
+  }
+  const validator = findValidator(root, problem, reader.note);
+  const data = await readData(root, {
+    ...reader,
+    problem,
+    validator_name: validator?.name ?? null,
+  });
+  const secret = data.items.filter(isGroup).find(({ top }) => top === 'secret');
+  if (secret === undefined) throw new PackageProblem('data/secret', 'it is missing');
+  if (problem.scoring && data.rules === 'test_group.yaml')
+    assignScores(secret, problem, validator !== null);
+  const program = validator === null ? null : await setProgram(validator, problem, reader);
+  const set: TestSet = {
+    name: checkedName(problem.name ?? reader.tree.top_name ?? reader.fallback_name),
+    tests: [],
+    groups: [],
+    limits: problem.limits,
+    compare: compareIn(secret, problem, validator),
+    checker: problem.interactive ? null : program,
+    interactor: problem.interactive ? program : null,
+    passes: problem.passes,
+    scoring: problem.scoring ? 'score' : 'pass-fail',
+  };
+  await addGroup(set, data, null, problem, reader.contents);
+  return { set, problem, best_score: largestScore(secret, data, problem) };
+}
+
+async function setProgram(
+  validator: Validator,
+  problem: ProblemSettings,
+  reader: PackageReader,
+): Promise<SetProgram> {
+  const program = await readProgram(validator, reader.contents, reader.bounds);
+  const own_limits = Object.keys(problem.validator_limits).length > 0;
+  return {
+    ...program,
+    protocol: 'icpc',
+    args: problem.validator_flags,
+    ...(own_limits ? { limits: problem.validator_limits } : {}),
+  };
+}
+
+async function addGroup(
+  set: TestSet,
+  group: DataGroup,
+  parent: string | null,
+  problem: ProblemSettings,
+  contents: Contents,
+): Promise<void> {
+  const { settings } = group;
+  const judged = set.checker ?? set.interactor;
+  const added: Group = {
+    name: group.name,
+    parent,
+    on_reject: settings.on_reject,
+    aggregation: settings.aggregation,
+    accept_score: settings.accept_score,
+    reject_score: settings.reject_score,
+    args: judged === null ? [] : settings.validator_args,
+    ...(settings.unscored && group.top === 'sample' ? { unscored: true } : {}),
+  };
+  set.groups.push(added);
+  for (const item of group.items) {
+    if (isGroup(item)) {
+      await addGroup(set, item, group.name, problem, contents);
+      continue;
+    }
+    const test: SetTest = {
+      name: item.name,
+      group: group.name,
+      input: await contents.add(item.input),
+      answer: await contents.add(item.answer),
+      ...(item.args.length > 0 ? { args: item.args } : {}),
+    };
+    const args = item.validator_args ?? settings.validator_args;
+    if (judged === null) {
+      const compare = compareOf(
+        [...problem.validator_flags, ...args],
+        (why) => new PackageProblem(item.path, why),
+      );
+      if (JSON.stringify(compare) !== JSON.stringify(set.compare)) test.compare = compare;
+    } else if (item.validator_args !== null) {
+      test.checker_args = item.validator_args;
+    }
+    set.tests.push(test);
+  }
+}
+
+/** The comparison of the group `secret` is the set's; a test that has another one says so. */
+function compareIn(
+  secret: DataGroup,
+  problem: ProblemSettings,
+  validator: Validator | null,
+): TestSet['compare'] {
+  const args =
+    validator === null ? [...problem.validator_flags, ...secret.settings.validator_args] : [];
+  return compareOf(args, (why) => new PackageProblem(secret.path, why));
+}
+
+const LONGEST_NAME = 255;
+
+function checkedName(name: string): string {
+  if (name.length > LONGEST_NAME || /\p{C}/u.test(name)) {
+    throw new PackageProblem(
+      'problem.yaml',
+      `name: must be one line of at most ${LONGEST_NAME} characters`,
+    );
+  }
+  return name;
+}

@@ -1,0 +1,133 @@
+/** Reads a program of a package: a validator or an example submission, which is a file or a folder. */
+import { BY_NAME, LANGUAGES } from '../../languages/common/registry.ts';
+import type { SetProgram } from '../test_set.ts';
+import type { Contents } from './contents.ts';
+import type { Entry } from './entry_source.ts';
+import { type Folder, filesBelow } from './file_tree.ts';
+import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
+import { PackageProblem } from './package_problem.ts';
+import { readWhole } from './settings.ts';
+
+export type ProgramFiles = {
+  /** its file or folder, for messages */
+  path: string;
+  files: readonly { path: string; entry: Entry }[];
+};
+
+/** The settings of a program in submissions.yaml. They go before what its files suggest. */
+export type ProgramHints = { language?: string | null; main?: string | null };
+
+export type Program = Pick<SetProgram, 'language' | 'source' | 'files'>;
+
+/** Files that are no source themselves, such as headers, belong to the program of a file, too. */
+export function filesOfFile(main: Entry, others: readonly Entry[] = []): ProgramFiles {
+  return {
+    path: main.path,
+    files: [main, ...others].map((entry) => ({ path: baseName(entry), entry })),
+  };
+}
+
+export function filesOfFolder(folder: Folder): ProgramFiles {
+  const start = folder.path.length + 1;
+  const files = filesBelow(folder).map((entry) => ({ path: entry.path.slice(start), entry }));
+  return { path: folder.path, files };
+}
+
+export async function readProgram(
+  program: ProgramFiles,
+  contents: Contents,
+  bounds: PackageBounds,
+  hints: ProgramHints = {},
+): Promise<Program> {
+  const wrong = (problem: string) => new PackageProblem(program.path, problem);
+  if (program.files.length > bounds.program_files) {
+    throw wrong(`a program has at most ${bounds.program_files} files`);
+  }
+  const bytes = program.files.reduce((sum, { entry }) => sum + entry.size, 0);
+  if (bytes > bounds.program_bytes)
+    throw wrong(`a program has at most ${bounds.program_bytes} bytes`);
+  const paths = program.files.map(({ path }) => path);
+  if (paths.some((path) => Buffer.byteLength(path) > NAME_BYTES)) {
+    throw wrong(`a path in a program has at most ${NAME_BYTES} bytes`);
+  }
+  const language = languageOf(paths, hints, wrong);
+  const source = mainOf(paths, language, hints, wrong);
+  const main = program.files.find(({ path }) => path === source);
+  if (main !== undefined) {
+    const text = await readSource(main.entry, bounds);
+    if (/^#!.*python2/.test(text)) throw wrong('Python 2 is not supported');
+  }
+  const files: SetProgram['files'] = [];
+  for (const { path, entry } of program.files)
+    files.push({ path, file: await contents.add(entry) });
+  return { language, source, files };
+}
+
+/** Its bytes as characters: a source may have another encoding than UTF-8. */
+export async function readSource(entry: Entry, bounds: PackageBounds): Promise<string> {
+  return (await readWhole(entry, bounds.program_bytes)).toString('latin1');
+}
+
+/** Whether the ending of a file says that it is a source. */
+export function isSource(entry: Entry): boolean {
+  return languageByEnding(entry.path) !== undefined;
+}
+
+/** Endings that the format's table of languages has besides ours. */
+const MORE_ENDINGS: Readonly<Record<string, string>> = { py3: 'python', C: 'cpp' };
+/** Codes of the format's table of languages that are not our names. */
+const CODES: Readonly<Record<string, string>> = { python3: 'python' };
+/** The format names no entry point for these: all their files are compiled together. */
+const WITHOUT_ENTRY_POINT = new Set(['c', 'cpp']);
+
+const BY_ENDING = new Map([
+  ...LANGUAGES.flatMap(({ name, endings }) =>
+    endings.map((ending): [string, string] => [ending, name]),
+  ),
+  ...Object.entries(MORE_ENDINGS),
+]);
+
+function languageByEnding(path: string): string | undefined {
+  const ending = /\.([^./]+)$/.exec(path)?.[1];
+  return ending === undefined ? undefined : BY_ENDING.get(ending);
+}
+
+function languageOf(
+  paths: string[],
+  { language }: ProgramHints,
+  wrong: (problem: string) => Error,
+): string {
+  if (language) {
+    const name = CODES[language] ?? language;
+    if (!BY_NAME.has(name)) throw wrong(`the language ${language} is not supported`);
+    return name;
+  }
+  const found = new Set(paths.map(languageByEnding).filter((name) => name !== undefined));
+  const [only, other] = found;
+  if (only === undefined)
+    throw wrong('none of its files ends like a source of a supported language');
+  if (other !== undefined) throw wrong(`its files are of two languages, ${only} and ${other}`);
+  return only;
+}
+
+function mainOf(
+  paths: string[],
+  language: string,
+  { main, language: hinted }: ProgramHints,
+  wrong: (problem: string) => Error,
+): string {
+  const sources = paths.filter((path) => hinted || languageByEnding(path) === language).toSorted();
+  const usual = BY_NAME.get(language)?.source ?? '';
+  const names = main
+    ? [main, `${main}${usual.slice(usual.lastIndexOf('.'))}`]
+    : [usual, '__main__.py'];
+  const named = sources.find((path) => names.includes(path));
+  if (named !== undefined) return named;
+  if (main) throw wrong(`it has no file ${main}`);
+  const [first, second] = sources;
+  if (first === undefined) throw wrong('it has no files');
+  if (second === undefined || WITHOUT_ENTRY_POINT.has(language)) return first;
+  throw wrong(`it has several source files, and none is called ${usual}`);
+}
+
+const baseName = ({ path }: Entry) => path.slice(path.lastIndexOf('/') + 1);

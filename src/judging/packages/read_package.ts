@@ -1,0 +1,113 @@
+/**
+ * Reads a problem package, or a flat archive of inputs and answers, from a zip archive or a folder on disk.
+ *
+ * The order is: check every name and size, read the settings, check and hash each file that the set needs, and only then
+ * hand out the bytes. A file that the set does not need is never unpacked. Memory holds the list of names, one YAML file
+ * or one program's source at a time, and otherwise a chunk of a file. Whatever is wrong ends in one PackageProblem.
+ */
+import { stat } from 'node:fs/promises';
+import type { TestSet } from '../test_set.ts';
+import { Contents, type OnFile } from './contents.ts';
+import type { EntrySource } from './entry_source.ts';
+import { type ExampleSubmission, readSubmissions } from './example_submissions.ts';
+import { treeOf } from './file_tree.ts';
+import { readFlatSet } from './flat_archive.ts';
+import { openFolder } from './folder_source.ts';
+import type { PackageBounds } from './package_bounds.ts';
+import { PackageProblem } from './package_problem.ts';
+import { type PackageReader, type PackageSet, readPackageSet } from './package_set.ts';
+import type { Timing } from './problem_settings.ts';
+import { YamlReader } from './settings.ts';
+import { openZip } from './zip_source.ts';
+
+export type ReadPackage = {
+  set: TestSet;
+  /** Files of the package that are not used, though they look as if they should be: one line each. */
+  notes: string[];
+};
+
+/** For the check of a package by its own example submissions. */
+export type CheckedPackage = ReadPackage & {
+  submissions: ExampleSubmission[];
+  /** null for a flat archive */
+  timing: Timing | null;
+  best_score: number | null;
+};
+
+export async function readPackage(
+  path: string,
+  bounds: PackageBounds,
+  onFile: OnFile,
+): Promise<ReadPackage> {
+  return await reading(path, bounds, async (reader, notes) => {
+    const { set } = await readSet(reader);
+    await reader.contents.deliver(onFile);
+    return { set, notes };
+  });
+}
+
+/** The example submissions' files are handed out, too. */
+export async function readPackageWithSubmissions(
+  path: string,
+  bounds: PackageBounds,
+  onFile: OnFile,
+): Promise<CheckedPackage> {
+  return await reading(path, bounds, async (reader, notes) => {
+    const read = await readSet(reader);
+    const { set, problem } = read;
+    const submissions = problem === null ? [] : await readSubmissions(reader, set, problem.version);
+    await reader.contents.deliver(onFile);
+    return {
+      set,
+      notes,
+      submissions,
+      timing: problem?.timing ?? null,
+      best_score: read.best_score,
+    };
+  });
+}
+
+type SetOfPackage = Omit<PackageSet, 'problem'> & { problem: PackageSet['problem'] | null };
+
+async function readSet(reader: PackageReader): Promise<SetOfPackage> {
+  const { root, top_name } = reader.tree;
+  if (root.files.has('problem.yaml')) return await readPackageSet(reader);
+  const data = root.folders.get('data');
+  if (data?.folders.has('secret') || data?.folders.has('sample') || root.folders.has('secret')) {
+    throw new PackageProblem('problem.yaml', 'it is missing');
+  }
+  const set = await readFlatSet(root, top_name ?? reader.fallback_name, reader.contents);
+  return { set, problem: null, best_score: null };
+}
+
+const MOST_NOTES = 100;
+const UNNAMED = 'tests';
+
+async function reading<T>(
+  path: string,
+  bounds: PackageBounds,
+  read: (reader: PackageReader, notes: string[]) => Promise<T>,
+): Promise<T> {
+  const source = await openSource(path, bounds);
+  const notes: string[] = [];
+  const note = (item: string, text: string) => {
+    if (notes.length < MOST_NOTES) notes.push(new PackageProblem(item, text).message);
+  };
+  try {
+    const fallback_name = source.name ?? UNNAMED;
+    const contents = new Contents();
+    const yaml = new YamlReader(bounds);
+    return await read(
+      { tree: treeOf(source.files), fallback_name, contents, yaml, bounds, note },
+      notes,
+    );
+  } finally {
+    await source.close();
+  }
+}
+
+async function openSource(path: string, bounds: PackageBounds): Promise<EntrySource> {
+  return (await stat(path)).isDirectory()
+    ? await openFolder(path, bounds)
+    : await openZip(path, bounds);
+}

@@ -1,0 +1,96 @@
+/**
+ * The scores of the newer versions, as accept_score and aggregation of each group. A group has a largest score; it follows
+ * from its own setting, or from that of its parent, and each test gets its part of it. A group that counts only as a whole
+ * (`pass-fail`) is a minimum of tests that each have the whole score.
+ */
+import { type DataGroup, isGroup } from './data_groups.ts';
+import type { GroupRules } from './group_settings.ts';
+import { PackageProblem } from './package_problem.ts';
+import type { ProblemSettings } from './problem_settings.ts';
+
+type Max = number | 'unbounded';
+
+const LARGEST_SECRET = 100;
+
+export function assignScores(
+  secret: DataGroup,
+  problem: ProblemSettings,
+  has_validator: boolean,
+): void {
+  const max = secret.settings.scoring.max ?? LARGEST_SECRET;
+  const aggregation = secret.settings.scoring.aggregation ?? 'sum';
+  assign(secret, max, aggregation, { problem, has_validator });
+}
+
+type Context = { problem: ProblemSettings; has_validator: boolean };
+type Aggregation = 'pass-fail' | 'sum' | 'min';
+
+function assign(group: DataGroup, max: Max, aggregation: Aggregation, context: Context): void {
+  const wrong = (problem: string) => new PackageProblem(group.path, problem);
+  if (max === 'unbounded' && aggregation === 'pass-fail')
+    throw wrong('a pass-fail group needs a largest score');
+  if (max === 'unbounded' && !context.has_validator) {
+    throw wrong('an unbounded score needs an output validator that gives it');
+  }
+  const share = shareOf(group, max, aggregation, context);
+  // A test whose score is unbounded gets the one that the validator gives.
+  const accept_score = share === 'unbounded' ? 0 : share;
+  group.settings = {
+    ...group.settings,
+    accept_score,
+    reject_score: 0,
+    aggregation: aggregation === 'sum' ? 'sum' : 'min',
+  };
+  for (const item of group.items.filter(isGroup)) {
+    const { scoring } = item.settings;
+    if (max !== 'unbounded' && scoring.max === 'unbounded') {
+      throw new PackageProblem(
+        item.path,
+        'its largest score is unbounded, and that of data/secret is not',
+      );
+    }
+    const inner = scoring.aggregation ?? 'pass-fail';
+    if (aggregation === 'pass-fail' && inner !== 'pass-fail') {
+      throw new PackageProblem(item.path, 'a group of a pass-fail group must be pass-fail');
+    }
+    assign(item, aggregation === 'pass-fail' ? max : (scoring.max ?? share), inner, context);
+  }
+}
+
+/** The largest score of each test and group in it that sets none itself. */
+function shareOf(group: DataGroup, max: Max, aggregation: Aggregation, { problem }: Context): Max {
+  const inner = group.items.filter(isGroup);
+  const silent = inner.find(({ settings }) => settings.scoring.max === null);
+  if (
+    problem.version === '2025-09' &&
+    max !== 'unbounded' &&
+    aggregation !== 'pass-fail' &&
+    silent !== undefined
+  ) {
+    throw new PackageProblem(silent.path, 'it needs a max_score');
+  }
+  if (max === 'unbounded' || aggregation !== 'sum') return max;
+  const set = inner
+    .map(({ settings }) => settings.scoring.max)
+    .filter((value) => typeof value === 'number');
+  const left = max - set.reduce((sum, value) => sum + value, 0);
+  if (left < 0)
+    throw new PackageProblem(group.path, `the scores of its groups are more than its own ${max}`);
+  const sharing = group.items.length - set.length;
+  return sharing === 0 ? 0 : left / sharing;
+}
+
+/** The largest score of a whole set; null where it is unbounded or the package does not say. */
+export function largestScore(
+  secret: DataGroup,
+  { rules, settings: { range } }: DataGroup & { rules: GroupRules },
+  problem: ProblemSettings,
+): number | null {
+  if (!problem.scoring) return null;
+  if (rules === 'test_group.yaml') {
+    const max = secret.settings.scoring.max ?? LARGEST_SECRET;
+    return max === 'unbounded' ? null : max;
+  }
+  const best = problem.objective === 'max' ? range?.max : range?.min;
+  return best !== undefined && Number.isFinite(best) ? best : null;
+}

@@ -1,0 +1,136 @@
+/** What problem.yaml says, and asks for. */
+import t from 'tap';
+import { LEGACY, legacy, NEW, newer, read, rejectAll, tokens } from './packages.ts';
+
+t.test('limits of a package', async (t) => {
+  const limits =
+    'limits:\n  memory: 512\n  output: 2\n  validation_time: 30\n  validation_memory: 64\n  code: 100\n';
+  const legacy = await read(t, { ...LEGACY, 'problem.yaml': `${limits}  time_multiplier: 2.5\n` });
+  t.strictSame(legacy.set.limits, { memory_bytes: 512 << 20, output_bytes: 2 << 20 });
+  const validator = { 'output_validator/v.py': 'exit(42)' };
+  const newer = await read(t, {
+    ...NEW,
+    ...validator,
+    'problem.yaml': `${NEW['problem.yaml']}${limits}  time_limit: 1.5\n`,
+  });
+  t.strictSame(newer.set.limits, {
+    memory_bytes: 512 << 20,
+    output_bytes: 2 << 20,
+    cpu_time_ms: 1500,
+  });
+  t.strictSame(newer.set.checker?.limits, { cpu_time_ms: 30_000, memory_bytes: 64 << 20 });
+});
+
+t.test('the name of a package', async (t) => {
+  const named = async (yaml: string, folder = '') => {
+    const files = Object.entries({ ...NEW, 'problem.yaml': yaml }).map(([name, data]) => [
+      folder + name,
+      data,
+    ]);
+    return (await read(t, Object.fromEntries(files))).set.name;
+  };
+  t.equal(await named('name: 2024\n'), '2024');
+  t.equal(await named('problem_format_version: 2023-07\nname: {sv: Summor, en: Sums}\n'), 'Sums');
+  t.equal(
+    await named('problem_format_version: 2023-07\nname:\n  sv: Summor\n  de: Summen\n'),
+    'Summor',
+  );
+  t.equal(await named('', 'sums/'), 'sums');
+});
+
+t.test('a key without a value is an absent key', async (t) => {
+  const yaml = 'name:\nvalidation:\ntype:\nvalidator_flags:\nlimits:\n  memory:\nsource:\n';
+  const { set } = await read(t, { ...LEGACY, 'problem.yaml': yaml });
+  t.match(set, { name: 'tests', limits: {}, scoring: 'pass-fail', compare: tokens() });
+});
+
+t.test('what problem.yaml asks for', async (t) => {
+  const validator = { 'output_validators/v.py': '' };
+  await rejectAll(t, [
+    [
+      'an unknown version',
+      legacy('problem_format_version: 2031-01'),
+      /^problem\.yaml: problem_format_version: must be one of legacy,/,
+    ],
+    ['an unknown type', legacy('type: output-only'), /^problem\.yaml: type: must be one of/],
+    [
+      'an unknown newer type',
+      newer('type: [pass-fail, fast]'),
+      /^problem\.yaml: type: must be one or more of/,
+    ],
+    ['no type', newer('type: []'), /^problem\.yaml: type: must be one or more of/],
+    [
+      'a type twice',
+      newer('type: [interactive, interactive]'),
+      /^problem\.yaml: type: names a type twice/,
+    ],
+    ['types that exclude each other', newer('type: [scoring, pass-fail]'), /exclude each other/],
+    [
+      'submitted answers',
+      newer('type: submit-answer'),
+      /^problem\.yaml: type: submit-answer is not supported/,
+    ],
+    [
+      'an unknown validation',
+      legacy('validation: custom fast'),
+      /^problem\.yaml: validation: must be default, or custom/,
+    ],
+    [
+      'an interactive default',
+      legacy('validation: default interactive'),
+      /^problem\.yaml: validation: must be/,
+    ],
+    [
+      'a score without scoring',
+      legacy('validation: custom score'),
+      /validation: score is for problems of type scoring/,
+    ],
+    [
+      'grading without scoring',
+      legacy('grading: {objective: min}'),
+      /grading: is for problems of type scoring/,
+    ],
+    ['constants', newer('constants: {n: 5}'), /^problem\.yaml: constants: is not supported/],
+    ['languages', newer('languages: [c, cpp]'), /^problem\.yaml: languages: only all is supported/],
+    [
+      'a validator that is missing',
+      legacy('validation: custom'),
+      /^output_validators: it is missing/,
+    ],
+    [
+      'an interactor that is missing',
+      newer('type: interactive'),
+      /^output_validator: it is missing/,
+    ],
+    [
+      'quotes in flags',
+      legacy('validator_flags: "\'a b\'"'),
+      /validator_flags: quotes and escapes are not supported/,
+    ],
+    [
+      'unknown flags',
+      legacy('validator_flags: ignore_case'),
+      /ignore_case is no argument of the default validator/,
+    ],
+    [
+      'a flag twice',
+      legacy('validator_flags: case_sensitive case_sensitive'),
+      /case_sensitive is given twice/,
+    ],
+    [
+      'two tolerances',
+      legacy('validator_flags: float_tolerance 1 float_absolute_tolerance 1'),
+      /excludes the other tolerances/,
+    ],
+    [
+      'space alone',
+      legacy('validator_flags: space_change_sensitive'),
+      /space_change_sensitive is supported only with/,
+    ],
+    [
+      'an interactor that is the default validator',
+      newer('validation: default\ntype: interactive', validator),
+      /^output_validators: problem\.yaml says that the default validator judges/,
+    ],
+  ]);
+});

@@ -1,0 +1,78 @@
+/** A package is the same package, wherever it is. */
+import t from 'tap';
+import { DEFAULT_PACKAGE_BOUNDS } from '../../src/judging/packages/package_bounds.ts';
+import { readPackage } from '../../src/judging/packages/read_package.ts';
+import {
+  archiveOf,
+  asFolder,
+  type Files,
+  Keeper,
+  LEGACY,
+  NEW,
+  onDisk,
+  read,
+  tokens,
+} from './packages.ts';
+
+t.test('a minimal legacy package', async (t) => {
+  const { set, keeper } = await read(t, {
+    ...LEGACY,
+    'data/sample/1.in': 's',
+    'data/sample/1.ans': 'S',
+  });
+  t.strictSame(set.tests, [
+    { name: 'sample/1', group: 'sample', input: set.tests[0]?.input, answer: set.tests[0]?.answer },
+    { name: 'secret/1', group: 'secret', input: set.tests[1]?.input, answer: set.tests[1]?.answer },
+  ]);
+  t.equal(keeper.text(set.tests[0]?.input) + keeper.text(set.tests[1]?.answer), 'sout\n');
+  const rest = {
+    on_reject: 'break',
+    aggregation: 'sum',
+    accept_score: 1,
+    reject_score: 0,
+    args: [],
+  };
+  t.strictSame(set.groups, [
+    { name: 'data', parent: null, ...rest },
+    { name: 'sample', parent: 'data', ...rest },
+    { name: 'secret', parent: 'data', ...rest },
+  ]);
+  t.match(set, { name: 'Sums', compare: tokens(), checker: null, passes: 1, scoring: 'pass-fail' });
+});
+
+t.test('a package in one folder, and a package on disk, are the same package', async (t) => {
+  const files: Files = { ...NEW, 'output_validator/v.py': 'exit(42)', 'data/secret/1.png': 'x' };
+  const inside = Object.fromEntries(
+    Object.entries(files).map(([name, data]) => [`sums/${name}`, data]),
+  );
+  const [flat, nested] = [await read(t, files), await read(t, inside)];
+  const keeper = new Keeper();
+  const { set } = await readPackage(
+    await asFolder(t, files),
+    DEFAULT_PACKAGE_BOUNDS,
+    keeper.onFile,
+  );
+  t.strictSame(nested.set, flat.set);
+  t.strictSame(set, flat.set);
+  t.strictSame([...keeper.kept.keys()].sort(), [...flat.keeper.kept.keys()].sort());
+});
+
+t.test('files that are not used are named', async (t) => {
+  const { notes } = await read(t, {
+    ...LEGACY,
+    'data/secret/generate.sh': 'x',
+    'data/secret/1.hint': 'x',
+    'data/secret/1.in.statement': '',
+    'data/sample/1.interaction': '',
+  });
+  t.strictSame(notes, ['data/secret/generate.sh: it is not used']);
+});
+
+t.test('an archive and a folder may be read again and at the same time', async (t) => {
+  const path = await onDisk(t, archiveOf(LEGACY));
+  const [a, b] = await Promise.all([
+    readPackage(path, DEFAULT_PACKAGE_BOUNDS, new Keeper().onFile),
+    readPackage(path, DEFAULT_PACKAGE_BOUNDS, new Keeper().onFile),
+  ]);
+  t.strictSame(a, b);
+});

@@ -1,0 +1,72 @@
+/** The scores of groups, in the newer versions. */
+import t from 'tap';
+import { emptyTests, type Files, read } from './packages.ts';
+
+t.test('scores of the newer versions', async (t) => {
+  const scored = async (version: string, files: Files, custom = false) => {
+    const { set } = await read(t, {
+      'problem.yaml': `problem_format_version: ${version}\nname: x\ntype: scoring\n`,
+      ...(custom ? { 'output_validator/v.py': 'exit(42)' } : {}),
+      ...emptyTests('data/sample/1'),
+      ...files,
+    });
+    t.equal(set.scoring, 'score');
+    t.match(
+      set.groups.find(({ name }) => name === 'sample'),
+      { accept_score: 0, unscored: true },
+    );
+    return set.groups
+      .slice(2)
+      .map(
+        ({ name, aggregation, accept_score, on_reject }) =>
+          `${name} ${aggregation} ${accept_score} ${on_reject}`,
+      );
+  };
+  t.strictSame(await scored('2025-09', emptyTests('data/secret/1', 'data/secret/2')), [
+    'secret sum 50 continue',
+  ]);
+  t.strictSame(
+    await scored('2025-09', {
+      ...emptyTests(
+        'data/secret/a/1',
+        'data/secret/a/2',
+        'data/secret/b/1',
+        'data/secret/b/2',
+        'data/secret/c/1',
+      ),
+      'data/secret/a/test_group.yaml': 'max_score: 30\n',
+      'data/secret/b/test_group.yaml': 'max_score: 50\nscore_aggregation: sum\n',
+      'data/secret/c/test_group.yaml': 'max_score: 20\nscore_aggregation: min\n',
+    }),
+    [
+      'secret sum 0 continue',
+      'secret/a min 30 continue',
+      'secret/b sum 25 continue',
+      'secret/c min 20 continue',
+    ],
+  );
+  t.strictSame(
+    await scored('2025-09', {
+      ...emptyTests('data/secret/a/1', 'data/secret/b/1'),
+      'data/secret/test_group.yaml': 'max_score: 7\nscore_aggregation: pass-fail\n',
+      'data/secret/a/test_group.yaml': 'max_score: 3\n',
+    }),
+    ['secret min 7 continue', 'secret/a min 7 continue', 'secret/b min 7 continue'],
+  );
+  t.strictSame(
+    await scored(
+      '2025-09',
+      { ...emptyTests('data/secret/1'), 'data/secret/test_group.yaml': 'max_score: unbounded\n' },
+      true,
+    ),
+    ['secret sum 0 continue'],
+  );
+  // In the draft, what a group does not say follows from its parent.
+  t.strictSame(
+    await scored('2023-07-draft', {
+      ...emptyTests('data/secret/a/1', 'data/secret/b/1', 'data/secret/c'),
+      'data/secret/a/test_group.yaml': 'scoring: {score: 40}\n',
+    }),
+    ['secret sum 30 continue', 'secret/a min 40 continue', 'secret/b min 30 continue'],
+  );
+});
