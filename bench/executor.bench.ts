@@ -9,6 +9,7 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { LanguageName } from '../src/domain/limits.ts';
 import { createBare } from './support/bare.ts';
 import { openBox } from './support/box.ts';
 import { type Program, programs, source } from './support/programs.ts';
@@ -24,6 +25,7 @@ type Sample = { ms: number[]; all_s: number; cpu_ms: number };
 type Way = (lanes: number, count: number, idle_ms: number) => Promise<Sample>;
 type Subject = {
   name: string;
+  profile: LanguageName;
   /** the runs of one hot round */
   count: number;
   expected: string;
@@ -55,16 +57,24 @@ function prepare(): Subject[] {
   box.store(folder, ['main', 'program.jar', 'main.py']);
   const java = [join(box.java_home, 'bin/java'), '-XX:+UseG1GC', '-XX:-UsePerfData', '-cp'];
   return [
-    { name: '/bin/true', count: 400, expected: '', argv: ['/bin/true'] },
+    { name: '/bin/true', profile: 'java', count: 400, expected: '', argv: ['/bin/true'] },
     {
       name: 'Python',
+      profile: 'python',
       count: 100,
       expected: 'hello\n',
       argv: ['/usr/bin/python3', '-I', '/load/main.py'],
     },
-    { name: 'C++, compiled', count: 300, expected: 'hello\n', argv: ['/load/main'] },
+    {
+      name: 'C++, compiled',
+      profile: 'cpp',
+      count: 300,
+      expected: 'hello\n',
+      argv: ['/load/main'],
+    },
     {
       name: 'Java, compiled',
+      profile: 'java',
       count: 40,
       expected: 'hello\n',
       argv: [...java, '/load/program.jar', 'Hello'],
@@ -187,7 +197,7 @@ function driven(argv: string[], expected: string): Way {
   };
 }
 
-function boxed({ argv, expected }: Subject): Way {
+function boxed({ profile, argv, expected }: Subject): Way {
   return async (lanes, count, idle_ms) => {
     const ms: number[] = [];
     const cpu = box.cpu_ms();
@@ -196,7 +206,7 @@ function boxed({ argv, expected }: Subject): Way {
       for (let n = 0; n < share; n++) {
         if (idle_ms) await new Promise((resolve) => setTimeout(resolve, idle_ms));
         const start = performance.now();
-        const output = await box.run(argv);
+        const output = await box.run(profile, argv);
         ms.push(performance.now() - start);
         if (output !== expected)
           throw new Error(`${argv.join(' ')} printed ${JSON.stringify(output)}`);

@@ -52,14 +52,15 @@ export async function openBox() {
       for (const name of names) copyFileSync(join(from, name), join(at, name));
     },
 
-    async run(argv: string[]): Promise<string> {
+    /** In the box of a language: it has what programs of that language need, and nothing else. */
+    async run(profile: LanguageName, argv: string[]): Promise<string> {
       const report = await sandbox.run({
         argv,
         env: BASE_ENVIRONMENT,
         files: [],
         stdin: new Uint8Array(),
         limits,
-        profile: 'java',
+        profile,
         load: [{ key: KEY, at: '/load' }],
       });
       return Buffer.from(report.stdout).toString();

@@ -169,6 +169,9 @@ void slot_died(struct slot *slot) {
     memcpy(slot->lost, why, sizeof why);
     slot->lost_us = monotonic_us();
     run_close(slot);
+  } else if (slot->state != SLOT_STARTING) {
+    /* No run's fault says why. */
+    fprintf(stderr, "launcher: slot %u starts again: %s\n", slot->number, why);
   }
   poll_remove(slot->control);
   poll_remove(slot->pidfd);

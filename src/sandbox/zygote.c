@@ -58,6 +58,7 @@ static const uint64_t MEMORY_LEAST_BYTES = 64 << 20;
 struct zygote {
   pid_t pid; /* 0: none */
   int orders;
+  int loading; /* a pipe that the process holds open until its execve */
   bool ready;  /* it is warm */
   bool forked; /* a child of it waits for orders */
   pid_t init; /* of that child, as long as it may exist */
@@ -227,10 +228,16 @@ void zygotes_use_idle_time(void) {
   else if ((one = wanted())) start(one);
 }
 
+/*
+ * Until its execve, the process has copies of all descriptors of the slot. Stopped there, it would keep the sockets of a
+ * zygote that is retired during the run, and the slot would wait for them until it gives up.
+ */
 void zygotes_stop_start(bool stop) {
   struct zygote *one = starting();
   if (!one || !is_v1()) return;
-  kill(one->pid, stop ? SIGSTOP : SIGCONT);
+  struct pollfd loading = {.fd = one->loading};
+  if (stop && poll(&loading, 1, START_MS) != 1) retire(one);
+  else kill(one->pid, stop ? SIGSTOP : SIGCONT);
 }
 
 /* A zygote that reached its number of runs was worth its start, so the next one is started at once. */
@@ -251,14 +258,20 @@ void zygotes_renew(void) {
 }
 
 static void start(struct zygote *zygote) {
-  int ends[2];
+  int ends[2], loading[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) return note_failure();
+  must(pipe2(loading, O_CLOEXEC), "make a pipe");
   setup->shared->zygote.group = *setup->group;
   pid_t pid = fork();
   if (pid == 0) become_zygote(ends[1]);
   close(ends[1]);
-  *zygote = (struct zygote){.pid = pid, .orders = ends[0], .started_us = monotonic_us()};
-  if (pid < 0) note_failure(), retire(zygote);
+  close(loading[1]);
+  *zygote = (struct zygote){.pid = pid, .orders = ends[0], .loading = loading[0], .started_us = monotonic_us()};
+  if (pid > 0) return;
+  close(ends[0]);
+  close(loading[0]);
+  *zygote = (struct zygote){0};
+  note_failure();
 }
 
 /* Waits for its first message for `wait_ms` milliseconds. */
@@ -335,6 +348,7 @@ static void retire(struct zygote *zygote) {
     waitpid(zygote->pid, NULL, 0);
     if (zygote->init) reap_init(zygote->init);
     close(zygote->orders);
+    close(zygote->loading);
   }
   *zygote = (struct zygote){0};
 }

@@ -108,8 +108,9 @@ t.test('web and worker start from the Procfile, and stop in order', async (t) =>
   t.teardown(() => db.end());
   await Promise.all([stop(runner), stop(beside.runner)]);
   const disconnected = async () => {
-    const rows =
-      await db`select from pg_stat_activity where application_name in ('runledger web', 'runledger worker')`;
+    // Other test files have databases on the same server.
+    const rows = await db`select from pg_stat_activity
+      where datname = current_database() and application_name in ('runledger web', 'runledger worker')`;
     return rows.length === 0;
   };
   const closed = await until(disconnected).catch((error: Error) => error.message);

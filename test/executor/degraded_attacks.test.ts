@@ -113,7 +113,7 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
     readdirSync(sandbox.isolation.groups)
       .map((slot) => join(sandbox.isolation.groups, slot, 'box/theirs'))
       .find((path) => existsSync(path));
-  t.ok(await within(30_000, () => theirs() !== undefined), 'another run has a file');
+  t.ok(await within(60_000, () => theirs() !== undefined), 'another run has a file');
   const stdin = [pid, secret, join(folder, 'data'), segment, theirs()].join('\n');
   const report = await sandbox.run(python(ATTACK, { stdin }));
   t.equal(text(report.stderr), '');

@@ -1,6 +1,7 @@
 /** A failure of the service is thrown and never judged; the evidence shows what the judgement rests on. */
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
+import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import { runnable } from '../../src/executor/executor.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 
@@ -53,7 +54,7 @@ t.test('faults', async (t) => {
 });
 
 t.test('the evidence has the isolation, the toolchain, the limits and the counters', async (t) => {
-  const { run, sandbox } = await anExecutor(t, { switches: PLAIN });
+  const { run, sandbox } = await anExecutor(t, { switches: PLAIN, policy: DEFAULT_POLICY });
   const { evidence, limits } = await run('python', 'print(1)', { limits: { cpu_time_ms: 1_000 } });
   t.match(evidence, {
     isolation: sandbox.isolation.kind,

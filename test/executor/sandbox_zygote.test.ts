@@ -172,7 +172,7 @@ print(random.random(), os.listdir("/box"), os.listdir("/tmp"), len([p for p in o
   for (let i = 0; i < 3; i++) runs.push(said(await sandbox.run(forked(source))));
   t.equal(new Set(runs.map((run) => run.split(' ')[0])).size, 3);
   t.equal(new Set(runs.map((run) => run.split(' ').slice(1, 5).join(' '))).size, 1, `${runs[0]}`);
-  t.ok(await within(1_000, () => running('sleep 4242').length === 0));
+  t.ok(await within(60_000, () => running('sleep 4242').length === 0));
 });
 
 t.test('whatever dies, the next run is right', async (t) => {
@@ -190,10 +190,10 @@ t.test('whatever dies, the next run is right', async (t) => {
   const end = sandbox
     .run(forked(`import os; os.execv("/usr/bin/sleep", ["sleep", "${word}"])`))
     .catch((error: unknown) => error);
-  t.ok(await within(5_000, () => running(`sleep ${word}`).length === 1));
+  t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
   for (const pid of zygotes()) process.kill(pid, 'SIGKILL');
   t.match(await end, SandboxFault, 'a fault, and no verdict');
-  t.ok(await within(1_000, () => running(`sleep ${word}`).length === 0));
+  t.ok(await within(60_000, () => running(`sleep ${word}`).length === 0));
   t.match(await sandbox.run(forked('exit(6)')), { exit_code: 6 });
 });
 

@@ -104,7 +104,7 @@ t.test('thousands of requests wait, and each is answered when its submission end
   const WAIT_CAP_MS = 30_000;
   const service = await startService(t, { webs: 1, env: { RUNLEDGER_QUEUE_CAPACITY: '100000' } });
   const key = await service.key();
-  // An overloaded machine may answer 503: try again.
+  // Like any client, this one tries again after a 503, which an overloaded machine may answer.
   const accepted = async (): Promise<string> => {
     for (;;) {
       const { status, json } = await service.submit(key);
@@ -123,6 +123,7 @@ t.test('thousands of requests wait, and each is answered when its submission end
     for (;;) {
       const began = performance.now();
       const reply = await service.call({ path: `/api/result/${id}?wait=true`, key });
+      if (reply.status === 503) continue;
       if (reply.json.status === 'completed') return reply;
       // Only the end of the longest wait may bring the record of a submission that has not ended.
       if (reply.status !== 200 || performance.now() - began < WAIT_CAP_MS) return reply;
@@ -133,8 +134,10 @@ t.test('thousands of requests wait, and each is answered when its submission end
   for (let n = 0; n < WAITING; n += 100)
     await Promise.all(ids.slice(n, n + 100).map((id) => service.worker.finish(id)));
   const replies = await Promise.all(waiting);
-  t.ok(replies.every((reply, n) => reply.status === 200 && reply.json.id === ids[n]));
-  t.ok(replies.every((reply) => reply.json.status === 'completed'));
+  const wrong = replies.filter(
+    ({ status, json }, n) => status !== 200 || json.id !== ids[n] || json.status !== 'completed',
+  );
+  t.same(wrong, []);
   t.comment(`${WAITING} ended and answered in ${Math.round(performance.now() - began)} ms`);
 });
 

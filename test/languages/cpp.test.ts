@@ -2,14 +2,14 @@
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
-import { anExecutor, PATIENT, PLAIN } from '../executor/an_executor.ts';
+import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 
 const MiB = 1024 * 1024;
 const main = (body: string, head = '') =>
   `#include <iostream>\n${head}\nint main(int argc, char** argv) { ${body} }\n`;
 
 t.test('C++', async (t) => {
-  const { run, cache } = await anExecutor(t, { switches: PLAIN, policy: PATIENT });
+  const { run, cache } = await anExecutor(t, { switches: PLAIN });
   const cpp = (code: string, more = {}) => run('cpp', code, more);
 
   t.test('compiles and runs, and tells the two apart', async (t) => {

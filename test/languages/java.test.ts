@@ -1,6 +1,6 @@
 // needs: java
 import t from 'tap';
-import { anExecutor, PATIENT, PLAIN } from '../executor/an_executor.ts';
+import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 
 const MiB = 1024 * 1024;
 const main = (body: string) =>
@@ -9,7 +9,7 @@ const main = (body: string) =>
 for (const way of ['resident', 'plain'] as const) {
   t.test(`Java, by a ${way} compiler`, async (t) => {
     const switches = { ...PLAIN, java_compiler: way === 'resident' };
-    const { run, executor } = await anExecutor(t, { switches, standing_boxes: 2, policy: PATIENT });
+    const { run, executor } = await anExecutor(t, { switches, standing_boxes: 2 });
     await executor.prepared();
     const java = async (code: string, more = {}) => {
       const outcome = await run('java', code, more);

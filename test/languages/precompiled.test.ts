@@ -5,7 +5,7 @@
  */
 import t from 'tap';
 import { HEADER_SETS } from '../../src/languages/cpp/headers.ts';
-import { anExecutor, type Outcome, PATIENT, PLAIN } from '../executor/an_executor.ts';
+import { anExecutor, type Outcome, PLAIN } from '../executor/an_executor.ts';
 
 const IO = '#include <iostream>\n';
 const ALL = '#include <bits/stdc++.h>\n';
@@ -110,10 +110,9 @@ const seen = ({ verdict, exit_code, signal, stdout, stderr, compile }: Outcome) 
 });
 
 t.test('a corpus compiled both ways', async (t) => {
-  const plain = await anExecutor(t, { switches: PLAIN, policy: PATIENT });
+  const plain = await anExecutor(t, { switches: PLAIN });
   const fast = await anExecutor(t, {
     switches: { ...PLAIN, precompiled_headers: true },
-    policy: PATIENT,
     header_sets: SETS,
   });
   await fast.executor.prepared();

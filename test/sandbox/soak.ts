@@ -75,7 +75,7 @@ async function soakOn(bench: Bench, lanes: readonly Lane[], seed: number): Promi
   // The last run may still be ending. If it were counted now, the final count would differ.
   await sleep(SETTLE_MS);
   let before = count();
-  await within(5_000, () => {
+  await within(60_000, () => {
     const earlier = before;
     before = count();
     return differences(earlier, before).length === 0;
@@ -102,7 +102,7 @@ async function soakOn(bench: Bench, lanes: readonly Lane[], seed: number): Promi
   const seconds = (performance.now() - begun) / 1_000;
   await usersOf(bench);
   // A run is answered before its slot has cleaned up, which takes a moment.
-  await within(5_000, () => differences(before, count()).length === 0);
+  await within(60_000, () => differences(before, count()).length === 0);
   const after = count();
   const left = differences(before, after);
   return { ...result, before, after, left, rss_bytes, seconds, honest_wall_us };
