@@ -29,6 +29,8 @@ export type ReadPackage = {
 /** For the check of a package by its own example submissions. */
 export type CheckedPackage = ReadPackage & {
   submissions: ExampleSubmission[];
+  /** the files of the submissions, by hash */
+  sources: ReadonlyMap<string, Uint8Array>;
   /** null for a flat archive */
   timing: Timing | null;
   best_score: number | null;
@@ -46,7 +48,6 @@ export async function readPackage(
   });
 }
 
-/** The example submissions' files are handed out, too. */
 export async function readPackageWithSubmissions(
   path: string,
   bounds: PackageBounds,
@@ -55,12 +56,21 @@ export async function readPackageWithSubmissions(
   return await reading(path, bounds, async (reader, notes) => {
     const read = await readSet(reader);
     const { set, problem } = read;
-    const submissions = problem === null ? [] : await readSubmissions(reader, set, problem.version);
+    const own = new Contents();
+    const submissions =
+      problem === null
+        ? []
+        : await readSubmissions({ ...reader, contents: own }, set, problem.version);
     await reader.contents.deliver(onFile);
+    const sources = new Map<string, Uint8Array>();
+    await own.deliver(async ({ sha256 }, bytes) => {
+      sources.set(sha256, Buffer.concat(await Array.fromAsync(bytes)));
+    });
     return {
       set,
       notes,
       submissions,
+      sources,
       timing: problem?.timing ?? null,
       best_score: read.best_score,
     };
