@@ -94,6 +94,8 @@ function aliasesOf(languages: readonly string[]): string {
 }
 
 export type SubmissionBody = v.InferOutput<ReturnType<typeof submissionSchema>>;
+/** As a client sends it: without the defaults. */
+export type SubmissionInput = v.InferInput<ReturnType<typeof submissionSchema>>;
 
 type WebhookField = 'webhook_url' | 'webhook_secret';
 type RawCheck = {
