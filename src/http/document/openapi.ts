@@ -151,7 +151,7 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request } = call.operation;
+  const { id, summary, description, parameters, request, upload } = call.operation;
   return {
     operationId: id,
     summary,
@@ -169,6 +169,13 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
         },
       },
     }),
+    ...(upload !== undefined && {
+      requestBody: {
+        required: true,
+        description: upload.description,
+        content: { [upload.type]: { schema: { type: 'string', format: 'binary' } } },
+      },
+    }),
     responses: { ...successResponses(successOf(call, rules)), ...problemResponses(call) },
   };
 }
@@ -177,6 +184,7 @@ function successResponses(all: readonly Success[]): Record<string, unknown> {
   return Object.fromEntries(
     all.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
       const refs = Object.keys(schemas).map((name) => ({ $ref: `#/components/schemas/${name}` }));
+      if (type === null) return [status, { description, headers: headerRefs(['X-Request-Id', ...headers]) }];
       const any = type === 'application/json' ? { type: 'object' } : { type: 'string' };
       const schema = refs.length > 1 ? { anyOf: refs } : (refs[0] ?? any);
       return [
