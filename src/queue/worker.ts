@@ -1,7 +1,7 @@
 /** A worker: fetches submissions that wait, runs them and reports the results. It runs beside hostile code. */
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { inMiB, watchMemory } from '../executor/free_memory.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
@@ -16,7 +16,12 @@ export type Executor = {
   languages(): readonly string[];
   readonly slots: number;
   readonly isolation: object;
-  execute(order: ExecutionOrder, signal: AbortSignal): Promise<ExecutionOutcome>;
+  /** `onProgress`: how many of its tests have ended, for an order that has tests. */
+  execute(
+    order: ExecutionOrder,
+    signal: AbortSignal,
+    onProgress?: (done: number, of: number) => void,
+  ): Promise<ExecutionOutcome>;
   /** Every run is killed after this time, unless it is extended again before. */
   extendDeadline(ms: number): void;
   close(): Promise<void>;

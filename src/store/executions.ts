@@ -1,7 +1,7 @@
 /** A worker's reports to the ledger: an execution starts, ends, or is released. Starts and ends go in batches. */
 import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
 
@@ -128,6 +128,7 @@ export function startedOf(row: StartedRow): Started {
     expected_output: row.expected_output,
     compare: row.compare,
     limits: row.limits ?? {},
+    judging: null,
   };
   const { deaths, traceparent, created_at, started_at } = row;
   return { order, deaths, traceparent, created_at, started_at };
@@ -154,7 +155,7 @@ async function completeMany(
   return commands.map((_, n) => (refused.has(n + 1) ? 'refused' : 'ended'));
 }
 
-function resultOf({ status, stdout, stderr, ...facts }: ExecutionOutcome) {
+function resultOf({ status, stdout, stderr, judged: _judged, ...facts }: ExecutionOutcome) {
   return { status, facts };
 }
 

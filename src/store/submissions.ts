@@ -1,6 +1,6 @@
 /** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
 import { byteaArray, type Db, hex, isAway } from '../db.ts';
-import type { ExecutionOrder } from '../domain/result.ts';
+import type { ExecutionOrder } from '../judging/execution.ts';
 import { createBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 
