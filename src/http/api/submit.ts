@@ -149,6 +149,9 @@ async function store(
     case 'unauthorized':
     case 'rate_limited':
       return rejectedKey(web, exchange, digest, outcome);
+    case 'no_test_set':
+      exchange.caller = outcome.caller;
+      return invalid([{ path: 'test_set', message: 'is not a test set of this account' }]);
     case 'queue_full':
       exchange.caller = outcome.caller;
       return problem('queue_full', { headers: { 'Retry-After': QUEUE_FULL_RETRY_S } });

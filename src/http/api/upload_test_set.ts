@@ -7,7 +7,6 @@
  */
 import { join } from 'node:path';
 import type { Caller } from '../../store/caller.ts';
-import { manifestOf } from '../../judging/manifest.ts';
 import {
   DEFAULT_PACKAGE_BOUNDS,
   type PackageBounds,
@@ -17,7 +16,13 @@ import { type OpenPackage, usePackage } from '../../judging/packages/read_packag
 import type { TestSet } from '../../judging/test_set.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
-import { isIdentityEncoding, isZipContentType, repeatedHeaders } from '../wire/header_values.ts';
+import {
+  headerText,
+  isIdentityEncoding,
+  isZipContentType,
+  parseTraceparent,
+  repeatedHeaders,
+} from '../wire/header_values.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
 import { isDeclaredTooLarge } from '../wire/read_body.ts';
 import { receiveFile } from '../wire/receive_file.ts';
@@ -25,7 +30,7 @@ import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { ARGS_LIMIT, ARGS_LIMIT_BYTES } from './field_schemas.ts';
 import { COMMON, type Operation, RATE } from './operation.ts';
 import { tooLarge } from './read_submission.ts';
-import { rejectedKey, spendThen } from './spend_rate.ts';
+import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
@@ -111,9 +116,9 @@ function rejectedUpload(web: Web, { req, query }: Exchange): Answer | null {
 }
 
 /** Uploads at the same moment to other processes are not seen, so an account can exceed it by as many sets. */
-async function overQuota(web: Web, { account_id }: Caller): Promise<boolean> {
-  const sets = await web.test_sets.list(account_id);
-  const bytes = sets.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+async function overQuota(web: Web, caller: Caller): Promise<boolean> {
+  const sets = await web.test_sets.list(caller);
+  const bytes = sets.reduce((sum, set) => sum + set.bytes, 0);
   const { account_test_sets, account_test_set_bytes } = web.config;
   return sets.length >= account_test_sets || bytes >= account_test_set_bytes;
 }
@@ -147,30 +152,24 @@ async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<An
 function readAndStore(
   web: Web,
   exchange: Exchange,
-  { account_id, key_id }: Caller,
+  owner: Caller,
   path: string,
   bounds: PackageBounds,
   signal: AbortSignal,
 ): Promise<Answer> {
   return usePackage(path, bounds, signal, async ({ set, contentOf }) => {
     checkSet(set, web.config.languages);
-    const { bytes: manifest, sha256 } = manifestOf(set);
-    const { kind, id } = await web.test_sets.create({
-      account_id,
-      key_id,
-      request_id: exchange.id,
-      set,
-      manifest,
-      sha256,
-      contentOf,
-    });
-    const stored = await web.test_sets.read(account_id, id);
+    const traceparent = parseTraceparent(headerText(exchange.req.headers['traceparent']));
+    const request = { request_id: exchange.id, traceparent };
+    const created = await web.test_sets.create({ owner, set, ...request, contentOf });
+    if (created.kind === 'unauthorized') return unauthorized();
+    const stored = await web.test_sets.read(owner, created.id);
     // Another call may have deleted it since.
     if (stored === null) return problem('not_found');
     return {
-      status: kind === 'created' ? STATUS.created : STATUS.ok,
+      status: created.kind === 'created' ? STATUS.created : STATUS.ok,
       body: testSetRecord(stored),
-      headers: { Location: `/api/test-sets/${id}` },
+      headers: { Location: `/api/test-sets/${created.id}` },
     };
   });
 }
