@@ -5,8 +5,10 @@
  * there, and its contents go to the database in pieces, so memory holds no more than a piece. Whatever ends the request
  * before the answer, nothing of it stays: the file has no name, and the set is stored in one transaction.
  */
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Caller } from '../../store/caller.ts';
+import { contentsOf, manifestOf } from '../../judging/manifest.ts';
 import {
   DEFAULT_PACKAGE_BOUNDS,
   type PackageBounds,
@@ -79,8 +81,7 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
   const leave = web.uploads.enter(caller.account_id);
   if (leave === null) return unavailable('Other test sets are being stored: try again soon.');
   try {
-    const full = await overQuota(web, caller);
-    return full ? problem('quota_exceeded') : await receive(web, exchange, caller);
+    return await receive(web, exchange, caller);
   } catch (error) {
     if (isOutOfRoom(error)) return unavailable('There is no room for uploads just now.');
     throw error;
@@ -113,14 +114,6 @@ function rejectedUpload(web: Web, { req, query }: Exchange): Answer | null {
   }
   rejectUnknownParameters(new URLSearchParams(query), [], errors);
   return errors.length > 0 ? invalid(errors) : null;
-}
-
-/** Uploads at the same moment to other processes are not seen, so an account can exceed it by as many sets. */
-async function overQuota(web: Web, caller: Caller): Promise<boolean> {
-  const sets = await web.test_sets.list(caller);
-  const bytes = sets.reduce((sum, set) => sum + set.bytes, 0);
-  const { account_test_sets, account_test_set_bytes } = web.config;
-  return sets.length >= account_test_sets || bytes >= account_test_set_bytes;
 }
 
 async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<Answer | null> {
@@ -159,6 +152,7 @@ function readAndStore(
 ): Promise<Answer> {
   return usePackage(path, bounds, signal, async ({ set, contentOf }) => {
     checkSet(set, web.config.languages);
+    if (await overQuota(web, owner, set)) return problem('quota_exceeded');
     const traceparent = parseTraceparent(headerText(exchange.req.headers['traceparent']));
     const request = { request_id: exchange.id, traceparent };
     const created = await web.test_sets.create({ owner, set, ...request, contentOf });
@@ -172,6 +166,20 @@ function readAndStore(
       headers: { Location: `/api/test-sets/${created.id}` },
     };
   });
+}
+
+/**
+ * Whether the account may not store another set. One that it has already counts as no other. Uploads at the same moment to
+ * other processes are not seen, so an account can exceed its quota by as many sets as there are processes.
+ */
+async function overQuota(web: Web, owner: Caller, set: TestSet): Promise<boolean> {
+  const { account_test_sets, account_test_set_bytes } = web.config;
+  const sets = await web.test_sets.list(owner);
+  const sha256 = createHash('sha256').update(manifestOf(set)).digest('hex');
+  if (sets.some((each) => each.sha256 === sha256)) return false;
+  const sizes = [...sets.map(({ bytes }) => bytes), ...contentsOf(set).map(({ size }) => size)];
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  return sets.length >= account_test_sets || bytes > account_test_set_bytes;
 }
 
 /** Rules of this service that the format does not have. */
