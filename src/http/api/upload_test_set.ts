@@ -5,7 +5,6 @@
  * there, and its contents go to the database in pieces, so memory holds no more than a piece. Whatever ends the request
  * before the answer, nothing of it stays: the file has no name, and the set is stored in one transaction.
  */
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Caller } from '../../store/caller.ts';
 import { contentsOf, manifestOf } from '../../judging/manifest.ts';
@@ -175,7 +174,7 @@ function readAndStore(
 async function overQuota(web: Web, owner: Caller, set: TestSet): Promise<boolean> {
   const { account_test_sets, account_test_set_bytes } = web.config;
   const sets = await web.test_sets.list(owner);
-  const sha256 = createHash('sha256').update(manifestOf(set)).digest('hex');
+  const { sha256 } = manifestOf(set);
   if (sets.some((each) => each.sha256 === sha256)) return false;
   const sizes = [...sets.map(({ bytes }) => bytes), ...contentsOf(set).map(({ size }) => size)];
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
