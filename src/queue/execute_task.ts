@@ -9,8 +9,8 @@
  *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
  */
 import type { LossReason } from '../domain/loss_reasons.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../domain/result.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
 import type { Started } from '../store/executions.ts';
 import type { ExecutionTask, Membership } from './epoch.ts';
@@ -106,6 +106,7 @@ async function run(
     if (!entered && !(await slot.enter(limit))) throw new NoSlot();
     const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
     options.observe.phase('queue', language, waited_ms / 1000);
+    if (started.unreadable !== null) throw started.unreadable;
     outcome = await options.execute(order, end);
   } catch (error) {
     await release(options, membership, started, error);
