@@ -6,6 +6,7 @@ import { type JudgingRequest, packRequest } from '../../judging/packed_request.t
 import type { TokenCompare } from '../../judging/tokens.ts';
 import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
+import type { SubmittedJudging } from '../../store/submissions.ts';
 import type { FieldError } from '../wire/problem.ts';
 import { ARGS_LIMIT } from './field_schemas.ts';
 import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
@@ -28,13 +29,6 @@ export type ParsedSubmission = {
   /** null: one plain run */
   judging: SubmittedJudging | null;
   webhook: { url: string; secret: string } | null;
-};
-
-export type SubmittedJudging = Pick<JudgingRequest, 'test_set' | 'stop'> & {
-  /** the number of its own tests; null with a set, and without tests */
-  tests: number | null;
-  /** the payload of kind `judging` */
-  packed: Uint8Array;
 };
 
 export type SubmissionParse =
