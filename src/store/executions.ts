@@ -7,10 +7,9 @@ import type { Judging } from '../judging/judging.ts';
 import { judgingOf } from '../judging/judging_of.ts';
 import { setOf } from '../judging/manifest.ts';
 import { unpackRequest } from '../judging/packed_request.ts';
-import type { FileRef } from '../judging/test_set.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
-import { readContent } from './contents.ts';
+import { piecesReader, type ReadPieces } from './contents.ts';
 
 export type StartCommand = { submission_id: string; job_id: string; priority: number };
 
@@ -50,8 +49,8 @@ export type Executions = {
   ): Promise<string[]>;
   /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
   progress(progress: Progress): Promise<void>;
-  /** A content of the test set of a submission that this consumer runs; see readContent. */
-  content(file: FileRef): AsyncIterable<Uint8Array>;
+  /** Of the contents of the test sets that this consumer's submissions need; see readContent. */
+  readonly readPieces: ReadPieces;
 };
 
 const BATCH_ITEMS = 64;
@@ -96,7 +95,7 @@ export function createExecutions(
       await db`
         select runledger.report_progress(${consumer_id}, ${submission_id}, ${attempt}, ${done}, ${of})`;
     },
-    content: (file) => readContent(db, consumer_id, file),
+    readPieces: piecesReader(db, consumer_id),
   };
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { DEFAULT_POLICY, type LanguageName, type LimitPolicy } from '../../src/domain/limits.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
 import { createExecutor, type ExecutorOptions } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
@@ -80,6 +80,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
         expected_output: expected_output === undefined ? null : Buffer.from(expected_output),
         compare: 'lenient',
         limits: {},
+        judging: null,
         ...order,
       },
       signal,

@@ -1,5 +1,5 @@
 /** Submissions and outcomes for tests of the queue. */
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import type { NewSubmission } from '../../src/store/submissions.ts';
 
 export function submission(id: string, facts: Partial<NewSubmission> = {}): NewSubmission {
@@ -37,4 +37,5 @@ export const outcome: ExecutionOutcome = {
   limits: {},
   limit_exceeded: null,
   evidence: {},
+  judged: null,
 };

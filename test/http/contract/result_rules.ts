@@ -1,7 +1,7 @@
 /** Rules of GET /api/result/{id} and of the record. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { ExecutionOutcome } from '../../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import type { Reply } from '../support/call.ts';
 import { plain } from '../support/plain.ts';
 import type { Service } from '../support/service.ts';
