@@ -29,6 +29,8 @@ export type ReadPackage = {
 /** For the check of a package by its own example submissions. */
 export type CheckedPackage = ReadPackage & {
   submissions: ExampleSubmission[];
+  /** the files of the submissions, by hash */
+  sources: ReadonlyMap<string, Uint8Array>;
   /** null for a flat archive */
   timing: Timing | null;
   best_score: number | null;
@@ -64,12 +66,12 @@ export async function usePackage<T>(
   const work = async (reader: PackageReader, notes: string[]) => {
     const { set } = await readSet(reader);
     const { contents } = reader;
-    return await use({ set, notes, files: contents.files(), contentOf: (sha256) => contents.open(sha256) });
+    const contentOf = (sha256: string) => contents.open(sha256);
+    return await use({ set, notes, files: contents.files(), contentOf });
   };
   return await reading(path, bounds, work, signal);
 }
 
-/** The example submissions' files are handed out, too. */
 export async function readPackageWithSubmissions(
   path: string,
   bounds: PackageBounds,
@@ -78,12 +80,21 @@ export async function readPackageWithSubmissions(
   return await reading(path, bounds, async (reader, notes) => {
     const read = await readSet(reader);
     const { set, problem } = read;
-    const submissions = problem === null ? [] : await readSubmissions(reader, set, problem.version);
+    const own = new Contents();
+    const submissions =
+      problem === null
+        ? []
+        : await readSubmissions({ ...reader, contents: own }, set, problem.version);
     await reader.contents.deliver(onFile);
+    const sources = new Map<string, Uint8Array>();
+    await own.deliver(async ({ sha256 }, bytes) => {
+      sources.set(sha256, Buffer.concat(await Array.fromAsync(bytes)));
+    });
     return {
       set,
       notes,
       submissions,
+      sources,
       timing: problem?.timing ?? null,
       best_score: read.best_score,
     };
