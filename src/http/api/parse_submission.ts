@@ -95,11 +95,17 @@ function namesOutside(known: Set<string>, value: unknown, path: string): FieldEr
     }));
 }
 
+/** A field that is not allowed is not allowed in a test either. */
 function forbiddenNames(forbidden: readonly string[], value: unknown): FieldError[] {
-  if (typeof value !== 'object' || value === null) return [];
-  return forbidden
-    .filter((name) => Object.hasOwn(value, name))
-    .map((path) => ({ path, message: 'is not allowed by this deployment' }));
+  const namesIn = (item: unknown, at: string): FieldError[] =>
+    typeof item !== 'object' || item === null
+      ? []
+      : forbidden
+          .filter((name) => Object.hasOwn(item, name) || Object.hasOwn(item, `${name}_base64`))
+          .map((name) => ({ path: join(at, name), message: 'is not allowed by this deployment' }));
+  const { tests } = (value ?? {}) as { tests?: unknown };
+  const items: unknown[] = Array.isArray(tests) ? tests : [];
+  return [...namesIn(value, ''), ...items.flatMap((test, n) => namesIn(test, `tests[${n}]`))];
 }
 
 /** Mistakes that the schema cannot see; one is that it accepts a list as an object without names. */
