@@ -55,6 +55,30 @@ begin
 end
 $$;
 
+-- Deletes the test sets that no submission has used since a time, and that were not created since. The event of each says so,
+-- so the log alone shows whether it was true. Returns how many.
+create or replace function runledger.purge_test_sets(unused_since timestamptz, operator text default null) returns integer
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  set_id uuid;
+  purged integer := 0;
+begin
+  perform lock_test_sets();
+  for set_id in
+    select t.id from test_sets t where t.created_at < unused_since order by t.id for update
+  loop
+    if test_set_in_use(set_id) or exists (
+      select from submissions s where s.test_set = set_id and s.created_at >= unused_since) then
+      continue;
+    end if;
+    perform drop_test_set(set_id, jsonb_strip_nulls(jsonb_build_object('unused_since', unused_since, 'operator', operator)));
+    purged := purged + 1;
+  end loop;
+  return purged;
+end
+$$;
+
 -- The reason why a month may not be detached yet, or null.
 create or replace function runledger.why_not_detach(month text) returns text
 language plpgsql stable set search_path = runledger, pg_temp set timezone = 'UTC'

@@ -97,7 +97,7 @@ export type TestSet = {
   groups: number;
   bytes: number;
   limits: Limits;
-  /** the language of its checker or interactor; null: outputs are compared */
+  /** the language of its checker; null: outputs are compared, or an interactor judges */
   checker: string | null;
   interactive: boolean;
   sha256: string;

@@ -5,7 +5,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { matchesPattern } from '../judging/paths.ts';
-import type { LeftFile } from '../judging/record_fields.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
 import { CONTENT_PREFIX } from './compile_cache.ts';
 import type { BoxRequest, BoxStream, RunReport, Sandbox } from './sandbox.ts';
 

@@ -10,7 +10,7 @@ import { type LimitOverrides, type LimitPolicy, limitsFor, type RunLimits } from
 import { judge as judgeRun } from '../domain/verdict.ts';
 import { type CheckerEnd, checkerEnd, FEEDBACK_FILES, MESSAGE_BYTES } from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
-import type { LeftFile } from '../judging/record_fields.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
 import type { JudgedReport } from './boxes.ts';
 import { cutDiagnostics } from './compile_limits.ts';

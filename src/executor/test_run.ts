@@ -12,7 +12,7 @@ import { equalOutput } from '../judging/compare.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
 import { type Judged, type TestOutcome, type TestPlace, testOutcome } from '../judging/outcome.ts';
 import { matchesPattern } from '../judging/paths.ts';
-import type { LeftFile } from '../judging/record_fields.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
 import type { Boxes, JudgedReport, JudgedRequest, PairReport } from './boxes.ts';
 import type { ContentCache } from './content_cache.ts';
 import { HeldContents } from './held_contents.ts';

@@ -173,6 +173,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
       ...test_sets,
       list: withPatience(test_sets.list),
       read: withPatience(test_sets.read),
+      remove: withPatience(test_sets.remove),
     },
     uploads: createUploads(UPLOADS),
     waiters,

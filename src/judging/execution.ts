@@ -1,12 +1,12 @@
 /** Types that the store, the queue and the executor exchange: the order of an execution, and its outcome. No behaviour. */
 import type { AllFactsOf } from '../domain/events.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
 import type { LanguageName, LimitOverrides } from '../domain/limits.ts';
 import type { EndedStatus } from '../domain/statuses.ts';
 import type { Verdict } from '../domain/verdicts.ts';
 import type { AcceptedCompare } from './compare.ts';
 import type { Judging } from './judging.ts';
 import type { TestOutcome } from './outcome.ts';
-import type { LeftFile } from './record_fields.ts';
 
 /** The input of an execution. */
 export type ExecutionOrder = {
@@ -43,7 +43,8 @@ export type JudgedOutcome = {
   /** All tests, in order; null where the judging has none. */
   tests: TestOutcome[] | null;
   score: number | null;
-  files: LeftFile[];
+  /** those that `outputs` asked for; null where it asked for none */
+  files: LeftFile[] | null;
   /** the beginning of the talk with the interactor; null where none was asked for, or none took place */
   transcript: Uint8Array | null;
 };

@@ -10,6 +10,7 @@ import type { Receipts } from '../../store/receipts.ts';
 import type { Results } from '../../store/results.ts';
 import type { Health } from '../../store/service_health.ts';
 import type { EncryptedSecret, Submissions } from '../../store/submissions.ts';
+import type { TestSets } from '../../store/test_sets.ts';
 import type { Waiters } from '../../store/waiters.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';

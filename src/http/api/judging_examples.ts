@@ -1,4 +1,5 @@
-/** Examples of submissions that are judged. Each program is right, so each ends with AC. */
+/** Examples of submissions that are judged, and of their records. Each program is right, so each ends with AC. */
+import { EXAMPLE_COMPLETED, EXAMPLE_PENDING, type ResultRecord } from '../../domain/record.ts';
 import type { RequestExample } from './operation.ts';
 
 const SUM = 'a, b = map(int, input().split())\nprint(a + b)\n';
@@ -113,4 +114,40 @@ export const JUDGING_EXAMPLES: Record<string, RequestExample> = {
     },
     'x-answer': '400',
   },
+};
+
+type TestRecord = NonNullable<ResultRecord['tests']>[number];
+
+const TEST: TestRecord = {
+  n: 1,
+  name: 'small',
+  group: '',
+  verdict: 'AC',
+  exit_code: 0,
+  signal: null,
+  cpu_time: 0.009214,
+  wall_time: 0.011873,
+  memory_peak: 7_340_032,
+  limit_exceeded: null,
+  message: null,
+  stdout: '5\n',
+  stderr: '',
+  stdout_truncated: false,
+  stderr_truncated: false,
+};
+
+/** The top is that of the first test that is not AC. */
+export const EXAMPLE_JUDGED: ResultRecord = {
+  ...EXAMPLE_COMPLETED,
+  verdict: 'WA',
+  stdout: '5\n',
+  tests: [TEST, { ...TEST, n: 2, name: 'negative', verdict: 'WA' }],
+};
+
+export const EXAMPLE_PROGRESS: ResultRecord = {
+  ...EXAMPLE_PENDING,
+  status: 'running',
+  started_at: EXAMPLE_COMPLETED.started_at,
+  attempts: 1,
+  progress: { done: 12, of: 50 },
 };

@@ -37,7 +37,7 @@ export const listTestSets: ApiCall = {
     const spent = await web.results.spend(digest);
     if (spent.kind !== 'spent') return rejectedKey(web, exchange, digest, spent);
     exchange.caller = spent.caller;
-    const sets = await web.test_sets.list(spent.caller.account_id);
+    const sets = await web.test_sets.list(spent.caller);
     return { status: STATUS.ok, body: { test_sets: sets.map(testSetRecord) } };
   },
 };

@@ -42,8 +42,8 @@ export const readTestSet: ApiCall = {
     problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],
   },
   handler: (web, exchange, digest) =>
-    withSet(web, exchange, digest, async (id, { account_id }) => {
-      const set = await web.test_sets.read(account_id, id);
+    withSet(web, exchange, digest, async (id, caller) => {
+      const set = await web.test_sets.read(caller, id);
       if (set === null) return problem('not_found');
       return { status: STATUS.ok, body: testSetRecord(set) };
     }),
@@ -66,7 +66,7 @@ export const deleteTestSet: ApiCall = {
   },
   handler: (web, exchange, digest) =>
     withSet(web, exchange, digest, async (id, caller) => {
-      const outcome = await web.test_sets.remove(caller, id);
+      const outcome = await web.test_sets.remove(caller, id, { request_id: exchange.id });
       if (outcome === 'absent') return problem('not_found');
       return outcome === 'in_use' ? problem('in_use') : { status: STATUS.no_content };
     }),

@@ -6,6 +6,7 @@ import { type JudgingRequest, packRequest } from '../../judging/packed_request.t
 import type { TokenCompare } from '../../judging/tokens.ts';
 import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
+import type { SubmittedJudging } from '../../store/submissions.ts';
 import type { FieldError } from '../wire/problem.ts';
 import { ARGS_LIMIT } from './field_schemas.ts';
 import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
@@ -28,13 +29,6 @@ export type ParsedSubmission = {
   /** null: one plain run */
   judging: SubmittedJudging | null;
   webhook: { url: string; secret: string } | null;
-};
-
-export type SubmittedJudging = Pick<JudgingRequest, 'test_set' | 'stop'> & {
-  /** the number of its own tests; null with a set, and without tests */
-  tests: number | null;
-  /** the payload of kind `judging` */
-  packed: Uint8Array;
 };
 
 export type SubmissionParse =
@@ -101,11 +95,17 @@ function namesOutside(known: Set<string>, value: unknown, path: string): FieldEr
     }));
 }
 
+/** A field that is not allowed is not allowed in a test either. */
 function forbiddenNames(forbidden: readonly string[], value: unknown): FieldError[] {
-  if (typeof value !== 'object' || value === null) return [];
-  return forbidden
-    .filter((name) => Object.hasOwn(value, name))
-    .map((path) => ({ path, message: 'is not allowed by this deployment' }));
+  const namesIn = (item: unknown, at: string): FieldError[] =>
+    typeof item !== 'object' || item === null
+      ? []
+      : forbidden
+          .filter((name) => Object.hasOwn(item, name) || Object.hasOwn(item, `${name}_base64`))
+          .map((name) => ({ path: join(at, name), message: 'is not allowed by this deployment' }));
+  const { tests } = (value ?? {}) as { tests?: unknown };
+  const items: unknown[] = Array.isArray(tests) ? tests : [];
+  return [...namesIn(value, ''), ...items.flatMap((test, n) => namesIn(test, `tests[${n}]`))];
 }
 
 /** Mistakes that the schema cannot see; one is that it accepts a list as an object without names. */

@@ -1,7 +1,7 @@
 /** A test set as callers see it: the answer of several calls. */
 import * as v from 'valibot';
 import { REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
-import type { StoredTestSet } from './api_call.ts';
+import type { StoredSet } from '../../store/test_sets.ts';
 import { uuid, whole } from './result_schema.ts';
 
 const LIMITS = v.strictObject(
@@ -17,7 +17,7 @@ export const TEST_SET = v.strictObject({
   id: v.pipe(uuid, v.description('For test_set of a submission.')),
   name: v.string(),
   tests: v.pipe(whole, v.description('How many tests it has.')),
-  groups: v.pipe(whole, v.description('How many groups of tests it has, the root included.')),
+  groups: v.pipe(whole, v.description('How many groups of tests it has, without the root.')),
   bytes: v.pipe(whole, v.description('The sizes of its files together; equal files count once.')),
   limits: v.pipe(
     LIMITS,
@@ -27,7 +27,7 @@ export const TEST_SET = v.strictObject({
   ),
   checker: v.pipe(
     v.nullable(v.string()),
-    v.description('The language of its checker or interactor; null: outputs are compared.'),
+    v.description('The language of its checker; null: outputs are compared, or an interactor judges.'),
   ),
   interactive: v.pipe(v.boolean(), v.description('The program talks with an interactor.')),
   sha256: v.pipe(
@@ -52,23 +52,23 @@ export const EXAMPLE_TEST_SET: TestSetRecord = {
   created_at: '2026-11-20T09:22:23.104Z',
 };
 
-export function testSetRecord(set: StoredTestSet): TestSetRecord {
+export function testSetRecord(set: StoredSet): TestSetRecord {
   return {
     id: set.id,
     name: set.name,
     tests: set.tests,
     groups: set.groups,
-    bytes: set.size_bytes,
+    bytes: set.bytes,
     limits: shown(set.limits),
     checker: set.checker,
-    interactive: set.interactive,
+    interactive: set.interactor !== null,
     sha256: set.sha256,
     created_at: set.created_at.toISOString(),
   };
 }
 
 /** Those that are set, with the names and units of a request. */
-function shown(limits: StoredTestSet['limits']): TestSetRecord['limits'] {
+function shown(limits: StoredSet['limits']): TestSetRecord['limits'] {
   const given = REQUEST_LIMITS.flatMap(({ name, stored, unit }) => {
     const value = limits[stored];
     return value === undefined ? [] : [[name, unit === 'ms' ? value / 1000 : value]];

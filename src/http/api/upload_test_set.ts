@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import type { Caller } from '../../store/caller.ts';
-import { manifestOf } from '../../judging/manifest.ts';
+import { contentsOf, manifestOf } from '../../judging/manifest.ts';
 import {
   DEFAULT_PACKAGE_BOUNDS,
   type PackageBounds,
@@ -17,7 +17,13 @@ import { type OpenPackage, usePackage } from '../../judging/packages/read_packag
 import type { TestSet } from '../../judging/test_set.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
-import { isIdentityEncoding, isZipContentType, repeatedHeaders } from '../wire/header_values.ts';
+import {
+  headerText,
+  isIdentityEncoding,
+  isZipContentType,
+  parseTraceparent,
+  repeatedHeaders,
+} from '../wire/header_values.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
 import { isDeclaredTooLarge } from '../wire/read_body.ts';
 import { receiveFile } from '../wire/receive_file.ts';
@@ -25,7 +31,7 @@ import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { ARGS_LIMIT, ARGS_LIMIT_BYTES } from './field_schemas.ts';
 import { COMMON, type Operation, RATE } from './operation.ts';
 import { tooLarge } from './read_submission.ts';
-import { rejectedKey, spendThen } from './spend_rate.ts';
+import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
@@ -74,8 +80,7 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
   const leave = web.uploads.enter(caller.account_id);
   if (leave === null) return unavailable('Other test sets are being stored: try again soon.');
   try {
-    const full = await overQuota(web, caller);
-    return full ? problem('quota_exceeded') : await receive(web, exchange, caller);
+    return await receive(web, exchange, caller);
   } catch (error) {
     if (isOutOfRoom(error)) return unavailable('There is no room for uploads just now.');
     throw error;
@@ -110,14 +115,6 @@ function rejectedUpload(web: Web, { req, query }: Exchange): Answer | null {
   return errors.length > 0 ? invalid(errors) : null;
 }
 
-/** Uploads at the same moment to other processes are not seen, so an account can exceed it by as many sets. */
-async function overQuota(web: Web, { account_id }: Caller): Promise<boolean> {
-  const sets = await web.test_sets.list(account_id);
-  const bytes = sets.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
-  const { account_test_sets, account_test_set_bytes } = web.config;
-  return sets.length >= account_test_sets || bytes >= account_test_set_bytes;
-}
-
 async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<Answer | null> {
   const { config } = web;
   const received = await receiveFile(exchange.req, exchange.res, {
@@ -147,32 +144,41 @@ async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<An
 function readAndStore(
   web: Web,
   exchange: Exchange,
-  { account_id, key_id }: Caller,
+  owner: Caller,
   path: string,
   bounds: PackageBounds,
   signal: AbortSignal,
 ): Promise<Answer> {
   return usePackage(path, bounds, signal, async ({ set, contentOf }) => {
     checkSet(set, web.config.languages);
-    const { bytes: manifest, sha256 } = manifestOf(set);
-    const { kind, id } = await web.test_sets.create({
-      account_id,
-      key_id,
-      request_id: exchange.id,
-      set,
-      manifest,
-      sha256,
-      contentOf,
-    });
-    const stored = await web.test_sets.read(account_id, id);
+    if (await overQuota(web, owner, set)) return problem('quota_exceeded');
+    const traceparent = parseTraceparent(headerText(exchange.req.headers['traceparent']));
+    const request = { request_id: exchange.id, traceparent };
+    const created = await web.test_sets.create({ owner, set, ...request, contentOf });
+    if (created.kind === 'unauthorized') return unauthorized();
+    const stored = await web.test_sets.read(owner, created.id);
     // Another call may have deleted it since.
     if (stored === null) return problem('not_found');
     return {
-      status: kind === 'created' ? STATUS.created : STATUS.ok,
+      status: created.kind === 'created' ? STATUS.created : STATUS.ok,
       body: testSetRecord(stored),
-      headers: { Location: `/api/test-sets/${id}` },
+      headers: { Location: `/api/test-sets/${created.id}` },
     };
   });
+}
+
+/**
+ * Whether the account may not store another set. One that it has already counts as no other. Uploads at the same moment to
+ * other processes are not seen, so an account can exceed its quota by as many sets as there are processes.
+ */
+async function overQuota(web: Web, owner: Caller, set: TestSet): Promise<boolean> {
+  const { account_test_sets, account_test_set_bytes } = web.config;
+  const sets = await web.test_sets.list(owner);
+  const { sha256 } = manifestOf(set);
+  if (sets.some((each) => each.sha256 === sha256)) return false;
+  const sizes = [...sets.map(({ bytes }) => bytes), ...contentsOf(set).map(({ size }) => size)];
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  return sets.length >= account_test_sets || bytes > account_test_set_bytes;
 }
 
 /** Rules of this service that the format does not have. */

@@ -106,9 +106,16 @@ function jsonSchemaOf(schema: v.GenericSchema): object {
 /** Without the fields and languages that this deployment does not accept. */
 function requestSchemaHere(rules: SubmissionRules): object {
   const schema = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, unknown>;
+    properties: Record<string, unknown> & {
+      tests: { items: { properties: Record<string, unknown> } };
+    };
   };
-  for (const name of rules.forbidden) delete schema.properties[name];
+  const of_tests = schema.properties.tests.items.properties;
+  for (const name of rules.forbidden) {
+    delete schema.properties[name];
+    delete of_tests[name];
+    delete of_tests[`${name}_base64`];
+  }
   return {
     ...schema,
     dependentRequired: {
@@ -127,7 +134,9 @@ function examplesHere(
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     if (answer !== '202') return true;
     const language = CANONICAL_NAMES.get((value as { language: string }).language) ?? '';
-    return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
+    const { tests = [] } = value as { tests?: object[] };
+    const has = (name: string) => [value, ...tests].some((item) => Object.hasOwn(item, name));
+    return languages.includes(language) && !forbidden.some(has);
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
   return Object.fromEntries(all.filter(works));
