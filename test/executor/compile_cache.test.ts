@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import {
   bootId,
+  CONTENT_PREFIX,
   type CompileCache,
   type CompileCacheOptions,
   openCompileCache,
@@ -275,6 +276,7 @@ test('a crash half-way leaves nothing that is believed, and nothing for long', a
   await rm(join(first.artefacts_folder, lost.held.artefact), { recursive: true });
   await writeFile(join(index, 'f'.repeat(64)), '{"artefact":"ab');
   await write(first, 'orphan');
+  await write(first, `${CONTENT_PREFIX}of-a-set`);
 
   const soon = await open({ folder });
   t.ok(soon.find(whole.key));
