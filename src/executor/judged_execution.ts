@@ -184,7 +184,7 @@ function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutc
   const tests = order.judging.tests && outcomes;
   return outcomeOf(parts.isolation, {
     ...{ program, judgement, run: null, limits },
-    judged: { tests, score: null, files: [], transcript: null },
+    judged: { tests, score: null, files: null, transcript: null },
   });
 }
 
@@ -220,7 +220,7 @@ function judged(
     judged: {
       tests: judging.tests && outcomes,
       score,
-      files: shown?.files ?? [],
+      files: judging.outputs.length === 0 ? null : (shown?.files ?? []),
       transcript: shown?.transcript ?? null,
     },
     judge: judge?.program ?? null,

@@ -43,7 +43,8 @@ export type JudgedOutcome = {
   /** All tests, in order; null where the judging has none. */
   tests: TestOutcome[] | null;
   score: number | null;
-  files: LeftFile[];
+  /** those that `outputs` asked for; null where it asked for none */
+  files: LeftFile[] | null;
   /** the beginning of the talk with the interactor; null where none was asked for, or none took place */
   transcript: Uint8Array | null;
 };

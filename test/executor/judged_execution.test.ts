@@ -26,7 +26,7 @@ t.test('tests run in order, and stop at the first that is not AC', async (t) => 
     { n: 2, name: 'test 2' },
     { n: 3, name: 'test 3', cpu_time_us: null },
   ]);
-  t.match(outcome.judged, { score: null, files: [], transcript: null });
+  t.match(outcome.judged, { score: null, files: null, transcript: null });
   t.strictSame(progress, [
     [0, 3],
     [1, 3],
@@ -176,7 +176,7 @@ t.test('input and output may be files', async (t) => {
   const tests = [aTest('ab', 'ababab'), aTest('b', 'x', { input: store.put('b') })];
   const outcome = await run('python', code, { judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(outcome), ['AC', 'WA']);
-  t.strictSame(outcome.judged!.files, []);
+  t.equal(outcome.judged!.files, null, 'a file that is judged is not kept');
   const none = await run('python', 'print("ababab")', { judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(none), ['WA', null], 'a file that is not there is empty');
   const much = "open('out.txt', 'w').write('x' * 1000)";
@@ -194,7 +194,7 @@ raise SystemExit(3)`;
   t.match(outcome, { verdict: 'RE', exit_code: 3 });
   t.equal(outcome.judged!.tests, null);
   t.strictSame(
-    outcome.judged!.files.map(({ path, bytes }) => [path, text(bytes)]),
+    outcome.judged!.files!.map(({ path, bytes }) => [path, text(bytes)]),
     [
       ['a.png', 'a'],
       ['c.png', 'c'],
