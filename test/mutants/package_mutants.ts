@@ -250,6 +250,8 @@ export const packageMutants: readonly Mutant[] = [
     tested('package_set'),
     ['of two tolerances the last one counts in legacy', "version === 'legacy' ? 'legacy' : '2023-07'", "'2023-07'"],
     ['flags of the problem', '[...problem.validator_flags, ...args], problem', 'args, problem'],
+    ['arguments of all tests together', 'if (left >= 0) return;', 'return;'],
+    ['arguments of all groups together', ', ...group.settings.validator_args);', ');'],
   ),
   ...inFile(
     `${FOLDER}/validators.ts`,
