@@ -48,6 +48,23 @@ t.test('a submission in the wrong folder is named, with what it got', async (t) 
   }
 });
 
+t.test('what the service cannot judge is no difference, unless that is everything', async (t) => {
+  const copy = join(folder, 'several');
+  await cp(problemFolder({ name: 'yesno' }), copy, { recursive: true });
+  await writeFile(join(copy, 'submissions/accepted/other.kt'), 'fun main() {}');
+  await writeFile(join(copy, 'submissions/accepted/long.py'), `#${'x'.repeat(70_000)}`);
+  const some = await runledger(['problem', 'check', copy], env);
+  t.equal(some.status, 0, some.stdout);
+  t.match(some.stdout, /^accepted\/other\.kt .* not judged: submissions\/accepted\/other\.kt: none/m);
+  t.match(some.stdout, /^accepted\/long\.py .* not judged: .*code/m);
+  t.match(some.stdout, /^2 of 5 submissions are not judged\n3 submissions get what is expected$/m);
+  await rm(join(copy, 'submissions/wrong_answer'), { recursive: true });
+  for (const name of ['yesno.py', 'spaces.py']) await rm(join(copy, 'submissions/accepted', name));
+  const none = await runledger(['problem', 'check', copy, '--json'], env);
+  t.equal(none.status, 1);
+  t.match(JSON.parse(none.stdout), { differ: 0, not_judged: 2 });
+});
+
 t.test('judge: a program on a folder and on an archive', async (t) => {
   const problem = problemFolder({ name: 'sum' });
   const program = (path: string) => join(problem, 'submissions', path);
