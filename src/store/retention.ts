@@ -28,6 +28,17 @@ export async function purgePayloads(
   }
 }
 
+/** Deletes the test sets that no submission has used since the time; returns how many. */
+export async function purgeTestSets(
+  db: Db,
+  unused_since: Date,
+  operator?: string,
+): Promise<number> {
+  const [row] = await db<{ purged: number }[]>`
+    select runledger.purge_test_sets(${unused_since}, operator => ${operator ?? null}) as purged`;
+  return row!.purged;
+}
+
 /** Why the month (YYYY_MM) cannot be detached; null if it can. */
 export async function whyNotDetach(db: Db, month: string): Promise<string | null> {
   const [row] = await db<{ reason: string | null }[]>`
