@@ -34,9 +34,11 @@ export async function purgeTestSets(
   unused_since: Date,
   operator?: string,
 ): Promise<number> {
-  const [row] = await db<{ purged: number }[]>`
-    select runledger.purge_test_sets(${unused_since}, operator => ${operator ?? null}) as purged`;
-  return row!.purged;
+  for (let purged = 0; ; purged++) {
+    const [row] = await db<{ found: boolean }[]>`
+      select runledger.purge_test_set(${unused_since}, operator => ${operator ?? null}) as found`;
+    if (!row!.found) return purged;
+  }
 }
 
 /** Why the month (YYYY_MM) cannot be detached; null if it can. */

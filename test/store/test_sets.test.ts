@@ -15,7 +15,7 @@ import { verify } from '../../src/store/verify.ts';
 import { aSet, judgingOf, refOf } from './a_set.ts';
 import { seal } from './seal_now.ts';
 import { besides } from './verified.ts';
-import { outcome, start, submission, world } from './world.ts';
+import { newId, outcome, start, submission, world } from './world.ts';
 
 const DAY_MS = 86_400_000;
 const LARGE = randomBytes(3 * PIECE_BYTES + 5);
@@ -231,24 +231,46 @@ t.test('a set stays while a submission needs it, and then its bytes go with it',
   t.same(await problems(), []);
 });
 
-t.test('a submission and a deletion that meet wait for each other', async (t) => {
+t.test('a set that is being deleted does not exist, and holds up nobody', async (t) => {
   const { w, owner, sets, use } = await scene(t);
   const { id } = (await sets.create({ owner, ...aSet('one', [Buffer.from('1')]) })) as {
     id: string;
   };
   const other = w.connect(w.database.urls.web, 1);
-  let used: ReturnType<typeof use>;
   await other.begin(async (tx) => {
-    const [row] = await tx`select runledger.remove_test_set(${owner.account_id}, ${owner.key_id}, ${id}) as outcome`;
+    const [row] = await tx`
+      select runledger.remove_test_set(${owner.account_id}, ${owner.key_id}, ${id}) as outcome`;
     t.equal(row!['outcome'], 'removed');
-    used = use(id);
-    // The submission waits for the lock of the set's row.
+    t.match(await use(id), { kind: 'no_test_set' });
+  });
+  t.match(await use(id), { kind: 'no_test_set' });
+});
+
+t.test('a deletion waits for a submission that is being accepted', async (t) => {
+  const { w, key, owner, sets } = await scene(t);
+  const { id } = (await sets.create({ owner, ...aSet('one', [Buffer.from('1')]) })) as {
+    id: string;
+  };
+  const other = w.connect(w.database.urls.web, 1);
+  let removed: Promise<string> | undefined;
+  const submission_id = newId();
+  const row = {
+    ...{ digest: Buffer.from(key.digest).toString('hex'), id: submission_id, language: 'python' },
+    ...{ args: [], compare: 'lenient', limits: {}, judging: { test_set: id, stop: 'first' } },
+  };
+  await other.begin(async (tx) => {
+    const [accepted] = await tx`
+      select outcome from runledger.submit_many(${JSON.stringify([row])}::text::jsonb, '{x}', '{""}', '{NULL}', 10, true, '{x}')`;
+    t.equal(accepted!['outcome'], 'accepted');
+    removed = sets.remove(owner, id);
     for (;;) {
-      const [waits] = await w.db`select count(*)::integer as n from pg_locks where not granted`;
+      const [waits] = await w.db`
+        select count(*)::integer as n from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%remove_test_set%'`;
       if (waits!['n'] > 0) break;
     }
   });
-  t.match(await used!, { kind: 'no_test_set' });
+  t.equal(await removed, 'in_use');
 });
 
 t.test('rebuild makes the rows of sets from their manifests', async (t) => {

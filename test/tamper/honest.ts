@@ -49,7 +49,7 @@ export const honest: readonly Honest[] = [
   {
     name: 'an operator deletes the test sets that nothing has used for long',
     does: ({ root }) =>
-      root`select runledger.purge_test_sets(now() - interval '30 days', 'ada@console')`,
+      root`select runledger.purge_test_set(now() - interval '30 days', 'ada@console')`,
   },
   {
     name: 'a repair under a new name that the auditor allows',
