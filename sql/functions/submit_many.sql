@@ -7,7 +7,8 @@
 --            bytes are hex. A row without an id only spends the rate (its body was rejected). codes, stdins, expecteds and
 --            judgings run parallel to it. judging is absent for a plain run, and judgings is null if there are plain runs only.
 --
--- A submission that names a test set locks the set's row against its deletion until this commits (test_sets.sql).
+-- A submission that names a test set locks the set's row against its deletion until this commits (test_sets.sql). A set that is
+-- being deleted at that moment does not exist: waiting would keep all other submissions waiting.
 --
 -- Locks are taken in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),
 -- gated, account_usage by id. A step may be left out, and never taken backwards. (The first migration describes an older
@@ -122,7 +123,7 @@ begin
 
     if given ? 'judging' and given -> 'judging' ? 'test_set' then
       perform from test_sets t
-      where t.id = (given #>> '{judging,test_set}')::uuid and t.account_id = submit_many.account_id for key share;
+      where t.id = (given #>> '{judging,test_set}')::uuid and t.account_id = submit_many.account_id for key share skip locked;
       if not found then
         outcome := 'no_test_set';
         return next;

@@ -5,7 +5,8 @@
 --   * A content is stored if a set needs it, and only then. The transaction that deletes the last such set deletes it.
 --   * Pieces belong to one arrival, and never change. So what one upload sends cannot get into a content of another.
 --   * While a submission that has not ended needs a set, the set stays. A submission locks the set's row when it is accepted
---     (submit_many), and a deletion locks it before it looks for submissions.
+--     (submit_many), and a deletion locks it before it looks for submissions. It looks once before that, too, because a
+--     submission does not see a set whose row is locked.
 --
 -- Creations and deletions follow one another (lock_test_sets). This lock comes before all others.
 
@@ -130,10 +131,13 @@ language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 begin
   perform lock_test_sets();
-  perform from test_sets t where t.id = set_id and t.account_id = account for update;
-  if not found then
+  if not exists (select from test_sets t where t.id = set_id and t.account_id = account) then
     return 'absent';
   end if;
+  if test_set_in_use(set_id) then
+    return 'in_use';
+  end if;
+  perform from test_sets t where t.id = set_id for update;
   if test_set_in_use(set_id) then
     return 'in_use';
   end if;
@@ -143,7 +147,7 @@ end
 $$;
 
 create or replace function runledger.test_set_in_use(set_id uuid) returns boolean
-language sql stable set search_path = runledger, pg_temp
+language sql volatile set search_path = runledger, pg_temp
 as $$ select exists (select from submissions s where s.test_set = set_id and s.status in ('pending', 'running')) $$;
 
 -- Appends the event and deletes the set's bytes, with all contents that no other set needs. The caller holds the set's row.
