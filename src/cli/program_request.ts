@@ -41,7 +41,9 @@ export async function requestOfPath(
   const contents = new Contents();
   const { root } = treeOf(source.files);
   const canonical = language && (CANONICAL_NAMES.get(language) ?? language);
-  const program = await readProgram(filesOfFolder(root), contents, bounds, { language: canonical });
+  const program = await readProgram(filesOfFolder(root), contents, bounds, {
+    language: canonical ?? null,
+  });
   const bytes = new Map<string, Uint8Array>();
   for (const { sha256 } of contents.files()) {
     bytes.set(sha256, Buffer.concat(await Array.fromAsync(contents.open(sha256))));

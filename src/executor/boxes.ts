@@ -12,6 +12,8 @@ import type { BoxRequest, BoxStream, RunReport, Sandbox } from './sandbox.ts';
 export type JudgedRequest = BoxRequest & {
   /** a file of the store, instead of `stdin` */
   stdin_key?: string;
+  /** empty folders of the work folder */
+  folders?: readonly string[];
   /** files of the work folder to keep when the run ends, in whatever way */
   keep?: { patterns: readonly string[]; max_bytes: number; max_files: number };
 };
@@ -42,7 +44,7 @@ const KEEPING = `n=0; p=$1; shift; "$@"; echo $? > ${KEPT}/code; for f in $p; do
 export function boxesOf(sandbox: Pick<Sandbox, 'run' | 'open'>, store: string): Boxes {
   return {
     async run(request, options) {
-      const { stdin_key, keep, ...plain } = request;
+      const { stdin_key, keep, folders, ...plain } = request;
       const from_store = plain.load?.some(({ key }) => key.startsWith(CONTENT_PREFIX));
       if (stdin_key === undefined && keep === undefined && !from_store)
         return sandbox.run(plain, options);
@@ -61,7 +63,8 @@ export function boxesOf(sandbox: Pick<Sandbox, 'run' | 'open'>, store: string): 
 }
 
 async function withContents(request: JudgedRequest, store: string): Promise<BoxRequest> {
-  const { stdin_key, keep: _keep, load = [], ...rest } = request;
+  const { stdin_key, keep: _keep, load = [], folders = [], ...rest } = request;
+  const markers = folders.map((path) => ({ path: `${path}/.folder`, bytes: new Uint8Array() }));
   const moved = load.filter(({ key }) => key.startsWith(CONTENT_PREFIX));
   const files = await Promise.all(
     moved.map(async ({ key, at }) => ({ path: at.slice(1), bytes: await readFile(join(store, key)) })),
@@ -70,7 +73,7 @@ async function withContents(request: JudgedRequest, store: string): Promise<BoxR
   return {
     ...rest,
     argv: rest.argv.map((argument) => movedTo.get(argument) ?? argument),
-    files: [...rest.files, ...files],
+    files: [...rest.files, ...files, ...markers],
     load: load.filter(({ key }) => !key.startsWith(CONTENT_PREFIX)),
     stdin: stdin_key === undefined ? rest.stdin : await readFile(join(store, stdin_key)),
   };

@@ -84,8 +84,8 @@ function diagnosticsOf(compiled: CompileResult | null, limits: RunLimits): Outpu
 
 /** Counters alone: no byte that a program wrote, and no name that it chose. */
 function evidenceOf(run: JudgedReport): Record<string, unknown> {
-  const { stdout: _stdout, stderr: _stderr, kept: _kept, ...counted } = run;
-  return counted;
+  const { stdout: _stdout, stderr: _stderr, kept: _kept, keep_refused, ...counted } = run;
+  return { ...counted, ...(keep_refused !== undefined && { keep_refused: true }) };
 }
 
 function compileEvidence(compiled: CompileResult | null) {

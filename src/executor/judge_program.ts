@@ -33,8 +33,6 @@ const FEEDBACK_BYTES_OF_PASSES = 4 * MiB;
 const FEEDBACK_MOST_FILES = 64;
 /** A request to the launcher has room for this much, besides its files. */
 const OUTPUT_MOST_BYTES = 8 * MiB;
-/** The file that makes the folder. */
-const MARKER = '.feedback';
 
 export type Role = 'checker' | 'interactor';
 
@@ -137,12 +135,12 @@ export class Judge {
     }
     const feedback = `${this.#folder}/feedback`;
     const kept = left.map(({ path, bytes }) => ({ path: `${feedback}/${path}`, bytes }));
-    const marker = { path: `${feedback}/${MARKER}`, bytes: new Uint8Array() };
     return {
       ...common,
       // The format says that the name of the folder ends with a slash.
       args: [input_path, answer_path, `${WORK_FOLDER}/${feedback}/`, ...own_args, ...args],
-      files: [...files, marker, ...kept],
+      files: [...files, ...kept],
+      folders: [feedback],
       ...(output !== null && { stdin: output }),
       keep: {
         patterns: this.#kept().map((name) => `${feedback}/${name}`),
@@ -156,7 +154,7 @@ export class Judge {
   leftBy({ kept = [] }: JudgedReport): LeftFile[] {
     const start = `${this.#folder}/feedback/`;
     return kept
-      .filter(({ path }) => path.startsWith(start) && path !== `${start}${MARKER}`)
+      .filter(({ path }) => path.startsWith(start))
       .map(({ path, bytes }) => ({ path: path.slice(start.length), bytes }));
   }
 

@@ -22,7 +22,7 @@ export type ProgramParts = {
 };
 
 /** One run of it. */
-export type ProgramRun = Pick<JudgedRequest, 'stdin_key' | 'keep'> & {
+export type ProgramRun = Pick<JudgedRequest, 'stdin_key' | 'folders' | 'keep'> & {
   args: readonly string[];
   limits: RunLimits;
   stdin?: Uint8Array;

@@ -1,6 +1,6 @@
 /** The test set of a package: how outputs are compared. */
 import t from 'tap';
-import { LEGACY, legacy, newer, read, rejectAll, tokens } from './packages.ts';
+import { emptyTests, LEGACY, legacy, NEW, newer, read, rejectAll, tokens } from './packages.ts';
 
 t.test('flags of the default validator', async (t) => {
   const compared = async (flags: string) =>
@@ -26,6 +26,34 @@ t.test('flags of a legacy group follow those of the problem', async (t) => {
   });
   t.strictSame(set.compare, tokens({ absolute: 1e-9, relative: 1e-9, case_sensitive: true }));
   t.equal(set.tests[0]?.compare, undefined);
+});
+
+t.test('arguments that every test inherits are bounded all together', async (t) => {
+  const args = JSON.stringify(Array.from({ length: 60 }, () => 'x'.repeat(1000)));
+  const many = (count: number) =>
+    emptyTests(...Array.from({ length: count }, (_, n) => `data/secret/${n}`));
+  const program = { 'data/test_group.yaml': `args: ${args}\n` };
+  const validator = {
+    'output_validator/v.py': '',
+    'data/secret/test_group.yaml': `output_validator_args: ${args}\n`,
+  };
+  await rejectAll(t, [
+    [
+      'of the program',
+      { ...NEW, ...program, ...many(80) },
+      /^data\/secret\/7\d\.in: with it the names and arguments of all tests have more than 4194304 bytes$/,
+    ],
+  ]);
+  t.equal((await read(t, { ...NEW, ...program, ...many(60) })).set.tests.length, 60);
+  t.equal((await read(t, { ...NEW, ...validator, ...many(80) })).set.tests.length, 80);
+  const groups = Array.from({ length: 80 }, (_, n) => `data/secret/g${n}/1`);
+  await rejectAll(t, [
+    [
+      'of the validator, for every group',
+      { ...NEW, ...validator, 'data/secret/1.in': '', ...emptyTests(...groups) },
+      /^data\/secret\/g\d+: with it/,
+    ],
+  ]);
 });
 
 t.test('flags that are wrong', async (t) => {

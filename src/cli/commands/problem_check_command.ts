@@ -65,6 +65,8 @@ type Row = {
   submission: ExampleSubmission;
   record: ResultRecord | null;
   differences: string[];
+  /** Why the service cannot judge it, as for a language that it does not have. This is no difference. */
+  not_judged: string | null;
 };
 
 /** The most that a service allows, unless its operator says otherwise. */
@@ -118,7 +120,7 @@ async function judgeOne(
   time_limit: number | null,
 ): Promise<Row> {
   const { program, why_not } = submission;
-  if (program === null) return { submission, record: null, differences: [why_not ?? ''] };
+  if (program === null) return notJudged(submission, why_not ?? '');
   const scored = judging.read.set.scoring === 'score';
   const may_be_slow = submission.requirements.every(({ permitted }) => permitted.includes('TLE'));
   const stops = scored || may_be_slow;
@@ -129,9 +131,16 @@ async function judgeOne(
     return rowOf(submission, await judged(judging, submission, program, 'never', time_limit));
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
-    return { submission, record: null, differences: [error.message.replaceAll('\n', ';')] };
+    return notJudged(submission, error.message.replace(/\n */g, ' '));
   }
 }
+
+const notJudged = (submission: ExampleSubmission, why: string): Row => ({
+  submission,
+  record: null,
+  differences: [],
+  not_judged: why,
+});
 
 type Judged = { record: ResultRecord; check: SubmissionCheck };
 
@@ -159,26 +168,30 @@ const rowOf = (submission: ExampleSubmission, { record, check }: Judged): Row =>
   submission,
   record,
   differences: check.differences,
+  not_judged: null,
 });
 
 function report(context: Context, rows: readonly Row[], time_limit: number | null): number {
   const wrong = rows.filter(({ differences }) => differences.length > 0).length;
+  const not_judged = rows.filter((row) => row.not_judged !== null).length;
   if (context.json) {
-    context.answer({ time_limit, submissions: rows.map(rowAsJson), differ: wrong });
+    context.answer({ time_limit, submissions: rows.map(rowAsJson), differ: wrong, not_judged });
   } else {
     const head = ['submission', 'expected', 'got', 'score', 'slowest', ''];
     context.answer(columns([head, ...rows.map(cellsOf)]));
     if (time_limit !== null) context.answer(`time limit: ${time_limit} s`);
+    const judged = rows.length - not_judged;
+    if (not_judged > 0) context.answer(`${not_judged} of ${rows.length} submissions are not judged`);
     context.answer(
       wrong === 0
-        ? `${rows.length} submissions get what is expected`
-        : `${wrong} of ${rows.length} submissions do not get what is expected`,
+        ? `${judged} submissions get what is expected`
+        : `${wrong} of ${judged} submissions do not get what is expected`,
     );
   }
-  return wrong === 0 ? 0 : 1;
+  return wrong === 0 && not_judged < rows.length ? 0 : 1;
 }
 
-function rowAsJson({ submission, record, differences }: Row) {
+function rowAsJson({ submission, record, differences, not_judged }: Row) {
   return {
     submission: submission.path,
     expected: expectedOf(submission),
@@ -187,10 +200,11 @@ function rowAsJson({ submission, record, differences }: Row) {
     score: record?.score ?? null,
     slowest: slowestOf(record),
     differences,
+    not_judged,
   };
 }
 
-function cellsOf({ submission, record, differences }: Row): string[] {
+function cellsOf({ submission, record, differences, not_judged }: Row): string[] {
   const slowest = slowestOf(record);
   return [
     submission.path,
@@ -198,8 +212,13 @@ function cellsOf({ submission, record, differences }: Row): string[] {
     record?.verdict ?? '-',
     record?.score == null ? '-' : String(record.score),
     slowest === null ? '-' : `${slowest.toFixed(3)} s`,
-    differences.length === 0 ? '' : `DIFFERS: ${differences.map(shown).join('; ')}`,
+    remarkOf(differences, not_judged),
   ];
+}
+
+function remarkOf(differences: readonly string[], not_judged: string | null): string {
+  if (not_judged !== null) return `not judged: ${shown(not_judged)}`;
+  return differences.length === 0 ? '' : `DIFFERS: ${differences.map(shown).join('; ')}`;
 }
 
 /** What a checker says may come from the program, so nothing in it steers the terminal. */

@@ -63,6 +63,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     passes: problem.passes,
     scoring: problem.scoring ? 'score' : 'pass-fail',
   };
+  checkTexts(data, reader.bounds);
   await addGroup(set, data, null, problem, reader.contents);
   return { set, problem, best_score: largestScore(secret, data, problem) };
 }
@@ -119,6 +120,26 @@ async function addGroup(
     }
     set.tests.push(test);
   }
+}
+
+function checkTexts(data: DataGroup, { set_text_bytes }: PackageBounds): void {
+  let left = set_text_bytes;
+  const take = (path: string, ...texts: readonly string[]) => {
+    for (const text of texts) left -= Buffer.byteLength(text);
+    if (left >= 0) return;
+    throw new PackageProblem(
+      path,
+      `with it the names and arguments of all tests have more than ${set_text_bytes} bytes`,
+    );
+  };
+  const visit = (group: DataGroup) => {
+    take(group.path, group.name, ...group.settings.validator_args);
+    for (const item of group.items) {
+      if (isGroup(item)) visit(item);
+      else take(item.path, item.name, ...item.args, ...(item.validator_args ?? []));
+    }
+  };
+  visit(data);
 }
 
 /** The comparison of the group `secret` is the set's; a test that has another one says so. */
