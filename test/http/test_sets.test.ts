@@ -232,8 +232,9 @@ t.test('an upload has bounds', async (t) => {
   t.match(unpacked.json.fields, [{ path: 'a.in', message: /unpacks to more than 102400 bytes/ }]);
   t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 0 });
 
-  await stored(service, key, LEGACY);
-  await stored(service, key, NEW);
+  await stored(service, key, emptyTests('x'));
+  await stored(service, key, emptyTests('y'));
+  t.equal((await upload(service, key, archiveOf(emptyTests('y')))).status, 200);
   const full = await upload(service, key, archiveOf(emptyTests('a')));
   t.match(full, { status: 403, json: { error: 'quota_exceeded' } });
   const { json } = await service.call({ path: PATH, key });

@@ -16,8 +16,8 @@ export const judgedRequestMutants: readonly Mutant[] = [
     ],
     [
       'an unknown field of a test is named',
-      'return path.length === 1 || (path.length',
-      'return path.length > 0 || (path.length',
+      'return path.length === 1 ||',
+      'return path.length > 0 ||',
     ],
     ['mistakes between fields are named', '      ...judgingClashes(value),\n', ''],
     ['arguments of each test are bounded before they are checked', "  ['args', ARGS_LIMIT],\n", ''],

@@ -145,9 +145,9 @@ function longLists(value: unknown, path: string, depth: number, most = LIST_LIMI
 }
 
 /** An unknown name of the request or of its limits: namesOutside names all of those. */
-function isNamedAlready({ type, expected, path = [] }: v.BaseIssue<unknown>): boolean {
-  if (type !== 'strict_object' || expected !== 'never') return false;
-  return path.length === 1 || (path.length === 2 && path[0]?.key === 'limits');
+function isNamedAlready({ type, expected, path }: v.BaseIssue<unknown>): boolean {
+  if (type !== 'strict_object' || expected !== 'never' || path === undefined) return false;
+  return path.length === 1 || (path.length === 2 && path[0].key === 'limits');
 }
 
 function messageOf(issue: v.BaseIssue<unknown>): string {

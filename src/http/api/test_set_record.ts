@@ -4,13 +4,17 @@ import { REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
 import type { StoredSet } from '../../store/test_sets.ts';
 import { uuid, whole } from './result_schema.ts';
 
+type LimitEntries = Record<
+  RequestLimitName,
+  v.ExactOptionalSchema<v.GenericSchema<number>, undefined>
+>;
 const LIMITS = v.strictObject(
   Object.fromEntries(
     REQUEST_LIMITS.map(({ name, description }) => [
       name,
       v.exactOptional(v.pipe(v.number(), v.description(description))),
     ]),
-  ) as Record<RequestLimitName, v.ExactOptionalSchema<v.NumberSchema<undefined>, undefined>>,
+  ) as LimitEntries,
 );
 
 export const TEST_SET = v.strictObject({

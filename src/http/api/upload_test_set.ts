@@ -13,7 +13,7 @@ import {
   type PackageBounds,
 } from '../../judging/packages/package_bounds.ts';
 import { ARCHIVE, PackageProblem } from '../../judging/packages/package_problem.ts';
-import { type OpenPackage, usePackage } from '../../judging/packages/read_package.ts';
+import { usePackage } from '../../judging/packages/read_package.ts';
 import type { TestSet } from '../../judging/test_set.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';

@@ -29,7 +29,7 @@ export async function receiveFile(
   const close = () => file.close();
   try {
     sendContinue(req, res);
-    const size = await receive(req, file, most_bytes);
+    const size = await receive(req, res, file, most_bytes);
     if (typeof size === 'number') return { path: `/proc/self/fd/${file.fd}`, size, close };
     await close();
     return size;
@@ -55,14 +55,18 @@ async function openNameless(folder: string): Promise<FileHandle> {
 /** The next chunk is read when the one before is written, so memory holds no more than the socket's buffers. */
 async function receive(
   req: IncomingMessage,
+  res: ServerResponse,
   file: FileHandle,
   most_bytes: number,
 ): Promise<number | 'too_large' | 'gone'> {
   let size = 0;
+  // Of a request that was answered in the middle of its body, nothing ends the stream.
+  const closed = new Promise<null>((resolve) => res.once('close', () => resolve(null)));
   // It stays open for the answer to a body that is too large.
   const chunks = req.iterator({ destroyOnReturn: false });
   for (;;) {
-    const next = await chunks.next().catch(() => null);
+    if (res.destroyed || res.writableEnded) return 'gone';
+    const next = await Promise.race([chunks.next().catch(() => null), closed]);
     if (next === null) return 'gone';
     if (next.done) return req.complete ? size : 'gone';
     const chunk = next.value as Uint8Array;
