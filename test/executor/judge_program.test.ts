@@ -59,7 +59,7 @@ t.test('a checker that fails is named, and is not the fault of the program', asy
     [python('import os; os.kill(os.getpid(), 11)'), /^the checker (was ended by SIGSEGV|exited with 139)/],
     [python('print("x" * 1000)', { limits: { output_bytes: 10 } }), /^the checker exceeded its limit of output/],
     [python('while True: pass', { limits: { cpu_time_ms: 50 } }), /^the checker exceeded its limit of cpu_time/],
-    [aJudge('cpp', 'int main() { return x; }'), /^the checker does not compile:\n[^]*'x' was not declared/],
+    [aJudge('cpp', 'int main() { return x; }'), /^the checker does not compile:\n[^]*‘x’ was not declared/],
   ];
   for (const [checker, message] of failures) {
     const tests = [aTest('1', null), aTest('2', null)];
@@ -107,7 +107,8 @@ sys.exit(CODE)`;
 });
 
 t.test('points of a checker are those of the test', async (t) => {
-  const scored = { scoring: 'score', groups: [group('all', { accept_score: 10 })] } as const;
+  const groups = [group('all', { accept_score: 10 })];
+  const scored: Partial<Judging> = { scoring: 'score', groups };
   const tests = [aTest('1', null, { group: 'all' }), aTest('2', null, { group: 'all' })];
   const prints = `import sys; print('points 2.5 half', file=sys.stderr); sys.exit(7)`;
   const testlib = python(prints, { protocol: 'testlib' });

@@ -91,7 +91,7 @@ t.test('a test may be compared in a way of its own', async (t) => {
 t.test('a rejected source runs no test', async (t) => {
   const tests = [aTest('1', '2'), aTest('2', '4')];
   const outcome = await run('cpp', 'int main() { return x; }', { judging: judging({ tests }) });
-  t.match(outcome, { verdict: 'CE', stderr: /'x' was not declared/, cpu_time_us: null });
+  t.match(outcome, { verdict: 'CE', stderr: /‘x’ was not declared/, cpu_time_us: null });
   t.strictSame(verdicts(outcome), [null, null]);
 });
 
