@@ -45,6 +45,7 @@
 #include "cgroup.h"
 #include "failure.h"
 #include "identity.h"
+#include "input_file.h"
 #include "kernel_files.h"
 #include "landlock.h"
 #include "monotonic.h"
@@ -63,6 +64,7 @@ static unsigned tasks_before; /* of the worker's user, if programs share its id 
 
 static void rewrite(char *into, size_t size, const char *text);
 static const char *target_of(const char *at);
+static bool open_input(struct box *box);
 static void load(const char *key, const char *target);
 static void make_directories(void);
 static void write_files(void);
@@ -95,10 +97,16 @@ static uint64_t cpu_us(const struct rusage *usage) {
          (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
-void degraded_run(struct box *box) {
+void degraded_run(struct box *box, const int *sockets) {
   struct rusage before, after;
   struct shared *shared = setup->shared;
   request = box->request;
+  const bool found = open_input(box);
+  relay_begin(box, sockets);
+  if (!found) {
+    for (int i = 0; i < 3; i++) close(box->files[i]);
+    return relay_end(true);
+  }
   getrusage(RUSAGE_CHILDREN, &before);
   make_directories();
   write_files();
@@ -118,7 +126,7 @@ void degraded_run(struct box *box) {
   shared->cpu_start_us = 0;
   shared->cpu_end_us = cpu_us(&after) - cpu_us(&before);
   shared->ended = true;
-  if (request->save_key) {
+  if (request->save_key || request->has_keep) {
     int directory = (int)must(open(work_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
     relay_keep(directory);
   }
@@ -162,6 +170,12 @@ static void make_parents(const char *path) {
 
 static void write_files(void) {
   static const char WORK[] = "/box/";
+  for (uint32_t i = 0; i < request->folder_count; i++) {
+    make_parents(request->folders[i]);
+    if (mkdir(request->folders[i], 0755) && errno != EEXIST) fail("make the folder %s", request->folders[i]);
+    must(chown(request->folders[i], setup->identity.uid, setup->identity.gid), "change the owner of a folder");
+  }
+  if (request->single_loads) must(mkdir(target_of(FILES_FOLDER), 0755), "make the folder of files");
   for (uint32_t i = 0; i < request->load_count; i++) {
     const char *at = request->loads[i].at;
     if (!strncmp(at, WORK, sizeof WORK - 1)) make_parents(at + sizeof WORK - 1);
@@ -209,6 +223,23 @@ static void copy_tree(int from, const char *name, const char *target) {
     closedir(list);
   }
   close(source);
+}
+
+/* A copy: a program with the worker's user id could change the file in the store through a descriptor of it. */
+static bool open_input(struct box *box) {
+  char path[MAX_PATH + MAX_NAME];
+  box->files[0] = box->files[1] = box->files[2] = -1;
+  if (!request->input_key) return true;
+  snprintf(path, sizeof path, "%s/%s", setup->options->store, request->input_key);
+  int file = input_of_store(path);
+  if (file >= 0) {
+    box->files[0] = input_copy(setup->proc, file);
+    return true;
+  }
+  struct failure *failure = &setup->shared->failure;
+  failure->error = errno;
+  snprintf(failure->step, sizeof failure->step, "find the artefact %.70s", request->input_key);
+  return false;
 }
 
 static void load(const char *key, const char *target) {
@@ -292,7 +323,7 @@ static void run_program(const int *files) {
   for (int i = 0; i < 3; i++) {
     must(dup2(files[i], i), "set up standard input, output and error");
     /* A compile does not get them, see box.c. */
-    if (!setup->identity.shares_uid && !request->save_key)
+    if (!setup->identity.shares_uid && !request->save_key && (i > 0 || request->stream || request->pair))
       must(fchown(i, setup->identity.uid, setup->identity.gid), "change the owner of a standard stream");
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
