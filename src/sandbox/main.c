@@ -59,7 +59,7 @@
  *   zygote, degraded               its other ways to run a program
  *   relay, streams, partner, questions, inherited   what it does while a program runs
  *   kept_files, input_file, output_pages   the bytes that it takes from a program, and gives to one
- *   root, box, landlock, same_user what surrounds a program
+ *   root, box, degraded_files, landlock, same_user   what surrounds a program
  *   seccomp, seccomp_rules         its system calls
  *   cgroup, cgroup_run, ...       control groups of both versions; cgroup_quota: the processors
  *   identity, message, options, wire
