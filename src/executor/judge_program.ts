@@ -12,10 +12,10 @@ import { type CheckerEnd, checkerEnd, FEEDBACK_FILES, MESSAGE_BYTES } from '../j
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
 import type { LeftFile } from '../judging/record_fields.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
-import type { JudgedReport } from './boxes.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { BoxContent, HeldContents } from './held_contents.ts';
 import { Program, type ProgramParts, type ProgramRun } from './program.ts';
+import type { RunReport } from './sandbox.ts';
 
 const MiB = 1024 * 1024;
 
@@ -47,7 +47,7 @@ export type JudgedPass = {
   left: readonly LeftFile[];
 };
 
-type JudgeParts = ProgramParts & { policy: LimitPolicy; degraded: boolean };
+type JudgeParts = ProgramParts & { policy: LimitPolicy };
 
 /** Null where the judging has neither. Its sources are read; it is not compiled yet. */
 export async function judgeOf(
@@ -90,7 +90,7 @@ export class Judge {
   readonly #folder: string;
 
   constructor(
-    { policy, degraded }: JudgeParts,
+    { policy, sandbox }: JudgeParts,
     program: Program,
     order: JudgeOrder,
     role: Role,
@@ -99,7 +99,7 @@ export class Judge {
     this.role = role;
     this.program = program;
     this.#order = order;
-    this.#degraded = degraded;
+    this.#degraded = sandbox.isolation.degraded;
     this.#passes = passes;
     this.#folder = unusedName('.judging', program.paths);
     const { needs } = program.installed.language;
@@ -151,7 +151,7 @@ export class Judge {
   }
 
   /** What it left in its folder; for the next pass. */
-  leftBy({ kept = [] }: JudgedReport): LeftFile[] {
+  leftBy({ kept = [] }: RunReport): LeftFile[] {
     const start = `${this.#folder}/feedback/`;
     return kept
       .filter(({ path }) => path.startsWith(start))
@@ -159,7 +159,7 @@ export class Judge {
   }
 
   endOf(
-    report: JudgedReport,
+    report: RunReport,
     scoring: { accept_score: number } | null,
     passes_left: number | null,
   ): CheckerEnd {
