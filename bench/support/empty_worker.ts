@@ -28,7 +28,14 @@ export async function startBenchWorker(run: (code: string) => Promise<void>): Pr
       async execute({ code }) {
         const began_ms = performance.timeOrigin + performance.now();
         await run(Buffer.from(code).toString());
-        return { ...facts, ...measured, ...none, stdout: Buffer.from(`${began_ms}`), evidence: {}, judged: null };
+        return {
+          ...facts,
+          ...measured,
+          ...none,
+          stdout: Buffer.from(`${began_ms}`),
+          evidence: {},
+          judged: null,
+        };
       },
       extendDeadline: () => {},
       close: async () => {},

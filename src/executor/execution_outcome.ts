@@ -58,7 +58,10 @@ function measuresOf(run: BoxReport | null): Measures {
   };
 }
 
-type Outputs = Pick<ExecutionOutcome, 'stdout' | 'stderr' | 'stdout_truncated' | 'stderr_truncated'>;
+type Outputs = Pick<
+  ExecutionOutcome,
+  'stdout' | 'stderr' | 'stdout_truncated' | 'stderr_truncated'
+>;
 
 function outputsOf(run: BoxReport): Outputs {
   return {

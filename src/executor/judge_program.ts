@@ -6,9 +6,19 @@
  * Its box has its own files in the work folder, the test's input and answer, and a folder for what it leaves. Contents of
  * a test set are mounted; the others are files below a folder whose name none of its own files has.
  */
-import { type LimitOverrides, type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
+import {
+  type LimitOverrides,
+  type LimitPolicy,
+  limitsFor,
+  type RunLimits,
+} from '../domain/limits.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
-import { type CheckerEnd, checkerEnd, FEEDBACK_FILES, MESSAGE_BYTES } from '../judging/checker_end.ts';
+import {
+  type CheckerEnd,
+  checkerEnd,
+  FEEDBACK_FILES,
+  MESSAGE_BYTES,
+} from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
 import type { LeftFile } from '../judging/record_fields.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
@@ -60,7 +70,10 @@ export async function judgeOf(
   const order = interactor ?? checker;
   if (order === null) return null;
   const files = await Promise.all(
-    order.files.map(async ({ path, content }) => ({ path, bytes: await contents.bytesOf(content) })),
+    order.files.map(async ({ path, content }) => ({
+      path,
+      bytes: await contents.bytesOf(content),
+    })),
   );
   const program = new Program(parts, {
     account_id,
@@ -212,4 +225,3 @@ function unusedName(name: string, paths: readonly string[]): string {
   const is_used = paths.some((path) => path.split('/', 1)[0] === name);
   return is_used ? unusedName(`${name}_`, paths) : name;
 }
-

@@ -94,7 +94,8 @@ export class Program {
       limits,
       profile: language.name,
       ...(loads.length > 0 && { load: loads }),
-      ...(forks_if !== undefined && this.#parts.isOn(forks_if) && { zygote: { account: account_id } }),
+      ...(forks_if !== undefined &&
+        this.#parts.isOn(forks_if) && { zygote: { account: account_id } }),
       ...more,
     };
     return request;

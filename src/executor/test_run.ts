@@ -72,14 +72,19 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
       ? await talked(order, judge, contents, run, pass)
       : await checked(order, judge, contents, run, pass);
   const { report, judged, output } = ran;
-  const answer = judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
+  const answer =
+    judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
   const compare = test.compare ?? judging.compare;
   const isWrong = answer && (() => !equalOutput(compare, output, answer));
   const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
   const spent_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
   const done: TestRun = {
     // A part of a report would keep the whole of it in memory for as long as the execution lasts.
-    outcome: { ...outcome, stdout: Buffer.from(outcome.stdout), stderr: Buffer.from(outcome.stderr) },
+    outcome: {
+      ...outcome,
+      stdout: Buffer.from(outcome.stdout),
+      stderr: Buffer.from(outcome.stderr),
+    },
     report,
     limits,
     spent_us,
@@ -268,7 +273,9 @@ function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
 
 function scoringOf({ judging, test }: TestOrder): { accept_score: number } | null {
   if (judging.scoring !== 'score') return null;
-  return { accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1 };
+  return {
+    accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1,
+  };
 }
 
 function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {

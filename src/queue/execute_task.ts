@@ -9,8 +9,8 @@
  *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
  */
 import type { LossReason } from '../domain/loss_reasons.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
 import type { Started } from '../store/executions.ts';
 import type { ExecutionTask, Membership } from './epoch.ts';

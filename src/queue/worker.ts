@@ -1,8 +1,8 @@
 /** A worker: fetches submissions that wait, runs them and reports the results. It runs beside hostile code. */
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { inMiB, watchMemory } from '../executor/free_memory.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { joinQueue } from './consumer.ts';
