@@ -13,16 +13,15 @@ import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
 import { type Judged, type TestOutcome, type TestPlace, testOutcome } from '../judging/outcome.ts';
 import { matchesPattern } from '../judging/paths.ts';
 import type { LeftFile } from '../domain/judged_record.ts';
-import type { Boxes, JudgedReport, JudgedRequest, PairReport } from './boxes.ts';
 import type { ContentCache } from './content_cache.ts';
 import { HeldContents } from './held_contents.ts';
 import type { Judge } from './judge_program.ts';
 import { observed, type Program, type ProgramRun } from './program.ts';
+import type { BoxRequest, PairReport, RunReport, Sandbox } from './sandbox.ts';
 
 export type TestOrder = {
-  boxes: Boxes;
+  sandbox: Sandbox;
   contents: ContentCache | null;
-  degraded: boolean;
   program: Program;
   judge: Judge | null;
   judging: Judging;
@@ -36,7 +35,7 @@ export type TestOrder = {
 export type TestRun = {
   outcome: TestOutcome;
   /** of its last pass */
-  report: JudgedReport;
+  report: RunReport;
   limits: RunLimits;
   /** elapsed, of program and checker in all passes */
   spent_us: number;
@@ -73,14 +72,19 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
       ? await talked(order, judge, contents, run, pass)
       : await checked(order, judge, contents, run, pass);
   const { report, judged, output } = ran;
-  const answer = judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
+  const answer =
+    judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
   const compare = test.compare ?? judging.compare;
   const isWrong = answer && (() => !equalOutput(compare, output, answer));
   const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
   const spent_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
   const done: TestRun = {
     // A part of a report would keep the whole of it in memory for as long as the execution lasts.
-    outcome: { ...outcome, stdout: Buffer.from(outcome.stdout), stderr: Buffer.from(outcome.stderr) },
+    outcome: {
+      ...outcome,
+      stdout: Buffer.from(outcome.stdout),
+      stderr: Buffer.from(outcome.stderr),
+    },
     report,
     limits,
     spent_us,
@@ -138,7 +142,7 @@ const OUTPUTS_MOST_FILES = 64;
 function keepOf(
   { stdout_file, outputs }: Judging,
   { stdout_bytes }: RunLimits,
-): NonNullable<JudgedRequest['keep']> | null {
+): NonNullable<BoxRequest['keep']> | null {
   const judged = stdout_file === null ? [] : [stdout_file];
   if (outputs.length + judged.length === 0) return null;
   return {
@@ -152,9 +156,9 @@ const isOutput = ({ outputs }: Judging, path: string) =>
   outputs.some((pattern) => matchesPattern(pattern, path));
 
 type Ran = {
-  report: JudgedReport;
+  report: RunReport;
   judged: Judged | null;
-  judge_report: JudgedReport | null;
+  judge_report: RunReport | null;
   /** what is judged */
   output: Uint8Array;
   transcript: Uint8Array | null;
@@ -217,14 +221,14 @@ async function runPair(
   run: ProgramRun,
   interactor_run: ProgramRun,
 ): Promise<PairReport> {
-  const { boxes, program, judging, signal } = order;
-  const requests: [JudgedRequest, JudgedRequest] = [
+  const { sandbox, program, judging, signal } = order;
+  const requests: [BoxRequest, BoxRequest] = [
     program.request(run),
     judge.program.request(interactor_run),
   ];
   const transcript_bytes = judging.transcript ? TRANSCRIPT_BYTES : 0;
   try {
-    const pair = await boxes.runPair(...requests, { signal, transcript_bytes });
+    const pair = await sandbox.runPair(...requests, { signal, transcript_bytes });
     observed(pair.program);
     observed(pair.interactor);
     return pair;
@@ -237,7 +241,7 @@ async function runPair(
 }
 
 /** A file that is judged instead of stdout has the limit of stdout, and is empty if it is not there. */
-function judgedOutput({ judging, limits }: TestOrder, report: JudgedReport) {
+function judgedOutput({ judging, limits }: TestOrder, report: RunReport) {
   if (judging.stdout_file === null) return { report, output: report.stdout };
   const file = report.kept?.find(({ path }) => path === judging.stdout_file);
   const output = file?.bytes ?? new Uint8Array();
@@ -262,13 +266,16 @@ async function passOf(
   };
 }
 
-function subjectOf({ program, limits, degraded }: TestOrder, run: JudgedReport) {
+function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
+  const { degraded } = sandbox.isolation;
   return { compile: null, run, limits, runtime: program.installed.language, degraded };
 }
 
 function scoringOf({ judging, test }: TestOrder): { accept_score: number } | null {
   if (judging.scoring !== 'score') return null;
-  return { accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1 };
+  return {
+    accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1,
+  };
 }
 
 function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {

@@ -67,9 +67,9 @@ export async function openExecutor(
   };
 }
 
-async function* noContents({ sha256 }: { sha256: string }): AsyncGenerator<never> {
+const noContents: FetchContent = ({ sha256 }) => {
   throw new Error(`this process has no source of the content ${sha256}`);
-}
+};
 
 /** The toolchains of this machine for the enabled languages. Throws if it has none. */
 async function toolchainsOf(config: Config): Promise<Toolchains> {

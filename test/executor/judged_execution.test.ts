@@ -34,16 +34,19 @@ t.test('tests run in order, and stop at the first that is not AC', async (t) => 
   ]);
 });
 
-t.test('all tests run if nothing stops them, and the top shows the first that failed', async (t) => {
-  const tests = [aTest('1', '2'), aTest('2', '5'), aTest('x', ''), aTest('3', '6')];
-  const outcome = await run('python', DOUBLES, { judging: judging({ tests, stop: 'never' }) });
-  t.strictSame(verdicts(outcome), ['AC', 'WA', 'RE', 'AC']);
-  t.match(outcome, { verdict: 'WA', exit_code: 0, stdout: '4\n' });
-  t.match(outcome.judged!.tests![2], { verdict: 'RE', exit_code: 1 });
-  t.match(text(outcome.judged!.tests![2]!.stderr), /ValueError/);
-  const times = outcome.judged!.tests!.map(({ cpu_time_us }) => cpu_time_us!);
-  t.equal(outcome.cpu_time_us, Math.max(...times));
-});
+t.test(
+  'all tests run if nothing stops them, and the top shows the first that failed',
+  async (t) => {
+    const tests = [aTest('1', '2'), aTest('2', '5'), aTest('x', ''), aTest('3', '6')];
+    const outcome = await run('python', DOUBLES, { judging: judging({ tests, stop: 'never' }) });
+    t.strictSame(verdicts(outcome), ['AC', 'WA', 'RE', 'AC']);
+    t.match(outcome, { verdict: 'WA', exit_code: 0, stdout: '4\n' });
+    t.match(outcome.judged!.tests![2], { verdict: 'RE', exit_code: 1 });
+    t.match(text(outcome.judged!.tests![2]!.stderr), /ValueError/);
+    const times = outcome.judged!.tests!.map(({ cpu_time_us }) => cpu_time_us!);
+    t.equal(outcome.cpu_time_us, Math.max(...times));
+  },
+);
 
 t.test('if all are AC, the top shows the last', async (t) => {
   const tests = [aTest('1', '2'), aTest('3', null), aTest('2', '4')];
@@ -91,7 +94,7 @@ t.test('a test may be compared in a way of its own', async (t) => {
 t.test('a rejected source runs no test', async (t) => {
   const tests = [aTest('1', '2'), aTest('2', '4')];
   const outcome = await run('cpp', 'int main() { return x; }', { judging: judging({ tests }) });
-  t.match(outcome, { verdict: 'CE', stderr: /'x' was not declared/, cpu_time_us: null });
+  t.match(outcome, { verdict: 'CE', stderr: /‘x’ was not declared/, cpu_time_us: null });
   t.strictSame(verdicts(outcome), [null, null]);
 });
 
@@ -143,10 +146,7 @@ for path in ('/box', '/load', '/load2', '/tmp'): print(path, sorted(os.listdir(p
   );
   const outcome = await run('python', code, { judging: judging({ tests, stop: 'never' }) });
   const empty = "/box ['main.py']\n/load []\n/load2 []\n/tmp []\n";
-  t.strictSame(outputs(outcome), [
-    `the first input\n${empty}`,
-    `the second input\n${empty}`,
-  ]);
+  t.strictSame(outputs(outcome), [`the first input\n${empty}`, `the second input\n${empty}`]);
   t.strictSame(verdicts(outcome), ['WA', 'WA']);
   const fetched = store.fetched.length;
   await run('python', code, { judging: judging({ tests, stop: 'never' }) });
