@@ -15,6 +15,9 @@ import type { Log } from '../log.ts';
 import type { Executor } from '../queue/worker.ts';
 import { CannotRun, launcherOf } from './process.ts';
 
+/** Two programs that talk to each other run at the same time, also on a worker for one execution at a time. */
+const PAIR_SLOTS = 2;
+
 export async function openExecutor(config: Config, log: Log): Promise<Executor> {
   const toolchains = await toolchainsOf(config);
   const cache = await openCompileCache({
@@ -23,9 +26,10 @@ export async function openExecutor(config: Config, log: Log): Promise<Executor> 
     max_entries: config.compile_cache_entries,
   });
   const switches = languageSwitches(config);
+  const slots = config.slots ?? availableParallelism();
   const sandbox = await startSandbox({
     launcher: launcherOf(config),
-    slots: config.slots ?? availableParallelism(),
+    slots: Math.max(slots, PAIR_SLOTS),
     stream_slots: standingBoxes(toolchains, switches),
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
@@ -43,7 +47,7 @@ export async function openExecutor(config: Config, log: Log): Promise<Executor> 
   });
   return {
     languages: () => executor.languages(),
-    slots: sandbox.isolation.slots,
+    slots,
     isolation: sandbox.isolation,
     execute: (order, signal) => executor.execute(order, signal),
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
