@@ -10,7 +10,13 @@ import { judge as judgeRun } from '../domain/verdict.ts';
 import { NEXT_PASS } from '../judging/checker_end.ts';
 import { equalOutput } from '../judging/compare.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
-import { type Judged, type TestOutcome, type TestPlace, testOutcome } from '../judging/outcome.ts';
+import {
+  type Judged,
+  notRun,
+  type TestOutcome,
+  type TestPlace,
+  testOutcome,
+} from '../judging/outcome.ts';
 import { matchesPattern } from '../judging/paths.ts';
 import type { LeftFile } from '../domain/judged_record.ts';
 import type { ContentCache } from './content_cache.ts';
@@ -34,8 +40,8 @@ export type TestOrder = {
 
 export type TestRun = {
   outcome: TestOutcome;
-  /** of its last pass */
-  report: RunReport;
+  /** of its last pass; null: it could not be run */
+  report: RunReport | null;
   limits: RunLimits;
   /** elapsed, of program and checker in all passes */
   spent_us: number;
@@ -44,6 +50,7 @@ export type TestRun = {
 };
 
 export async function runTest(order: TestOrder): Promise<TestRun> {
+  if (isTooLarge(order)) return unrunnable(order);
   const contents = new HeldContents(order.contents);
   try {
     let so_far: TestRun | null = null;
@@ -58,6 +65,21 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
   } finally {
     contents.release();
   }
+}
+
+/** A request to the launcher has room for this much, besides the program's files. */
+const INPUT_MOST_BYTES = 8 * 1024 * 1024;
+
+function isTooLarge({ judging: { stdin_file }, test: { input } }: TestOrder): boolean {
+  const size = 'bytes' in input ? input.bytes.length : input.file.size;
+  return stdin_file !== null && size > INPUT_MOST_BYTES;
+}
+
+/** No program could have run, so this is an IE. */
+function unrunnable({ place, limits }: TestOrder): TestRun {
+  const message = `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`;
+  const outcome: TestOutcome = { ...notRun(place), verdict: 'IE', message, team_message: '' };
+  return { outcome, report: null, limits, spent_us: 0, transcript: null, files: [] };
 }
 
 /** The input of a pass, and what the checker left in the one before. */

@@ -1,11 +1,13 @@
 /** Checkers and interactors in real boxes: what they get, what they answer, and how they fail. */
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
 import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
 import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, cache } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
 
 const ECHO = 'print(input())';
 const python = (code: string, more = {}) => aJudge('python', code, more);
@@ -94,6 +96,22 @@ t.test('a compiled checker of several files is compiled once', async (t) => {
   t.match(first, { verdict: 'AC', evidence: { judge: { compile: { by: 'plain' } } } });
   const again = await judged(ECHO, { checker, tests });
   t.match(again, { verdict: 'AC', evidence: { judge: { compile: { by: 'cache' } } } });
+});
+
+t.test('programs whose files are gone are compiled again', async (t) => {
+  const right = aJudge('cpp', 'int main() { return 42; }');
+  const program = 'int main() {}';
+  const lose = async () => {
+    const folder = cache.artefacts_folder;
+    for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true });
+  };
+  for (const more of [{ checker: right }, { interactor: right }]) {
+    t.match(await judged(program, more, 'cpp'), { verdict: 'AC' });
+    await lose();
+    const again = await judged(program, more, 'cpp');
+    t.match(again, { verdict: 'AC', compile: { cached: false } });
+    t.match(again.evidence['judge'], { compile: { by: 'plain' } });
+  }
 });
 
 t.test('a checker may have files of any name', async (t) => {

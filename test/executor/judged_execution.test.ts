@@ -5,7 +5,7 @@ import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
 import { aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, sandbox } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
 
 const DOUBLES = 'n = int(input())\nprint(2 * n)';
 const verdicts = ({ judged }: Outcome): (Verdict | null)[] =>
@@ -170,6 +170,17 @@ t.test('an execution that is cancelled rejects, whatever was judged before', asy
   await t.rejects(judged, { name: 'SandboxFault', kind: 'cancelled' });
 });
 
+t.test('so does one whose launcher dies, and the next has all tests', async (t) => {
+  const tests = [aTest('1', '2'), aTest('2', '4'), aTest('3', '6')];
+  const killed = run('python', DOUBLES, {
+    judging: judging({ tests }),
+    onProgress: (done) => done === 1 && process.kill(sandbox.isolation.pid, 'SIGKILL'),
+  });
+  await t.rejects(killed, { name: 'SandboxFault', kind: 'launcher_lost' });
+  const again = await run('python', DOUBLES, { judging: judging({ tests }) });
+  t.strictSame(verdicts(again), ['AC', 'AC', 'AC']);
+});
+
 t.test('input and output may be files', async (t) => {
   const code = "open('out.txt', 'w').write(open('in.txt').read() * 2 + input())";
   const files = { stdin_file: 'in.txt', stdout_file: 'out.txt' };
@@ -183,6 +194,15 @@ t.test('input and output may be files', async (t) => {
   const limits = { output_bytes: 999 };
   const large = await run('python', much, { limits, judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(large), ['OLE', null], 'and has the limit of stdout');
+});
+
+t.test('an input that is too large for a file is not the fault of the program', async (t) => {
+  const input = store.put(Buffer.alloc(8 * 2 ** 20 + 1, 'x'));
+  const tests = [aTest('1', null), aTest('2', null, { input })];
+  const outcome = await run('python', '', { judging: judging({ tests, stdin_file: 'in' }) });
+  t.strictSame(verdicts(outcome), ['AC', 'IE']);
+  t.match(outcome, { verdict: 'IE', status: 'error' });
+  t.match(outcome.judged!.tests![1]!.message, /at most 8388608 bytes/);
 });
 
 t.test('files are kept of a single run, however it ends', async (t) => {
