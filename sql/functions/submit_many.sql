@@ -3,7 +3,7 @@
 -- the answer is one row of the batch. Nothing that is expected raises.
 --
 -- batch[n]: {digest, id, language, args, compare, limits, webhook_url, webhook: {key_id, nonce, ciphertext},
---            idempotency_key, request_digest, request_id, traceparent, judging: {tests, test_set, stop}}; digests and encrypted
+--            idempotency_key, request_digest, request_id, traceparent, judging: {tests, test_set, stop, compare}}; digests and encrypted
 --            bytes are hex. A row without an id only spends the rate (its body was rejected). codes, stdins, expecteds and
 --            judgings run parallel to it. judging is absent for a plain run, and judgings is null if there are plain runs only.
 --

@@ -195,8 +195,8 @@ function checkHistory(
     const { tests, files, transcript } = given.record;
     const packed = packedTests(tests);
     if (packed.length > 0) compare('tests', packed);
-    if (files) compare('files', packedFiles(files));
-    if (transcript) compare('transcript', candidatesOf(transcript));
+    if (files !== null) compare('files', packedFiles(files));
+    if (transcript !== null) compare('transcript', candidatesOf(transcript));
   }
   const rest = Object.keys(digests).filter((kind) => !seen.has(kind));
   if (rest.length > 0) report.unchecked.push(`bytes that were not given: ${rest.join(', ')}`);

@@ -161,7 +161,7 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     id: s.id,
     language: s.language,
     args: s.args,
-    compare: s.compare,
+    compare: typeof s.compare === 'string' ? s.compare : s.compare.by,
     limits: s.limits,
     webhook_url: s.webhook?.url,
     webhook: encrypted && {
@@ -173,15 +173,21 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     request_digest: s.request_digest && hex(s.request_digest),
     request_id: s.request_id,
     traceparent: s.traceparent,
-    judging: s.judging ? judgingFacts(s.judging) : undefined,
+    judging: judgingFacts(s),
   };
 }
 
-const judgingFacts = ({ tests, test_set, stop }: SubmittedJudging) => ({
-  ...(tests !== null && { tests }),
-  ...(test_set !== null && { test_set }),
-  ...(stop !== null && { stop }),
-});
+/** Facts as they are; SQL leaves out nulls in the others. */
+function judgingFacts({ judging, compare }: NewSubmission): object | undefined {
+  if (!judging && typeof compare === 'string') return undefined;
+  const { tests = null, test_set = null, stop = null } = judging ?? {};
+  return {
+    ...(tests !== null && { tests }),
+    ...(test_set !== null && { test_set }),
+    ...(stop !== null && { stop }),
+    ...(typeof compare === 'object' && { compare }),
+  };
+}
 
 function outcomeOf(row: OutcomeRow): SubmitOutcome {
   const rejected = rejectionOf(row);

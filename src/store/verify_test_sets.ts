@@ -83,12 +83,12 @@ type Content = {
 async function checkContents(db: Db, problems: Problems): Promise<number> {
   const damaged: Content[] = [];
   let count = 0;
-  let now: Content | null = null;
-  const end = () => {
-    if (now === null) return;
-    const { hash, sha256, seen, size, in_order } = now;
+  let now = null as Content | null;
+  const end = (content: Content | null) => {
+    if (content === null) return;
+    const { hash, sha256, seen, size, in_order } = content;
     count++;
-    if (hash.digest('hex') !== sha256 || seen !== size || !in_order) damaged.push(now);
+    if (hash.digest('hex') !== sha256 || seen !== size || !in_order) damaged.push(content);
   };
   const query = `select c.id, c.sha256, c.size, p.n, p.bytes
     from runledger.contents c left join runledger.content_pieces p on p.content_id = c.id
@@ -97,7 +97,7 @@ async function checkContents(db: Db, problems: Problems): Promise<number> {
     for (const row of rows) {
       const { id, sha256, size, piece } = pieceOf(row);
       if (now?.id !== id) {
-        end();
+        end(now);
         now = { id, sha256, size, hash: createHash('sha256'), seen: 0, pieces: 0, in_order: true };
       }
       if (piece === null) continue;
@@ -106,7 +106,7 @@ async function checkContents(db: Db, problems: Problems): Promise<number> {
       now.seen += piece.bytes.length;
       now.pieces++;
     }
-  end();
+  end(now);
   for (const content of damaged) await reportDamage(db, content, problems);
   return count;
 }

@@ -345,8 +345,13 @@ def test_of(n, facts):
     }
 
 
+def objects_in(value, what):
+    need(isinstance(value, list) and all(isinstance(item, dict) for item in value), f"{what} is no list of objects")
+    return value
+
+
 def without_texts(tests):
-    return tests and [{**test, **{name: None for name in TEXTS}} for test in tests]
+    return tests and [{**test, **{name: None for name in TEXTS}} for test in objects_in(tests, "tests")]
 
 
 def packed(value):
@@ -355,7 +360,7 @@ def packed(value):
 
 def packed_tests(tests):
     """The bytes that these tests can be of: their outputs are text, or base64. None without names."""
-    if not tests or not all(isinstance(test["name"], str) for test in tests):
+    if not all(isinstance(test.get(name), str) for test in tests for name in ("name", "group", "stdout", "stderr")):
         return []
     encoded = lambda text: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
     each = lambda of: packed([[*(test[name] for name in TEXTS[:3]), of(test["stdout"]), of(test["stderr"])] for test in tests])
@@ -363,7 +368,9 @@ def packed_tests(tests):
 
 
 def packed_files(files):
-    for file in files:
+    for file in objects_in(files, "files"):
+        need(file.keys() == {"path", "size", "sha256", "content_base64"}, "a file has other fields")
+        need(isinstance(file["path"], str) and isinstance(file["content_base64"], str), "a file is malformed")
         data = unbase64(file["content_base64"])
         need(file["size"] == len(data) and file["sha256"] == sha256(data).hex(), "a file is not that of its hash")
     return [packed([[file["path"], file["content_base64"]] for file in files])]
@@ -484,9 +491,9 @@ def check(receipt, policy, record):
             check_bytes(kind, texts_of(record[kind]), digests, salts)
         if record["tests"] and packed_tests(record["tests"]):
             check_bytes("tests", packed_tests(record["tests"]), digests, salts)
-        if record["files"]:
+        if record["files"] is not None:
             check_bytes("files", packed_files(record["files"]), digests, salts)
-        if record["transcript"]:
+        if record["transcript"] is not None:
             check_bytes("transcript", texts_of(record["transcript"]), digests, salts)
 
 

@@ -7,7 +7,7 @@ import {
   NOT_JUDGED,
   packRequest,
 } from '../../src/judging/packed_request.ts';
-import type { FileRef, TestSet } from '../../src/judging/test_set.ts';
+import type { FileRef, Group, TestSet } from '../../src/judging/test_set.ts';
 import type { SubmittedJudging } from '../../src/store/submissions.ts';
 
 export const refOf = (bytes: Uint8Array): FileRef => ({
@@ -26,18 +26,17 @@ export function aSet(name: string, inputs: readonly Uint8Array[], change: Partia
   const checker_source = Buffer.from('# the checker');
   const program = refOf(checker_source);
   contents.set(program.sha256, checker_source);
-  const group = {
-    ...{ on_reject: 'break', aggregation: 'sum', accept_score: 1, reject_score: 0 },
-    args: [] as string[],
-  } as const;
+  const group: Omit<Group, 'name' | 'parent'> = {
+    ...{ on_reject: 'break', aggregation: 'sum', accept_score: 1, reject_score: 0, args: [] },
+  };
   const set: TestSet = {
     name,
     tests,
     groups: [
-      { name: '', parent: null, ...group, args: [] },
-      { name: 'data/secret', parent: '', ...group, args: [] },
+      { name: '', parent: null, ...group },
+      { name: 'data/secret', parent: '', ...group },
     ],
-    limits: { cpu_ms: 2000 },
+    limits: { cpu_time_ms: 2000 },
     compare: 'lines',
     checker: {
       language: 'python',

@@ -74,12 +74,14 @@ t.test('plain runs are sent and ended by the statements that there were before',
   const plain = idOf(await submit({ secret_digest: key.digest, submission: submission() }));
   await start(executions, plain);
   await executions.complete({ submission_id: plain, attempt: 1, outcome: outcome() });
-  const [submitted, started, ended, notified] = sent;
+  const [submitted, started, ended] = sent;
   t.match(submitted, /submit_many\( \$1::text::jsonb, (\$\d::text::bytea\[\], ){3}\$5, \$6\)/);
   t.match(started, /start_many/);
   t.match(ended, /complete_many\(\$1, .*\$5::text::bytea\[\], \$6::text::bytea\[\]\) as refused/);
-  t.match(notified, /pg_notify/);
-  t.equal(sent.length, 4);
+  t.same(
+    sent.slice(3).filter((statement) => !/pg_notify/.test(statement)),
+    [],
+  );
 });
 
 t.test('the record has the tests, and they are what the log commits to', async (t) => {

@@ -90,7 +90,7 @@ t.test('a set is stored once for its account, and a content once for all', async
   t.match(await sets.list(owner), [
     {
       ...{ id, name: 'one', tests: 3, groups: 1, bytes: LARGE.length + 1 + 13 },
-      ...{ limits: { cpu_ms: 2000 }, compare: 'lines', scoring: 'pass-fail', passes: 1 },
+      ...{ limits: { cpu_time_ms: 2000 }, compare: 'lines', scoring: 'pass-fail', passes: 1 },
       ...{ checker: 'python', interactor: null, created_at: Date },
     },
   ]);
