@@ -84,6 +84,7 @@ t.test('a program that does not compile, and one that could not be judged', asyn
     'run_time_error/a.py',
   );
   t.strictSame(of('', { verdict: 'CE', tests: null }), differs('the compiler rejects it'));
+  t.strictSame(of('- - -', { verdict: 'CE' }), differs('the compiler rejects it'));
   t.strictSame(of('', { verdict: 'IE', tests: null }), differs('it could not be judged'));
   const { tests } = judged(read, 'AC IE');
   const failed = tests!.map((test, n) =>

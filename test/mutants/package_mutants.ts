@@ -129,7 +129,7 @@ export const packageMutants: readonly Mutant[] = [
     '(character) =>',
     '(character) => character ||',
   ]),
-  ...inFile(`${FOLDER}/contents.ts`, tested('flat_archive'), [
+  ...inFile(`${FOLDER}/package_contents.ts`, tested('flat_archive'), [
     'each content once',
     'if (!this.#first.has(ref.sha256)) this.#first.set(ref.sha256, entry);',
     'this.#first.set(ref.sha256 + this.#first.size, entry);',
@@ -369,7 +369,7 @@ export const packageMutants: readonly Mutant[] = [
     ['points that the record does not have', 'gives_points && !are_known', 'false'],
     ['the best score is not partial', 'best_score !== null && got.score === best_score', 'false'],
     ['the grader accepts what is partial', '!results.get(ROOT)?.accepted', 'false'],
-    ['a program that does not compile', 'got.tests === null', 'false'],
+    ['a program that does not compile', "got.verdict === 'CE' || ", ''],
     ['a compiler rejects by another name', "(verdict !== 'CE' || verdicts.includes('CE'))", 'true'],
   ),
   ...inFile(

@@ -7,7 +7,7 @@
  */
 import { stat } from 'node:fs/promises';
 import type { FileRef, TestSet } from '../test_set.ts';
-import { Contents, type OnFile } from './contents.ts';
+import { Contents, type OnFile } from './package_contents.ts';
 import type { EntrySource } from './entry_source.ts';
 import { type ExampleSubmission, readSubmissions } from './example_submissions.ts';
 import { treeOf } from './file_tree.ts';
