@@ -4,3 +4,4 @@ process.env['RUNLEDGER_TEST_ISOLATION'] = 'rlimits';
 await import('./input_file.test.ts');
 await import('./kept_files.test.ts');
 await import('./pairs.test.ts');
+await import('./pairs_in_slots.test.ts');
