@@ -34,6 +34,7 @@
 #include "message.h"
 #include "monotonic.h"
 #include "seccomp.h"
+#include "wire.h"
 
 static void mount_fresh(const struct box *box);
 static void attach_artefacts(const struct box *box);

@@ -68,7 +68,7 @@ static size_t make_request(uint8_t *at) {
   static const char *const TEXTS[] = {"/bin/true", "A=b", "x", "/box", "python", "dir/file.txt", "", "..", "a//b"};
   enum { TAGS = FIELD_PAIR };
   static const char *const FITTING[TAGS + 2] = {"", "-x", "A=b", "/box", "dir/file.txt", "", "", "base", "key.1", "key", "out/bin",
-                                               "", "acc-1", "input.1", "feedback", "", "out/*.png", ""};
+                                               "", "acc-1", "input.1", "feedback", "", "out/*.png", "", ""};
   uint8_t limits[8 * LIMIT_COUNT], value[400];
   size_t length = 0;
   for (int i = 0; i < LIMIT_COUNT; i++) put_u64(limits + 8 * i, chance(8) ? 10 + chance(4000) : ((uint64_t)1 << chance(64)));
@@ -82,8 +82,8 @@ static size_t make_request(uint8_t *at) {
     memset(value, (int)chance(256), sizeof value);
     memcpy(value + used, text, strlen(text) + 1);
     used += strlen(text) + 1;
-    const char *at = chance(3) ? "/load" : "/load2/in";
-    if (tag == FIELD_LOAD) memcpy(value + used, at, strlen(at) + 1), used += strlen(at) + 1;
+    const char *mount = chance(3) ? "/load" : "/load2/in";
+    if (tag == FIELD_LOAD) memcpy(value + used, mount, strlen(mount) + 1), used += strlen(mount) + 1;
     if (tag == FIELD_KEEP && chance(4)) put_u64(value, chance(1 << 20)), put_u32(value + 8, chance(100)), used = 12;
     if (tag == FIELD_PAIR && chance(4)) put_u32(value, chance(1 << 20)), used = 4;
     if (tag == FIELD_FILE || tag == FIELD_STDIN) used += chance(100);

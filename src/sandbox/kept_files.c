@@ -57,7 +57,7 @@ static void keep_matches(int folder, const char *pattern, char *path, size_t len
   struct names names = {0};
   const size_t width = strcspn(pattern, "/");
   const char *rest = pattern[width] ? pattern + width + 1 : NULL;
-  if (!find_names(folder, pattern, width, &names)) refuse(".", "the work folder has too many names");
+  if (!find_names(folder, pattern, width, &names)) refuse("the work folder", "it has too many names");
   for (size_t i = 0; i < names.count; i++) {
     const char *name = names.at[i];
     struct stat state;

@@ -36,7 +36,7 @@ void run_follow_group(struct slot *slot) {
   slot->before = (struct counters){0};
 }
 
-/* v1: the slot's work for a pair is the conversation's, and would be charged to the side that the partner floods. */
+/* v1: the slot's work for a pair would be charged to the side that the partner floods. */
 static uint64_t program_cpu_us(const struct slot *slot, uint64_t group_us) {
   const uint64_t served_us = slot->group.kind == ISOLATION_V1 ? slot->shared->served_us : 0;
   return above(group_us, slot->shared->cpu_start_us + served_us);

@@ -40,7 +40,7 @@ static void signal_init(struct slot *slot);
 static bool could_not_run(struct slot *slot);
 
 void run_begin(struct slot *slot, uint32_t id) {
-  int slot_side[3];
+  int slot_side[3] = {-1, -1, -1};
   const unsigned sockets = slot->request.stream ? 3 : 0;
   if (sockets) make_sockets(slot, slot_side);
   begin(slot, id, slot_side, sockets);

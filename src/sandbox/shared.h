@@ -49,7 +49,7 @@ struct shared {
   bool over;                /* slot: standard output is over its limit */
   /* slot, of a pair: when its standard output ended, before the partner could notice; 0: not yet */
   uint64_t output_end_us;
-  uint64_t served_us;       /* slot, of a pair: the CPU time that the slot itself has used during the run */
+  uint64_t served_us;       /* slot: CPU time of its own, which v1 counts as the run's and which is not the program's */
   uint32_t frame_length;    /* launcher */
   uint8_t frame[FRAME_MAX]; /* launcher: the request's payload */
 };

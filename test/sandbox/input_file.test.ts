@@ -38,7 +38,7 @@ import mmap, os, stat, sys
 state = os.fstat(0)
 text = sys.stdin.read()
 os.lseek(0, 0, 0)
-again = os.read(0, 1 << 20).decode()
+again = os.read(0, 1 << 26).decode()
 mapped = mmap.mmap(0, 0, access=mmap.ACCESS_READ)[:].decode() if state.st_size else ''
 shared = mmap.mmap(0, 0, mmap.MAP_SHARED, mmap.PROT_READ)[:].decode() if state.st_size else ''
 by_path = open('/dev/stdin').read()
@@ -98,7 +98,7 @@ denied('new name', lambda: os.link('/proc/self/fd/0', '/box/mine', follow_symlin
 
 t.test('only a regular file of the store can be an input', async (t) => {
   for (const key of ['folder', 'link', 'fifo', 'absent', '../input', '.hidden', '', 'a/b'])
-    await t.rejects(sandbox.run(shell('cat', { stdin_key: key })), { kind: 'rejected' }, key);
+    await t.rejects(sandbox.run(shell('cat', { stdin_key: key })), { name: 'SandboxFault' }, key);
   t.equal(said(await sandbox.run(shell('cat', { stdin_key: 'answer' }))), SECRET);
 });
 
@@ -163,12 +163,12 @@ t.test('a checker cannot read what a program left in the slot before it', async 
 t.test('orders for files that cannot be obeyed are rejected, and the next run works', async (t) => {
   const load = (at: string, key = 'input') => ({ load: [{ key, at }] });
   for (const at of ['/load2/a/b', '/load2/', '/load2/../x', '/load2/.x', '/load3/x', '/load/x'])
-    await t.rejects(sandbox.run(shell('true', load(at))), { kind: 'rejected' }, at);
-  await t.rejects(sandbox.run(shell('true', load('/load2/x', 'folder'))), { kind: 'rejected' });
-  await t.rejects(sandbox.run(shell('true', load('/load2/x', 'absent'))), { kind: 'rejected' });
+    await t.rejects(sandbox.run(shell('true', load(at))), { name: 'SandboxFault' }, at);
+  await t.rejects(sandbox.run(shell('true', load('/load2/x', 'folder'))), { name: 'SandboxFault' });
+  await t.rejects(sandbox.run(shell('true', load('/load2/x', 'absent'))), { name: 'SandboxFault' });
   const over = [...load('/load2/x').load, { key: 'folder', at: '/load2' }];
-  await t.rejects(sandbox.run(shell('true', { load: over })), { kind: 'rejected' });
+  await t.rejects(sandbox.run(shell('true', { load: over })), { name: 'SandboxFault' });
   for (const folder of ['..', '/etc', 'a//b', '', 'a/../../b'])
-    await t.rejects(sandbox.run(shell('true', { folders: [folder] })), { kind: 'rejected' }, folder);
+    await t.rejects(sandbox.run(shell('true', { folders: [folder] })), { name: 'SandboxFault' }, folder);
   t.match(await sandbox.run(request(['/bin/true'])), { exit_code: 0 });
 });
