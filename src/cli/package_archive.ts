@@ -53,7 +53,14 @@ function neededFiles(root: Folder): Entry[] {
   return [problem, ...folders.flatMap(filesBelow)];
 }
 
-type Packed = { name: Buffer; crc: number; packed: number; size: number; start: number; end: number };
+type Packed = {
+  name: Buffer;
+  crc: number;
+  packed: number;
+  size: number;
+  start: number;
+  end: number;
+};
 
 /** Fast, and packs no file so tightly that the archive looks like one that is made to fill a disk. */
 const LEVEL = 1;

@@ -6,16 +6,26 @@
  * Its box has its own files in the work folder, the test's input and answer, and a folder for what it leaves. Contents of
  * a test set are mounted; the others are files below a folder whose name none of its own files has.
  */
-import { type LimitOverrides, type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
+import {
+  type LimitOverrides,
+  type LimitPolicy,
+  limitsFor,
+  type RunLimits,
+} from '../domain/limits.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
-import { type CheckerEnd, checkerEnd, FEEDBACK_FILES, MESSAGE_BYTES } from '../judging/checker_end.ts';
+import {
+  type CheckerEnd,
+  checkerEnd,
+  FEEDBACK_FILES,
+  MESSAGE_BYTES,
+} from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
 import type { LeftFile } from '../domain/judged_record.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
-import type { JudgedReport } from './boxes.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { BoxContent, HeldContents } from './held_contents.ts';
 import { Program, type ProgramParts, type ProgramRun } from './program.ts';
+import type { RunReport } from './sandbox.ts';
 
 const MiB = 1024 * 1024;
 
@@ -47,7 +57,7 @@ export type JudgedPass = {
   left: readonly LeftFile[];
 };
 
-type JudgeParts = ProgramParts & { policy: LimitPolicy; degraded: boolean };
+type JudgeParts = ProgramParts & { policy: LimitPolicy };
 
 /** Null where the judging has neither. Its sources are read; it is not compiled yet. */
 export async function judgeOf(
@@ -60,7 +70,10 @@ export async function judgeOf(
   const order = interactor ?? checker;
   if (order === null) return null;
   const files = await Promise.all(
-    order.files.map(async ({ path, content }) => ({ path, bytes: await contents.bytesOf(content) })),
+    order.files.map(async ({ path, content }) => ({
+      path,
+      bytes: await contents.bytesOf(content),
+    })),
   );
   const program = new Program(parts, {
     account_id,
@@ -90,7 +103,7 @@ export class Judge {
   readonly #folder: string;
 
   constructor(
-    { policy, degraded }: JudgeParts,
+    { policy, sandbox }: JudgeParts,
     program: Program,
     order: JudgeOrder,
     role: Role,
@@ -99,7 +112,7 @@ export class Judge {
     this.role = role;
     this.program = program;
     this.#order = order;
-    this.#degraded = degraded;
+    this.#degraded = sandbox.isolation.degraded;
     this.#passes = passes;
     this.#folder = unusedName('.judging', program.paths);
     const { needs } = program.installed.language;
@@ -151,7 +164,7 @@ export class Judge {
   }
 
   /** What it left in its folder; for the next pass. */
-  leftBy({ kept = [] }: JudgedReport): LeftFile[] {
+  leftBy({ kept = [] }: RunReport): LeftFile[] {
     const start = `${this.#folder}/feedback/`;
     return kept
       .filter(({ path }) => path.startsWith(start))
@@ -159,7 +172,7 @@ export class Judge {
   }
 
   endOf(
-    report: JudgedReport,
+    report: RunReport,
     scoring: { accept_score: number } | null,
     passes_left: number | null,
   ): CheckerEnd {
@@ -212,4 +225,3 @@ function unusedName(name: string, paths: readonly string[]): string {
   const is_used = paths.some((path) => path.split('/', 1)[0] === name);
   return is_used ? unusedName(`${name}_`, paths) : name;
 }
-

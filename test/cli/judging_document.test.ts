@@ -17,12 +17,12 @@ type Part =
 
 /** A file is a block behind its name; commands are a shell block, with the block behind it as what they print. */
 function partsOf(document: string): Part[] {
-  const part =
-    /^`([^`\n]+)`:\n\n```\w*\n(.*?)^```$|^```sh\n(.*?)^```\n\n```\n(.*?)^```$/gms;
-  return [...document.matchAll(part)].map(([, path, text, commands, printed]): Part =>
-    path === undefined
-      ? { kind: 'commands', lines: commands!.trim().split('\n'), printed: printed! }
-      : { kind: 'file', path, text: text! },
+  const part = /^`([^`\n]+)`:\n\n```\w*\n(.*?)^```$|^```sh\n(.*?)^```\n\n```\n(.*?)^```$/gms;
+  return [...document.matchAll(part)].map(
+    ([, path, text, commands, printed]): Part =>
+      path === undefined
+        ? { kind: 'commands', lines: commands!.trim().split('\n'), printed: printed! }
+        : { kind: 'file', path, text: text! },
   );
 }
 

@@ -31,6 +31,9 @@ export async function judgingService(t: Test): Promise<NodeJS.ProcessEnv> {
   child.stdout.resume();
   const common = { RUNLEDGER_STATE_DIR: state_dir, RUNLEDGER_SERVER: address };
   await runledger(['tiers', 'set', 'judges', '--per-minute', '0', '--concurrent', '0'], common);
-  const key = await runledger(['keys', 'create', '--account', 'judges', '--tier', 'judges'], common);
+  const key = await runledger(
+    ['keys', 'create', '--account', 'judges', '--tier', 'judges'],
+    common,
+  );
   return { ...common, RUNLEDGER_API_KEY: key.stdout.trim() };
 }

@@ -48,28 +48,31 @@ t.test('a package without a name, one within another folder, and a flat one', as
   t.strictSame(await namesIn(await archived(t, hidden)), ['package/1.ans', 'package/1.in']);
 });
 
-t.test('nothing is packed that the set does not need, and a link is packed as its file', async (t) => {
-  const folder = await asFolder(t, {
-    ...LEGACY,
-    'submissions/accepted/a.py': 'x',
-    'problem_statement/problem.tex': 'x',
-    'notes.txt': 'x',
-    '.git/config': 'x',
-  });
-  await symlink('1.in', join(folder, 'data/secret/2.in'));
-  await symlink('1.ans', join(folder, 'data/secret/2.ans'));
-  const base = folder.split('/').at(-1)!;
-  t.strictSame(
-    await namesIn(await archived(t, folder)),
-    [
-      'data/secret/1.ans',
-      'data/secret/1.in',
-      'data/secret/2.ans',
-      'data/secret/2.in',
-      'problem.yaml',
-    ].map((name) => `${base}/${name}`),
-  );
-});
+t.test(
+  'nothing is packed that the set does not need, and a link is packed as its file',
+  async (t) => {
+    const folder = await asFolder(t, {
+      ...LEGACY,
+      'submissions/accepted/a.py': 'x',
+      'problem_statement/problem.tex': 'x',
+      'notes.txt': 'x',
+      '.git/config': 'x',
+    });
+    await symlink('1.in', join(folder, 'data/secret/2.in'));
+    await symlink('1.ans', join(folder, 'data/secret/2.ans'));
+    const base = folder.split('/').at(-1)!;
+    t.strictSame(
+      await namesIn(await archived(t, folder)),
+      [
+        'data/secret/1.ans',
+        'data/secret/1.in',
+        'data/secret/2.ans',
+        'data/secret/2.in',
+        'problem.yaml',
+      ].map((name) => `${base}/${name}`),
+    );
+  },
+);
 
 t.test('equal packages have equal archives, which other programs can read', async (t) => {
   const folder = problemFolder({ name: 'sum' });

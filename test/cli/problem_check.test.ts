@@ -42,7 +42,7 @@ t.test('a submission in the wrong folder is named, with what it got', async (t) 
     t.equal(status, 1, `${stdout}${stderr}`);
     const differing = stdout.split('\n').filter((row) => row.includes('DIFFERS: '));
     t.equal(differing.length, 1, stdout);
-    t.ok(differing[0]?.startsWith(`${to} `), differing[0]);
+    t.ok(differing[0]?.startsWith(`${to} `), stdout);
     t.match(differing[0]?.split('DIFFERS: ')[1]?.split('; ')[0], line, problem.name);
     t.match(stdout, /^1 of \d+ submissions do not get what is expected$/m);
   }
@@ -55,7 +55,10 @@ t.test('what the service cannot judge is no difference, unless that is everythin
   await writeFile(join(copy, 'submissions/accepted/long.py'), `#${'x'.repeat(70_000)}`);
   const some = await runledger(['problem', 'check', copy], env);
   t.equal(some.status, 0, some.stdout);
-  t.match(some.stdout, /^accepted\/other\.kt .* not judged: submissions\/accepted\/other\.kt: none/m);
+  t.match(
+    some.stdout,
+    /^accepted\/other\.kt .* not judged: submissions\/accepted\/other\.kt: none/m,
+  );
   t.match(some.stdout, /^accepted\/long\.py .* not judged: .*code/m);
   t.match(some.stdout, /^2 of 5 submissions are not judged\n3 submissions get what is expected$/m);
   await rm(join(copy, 'submissions/wrong_answer'), { recursive: true });
@@ -75,7 +78,10 @@ t.test('judge: a program on a folder and on an archive', async (t) => {
     t.equal(right.status, 0, right.stderr);
     t.match(right.stdout, /^sample\/1 {2,}AC /m);
     t.match(right.stdout, /^AC {2}4 of 4 tests accepted {2}[0-9a-f-]{36}$/m);
-    const wrong = await runledger(['judge', program('wrong_answer/narrow.cpp'), '--package', path], env);
+    const wrong = await runledger(
+      ['judge', program('wrong_answer/narrow.cpp'), '--package', path],
+      env,
+    );
     t.equal(wrong.status, 1, wrong.stderr);
     t.match(wrong.stdout, /^secret\/02-large {2,}WA .*\nsecret\/03-zero {2,}not run/m);
   }

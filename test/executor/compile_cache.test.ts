@@ -287,7 +287,11 @@ test('a crash half-way leaves nothing that is believed, and nothing for long', a
   const inTwoHours = () => Date.now() + 2 * 60 * 60 * 1000;
   const later = await open({ folder, now: inTwoHours });
   const left = [whole.held.artefact, `${CONTENT_PREFIX}of-a-set`];
-  t.strictSame(new Set(await artefactsOf(later)), new Set(left), 'files of sets have another cache');
+  t.strictSame(
+    new Set(await artefactsOf(later)),
+    new Set(left),
+    'files of sets have another cache',
+  );
 });
 
 test('what was prepared for all accounts goes when no process has used it for a day', async (t) => {

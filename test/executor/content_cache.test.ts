@@ -69,7 +69,11 @@ t.test('other bytes than those of the hash are an error, and nothing stays', asy
   }
   t.strictSame(cache.size, { files: 0, bytes: 0 });
   store.put('right');
-  t.equal(await readFile((await cache.hold(file)).path, 'utf8'), 'right', 'the next run tries again');
+  t.equal(
+    await readFile((await cache.hold(file)).path, 'utf8'),
+    'right',
+    'the next run tries again',
+  );
 });
 
 t.test('a failure is that of all that wait, and of no later one', async (t) => {
@@ -95,7 +99,12 @@ t.test('a hash that is none names no path', async (t) => {
 t.test('the least recently used goes first, and what is held stays', async (t) => {
   const { folder, store, cache } = await aCache(t, 10);
   const files = ['aaaa', 'bbbb', 'cccc', 'dddd'].map((text) => store.put(text).file);
-  const [a, b, c, d] = files as [(typeof files)[0], (typeof files)[0], (typeof files)[0], (typeof files)[0]];
+  const [a, b, c, d] = files as [
+    (typeof files)[0],
+    (typeof files)[0],
+    (typeof files)[0],
+    (typeof files)[0],
+  ];
   const left = async () => {
     await cache.settled();
     const names = await readdir(folder);

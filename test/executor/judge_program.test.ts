@@ -1,11 +1,13 @@
 /** Checkers and interactors in real boxes: what they get, what they answer, and how they fail. */
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
 import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
 import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, cache } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
 
 const ECHO = 'print(input())';
 const python = (code: string, more = {}) => aJudge('python', code, more);
@@ -55,11 +57,23 @@ t.test('only an output of a run that ended well is judged', async (t) => {
 t.test('a checker that fails is named, and is not the fault of the program', async (t) => {
   const failures: [JudgeProgram, RegExp][] = [
     [exits(0), /^the checker exited with 0: right is 42 and wrong is 43/],
-    [python('raise KeyError("oops")'), /^the checker exited with 1.*\n[^]*oops/],
-    [python('import os; os.kill(os.getpid(), 11)'), /^the checker (was ended by SIGSEGV|exited with 139)/],
-    [python('print("x" * 1000)', { limits: { output_bytes: 10 } }), /^the checker exceeded its limit of output/],
-    [python('while True: pass', { limits: { cpu_time_ms: 50 } }), /^the checker exceeded its limit of cpu_time/],
-    [aJudge('cpp', 'int main() { return x; }'), /^the checker does not compile:\n[^]*'x' was not declared/],
+    [python('raise KeyError("oops")'), /^the checker exited with 1.*\n[\s\S]*oops/],
+    [
+      python('import os; os.kill(os.getpid(), 11)'),
+      /^the checker (was ended by SIGSEGV|exited with 139)/,
+    ],
+    [
+      python('print("x" * 1000)', { limits: { output_bytes: 10 } }),
+      /^the checker exceeded its limit of output/,
+    ],
+    [
+      python('while True: pass', { limits: { cpu_time_ms: 50 } }),
+      /^the checker exceeded its limit of cpu_time/,
+    ],
+    [
+      aJudge('cpp', 'int main() { return x; }'),
+      /^the checker does not compile:\n[\s\S]*‘x’ was not declared/,
+    ],
   ];
   for (const [checker, message] of failures) {
     const tests = [aTest('1', null), aTest('2', null)];
@@ -82,6 +96,22 @@ t.test('a compiled checker of several files is compiled once', async (t) => {
   t.match(first, { verdict: 'AC', evidence: { judge: { compile: { by: 'plain' } } } });
   const again = await judged(ECHO, { checker, tests });
   t.match(again, { verdict: 'AC', evidence: { judge: { compile: { by: 'cache' } } } });
+});
+
+t.test('programs whose files are gone are compiled again', async (t) => {
+  const right = aJudge('cpp', 'int main() { return 42; }');
+  const program = 'int main() {}';
+  const lose = async () => {
+    const folder = cache.artefacts_folder;
+    for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true });
+  };
+  for (const more of [{ checker: right }, { interactor: right }]) {
+    t.match(await judged(program, more, 'cpp'), { verdict: 'AC' });
+    await lose();
+    const again = await judged(program, more, 'cpp');
+    t.match(again, { verdict: 'AC', compile: { cached: false } });
+    t.match(again.evidence['judge'], { compile: { by: 'plain' } });
+  }
 });
 
 t.test('a checker may have files of any name', async (t) => {
@@ -107,7 +137,8 @@ sys.exit(CODE)`;
 });
 
 t.test('points of a checker are those of the test', async (t) => {
-  const scored = { scoring: 'score', groups: [group('all', { accept_score: 10 })] } as const;
+  const groups = [group('all', { accept_score: 10 })];
+  const scored: Partial<Judging> = { scoring: 'score', groups };
   const tests = [aTest('1', null, { group: 'all' }), aTest('2', null, { group: 'all' })];
   const prints = `import sys; print('points 2.5 half', file=sys.stderr); sys.exit(7)`;
   const testlib = python(prints, { protocol: 'testlib' });
@@ -135,7 +166,11 @@ t.test('a program runs again on what the checker left', async (t) => {
   const checker = python(PASSES.replace('LIMIT', '8').replace('SEEN', "'2 4 '"));
   const tests = [aTest('1', null)];
   const three = await judged(doubles, { checker, tests, passes: 3 });
-  t.match(three, { verdict: 'AC', stdout: '8\n', tests: [{ message: '2 4 8 ', stdout: Buffer.from('8\n') }] });
+  t.match(three, {
+    verdict: 'AC',
+    stdout: '8\n',
+    tests: [{ message: '2 4 8 ', stdout: Buffer.from('8\n') }],
+  });
   const two = await judged(doubles, { checker, tests, passes: 2 });
   t.match(two, { verdict: 'IE', tests: [{ message: /^the checker asks for more passes/ }] });
   const fails = 'n = int(input())\nif n == 2: raise SystemExit(1)\nprint(2 * n)';

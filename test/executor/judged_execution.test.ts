@@ -5,7 +5,7 @@ import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
 import { aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, sandbox } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
 
 const DOUBLES = 'n = int(input())\nprint(2 * n)';
 const verdicts = ({ judged }: Outcome): (Verdict | null)[] =>
@@ -34,16 +34,19 @@ t.test('tests run in order, and stop at the first that is not AC', async (t) => 
   ]);
 });
 
-t.test('all tests run if nothing stops them, and the top shows the first that failed', async (t) => {
-  const tests = [aTest('1', '2'), aTest('2', '5'), aTest('x', ''), aTest('3', '6')];
-  const outcome = await run('python', DOUBLES, { judging: judging({ tests, stop: 'never' }) });
-  t.strictSame(verdicts(outcome), ['AC', 'WA', 'RE', 'AC']);
-  t.match(outcome, { verdict: 'WA', exit_code: 0, stdout: '4\n' });
-  t.match(outcome.judged!.tests![2], { verdict: 'RE', exit_code: 1 });
-  t.match(text(outcome.judged!.tests![2]!.stderr), /ValueError/);
-  const times = outcome.judged!.tests!.map(({ cpu_time_us }) => cpu_time_us!);
-  t.equal(outcome.cpu_time_us, Math.max(...times));
-});
+t.test(
+  'all tests run if nothing stops them, and the top shows the first that failed',
+  async (t) => {
+    const tests = [aTest('1', '2'), aTest('2', '5'), aTest('x', ''), aTest('3', '6')];
+    const outcome = await run('python', DOUBLES, { judging: judging({ tests, stop: 'never' }) });
+    t.strictSame(verdicts(outcome), ['AC', 'WA', 'RE', 'AC']);
+    t.match(outcome, { verdict: 'WA', exit_code: 0, stdout: '4\n' });
+    t.match(outcome.judged!.tests![2], { verdict: 'RE', exit_code: 1 });
+    t.match(text(outcome.judged!.tests![2]!.stderr), /ValueError/);
+    const times = outcome.judged!.tests!.map(({ cpu_time_us }) => cpu_time_us!);
+    t.equal(outcome.cpu_time_us, Math.max(...times));
+  },
+);
 
 t.test('if all are AC, the top shows the last', async (t) => {
   const tests = [aTest('1', '2'), aTest('3', null), aTest('2', '4')];
@@ -91,7 +94,7 @@ t.test('a test may be compared in a way of its own', async (t) => {
 t.test('a rejected source runs no test', async (t) => {
   const tests = [aTest('1', '2'), aTest('2', '4')];
   const outcome = await run('cpp', 'int main() { return x; }', { judging: judging({ tests }) });
-  t.match(outcome, { verdict: 'CE', stderr: /'x' was not declared/, cpu_time_us: null });
+  t.match(outcome, { verdict: 'CE', stderr: /‘x’ was not declared/, cpu_time_us: null });
   t.strictSame(verdicts(outcome), [null, null]);
 });
 
@@ -143,10 +146,7 @@ for path in ('/box', '/load', '/load2', '/tmp'): print(path, sorted(os.listdir(p
   );
   const outcome = await run('python', code, { judging: judging({ tests, stop: 'never' }) });
   const empty = "/box ['main.py']\n/load []\n/load2 []\n/tmp []\n";
-  t.strictSame(outputs(outcome), [
-    `the first input\n${empty}`,
-    `the second input\n${empty}`,
-  ]);
+  t.strictSame(outputs(outcome), [`the first input\n${empty}`, `the second input\n${empty}`]);
   t.strictSame(verdicts(outcome), ['WA', 'WA']);
   const fetched = store.fetched.length;
   await run('python', code, { judging: judging({ tests, stop: 'never' }) });
@@ -170,6 +170,17 @@ t.test('an execution that is cancelled rejects, whatever was judged before', asy
   await t.rejects(judged, { name: 'SandboxFault', kind: 'cancelled' });
 });
 
+t.test('so does one whose launcher dies, and the next has all tests', async (t) => {
+  const tests = [aTest('1', '2'), aTest('2', '4'), aTest('3', '6')];
+  const killed = run('python', DOUBLES, {
+    judging: judging({ tests }),
+    onProgress: (done) => done === 1 && process.kill(sandbox.isolation.pid, 'SIGKILL'),
+  });
+  await t.rejects(killed, { name: 'SandboxFault', kind: 'launcher_lost' });
+  const again = await run('python', DOUBLES, { judging: judging({ tests }) });
+  t.strictSame(verdicts(again), ['AC', 'AC', 'AC']);
+});
+
 t.test('input and output may be files', async (t) => {
   const code = "open('out.txt', 'w').write(open('in.txt').read() * 2 + input())";
   const files = { stdin_file: 'in.txt', stdout_file: 'out.txt' };
@@ -183,6 +194,15 @@ t.test('input and output may be files', async (t) => {
   const limits = { output_bytes: 999 };
   const large = await run('python', much, { limits, judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(large), ['OLE', null], 'and has the limit of stdout');
+});
+
+t.test('an input that is too large for a file is not the fault of the program', async (t) => {
+  const input = store.put(Buffer.alloc(8 * 2 ** 20 + 1, 'x'));
+  const tests = [aTest('1', null), aTest('2', null, { input })];
+  const outcome = await run('python', '', { judging: judging({ tests, stdin_file: 'in' }) });
+  t.strictSame(verdicts(outcome), ['AC', 'IE']);
+  t.match(outcome, { verdict: 'IE', status: 'error' });
+  t.match(outcome.judged!.tests![1]!.message, /at most 8388608 bytes/);
 });
 
 t.test('files are kept of a single run, however it ends', async (t) => {

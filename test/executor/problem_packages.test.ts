@@ -16,7 +16,11 @@ import { anExecutor, PATIENT, PLAIN } from './an_executor.ts';
 import { contentStore } from './judgings.ts';
 
 const store = contentStore();
-const { run, faults } = await anExecutor(t, { switches: PLAIN, policy: PATIENT, fetch: store.fetch });
+const { run, faults } = await anExecutor(t, {
+  switches: PLAIN,
+  policy: PATIENT,
+  fetch: store.fetch,
+});
 
 async function read(problem: Problem): Promise<CheckedPackage> {
   const folder = problemFolder(problem);

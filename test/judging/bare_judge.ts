@@ -43,8 +43,7 @@ export class BareJudge {
   static async open(read: CheckedPackage, bytes: Bytes, named: Named): Promise<BareJudge> {
     const judge = new BareJudge(read, bytes, named, await mkdtemp(join(tmpdir(), 'bare-judge-')));
     const program = read.set.checker ?? read.set.interactor;
-    if (program !== null)
-      judge.#judge = { argv: await judge.#build(program), args: program.args };
+    if (program !== null) judge.#judge = { argv: await judge.#build(program), args: program.args };
     return judge;
   }
 

@@ -46,7 +46,10 @@ export const PROBLEMS: readonly Problem[] = [
       line: /^no test is RTE$/,
     },
   },
-  { name: 'factor', has: 'legacy: a validator in C++ of three files, groups with flags of their own' },
+  {
+    name: 'factor',
+    has: 'legacy: a validator in C++ of three files, groups with flags of their own',
+  },
   {
     name: 'guess',
     has: 'legacy: an interactor in Python',

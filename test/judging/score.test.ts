@@ -91,7 +91,10 @@ t.test('a mistake of the set is one line that names the test or the group', asyn
   t.equal(of({ points: 'required' }, 'r:AC=1 r:WA'), null);
   t.match(of({ points: 'forbidden' }, 'r:AC=1'), /^test 1: the checker gave points/);
   const bounded = { points: 'bounded', accept_score: 100 / 3 } as const;
-  t.match(of(bounded, 'r:AC=33.34'), /^test 1: the checker gave 33\.34 points, and the most is 33\.333333$/);
+  t.match(
+    of(bounded, 'r:AC=33.34'),
+    /^test 1: the checker gave 33\.34 points, and the most is 33\.333333$/,
+  );
   t.equal(of(bounded, 'r:AC=33.333333 r:AC r:WA'), null);
   t.equal(of({ accept_score: 1e308 }, 'r:AC r:AC'), 'group r: its score is not a finite number');
 });

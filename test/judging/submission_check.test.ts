@@ -59,7 +59,10 @@ t.test('the folders of the legacy version', async (t) => {
   const slow = await of('time_limit_exceeded');
   t.strictSame(slow('WA TLE AC'), fits);
   t.strictSame(slow('WA - -'), { differences: ['no test is TLE'], is_open: true });
-  t.strictSame(slow('SIG - -'), differs('secret/1 is SIG, and should be AC or WA or TLE', 'no test is TLE'));
+  t.strictSame(
+    slow('SIG - -'),
+    differs('secret/1 is SIG, and should be AC or WA or TLE', 'no test is TLE'),
+  );
   const crash = await of('run_time_error');
   for (const verdict of ['RE', 'SIG', 'MLE', 'OLE']) t.strictSame(crash(`AC ${verdict} AC`), fits);
   t.strictSame(crash('AC WA AC'), differs('no test is RTE'));
@@ -76,12 +79,20 @@ t.test('every crash is an RTE', async (t) => {
 });
 
 t.test('a program that does not compile, and one that could not be judged', async (t) => {
-  const { read, of } = await checking(legacy({ 'submissions/run_time_error/a.py': '' }), 'run_time_error/a.py');
+  const { read, of } = await checking(
+    legacy({ 'submissions/run_time_error/a.py': '' }),
+    'run_time_error/a.py',
+  );
   t.strictSame(of('', { verdict: 'CE', tests: null }), differs('the compiler rejects it'));
   t.strictSame(of('', { verdict: 'IE', tests: null }), differs('it could not be judged'));
   const { tests } = judged(read, 'AC IE');
-  const failed = tests!.map((test, n) => (n === 1 ? { ...test, message: 'the checker\nfails' } : test));
-  t.strictSame(of('', { verdict: 'IE', tests: failed }), differs('secret/2 could not be judged: the checker'));
+  const failed = tests!.map((test, n) =>
+    n === 1 ? { ...test, message: 'the checker\nfails' } : test,
+  );
+  t.strictSame(
+    of('', { verdict: 'IE', tests: failed }),
+    differs('secret/2 could not be judged: the checker'),
+  );
 });
 
 t.test('a comment in the source replaces everything else', async (t) => {
@@ -98,7 +109,10 @@ t.test('a comment in the source replaces everything else', async (t) => {
   t.strictSame(either('AC AC AC'), differs('its source expects WA or RTE'));
   t.strictSame((await of('CHECK-MANUALLY'))('WA TLE AC'), fits);
   t.strictSame((await of('COMPILER-ERROR'))('', { verdict: 'CE', tests: null }), fits);
-  t.strictSame((await of('RUN-ERROR'))('', { verdict: 'CE', tests: null }), differs('its source expects RTE'));
+  t.strictSame(
+    (await of('RUN-ERROR'))('', { verdict: 'CE', tests: null }),
+    differs('its source expects RTE'),
+  );
 });
 
 t.test('scores and messages of submissions.yaml', async (t) => {
@@ -110,10 +124,16 @@ t.test('scores and messages of submissions.yaml', async (t) => {
     'submissions/mixed/a.py': '',
     'submissions/submissions.yaml': yaml,
   });
-  const { of } = await checking(files('mixed: {score: [20, 60], secret/a: {score: 20}}'), 'mixed/a.py');
+  const { of } = await checking(
+    files('mixed: {score: [20, 60], secret/a: {score: 20}}'),
+    'mixed/a.py',
+  );
   t.strictSame(of('AC WA WA', { score: 20 }), fits);
   t.strictSame(of('AC AC AC', { score: 100 }), {
-    differences: ['its score is 100, and should be from 20 to 60', 'its score in secret/a is 40, and should be 20'],
+    differences: [
+      'its score is 100, and should be from 20 to 60',
+      'its score in secret/a is 40, and should be 20',
+    ],
     is_open: false,
   });
   t.match(of('AC AC AC'), { differences: [/^its score is null/, /^its score in secret\/a is 40/] });
@@ -123,6 +143,21 @@ t.test('scores and messages of submissions.yaml', async (t) => {
   const said = tests!.map((test, n) => (n === 1 ? { ...test, message: 'it is too small.' } : test));
   t.strictSame(message.of('', { tests: said }), fits);
   t.strictSame(message.of('AC WA AC'), differs('no judge message has "too small"'));
+});
+
+t.test('a group that was not run, because the one that it needs was not passed', async (t) => {
+  const { of } = await checking(
+    {
+      'problem.yaml': `${NEW['problem.yaml']}type: scoring\n`,
+      ...emptyTests('data/secret/a/1', 'data/secret/b/1'),
+      'data/secret/a/test_group.yaml': 'max_score: 40\n',
+      'data/secret/b/test_group.yaml': 'max_score: 60\nrequire_pass: secret/a\n',
+      'submissions/mixed/a.py': '',
+      'submissions/submissions.yaml': 'mixed: {secret/b: {score: 0}}',
+    },
+    'mixed/a.py',
+  );
+  t.strictSame(of('WA -', { score: 0 }), fits);
 });
 
 t.test('the points of a checker, where the record does not have them', async (t) => {
@@ -145,7 +180,8 @@ t.test('partially accepted: accepted by the grader, without the best score', asy
   const { of } = await checking(
     legacy(
       {
-        'data/testdata.yaml': 'on_reject: continue\ngrader_flags: accept_if_any_accepted\nrange: 0 3\n',
+        'data/testdata.yaml':
+          'on_reject: continue\ngrader_flags: accept_if_any_accepted\nrange: 0 3\n',
         'submissions/partially_accepted/a.py': '',
       },
       'type: scoring\n',

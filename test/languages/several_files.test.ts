@@ -12,7 +12,8 @@ async function outcomeOf(language: string, code: string, files: Record<string, s
 }
 
 t.test('C: every source is compiled, and headers are found', async (t) => {
-  const code = '#include "lib/six.h"\n#include <stdio.h>\nint main(void) { printf("%d\\n", six() * 7); }';
+  const code =
+    '#include "lib/six.h"\n#include <stdio.h>\nint main(void) { printf("%d\\n", six() * 7); }';
   const files = {
     'lib/six.h': 'int six(void);',
     'lib/six.c': '#include "six.h"\n#include "other.h"\nint six(void) { return SIX; }',
@@ -26,7 +27,8 @@ t.test('C: every source is compiled, and headers are found', async (t) => {
 });
 
 t.test('C++: sources of every ending, and names that look like options', async (t) => {
-  const code = 'int a(), b(), c(), d();\n#include <cstdio>\nint main() { printf("%d\\n", a() + b() + c() + d()); }';
+  const code =
+    'int a(), b(), c(), d();\n#include <cstdio>\nint main() { printf("%d\\n", a() + b() + c() + d()); }';
   const files = {
     'a.cc': 'int a() { return 1; }',
     '-o.cpp': 'int b() { return 10; }',
@@ -43,30 +45,42 @@ t.test('C++: precompiled headers serve a program of several files', async (t) =>
     header_sets: [['iostream']],
   });
   await fast.executor.prepared();
-  const files = [{ path: 'six.cpp', bytes: Buffer.from('#include <iostream>\nint six() { return 6; }') }];
-  const code = '#include <iostream>\nint six();\nint main() { std::cout << six() * 7 << std::endl; }';
+  const files = [
+    { path: 'six.cpp', bytes: Buffer.from('#include <iostream>\nint six() { return 6; }') },
+  ];
+  const code =
+    '#include <iostream>\nint six();\nint main() { std::cout << six() * 7 << std::endl; }';
   const outcome = await fast.run('cpp', code, { judging: judging({ files }) });
   t.match(outcome, { verdict: 'AC', stdout: '42\n' });
   t.match(outcome.evidence['compile'], { by: 'headers iostream' });
 });
 
-t.test('Java: every class is compiled, and the main class is looked for in the main source', async (t) => {
-  const code = 'import lib.Six;\npublic class Program { public static void main(String[] a) { System.out.println(Six.six() * new Seven().n); } }';
-  const files = {
-    'Seven.java': 'class Seven { int n = 7; public static void main(String[] a) { System.out.println("not me"); } }',
-    'lib/Six.java': 'package lib; public class Six { public static int six() { return 6; } }',
-    'lib/package-info.java': '/** Sixes. */ package lib;',
-    'words.txt': 'no Java',
-  };
-  t.match(await outcomeOf('java', code, files), { verdict: 'AC', stdout: '42\n' });
-  const wrong = { ...files, 'Seven.java': 'class Seven { int m; }' };
-  t.match(await outcomeOf('java', code, wrong), { verdict: 'CE', stderr: /Main\.java:2: error/ });
-  const broken = { ...files, 'Seven.java': 'class Seven { int n = "7"; }' };
-  t.match(await outcomeOf('java', code, broken), { verdict: 'CE', stderr: /^Seven\.java:1: error/ });
-});
+t.test(
+  'Java: every class is compiled, and the main class is looked for in the main source',
+  async (t) => {
+    const code =
+      'import lib.Six;\npublic class Program { public static void main(String[] a) { System.out.println(Six.six() * new Seven().n); } }';
+    const files = {
+      'Seven.java':
+        'class Seven { int n = 7; public static void main(String[] a) { System.out.println("not me"); } }',
+      'lib/Six.java': 'package lib; public class Six { public static int six() { return 6; } }',
+      'lib/package-info.java': '/** Sixes. */ package lib;',
+      'words.txt': 'no Java',
+    };
+    t.match(await outcomeOf('java', code, files), { verdict: 'AC', stdout: '42\n' });
+    const wrong = { ...files, 'Seven.java': 'class Seven { int m; }' };
+    t.match(await outcomeOf('java', code, wrong), { verdict: 'CE', stderr: /Main\.java:2: error/ });
+    const broken = { ...files, 'Seven.java': 'class Seven { int n = "7"; }' };
+    t.match(await outcomeOf('java', code, broken), {
+      verdict: 'CE',
+      stderr: /^Seven\.java:1: error/,
+    });
+  },
+);
 
 t.test('Python: the work folder is first in sys.path, if there are files', async (t) => {
-  const code = 'import sys, random, lib.six\nprint(lib.six.SIX * random.SEVEN, sys.path[0], sys.flags.no_user_site)';
+  const code =
+    'import sys, random, lib.six\nprint(lib.six.SIX * random.SEVEN, sys.path[0], sys.flags.no_user_site)';
   const files = { 'lib/six.py': 'SIX = 6', 'random.py': 'SEVEN = 7' };
   t.match(await outcomeOf('python', code, files), { verdict: 'AC', stdout: '42 /box 1\n' });
   const listing = 'import os, six; print(sorted(os.listdir()))';
@@ -77,7 +91,8 @@ t.test('Python: the work folder is first in sys.path, if there are files', async
 });
 
 t.test('JavaScript: modules of both kinds', async (t) => {
-  const esm = "import { six } from './lib/six.mjs';\nimport seven from './seven.cjs';\nconsole.log(six * seven);";
+  const esm =
+    "import { six } from './lib/six.mjs';\nimport seven from './seven.cjs';\nconsole.log(six * seven);";
   const files = { 'lib/six.mjs': 'export const six = 6;', 'seven.cjs': 'module.exports = 7;' };
   t.match(await outcomeOf('javascript', esm, files), { verdict: 'AC', stdout: '42\n' });
   const cjs = "console.log(require('./seven.cjs') * 6);";
@@ -86,9 +101,18 @@ t.test('JavaScript: modules of both kinds', async (t) => {
 
 t.test('files are there when it runs, in every language', async (t) => {
   const programs: [string, string][] = [
-    ['c', '#include <stdio.h>\nint main(void) { char s[9]; puts(fgets(s, 9, fopen("data/in.txt", "r"))); }'],
-    ['cpp', '#include <fstream>\n#include <iostream>\nint main() { std::cout << std::ifstream("data/in.txt").rdbuf() << "\\n"; }'],
-    ['java', 'import java.nio.file.*;\nclass Main { public static void main(String[] a) throws Exception { System.out.println(Files.readString(Path.of("data/in.txt"))); } }'],
+    [
+      'c',
+      '#include <stdio.h>\nint main(void) { char s[9]; puts(fgets(s, 9, fopen("data/in.txt", "r"))); }',
+    ],
+    [
+      'cpp',
+      '#include <fstream>\n#include <iostream>\nint main() { std::cout << std::ifstream("data/in.txt").rdbuf() << "\\n"; }',
+    ],
+    [
+      'java',
+      'import java.nio.file.*;\nclass Main { public static void main(String[] a) throws Exception { System.out.println(Files.readString(Path.of("data/in.txt"))); } }',
+    ],
     ['python', 'print(open("data/in.txt").read())'],
     ['javascript', 'console.log(require("fs").readFileSync("data/in.txt", "utf8"))'],
   ];
@@ -101,7 +125,8 @@ t.test('files are there when it runs, in every language', async (t) => {
 t.test('other files are another program to the cache', async (t) => {
   const code = '#include "n.h"\n#include <stdio.h>\nint main(void) { printf("%d\\n", N); }';
   const outputs: string[] = [];
-  for (const n of [1, 2, 1]) outputs.push((await outcomeOf('c', code, { 'n.h': `#define N ${n}` })).stdout);
+  for (const n of [1, 2, 1])
+    outputs.push((await outcomeOf('c', code, { 'n.h': `#define N ${n}` })).stdout);
   t.strictSame(outputs, ['1\n', '2\n', '1\n']);
   const { compile } = await outcomeOf('c', code, { 'n.h': '#define N 2' });
   t.match(compile, { cached: true });

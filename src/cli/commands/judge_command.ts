@@ -35,7 +35,10 @@ export const command: Command = {
     const hint = typeof language === 'string' ? language : undefined;
     const program = await readingPackage(file, requestOfPath(file, hint, bounds));
     const path = optionText(context, 'package');
-    const { set, notes } = await readingPackage(path, readPackage(path, bounds, async () => {}));
+    const { set, notes } = await readingPackage(
+      path,
+      readPackage(path, bounds, async () => {}),
+    );
     for (const note of notes) context.say(note);
     const spinner = startSpinner('storing the tests');
     try {

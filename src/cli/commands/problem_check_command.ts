@@ -181,7 +181,8 @@ function report(context: Context, rows: readonly Row[], time_limit: number | nul
     context.answer(columns([head, ...rows.map(cellsOf)]));
     if (time_limit !== null) context.answer(`time limit: ${time_limit} s`);
     const judged = rows.length - not_judged;
-    if (not_judged > 0) context.answer(`${not_judged} of ${rows.length} submissions are not judged`);
+    if (not_judged > 0)
+      context.answer(`${not_judged} of ${rows.length} submissions are not judged`);
     context.answer(
       wrong === 0
         ? `${judged} submissions get what is expected`

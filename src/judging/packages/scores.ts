@@ -80,7 +80,8 @@ function checkDependencies(data: DataGroup, secret: DataGroup): void {
     for (const name of names) {
       if (!before.has(name)) throw wrong(`no group before it is called ${name}`);
       const aggregation = before.get(name)?.settings.scoring.aggregation ?? 'pass-fail';
-      if (aggregation !== 'pass-fail') throw wrong(`the score_aggregation of ${name} is not pass-fail`);
+      if (aggregation !== 'pass-fail')
+        throw wrong(`the score_aggregation of ${name} is not pass-fail`);
     }
     const run = names.filter((name) => before.get(name) && testsOf(before.get(name)!).length > 0);
     if (run.length > 0) group.settings.group = { ...group.settings.group, require_pass: run };
