@@ -241,7 +241,8 @@ function otherAddress(chance: Chance): { method: string; path: string } {
     () => `/api/result/${id()}?${oddQuery(chance)}`,
     () => `/api/${odd()}`,
     () => `/${odd()}`,
-    () => chance.one([
+    () =>
+      chance.one([
         '/',
         '/livez',
         '/readyz',

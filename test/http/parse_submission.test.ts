@@ -183,26 +183,29 @@ t.test('a judged submission has a payload, and what the log says of it', async (
   t.equal(request.stdout_file, 'out');
 });
 
-t.test('a comparison is stored as the log has it, and goes to the judging where it must', async (t) => {
-  const base = { language: 'py', code: '' };
-  const tokens = { by: 'tokens', case_sensitive: true, absolute: null, relative: 1 };
-  const rows: [more: object, stored: unknown, judging: unknown][] = [
-    [{}, 'lenient', null],
-    [{ compare: 'lines' }, 'lenient', null],
-    [{ compare: 'lenient' }, 'lenient', null],
-    [{ compare: 'exact' }, 'exact', null],
-    [{ compare: { by: 'tokens', relative: 1 } }, tokens, { compare: tokens }],
-    [{ test_set: SET_ID }, 'lenient', { compare: null, test_set: SET_ID, stop: 'first' }],
-    [{ test_set: SET_ID, compare: 'lenient' }, 'lenient', { compare: 'lines' }],
-    [{ test_set: SET_ID.toUpperCase(), compare: 'exact' }, 'exact', { test_set: SET_ID }],
-  ];
-  for (const [more, stored, judging] of rows) {
-    const submission = parsed({ ...base, ...more });
-    t.strictSame(submission.compare, stored);
-    if (judging === null) t.equal(submission.judging, null);
-    else t.match(unpackRequest(submission.judging!.packed), judging);
-  }
-});
+t.test(
+  'a comparison is stored as the log has it, and goes to the judging where it must',
+  async (t) => {
+    const base = { language: 'py', code: '' };
+    const tokens = { by: 'tokens', case_sensitive: true, absolute: null, relative: 1 };
+    const rows: [more: object, stored: unknown, judging: unknown][] = [
+      [{}, 'lenient', null],
+      [{ compare: 'lines' }, 'lenient', null],
+      [{ compare: 'lenient' }, 'lenient', null],
+      [{ compare: 'exact' }, 'exact', null],
+      [{ compare: { by: 'tokens', relative: 1 } }, tokens, { compare: tokens }],
+      [{ test_set: SET_ID }, 'lenient', { compare: null, test_set: SET_ID, stop: 'first' }],
+      [{ test_set: SET_ID, compare: 'lenient' }, 'lenient', { compare: 'lines' }],
+      [{ test_set: SET_ID.toUpperCase(), compare: 'exact' }, 'exact', { test_set: SET_ID }],
+    ];
+    for (const [more, stored, judging] of rows) {
+      const submission = parsed({ ...base, ...more });
+      t.strictSame(submission.compare, stored);
+      if (judging === null) t.equal(submission.judging, null);
+      else t.match(unpackRequest(submission.judging!.packed), judging);
+    }
+  },
+);
 
 t.test('every mistake in a judged submission is named, and deep ones are, too', async (t) => {
   const body = {
@@ -230,12 +233,17 @@ t.test('every mistake in a judged submission is named, and deep ones are, too', 
   for (const { message } of errors!) t.ok(message.length > 5);
 });
 
-t.test('lists that are each as long as they may be have no more mistakes than are shown', async (t) => {
-  const tests = Array.from({ length: 256 }, () => ({ args: Array.from({ length: 64 }, () => 1) }));
-  const { errors } = parseText(JSON.stringify({ language: 'py', code: '', tests }));
-  t.equal(errors!.length, 100);
-  const long = [{ args: Array.from({ length: 65 }, () => 1) }];
-  t.strictSame(parseText(JSON.stringify({ language: 'py', code: '', tests: long })).errors, [
-    { path: 'tests[0].args', message: 'has more than 64 items' },
-  ]);
-});
+t.test(
+  'lists that are each as long as they may be have no more mistakes than are shown',
+  async (t) => {
+    const tests = Array.from({ length: 256 }, () => ({
+      args: Array.from({ length: 64 }, () => 1),
+    }));
+    const { errors } = parseText(JSON.stringify({ language: 'py', code: '', tests }));
+    t.equal(errors!.length, 100);
+    const long = [{ args: Array.from({ length: 65 }, () => 1) }];
+    t.strictSame(parseText(JSON.stringify({ language: 'py', code: '', tests: long })).errors, [
+      { path: 'tests[0].args', message: 'has more than 64 items' },
+    ]);
+  },
+);

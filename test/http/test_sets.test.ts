@@ -126,7 +126,11 @@ t.test('the same content is the same set, also if it is sent at the same moment'
   t.equal(again.status, 200);
   t.strictSame(again.json, first);
   const inside = Object.entries(LEGACY).map(([name, data]) => ({ name: `x/${name}`, data }));
-  const packed = await upload(service, key, zipOf(inside.reverse().map((item) => ({ ...item, stored: true }))));
+  const packed = await upload(
+    service,
+    key,
+    zipOf(inside.reverse().map((item) => ({ ...item, stored: true }))),
+  );
   t.strictSame(packed.json, first, 'however it is packed');
   const sibling = await service.key({ account: 'one' });
   t.equal((await upload(service, sibling, archiveOf(LEGACY))).json.id, first.id);
@@ -297,7 +301,10 @@ t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
   gone.send(start);
   gone.send(archive.subarray(0, -1));
   t.ok(await soon(() => held().length === 1), 'its bytes are in a file');
-  t.notOk(held().some((name) => !name.includes('(deleted)')), 'that has no name');
+  t.notOk(
+    held().some((name) => !name.includes('(deleted)')),
+    'that has no name',
+  );
   gone.socket.destroy();
   t.ok(await soon(() => held().length === 0), 'which is closed when it hangs up');
 

@@ -49,7 +49,11 @@ export const judgedRequestMutants: readonly Mutant[] = [
       'Object.keys(packed).length === 0 ? null :',
       'Object.keys(packed).length < 0 ? null :',
     ],
-    ['an empty answer is an answer', 'expected_output !== null && {', 'expected_output?.length && {'],
+    [
+      'an empty answer is an answer',
+      'expected_output !== null && {',
+      'expected_output?.length && {',
+    ],
     ['the order of names is the same', '.sort(([a], [b]) => (a < b ? -1 : 1))', ''],
   ),
   ...inFile(
@@ -57,10 +61,14 @@ export const judgedRequestMutants: readonly Mutant[] = [
     JUDGING_OF,
     [
       'a checker of the request takes the place of the set\u2019s',
-      "checker !== null || interactor !== null;",
+      'checker !== null || interactor !== null;',
       'interactor !== null;',
     ],
-    ['a test of a set has the arguments of its group', 'checker_args ?? group_args', 'checker_args ?? []'],
+    [
+      'a test of a set has the arguments of its group',
+      'checker_args ?? group_args',
+      'checker_args ?? []',
+    ],
     [
       'a comparison of a test goes with that of its set',
       'replaced ? null : (compare ?? null)',

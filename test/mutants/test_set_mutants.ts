@@ -10,20 +10,28 @@ export const testSetMutants: readonly Mutant[] = [
     SETS,
     ['the file of an upload has no name', 'await unlink(path);', 'await Promise.resolve(path);'],
     ['a body over the cap is rejected', 'if (size > most_bytes) {', 'if (size < 0) {'],
-    ['the file is closed', "return { path: `/proc/self/fd/${file.fd}`, size, close };", "return { path: `/proc/self/fd/${file.fd}`, size, close: async () => {} };"],
+    ['the file is closed', 'size, close };', 'size, close: async () => {} };'],
     ['the client is asked for its body', '    sendContinue(req, res);\n', ''],
   ),
   ...inFile(
     'src/http/api/upload_test_set.ts',
     SETS,
-    ['an account has a quota', "if (await overQuota(web, owner, set)) return problem('quota_exceeded');", ''],
+    [
+      'an account has a quota',
+      "if (await overQuota(web, owner, set)) return problem('quota_exceeded');",
+      '',
+    ],
     [
       'an archive has the bounds of the deployment',
       'unpacked_bytes: config.test_set_bytes',
       'unpacked_bytes: 2 ** 40',
     ],
     ['room is given back', '    leave();\n', ''],
-    ['a package without faults is needed', 'if (error instanceof PackageProblem) return', 'if (error === null) return'],
+    [
+      'a package without faults is needed',
+      'if (error instanceof PackageProblem) return',
+      'if (error === null) return',
+    ],
   ),
   ...inFile(
     'src/http/api/uploads.ts',

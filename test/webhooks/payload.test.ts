@@ -137,9 +137,7 @@ t.test('texts of tests are cut at the limit, all tests together', async (t) => {
   const COUNT = 256;
   const text = (length: number) => Buffer.alloc(length, 'a');
   const test = { group: '', message: 'm'.repeat(4_000), stdout: text(4_096), stderr: text(10) };
-  const packed = packTests(
-    Array.from({ length: COUNT }, (_, n) => ({ ...test, name: String(n) })),
-  );
+  const packed = packTests(Array.from({ length: COUNT }, (_, n) => ({ ...test, name: String(n) })));
   const { data } = parsed({
     tests: Array.from({ length: COUNT }, () => FACTS),
     parts: { tests: packed, files: null, transcript: text(OUTPUT_LIMIT_BYTES + 1) },

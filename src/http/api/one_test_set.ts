@@ -59,9 +59,7 @@ export const deleteTestSet: ApiCall = {
     description:
       'Its bytes are deleted, but for those that another set has, too. Records of submissions that were judged on it stay.',
     parameters,
-    success: [
-      { status: '204', description: 'Deleted.', schemas: {}, type: null, headers: RATE },
-    ],
+    success: [{ status: '204', description: 'Deleted.', schemas: {}, type: null, headers: RATE }],
     problems: ['invalid_request', 'not_found', 'in_use', 'method_not_allowed', ...COMMON],
   },
   handler: (web, exchange, digest) =>

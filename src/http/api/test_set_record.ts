@@ -8,14 +8,10 @@ type LimitEntries = Record<
   RequestLimitName,
   v.ExactOptionalSchema<v.GenericSchema<number>, undefined>
 >;
-const LIMITS = v.strictObject(
-  Object.fromEntries(
-    REQUEST_LIMITS.map(({ name, description }) => [
-      name,
-      v.exactOptional(v.pipe(v.number(), v.description(description))),
-    ]),
-  ) as LimitEntries,
-);
+const limits = REQUEST_LIMITS.map(({ name, description }) => {
+  return [name, v.exactOptional(v.pipe(v.number(), v.description(description)))];
+});
+const LIMITS = v.strictObject(Object.fromEntries(limits) as LimitEntries);
 
 export const TEST_SET = v.strictObject({
   id: v.pipe(uuid, v.description('For test_set of a submission.')),
@@ -31,7 +27,9 @@ export const TEST_SET = v.strictObject({
   ),
   checker: v.pipe(
     v.nullable(v.string()),
-    v.description('The language of its checker; null: outputs are compared, or an interactor judges.'),
+    v.description(
+      'The language of its checker; null: outputs are compared, or an interactor judges.',
+    ),
   ),
   interactive: v.pipe(v.boolean(), v.description('The program talks with an interactor.')),
   sha256: v.pipe(

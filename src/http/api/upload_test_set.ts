@@ -6,7 +6,6 @@
  * before the answer, nothing of it stays: the file has no name, and the set is stored in one transaction.
  */
 import { join } from 'node:path';
-import type { Caller } from '../../store/caller.ts';
 import { contentsOf, manifestOf } from '../../judging/manifest.ts';
 import {
   DEFAULT_PACKAGE_BOUNDS,
@@ -15,6 +14,7 @@ import {
 import { ARCHIVE, PackageProblem } from '../../judging/packages/package_problem.ts';
 import { usePackage } from '../../judging/packages/read_package.ts';
 import type { TestSet } from '../../judging/test_set.ts';
+import type { Caller } from '../../store/caller.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import {

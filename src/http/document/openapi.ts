@@ -193,7 +193,8 @@ function successResponses(all: readonly Success[]): Record<string, unknown> {
   return Object.fromEntries(
     all.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
       const refs = Object.keys(schemas).map((name) => ({ $ref: `#/components/schemas/${name}` }));
-      if (type === null) return [status, { description, headers: headerRefs(['X-Request-Id', ...headers]) }];
+      if (type === null)
+        return [status, { description, headers: headerRefs(['X-Request-Id', ...headers]) }];
       const any = type === 'application/json' ? { type: 'object' } : { type: 'string' };
       const schema = refs.length > 1 ? { anyOf: refs } : (refs[0] ?? any);
       return [

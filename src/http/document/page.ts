@@ -103,7 +103,10 @@ function helloIn(name: string | undefined): string {
 
 function testsIn(name: string | undefined): string {
   const tests = [{ expected_output: '42' }, { name: 'wrong', expected_output: '43' }];
-  return helloIn(name).replace(/\}$/, `,\n      "tests": ${JSON.stringify(tests)}, "stop": "never"}`);
+  return helloIn(name).replace(
+    /\}$/,
+    `,\n      "tests": ${JSON.stringify(tests)}, "stop": "never"}`,
+  );
 }
 
 const escaped = (text: string): string =>

@@ -25,7 +25,22 @@ export async function receiveFile(
   if (isDeclaredTooLarge(req, most_bytes)) return 'too_large';
   // Between two reads nothing else listens, and an 'error' without a listener would end the process.
   req.on('error', () => {});
-  const file = await openNameless(folder);
+  // A request that was answered in the middle of its body is still read, and nothing else ends its stream.
+  const end = () => req.destroy();
+  res.once('close', end);
+  try {
+    return await receiveInto(await openNameless(folder), req, res, most_bytes);
+  } finally {
+    res.off('close', end);
+  }
+}
+
+async function receiveInto(
+  file: FileHandle,
+  req: IncomingMessage,
+  res: ServerResponse,
+  most_bytes: number,
+): Promise<ReceivedFile | 'too_large' | 'gone'> {
   const close = () => file.close();
   try {
     sendContinue(req, res);
@@ -60,13 +75,11 @@ async function receive(
   most_bytes: number,
 ): Promise<number | 'too_large' | 'gone'> {
   let size = 0;
-  // Of a request that was answered in the middle of its body, nothing ends the stream.
-  const closed = new Promise<null>((resolve) => res.once('close', () => resolve(null)));
   // It stays open for the answer to a body that is too large.
   const chunks = req.iterator({ destroyOnReturn: false });
   for (;;) {
     if (res.destroyed || res.writableEnded) return 'gone';
-    const next = await Promise.race([chunks.next().catch(() => null), closed]);
+    const next = await chunks.next().catch(() => null);
     if (next === null) return 'gone';
     if (next.done) return req.complete ? size : 'gone';
     const chunk = next.value as Uint8Array;
