@@ -389,7 +389,7 @@ export const packageMutants: readonly Mutant[] = [
       'return [problem, ...folders.flatMap(filesBelow)];',
       'return filesBelow(root);',
     ],
-    ['below the folder’s name', '`${packedName(top_name ?? source.name)}/', '`package/'],
+    ['below the folder’s name', 'packedName(top_name ?? source.name)', "'package'"],
     ['a hidden folder', 'name === null || isHidden(name)', 'name === null'],
     ['without the folder around it', 'entry.path.slice(start)', 'entry.path'],
     ['no suspicion of a bomb', 'level: LEVEL', 'level: 9'],
