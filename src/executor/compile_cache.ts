@@ -40,7 +40,11 @@ import {
 import { join } from 'node:path';
 import type { Sources } from '../languages/common/language.ts';
 
-export type CacheSource = { account_id: string; recipe: string; code: Uint8Array } & Partial<Sources>;
+export type CacheSource = {
+  account_id: string;
+  recipe: string;
+  code: Uint8Array;
+} & Partial<Sources>;
 export type Compiled = { artefact: string; entry: string; bytes: number };
 /** A compiled program that stays on disk until it is released. */
 export type CacheLease = Compiled & {

@@ -254,9 +254,7 @@ export class ContentCache {
 }
 
 function isSame(a: Identity, b: Identity): boolean {
-  return (
-    a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs
-  );
+  return a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs;
 }
 
 async function digestOf(path: string): Promise<string | null> {

@@ -4,11 +4,10 @@ import type { BoxReport } from '../domain/result.ts';
 import type { Judgement } from '../domain/verdict.ts';
 import { VERDICTS } from '../domain/verdicts.ts';
 import type { ExecutionOutcome } from '../judging/execution.ts';
-import type { JudgedReport } from './boxes.ts';
 import type { CompileResult } from './compile.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { Program } from './program.ts';
-import type { Isolation } from './sandbox.ts';
+import type { Isolation, RunReport } from './sandbox.ts';
 
 type Measures = Pick<ExecutionOutcome, 'cpu_time_us' | 'wall_time_us' | 'memory_peak_bytes'>;
 
@@ -16,7 +15,7 @@ export type Ended = {
   program: Program;
   judgement: Judgement;
   /** null: nothing was run */
-  run: JudgedReport | null;
+  run: RunReport | null;
   limits: RunLimits;
   /** those of the run, unless several runs count */
   measures?: Measures;
@@ -59,7 +58,10 @@ function measuresOf(run: BoxReport | null): Measures {
   };
 }
 
-type Outputs = Pick<ExecutionOutcome, 'stdout' | 'stderr' | 'stdout_truncated' | 'stderr_truncated'>;
+type Outputs = Pick<
+  ExecutionOutcome,
+  'stdout' | 'stderr' | 'stdout_truncated' | 'stderr_truncated'
+>;
 
 function outputsOf(run: BoxReport): Outputs {
   return {
@@ -83,9 +85,9 @@ function diagnosticsOf(compiled: CompileResult | null, limits: RunLimits): Outpu
 }
 
 /** Counters alone: no byte that a program wrote, and no name that it chose. */
-function evidenceOf(run: JudgedReport): Record<string, unknown> {
-  const { stdout: _stdout, stderr: _stderr, kept: _kept, ...counted } = run;
-  return counted;
+function evidenceOf(run: RunReport): Record<string, unknown> {
+  const { stdout: _stdout, stderr: _stderr, kept: _kept, keep_refused, ...counted } = run;
+  return { ...counted, ...(keep_refused !== undefined && { keep_refused: true }) };
 }
 
 function compileEvidence(compiled: CompileResult | null) {

@@ -8,7 +8,6 @@ import { judge } from '../domain/verdict.ts';
 import { equalOutput } from '../judging/compare.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { switchReader, type Toolchains } from '../languages/common/toolchains.ts';
-import { boxesOf } from './boxes.ts';
 import { Compiler } from './compile.ts';
 import { bootId, type CompileCache } from './compile_cache.ts';
 import { openCompilers } from './compilers.ts';
@@ -60,13 +59,8 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
   const boot = await bootId();
   const compilers = openCompilers({ sandbox, toolchains, artefacts_folder, boot, isOn, log });
   const compiler = new Compiler({ sandbox, cache, policy, compilers: compilers.open });
-  const boxes = boxesOf(sandbox, artefacts_folder);
   const parts: JudgedParts = {
-    ...{ boxes, toolchains, compiler, isOn, policy, contents, tests_wall_ms },
-    // Of the launcher of the moment.
-    get isolation() {
-      return sandbox.isolation;
-    },
+    ...{ sandbox, toolchains, compiler, isOn, policy, contents, tests_wall_ms },
   };
   return {
     languages: () => [...toolchains.keys()],
@@ -103,7 +97,7 @@ async function execute(
 }
 
 async function executePlain(
-  { isolation, policy }: JudgedParts,
+  { sandbox, policy }: JudgedParts,
   program: Program,
   order: ExecutionOrder,
   signal: AbortSignal,
@@ -119,8 +113,8 @@ async function executePlain(
     limits,
     isWrong: answer && ((stdout) => !equalOutput(compare, stdout, answer)),
     runtime: language,
-    degraded: isolation.degraded,
+    degraded: sandbox.isolation.degraded,
   });
   if (judgement.verdict === 'IE') throw new SandboxFault('rejected', 'the report cannot be judged');
-  return outcomeOf(isolation, { program, judgement, run, limits });
+  return outcomeOf(sandbox.isolation, { program, judgement, run, limits });
 }

@@ -6,16 +6,26 @@
  * Its box has its own files in the work folder, the test's input and answer, and a folder for what it leaves. Contents of
  * a test set are mounted; the others are files below a folder whose name none of its own files has.
  */
-import { type LimitOverrides, type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
+import {
+  type LimitOverrides,
+  type LimitPolicy,
+  limitsFor,
+  type RunLimits,
+} from '../domain/limits.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
-import { type CheckerEnd, checkerEnd, FEEDBACK_FILES, MESSAGE_BYTES } from '../judging/checker_end.ts';
+import {
+  type CheckerEnd,
+  checkerEnd,
+  FEEDBACK_FILES,
+  MESSAGE_BYTES,
+} from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
 import type { LeftFile } from '../domain/judged_record.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
-import type { JudgedReport } from './boxes.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { BoxContent, HeldContents } from './held_contents.ts';
 import { Program, type ProgramParts, type ProgramRun } from './program.ts';
+import type { RunReport } from './sandbox.ts';
 
 const MiB = 1024 * 1024;
 
@@ -33,8 +43,6 @@ const FEEDBACK_BYTES_OF_PASSES = 4 * MiB;
 const FEEDBACK_MOST_FILES = 64;
 /** A request to the launcher has room for this much, besides its files. */
 const OUTPUT_MOST_BYTES = 8 * MiB;
-/** The file that makes the folder. */
-const MARKER = '.feedback';
 
 export type Role = 'checker' | 'interactor';
 
@@ -49,7 +57,7 @@ export type JudgedPass = {
   left: readonly LeftFile[];
 };
 
-type JudgeParts = ProgramParts & { policy: LimitPolicy; degraded: boolean };
+type JudgeParts = ProgramParts & { policy: LimitPolicy };
 
 /** Null where the judging has neither. Its sources are read; it is not compiled yet. */
 export async function judgeOf(
@@ -62,7 +70,10 @@ export async function judgeOf(
   const order = interactor ?? checker;
   if (order === null) return null;
   const files = await Promise.all(
-    order.files.map(async ({ path, content }) => ({ path, bytes: await contents.bytesOf(content) })),
+    order.files.map(async ({ path, content }) => ({
+      path,
+      bytes: await contents.bytesOf(content),
+    })),
   );
   const program = new Program(parts, {
     account_id,
@@ -92,7 +103,7 @@ export class Judge {
   readonly #folder: string;
 
   constructor(
-    { policy, degraded }: JudgeParts,
+    { policy, sandbox }: JudgeParts,
     program: Program,
     order: JudgeOrder,
     role: Role,
@@ -101,7 +112,7 @@ export class Judge {
     this.role = role;
     this.program = program;
     this.#order = order;
-    this.#degraded = degraded;
+    this.#degraded = sandbox.isolation.degraded;
     this.#passes = passes;
     this.#folder = unusedName('.judging', program.paths);
     const { needs } = program.installed.language;
@@ -137,12 +148,12 @@ export class Judge {
     }
     const feedback = `${this.#folder}/feedback`;
     const kept = left.map(({ path, bytes }) => ({ path: `${feedback}/${path}`, bytes }));
-    const marker = { path: `${feedback}/${MARKER}`, bytes: new Uint8Array() };
     return {
       ...common,
       // The format says that the name of the folder ends with a slash.
       args: [input_path, answer_path, `${WORK_FOLDER}/${feedback}/`, ...own_args, ...args],
-      files: [...files, marker, ...kept],
+      files: [...files, ...kept],
+      folders: [feedback],
       ...(output !== null && { stdin: output }),
       keep: {
         patterns: this.#kept().map((name) => `${feedback}/${name}`),
@@ -153,15 +164,15 @@ export class Judge {
   }
 
   /** What it left in its folder; for the next pass. */
-  leftBy({ kept = [] }: JudgedReport): LeftFile[] {
+  leftBy({ kept = [] }: RunReport): LeftFile[] {
     const start = `${this.#folder}/feedback/`;
     return kept
-      .filter(({ path }) => path.startsWith(start) && path !== `${start}${MARKER}`)
+      .filter(({ path }) => path.startsWith(start))
       .map(({ path, bytes }) => ({ path: path.slice(start.length), bytes }));
   }
 
   endOf(
-    report: JudgedReport,
+    report: RunReport,
     scoring: { accept_score: number } | null,
     passes_left: number | null,
   ): CheckerEnd {
@@ -214,4 +225,3 @@ function unusedName(name: string, paths: readonly string[]): string {
   const is_used = paths.some((path) => path.split('/', 1)[0] === name);
   return is_used ? unusedName(`${name}_`, paths) : name;
 }
-

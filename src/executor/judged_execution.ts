@@ -24,12 +24,10 @@ import { outcomeOf } from './execution_outcome.ts';
 import { HeldContents } from './held_contents.ts';
 import { type Judge, judgeOf } from './judge_program.ts';
 import type { Program, ProgramParts } from './program.ts';
-import type { Isolation } from './sandbox.ts';
 import { runTest, type TestRun } from './test_run.ts';
 
 export type JudgedParts = ProgramParts & {
   policy: LimitPolicy;
-  isolation: Isolation;
   contents: ContentCache | null;
   tests_wall_ms: number;
 };
@@ -58,9 +56,8 @@ export async function executeJudged(
   const execution: Execution = { parts, program, order, tests, outcomes, signal };
   if (!(await program.prepare(signal))) return rejected(execution);
   const contents = new HeldContents(parts.contents);
-  const { degraded } = parts.isolation;
   try {
-    const judge = await judgeOf({ ...parts, degraded }, order.account_id, judging, contents);
+    const judge = await judgeOf(parts, order.account_id, judging, contents);
     try {
       const problem = (await judge?.prepare(signal)) ?? null;
       if (problem !== null) return unjudged(execution, judge, problem);
@@ -127,12 +124,11 @@ async function runOne(
   index: number,
   left_ms: number,
 ): Promise<TestRun> {
-  const { boxes, contents, isolation, tests_wall_ms } = parts;
+  const { sandbox, contents, tests_wall_ms } = parts;
   const own = limitsOf(parts, program, order, test);
   const wall_ms = Math.min(own.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
   const run = await runTest({
-    ...{ boxes, contents, program, judge, test, signal },
-    degraded: isolation.degraded,
+    ...{ sandbox, contents, program, judge, test, signal },
     judging: order.judging,
     place: placeOf(test, index),
     args: test.args ?? order.args,
@@ -176,13 +172,13 @@ function onlyTest({ stdin, expected_output }: JudgedOrder): JudgedTest {
 function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutcome {
   const limits = limitsOf(parts, program, order, null);
   const { language } = program.installed;
-  const { degraded } = parts.isolation;
+  const { isolation } = parts.sandbox;
   const judgement = judgeRun({
     ...{ compile: program.compiled!.end, run: null, limits, isWrong: null },
-    ...{ runtime: language, degraded },
+    ...{ runtime: language, degraded: isolation.degraded },
   });
   const tests = order.judging.tests && outcomes;
-  return outcomeOf(parts.isolation, {
+  return outcomeOf(isolation, {
     ...{ program, judgement, run: null, limits },
     judged: { tests, score: null, files: null, transcript: null },
   });
@@ -211,7 +207,7 @@ function judged(
   }
   const { verdict, exit_code, signal, limit_exceeded, ...rest } = summary;
   const { cpu_time_us, wall_time_us, memory_peak_bytes } = rest;
-  return outcomeOf(parts.isolation, {
+  return outcomeOf(parts.sandbox.isolation, {
     program,
     judgement: { verdict, exit_code, signal, limit_exceeded },
     run: shown?.report ?? null,

@@ -10,19 +10,18 @@ import { interrupted } from '../domain/verdict.ts';
 import { LOAD_FOLDER, type Load, WORK_FOLDER } from '../languages/common/box.ts';
 import type { IsOn } from '../languages/common/language.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
-import type { Boxes, JudgedReport, JudgedRequest } from './boxes.ts';
 import type { CompileOrder, CompileResult, Compiler } from './compile.ts';
-import { type BoxRequest, SandboxFault } from './sandbox.ts';
+import { type BoxRequest, type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
 
 export type ProgramParts = {
-  boxes: Boxes;
+  sandbox: Sandbox;
   toolchains: Toolchains;
   compiler: Compiler;
   isOn: IsOn;
 };
 
 /** One run of it. */
-export type ProgramRun = Pick<JudgedRequest, 'stdin_key' | 'keep'> & {
+export type ProgramRun = Pick<BoxRequest, 'stdin_key' | 'folders' | 'keep'> & {
   args: readonly string[];
   limits: RunLimits;
   stdin?: Uint8Array;
@@ -68,9 +67,9 @@ export class Program {
     return this.#compiled.program !== null;
   }
 
-  async run(run: ProgramRun, signal: AbortSignal): Promise<JudgedReport> {
+  async run(run: ProgramRun, signal: AbortSignal): Promise<RunReport> {
     try {
-      return observed(await this.#parts.boxes.run(this.request(run), { signal }));
+      return observed(await this.#parts.sandbox.run(this.request(run), { signal }));
     } catch (error) {
       if (!(await this.renew(error, signal))) throw error;
       return this.run(run, signal);
@@ -87,7 +86,7 @@ export class Program {
     const has_files = others.length > 0;
     const own = compiler === null ? [{ path: main, bytes: code }, ...others] : others;
     const loads = program === null ? load : [{ key: program.artefact, at: LOAD_FOLDER }, ...load];
-    const request: JudgedRequest = {
+    const request: BoxRequest = {
       ...run({ artefact, entry, source: main, has_files, args, limits }),
       cwd: WORK_FOLDER,
       files: [...own, ...files],
@@ -95,7 +94,8 @@ export class Program {
       limits,
       profile: language.name,
       ...(loads.length > 0 && { load: loads }),
-      ...(forks_if !== undefined && this.#parts.isOn(forks_if) && { zygote: { account: account_id } }),
+      ...(forks_if !== undefined &&
+        this.#parts.isOn(forks_if) && { zygote: { account: account_id } }),
       ...more,
     };
     return request;
@@ -117,7 +117,7 @@ export class Program {
 }
 
 /** A run whose end nobody saw says nothing about the program. */
-export function observed<R extends JudgedReport>(report: R): R {
+export function observed(report: RunReport): RunReport {
   if (interrupted(report)) throw new SandboxFault('rejected', 'the program ended unobserved');
   return report;
 }

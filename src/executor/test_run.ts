@@ -10,19 +10,24 @@ import { judge as judgeRun } from '../domain/verdict.ts';
 import { NEXT_PASS } from '../judging/checker_end.ts';
 import { equalOutput } from '../judging/compare.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
-import { type Judged, type TestOutcome, type TestPlace, testOutcome } from '../judging/outcome.ts';
+import {
+  type Judged,
+  notRun,
+  type TestOutcome,
+  type TestPlace,
+  testOutcome,
+} from '../judging/outcome.ts';
 import { matchesPattern } from '../judging/paths.ts';
 import type { LeftFile } from '../domain/judged_record.ts';
-import type { Boxes, JudgedReport, JudgedRequest, PairReport } from './boxes.ts';
 import type { ContentCache } from './content_cache.ts';
 import { HeldContents } from './held_contents.ts';
 import type { Judge } from './judge_program.ts';
 import { observed, type Program, type ProgramRun } from './program.ts';
+import type { BoxRequest, PairReport, RunReport, Sandbox } from './sandbox.ts';
 
 export type TestOrder = {
-  boxes: Boxes;
+  sandbox: Sandbox;
   contents: ContentCache | null;
-  degraded: boolean;
   program: Program;
   judge: Judge | null;
   judging: Judging;
@@ -35,8 +40,8 @@ export type TestOrder = {
 
 export type TestRun = {
   outcome: TestOutcome;
-  /** of its last pass */
-  report: JudgedReport;
+  /** of its last pass; null: it could not be run */
+  report: RunReport | null;
   limits: RunLimits;
   /** elapsed, of program and checker in all passes */
   spent_us: number;
@@ -45,6 +50,7 @@ export type TestRun = {
 };
 
 export async function runTest(order: TestOrder): Promise<TestRun> {
+  if (isTooLarge(order)) return unrunnable(order);
   const contents = new HeldContents(order.contents);
   try {
     let so_far: TestRun | null = null;
@@ -61,6 +67,21 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
   }
 }
 
+/** A request to the launcher has room for this much, besides the program's files. */
+const INPUT_MOST_BYTES = 8 * 1024 * 1024;
+
+function isTooLarge({ judging: { stdin_file }, test: { input } }: TestOrder): boolean {
+  const size = 'bytes' in input ? input.bytes.length : input.file.size;
+  return stdin_file !== null && size > INPUT_MOST_BYTES;
+}
+
+/** No program could have run, so this is an IE. */
+function unrunnable({ place, limits }: TestOrder): TestRun {
+  const message = `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`;
+  const outcome: TestOutcome = { ...notRun(place), verdict: 'IE', message, team_message: '' };
+  return { outcome, report: null, limits, spent_us: 0, transcript: null, files: [] };
+}
+
 /** The input of a pass, and what the checker left in the one before. */
 type Pass = { pass: number; input: Content; left: LeftFile[] };
 type Next = Omit<Pass, 'pass'>;
@@ -73,14 +94,19 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
       ? await talked(order, judge, contents, run, pass)
       : await checked(order, judge, contents, run, pass);
   const { report, judged, output } = ran;
-  const answer = judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
+  const answer =
+    judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
   const compare = test.compare ?? judging.compare;
   const isWrong = answer && (() => !equalOutput(compare, output, answer));
   const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
   const spent_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
   const done: TestRun = {
     // A part of a report would keep the whole of it in memory for as long as the execution lasts.
-    outcome: { ...outcome, stdout: Buffer.from(outcome.stdout), stderr: Buffer.from(outcome.stderr) },
+    outcome: {
+      ...outcome,
+      stdout: Buffer.from(outcome.stdout),
+      stderr: Buffer.from(outcome.stderr),
+    },
     report,
     limits,
     spent_us,
@@ -138,7 +164,7 @@ const OUTPUTS_MOST_FILES = 64;
 function keepOf(
   { stdout_file, outputs }: Judging,
   { stdout_bytes }: RunLimits,
-): NonNullable<JudgedRequest['keep']> | null {
+): NonNullable<BoxRequest['keep']> | null {
   const judged = stdout_file === null ? [] : [stdout_file];
   if (outputs.length + judged.length === 0) return null;
   return {
@@ -152,9 +178,9 @@ const isOutput = ({ outputs }: Judging, path: string) =>
   outputs.some((pattern) => matchesPattern(pattern, path));
 
 type Ran = {
-  report: JudgedReport;
+  report: RunReport;
   judged: Judged | null;
-  judge_report: JudgedReport | null;
+  judge_report: RunReport | null;
   /** what is judged */
   output: Uint8Array;
   transcript: Uint8Array | null;
@@ -217,14 +243,14 @@ async function runPair(
   run: ProgramRun,
   interactor_run: ProgramRun,
 ): Promise<PairReport> {
-  const { boxes, program, judging, signal } = order;
-  const requests: [JudgedRequest, JudgedRequest] = [
+  const { sandbox, program, judging, signal } = order;
+  const requests: [BoxRequest, BoxRequest] = [
     program.request(run),
     judge.program.request(interactor_run),
   ];
   const transcript_bytes = judging.transcript ? TRANSCRIPT_BYTES : 0;
   try {
-    const pair = await boxes.runPair(...requests, { signal, transcript_bytes });
+    const pair = await sandbox.runPair(...requests, { signal, transcript_bytes });
     observed(pair.program);
     observed(pair.interactor);
     return pair;
@@ -237,7 +263,7 @@ async function runPair(
 }
 
 /** A file that is judged instead of stdout has the limit of stdout, and is empty if it is not there. */
-function judgedOutput({ judging, limits }: TestOrder, report: JudgedReport) {
+function judgedOutput({ judging, limits }: TestOrder, report: RunReport) {
   if (judging.stdout_file === null) return { report, output: report.stdout };
   const file = report.kept?.find(({ path }) => path === judging.stdout_file);
   const output = file?.bytes ?? new Uint8Array();
@@ -262,13 +288,16 @@ async function passOf(
   };
 }
 
-function subjectOf({ program, limits, degraded }: TestOrder, run: JudgedReport) {
+function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
+  const { degraded } = sandbox.isolation;
   return { compile: null, run, limits, runtime: program.installed.language, degraded };
 }
 
 function scoringOf({ judging, test }: TestOrder): { accept_score: number } | null {
   if (judging.scoring !== 'score') return null;
-  return { accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1 };
+  return {
+    accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1,
+  };
 }
 
 function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {

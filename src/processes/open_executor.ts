@@ -16,6 +16,9 @@ import type { Log } from '../log.ts';
 import type { Executor } from '../queue/worker.ts';
 import { CannotRun, launcherOf } from './process.ts';
 
+/** Two programs that talk to each other run at the same time, also on a worker for one execution at a time. */
+const PAIR_SLOTS = 2;
+
 /** `fetch` gets the files of test sets from the database; without it, only submissions without a set can be run. */
 export async function openExecutor(
   config: Config,
@@ -34,9 +37,10 @@ export async function openExecutor(
     fetch,
   });
   const switches = languageSwitches(config);
+  const slots = config.slots ?? availableParallelism();
   const sandbox = await startSandbox({
     launcher: launcherOf(config),
-    slots: config.slots ?? availableParallelism(),
+    slots: Math.max(slots, PAIR_SLOTS),
     stream_slots: standingBoxes(toolchains, switches),
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
@@ -56,7 +60,7 @@ export async function openExecutor(
   });
   return {
     languages: () => executor.languages(),
-    slots: sandbox.isolation.slots,
+    slots,
     isolation: sandbox.isolation,
     execute: (order, signal, onProgress) => executor.execute(order, signal, onProgress),
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
@@ -67,9 +71,9 @@ export async function openExecutor(
   };
 }
 
-async function* noContents({ sha256 }: { sha256: string }): AsyncGenerator<never> {
+const noContents: FetchContent = ({ sha256 }) => {
   throw new Error(`this process has no source of the content ${sha256}`);
-}
+};
 
 /** The toolchains of this machine for the enabled languages. Throws if it has none. */
 async function toolchainsOf(config: Config): Promise<Toolchains> {

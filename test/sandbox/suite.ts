@@ -234,7 +234,14 @@ function commandFor(
   const { run, language: known } = toolchains.get(language)!;
   const script = programs.scripts[language];
   if (script !== undefined) {
-    const command = run({ artefact: '', entry: '', source: known.source, has_files: false, args, limits });
+    const command = run({
+      artefact: '',
+      entry: '',
+      source: known.source,
+      has_files: false,
+      args,
+      limits,
+    });
     const files = [{ path: known.source, bytes: script(topic, program) }];
     return { ...command, files, load: [] };
   }
