@@ -130,6 +130,7 @@ t.test('scores and messages of submissions.yaml', async (t) => {
     'mixed/a.py',
   );
   t.strictSame(of('AC WA WA', { score: 20 }), fits);
+  t.match(of('AC WA WA', { score: 19.9 }), { differences: [/^its score is 19\.9, and should be/] });
   t.strictSame(of('AC AC AC', { score: 100 }), {
     differences: [
       'its score is 100, and should be from 20 to 60',

@@ -197,13 +197,13 @@ export const packageMutants: readonly Mutant[] = [
   ...inFile(
     `${FOLDER}/group_settings.ts`,
     [GROUPS, SCORES],
-    ['inherited reactions', '?? inherited.on_reject', "?? 'break'"],
+    ['inherited reactions', '?? group.on_reject', "?? 'break'"],
     ['inherited arguments', '?? inherited.validator_args', '?? []'],
     ['inherited arguments of the newer versions', '?? parent?.validator_args ', ''],
     ['samples that are ignored', 'ignore_sample || (is_draft', '(is_draft'],
     ['samples of the draft', ' || (is_draft && problem.scoring)', ''],
     ['samples below a sample count in it', '...withoutUnscored(group)', '...group'],
-    ['samples without a score', '...(unscored ? { unscored } : {})', ''],
+    ['samples without a score', '...(unscored ? { unscored } : {}),', ''],
     [
       'an inherited grader',
       "settings.has('grader_flags') || parent === null ? grader : {}",
