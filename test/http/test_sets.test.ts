@@ -1,6 +1,5 @@
 /** Test sets over HTTP: what is stored, what is rejected, and that nothing of a rejected upload stays. */
-import { createHash } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -344,36 +343,6 @@ t.test('while others are stored, an upload is told to come again', async (t) => 
   t.equal((await upload(service, third, archive)).status, 201);
   one.socket.destroy();
 });
-
-t.test('memory does not grow with the size of a set', async (t) => {
-  const MiB = 2 ** 20;
-  const { service, held } = await withState(t);
-  const pid = service.webs[0]!.process.pid!;
-  const key = await service.key();
-  await stored(service, key, LEGACY);
-  const before = residentPeak(pid);
-  // Bytes that do not compress, and differ from file to file.
-  const content = (n: number) => {
-    const seed = createHash('sha512').update(String(n)).digest();
-    return Buffer.concat([seed, Buffer.alloc(100 * 1024, seed)]);
-  };
-  const items = Array.from({ length: 1_000 }, (_, n) => [
-    { name: `${n}.in`, data: content(2 * n), stored: true },
-    { name: `${n}.ans`, data: content(2 * n + 1), stored: true },
-  ]).flat();
-  const reply = await upload(service, key, zipOf(items));
-  t.equal(reply.status, 201, reply.text);
-  t.ok(reply.json.bytes > 195 * MiB);
-  const grown = (residentPeak(pid) - before) / MiB;
-  t.ok(grown < 100, `${grown.toFixed(0)} MiB more for ${Math.round(reply.json.bytes / MiB)} MiB`);
-  t.same(held(), []);
-});
-
-/** In bytes; the kernel keeps the largest value. */
-function residentPeak(pid: number): number {
-  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
-  return Number(kib) * 1024;
-}
 
 function head(key: string, more: string): string {
   return `POST ${PATH} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/zip\r\n${more}\r\n`;
