@@ -78,7 +78,7 @@ export async function openBox() {
             limits: {},
           },
           ...{ code: Buffer.from(code), stdin: new Uint8Array() },
-          ...{ expected_output: null, compare: 'lenient' },
+          ...{ expected_output: null, compare: 'lenient', judging: null },
         },
         signal,
       );

@@ -13,6 +13,7 @@ const none = {
   compile: null,
   limits: {},
   limit_exceeded: null,
+  judged: null,
 };
 
 /** Messages its parent when it is ready, and ends with it. */
@@ -28,7 +29,14 @@ export async function startBenchWorker(run: (code: string) => Promise<void>): Pr
       async execute({ code }) {
         const began_ms = performance.timeOrigin + performance.now();
         await run(Buffer.from(code).toString());
-        return { ...facts, ...measured, ...none, stdout: Buffer.from(`${began_ms}`), evidence: {} };
+        return {
+          ...facts,
+          ...measured,
+          ...none,
+          stdout: Buffer.from(`${began_ms}`),
+          evidence: {},
+          judged: null,
+        };
       },
       extendDeadline: () => {},
       close: async () => {},

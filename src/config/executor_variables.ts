@@ -1,7 +1,7 @@
 /** Variables of the worker: languages, isolation, and a switch for each speed-up. */
 import { BY_NAME, LANGUAGES, ON_BY_DEFAULT } from '../languages/common/registry.ts';
-import { bytes, choice, list, onOff, whole } from './parsers.ts';
-import { GiB, optional, path, row, type Variable } from './variable.ts';
+import { bytes, choice, duration, list, onOff, whole } from './parsers.ts';
+import { GiB, HOUR, optional, path, row, SECOND, type Variable } from './variable.ts';
 
 export const executor = {
   languages: row('RUNLEDGER_LANGUAGES', list(...BY_NAME.keys()), {
@@ -40,6 +40,16 @@ export const executor = {
     default: '20000',
     unit: 'programs',
     reason: 'the most compiled programs kept on disk; each takes three inodes, however small it is',
+  }),
+  content_cache_bytes: row('RUNLEDGER_CONTENT_CACHE_BYTES', bytes(0, 1024 * GiB), {
+    default: '1GiB',
+    unit: 'bytes',
+    reason: 'files of test sets kept on disk, besides those that a run needs at the moment',
+  }),
+  tests_wall_ms: row('RUNLEDGER_TESTS_WALL', duration(SECOND, HOUR), {
+    default: '300s',
+    unit: 'time',
+    reason: 'the elapsed time of all tests of one submission together, with their checkers',
   }),
 };
 

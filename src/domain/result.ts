@@ -1,9 +1,6 @@
-/** Types that the launcher's client, the executor and the store exchange. No behaviour. */
+/** Types of what a run is measured by, and of its verdict. Orders and outcomes are in src/judging/execution.ts. */
 
 import type { AllFactsOf } from './events.ts';
-import type { LanguageName, LimitOverrides } from './limits.ts';
-import type { EndedStatus } from './statuses.ts';
-import type { Verdict } from './verdicts.ts';
 
 export type { Verdict } from './verdicts.ts';
 
@@ -34,31 +31,7 @@ export type BoxReport = {
   stderr_seen_bytes: number;
 };
 
-export type Compare = 'lenient' | 'exact';
-
-/** The input of an execution. */
-export type ExecutionOrder = {
-  submission_id: string;
-  attempt: number;
-  account_id: string;
-  language: LanguageName;
-  code: Uint8Array;
-  stdin: Uint8Array;
-  args: string[];
-  expected_output: Uint8Array | null;
-  compare: Compare;
-  limits: LimitOverrides;
-};
-
 type Completed = AllFactsOf<'submission.completed'>;
 
 /** Null where a value is unknown, as for a program from the compile cache. */
 export type CompileFacts = NonNullable<Completed['compile']>;
-
-/** The output of an execution: the facts of submission.completed or submission.failed, and the bytes. */
-export type ExecutionOutcome = Omit<Completed, 'attempt' | 'bytes' | 'verdict'> & {
-  verdict: Verdict;
-  status: EndedStatus;
-  stdout: Uint8Array;
-  stderr: Uint8Array;
-};

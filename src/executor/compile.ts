@@ -16,14 +16,15 @@
  */
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { LimitPolicy } from '../domain/limits.ts';
-import type { CompileFacts, ExecutionOrder } from '../domain/result.ts';
+import type { LanguageName, LimitPolicy } from '../domain/limits.ts';
+import type { CompileFacts } from '../domain/result.ts';
 import { type CompileEnd, compileRejects, exitCodeOf, interrupted } from '../domain/verdict.ts';
 import type {
   Compiler as CompilerOf,
   CompileStep,
   OpenCompiler,
   ResidentAnswer,
+  Sources,
 } from '../languages/common/language.ts';
 import type { Installed } from '../languages/common/toolchains.ts';
 import type { CacheLease, CompileCache } from './compile_cache.ts';
@@ -39,6 +40,9 @@ export type CompileResult = Diagnostics & {
   /** the way that gave the result, for the evidence */
   by: string;
 };
+
+/** What is compiled, and for which account. */
+export type CompileOrder = Sources & { account_id: string; language: LanguageName };
 
 export type CompilerParts = {
   sandbox: Pick<Sandbox, 'run'>;
@@ -59,7 +63,7 @@ export class Compiler {
 
   async compile(
     installed: Installed,
-    order: ExecutionOrder,
+    order: CompileOrder,
     signal: AbortSignal,
   ): Promise<CompileResult> {
     const key = this.#keyOf(installed, order);
@@ -82,37 +86,37 @@ export class Compiler {
 
   async #compile(
     installed: Installed,
-    order: ExecutionOrder,
+    order: CompileOrder,
     key: string,
     signal: AbortSignal,
   ): Promise<CompileResult> {
     const open = this.#parts.compilers.get(order.language);
     if (open === undefined) throw new Error(`no compiler is open for ${order.language}`);
     let spent = NOTHING_SPENT;
-    if (open.resident !== undefined) {
+    if (open.resident !== undefined && order.others.length === 0) {
       const reply = await orAborted(open.resident(order.account_id, order.code), signal);
       // Its box has the memory of all its compiles: the share of this one is unknown.
       spent = { cpu_time_us: reply.cpu_us, wall_time_us: reply.wall_us, memory_peak_bytes: null };
       if (reply.answer !== null)
         return this.#fromResident(installed, order, key, reply.answer, spent);
     }
-    return this.#inBoxes(installed, order, key, await open.steps(order.code), spent, signal);
+    return this.#inBoxes(installed, order, key, await open.steps(order), spent, signal);
   }
 
   /** Drops a cached program that could not be loaded. */
-  forget(installed: Installed, order: ExecutionOrder): void {
+  forget(installed: Installed, order: CompileOrder): void {
     this.#parts.cache.forget(this.#keyOf(installed, order));
   }
 
-  #keyOf(installed: Installed, { account_id, language, code }: ExecutionOrder): string {
+  #keyOf(installed: Installed, order: CompileOrder): string {
     // The name is in the recipe, so that no two languages share a program.
-    const recipe = `${language}\n${compilerOf(installed).recipe}`;
-    return this.#parts.cache.keyOf({ account_id, recipe, code });
+    const recipe = `${order.language}\n${compilerOf(installed).recipe}`;
+    return this.#parts.cache.keyOf({ ...order, recipe });
   }
 
   async #inBoxes(
     installed: Installed,
-    order: ExecutionOrder,
+    order: CompileOrder,
     key: string,
     steps: readonly CompileStep[],
     before: Spent,
@@ -131,7 +135,7 @@ export class Compiler {
 
   async #inBox(
     installed: Installed,
-    order: ExecutionOrder,
+    order: CompileOrder,
     key: string,
     { by, ...step }: CompileStep,
     signal: AbortSignal,
@@ -142,7 +146,7 @@ export class Compiler {
     const report = await sandbox.run(
       {
         ...step,
-        files: [{ path: installed.language.source, bytes: order.code }, ...step.files],
+        files: [{ path: order.main, bytes: order.code }, ...order.others, ...step.files],
         stdin: new Uint8Array(),
         limits: policy.compile,
         profile: compileProfileOf(installed),
@@ -170,7 +174,7 @@ export class Compiler {
 
   async #fromResident(
     installed: Installed,
-    order: ExecutionOrder,
+    order: CompileOrder,
     key: string,
     answer: ResidentAnswer,
     spent: Spent,

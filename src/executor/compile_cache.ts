@@ -38,8 +38,13 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Sources } from '../languages/common/language.ts';
 
-export type CacheSource = { account_id: string; recipe: string; code: Uint8Array };
+export type CacheSource = {
+  account_id: string;
+  recipe: string;
+  code: Uint8Array;
+} & Partial<Sources>;
 export type Compiled = { artefact: string; entry: string; bytes: number };
 /** A compiled program that stays on disk until it is released. */
 export type CacheLease = Compiled & {
@@ -72,6 +77,8 @@ export type CompileCacheOptions = {
 
 /** The start of the key of an artefact that is prepared for all accounts (preparation.ts); the boot follows. */
 export const PREPARED_PREFIX = 'prepared-';
+/** The start of the key of a file of a test set (content_cache.ts), which has a cache of its own. */
+export const CONTENT_PREFIX = 'content-';
 /** A younger artefact may belong to a compile that has not yet written its entry; an older one was left by a crash. */
 const ORPHAN_AGE_MS = 60 * 60 * 1000;
 /** Processes mark the prepared artefacts that they use, every ten minutes; the machine may have been suspended. */
@@ -129,8 +136,11 @@ export class CompileCache {
     return { entries: this.#entries.size, disk_bytes: this.#total_bytes };
   }
 
-  keyOf({ account_id, recipe, code }: CacheSource): string {
-    return this.#digest('source', account_id, recipe, code);
+  /** Other files count with their paths, because a source may include any of them. */
+  keyOf({ account_id, recipe, code, main = '', others = [] }: CacheSource): string {
+    const files = others.flatMap(({ path, bytes }) => [path, bytes]);
+    const more = others.length === 0 ? [] : [main, ...files];
+    return this.#digest('source', account_id, recipe, code, ...more);
   }
 
   newArtefact(): string {
@@ -229,7 +239,7 @@ export class CompileCache {
   async #removeOrphans(named: Set<string>, boot: string): Promise<void> {
     const { artefacts, now } = this.#at;
     for (const artefact of await readdir(artefacts)) {
-      if (named.has(artefact)) continue;
+      if (named.has(artefact) || artefact.startsWith(CONTENT_PREFIX)) continue;
       const prepared = artefact.startsWith(`${PREPARED_PREFIX}${boot}`);
       const found = await stat(join(artefacts, artefact)).catch(() => null);
       if (found !== null && now() - found.ctimeMs > (prepared ? PREPARED_AGE_MS : ORPHAN_AGE_MS))

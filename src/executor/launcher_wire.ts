@@ -3,6 +3,7 @@
  * little endian.
  */
 
+import { isUtf8 } from 'node:buffer';
 import type { RunLimits } from '../domain/limits.ts';
 import type { BoxReport, KilledFor } from '../domain/result.ts';
 
@@ -14,14 +15,26 @@ export type BoxRequest = {
   cwd?: string;
   /** written into the work directory before the start */
   files: readonly { path: string; bytes: Uint8Array; mode?: number }[];
+  /** empty folders of the work directory, made before the start */
+  folders?: readonly string[];
+  /** of a run of its own: a regular file, read-only */
   stdin: Uint8Array;
+  /** A regular file of the store is standard input, instead of `stdin`. */
+  stdin_key?: string;
   limits: RunLimits;
   /** one of the roots that the launcher was started with */
   profile: string;
-  /** artefacts of the store, mounted read-only below /box, at /load or at /load2 */
+  /** of the store, mounted read-only: artefacts below /box, at /load or at /load2, and single files in /load2 */
   load?: readonly { key: string; at: string }[];
   /** the files of the work directory to keep when the program ends with 0 */
   save?: { key: string; paths: readonly string[]; max_bytes: number; max_files: number };
+  /** the files of the work directory to report when the run ends, however it ends; not beside `save` */
+  keep?: {
+    /** as those of src/judging/paths.ts; files of an earlier one are kept first */
+    patterns: readonly string[];
+    max_bytes: number;
+    max_files: number;
+  };
   /** the account whose warm interpreter may run it */
   zygote?: { account: string };
 };
@@ -30,6 +43,23 @@ export type RunReport = BoxReport & {
   saved?: { bytes: number; files: number };
   /** why nothing was saved though the program ended well: because of the files it left, not a fault */
   save_refused?: string;
+  /** Only if the request has `keep`: in the order of its patterns, and of the names within each. */
+  kept?: { path: string; bytes: Uint8Array }[];
+  /** why a file that matches is not among them: the first such file */
+  keep_refused?: string;
+};
+
+/** What ended one of two runs, and what it says of both. */
+export type PairReport = {
+  program: RunReport;
+  interactor: RunReport;
+  /**
+   * A run that was ended counts from the decision. One that ended by itself counts from the end of its output, if that came
+   * first. So what a run does because its partner ended is never earlier than the partner's end.
+   */
+  program_ended_first: boolean;
+  /** see `renderTranscript` */
+  transcript: Uint8Array;
 };
 
 export type Usage = { cpu_us: number; memory_bytes: number; memory_peak_bytes: number };
@@ -40,6 +70,7 @@ export const FRAME = {
   input: 3,
   deadline: 4,
   meter: 5,
+  pair: 6,
   hello: 16,
   report: 17,
   fault: 18,
@@ -61,11 +92,20 @@ const FIELD = {
   save_path: 10,
   stream: 11,
   zygote: 12,
+  input_key: 13,
+  folder: 14,
+  keep: 15,
+  keep_pattern: 16,
+  pair: 17,
 } as const;
+
+/** What a run left; `enum left_kind` in sandbox/wire.h. */
+const LEFT = { file: 1, refused: 2, output: 3, input: 4 } as const;
+const LEFT_HEAD = 9;
 
 const HEAD = 9;
 export const FRAME_MAX = 16 * 1024 * 1024;
-const REPORT_HEAD = 112;
+const REPORT_HEAD = 124;
 const NEVER = 0xffff_ffff_ffff_ffffn;
 /** The positions of `enum ending` in src/sandbox/slot_record.h. By the type, no reason can be forgotten. */
 const ENDING: Readonly<Record<KilledFor, number>> = {
@@ -80,23 +120,22 @@ const NOTHING = Buffer.alloc(0);
 
 export function frame(type: number, id: number, parts: readonly Uint8Array[] = []): Buffer {
   const head = Buffer.allocUnsafe(HEAD);
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  head.writeUInt32LE(length + HEAD - 4, 0);
+  head.writeUInt32LE(lengthOf(parts) + HEAD - 4, 0);
   head.writeUInt8(type, 4);
   head.writeUInt32LE(id, 5);
   return Buffer.concat([head, ...parts]);
 }
 
+/** An open box, or a run of a pair with the length of its transcript; null: a run of its own. */
+export type RunKind = 'stream' | { transcript_bytes: number } | null;
+
 /** Throws a RangeError where a text holds a NUL, or the request is too large to send. */
-export function encodeRequest(request: BoxRequest, stream: boolean): Uint8Array[] {
+export function encodeRequest(request: BoxRequest, kind: RunKind): Uint8Array[] {
   const parts: Uint8Array[] = [];
   const field = (tag: number, ...values: Uint8Array[]) => {
     const head = Buffer.allocUnsafe(5);
     head.writeUInt8(tag, 0);
-    head.writeUInt32LE(
-      values.reduce((sum, value) => sum + value.length, 0),
-      1,
-    );
+    head.writeUInt32LE(lengthOf(values), 1);
     parts.push(head, ...values);
   };
   for (const argument of request.argv) field(FIELD.argument, text(argument));
@@ -107,7 +146,9 @@ export function encodeRequest(request: BoxRequest, stream: boolean): Uint8Array[
   for (const file of request.files) {
     field(FIELD.file, number32(file.mode ?? 0o644), text(file.path), file.bytes);
   }
-  if (request.stdin.length > 0) field(FIELD.stdin, request.stdin);
+  for (const folder of request.folders ?? []) field(FIELD.folder, text(folder));
+  if (request.stdin_key !== undefined) field(FIELD.input_key, text(request.stdin_key));
+  else if (request.stdin.length > 0) field(FIELD.stdin, request.stdin);
   field(FIELD.limits, encodeLimits(request.limits));
   field(FIELD.profile, text(request.profile));
   for (const { key, at } of request.load ?? []) field(FIELD.load, text(key), text(at));
@@ -116,12 +157,34 @@ export function encodeRequest(request: BoxRequest, stream: boolean): Uint8Array[
     field(FIELD.save, number64(max_bytes), number32(max_files), text(key));
     for (const path of paths) field(FIELD.save_path, text(path));
   }
-  if (stream) field(FIELD.stream);
+  if (request.keep !== undefined) {
+    const { patterns, max_bytes, max_files } = request.keep;
+    field(FIELD.keep, number64(max_bytes), number32(max_files));
+    for (const pattern of patterns) field(FIELD.keep_pattern, text(pattern));
+  }
+  if (kind === 'stream') field(FIELD.stream);
+  else if (kind !== null) field(FIELD.pair, number32(kind.transcript_bytes));
   if (request.zygote !== undefined) field(FIELD.zygote, text(request.zygote.account));
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  return fitting(parts);
+}
+
+/** The payload of one frame: two requests, of which the second has an id of its own. */
+export function encodePair(
+  requests: readonly [Uint8Array[], Uint8Array[]],
+  second_id: number,
+): Uint8Array[] {
+  const [first, second] = requests;
+  return fitting([number32(second_id), number32(lengthOf(first)), ...first, ...second]);
+}
+
+function fitting(parts: Uint8Array[]): Uint8Array[] {
+  const length = lengthOf(parts);
   if (length > FRAME_MAX - HEAD) throw new RangeError(`a request of ${length} bytes is too large`);
   return parts;
 }
+
+const lengthOf = (parts: readonly Uint8Array[]) =>
+  parts.reduce((sum, part) => sum + part.length, 0);
 
 /** In the order of `struct limits` (sandbox/wire.h). A limit that is missing here does not compile. */
 const LIMIT_ORDER = Object.keys({
@@ -158,14 +221,25 @@ export function number64(value: number): Buffer {
   return bytes;
 }
 
-export function decodeReport(payload: Buffer): RunReport {
+/** A report, and what only pairs need of it. */
+export type Ended = {
+  report: RunReport;
+  /** on the clock that the runs of a pair share */
+  ended_us: number;
+  /** what each of the two wrote, in order */
+  conversation: { by_program: boolean; bytes: Buffer }[];
+};
+
+export function decodeReport(payload: Buffer): Ended {
   const number = (index: number) => Number(payload.readBigUInt64LE(16 + 8 * index));
   const how = payload.readUInt8(0);
   const killed_for = KILLED_FOR.get(payload.readUInt8(1)) ?? null;
   const saved = payload.readUInt8(2);
-  const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(104);
-  const stderrEnd = stdoutEnd + payload.readUInt32LE(108);
-  return {
+  const stdoutEnd = REPORT_HEAD + payload.readUInt32LE(112);
+  const stderrEnd = stdoutEnd + payload.readUInt32LE(116);
+  const leftEnd = stderrEnd + payload.readUInt32LE(120);
+  const { conversation, ...kept } = decodeLeft(payload.subarray(stderrEnd, leftEnd));
+  const report: RunReport = {
     exit_code: how === 1 ? payload.readInt32LE(4) : null,
     // The launcher killed it before init could see how it ended: that was the launcher's SIGKILL.
     signal: how === 2 ? payload.readInt32LE(8) : how === 0 && killed_for !== null ? 9 : null,
@@ -183,8 +257,63 @@ export function decodeReport(payload: Buffer): RunReport {
     stdout: payload.subarray(REPORT_HEAD, stdoutEnd),
     stderr: payload.subarray(stdoutEnd, stderrEnd),
     ...(saved === 1 && { saved: { bytes: number(9), files: payload.readUInt32LE(12) } }),
-    ...(saved === 2 && { save_refused: payload.toString('utf8', stderrEnd) }),
+    ...(saved === 2 && { save_refused: payload.toString('utf8', leftEnd) }),
+    ...(payload.readUInt8(3) === 1 && kept),
   };
+  return { report, ended_us: number(11), conversation };
+}
+
+function decodeLeft(
+  left: Buffer,
+): Required<Pick<RunReport, 'kept'>> &
+  Pick<RunReport, 'keep_refused'> &
+  Pick<Ended, 'conversation'> {
+  const kept: { path: string; bytes: Uint8Array }[] = [];
+  const conversation: Ended['conversation'] = [];
+  let keep_refused: string | undefined;
+  for (let at = 0; at < left.length; ) {
+    const kind = left.readUInt8(at);
+    const second = at + LEFT_HEAD + left.readUInt32LE(at + 1);
+    const end = second + left.readUInt32LE(at + 5);
+    const first = left.subarray(at + LEFT_HEAD, second);
+    at = end;
+    if (kind === LEFT.output || kind === LEFT.input) {
+      conversation.push({ by_program: kind === LEFT.output, bytes: first });
+    } else if (kind === LEFT.refused) {
+      keep_refused ??= first.toString('utf8');
+    } else if (isUtf8(first)) {
+      // A name that is not UTF-8 is no text that could name the file.
+      kept.push({ path: first.toString('utf8'), bytes: left.subarray(second, end) });
+    } else {
+      keep_refused ??= `${first.toString('utf8')}: its name is not UTF-8`;
+    }
+  }
+  return { kept, conversation, ...(keep_refused !== undefined && { keep_refused }) };
+}
+
+export function pairReport(
+  program: Ended,
+  interactor: Ended,
+  transcript_bytes: number,
+): PairReport {
+  return {
+    program: program.report,
+    interactor: interactor.report,
+    program_ended_first: program.ended_us <= interactor.ended_us,
+    transcript: renderTranscript(program.conversation, transcript_bytes),
+  };
+}
+
+/**
+ * The conversation as lines: `> ` before what the program wrote, `< ` before what its partner wrote. A line that the other
+ * side interrupts is ended there. Cut after `max_bytes`.
+ */
+function renderTranscript(conversation: Ended['conversation'], max_bytes: number): Uint8Array {
+  const lines = conversation.flatMap(({ by_program, bytes }) => {
+    const written = bytes.toString('latin1').replace(/\n$/, '').split('\n');
+    return written.map((line) => `${by_program ? '>' : '<'} ${line}\n`);
+  });
+  return Buffer.from(lines.join(''), 'latin1').subarray(0, max_bytes);
 }
 
 export function decodeUsage(payload: Buffer): Usage {

@@ -5,6 +5,9 @@
  * it. At most two requests per slot are sent, one running and one behind it, so that a slot never waits
  * for this process. The others wait here.
  *
+ * The two runs of a pair are sent together, and the launcher starts both at once. A request is sent after those that came
+ * before it, so that a pair, which needs more room, is not overtaken for ever.
+ *
  * A launcher that dies is replaced. Requests that were sent to it reject with SandboxFault, but only
  * after the next launcher has ended everything that the dead one left: a caller may start the same
  * program elsewhere, and it must not run twice. Requests that waited here go to the next launcher.
@@ -20,40 +23,36 @@ import {
   type BoxRequest,
   decodeReport,
   decodeUsage,
+  type Ended,
+  encodePair,
   encodeRequest,
   FRAME,
   FrameReader,
   frame,
   number64,
+  type PairReport,
+  pairReport,
   type RunReport,
   type Usage,
 } from './launcher_wire.ts';
+import { cancelled, faultOf, SandboxFault, settledTogether } from './sandbox_fault.ts';
 import { type Isolation, launcherArguments, type SandboxOptions } from './sandbox_options.ts';
 
 export { BoxStream } from './box_stream.ts';
-export type { BoxRequest, RunReport, Usage } from './launcher_wire.ts';
+export type { BoxRequest, PairReport, RunReport, Usage } from './launcher_wire.ts';
+export { type FaultKind, SandboxFault } from './sandbox_fault.ts';
 export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
 
-export type FaultKind = 'launcher_lost' | 'rejected' | 'cancelled' | 'deadline' | 'closed';
-
-/** The sandbox failed at a request. That says nothing about the program. */
-export class SandboxFault extends Error {
-  readonly kind: FaultKind;
-
-  constructor(kind: FaultKind, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'SandboxFault';
-    this.kind = kind;
-  }
-}
-
+/** One run. */
 type Job = {
   id: number;
-  frame: Buffer;
   stream: BoxStream | null;
-  resolve: (value: RunReport) => void;
+  resolve: (value: Ended) => void;
   reject: (error: Error) => void;
 };
+
+/** What one frame asks for: a run, or the two of a pair. */
+type Order = { jobs: readonly Job[]; frame: Buffer };
 
 const PER_SLOT = 2;
 const RESTART_FIRST_MS = 10;
@@ -83,7 +82,7 @@ export class Sandbox {
   #child: ChildProcess | null = null;
   #socket: Socket | null = null;
   #nextId = 1;
-  #waiting: Job[] = [];
+  #waiting: Order[] = [];
   readonly #sent = new Map<number, Job>();
   readonly #meters = new Map<number, ((usage: Usage | null) => void)[]>();
   #streamsSent = 0;
@@ -109,8 +108,34 @@ export class Sandbox {
   }
 
   /** Runs a program, after a wait where all slots are busy. Rejects with SandboxFault, and never because of the program. */
-  run(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<RunReport> {
-    return this.#submit(request, null, signal);
+  async run(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<RunReport> {
+    const { job, ended } = this.#job(null, signal);
+    this.#submit([job], () => frame(FRAME.run, job.id, encodeRequest(request, null)), signal);
+    return (await ended).report;
+  }
+
+  /**
+   * Runs two programs at the same time, in two slots: the standard output of each is the standard input of the other. Each
+   * has its own limits. When one ends, the other sees the end of its input, and what it writes then is discarded.
+   */
+  async runPair(
+    program: BoxRequest,
+    interactor: BoxRequest,
+    { signal, transcript_bytes = 0 }: { signal?: AbortSignal; transcript_bytes?: number } = {},
+  ): Promise<PairReport> {
+    const sides = [this.#job(null, signal), this.#job(null, signal)] as const;
+    const [{ job: first }, { job: second }] = sides;
+    const encode = () => {
+      const fields = encodeRequest(program, { transcript_bytes });
+      const others = encodeRequest(interactor, { transcript_bytes: 0 });
+      return frame(FRAME.pair, first.id, encodePair([fields, others], second.id));
+    };
+    this.#submit([first, second], encode, signal);
+    // Without a partner the rest of a run means nothing.
+    for (const [at, { ended }] of sides.entries())
+      ended.catch(() => this.#cancel(sides[1 - at]!.job.id));
+    const [one, other] = await settledTogether(sides.map(({ ended }) => ended));
+    return pairReport(one!, other!, transcript_bytes);
   }
 
   /** Opens a box that stays; its program's standard input and output are one stream. */
@@ -120,11 +145,13 @@ export class Sandbox {
       kill: () => this.#cancel(stream.id),
       usage: () => this.#meter(stream.id),
     });
-    const report = this.#submit(request, stream, signal);
-    report.then(
-      (end) => stream.finish(end),
+    const { job, ended } = this.#job(stream, signal);
+    stream.id = job.id;
+    ended.then(
+      (end) => stream.finish(end.report),
       (error: Error) => stream.fail(error),
     );
+    this.#submit([job], () => frame(FRAME.run, job.id, encodeRequest(request, 'stream')), signal);
     await stream.opened;
     return stream;
   }
@@ -143,7 +170,8 @@ export class Sandbox {
     this.#closed = true;
     this.#closing.abort();
     const child = this.#child;
-    for (const job of [...this.#leave(), ...this.#waiting.splice(0)])
+    const waiting = this.#waiting.splice(0).flatMap(({ jobs }) => jobs);
+    for (const job of [...this.#leave(), ...waiting])
       job.reject(new SandboxFault('closed', 'the sandbox was closed'));
     if (child !== null && child.exitCode === null && child.signalCode === null) {
       await new Promise((resolve) => child.once('exit', resolve));
@@ -151,58 +179,62 @@ export class Sandbox {
     await this.#restarting;
   }
 
-  #submit(request: BoxRequest, stream: BoxStream | null, signal?: AbortSignal): Promise<RunReport> {
-    return new Promise<RunReport>((resolve, reject) => {
+  #job(
+    stream: BoxStream | null,
+    signal: AbortSignal | undefined,
+  ): { job: Job; ended: Promise<Ended> } {
+    const id = this.#nextId;
+    this.#nextId = id === 0xffff_fffe ? 1 : id + 1;
+    const { promise, resolve, reject } = Promise.withResolvers<Ended>();
+    const job = { id, stream, resolve, reject };
+    if (signal === undefined || signal.aborted) return { job, ended: promise };
+    const onAbort = () => this.#cancel(id, signal);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const settle = () => signal.removeEventListener('abort', onAbort);
+    promise.then(settle, settle);
+    return { job, ended: promise };
+  }
+
+  /** `encode` throws where the request cannot be sent. */
+  #submit(jobs: readonly Job[], encode: () => Buffer, signal: AbortSignal | undefined): void {
+    try {
       if (this.#closed) throw new SandboxFault('closed', 'the sandbox was closed');
       if (signal?.aborted) throw cancelled(signal);
-      const id = this.#nextId;
-      this.#nextId = id === 0xffff_fffe ? 1 : id + 1;
-      if (stream !== null) stream.id = id;
-      const onAbort = () => this.#cancel(id, signal);
-      const settle = () => signal?.removeEventListener('abort', onAbort);
-      signal?.addEventListener('abort', onAbort, { once: true });
-      this.#waiting.push({
-        id,
-        frame: frame(FRAME.run, id, encodeRequest(request, stream !== null)),
-        stream,
-        resolve: (report) => {
-          settle();
-          resolve(report);
-        },
-        reject: (error) => {
-          settle();
-          reject(error);
-        },
-      });
+      this.#waiting.push({ jobs, frame: encode() });
       this.#dispatch();
-    });
+    } catch (error) {
+      for (const job of jobs) job.reject(error as Error);
+    }
   }
 
   #dispatch(): void {
     if (this.#socket === null || this.#isolation === null) return;
     const { slots, stream_slots } = this.#isolation;
+    const room = {
+      streams: Math.max(stream_slots, 1) - this.#streamsSent,
+      runs: slots * PER_SLOT - (this.#sent.size - this.#streamsSent),
+    };
     for (let at = 0; at < this.#waiting.length; ) {
-      const job = this.#waiting[at]!;
-      const streams = job.stream !== null;
-      const full = streams
-        ? this.#streamsSent >= Math.max(stream_slots, 1)
-        : this.#sent.size - this.#streamsSent >= slots * PER_SLOT;
-      if (full) {
+      const order = this.#waiting[at]!;
+      const kind = order.jobs[0]!.stream === null ? 'runs' : 'streams';
+      if (room[kind] < order.jobs.length) {
+        room[kind] = 0;
         at++;
         continue;
       }
+      room[kind] -= order.jobs.length;
       this.#waiting.splice(at, 1);
-      this.#sent.set(job.id, job);
-      if (streams) this.#streamsSent++;
-      this.#write(job.frame);
+      for (const job of order.jobs) this.#sent.set(job.id, job);
+      if (kind === 'streams') this.#streamsSent++;
+      this.#write(order.frame);
     }
   }
 
   #cancel(id: number, signal?: AbortSignal): void {
-    const at = this.#waiting.findIndex((job) => job.id === id);
+    const at = this.#waiting.findIndex(({ jobs }) => jobs.some((job) => job.id === id));
     if (at >= 0) {
-      const [job] = this.#waiting.splice(at, 1);
-      job?.reject(cancelled(signal));
+      const [order] = this.#waiting.splice(at, 1);
+      for (const job of order?.jobs ?? []) job.reject(cancelled(signal));
     } else if (this.#sent.has(id)) {
       this.#write(frame(FRAME.cancel, id));
     }
@@ -236,11 +268,12 @@ export class Sandbox {
   }
 
   #settle(job: Job | undefined, payload: Buffer): void {
-    const report = decodeReport(payload);
+    const ended = decodeReport(payload);
+    const { killed_for } = ended.report;
     this.#finish(job);
-    if (report.killed_for === 'deadline') job?.reject(faultOf('the deadline has passed'));
-    else if (report.killed_for === 'cancelled' && job?.stream === null) job.reject(cancelled());
-    else job?.resolve(report);
+    if (killed_for === 'deadline') job?.reject(faultOf('the deadline has passed'));
+    else if (killed_for === 'cancelled' && job?.stream === null) job.reject(cancelled());
+    else job?.resolve(ended);
   }
 
   #finish(job: Job | undefined): Job | undefined {
@@ -333,13 +366,4 @@ export class Sandbox {
       }
     }
   }
-}
-
-function cancelled(signal?: AbortSignal): SandboxFault {
-  return new SandboxFault('cancelled', 'the run was cancelled', { cause: signal?.reason });
-}
-
-function faultOf(text: string): SandboxFault {
-  if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
-  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
 }

@@ -6,6 +6,7 @@ const gnu: GnuLanguage = {
   is: /\bgcc\b/i,
   command: 'gcc',
   source: 'main.c',
+  is_source: /\.c$/,
   flags: ['-O2', '-std=gnu17'],
   // Unlike g++, gcc does not link the mathematical functions unless asked.
   libraries: ['-lm'],
@@ -26,6 +27,6 @@ export const language: Language = {
   candidates: ({ named }) => named('gcc'),
   probe: (executable, isOn) =>
     probeGnu(gnu, executable, isOn, (tools) => ({
-      steps: () => [{ by: 'plain', ...tools.compile(), files: [], load: [] }],
+      steps: (sources) => [{ by: 'plain', ...tools.compile(sources), files: [], load: [] }],
     })),
 };

@@ -7,6 +7,9 @@ import { ask } from './common/probing.ts';
 const SOURCE = 'main.py';
 const ZYGOTE = 'python_zygote';
 
+/** As -I, but for the folder of the source, which is the first in sys.path. Imports leave no bytecode beside the files. */
+const IMPORTING = ['-E', '-s', '-B'];
+
 /** The last lines are the folders of its modules. */
 const PROBE = `import sys, platform, sysconfig, site
 print(*sys.version_info[:2], platform.python_version(), sys.base_prefix, sep="\\n")
@@ -49,8 +52,13 @@ async function probe(executable: string): Promise<Probed> {
       at: executable,
       mounts: await mountsFor([...folders, executable], [executable]),
       forks_if: ZYGOTE,
-      run: ({ args }) => ({
-        argv: [executable, '-I', `${WORK_FOLDER}/${SOURCE}`, ...args],
+      run: ({ source, has_files, args }) => ({
+        argv: [
+          executable,
+          ...(has_files ? IMPORTING : ['-I']),
+          `${WORK_FOLDER}/${source}`,
+          ...args,
+        ],
         env: BASE_ENVIRONMENT,
       }),
       compiler: null,

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { type Config, languageSwitches } from '../config.ts';
 import { policyFrom } from '../domain/limits.ts';
 import { openCompileCache } from '../executor/compile_cache.ts';
+import { type FetchContent, openContentCache } from '../executor/content_cache.ts';
 import { createExecutor } from '../executor/executor.ts';
 import { BUILD_REMEDY, notBuilt } from '../executor/probe.ts';
 import { profilesFor } from '../executor/profiles.ts';
@@ -15,17 +16,31 @@ import type { Log } from '../log.ts';
 import type { Executor } from '../queue/worker.ts';
 import { CannotRun, launcherOf } from './process.ts';
 
-export async function openExecutor(config: Config, log: Log): Promise<Executor> {
+/** Two programs that talk to each other run at the same time, also on a worker for one execution at a time. */
+const PAIR_SLOTS = 2;
+
+/** `fetch` gets the files of test sets from the database; without it, only submissions without a set can be run. */
+export async function openExecutor(
+  config: Config,
+  log: Log,
+  fetch: FetchContent = noContents,
+): Promise<Executor> {
   const toolchains = await toolchainsOf(config);
   const cache = await openCompileCache({
     folder: join(resolve(config.state_dir), 'compiled'),
     max_bytes: config.compile_cache_bytes,
     max_entries: config.compile_cache_entries,
   });
+  const contents = await openContentCache({
+    folder: cache.artefacts_folder,
+    max_bytes: config.content_cache_bytes,
+    fetch,
+  });
   const switches = languageSwitches(config);
+  const slots = config.slots ?? availableParallelism();
   const sandbox = await startSandbox({
     launcher: launcherOf(config),
-    slots: config.slots ?? availableParallelism(),
+    slots: Math.max(slots, PAIR_SLOTS),
     stream_slots: standingBoxes(toolchains, switches),
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
@@ -37,15 +52,17 @@ export async function openExecutor(config: Config, log: Log): Promise<Executor> 
     sandbox,
     toolchains,
     cache,
+    contents,
+    tests_wall_ms: config.tests_wall_ms,
     policy: policyFrom(config),
     switches,
     log: (message, error) => log.warn({ err: error }, message),
   });
   return {
     languages: () => executor.languages(),
-    slots: sandbox.isolation.slots,
+    slots,
     isolation: sandbox.isolation,
-    execute: (order, signal) => executor.execute(order, signal),
+    execute: (order, signal, onProgress) => executor.execute(order, signal, onProgress),
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
     async close() {
       // At the same time: closing the sandbox cuts off what the executor is still preparing.
@@ -53,6 +70,10 @@ export async function openExecutor(config: Config, log: Log): Promise<Executor> 
     },
   };
 }
+
+const noContents: FetchContent = ({ sha256 }) => {
+  throw new Error(`this process has no source of the content ${sha256}`);
+};
 
 /** The toolchains of this machine for the enabled languages. Throws if it has none. */
 async function toolchainsOf(config: Config): Promise<Toolchains> {

@@ -34,6 +34,7 @@
 #include "message.h"
 #include "monotonic.h"
 #include "seccomp.h"
+#include "wire.h"
 
 static void mount_fresh(const struct box *box);
 static void attach_artefacts(const struct box *box);
@@ -45,7 +46,6 @@ static void drop_capabilities(void);
 void box_init(struct box *box) {
   box_die_with_parent(box);
   box_furnish(box);
-  if (box->request->save_key) send_directory(box);
   pid_t program = box_fork_program(box);
   if (program > 0) box_raise_priority();
   seccomp_confine();
@@ -61,6 +61,7 @@ void box_furnish(const struct box *box) {
   mount_fresh(box);
   attach_artefacts(box);
   write_files(box);
+  if (box->request->save_key || box->request->has_keep) send_directory(box);
 }
 
 /* If the parent dies before the prctl call, no signal comes. So the pidfd is checked after it. */
@@ -74,16 +75,17 @@ void box_die_with_parent(const struct box *box) {
 
 /*
  * One tmpfs, not executable, limits work directory, /tmp and /dev/shm together. It is mounted once, at
- * /tmp, and its three directories are bound to their mount points; the last bind covers the first mount.
+ * /tmp, and its directories are bound to their mount points; the last bind covers the first mount.
  * /proc shows only processes, and only the program's own: no facts about the host, and not init.
  */
 static void mount_fresh(const struct box *box) {
   const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
   const struct limits *limits = &box->request->limits;
+  const unsigned singles = box->request->single_loads;
   char options[128];
-  /* The three directories and their root are not counted against the program's limit. */
+  /* The directories, their root and mount points are not counted against the program's limit. */
   snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)limits->disk_bytes,
-           (unsigned long long)limits->inodes + 4);
+           (unsigned long long)limits->inodes + 4 + (singles ? 1 + singles : 0));
   umask(0);
   must(mount("proc", "/proc", "proc", flags, "hidepid=invisible,subset=pid"), "mount /proc");
   must(mount("tmpfs", "/tmp", "tmpfs", flags, options), "mount the work directory");
@@ -93,6 +95,11 @@ static void mount_fresh(const struct box *box) {
   must(chown("/tmp/box", box->identity.uid, box->identity.gid), "change the owner of the work directory");
   must(mount("/tmp/box", "/box", NULL, MS_BIND, NULL), "bind the work directory");
   must(mount("/tmp/shm", "/dev/shm", NULL, MS_BIND, NULL), "bind /dev/shm");
+  if (singles) {
+    /* Its owner is not the program's user, who cannot add a name to it. */
+    must(mkdir("/tmp/files", 0755), "make the folder of files");
+    must(mount("/tmp/files", FILES_FOLDER, NULL, MS_BIND, NULL), "bind the folder of files");
+  }
   must(mount("/tmp/tmp", "/tmp", NULL, MS_BIND, NULL), "bind /tmp");
   umask(022);
 }
@@ -117,6 +124,11 @@ static void attach_artefacts(const struct box *box) {
       make_parents(at + 5, &box->identity);
       if (mkdir(at, 0755)) fail("make %s", at);
     }
+    if (wire_is_single(at)) {
+      int point = open(at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+      if (point < 0) fail("make %s", at);
+      close(point);
+    }
     if (syscall(SYS_move_mount, box->loads[i], "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH)) fail("load an artefact at %s", at);
     close(box->loads[i]);
   }
@@ -124,6 +136,12 @@ static void attach_artefacts(const struct box *box) {
 
 static void write_files(const struct box *box) {
   must(chdir("/box"), "enter the work directory");
+  for (unsigned i = 0; i < box->request->folder_count; i++) {
+    const char *path = box->request->folders[i];
+    make_parents(path, &box->identity);
+    if (mkdir(path, 0755) && errno != EEXIST) fail("make the folder %s", path);
+    must(chown(path, box->identity.uid, box->identity.gid), "change the owner of a folder");
+  }
   for (unsigned i = 0; i < box->request->file_count; i++) {
     const struct wire_file *file = &box->request->files[i];
     make_parents(file->path, &box->identity);
@@ -139,7 +157,7 @@ static void write_files(const struct box *box) {
   }
 }
 
-/* The launcher saves from this descriptor once every process of the box is dead. */
+/* Once every process of the box is dead, the launcher saves from this descriptor, or the slot keeps files. */
 static void send_directory(const struct box *box) {
   int directory = (int)must(open("/box", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
   must(send_message(box->reports, MESSAGE_BOX, &directory, 1), "send the work directory");
@@ -225,9 +243,10 @@ void box_become_program(const struct box *box) {
     must(dup2(box->files[i], i), "set up standard input, output and error");
     /*
      * The program opens them again as /dev/stdin and so on. Both ends of its own pipes are all that it gets. A compile
-     * whose files are saved gets neither: a source could make the compiler wait for its own output, at no cost.
+     * whose files are saved gets neither: a source could make the compiler wait for its own output, at no cost. An input
+     * that is a file can be opened by anybody who can see it.
      */
-    if (!request->save_key) must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
+    if (!request->save_key && (i > 0 || request->stream || request->pair)) must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");

@@ -14,8 +14,7 @@
  * file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
  * limit of processes is inexact, because it counts all processes of that user.
  *
- * There is no private root. Instead, /box, /tmp and /load in a request's command and variables are
- * rewritten to directories of the slot, which only the slot's programs can enter. The slot is the reaper of every process that its runs
+ * There is no private root (degraded_files.h). The slot is the reaper of every process that its runs
  * leave, and takes the next run only when it has no child. At a limit the launcher kills the program's first process only,
  * and the slot kills the others. A process that blocks the slot through the lock of a pipe (streams.h) is such another one:
  * then the run goes on until that lock is free. Other runs go on as usual.
@@ -23,7 +22,6 @@
 #define _GNU_SOURCE
 #include "degraded.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -35,21 +33,19 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "array.h"
-#include "cgroup.h"
+#include "degraded_files.h"
 #include "failure.h"
 #include "identity.h"
 #include "kernel_files.h"
 #include "landlock.h"
 #include "monotonic.h"
 #include "relay.h"
-#include "remove_tree.h"
 #include "same_user.h"
 #include "seccomp.h"
 
@@ -57,15 +53,9 @@
 enum { ORPHANS_MS = 50 };
 
 static const struct slot_setup *setup;
-static char work_directory[160]; /* of this slot: the real path of /box */
 static const struct request *request;
 static unsigned tasks_before; /* of the worker's user, if programs share its id */
 
-static void rewrite(char *into, size_t size, const char *text);
-static const char *target_of(const char *at);
-static void load(const char *key, const char *target);
-static void make_directories(void);
-static void write_files(void);
 static void serve_until_end_of(pid_t program);
 static void run_program(const int *files);
 static void kill_all(void);
@@ -81,10 +71,7 @@ bool degraded_usable(unsigned uid_base, char *why, size_t size) {
 void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
-  snprintf(work_directory, sizeof work_directory, "%s/runledger.%u/s%u/box", groups_base(), groups_instance(), setup->number);
-  /* Programs of other slots have other groups. Where all have the same, Landlock keeps them apart. */
-  must(chown(target_of(""), (uid_t)-1, setup->identity.gid), "give the slot's directory to its group");
-  must(chmod(target_of(""), setup->identity.shares_uid ? 0700 : 0710), "close the slot's directory");
+  degraded_files_open(setup);
   /* Only root has these sets to give up. */
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) prctl(PR_CAPBSET_DROP, capability);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -95,13 +82,18 @@ static uint64_t cpu_us(const struct rusage *usage) {
          (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
-void degraded_run(struct box *box) {
+void degraded_run(struct box *box, const int *sockets) {
   struct rusage before, after;
   struct shared *shared = setup->shared;
   request = box->request;
+  const bool found = degraded_open_input(box);
+  relay_begin(box, sockets);
+  if (!found) {
+    for (int i = 0; i < 3; i++) close(box->files[i]);
+    return relay_end(true);
+  }
   getrusage(RUSAGE_CHILDREN, &before);
-  make_directories();
-  write_files();
+  degraded_furnish(request);
   tasks_before = setup->identity.shares_uid ? same_user_tasks() : 0;
   pid_t program = (pid_t)must(fork(), "fork the program");
   if (program == 0) run_program(box->files);
@@ -118,10 +110,7 @@ void degraded_run(struct box *box) {
   shared->cpu_start_us = 0;
   shared->cpu_end_us = cpu_us(&after) - cpu_us(&before);
   shared->ended = true;
-  if (request->save_key) {
-    int directory = (int)must(open(work_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open the work directory");
-    relay_keep(directory);
-  }
+  if (request->save_key || request->has_keep) relay_keep(degraded_open_work());
   relay_end(true);
 }
 
@@ -135,107 +124,6 @@ static void serve_until_end_of(pid_t program) {
       waitpid(end.si_pid, NULL, 0);
   }
   close(pidfd);
-}
-
-static void make_directory(const char *path) {
-  must(mkdir(path, 0700), "make a directory of the run");
-  must(chown(path, setup->identity.uid, setup->identity.gid), "change the owner of a directory of the run");
-}
-
-/* The previous run's files are removed only now, because the launcher may have been saving from them until its answer. */
-static void make_directories(void) {
-  static const char *const NAMES[] = {"/box", "/tmp", "/load", "/load2"};
-  for (unsigned i = 0; i < COUNT(NAMES); i++) remove_tree(AT_FDCWD, target_of(NAMES[i]));
-  make_directory(work_directory);
-  make_directory(target_of("/tmp"));
-  must(chdir(work_directory), "enter the work directory");
-}
-
-/* `path` is relative to the work directory, which is the current one. */
-static void make_parents(const char *path) {
-  char part[MAX_PATH];
-  for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-    if (!mkdir(part, 0755) && chown(part, setup->identity.uid, setup->identity.gid)) fail("change the owner of a directory");
-  }
-}
-
-static void write_files(void) {
-  static const char WORK[] = "/box/";
-  for (uint32_t i = 0; i < request->load_count; i++) {
-    const char *at = request->loads[i].at;
-    if (!strncmp(at, WORK, sizeof WORK - 1)) make_parents(at + sizeof WORK - 1);
-    load(request->loads[i].key, target_of(at));
-  }
-  for (uint32_t i = 0; i < request->file_count; i++) {
-    const struct wire_file *file = &request->files[i];
-    make_parents(file->path);
-    int descriptor = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, file->mode);
-    if (descriptor < 0 || write(descriptor, file->bytes, file->length) != (ssize_t)file->length) fail("write the file %s", file->path);
-    must(fchown(descriptor, setup->identity.uid, setup->identity.gid), "change the owner of a file");
-    close(descriptor);
-  }
-}
-
-/* The real path of a path of the box: /box/x lies in the work directory, /load beside it. */
-static const char *target_of(const char *at) {
-  static char path[MAX_PATH + sizeof work_directory];
-  int base = (int)(strrchr(work_directory, '/') - work_directory);
-  snprintf(path, sizeof path, "%.*s%s", base, work_directory, at);
-  return path;
-}
-
-/* Copies, because the program's user id may not be able to enter the store. */
-static void copy_tree(int from, const char *name, const char *target) {
-  int source = openat(from, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  struct stat state;
-  if (source < 0 || fstat(source, &state)) fail("find the artefact %.60s", name);
-  if (S_ISREG(state.st_mode)) {
-    /* Executable in any case: a linker that may not change modes could not make it so. */
-    int file = open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
-    off_t left = state.st_size;
-    for (ssize_t count; left && (count = sendfile(file, source, NULL, (size_t)left)) > 0;) left -= count;
-    if (file < 0 || left) fail("copy %.60s of an artefact", name);
-    close(file);
-  } else {
-    DIR *list = mkdir(target, 0755) ? NULL : fdopendir(dup(source));
-    if (!list) fail("copy %.60s of an artefact", name);
-    for (struct dirent *entry; (entry = readdir(list));) {
-      char inner[MAX_PATH + 512];
-      if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
-      snprintf(inner, sizeof inner, "%s/%s", target, entry->d_name);
-      copy_tree(source, entry->d_name, inner);
-    }
-    closedir(list);
-  }
-  close(source);
-}
-
-static void load(const char *key, const char *target) {
-  int store = open(setup->options->store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  copy_tree(store, key, target);
-  close(store);
-}
-
-/* Replaces /box, /tmp and /load where they start a path: at the start of the text, or after a character that ends a path. */
-static void rewrite(char *into, size_t size, const char *text) {
-  static const char *const NAMES[] = {"/box", "/tmp", "/load2", "/load"};
-  size_t used = 0;
-  for (const char *at = text; *at && used < size - 1;) {
-    bool starts = at == text || strchr("=:,@I'\" ", at[-1]);
-    const char *instead = NULL;
-    size_t width = 0;
-    for (unsigned n = 0; starts && !instead && n < COUNT(NAMES); n++) {
-      width = strlen(NAMES[n]);
-      if (!strncmp(at, NAMES[n], width) && (!at[width] || strchr("/:,'\" ", at[width]))) instead = target_of(NAMES[n]);
-    }
-    int count = instead ? snprintf(into + used, size - used, "%s", instead) : 1;
-    if (!instead) into[used] = *at;
-    used += (size_t)count;
-    at += instead ? width : 1;
-  }
-  if (used >= size) fail("a path is too long: %s", text);
-  into[used] = 0;
 }
 
 static void limit_resources(void) {
@@ -284,21 +172,21 @@ static void run_program(const int *files) {
   const char *arguments[MAX_ARGUMENTS + 1] = {0}, *variables[MAX_VARIABLES + 1] = {0};
   char *at = text, directory[MAX_PATH];
   for (uint32_t i = 0; i < request->argument_count; i++, at += strlen(at) + 1)
-    rewrite(at, (size_t)(text + sizeof text - at), request->arguments[i]), arguments[i] = at;
+    degraded_rewrite(at, (size_t)(text + sizeof text - at), request->arguments[i]), arguments[i] = at;
   for (uint32_t i = 0; i < request->variable_count; i++, at += strlen(at) + 1)
-    rewrite(at, (size_t)(text + sizeof text - at), request->variables[i]), variables[i] = at;
-  rewrite(directory, sizeof directory, request->directory);
+    degraded_rewrite(at, (size_t)(text + sizeof text - at), request->variables[i]), variables[i] = at;
+  degraded_rewrite(directory, sizeof directory, request->directory);
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   for (int i = 0; i < 3; i++) {
     must(dup2(files[i], i), "set up standard input, output and error");
     /* A compile does not get them, see box.c. */
-    if (!setup->identity.shares_uid && !request->save_key)
+    if (!setup->identity.shares_uid && !request->save_key && (i > 0 || request->stream || request->pair))
       must(fchown(i, setup->identity.uid, setup->identity.gid), "change the owner of a standard stream");
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   must(chdir(directory), "enter the working directory");
-  landlock_confine(request, setup->options, target_of);
+  landlock_confine(request, setup->options, degraded_path);
   limit_resources();
   if (!setup->identity.shares_uid) {
     must((long)syscall(SYS_setgroups, 0, NULL), "drop supplementary groups");

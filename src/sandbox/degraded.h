@@ -10,6 +10,7 @@
 bool degraded_usable(unsigned uid_base, char *why, size_t size);
 
 void degraded_open(const struct slot_setup *setup);
-void degraded_run(struct box *box);
+/* `sockets`: of an open box or of a pair. */
+void degraded_run(struct box *box, const int *sockets);
 
 #endif

@@ -25,14 +25,26 @@ static void walk(const struct request *request) {
     if (!wire_is_inner_path(file->path) || strstr(file->path, "..//")) abort();
     for (uint32_t at = 0; at < file->length; at++) sink += file->bytes[at];
   }
+  for (uint32_t i = 0; i < request->folder_count; i++)
+    if (!wire_is_inner_path(request->folders[i])) abort();
+  for (uint32_t i = 0; i < request->keep_pattern_count; i++)
+    if (!wire_is_inner_path(request->keep_patterns[i])) abort();
   for (uint32_t at = 0; at < request->input_length; at++) sink += request->input[at];
+  if (request->input_key) sink += strlen(request->input_key);
+  if (request->keep_max_bytes > KEEP_BYTES_MAX || request->keep_max_files > KEEP_FILES_MAX) abort();
   if (request->arguments[request->argument_count] || request->variables[request->variable_count]) abort();
   if (!request->profile || request->arguments[0][0] != '/' || request->limits.files < 3) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
   static struct request request;
+  const uint8_t *parts[2];
+  size_t lengths[2];
+  uint32_t id;
   if (!wire_parse(bytes, length, &request)) walk(&request);
+  if (wire_split_pair(bytes, length, &id, parts, lengths))
+    for (int i = 0; i < 2; i++)
+      if (!wire_parse(parts[i], lengths[i], &request)) walk(&request);
   return 0;
 }
 
@@ -54,7 +66,9 @@ static size_t add_field(uint8_t *at, unsigned tag, const void *value, size_t len
 /* A valid request with random fields in random order. */
 static size_t make_request(uint8_t *at) {
   static const char *const TEXTS[] = {"/bin/true", "A=b", "x", "/box", "python", "dir/file.txt", "", "..", "a//b"};
-  static const char *const FITTING[14] = {"", "-x", "A=b", "/box", "dir/file.txt", "", "", "base", "key.1", "key", "out/bin", "", "acc-1", ""};
+  enum { TAGS = FIELD_PAIR };
+  static const char *const FITTING[TAGS + 2] = {"", "-x", "A=b", "/box", "dir/file.txt", "", "", "base", "key.1", "key", "out/bin",
+                                               "", "acc-1", "input.1", "feedback", "", "out/*.png", "", ""};
   uint8_t limits[8 * LIMIT_COUNT], value[400];
   size_t length = 0;
   for (int i = 0; i < LIMIT_COUNT; i++) put_u64(limits + 8 * i, chance(8) ? 10 + chance(4000) : ((uint64_t)1 << chance(64)));
@@ -62,13 +76,16 @@ static size_t make_request(uint8_t *at) {
   length += add_field(at + length, FIELD_PROFILE, "base", 5);
   length += add_field(at + length, FIELD_LIMITS, limits, sizeof limits);
   for (uint32_t fields = chance(12); fields; fields--) {
-    unsigned tag = 1 + chance(13);
-    const char *text = chance(5) ? FITTING[tag < 14 ? tag : 0] : TEXTS[chance(9)];
+    unsigned tag = 1 + chance(TAGS + 1);
+    const char *text = chance(5) ? FITTING[tag] : TEXTS[chance(9)];
     size_t used = tag == FIELD_FILE ? 4 : tag == FIELD_SAVE ? 12 : 0;
     memset(value, (int)chance(256), sizeof value);
     memcpy(value + used, text, strlen(text) + 1);
     used += strlen(text) + 1;
-    if (tag == FIELD_LOAD) memcpy(value + used, "/load", 6), used += 6;
+    const char *mount = chance(3) ? "/load" : "/load2/in";
+    if (tag == FIELD_LOAD) memcpy(value + used, mount, strlen(mount) + 1), used += strlen(mount) + 1;
+    if (tag == FIELD_KEEP && chance(4)) put_u64(value, chance(1 << 20)), put_u32(value + 8, chance(100)), used = 12;
+    if (tag == FIELD_PAIR && chance(4)) put_u32(value, chance(1 << 20)), used = 4;
     if (tag == FIELD_FILE || tag == FIELD_STDIN) used += chance(100);
     if (tag == FIELD_STREAM && chance(2)) used = 0;
     length += add_field(at + length, tag, value, used);

@@ -16,8 +16,8 @@
  * empty network namespace, a host name, a user id, and for each profile a mount namespace that contains
  * only a read-only root. For each request it clones an init into fresh pid, mount and ipc namespaces,
  * waits until init is reaped and nothing of the run is left, and reports that it is idle. During the run
- * it writes the program's input, reads its output and answers the system calls about which the filter
- * asks (relay.c).
+ * it reads the program's output and answers the system calls about which the filter asks (relay.c). Two
+ * slots can run a pair, each of which gets the other's output as its input (partner.h).
  *
  * An *init* is process 1 of its run. It mounts a fresh /proc and a fresh tmpfs, writes the request's
  * files, forks the program, waits for it, records how and when it ended, and exits. Its exit makes the
@@ -57,8 +57,9 @@
  *   answers, artefacts, poll       frames to the worker, the store, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
- *   relay, streams, questions, inherited   what it does while a program runs
- *   root, box, landlock, same_user what surrounds a program
+ *   relay, streams, partner, questions, inherited   what it does while a program runs
+ *   kept_files, input_file, output_pages   the bytes that it takes from a program, and gives to one
+ *   root, box, degraded_files, landlock, same_user   what surrounds a program
  *   seccomp, seccomp_rules         its system calls
  *   cgroup, cgroup_run, ...       control groups of both versions; cgroup_quota: the processors
  *   identity, message, options, wire

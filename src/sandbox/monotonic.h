@@ -5,5 +5,7 @@
 
 /* CLOCK_MONOTONIC in microseconds. */
 uint64_t monotonic_us(void);
+/* CPU time of the calling thread. */
+uint64_t own_cpu_us(void);
 
 #endif

@@ -7,7 +7,7 @@
 /* Makes the socket of the inits. */
 void relay_open(struct slot_setup *setup);
 
-/* Makes the run's streams. `sockets`: of an open box; else NULL. To be called before init is cloned. */
+/* Makes the run's streams. `sockets`: of an open box or of a pair. To be called before init is cloned. */
 void relay_begin(struct box *box, const int *sockets);
 /* Serves the run until it is reported, `end` is readable (true), or `most_ms` have passed; -1: forever. */
 bool relay_serve(int end, int most_ms);

@@ -26,11 +26,20 @@ enum {
   QUEUE_BYTES_MAX = 64 * 1024 * 1024,
 };
 
+/* What the worker asks for with one frame: a run, or the two runs of a pair. */
+struct order {
+  uint32_t ids[2];
+  const uint8_t *payloads[2];
+  size_t lengths[2];
+  unsigned runs;
+  bool stream;
+  const char *account; /* of a run that a warm interpreter may fork; else NULL */
+};
+
 struct queued {
   struct queued *next;
-  struct buffer payload;
-  uint32_t id;
-  bool stream;
+  struct buffer payload; /* of the runs, one after the other */
+  struct order order;    /* its payloads point into `payload` */
 };
 
 static const struct options *options;
@@ -44,9 +53,10 @@ static uint64_t deadline_us; /* 0: there is none */
 static bool deadline_passed;
 
 static void take_frame(enum frame_type type, uint32_t id, const uint8_t *payload, size_t length);
-static void take_request(uint32_t id, const uint8_t *payload, size_t length);
+static void take_order(struct order *order);
+static const char *check_run(const uint8_t *payload, size_t length, struct order *order);
+static bool start(const struct order *order);
 static void cancel(uint32_t id);
-static void start(struct slot *slot, uint32_t id, const uint8_t *payload, size_t length);
 
 void requests_open(const struct options *chosen) {
   int socket = chosen->socket;
@@ -86,7 +96,14 @@ void requests_read(void) {
 static void take_frame(enum frame_type type, uint32_t id, const uint8_t *payload, size_t length) {
   struct slot *slot;
   switch (type) {
-    case FRAME_RUN: take_request(id, payload, length); break;
+    case FRAME_RUN: take_order(&(struct order){.ids = {id}, .payloads = {payload}, .lengths = {length}, .runs = 1}); break;
+    case FRAME_PAIR: {
+      struct order pair = {.ids = {id}, .runs = 2};
+      if (!wire_split_pair(payload, length, &pair.ids[1], pair.payloads, pair.lengths))
+        return answers_hang_up("a pair is truncated");
+      take_order(&pair);
+      break;
+    }
     case FRAME_CANCEL: cancel(id); break;
     case FRAME_INPUT:
       if ((slot = slot_running(id))) run_feed_more(slot, payload, length);
@@ -103,22 +120,31 @@ static void take_frame(enum frame_type type, uint32_t id, const uint8_t *payload
   }
 }
 
-static void take_request(uint32_t id, const uint8_t *payload, size_t length) {
-  const char *wrong = wire_parse(payload, length, &parsed);
-  if (wrong) return answer_fault(id, "the request is malformed: %s", wrong);
-  if (profile_index(options, parsed.profile) < 0) return answer_fault(id, "there is no profile %s", parsed.profile);
-  if ((parsed.load_count || parsed.save_key) && !artefacts_have_store()) return answer_fault(id, "there is no store");
-  if (parsed.stream && !options->stream_slots) return answer_fault(id, "there are no slots for open boxes");
-  if (deadline_passed) return answer_fault(id, "the deadline has passed");
-  struct slot *slot = slot_free(parsed.stream, parsed.zygote);
-  if (slot) return start(slot, id, payload, length);
+static void fault_all(const struct order *order, const char *why) {
+  for (unsigned i = 0; i < order->runs; i++) answer_fault(order->ids[i], "%s", why);
+}
+
+static void take_order(struct order *order) {
+  const char *wrong = NULL;
+  for (unsigned i = 0; i < order->runs && !wrong; i++) wrong = check_run(order->payloads[i], order->lengths[i], order);
+  if (!wrong && deadline_passed) wrong = "the deadline has passed";
+  if (wrong) return fault_all(order, wrong);
+  bool queued = false;
+  for (const struct queued *item = queue; item; item = item->next) queued |= item->order.stream == order->stream;
+  if (!queued && start(order)) return;
+  const size_t length = order->lengths[0] + order->lengths[1];
   struct queued *item = calloc(1, sizeof *item);
-  if (!item || queue_length == QUEUE_MAX || queue_bytes + length > QUEUE_BYTES_MAX || !buffer_append(&item->payload, payload, length)) {
+  bool kept = item && queue_length < QUEUE_MAX && queue_bytes + length <= QUEUE_BYTES_MAX && buffer_reserve(&item->payload, length);
+  for (unsigned i = 0; i < order->runs && kept; i++) kept = buffer_append(&item->payload, order->payloads[i], order->lengths[i]);
+  if (!kept) {
+    if (item) buffer_release(&item->payload);
     free(item);
-    return answer_fault(id, "there are too many requests at once");
+    return fault_all(order, "there are too many requests at once");
   }
-  item->id = id;
-  item->stream = parsed.stream;
+  item->order = *order;
+  item->order.account = NULL; /* it pointed into the frame */
+  item->order.payloads[0] = item->payload.at;
+  item->order.payloads[1] = item->payload.at + order->lengths[0];
   struct queued **last = &queue;
   while (*last) last = &(*last)->next;
   *last = item;
@@ -126,12 +152,36 @@ static void take_request(uint32_t id, const uint8_t *payload, size_t length) {
   queue_bytes += length;
 }
 
-static void start(struct slot *slot, uint32_t id, const uint8_t *payload, size_t length) {
-  memcpy(slot->shared->frame, payload, length);
-  slot->shared->frame_length = (uint32_t)length;
-  wire_parse(slot->shared->frame, length, &slot->request);
-  if (slot->request.zygote) snprintf(slot->account, sizeof slot->account, "%s", slot->request.zygote);
-  run_begin(slot, id);
+/* NULL: the run can be started. Otherwise: why it is rejected. */
+static const char *check_run(const uint8_t *payload, size_t length, struct order *order) {
+  static char why[MAX_NAME + 64];
+  const char *wrong = wire_parse(payload, length, &parsed);
+  if (!wrong && parsed.pair != (order->runs == 2)) wrong = "a run of a pair comes with its partner";
+  if (wrong) return snprintf(why, sizeof why, "the request is malformed: %s", wrong), why;
+  if (profile_index(options, parsed.profile) < 0)
+    return snprintf(why, sizeof why, "there is no profile %s", parsed.profile), why;
+  if ((parsed.load_count || parsed.save_key || parsed.input_key) && !artefacts_have_store()) return "there is no store";
+  if (parsed.stream && !options->stream_slots) return "there are no slots for open boxes";
+  if (parsed.pair && options->slots < 2) return "two programs at the same time need two slots";
+  order->stream = parsed.stream;
+  order->account = parsed.pair ? NULL : parsed.zygote;
+  return NULL;
+}
+
+/* false: there is no free slot for it. */
+static bool start(const struct order *order) {
+  struct slot *found[2] = {NULL};
+  if (order->runs == 2 ? !slots_free_pair(found) : !(found[0] = slot_free(order->stream, order->account))) return false;
+  for (unsigned i = 0; i < order->runs; i++) {
+    struct slot *slot = found[i];
+    memcpy(slot->shared->frame, order->payloads[i], order->lengths[i]);
+    slot->shared->frame_length = (uint32_t)order->lengths[i];
+    wire_parse(slot->shared->frame, order->lengths[i], &slot->request);
+    if (slot->request.zygote && !slot->request.pair) snprintf(slot->account, sizeof slot->account, "%s", slot->request.zygote);
+  }
+  if (order->runs == 2) run_begin_pair(found, order->ids);
+  else run_begin(found[0], order->ids[0]);
+  return true;
 }
 
 static void drop(struct queued **at) {
@@ -144,14 +194,15 @@ static void drop(struct queued **at) {
 }
 
 void requests_dispatch(void) {
+  bool full[2] = {false, false}; /* no more can start: ordinary runs, open boxes */
   for (struct queued **at = &queue; *at && !deadline_passed;) {
-    struct slot *slot = slot_free((*at)->stream, NULL);
-    if (!slot) {
-      at = &(*at)->next;
+    const struct order *order = &(*at)->order;
+    if (!full[order->stream] && start(order)) {
+      drop(at);
       continue;
     }
-    start(slot, (*at)->id, (*at)->payload.at, (*at)->payload.used);
-    drop(at);
+    full[order->stream] = true;
+    at = &(*at)->next;
   }
 }
 
@@ -159,7 +210,7 @@ uint64_t requests_check_deadline(uint64_t now) {
   if (!deadline_us || deadline_passed) return UINT64_MAX;
   deadline_passed = now >= deadline_us;
   while (deadline_passed && queue) {
-    answer_fault(queue->id, "the deadline has passed");
+    fault_all(&queue->order, "the deadline has passed");
     drop(&queue);
   }
   return deadline_us;
@@ -167,12 +218,14 @@ uint64_t requests_check_deadline(uint64_t now) {
 
 bool requests_deadline_passed(void) { return deadline_passed; }
 
+/* A pair that waits is cancelled by the id of either run. */
 static void cancel(uint32_t id) {
   struct slot *slot = slot_running(id);
   if (slot) return run_end(slot, ENDING_CANCELLED);
   for (struct queued **at = &queue; *at; at = &(*at)->next) {
-    if ((*at)->id != id) continue;
-    answer_fault(id, "cancelled before it started");
+    const struct order *order = &(*at)->order;
+    if (order->ids[0] != id && (order->runs < 2 || order->ids[1] != id)) continue;
+    fault_all(order, "cancelled before it started");
     drop(at);
     return;
   }

@@ -2,6 +2,11 @@
  * Frames from the worker, and a queue for requests that come while every slot is busy. The client sends
  * few more requests than there are slots; the limits of the queue are for a broken client.
  *
+ * Requests start in the order in which they came; those for open boxes, which have slots of their own, in
+ * an order of their own. A pair takes two slots at once or none. While it is the first of the queue and one
+ * slot is idle, that slot stays idle. So no pair waits behind later requests, and two pairs never wait for
+ * each other's slot.
+ *
  * The worker's heartbeats move a deadline. Once it has passed, no request is started.
  */
 #ifndef RUNLEDGER_REQUESTS_H

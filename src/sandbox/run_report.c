@@ -13,7 +13,7 @@
 #include "monotonic.h"
 #include "wire.h"
 
-enum { REPORT_SIZE = 112 };
+enum { REPORT_SIZE = 124 };
 
 /* A run group with no more than this in use at the end had no page cache worth a look. */
 static const uint64_t LITTLE_BYTES = 512 << 10;
@@ -36,7 +36,13 @@ void run_follow_group(struct slot *slot) {
   slot->before = (struct counters){0};
 }
 
-uint64_t run_cpu_us(const struct slot *slot) { return above(group_cpu_us(&slot->group), slot->shared->cpu_start_us); }
+/* v1: the slot's work for a pair would be charged to the side that the partner floods. */
+static uint64_t program_cpu_us(const struct slot *slot, uint64_t group_us) {
+  const uint64_t served_us = slot->group.kind == ISOLATION_V1 ? slot->shared->served_us : 0;
+  return above(group_us, slot->shared->cpu_start_us + served_us);
+}
+
+uint64_t run_cpu_us(const struct slot *slot) { return program_cpu_us(slot, group_cpu_us(&slot->group)); }
 
 /*
  * The run group's peak contains page cache that the program was the first to load, as from a library on disk. That is no memory
@@ -101,9 +107,22 @@ void run_report(struct slot *slot, const struct saved *saved) {
   fill_report(slot, saved, report);
   struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
   const uint64_t *kept = slot->shared->kept;
-  uint8_t *output = (uint8_t *)slot->output;
-  struct buffer rest[] = {{output, kept[0], 0}, {output + OUTPUT_MAX, kept[1], 0}, reason};
+  uint8_t *output = (uint8_t *)slot->output, *left = output + LEFT_REGION * (size_t)OUTPUT_MAX;
+  struct buffer rest[] = {{output, kept[0], 0}, {output + OUTPUT_MAX, kept[1], 0}, {left, slot->shared->left, 0}, reason};
   answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));
+}
+
+/*
+ * When the run ended, by the clock, for its partner's run to be compared with. A program that the launcher ended counts
+ * from the decision, and one that ended by itself at the latest from the end of its output: whatever the partner does
+ * because of the end comes later.
+ */
+static uint64_t end_in_pair_us(const struct slot *slot) {
+  const struct shared *shared = slot->shared;
+  uint64_t end = shared->ended ? shared->end_us : monotonic_us();
+  if (slot->ending && shared->start_us && shared->start_us + slot->ending_us < end) end = shared->start_us + slot->ending_us;
+  if (shared->output_end_us && shared->output_end_us < end) end = shared->output_end_us;
+  return end;
 }
 
 static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *report) {
@@ -117,7 +136,7 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   /* It was killed at its limit, in which shared pages do not count. */
   if (oom_kills && slot->inherited_bytes) slot->memory_peak_bytes = slot->charged_peak_bytes;
   bool whole = shared->ended && !shared->orphans;
-  uint64_t cpu = shared->start_us ? above(whole ? shared->cpu_end_us : now.cpu_us, shared->cpu_start_us) : 0;
+  uint64_t cpu = shared->start_us ? program_cpu_us(slot, whole ? shared->cpu_end_us : now.cpu_us) : 0;
   /* A killed run uses CPU time until its last process is dead. So its wall time ends there, too. */
   uint64_t end = whole || (shared->ended && !slot->ending) ? shared->end_us : monotonic_us();
   uint64_t wall = above(end, shared->start_us);
@@ -127,6 +146,7 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   report[0] = exited ? 1 : signaled ? 2 : 0;
   report[1] = (uint8_t)slot->ending;
   report[2] = saved->done ? 1 : *saved->reason ? 2 : 0;
+  report[3] = slot->request.has_keep ? 1 : 0;
   put_u32(report + 4, exited ? (uint32_t)WEXITSTATUS(status) : 0);
   put_u32(report + 8, signaled ? (uint32_t)WTERMSIG(status) : 0);
   put_u32(report + 12, saved->files);
@@ -142,9 +162,11 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
       shared->seen[1],
       saved->bytes,
       shared->memory_refused,
+      end_in_pair_us(slot),
   };
   for (unsigned i = 0; i < COUNT(numbers); i++) put_u64(report + 16 + 8 * (size_t)i, numbers[i]);
-  put_u32(report + 104, (uint32_t)shared->kept[0]);
-  put_u32(report + 108, (uint32_t)shared->kept[1]);
+  put_u32(report + 112, (uint32_t)shared->kept[0]);
+  put_u32(report + 116, (uint32_t)shared->kept[1]);
+  put_u32(report + 120, (uint32_t)shared->left);
   slot->before = now;
 }

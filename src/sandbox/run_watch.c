@@ -33,13 +33,35 @@ enum {
   NOTE_MEMORY_US = 20 * 1000,
 };
 
+static void begin(struct slot *slot, uint32_t id, const int *slot_side, unsigned sockets);
 static void make_sockets(struct slot *slot, int *slot_side);
 static void close_descriptor(int *descriptor);
 static void signal_init(struct slot *slot);
 static bool could_not_run(struct slot *slot);
 
 void run_begin(struct slot *slot, uint32_t id) {
-  int slot_side[3];
+  int slot_side[3] = {-1, -1, -1};
+  const unsigned sockets = slot->request.stream ? 3 : 0;
+  if (sockets) make_sockets(slot, slot_side);
+  begin(slot, id, slot_side, sockets);
+  for (unsigned i = 0; i < sockets; i++) close(slot_side[i]);
+  if (sockets) answer(FRAME_OPENED, id, NULL, 0, NULL, 0);
+}
+
+/* What one slot writes to, the other one reads from. The launcher keeps no end. */
+void run_begin_pair(struct slot *const pair[2], const uint32_t ids[2]) {
+  enum { READ, WRITE };
+  int links[2][2];
+  for (int i = 0; i < 2; i++)
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, links[i]), "make a socket of a pair");
+  for (int i = 0; i < 2; i++) {
+    const int slot_side[] = {links[1 - i][READ], links[i][WRITE]};
+    begin(pair[i], ids[i], slot_side, COUNT(slot_side));
+  }
+  for (int i = 0; i < 2; i++) close(links[i][READ]), close(links[i][WRITE]);
+}
+
+static void begin(struct slot *slot, uint32_t id, const int *slot_side, unsigned sockets) {
   struct shared *shared = slot->shared;
   slot->id = id;
   slot->state = SLOT_BUSY;
@@ -56,12 +78,8 @@ void run_begin(struct slot *slot, uint32_t id) {
   shared->start_us = shared->end_us = 0;
   shared->exec_error = 0;
   shared->ended = shared->orphans = false;
-  shared->kept[0] = shared->kept[1] = 0;
-  const unsigned sockets = slot->request.stream ? 3 : 0;
-  if (sockets) make_sockets(slot, slot_side);
+  shared->kept[0] = shared->kept[1] = shared->left = shared->output_end_us = shared->served_us = 0;
   if (send_message(slot->control, MESSAGE_RUN, slot_side, sockets)) kill(slot->pid, SIGKILL);
-  for (unsigned i = 0; i < sockets; i++) close(slot_side[i]);
-  if (sockets) answer(FRAME_OPENED, id, NULL, 0, NULL, 0);
 }
 
 /* No program has an end of them: the slot passes its bytes on (streams.h). */
@@ -185,11 +203,14 @@ void run_close(struct slot *slot) {
   close_descriptor(&slot->input);
   close_descriptor(&slot->outputs[0]);
   close_descriptor(&slot->outputs[1]);
-  /* Large outputs are freed once they are sent. */
-  for (int i = 0; i < 2; i++)
-    if (slot->shared->kept[i] > (1 << 20))
-      fallocate(slot->output_memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)i * OUTPUT_MAX, OUTPUT_MAX);
   if (slot->more_input.size > (1 << 20)) buffer_release(&slot->more_input);
+}
+
+void run_forget(struct slot *slot) {
+  const uint64_t used[OUTPUT_REGIONS] = {slot->shared->kept[0], slot->shared->kept[1], slot->shared->left};
+  for (int i = 0; i < OUTPUT_REGIONS; i++)
+    if (used[i] > (1 << 20))
+      fallocate(slot->output_memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)i * OUTPUT_MAX, OUTPUT_MAX);
 }
 
 static void close_descriptor(int *descriptor) {

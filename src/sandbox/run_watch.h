@@ -12,6 +12,8 @@
 
 /* The request is in the slot's shared frame and is parsed. */
 void run_begin(struct slot *slot, uint32_t id);
+/* Begins both runs of a pair, each in a slot. */
+void run_begin_pair(struct slot *const pair[2], const uint32_t ids[2]);
 
 /* The input of an open box is writable. */
 void run_feed(struct slot *slot);
@@ -26,5 +28,7 @@ void run_end(struct slot *slot, enum ending why);
 void run_settle(struct slot *slot, int box);
 /* The run is over for the worker: closes its descriptors. */
 void run_close(struct slot *slot);
+/* The slot is done with the run, too: frees large outputs. */
+void run_forget(struct slot *slot);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * One set of pages for each slot, mapped by launcher, slot and init. A program loses them at execve.
  * A second set, the output pages, is mapped by launcher and slot only: OUTPUT_MAX bytes for standard
- * output, then as many for standard error.
+ * output, as many for standard error, and as many for what the run left (LEFT_... in wire.h).
  * Each field names the process that writes it; the messages between the processes order the accesses.
  */
 #ifndef RUNLEDGER_SHARED_H
@@ -14,6 +14,8 @@
 #include "failure.h"
 #include "identity.h"
 #include "wire.h"
+
+enum { OUTPUT_REGIONS = 3, LEFT_REGION = 2 };
 
 struct shared {
   struct failure failure;   /* slot, init, and the program's process before execve */
@@ -43,7 +45,11 @@ struct shared {
   uint64_t inherited_left;  /* slot, asked by MESSAGE_ESTIMATE: what of inherited_bytes is still shared */
   uint64_t memory_refused;  /* slot: requests for memory that it refused */
   uint64_t seen[2], kept[2]; /* slot: bytes of standard output and error, and how many of them are in the output pages */
+  uint64_t left;            /* slot: bytes of the records of what the run left */
   bool over;                /* slot: standard output is over its limit */
+  /* slot, of a pair: when its standard output ended, before the partner could notice; 0: not yet */
+  uint64_t output_end_us;
+  uint64_t served_us;       /* slot: CPU time of its own, which v1 counts as the run's and which is not the program's */
   uint32_t frame_length;    /* launcher */
   uint8_t frame[FRAME_MAX]; /* launcher: the request's payload */
 };

@@ -35,6 +35,7 @@
 #include "cgroup_run.h"
 #include "degraded.h"
 #include "failure.h"
+#include "input_file.h"
 #include "kernel_files.h"
 #include "message.h"
 #include "monotonic.h"
@@ -63,7 +64,7 @@ static void serve(struct slot_setup *setup, const struct roots *roots);
 static bool await_request(struct slot_setup *setup, struct request *request, int *sockets);
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots);
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote);
-static bool open_artefacts(struct box *box, const struct roots *roots);
+static bool open_stored(struct box *box, const struct roots *roots);
 static void close_box(const struct box *box);
 static pid_t clone_init(struct box *box, int *pidfd);
 static void reap(struct slot_setup *setup, pid_t init);
@@ -191,9 +192,11 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
   zygotes_open(setup, roots);
   while (await_request(setup, &request, sockets)) {
     zygotes_stop_start(true);
-    struct zygote *zygote = zygotes_choose(&request);
-    relay_begin(&box, request.stream ? sockets : NULL);
-    if (zygote) run_forked(setup, &box, zygote);
+    const bool found = open_stored(&box, roots);
+    struct zygote *zygote = found ? zygotes_choose(&request) : NULL;
+    relay_begin(&box, sockets);
+    if (!found) close_box(&box), relay_end(true);
+    else if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
     network_await_empty(zygotes_sockets());
     queues_await_removed(&setup->identity);
@@ -212,14 +215,16 @@ static void serve_degraded(struct slot_setup *setup) {
   degraded_open(setup);
   report_ready(setup);
   while (await_request(setup, &request, sockets)) {
-    relay_begin(&box, request.stream ? sockets : NULL);
-    degraded_run(&box);
+    degraded_run(&box, sockets);
     must(send_message(setup->control, MESSAGE_IDLE, NULL, 0), "report that the slot is idle");
   }
   _exit(0);
 }
 
-/* Warms an interpreter while there is no request. `sockets`: those of an open box. */
+/* The launcher's sockets of a run: those of an open box, or of a pair. */
+static unsigned sockets_of(const struct request *request) { return request->stream ? 3 : request->pair ? 2 : 0; }
+
+/* Warms an interpreter while there is no request. */
 static bool await_request(struct slot_setup *setup, struct request *request, int *sockets) {
   char message;
   unsigned count;
@@ -234,7 +239,7 @@ static bool await_request(struct slot_setup *setup, struct request *request, int
   } while (!message || message == MESSAGE_ESTIMATE);
   const char *wrong = wire_parse(setup->shared->frame, setup->shared->frame_length, request);
   if (wrong) fail("parse a request: %s", wrong);
-  if (message != MESSAGE_RUN || count != (request->stream ? 3 : 0)) fail("receive a run from the launcher");
+  if (message != MESSAGE_RUN || count != sockets_of(request)) fail("receive a run from the launcher");
   return true;
 }
 
@@ -246,11 +251,6 @@ static void run_plain(struct slot_setup *setup, struct box *box, const struct ro
   setup->shared->inherited_bytes = 0;
   unsigned init_tasks = setup->group->kind == ISOLATION_V1 ? 1 : 0;
   group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + init_tasks);
-  if (!open_artefacts(box, roots)) {
-    close_box(box);
-    relay_end(true);
-    return;
-  }
   int profile = profile_index(setup->options, box->request->profile), init_pidfd = -1;
   must(setns(roots->profiles[profile], CLONE_NEWNS), "enter the profile's root");
   pid_t init = clone_init(box, &init_pidfd);
@@ -268,21 +268,34 @@ static void run_forked(struct slot_setup *setup, struct box *box, struct zygote 
   next_run_group(setup);
 }
 
-/* Clones a mount of each artefact in the namespace of the store. Init attaches it in its own, which has no store. */
-static bool open_artefacts(struct box *box, const struct roots *roots) {
+/* The caller's cache was wrong. Its request cannot run, but nothing is wrong with the slot. */
+static bool is_missing(struct box *box, const char *key) {
+  struct failure *failure = &box->shared->failure;
+  failure->error = errno;
+  snprintf(failure->step, sizeof failure->step, "find the artefact %.70s", key);
+  return false;
+}
+
+/*
+ * Opens what the run needs of the store, in the namespace of the store: its input, and a clone of the mount of each
+ * artefact. Init attaches the clones in its own namespace, which has no store.
+ */
+static bool open_stored(struct box *box, const struct roots *roots) {
+  const struct request *request = box->request;
+  char path[MAX_NAME + 16];
+  box->files[0] = box->files[1] = box->files[2] = -1;
   for (unsigned i = 0; i < MAX_LOADS; i++) box->loads[i] = -1;
-  if (!box->request->load_count) return true;
+  if (!request->load_count && !request->input_key) return true;
   must(setns(roots->store, CLONE_NEWNS), "enter the store");
-  for (unsigned i = 0; i < box->request->load_count; i++) {
-    char path[MAX_NAME + 16];
-    snprintf(path, sizeof path, "/store/%s", box->request->loads[i].key);
+  if (request->input_key) {
+    snprintf(path, sizeof path, "/store/%s", request->input_key);
+    box->files[0] = input_of_store(path);
+    if (box->files[0] < 0) return is_missing(box, request->input_key);
+  }
+  for (unsigned i = 0; i < request->load_count; i++) {
+    snprintf(path, sizeof path, "/store/%s", request->loads[i].key);
     box->loads[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-    if (box->loads[i] >= 0) continue;
-    /* The caller's cache was wrong. Its request cannot run, but nothing is wrong with the slot. */
-    struct failure *failure = &box->shared->failure;
-    snprintf(failure->step, sizeof failure->step, "find the artefact %.60s", box->request->loads[i].key);
-    failure->error = errno;
-    return false;
+    if (box->loads[i] < 0) return is_missing(box, request->loads[i].key);
   }
   return true;
 }

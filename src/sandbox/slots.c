@@ -71,7 +71,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
 
 /* Customers' bytes: no other slot that is forked gets them. */
 static void map_output(struct slot *slot) {
-  const size_t size = 2 * (size_t)OUTPUT_MAX;
+  const size_t size = OUTPUT_REGIONS * (size_t)OUTPUT_MAX;
   slot->output_memory = (int)must(memfd_create("output", MFD_CLOEXEC), "make a slot's output pages");
   must(ftruncate(slot->output_memory, (off_t)size), "size a slot's output pages");
   slot->output = mmap(NULL, size, PROT_READ, MAP_SHARED, slot->output_memory, 0);
@@ -142,6 +142,7 @@ static void slot_became_idle(struct slot *slot) {
     slot->failed_starts = 0;
     reap_orphans();
   }
+  run_forget(slot);
   slot->state = SLOT_IDLE;
   if (groups_kind() != ISOLATION_V1) return;
   /* While there is time: the counters of the next run. The last one is answered, so its peak is needed no more. */
@@ -226,6 +227,14 @@ void slots_stop(void) {
   for (unsigned i = 0; i < slot_count; i++)
     if (slots[i].pid > 0) waitpid(slots[i].pid, NULL, 0);
   groups_remove();
+}
+
+bool slots_free_pair(struct slot *pair[2]) {
+  pair[0] = slot_free(false, NULL);
+  pair[1] = NULL;
+  for (unsigned i = 0; i < slot_count && pair[0]; i++)
+    if (slots[i].state == SLOT_IDLE && !slots[i].for_streams && &slots[i] != pair[0]) pair[1] = &slots[i];
+  return pair[1] != NULL;
 }
 
 struct slot *slot_free(bool for_streams, const char *account) {

@@ -21,6 +21,8 @@ void slot_revive(struct slot *slot);
 
 /* An idle slot, or NULL. A slot whose interpreter is warm for `account` is preferred. */
 struct slot *slot_free(bool for_streams, const char *account);
+/* Two idle slots. false: there are not as many. */
+bool slots_free_pair(struct slot *pair[2]);
 /* The slot that runs this request and has not answered it, or NULL. */
 struct slot *slot_running(uint32_t id);
 /* The worker reads again: goes on reading the open boxes. */

@@ -5,13 +5,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "failure.h"
+#include "input_file.h"
 #include "monotonic.h"
+#include "output_pages.h"
+#include "partner.h"
 #include "shared.h"
 #include "wire.h"
 
@@ -24,6 +25,7 @@ enum {
   DISCARD_BYTES = 1024 * 1024,
   DEAR_US = 250,
   PAUSE_TIMES = 20,
+  TURN_MOST = 16, /* programs seldom say more at once before they wait for an answer */
 };
 
 /* Bytes of an open box, on their way between a pipe and a socket. */
@@ -33,15 +35,13 @@ struct carried {
 };
 
 static struct shared *shared;
-static uint8_t *pages;
+static const struct slot_setup *setup;
 static int nowhere = -1; /* /dev/null */
 static const struct request *request;
 static int pipes[STREAMS] = {-1, -1, -1}, sockets[STREAMS] = {-1, -1, -1};
-static size_t input_at;
 static uint64_t look_us[STREAMS]; /* when to read again; 0: when there is something */
 static struct carried carried[STREAMS];
 
-static void feed(void);
 static void pass_input_on(void);
 static bool pass_output_on(int stream);
 static bool look(int stream);
@@ -50,13 +50,11 @@ static ssize_t read_kept(int stream);
 /* The program gets the default action again at its execve, which it would not for a signal that is ignored. */
 static void ignore(int number) { (void)number; }
 
-void streams_open(struct slot_setup *setup) {
+void streams_open(struct slot_setup *slot_setup) {
+  setup = slot_setup;
   shared = setup->shared;
+  output_pages_open(slot_setup);
   nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  pages = mmap(NULL, 2 * (size_t)OUTPUT_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, setup->output, 0);
-  if (pages == MAP_FAILED) fail("map the output pages");
-  madvise(pages, 2 * (size_t)OUTPUT_MAX, MADV_DONTFORK);
-  close(setup->output);
   signal(SIGPIPE, ignore);
 }
 
@@ -67,22 +65,31 @@ static void close_stream(int stream) {
   look_us[stream] = 0;
 }
 
-void streams_begin(struct box *box, const int *open_box) {
+/* A file instead of a pipe. */
+static bool has_file(int stream) { return stream == 0 && !request->stream && !request->pair; }
+
+void streams_begin(struct box *box, const int *given) {
   request = box->request;
-  input_at = 0;
   for (int i = 0; i < STREAMS; i++) {
     int ends[2];
+    carried[i].from = carried[i].to = look_us[i] = 0;
+    box->slot_ends[2 * i] = box->slot_ends[2 * i + 1] = -1;
+    if (has_file(i)) {
+      if (box->files[i] < 0) box->files[i] = input_of_bytes(setup->proc, request->input, request->input_length);
+      continue;
+    }
     must(pipe2(ends, O_CLOEXEC), "make a pipe");
     pipes[i] = ends[i == 0];
     box->files[i] = ends[i != 0];
     must(fcntl(pipes[i], F_SETFL, O_NONBLOCK), "make a pipe non-blocking");
-    sockets[i] = open_box ? open_box[i] : -1;
-    carried[i].from = carried[i].to = look_us[i] = 0;
-    if (i > 0 && !open_box) look_us[i] = monotonic_us() + LITTLE_US;
+    sockets[i] = request->stream ? given[i] : -1;
+    if (i > 0 && !request->stream && !(request->pair && i == 1)) look_us[i] = monotonic_us() + LITTLE_US;
     box->slot_ends[2 * i] = pipes[i];
-    box->slot_ends[2 * i + 1] = sockets[i];
+    box->slot_ends[2 * i + 1] = request->stream || (request->pair && i < 2) ? given[i] : -1;
   }
-  if (!request->stream) feed();
+  if (!request->pair) return;
+  partner_begin(shared, request, pipes[0], given);
+  pipes[0] = -1;
 }
 
 static bool has_carried(int stream) { return carried[stream].from < carried[stream].to; }
@@ -90,20 +97,20 @@ static bool has_carried(int stream) { return carried[stream].from < carried[stre
 uint64_t streams_poll(struct pollfd *polled) {
   uint64_t next = UINT64_MAX;
   for (int i = 0; i < STREAMS; i++) {
-    const bool to_pipe = i == 0 && (!request->stream || has_carried(0)), to_socket = i > 0 && has_carried(i);
+    const bool to_pipe = i == 0 && has_carried(0), to_socket = i > 0 && has_carried(i);
     const bool of_socket = request->stream && (i == 0 ? !to_pipe : to_socket);
     polled[i] = (struct pollfd){.fd = of_socket ? sockets[i] : pipes[i], .events = to_pipe || to_socket ? POLLOUT : POLLIN};
     if (pipes[i] < 0 || look_us[i]) polled[i].fd = -1;
     if (look_us[i] && look_us[i] < next) next = look_us[i];
   }
+  polled[STREAMS] = (struct pollfd){.fd = -1};
+  if (request->pair) partner_poll(&polled[0], &polled[STREAMS]);
   return next;
 }
 
 void streams_serve(const struct pollfd *polled) {
-  if (polled[0].revents) {
-    if (request->stream) pass_input_on();
-    else feed();
-  }
+  if (request->pair) partner_serve(&polled[0], &polled[STREAMS]);
+  else if (polled[0].revents) pass_input_on();
   for (int i = 1; i < STREAMS; i++) {
     if (pipes[i] < 0) continue;
     if (request->stream && polled[i].revents) pass_output_on(i);
@@ -122,19 +129,9 @@ void streams_drain(void) {
 
 void streams_end(void) {
   for (int i = 0; i < STREAMS; i++) close_stream(i);
+  if (request->pair) partner_end();
   if (!request->stream) return;
   for (int i = 0; i < STREAMS; i++) memset(carried[i].bytes, 0, carried[i].to);
-}
-
-/* Writes until the pipe is full. */
-static void feed(void) {
-  while (input_at < request->input_length) {
-    ssize_t count = write(pipes[0], request->input + input_at, request->input_length - input_at);
-    if (count < 0 && errno == EAGAIN) return;
-    if (count < 0) break; /* the program has closed its input */
-    input_at += (size_t)count;
-  }
-  close_stream(0);
 }
 
 static void pass_input_on(void) {
@@ -174,12 +171,6 @@ static uint64_t limit_of(int stream) {
   return stream == 1 ? request->limits.stdout_bytes : request->limits.stderr_bytes;
 }
 
-static uint64_t own_cpu_us(void) {
-  struct timespec used;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
-}
-
 /* Reads once, and decides when to read again. */
 static bool look(int stream) {
   const bool discards = shared->kept[stream - 1] == limit_of(stream);
@@ -187,8 +178,12 @@ static bool look(int stream) {
   ssize_t count = read_kept(stream);
   if (pipes[stream] < 0) return false;
   uint64_t spent = own_cpu_us() - before, pause = 0;
-  if (count > 0 && (discards || count < MUCH)) pause = SOON_US;
-  if (count > 0 && count < LITTLE) pause = LITTLE_US;
+  if (request->pair && stream == 1) {
+    if (count > 0 && (discards || partner_turn_length() > TURN_MOST)) pause = SOON_US;
+  } else {
+    if (count > 0 && (discards || count < MUCH)) pause = SOON_US;
+    if (count > 0 && count < LITTLE) pause = LITTLE_US;
+  }
   if (spent >= DEAR_US && spent * PAUSE_TIMES > pause) pause = spent * PAUSE_TIMES;
   /* The run is to be ended. What is left of its output is read then. */
   look_us[stream] = stream == 1 && shared->over ? UINT64_MAX : pause ? monotonic_us() + pause : 0;
@@ -198,7 +193,7 @@ static bool look(int stream) {
 /* Returns the count of bytes; 0 or less: there are no more for now. */
 static ssize_t read_kept(int stream) {
   uint64_t *kept = &shared->kept[stream - 1], room = limit_of(stream) - *kept;
-  uint8_t *at = pages + (size_t)(stream - 1) * OUTPUT_MAX + *kept;
+  uint8_t *at = output_region(stream - 1) + *kept;
   ssize_t count = room ? read(pipes[stream], at, room) : splice(pipes[stream], NULL, nowhere, NULL, DISCARD_BYTES, SPLICE_F_NONBLOCK);
   if (count < 0 && errno == EINTR) return 1;
   if (count < 0) {
@@ -208,10 +203,12 @@ static ssize_t read_kept(int stream) {
   }
   if (count == 0) {
     close_stream(stream);
+    if (request->pair && stream == 1) partner_note_end();
     return 0;
   }
   shared->seen[stream - 1] += (uint64_t)count;
   if (room) *kept += (uint64_t)count;
+  if (request->pair && stream == 1) partner_note_output(room ? (size_t)count : 0);
   /* Standard error beyond its limit is only dropped: a program may print many messages. */
   if (stream == 1 && !room) shared->over = true;
   return count;

@@ -13,7 +13,8 @@ static const uint64_t LIMIT_CEILINGS[LIMIT_COUNT] = {
 
 typedef const char *parser(const uint8_t *value, uint32_t length, struct request *request);
 static parser parse_argument, parse_variable, parse_directory, parse_file, parse_input, parse_limits;
-static parser parse_profile, parse_load, parse_save, parse_save_path, parse_stream, parse_zygote;
+static parser parse_profile, parse_load, parse_save, parse_save_path, parse_stream, parse_zygote, parse_input_key;
+static parser parse_folder, parse_keep, parse_keep_pattern, parse_pair;
 static const char *check_whole(const struct request *request);
 
 static parser *const PARSERS[] = {
@@ -23,6 +24,9 @@ static parser *const PARSERS[] = {
     [FIELD_PROFILE] = parse_profile,   [FIELD_LOAD] = parse_load,
     [FIELD_SAVE] = parse_save,         [FIELD_SAVE_PATH] = parse_save_path,
     [FIELD_STREAM] = parse_stream,     [FIELD_ZYGOTE] = parse_zygote,
+    [FIELD_INPUT_KEY] = parse_input_key, [FIELD_FOLDER] = parse_folder,
+    [FIELD_KEEP] = parse_keep,         [FIELD_KEEP_PATTERN] = parse_keep_pattern,
+    [FIELD_PAIR] = parse_pair,
 };
 
 const char *wire_parse(const uint8_t *payload, size_t length, struct request *request) {
@@ -50,6 +54,15 @@ static const char *check_whole(const struct request *request) {
   if (request->save_path_count && !request->save_key) return "there are paths to save but no key";
   if (request->save_key && !request->save_path_count) return "there is a key to save under but there are no paths";
   if (request->save_key && request->stream) return "an open box cannot save anything";
+  if (request->has_keep != (request->keep_pattern_count > 0)) return "a keep order and its patterns come together";
+  if (request->has_keep && (request->save_key || request->stream)) return "a run that saves, or an open box, cannot keep files";
+  if (request->pair && (request->stream || request->save_key)) return "a run of a pair is no open box, and saves nothing";
+  if (request->transcript_bytes && request->has_keep) return "a run cannot keep files beside a transcript";
+  if ((request->stream || request->pair) && (request->input_length || request->input_key))
+    return "a run that gets its input from outside has input";
+  if (request->input_length && request->input_key) return "there are two inputs";
+  for (uint32_t i = 0; i < request->load_count; i++)
+    if (request->single_loads && !strcmp(request->loads[i].at, FILES_FOLDER)) return "an artefact is mounted over single files";
   return NULL;
 }
 
@@ -133,7 +146,12 @@ static const char *parse_profile(const uint8_t *value, uint32_t length, struct r
 /* A path below the work directory, which is created, or one of the root's empty directories. */
 static bool is_load_target(const char *at) {
   if (!strncmp(at, "/box/", 5)) return wire_is_inner_path(at + 5);
-  return !strcmp(at, "/load") || !strcmp(at, "/load2");
+  return !strcmp(at, "/load") || !strcmp(at, "/load2") || wire_is_single(at);
+}
+
+bool wire_is_single(const char *at) {
+  const size_t folder = sizeof FILES_FOLDER - 1;
+  return !strncmp(at, FILES_FOLDER, folder) && at[folder] == '/' && wire_is_name(at + folder + 1);
 }
 
 static const char *parse_load(const uint8_t *value, uint32_t length, struct request *request) {
@@ -142,7 +160,8 @@ static const char *parse_load(const uint8_t *value, uint32_t length, struct requ
   const char *key = leading_text(value, length, &taken);
   if (!key || !wire_is_name(key)) return "an artefact's key is not a valid name";
   const char *at = text_of(value + taken, length - taken);
-  if (!at || !is_load_target(at)) return "an artefact can be mounted only below /box, at /load or at /load2";
+  if (!at || !is_load_target(at)) return "an artefact can be mounted only below /box, at /load or at /load2, and a file only in /load2";
+  request->single_loads += wire_is_single(at);
   request->loads[request->load_count++] = (struct wire_load){key, at};
   return NULL;
 }
@@ -172,6 +191,57 @@ static const char *parse_stream(const uint8_t *value, uint32_t length, struct re
 static const char *parse_zygote(const uint8_t *value, uint32_t length, struct request *request) {
   request->zygote = text_of(value, length);
   return request->zygote && wire_is_name(request->zygote) ? NULL : "the account is not a valid name";
+}
+
+static const char *parse_input_key(const uint8_t *value, uint32_t length, struct request *request) {
+  request->input_key = text_of(value, length);
+  return request->input_key && wire_is_name(request->input_key) ? NULL : "the key of the input is not a valid name";
+}
+
+static const char *parse_folder(const uint8_t *value, uint32_t length, struct request *request) {
+  const char *path = text_of(value, length);
+  if (request->folder_count == MAX_FOLDERS) return "too many folders";
+  if (!path || !wire_is_inner_path(path)) return "a folder's path does not lie inside the work directory";
+  request->folders[request->folder_count++] = path;
+  return NULL;
+}
+
+static const char *parse_keep(const uint8_t *value, uint32_t length, struct request *request) {
+  if (length != 12) return "the keep order is not two numbers";
+  request->has_keep = true;
+  request->keep_max_bytes = get_u64(value);
+  request->keep_max_files = get_u32(value + 8);
+  if (request->keep_max_bytes > KEEP_BYTES_MAX || request->keep_max_files > KEEP_FILES_MAX)
+    return "more may be kept than the launcher's ceiling";
+  return NULL;
+}
+
+static const char *parse_keep_pattern(const uint8_t *value, uint32_t length, struct request *request) {
+  const char *pattern = text_of(value, length);
+  unsigned depth = 0;
+  if (request->keep_pattern_count == MAX_KEEP_PATTERNS) return "too many patterns of files to keep";
+  if (!pattern || !wire_is_inner_path(pattern)) return "a pattern of files to keep does not lie inside the work directory";
+  for (const char *at = pattern; *at; at++) depth += *at == '/';
+  if (depth >= MAX_KEEP_DEPTH) return "a pattern of files to keep has too many folders";
+  request->keep_patterns[request->keep_pattern_count++] = pattern;
+  return NULL;
+}
+
+static const char *parse_pair(const uint8_t *value, uint32_t length, struct request *request) {
+  if (length != 4) return "the length of a transcript is not a number";
+  request->pair = true;
+  request->transcript_bytes = get_u32(value);
+  return request->transcript_bytes > TRANSCRIPT_MAX ? "the transcript is above the launcher's ceiling" : NULL;
+}
+
+bool wire_split_pair(const uint8_t *payload, size_t length, uint32_t *second_id, const uint8_t *parts[2], size_t lengths[2]) {
+  if (length < 8 || get_u32(payload + 4) > length - 8) return false;
+  *second_id = get_u32(payload);
+  lengths[0] = get_u32(payload + 4);
+  lengths[1] = length - 8 - lengths[0];
+  parts[0] = payload + 8;
+  parts[1] = parts[0] + lengths[0];
+  return true;
 }
 
 bool wire_is_inner_path(const char *path) {

@@ -32,6 +32,7 @@
 #include "cgroup_files.h"
 #include "cgroup_run.h"
 #include "failure.h"
+#include "input_file.h"
 #include "message.h"
 #include "monotonic.h"
 #include "options.h"
@@ -121,7 +122,7 @@ static unsigned sockets_of(const struct zygote *zygote) { return !zygote->pid ? 
 unsigned zygotes_sockets(void) { return sockets_of(&current) + sockets_of(&spare); }
 
 static bool could_fork(const struct request *request) {
-  return setup->options->zygote && request->zygote && request->limits.memory_bytes >= MEMORY_LEAST_BYTES && !request->load_count && !request->save_key && !request->stream &&
+  return setup->options->zygote && request->zygote && request->limits.memory_bytes >= MEMORY_LEAST_BYTES && !request->load_count && !request->save_key && !request->stream && !request->pair &&
          request->argument_count == 3 && !strcmp(request->arguments[1], "-I") &&
          !strcmp(request->arguments[2], "/box/main.py") && !strcmp(request->directory, "/box");
 }
@@ -308,7 +309,10 @@ static bool await_message(struct zygote *zygote, int wait_ms) {
 
 static void keep(int descriptor) { must(fcntl(descriptor, F_SETFD, 0), "pass a descriptor to a zygote"); }
 
-/* Its standard streams are pipes, like a run's, because the interpreter inspects them when it starts. */
+/*
+ * Its standard streams are like a run's, an empty file and pipes, because the interpreter inspects them when it starts.
+ * For the same reason no run of a pair is forked: its input is a pipe.
+ */
 static void become_zygote(int orders) {
   int kept[GROUP_DESCRIPTORS], pipes[2];
   char marker[64];
@@ -325,7 +329,7 @@ static void become_zygote(int orders) {
   must(chdir("/box"), "enter the work directory");
   must(setrlimit(RLIMIT_STACK, &stack), "set the stack's limit");
   must(pipe(pipes), "make a zygote's streams");
-  must(dup2(pipes[0], 0), "make a zygote's streams");
+  must(dup2(input_of_bytes(setup->proc, NULL, 0), 0), "make a zygote's streams");
   must(dup2(pipes[1], 1), "make a zygote's streams");
   must(dup2(pipes[1], 2), "make a zygote's streams");
   close(pipes[0]);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { type Service, startService } from '../http/support/service.ts';
 

@@ -1,5 +1,8 @@
 import t from 'tap';
+import { factsOf, packFiles, packTests } from '../../src/domain/judged_record.ts';
+import type { TestFacts } from '../../src/domain/judging_facts.ts';
 import { type ResultRow, renderResult } from '../../src/domain/record.ts';
+import { notRun } from '../../src/judging/outcome.ts';
 
 const completed: ResultRow = {
   id: '01970000-0000-7000-8000-00000000000a',
@@ -36,6 +39,10 @@ const completed: ResultRow = {
   started_at: new Date('2026-01-02T03:04:06.007Z'),
   completed_at: new Date('2026-01-02T03:04:07.008Z'),
   attempts: 2,
+  tests: null,
+  score: null,
+  parts: { tests: null, files: null, transcript: null },
+  progress: null,
   proof: { index: 73, checkpoint: 80 },
 };
 const FIELDS = [
@@ -54,6 +61,11 @@ const FIELDS = [
   'compile',
   'limits',
   'limit_exceeded',
+  'tests',
+  'score',
+  'files',
+  'transcript',
+  'progress',
   'language',
   'created_at',
   'started_at',
@@ -79,6 +91,11 @@ t.test('a completed submission has every field, in the units of the API', async 
     compile: { cpu_time: 0.3, wall_time: 0.400001, memory_peak: 99, exit_code: 0, cached: true },
     limits: { cpu_time: 1.5, wall_time: 3, memory: 7, stack: null, output: 8, processes: 9 },
     limit_exceeded: 'output',
+    tests: null,
+    score: null,
+    files: null,
+    transcript: null,
+    progress: null,
     language: 'cpp',
     created_at: '2026-01-02T03:04:05.006Z',
     started_at: '2026-01-02T03:04:06.007Z',
@@ -86,6 +103,26 @@ t.test('a completed submission has every field, in the units of the API', async 
     attempts: 2,
     proof: { index: 73, checkpoint: 80 },
   });
+});
+
+t.test('a judged submission has its tests and its files, and progress while it runs', async (t) => {
+  const outcome = { ...notRun({ n: 1, name: 'ü', group: '' }), stdout: Uint8Array.of(0xff) };
+  const row: ResultRow = {
+    ...completed,
+    ...{ tests: factsOf([outcome]), score: 2.5, progress: { done: 1, of: 3 } },
+    parts: {
+      ...{ tests: packTests([outcome]), transcript: Uint8Array.of(0xff) },
+      files: packFiles([{ path: 'a', bytes: Uint8Array.of(1) }]),
+    },
+  };
+  t.match(renderResult(row, 'base64'), {
+    ...{ tests: [{ n: 1, name: 'ü', stdout: '/w==' }], score: 2.5, transcript: '/w==' },
+    ...{ files: [{ path: 'a', size: 1, content_base64: 'AQ==' }], progress: null },
+  });
+  t.match(renderResult(row), { tests: [{ stdout: '\ufffd' }], transcript: '\ufffd' });
+  const running = renderResult({ ...row, status: 'running' });
+  t.match(running, { tests: null, score: null, files: null, transcript: null });
+  t.same(running.progress, { done: 1, of: 3 });
 });
 
 t.test('before the end it has the same fields, without values of a lost attempt', async (t) => {
@@ -196,4 +233,67 @@ t.test('base64 has the exact bytes, also of a view into a larger buffer', async 
   t.equal(record.stdout, 'AP+A');
   t.equal(record.stderr, '');
   t.equal(renderResult({ ...completed, status: 'error', stdout: null }, 'base64').stdout, null);
+});
+
+const FACTS: TestFacts = {
+  verdict: 'WA',
+  exit_code: 0,
+  signal: null,
+  limit_exceeded: null,
+  cpu_time_us: 1_500,
+  wall_time_us: 2_000,
+  memory_peak_bytes: 3,
+  score: null,
+  stdout_truncated: true,
+  stderr_truncated: false,
+};
+
+t.test('a judged submission has its tests, score, files and transcript', async (t) => {
+  const text = { name: 'secret/1', group: 'secret', message: 'no', stderr: Buffer.from('') };
+  const row: ResultRow = {
+    ...completed,
+    tests: [FACTS],
+    score: 12.5,
+    parts: {
+      tests: packTests([{ ...text, stdout: Buffer.from([0x61, 0xff]) }]),
+      files: packFiles([{ path: 'out/a', bytes: Buffer.from([0xff]) }]),
+      transcript: Buffer.from('< 1\n'),
+    },
+  };
+  const record = renderResult(row);
+  t.same(record.tests, [
+    {
+      n: 1,
+      name: 'secret/1',
+      group: 'secret',
+      verdict: 'WA',
+      exit_code: 0,
+      signal: null,
+      cpu_time: 0.0015,
+      wall_time: 0.002,
+      memory_peak: 3,
+      limit_exceeded: null,
+      message: 'no',
+      stdout: 'a\ufffd',
+      stderr: '',
+      stdout_truncated: true,
+      stderr_truncated: false,
+    },
+  ]);
+  t.match(record, { score: 12.5, transcript: '< 1\n', progress: null });
+  t.match(record.files, [{ path: 'out/a', size: 1, sha256: /^a8100ae6/, content_base64: '/w==' }]);
+  const exact = renderResult(row, 'base64');
+  t.equal(exact.tests![0]!.stdout, 'Yf8=');
+  t.equal(exact.transcript, Buffer.from('< 1\n').toString('base64'));
+  const purged = renderResult({ ...row, parts: completed.parts });
+  t.match(purged.tests, [{ verdict: 'WA', cpu_time: 0.0015, name: null, message: null }]);
+  t.match(purged, { score: 12.5, files: null, transcript: null });
+});
+
+t.test('progress is shown while a submission runs, and at no other time', async (t) => {
+  const progress = { done: 3, of: 50 };
+  for (const status of ['pending', 'running', 'completed', 'error'] as const) {
+    const record = renderResult({ ...completed, status, progress });
+    t.same(record.progress, status === 'running' ? progress : null, status);
+  }
 });

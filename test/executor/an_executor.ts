@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { DEFAULT_POLICY, type LanguageName, type LimitPolicy } from '../../src/domain/limits.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../../src/domain/result.ts';
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
+import { type FetchContent, openContentCache } from '../../src/executor/content_cache.ts';
 import { createExecutor, type ExecutorOptions } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { createCpp } from '../../src/languages/cpp/cpp.ts';
@@ -16,7 +17,9 @@ import type { HeaderSet } from '../../src/languages/cpp/headers.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
 
-type Options = Partial<Omit<ExecutorOptions, 'sandbox' | 'cache'>> & {
+type Options = Partial<Omit<ExecutorOptions, 'sandbox' | 'cache' | 'contents'>> & {
+  /** the files of test sets */
+  fetch?: FetchContent;
   cache_bytes?: number;
   /** kept, where it is given */
   folder?: string;
@@ -30,6 +33,7 @@ export type Run = Partial<Omit<ExecutionOrder, 'code' | 'stdin' | 'expected_outp
   stdin?: string | Uint8Array;
   expected_output?: string;
   signal?: AbortSignal;
+  onProgress?: (done: number, of: number) => void;
 };
 
 /** An outcome with its bytes as text, which is how a test wants to read them. */
@@ -52,11 +56,19 @@ export async function anExecutor(t: Test, options: Options = {}) {
     profiles: await profilesFor(toolchains),
     store_dir: cache.artefacts_folder,
   });
+  const contents =
+    options.fetch &&
+    (await openContentCache({
+      folder: cache.artefacts_folder,
+      max_bytes: 2 ** 30,
+      fetch: options.fetch,
+    }));
   const faults: string[] = [];
   const executor = await createExecutor({
     policy: PATIENT,
     log: (message, error) => faults.push(`${message}: ${error.message}`),
     ...options,
+    ...(contents && { contents }),
     sandbox,
     toolchains,
     cache,
@@ -67,7 +79,8 @@ export async function anExecutor(t: Test, options: Options = {}) {
     if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
   });
   const run = async (language: LanguageName, code: string | Uint8Array, more: Run = {}) => {
-    const { signal = new AbortController().signal, stdin, expected_output, ...order } = more;
+    const { signal = new AbortController().signal, onProgress, ...rest } = more;
+    const { stdin, expected_output, ...order } = rest;
     const outcome = await executor.execute(
       {
         submission_id: 'test',
@@ -80,9 +93,11 @@ export async function anExecutor(t: Test, options: Options = {}) {
         expected_output: expected_output === undefined ? null : Buffer.from(expected_output),
         compare: 'lenient',
         limits: {},
+        judging: null,
         ...order,
       },
       signal,
+      onProgress,
     );
     const { stdout, stderr } = outcome;
     return {

@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
-import type { ExecutionOrder } from '../../src/domain/result.ts';
 import { Compiler } from '../../src/executor/compile.ts';
 import { type CompileCache, openCompileCache } from '../../src/executor/compile_cache.ts';
 import { cutDiagnostics } from '../../src/executor/compile_limits.ts';
@@ -72,7 +71,7 @@ function scene({ steps, resident, names_entry = false, limitMet, cache: used = c
   const subject = new Compiler({ sandbox, cache: used, policy, compilers: new Map([['c', open]]) });
   const code = Buffer.from(`${++sources}`);
   return async (account_id = 'alice', signal = new AbortController().signal) => {
-    const order = { account_id, language: 'c', code } as unknown as ExecutionOrder;
+    const order = { account_id, language: 'c', main: 'main.c', code, others: [] };
     const result = await subject.compile(installed, order, signal);
     const said = Buffer.from(result.said).toString();
     const { program } = result;

@@ -75,7 +75,11 @@ t.test('headers that could not be prepared are prepared later', async (t) => {
   t.teardown(() => compilers.close());
   await compilers.prepared();
   const ways = async () => {
-    const steps = await compilers.open.get('cpp')!.steps(Buffer.from('#include <cstdio>\n'));
+    const steps = await compilers.open.get('cpp')!.steps({
+      main: 'main.cpp',
+      code: Buffer.from('#include <cstdio>\n'),
+      others: [],
+    });
     return steps.map(({ by }) => by);
   };
   while ((await ways()).length === 1) await sleep(5);

@@ -101,7 +101,8 @@ async function residents(t: Test, options: Residents) {
     ...{ sandbox, toolchains: new Map([['java', java]]), artefacts_folder: cache.artefacts_folder },
     ...{ boot: await bootId(), isOn: () => false, log },
   });
-  const [step] = await opened.open.get('java')!.steps(Buffer.from(hello(1)));
+  const sources = { main: 'Main.java', code: Buffer.from(hello(1)), others: [] };
+  const [step] = await opened.open.get('java')!.steps(sources);
   const compilers = new ResidentCompilers({
     ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms },
     retry_ms: 1,

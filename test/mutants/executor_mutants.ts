@@ -48,6 +48,91 @@ export const executorMutants: readonly Mutant[] = [
     ],
   ),
   ...inFile(
+    'src/executor/content_cache.ts',
+    'test/executor/content_cache.test.ts',
+    ['bytes are those of the hash', "&& hash.digest('hex') === file.sha256) return;", ') return;'],
+    [
+      'a changed file is hashed again',
+      'entry.hashed !== null && isSame(entry.hashed, state)',
+      'entry.hashed !== null',
+    ],
+    [
+      'a file found at the start is hashed',
+      'this.#entries.set(key, { key, size, ...state });',
+      'this.#entries.set(key, { key, size, ...state, hashed: arguments[1] });',
+    ],
+    [
+      'what is held stays',
+      'if (entry.holds > 0 || !entry.on_disk) continue;',
+      'if (!entry.on_disk) continue;',
+    ],
+    [
+      'a file gets its name when it is whole',
+      "const half = `${entry.key}.${randomBytes(8).toString('hex')}`;",
+      'const half = entry.key;',
+    ],
+    ['one fetch serves all that wait', 'entry.working ??=', 'entry.working ='],
+  ),
+  ...inFile(
+    'src/executor/judged_execution.ts',
+    'test/executor/judged_execution.test.ts',
+    ['tests stop at the first that is rejected', "if (need[index] === 'skip') continue;", ''],
+    ['the time of all tests is bounded', 'if (left_ms <= 0 && is_rejected) break;', ''],
+    [
+      'the first that failed is shown',
+      "if (shown === null || shown.outcome.verdict === 'AC') shown = run;",
+      'shown = run;',
+    ],
+    [
+      'a test has limits of its own',
+      'const asked = { ...judging.limits, ...limits, ...test?.limits };',
+      'const asked = { ...judging.limits, ...limits };',
+    ],
+    [
+      'those of the request go before those of the set',
+      'const asked = { ...judging.limits, ...limits, ...test?.limits };',
+      'const asked = { ...limits, ...judging.limits, ...test?.limits };',
+    ],
+  ),
+  ...inFile(
+    'src/executor/test_run.ts',
+    ['test/executor/judge_program.test.ts'],
+    [
+      'only what ended well is judged',
+      "!== 'AC')\n    return { ...ran, judged: null, judge_report: null };",
+      "=== 'IE')\n    return { ...ran, judged: null, judge_report: null };",
+    ],
+    [
+      'a pass follows only on one that went well',
+      "const goes_on = outcome.verdict === 'AC' && judged?.end.next_pass;",
+      'const goes_on = judged?.end.next_pass;',
+    ],
+    [
+      'the next pass has the input that was left',
+      'return { input: { bytes }, left:',
+      'return { input: { bytes: new Uint8Array() }, left:',
+    ],
+  ),
+  ...inFile(
+    'src/executor/judge_program.ts',
+    'test/executor/judge_program.test.ts',
+    [
+      'no file of a checker is in the way',
+      'return is_used ? unusedName(`${name}_`, paths) : name;',
+      'return name;',
+    ],
+    [
+      'a state outlives its pass',
+      "return this.#passes > 1 ? ['*', '*/*'] : FEEDBACK_FILES;",
+      'return FEEDBACK_FILES;',
+    ],
+  ),
+  ...inFile('src/executor/compile_cache.ts', 'test/languages/several_files.test.ts', [
+    'other files are another program',
+    'const more = others.length === 0 ? [] : [main, ...files];',
+    'const more = others.length === 0 ? [] : [main];',
+  ]),
+  ...inFile(
     'src/executor/preparation.ts',
     'test/executor/preparation.test.ts',
     [

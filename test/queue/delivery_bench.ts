@@ -5,7 +5,7 @@ import { secretDigest } from '../../src/access/secret.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
 import { connect, type Db, isAway } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog, type Log } from '../../src/log.ts';
 import { createDelivering, type DeliveringOptions } from '../../src/queue/delivery_setup.ts';
 import { startWebJobs } from '../../src/queue/web_jobs.ts';

@@ -1,8 +1,8 @@
 /** The task of one execution's job: what it answers, and what it leaves in the ledger. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { SandboxFault } from '../../src/executor/sandbox.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
 import type { Membership } from '../../src/queue/epoch.ts';
 import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';

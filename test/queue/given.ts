@@ -1,5 +1,5 @@
 /** Submissions and outcomes for tests of the queue. */
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import type { NewSubmission } from '../../src/store/submissions.ts';
 
 export function submission(id: string, facts: Partial<NewSubmission> = {}): NewSubmission {
@@ -12,6 +12,7 @@ export function submission(id: string, facts: Partial<NewSubmission> = {}): NewS
     expected_output: null,
     compare: 'lenient',
     limits: {},
+    judging: null,
     webhook: null,
     idempotency_key: null,
     request_digest: Buffer.alloc(32),
@@ -37,4 +38,5 @@ export const outcome: ExecutionOutcome = {
   limits: {},
   limit_exceeded: null,
   evidence: {},
+  judged: null,
 };

@@ -11,7 +11,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../src/config.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { outcome } from './given.ts';

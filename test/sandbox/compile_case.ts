@@ -1,6 +1,7 @@
 /** A case of the hostile suite whose source attacks while it is compiled; see case.ts. */
 import type { LanguageName as Language } from '../../src/domain/limits.ts';
-import type { ExecutionOutcome, Verdict } from '../../src/domain/result.ts';
+import type { Verdict } from '../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import type { Host } from './case.ts';
 
 export type CompileSide = {

@@ -3,11 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_POLICY, type LanguageName as Language } from '../../src/domain/limits.ts';
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
 import { createExecutor, type Executor } from '../../src/executor/executor.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './compile_case.ts';
@@ -113,6 +113,7 @@ async function runSide(
         expected_output: null,
         compare: 'lenient',
         limits: SLOWNESS > 1 ? { cpu_time_ms: 15_000, wall_time_ms: 30_000 } : {},
+        judging: null,
       },
       new AbortController().signal,
     );

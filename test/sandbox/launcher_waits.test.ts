@@ -7,6 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { works } from './case.ts';
 import { CASES } from './cases/all.ts';
 import { openBench, requestFor } from './suite.ts';
 
@@ -53,5 +54,22 @@ for (const name of NAMES) {
     t.equal(report.killed_for, 'wall');
     t.match(Buffer.from(report.stdout).toString(), /^OK/m);
     t.ok(spent_us <= report.wall_us * LAUNCHER_PART, `${spent_us} µs in ${report.wall_us} µs`);
+  });
+}
+
+for (const name of NAMES) {
+  t.test(`a pair: ${name}`, { skip: degraded && 'degraded isolation' }, async (t) => {
+    const { hostile, topic } = CASES.find((each) => each.name === name)!;
+    const { request } = requestFor(bench, hostile, topic, 'cpp');
+    const long = { wall_ms: 120_000 };
+    const reader = requestFor(bench, works('stdin_counted', { limits: long }), 'output', 'cpp');
+    const { program, interactor, program_ended_first } = await bench.many.runPair(request, {
+      ...reader.request,
+      stdin: new Uint8Array(),
+    });
+    t.equal(program.killed_for, 'wall', 'it blocks its slot and ends at its limit');
+    t.match(interactor, { exit_code: 0, killed_for: null }, 'its partner ends by itself');
+    t.match(Buffer.from(interactor.stdout).toString(), /^OK \d+ bytes/m, 'and has read to the end');
+    t.equal(program_ended_first, true);
   });
 }

@@ -234,12 +234,20 @@ function commandFor(
   const { run, language: known } = toolchains.get(language)!;
   const script = programs.scripts[language];
   if (script !== undefined) {
-    const command = run({ artefact: '', entry: '', args, limits });
+    const command = run({
+      artefact: '',
+      entry: '',
+      source: known.source,
+      has_files: false,
+      args,
+      limits,
+    });
     const files = [{ path: known.source, bytes: script(topic, program) }];
     return { ...command, files, load: [] };
   }
   const compiled = { artefact: COMPILED_AT[language] ?? '/load/hostile', entry: 'Hostile' };
-  const command = run({ ...compiled, args: [program, ...args], limits });
+  const files = { source: known.source, has_files: false };
+  const command = run({ ...compiled, ...files, args: [program, ...args], limits });
   return { ...command, files: [], load: [{ key: `hostile-${language}`, at: '/load' }] };
 }
 

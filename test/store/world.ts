@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
-import type { ExecutionOutcome } from '../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createExecutions, type Executions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
 import {
@@ -103,6 +103,7 @@ export function submission(change: Partial<NewSubmission> = {}): NewSubmission {
     expected_output: null,
     compare: 'lenient',
     limits: {},
+    judging: null,
     webhook: null,
     idempotency_key: null,
     request_digest: Buffer.from('same request'),
@@ -138,6 +139,7 @@ export function outcome(change: Partial<ExecutionOutcome> = {}): ExecutionOutcom
     limits: {},
     limit_exceeded: null,
     evidence: { isolation: 'v2' },
+    judged: null,
     ...change,
   };
 }

@@ -7,9 +7,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, languageSwitches } from '../../config.ts';
-import type { ExecutionOutcome } from '../../domain/result.ts';
 import { BUILD_REMEDY, notBuilt, probeIsolation } from '../../executor/probe.ts';
 import type { Isolation } from '../../executor/sandbox_options.ts';
+import type { ExecutionOutcome } from '../../judging/execution.ts';
 import { BY_NAME } from '../../languages/common/registry.ts';
 import { createLog } from '../../log.ts';
 import { openExecutor } from '../../processes/open_executor.ts';
@@ -119,6 +119,7 @@ async function tryProgram(executor: Executor, language: string): Promise<Finding
       expected_output: Buffer.from(EXPECTED),
       compare: 'lenient',
       limits: {},
+      judging: null,
     },
     new AbortController().signal,
   );

@@ -8,6 +8,7 @@ import type {
   Mount,
   OpenCompiler,
   Probed,
+  Sources,
   Switch,
   Toolchain,
   Workshop,
@@ -31,6 +32,8 @@ export type GnuLanguage = {
   /** The command's usual name, for messages. */
   command: string;
   source: string;
+  /** Matches the paths of files that are compiled with the main source. */
+  is_source: RegExp;
   flags: readonly string[];
   /** Arguments after the source: the linker resolves names from left to right. */
   libraries: readonly string[];
@@ -39,8 +42,8 @@ export type GnuLanguage = {
 export type GnuTools = {
   executable: string;
   flags: readonly string[];
-  /** The arguments that compile the source to ARTEFACT, with further flags before the source. */
-  compile(...more: string[]): Command;
+  /** The arguments that compile the sources to ARTEFACT, with further flags before the sources. */
+  compile(sources: Sources, ...more: string[]): Command;
 };
 
 const ARTEFACT = 'main';
@@ -54,13 +57,20 @@ export async function probeGnu(
   const version = firstLine(await ask(executable, ['--version']));
   if (!language.is.test(version)) return { why: `${version} is not ${language.command}` };
   const linker = await fastestLinker(executable, isOn(MOLD));
-  const { source, flags, libraries } = language;
+  const { is_source, flags, libraries } = language;
   const linked = linker.name === '' ? flags : [...flags, `-fuse-ld=${linker.name}`];
   const tools: GnuTools = {
     executable,
     flags,
-    compile: (...more) => ({
-      argv: [executable, ...linked, ...more, source, '-o', ARTEFACT, ...libraries],
+    compile: (sources, ...more) => ({
+      argv: [
+        executable,
+        ...linked,
+        ...more,
+        ...inputsOf(sources, is_source),
+        ...['-o', ARTEFACT],
+        ...libraries,
+      ],
       env: BASE_ENVIRONMENT,
     }),
   };
@@ -80,6 +90,16 @@ export async function probeGnu(
   };
   return { found };
 }
+
+/** With other files, headers are found from the work folder, too, and not only from the folder of the file that includes. */
+function inputsOf({ main, others }: Sources, is_source: RegExp): string[] {
+  const more = others.map(({ path }) => path).filter((path) => is_source.test(path));
+  const paths = [main, ...more].map(asOperand);
+  return others.length === 0 ? paths : ['-I.', ...paths];
+}
+
+/** A path that begins with one of these would be an option, or a file of options. */
+const asOperand = (path: string) => (/^[-@]/.test(path) ? `./${path}` : path);
 
 /**
  * Driver, assembler and linker are processes of their own. They report a full disk, a file that grows too large and a

@@ -79,6 +79,14 @@ export type Toolchain = {
   readonly compiler: Compiler | null;
 };
 
+/** What a program is made of, by paths in the work folder. */
+export type Sources = {
+  /** the path of the main source, which has the language's own name if it is the only file */
+  main: string;
+  code: Uint8Array;
+  others: readonly { path: string; bytes: Uint8Array }[];
+};
+
 /** A folder, file or link of this machine, and its path in the box. */
 export type Mount = { from: string; to: string };
 
@@ -87,6 +95,10 @@ export type Program = {
   artefact: string;
   /** What the compiler named as the entry point. */
   entry: string;
+  /** The path of the main source in the work folder: of an interpreted language, which has no artefact. */
+  source: string;
+  /** The program has other files in the work folder, and may import them. */
+  has_files: boolean;
   args: readonly string[];
   limits: RunLimits;
 };
@@ -115,10 +127,10 @@ export type OpenCompiler = {
    * The ways to compile a source, tried in order. The last one decides: its answer is the one that
    * users read. An earlier one is a speed-up, and only its success counts.
    */
-  steps(code: Uint8Array): readonly CompileStep[] | Promise<readonly CompileStep[]>;
+  steps(sources: Sources): readonly CompileStep[] | Promise<readonly CompileStep[]>;
   /**
    * Asks a compiler that is already running. Its answer is final, so it must be the answer of the last
-   * step, letter for letter. Without an answer, `steps` decides.
+   * step, letter for letter. Without an answer, `steps` decides. It is asked only for a source without other files.
    */
   resident?(account_id: string, code: Uint8Array): Promise<ResidentReply>;
   /** Makes ahead what saves time later. Called once, while programs are already being run. */

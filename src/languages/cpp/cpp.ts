@@ -24,6 +24,7 @@ const gnu: GnuLanguage = {
   is: /\bg\+\+|GCC/i,
   command: 'g++',
   source: 'main.cpp',
+  is_source: /\.(?:cpp|cc|cxx|c\+\+|cp|C|CPP)$/,
   flags: ['-O2', '-std=gnu++17'],
   libraries: [],
 };
@@ -64,19 +65,24 @@ function openCompiler(
   workshop: Workshop,
   header_sets: readonly HeaderSet[],
 ): OpenCompiler {
-  const plain: CompileStep = { by: 'plain', ...tools.compile(), files: [], load: [] };
   const keys = new Map<HeaderSet, string>();
   /** In their order of preference. */
   const ready = () => header_sets.filter((set) => keys.has(set));
   return {
-    steps(code) {
-      const choice = chooseHeaders(code, ready());
-      if (choice === null) return [plain];
+    steps(sources) {
+      const plain: CompileStep = {
+        by: 'plain',
+        ...tools.compile(sources),
+        files: [],
+        load: [],
+      };
+      const choice = chooseHeaders(sources.code, ready());
+      if (choice === null || sources.others.some(isHeaders)) return [plain];
       const { set, first } = choice;
       const header = `${HEADERS_FOLDER}/${first}`;
       const withHeaders: CompileStep = {
         by: `headers ${set.join(' ')}`,
-        ...tools.compile(`-I${HEADERS_FOLDER}`),
+        ...tools.compile(sources, `-I${HEADERS_FOLDER}`),
         load: [{ key: keys.get(set)!, at: `${WORK_FOLDER}/${header}.gch` }],
         // g++ reads this file when the header is included again: the precompiled header serves the first include only.
         files: [{ path: header, bytes: Buffer.from(`#include_next <${first}>\n`) }],
@@ -94,6 +100,9 @@ function openCompiler(
     },
   };
 }
+
+/** A file of the program's own that is where the headers would be. */
+const isHeaders = ({ path }: { path: string }) => path.startsWith(HEADERS_FOLDER);
 
 /** A set of headers in the form that g++ looks for: a folder `<header>.gch`, of which it tries every file. */
 function compileHeaders(tools: GnuTools, workshop: Workshop, set: HeaderSet): Promise<string> {

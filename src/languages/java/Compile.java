@@ -46,19 +46,20 @@ import javax.tools.StandardLocation;
 import javax.tools.ToolProvider;
 
 /**
- * Runs the JDK's own compiler for one source. Its public class may have any name, as with `java
- * File.java`: the file object accepts every name. Diagnostics are those of javac for a file
- * Main.java, because javac prints them.
+ * Runs the JDK's own compiler for the sources of one program. A public class may have any name, as
+ * with `java File.java`: the file object accepts every name. Diagnostics are those of javac for files
+ * of these names, because javac prints them.
  *
- * <p>Once: {@code java -jar front.jar SOURCE JAR} writes the class files into one archive and the
- * main class's name to standard output, and exits as javac does. Where javac fails for want of memory
+ * <p>Once: {@code java -jar front.jar SOURCE JAR [SOURCE...]} writes the class files into one archive
+ * and the main class's name to standard output, and exits as javac does. The main class is looked for
+ * in the first source first. Where javac fails for want of memory
  * or stack, it prints nothing and exits with a code of its own.
  *
  * <p>Resident: {@code java -jar front.jar --serve WARM_UP_ROUNDS} writes one byte when it is warm, then
  * answers requests on standard input, one by one, until the input ends. All numbers are u32, big endian. A
- * request is {@code length, source}. An answer is {@code length of all that follows, status (0
- * compiled, 1 rejected), length, diagnostics, length, main class, archive}. A failure of javac (out of memory,
- * stack overflow, a bug) ends the process without an answer: it is not used again.
+ * request is {@code length, source}; the source is called Main.java. An answer is {@code length of all that
+ * follows, status (0 compiled, 1 rejected), length, diagnostics, length, main class, archive}. A failure of
+ * javac (out of memory, stack overflow, a bug) ends the process without an answer: it is not used again.
  *
  * <p>Whether javac failed is decided by its result code, which only javac sets, and never by its
  * diagnostics: they quote the source, so a source can make them say anything. The public API has no
@@ -84,12 +85,19 @@ public final class Compile {
     if (args[0].equals("--serve")) {
       serve(Integer.parseInt(args[1]));
     } else {
-      System.exit(once(Path.of(args[0]), Path.of(args[1])));
+      List<String> sources = new ArrayList<>(List.of(args));
+      Path archive = Path.of(sources.remove(1));
+      System.exit(once(sources, archive));
     }
   }
 
-  private static int once(Path source, Path archive) throws IOException {
-    Compilation result = new Compilation(Files.readString(source)).run(newFileManager());
+  private static int once(List<String> paths, Path archive) throws IOException {
+    List<Source> sources = new ArrayList<>();
+    for (String path : paths) {
+      byte[] bytes = Files.readAllBytes(Path.of(path));
+      sources.add(new Source(path, new String(bytes, StandardCharsets.UTF_8)));
+    }
+    Compilation result = new Compilation(sources).run(newFileManager());
     int limit = result.failed() ? result.limitMet() : 0;
     if (limit != 0) return limit;
     System.err.print(result.diagnostics());
@@ -165,9 +173,9 @@ public final class Compile {
     return files;
   }
 
-  /** One source on its way to class files. */
+  /** Sources on their way to class files. */
   private static final class Compilation implements TaskListener {
-    private final String source;
+    private final List<Source> sources;
     private final StringWriter words = new StringWriter();
     private final Map<String, ByteArrayOutputStream> outputs = new LinkedHashMap<>();
     private final List<String> declared = new ArrayList<>();
@@ -176,7 +184,11 @@ public final class Compile {
     boolean compiled;
 
     Compilation(String source) {
-      this.source = source;
+      this(List.of(new Source("Main.java", source)));
+    }
+
+    Compilation(List<Source> sources) {
+      this.sources = sources;
     }
 
     Compilation run(JavaFileManager platform) {
@@ -185,7 +197,7 @@ public final class Compile {
       JavacTaskImpl task =
           (JavacTaskImpl)
               compiler.getTask(
-                  writer, new InMemory(platform), null, OPTIONS, null, List.of(new Source(source)));
+                  writer, new InMemory(platform), null, OPTIONS, null, sources);
       task.addTaskListener(this);
       end = task.doCall();
       compiled = end == Result.OK;
@@ -213,7 +225,7 @@ public final class Compile {
       }
     }
 
-    /** The first class with a main, in the order of the source. Without one it is the first class, and the JVM reports it. */
+    /** The first class with a main, in the order of the sources. Without one it is the first class, and the JVM reports it. */
     String mainClass() {
       for (String name : declared) if (runnable.contains(name)) return name;
       return declared.get(0);
@@ -300,16 +312,18 @@ public final class Compile {
   }
 
   private static final class Source extends SimpleJavaFileObject {
+    private final String path;
     private final String text;
 
-    Source(String text) {
+    Source(String path, String text) {
       super(URI.create("mem:///Main.java"), Kind.SOURCE);
+      this.path = path;
       this.text = text;
     }
 
     @Override
     public String getName() {
-      return "Main.java";
+      return path;
     }
 
     @Override
@@ -317,10 +331,12 @@ public final class Compile {
       return text;
     }
 
-    /** True for every name of a public class; package-info and module-info are not classes. */
+    /** True for every name of a public class; package-info and module-info are not classes, and need a file of their name. */
     @Override
     public boolean isNameCompatible(String simpleName, Kind kind) {
-      return kind == Kind.SOURCE && SourceVersion.isIdentifier(simpleName);
+      if (kind != Kind.SOURCE) return false;
+      boolean named = path.endsWith("/" + simpleName + ".java");
+      return named || SourceVersion.isIdentifier(simpleName);
     }
   }
 }

@@ -14,6 +14,7 @@ import type {
   OpenCompiler,
   Probed,
   Search,
+  Sources,
   Workshop,
 } from '../common/language.ts';
 import { isInSystem, mountsFor, withoutNested } from '../common/mounts.ts';
@@ -193,7 +194,7 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
   return {
     waits_for_preparation: true,
     // No Java can be compiled without the front, so a compile waits for it. It does not wait for the archive.
-    steps: async () => [plainStep(home, await front(), archive)],
+    steps: async (sources) => [plainStep(home, await front(), archive, sources)],
     ...(residents && { resident: (account_id, code) => residents.compile(account_id, code) }),
     async prepare() {
       await workshop.attempt('the Java compiler', async () => {
@@ -219,7 +220,13 @@ const LIMIT_OF_EXIT: ReadonlyMap<number | null, LimitMet> = new Map<number, Limi
   [5, { limit: 'stack', bytes: COMPILER_STACK_BYTES, said_until: 0 }],
 ]);
 
-function plainStep(home: string, front: string, archive: string | null): CompileStep {
+function plainStep(
+  home: string,
+  front: string,
+  archive: string | null,
+  { main, others }: Sources,
+): CompileStep {
+  const more = others.map(({ path }) => path).filter((path) => path.endsWith('.java'));
   const shared =
     archive === null ? [] : [`-XX:SharedArchiveFile=${SECOND_LOAD_FOLDER}/${ARCHIVE_FILE}`];
   const second = archive === null ? [] : [{ key: archive, at: SECOND_LOAD_FOLDER }];
@@ -234,8 +241,9 @@ function plainStep(home: string, front: string, archive: string | null): Compile
       ...shared,
       '-jar',
       `${LOAD_FOLDER}/${FRONT_FILE}`,
-      SOURCE,
+      main,
       ARTEFACT,
+      ...more,
     ],
     env: BASE_ENVIRONMENT,
     files: [],

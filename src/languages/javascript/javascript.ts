@@ -83,14 +83,14 @@ async function probe(executable: string): Promise<Probed> {
       mounts: [...system, ...node, PRELOAD],
       // V8 reserves more addresses than degraded isolation allows a process.
       needs_box: true,
-      run: ({ args, limits }) => ({
+      run: ({ source, args, limits }) => ({
         argv: [
           inBox,
           `--max-old-space-size=${heapBytes(limits) / MiB}`,
           `--stack-size=${stackKib(limits)}`,
           '--require',
           PRELOAD.to,
-          `${WORK_FOLDER}/${SOURCE}`,
+          `${WORK_FOLDER}/${source}`,
           ...args,
         ],
         env: BASE_ENVIRONMENT,

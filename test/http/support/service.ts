@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { newSecret, secretDigest } from '../../../src/access/secret.ts';
 import { connect, type Db } from '../../../src/db.ts';
-import type { ExecutionOutcome } from '../../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import { createExecutions, type Executions } from '../../../src/store/executions.ts';
 import { createKey, setTier } from '../../../src/store/keys.ts';
 import { freshDatabase, type TestDatabase } from '../../support/database.ts';
@@ -135,4 +135,5 @@ export const HELLO_OUTCOME: ExecutionOutcome = {
   limits: {},
   limit_exceeded: null,
   evidence: {},
+  judged: null,
 };

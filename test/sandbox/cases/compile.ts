@@ -1,5 +1,5 @@
 /** Sources that attack while they are compiled. They go through the whole executor: compiler's box, then run. */
-import type { ExecutionOutcome } from '../../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import type { Host } from '../case.ts';
 import type { CompileCase, CompileSide } from '../compile_case.ts';
 import { compileAtLimits } from './compile_at_limits.ts';

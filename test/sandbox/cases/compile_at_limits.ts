@@ -2,7 +2,7 @@
  * Sources whose compile meets a limit of ours. Whatever the compiler makes of that, the diagnostics end with one line
  * that names the limit, and blame neither the compiler nor the disk.
  */
-import type { ExecutionOutcome } from '../../../src/domain/result.ts';
+import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import type { CompileCase, CompileSide } from '../compile_case.ts';
 
 const BECAUSE = 'the launcher’s evidence, or how the tools failed, shows which limit it was';

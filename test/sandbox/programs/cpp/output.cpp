@@ -2,7 +2,9 @@
 #include "probe.hpp"
 #include <fstream>
 #include <csignal>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 static void flood(int where, char byte) {
@@ -146,7 +148,7 @@ PROGRAM(streams_by_path) {
     err << "OK ofstream of /dev/stderr" << std::endl;
     works("streams", out.good() && err.good());
     works("/proc/self/fd/0", open("/proc/self/fd/0", O_RDONLY) >= 0);
-    works("freopen of /dev/stdin", freopen("/dev/stdin", "r", stdin) && getchar() == EOF);
+    works("freopen of /dev/stdin, which begins again", freopen("/dev/stdin", "r", stdin) && getchar() == '1');
     works("freopen of /dev/stdout", freopen("/dev/stdout", "w", stdout) && puts("OK puts") >= 0 && fflush(stdout) == 0);
 }
 PROGRAM(streams_of_others) {
@@ -160,11 +162,25 @@ PROGRAM(streams_of_others) {
         must_fail("owner of a pipe", chown(path.c_str(), 0, 0));
     }
 }
-// The end of the input never comes for a program that itself could still write it.
+// The end of the input comes, because no one can add to it.
 PROGRAM(stdin_kept_open) {
     int both = open("/dev/stdin", O_RDWR);
-    works("/dev/stdin opened for writing", both >= 0 && write(both, "own", 3) == 3);
+    must_fail("write to the input", write(both, "own", 3));
+    must_fail("shorter input", ftruncate(both, 0));
+    must_fail("longer input", ftruncate(both, 100));
+    must_fail("shared mapping of the input", (long)mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, both, 0));
     char byte;
-    while (read(0, &byte, 1) > 0) continue;
-    escaped("end of input");
+    long count = 0;
+    while (read(0, &byte, 1) > 0) count++;
+    works("end of input", count == 1);
+}
+// The input is "1 2 3": a file that is measured, mapped and read twice.
+PROGRAM(stdin_as_a_file) {
+    struct stat state;
+    char bytes[16] = "", again[16] = "";
+    works("size", fstat(0, &state) == 0 && S_ISREG(state.st_mode) && state.st_size == 5);
+    const char *mapped = (const char *)mmap(nullptr, 5, PROT_READ, MAP_SHARED, 0, 0);
+    works("mmap", mapped != MAP_FAILED && !memcmp(mapped, "1 2 3", 5));
+    works("read", read(0, bytes, sizeof bytes) == 5 && lseek(0, 0, SEEK_SET) == 0 && read(0, again, sizeof again) == 5);
+    works("the same twice", !memcmp(bytes, again, 5));
 }

@@ -224,11 +224,11 @@ public class Hostile {
 
     /** The input is "1 2 3". */
     static void streamsByPath() {
-        // Not readAllBytes of a FileInputStream: Java 17's seeks, and no pipe can do that, inside a box or not.
         works("FileInputStream of /dev/stdin", () -> {
             try (var in = new Scanner(new FileInputStream("/dev/stdin"))) { return in.nextInt() + in.nextInt() + in.nextInt() == 6; }
         });
-        works("Files.newBufferedReader of /dev/stdin", () -> Files.newBufferedReader(Path.of("/dev/stdin")).readLine() == null);
+        works("Files.newBufferedReader of /dev/stdin", () -> Files.newBufferedReader(Path.of("/dev/stdin")).readLine().equals("1 2 3"));
+        works("readAllBytes of /dev/stdin", () -> new FileInputStream("/dev/stdin").readAllBytes().length == 5);
         for (String path : new String[] {"/dev/stdout", "/dev/stderr"})
             works(path, () -> {
                 try (var out = new FileOutputStream(path)) { out.write(("OK " + path + "\n").getBytes()); }

@@ -1,0 +1,227 @@
+/**
+ * The checker or the interactor of an execution: compiled once, and run on each test in a box of its own, under its own
+ * limits. It is a customer's code like any other. Whatever it does wrong ends in a CheckerEnd that failed, and never counts
+ * against the program that it judges.
+ *
+ * Its box has its own files in the work folder, the test's input and answer, and a folder for what it leaves. Contents of
+ * a test set are mounted; the others are files below a folder whose name none of its own files has.
+ */
+import {
+  type LimitOverrides,
+  type LimitPolicy,
+  limitsFor,
+  type RunLimits,
+} from '../domain/limits.ts';
+import { judge as judgeRun } from '../domain/verdict.ts';
+import {
+  type CheckerEnd,
+  checkerEnd,
+  FEEDBACK_FILES,
+  MESSAGE_BYTES,
+} from '../judging/checker_end.ts';
+import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
+import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
+import { cutDiagnostics } from './compile_limits.ts';
+import type { BoxContent, HeldContents } from './held_contents.ts';
+import { Program, type ProgramParts, type ProgramRun } from './program.ts';
+import type { RunReport } from './sandbox.ts';
+
+const MiB = 1024 * 1024;
+
+/** Of a checker that names none. An operator's bounds apply. */
+const JUDGE_LIMITS: LimitOverrides = {
+  cpu_time_ms: 15_000,
+  wall_time_ms: 30_000,
+  memory_bytes: 512 * MiB,
+  output_bytes: 4 * MiB,
+};
+
+/** What it may leave in its folder. The input of a next pass is among it. */
+const FEEDBACK_BYTES = 1 * MiB;
+const FEEDBACK_BYTES_OF_PASSES = 4 * MiB;
+const FEEDBACK_MOST_FILES = 64;
+/** A request to the launcher has room for this much, besides its files. */
+const OUTPUT_MOST_BYTES = 8 * MiB;
+
+export type Role = 'checker' | 'interactor';
+
+/** What it judges: one pass of a test. */
+export type JudgedPass = {
+  input: BoxContent;
+  answer: BoxContent | null;
+  /** null for an interactor, which reads what the program prints */
+  output: Uint8Array | null;
+  args: readonly string[];
+  /** what it left in the pass before */
+  left: readonly LeftFile[];
+};
+
+type JudgeParts = ProgramParts & { policy: LimitPolicy };
+
+/** Null where the judging has neither. Its sources are read; it is not compiled yet. */
+export async function judgeOf(
+  parts: JudgeParts,
+  account_id: string,
+  judging: Judging,
+  contents: HeldContents,
+): Promise<Judge | null> {
+  const { checker, interactor, passes } = judging;
+  const order = interactor ?? checker;
+  if (order === null) return null;
+  const files = await Promise.all(
+    order.files.map(async ({ path, content }) => ({
+      path,
+      bytes: await contents.bytesOf(content),
+    })),
+  );
+  const program = new Program(parts, {
+    account_id,
+    language: order.language,
+    ...sourcesOf(order, files, parts.toolchains.get(order.language)?.language.source),
+  });
+  const role = interactor === null ? 'checker' : 'interactor';
+  return new Judge(parts, program, order, role, passes);
+}
+
+/** A single file gets the name that the language has for it: only then can it be started in the fastest way. */
+function sourcesOf({ source }: JudgeOrder, files: readonly LeftFile[], usual = source) {
+  const main = files.find(({ path }) => path === source);
+  if (main === undefined) throw new Error('the main source of a checker is not one of its files');
+  const others = files.filter((file) => file !== main);
+  return { main: others.length === 0 ? usual : source, code: main.bytes, others };
+}
+
+export class Judge {
+  readonly role: Role;
+  readonly program: Program;
+  readonly #order: JudgeOrder;
+  readonly #limits: RunLimits;
+  readonly #degraded: boolean;
+  readonly #passes: number;
+  /** its folder for what is not its own, below the work folder */
+  readonly #folder: string;
+
+  constructor(
+    { policy, sandbox }: JudgeParts,
+    program: Program,
+    order: JudgeOrder,
+    role: Role,
+    passes: number,
+  ) {
+    this.role = role;
+    this.program = program;
+    this.#order = order;
+    this.#degraded = sandbox.isolation.degraded;
+    this.#passes = passes;
+    this.#folder = unusedName('.judging', program.paths);
+    const { needs } = program.installed.language;
+    this.#limits = limitsFor(needs, { ...JUDGE_LIMITS, ...order.limits }, policy);
+  }
+
+  /** Null, or the message that it cannot judge. */
+  async prepare(signal: AbortSignal): Promise<string | null> {
+    if (await this.program.prepare(signal)) return null;
+    const said = cutDiagnostics(this.program.compiled!, MESSAGE_BYTES).bytes;
+    return `the ${this.role} does not compile:\n${Buffer.from(said).toString()}`;
+  }
+
+  /** Null: this output is too large to be judged. */
+  runOn({ input, answer, output, args, left }: JudgedPass): ProgramRun | null {
+    if (output !== null && output.length > OUTPUT_MOST_BYTES) return null;
+    const { protocol, args: own_args } = this.#order;
+    const placed = [
+      this.#place('input', input),
+      this.#place('answer', answer ?? { bytes: new Uint8Array() }),
+    ];
+    const [input_path, answer_path] = placed.map(({ path }) => path) as [string, string];
+    const files = placed.flatMap(({ file }) => file ?? []);
+    const load = placed.flatMap(({ loaded }) => loaded ?? []);
+    const common = { limits: this.#limits, load };
+    if (protocol === 'testlib') {
+      const out = this.#place('output', { bytes: output ?? new Uint8Array() });
+      return {
+        ...common,
+        args: [input_path, out.path, answer_path, ...own_args, ...args],
+        files: [...files, out.file!],
+      };
+    }
+    const feedback = `${this.#folder}/feedback`;
+    const kept = left.map(({ path, bytes }) => ({ path: `${feedback}/${path}`, bytes }));
+    return {
+      ...common,
+      // The format says that the name of the folder ends with a slash.
+      args: [input_path, answer_path, `${WORK_FOLDER}/${feedback}/`, ...own_args, ...args],
+      files: [...files, ...kept],
+      folders: [feedback],
+      ...(output !== null && { stdin: output }),
+      keep: {
+        patterns: this.#kept().map((name) => `${feedback}/${name}`),
+        max_bytes: this.#passes > 1 ? FEEDBACK_BYTES_OF_PASSES : FEEDBACK_BYTES,
+        max_files: FEEDBACK_MOST_FILES,
+      },
+    };
+  }
+
+  /** What it left in its folder; for the next pass. */
+  leftBy({ kept = [] }: RunReport): LeftFile[] {
+    const start = `${this.#folder}/feedback/`;
+    return kept
+      .filter(({ path }) => path.startsWith(start))
+      .map(({ path, bytes }) => ({ path: path.slice(start.length), bytes }));
+  }
+
+  endOf(
+    report: RunReport,
+    scoring: { accept_score: number } | null,
+    passes_left: number | null,
+  ): CheckerEnd {
+    if (report.keep_refused !== undefined)
+      return this.failed(`left files that cannot be read: ${report.keep_refused}`);
+    const judgement = judgeRun({
+      compile: null,
+      run: report,
+      limits: this.#limits,
+      isWrong: null,
+      runtime: this.program.installed.language,
+      degraded: this.#degraded,
+    });
+    return checkerEnd({
+      role: this.role,
+      protocol: this.#order.protocol,
+      judgement,
+      stderr: report.stderr,
+      feedback: new Map(this.leftBy(report).map(({ path, bytes }) => [path, bytes])),
+      scoring,
+      passes_left,
+    });
+  }
+
+  failed(reason: string): CheckerEnd {
+    const message = `the ${this.role} ${reason}`;
+    return { kind: 'failed', message, team_message: '', points: null, next_pass: false };
+  }
+
+  release(): void {
+    this.program.release();
+  }
+
+  /** A state of its own may be in the folder, if there are several passes. */
+  #kept(): readonly string[] {
+    return this.#passes > 1 ? ['*', '*/*'] : FEEDBACK_FILES;
+  }
+
+  #place(name: string, content: BoxContent) {
+    if ('key' in content) {
+      const path = `${SECOND_LOAD_FOLDER}/${name}`;
+      return { path, loaded: { key: content.key, at: path } };
+    }
+    const path = `${this.#folder}/${name}`;
+    return { path: `${WORK_FOLDER}/${path}`, file: { path, bytes: content.bytes } };
+  }
+}
+
+function unusedName(name: string, paths: readonly string[]): string {
+  const is_used = paths.some((path) => path.split('/', 1)[0] === name);
+  return is_used ? unusedName(`${name}_`, paths) : name;
+}

@@ -1,0 +1,224 @@
+/**
+ * A judged execution: the program is compiled once and runs on each test, in order, in one slot of the launcher.
+ *
+ * What must stay true:
+ * - The outcome depends on the order alone, and on what the programs do. Nothing is kept from one test to the next but its
+ *   outcome, so an execution that starts over on another worker ends the same way.
+ * - A test that is not needed is not run (stopping.ts): it is in the outcome without a verdict.
+ * - A checker or interactor that fails makes its test an IE, which is an outcome. A failure of the service throws.
+ * - All runs together are bounded: once `tests_wall_ms` are spent, a test has next to no time, and after the first of these
+ *   that fails nothing more is run. So an execution ends, and is never AC for tests that were not run.
+ */
+import { type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
+import { spellTime } from '../domain/units.ts';
+import { judge as judgeRun } from '../domain/verdict.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
+import { groupTree } from '../judging/groups.ts';
+import type { JudgedTest, Judging } from '../judging/judging.ts';
+import { notRun, type TestOutcome, type TestPlace } from '../judging/outcome.ts';
+import { scoreOf } from '../judging/score.ts';
+import { needs } from '../judging/stopping.ts';
+import { summarise } from '../judging/summary.ts';
+import type { ContentCache } from './content_cache.ts';
+import { outcomeOf } from './execution_outcome.ts';
+import { HeldContents } from './held_contents.ts';
+import { type Judge, judgeOf } from './judge_program.ts';
+import type { Program, ProgramParts } from './program.ts';
+import { runTest, type TestRun } from './test_run.ts';
+
+export type JudgedParts = ProgramParts & {
+  policy: LimitPolicy;
+  contents: ContentCache | null;
+  tests_wall_ms: number;
+};
+
+export type JudgedOrder = ExecutionOrder & { judging: Judging };
+
+/** How many tests have ended, or are known not to be needed. */
+export type OnProgress = (done: number, of: number) => void;
+
+/** The most tests of one execution are run in this time, one after the other. */
+export const TESTS_WALL_MS = 300_000;
+/** A test has at least this much when the time of all tests is spent. */
+const LEAST_WALL_MS = 10;
+
+/** The caller releases the program. */
+export async function executeJudged(
+  parts: JudgedParts,
+  program: Program,
+  order: JudgedOrder,
+  signal: AbortSignal,
+  onProgress: OnProgress,
+): Promise<ExecutionOutcome> {
+  const { judging } = order;
+  const tests = judging.tests ?? [onlyTest(order)];
+  const outcomes = tests.map((test, index) => notRun(placeOf(test, index)));
+  const execution: Execution = { parts, program, order, tests, outcomes, signal };
+  if (!(await program.prepare(signal))) return rejected(execution);
+  const contents = new HeldContents(parts.contents);
+  try {
+    const judge = await judgeOf(parts, order.account_id, judging, contents);
+    try {
+      const problem = (await judge?.prepare(signal)) ?? null;
+      if (problem !== null) return unjudged(execution, judge, problem);
+      const report = judging.tests === null ? () => {} : onProgress;
+      return judged(execution, judge, await runTests(execution, judge, report));
+    } finally {
+      judge?.release();
+    }
+  } finally {
+    contents.release();
+  }
+}
+
+type Execution = {
+  parts: JudgedParts;
+  program: Program;
+  order: JudgedOrder;
+  tests: readonly JudgedTest[];
+  /** of all tests, in order; filled as they end */
+  outcomes: TestOutcome[];
+  signal: AbortSignal;
+};
+
+/** Answers the run that the record shows. */
+async function runTests(
+  execution: Execution,
+  judge: Judge | null,
+  onProgress: OnProgress,
+): Promise<TestRun | null> {
+  const { parts, tests, outcomes, order } = execution;
+  const root = groupTree(order.judging.groups, tests);
+  const needed = () =>
+    needs(
+      root,
+      tests,
+      outcomes.map(({ verdict }) => verdict),
+      order.judging.stop,
+    );
+  let need = needed();
+  let shown: TestRun | null = null;
+  let left_ms = parts.tests_wall_ms;
+  let is_rejected = false;
+  for (const [index, test] of tests.entries()) {
+    if (need[index] === 'skip') continue;
+    if (left_ms <= 0 && is_rejected) break;
+    onProgress(index, tests.length);
+    const run = await runOne(execution, judge, test, index, left_ms);
+    outcomes[index] = run.outcome;
+    left_ms -= run.spent_us / 1000;
+    if (shown === null || shown.outcome.verdict === 'AC') shown = run;
+    if (run.outcome.verdict === 'AC') continue;
+    is_rejected = true;
+    // Only a rejection makes a test unneeded, so it is looked for only now: a set may have thousands of tests.
+    need = needed();
+  }
+  onProgress(tests.length, tests.length);
+  return shown;
+}
+
+async function runOne(
+  { parts, program, order, signal }: Execution,
+  judge: Judge | null,
+  test: JudgedTest,
+  index: number,
+  left_ms: number,
+): Promise<TestRun> {
+  const { sandbox, contents, tests_wall_ms } = parts;
+  const own = limitsOf(parts, program, order, test);
+  const wall_ms = Math.min(own.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
+  const run = await runTest({
+    ...{ sandbox, contents, program, judge, test, signal },
+    judging: order.judging,
+    place: placeOf(test, index),
+    args: test.args ?? order.args,
+    limits: { ...own, wall_ms },
+  });
+  if (wall_ms === own.wall_ms || run.outcome.limit_exceeded !== 'wall_time') return run;
+  const message = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
+  return { ...run, outcome: { ...run.outcome, message } };
+}
+
+/** The test's own come before those of the request, and these before those of the set. */
+function limitsOf(
+  { policy }: JudgedParts,
+  { installed }: Program,
+  { judging, limits }: JudgedOrder,
+  test: JudgedTest | null,
+): RunLimits {
+  const asked = { ...judging.limits, ...limits, ...test?.limits };
+  return limitsFor(installed.language.needs, asked, policy);
+}
+
+function placeOf({ name, group }: JudgedTest, index: number): TestPlace {
+  return { n: index + 1, name, group };
+}
+
+/** Of an order without tests: its own input and expected output. */
+function onlyTest({ stdin, expected_output }: JudgedOrder): JudgedTest {
+  return {
+    name: '1',
+    group: '',
+    input: { bytes: stdin },
+    answer: expected_output && { bytes: expected_output },
+    args: null,
+    limits: {},
+    compare: null,
+    judge_args: [],
+  };
+}
+
+/** The compiler rejected the program. */
+function rejected({ parts, program, order, outcomes }: Execution): ExecutionOutcome {
+  const limits = limitsOf(parts, program, order, null);
+  const { language } = program.installed;
+  const { isolation } = parts.sandbox;
+  const judgement = judgeRun({
+    ...{ compile: program.compiled!.end, run: null, limits, isWrong: null },
+    ...{ runtime: language, degraded: isolation.degraded },
+  });
+  const tests = order.judging.tests && outcomes;
+  return outcomeOf(isolation, {
+    ...{ program, judgement, run: null, limits },
+    judged: { tests, score: null, files: null, transcript: null },
+  });
+}
+
+/** The checker or interactor cannot judge: the first test says why, and none is run. */
+function unjudged(execution: Execution, judge: Judge | null, message: string): ExecutionOutcome {
+  const { outcomes } = execution;
+  outcomes[0] = { ...outcomes[0]!, verdict: 'IE', message, team_message: '' };
+  return judged(execution, judge, null);
+}
+
+function judged(
+  { parts, program, order, outcomes }: Execution,
+  judge: Judge | null,
+  shown: TestRun | null,
+): ExecutionOutcome {
+  const { judging } = order;
+  const { score, problem } = scoreOf(judging, outcomes);
+  const summary = summarise(outcomes);
+  if (summary === null) throw new Error('no test of the submission can be run');
+  if (problem !== null) {
+    const last = outcomes[summary.n - 1]!;
+    const message = last.message ? `${last.message}\n${problem}` : problem;
+    outcomes[summary.n - 1] = { ...last, message };
+  }
+  const { verdict, exit_code, signal, limit_exceeded, ...rest } = summary;
+  const { cpu_time_us, wall_time_us, memory_peak_bytes } = rest;
+  return outcomeOf(parts.sandbox.isolation, {
+    program,
+    judgement: { verdict, exit_code, signal, limit_exceeded },
+    run: shown?.report ?? null,
+    limits: shown?.limits ?? limitsOf(parts, program, order, null),
+    measures: { cpu_time_us, wall_time_us, memory_peak_bytes },
+    judged: {
+      tests: judging.tests && outcomes,
+      score,
+      files: judging.outputs.length === 0 ? null : (shown?.files ?? []),
+      transcript: shown?.transcript ?? null,
+    },
+    judge: judge?.program ?? null,
+  });
+}

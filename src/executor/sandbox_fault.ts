@@ -1,0 +1,32 @@
+/** Failures of the sandbox. They say nothing about a program. */
+
+export type FaultKind = 'launcher_lost' | 'rejected' | 'cancelled' | 'deadline' | 'closed';
+
+/** The sandbox failed at a request. That says nothing about the program. */
+export class SandboxFault extends Error {
+  readonly kind: FaultKind;
+
+  constructor(kind: FaultKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'SandboxFault';
+    this.kind = kind;
+  }
+}
+
+/** All results; or throws the error of one run, rather than that of a run that was cancelled because of it. */
+export async function settledTogether<T>(runs: readonly Promise<T>[]): Promise<T[]> {
+  const ends = await Promise.allSettled(runs);
+  const errors = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []));
+  const isOwn = (error: unknown) => !(error instanceof SandboxFault && error.kind === 'cancelled');
+  if (errors.length > 0) throw errors.find(isOwn) ?? errors[0];
+  return Promise.all(runs);
+}
+
+export function cancelled(signal?: AbortSignal): SandboxFault {
+  return new SandboxFault('cancelled', 'the run was cancelled', { cause: signal?.reason });
+}
+
+export function faultOf(text: string): SandboxFault {
+  if (text.startsWith('the deadline')) return new SandboxFault('deadline', text);
+  return text.startsWith('cancelled') ? cancelled() : new SandboxFault('rejected', text);
+}

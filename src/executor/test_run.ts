@@ -1,0 +1,305 @@
+/**
+ * One test of a judged execution: the program runs on its input in a fresh box, and its output is compared, or its checker
+ * judges it; or an interactor talks with it. A test of several passes repeats that, with the input that the checker left,
+ * for as long as the program does well. Limits hold for each pass; the measures of the test are the largest of its passes.
+ *
+ * The submitted program's box has the input alone. Answer and checker are in the checker's box, or here.
+ */
+import type { RunLimits } from '../domain/limits.ts';
+import { judge as judgeRun } from '../domain/verdict.ts';
+import { NEXT_PASS } from '../judging/checker_end.ts';
+import { equalOutput } from '../judging/compare.ts';
+import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
+import {
+  type Judged,
+  notRun,
+  type TestOutcome,
+  type TestPlace,
+  testOutcome,
+} from '../judging/outcome.ts';
+import { matchesPattern } from '../judging/paths.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
+import type { ContentCache } from './content_cache.ts';
+import { HeldContents } from './held_contents.ts';
+import type { Judge } from './judge_program.ts';
+import { observed, type Program, type ProgramRun } from './program.ts';
+import type { BoxRequest, PairReport, RunReport, Sandbox } from './sandbox.ts';
+
+export type TestOrder = {
+  sandbox: Sandbox;
+  contents: ContentCache | null;
+  program: Program;
+  judge: Judge | null;
+  judging: Judging;
+  test: JudgedTest;
+  place: TestPlace;
+  args: readonly string[];
+  limits: RunLimits;
+  signal: AbortSignal;
+};
+
+export type TestRun = {
+  outcome: TestOutcome;
+  /** of its last pass; null: it could not be run */
+  report: RunReport | null;
+  limits: RunLimits;
+  /** elapsed, of program and checker in all passes */
+  spent_us: number;
+  transcript: Uint8Array | null;
+  files: LeftFile[];
+};
+
+export async function runTest(order: TestOrder): Promise<TestRun> {
+  if (isTooLarge(order)) return unrunnable(order);
+  const contents = new HeldContents(order.contents);
+  try {
+    let so_far: TestRun | null = null;
+    let input = order.test.input;
+    let left: LeftFile[] = [];
+    for (let pass = 1; ; pass++) {
+      const ran = await runPass(order, contents, { pass, input, left });
+      so_far = so_far === null ? ran.run : together(so_far, ran.run);
+      if (ran.next === null) return so_far;
+      ({ input, left } = ran.next);
+    }
+  } finally {
+    contents.release();
+  }
+}
+
+/** A request to the launcher has room for this much, besides the program's files. */
+const INPUT_MOST_BYTES = 8 * 1024 * 1024;
+
+function isTooLarge({ judging: { stdin_file }, test: { input } }: TestOrder): boolean {
+  const size = 'bytes' in input ? input.bytes.length : input.file.size;
+  return stdin_file !== null && size > INPUT_MOST_BYTES;
+}
+
+/** No program could have run, so this is an IE. */
+function unrunnable({ place, limits }: TestOrder): TestRun {
+  const message = `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`;
+  const outcome: TestOutcome = { ...notRun(place), verdict: 'IE', message, team_message: '' };
+  return { outcome, report: null, limits, spent_us: 0, transcript: null, files: [] };
+}
+
+/** The input of a pass, and what the checker left in the one before. */
+type Pass = { pass: number; input: Content; left: LeftFile[] };
+type Next = Omit<Pass, 'pass'>;
+
+async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
+  const { judge, judging, test, place, limits } = order;
+  const run = await programRun(order, contents, pass.input);
+  const ran =
+    judge?.role === 'interactor'
+      ? await talked(order, judge, contents, run, pass)
+      : await checked(order, judge, contents, run, pass);
+  const { report, judged, output } = ran;
+  const answer =
+    judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
+  const compare = test.compare ?? judging.compare;
+  const isWrong = answer && (() => !equalOutput(compare, output, answer));
+  const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
+  const spent_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
+  const done: TestRun = {
+    // A part of a report would keep the whole of it in memory for as long as the execution lasts.
+    outcome: {
+      ...outcome,
+      stdout: Buffer.from(outcome.stdout),
+      stderr: Buffer.from(outcome.stderr),
+    },
+    report,
+    limits,
+    spent_us,
+    transcript: ran.transcript,
+    files: (report.kept ?? []).filter(({ path }) => isOutput(judging, path)),
+  };
+  const goes_on = outcome.verdict === 'AC' && judged?.end.next_pass;
+  return { run: done, next: goes_on ? nextOf(judge!.leftBy(ran.judge_report!)) : null };
+}
+
+function nextOf(left: LeftFile[]): Next {
+  const bytes = left.find(({ path }) => path === NEXT_PASS)?.bytes ?? new Uint8Array();
+  return { input: { bytes }, left: left.filter(({ path }) => path !== NEXT_PASS) };
+}
+
+function together(before: TestRun, last: TestRun): TestRun {
+  const most = (a: number | null, b: number | null) => Math.max(a ?? 0, b ?? 0);
+  const { outcome: first } = before;
+  const { outcome } = last;
+  return {
+    ...last,
+    outcome: {
+      ...outcome,
+      cpu_time_us: most(first.cpu_time_us, outcome.cpu_time_us),
+      wall_time_us: most(first.wall_time_us, outcome.wall_time_us),
+      memory_peak_bytes: most(first.memory_peak_bytes, outcome.memory_peak_bytes),
+    },
+    spent_us: before.spent_us + last.spent_us,
+  };
+}
+
+async function programRun(
+  { judging, args, limits, judge }: TestOrder,
+  contents: HeldContents,
+  input: Content,
+): Promise<ProgramRun> {
+  const { stdin_file } = judging;
+  const keep = keepOf(judging, limits);
+  const common = { args, limits, ...(keep !== null && { keep }) };
+  if (judge?.role === 'interactor') return common;
+  const stdin = await contents.forBox(input);
+  return {
+    ...common,
+    ...('key' in stdin ? { stdin_key: stdin.key } : { stdin: stdin.bytes }),
+    ...(stdin_file !== null && {
+      files: [{ path: stdin_file, bytes: await contents.bytesOf(input) }],
+    }),
+  };
+}
+
+const OUTPUTS_BYTES = 1024 * 1024;
+const OUTPUTS_MOST_FILES = 64;
+
+/** The files of the work folder that the record keeps, and the one that is judged. */
+function keepOf(
+  { stdout_file, outputs }: Judging,
+  { stdout_bytes }: RunLimits,
+): NonNullable<BoxRequest['keep']> | null {
+  const judged = stdout_file === null ? [] : [stdout_file];
+  if (outputs.length + judged.length === 0) return null;
+  return {
+    patterns: [...outputs, ...judged],
+    max_bytes: (outputs.length === 0 ? 0 : OUTPUTS_BYTES) + judged.length * stdout_bytes,
+    max_files: (outputs.length === 0 ? 0 : OUTPUTS_MOST_FILES) + judged.length,
+  };
+}
+
+const isOutput = ({ outputs }: Judging, path: string) =>
+  outputs.some((pattern) => matchesPattern(pattern, path));
+
+type Ran = {
+  report: RunReport;
+  judged: Judged | null;
+  judge_report: RunReport | null;
+  /** what is judged */
+  output: Uint8Array;
+  transcript: Uint8Array | null;
+  /** of the interactor, and of the checker */
+  beside_us: number;
+  after_us: number;
+};
+
+async function checked(
+  order: TestOrder,
+  judge: Judge | null,
+  contents: HeldContents,
+  run: ProgramRun,
+  pass: Pass,
+): Promise<Ran> {
+  const raw = await order.program.run(run, order.signal);
+  const { report, output } = judgedOutput(order, raw);
+  const ran = { report, output, transcript: null, beside_us: 0, after_us: 0 };
+  // A checker judges only what ended well.
+  if (judge === null || judgeRun({ ...subjectOf(order, report), isWrong: null }).verdict !== 'AC')
+    return { ...ran, judged: null, judge_report: null };
+  const checker_run = judge.runOn(await passOf(order, contents, pass, output));
+  if (checker_run === null) {
+    const end = judge.failed(`cannot read an output of ${output.length} bytes`);
+    return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
+  }
+  const judge_report = await judge.program.run(checker_run, order.signal);
+  const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
+  const judged = { end, program_ended_first: null };
+  return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
+}
+
+async function talked(
+  order: TestOrder,
+  judge: Judge,
+  contents: HeldContents,
+  run: ProgramRun,
+  pass: Pass,
+): Promise<Ran> {
+  const interactor_run = judge.runOn(await passOf(order, contents, pass, null))!;
+  const pair = await runPair(order, judge, run, interactor_run);
+  const { program: report, interactor: judge_report, program_ended_first } = pair;
+  const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
+  return {
+    report,
+    output: report.stdout,
+    judged: { end, program_ended_first },
+    judge_report,
+    transcript: order.judging.transcript ? pair.transcript : null,
+    beside_us: judge_report.wall_us,
+    after_us: 0,
+  };
+}
+
+const TRANSCRIPT_BYTES = 64 * 1024;
+
+async function runPair(
+  order: TestOrder,
+  judge: Judge,
+  run: ProgramRun,
+  interactor_run: ProgramRun,
+): Promise<PairReport> {
+  const { sandbox, program, judging, signal } = order;
+  const requests: [BoxRequest, BoxRequest] = [
+    program.request(run),
+    judge.program.request(interactor_run),
+  ];
+  const transcript_bytes = judging.transcript ? TRANSCRIPT_BYTES : 0;
+  try {
+    const pair = await sandbox.runPair(...requests, { signal, transcript_bytes });
+    observed(pair.program);
+    observed(pair.interactor);
+    return pair;
+  } catch (error) {
+    // The launcher does not say whose files are gone.
+    const renewed = [await program.renew(error, signal), await judge.program.renew(error, signal)];
+    if (!renewed.includes(true)) throw error;
+    return runPair(order, judge, run, interactor_run);
+  }
+}
+
+/** A file that is judged instead of stdout has the limit of stdout, and is empty if it is not there. */
+function judgedOutput({ judging, limits }: TestOrder, report: RunReport) {
+  if (judging.stdout_file === null) return { report, output: report.stdout };
+  const file = report.kept?.find(({ path }) => path === judging.stdout_file);
+  const output = file?.bytes ?? new Uint8Array();
+  const is_too_large = report.keep_refused !== undefined || output.length > limits.stdout_bytes;
+  if (!is_too_large) return { report, output };
+  const stdout_seen_bytes = Math.max(report.stdout_seen_bytes, limits.stdout_bytes + 1);
+  return { report: { ...report, stdout_seen_bytes }, output };
+}
+
+async function passOf(
+  { test }: TestOrder,
+  contents: HeldContents,
+  { input, left }: Pass,
+  output: Uint8Array | null,
+) {
+  return {
+    input: await contents.forBox(input),
+    answer: test.answer && (await contents.forBox(test.answer)),
+    output,
+    args: test.judge_args,
+    left,
+  };
+}
+
+function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
+  const { degraded } = sandbox.isolation;
+  return { compile: null, run, limits, runtime: program.installed.language, degraded };
+}
+
+function scoringOf({ judging, test }: TestOrder): { accept_score: number } | null {
+  if (judging.scoring !== 'score') return null;
+  return {
+    accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1,
+  };
+}
+
+function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {
+  return passes === 1 ? null : passes - pass;
+}

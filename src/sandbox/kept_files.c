@@ -1,0 +1,193 @@
+#define _GNU_SOURCE
+#include "kept_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "output_pages.h"
+
+/* Names of folders that are listed, in all: many times the usual limit of inodes. */
+enum { NAMES_MOST = 50 * 1000 };
+
+struct names {
+  char **at;
+  size_t count, room;
+};
+
+static const struct request *request;
+static struct shared *shared;
+static unsigned names_left, files_left;
+static uint64_t bytes_left;
+static char refused[MAX_PATH + 160]; /* why the first file that is not kept is not */
+
+static void keep_matches(int folder, const char *pattern, char *path, size_t length);
+static bool find_names(int folder, const char *pattern, size_t width, struct names *names);
+static bool list_names(int folder, struct names *names);
+static bool fits(const char *pattern, size_t width, const char *name);
+static void keep_file(int folder, const char *name, const char *path);
+static void refuse(const char *path, const char *why);
+static uint8_t *begin_record(enum left_kind kind, const char *text);
+
+void keep_files(int directory, const struct request *of_run, struct shared *pages) {
+  char path[MAX_PATH];
+  request = of_run;
+  shared = pages;
+  names_left = NAMES_MOST;
+  files_left = request->keep_max_files;
+  bytes_left = request->keep_max_bytes;
+  refused[0] = 0;
+  for (uint32_t i = 0; i < request->keep_pattern_count; i++) keep_matches(directory, request->keep_patterns[i], path, 0);
+  if (*refused) begin_record(LEFT_REFUSED, refused);
+}
+
+static int open_folder(int folder, const char *name) {
+  return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* `path`, of `length` bytes, leads to the folder, and `pattern` is what is left of the pattern below it. */
+static void keep_matches(int folder, const char *pattern, char *path, size_t length) {
+  struct names names = {0};
+  const size_t width = strcspn(pattern, "/");
+  const char *rest = pattern[width] ? pattern + width + 1 : NULL;
+  if (!find_names(folder, pattern, width, &names)) refuse("the work folder", "it has too many names");
+  for (size_t i = 0; i < names.count; i++) {
+    const char *name = names.at[i];
+    struct stat state;
+    const size_t needed = length + strlen(name) + 2;
+    if (!fits(pattern, width, name) || fstatat(folder, name, &state, AT_SYMLINK_NOFOLLOW)) continue;
+    if (!S_ISREG(state.st_mode) && !(rest && S_ISDIR(state.st_mode))) continue;
+    if (needed > MAX_PATH) {
+      refuse(name, "its path is too long");
+      continue;
+    }
+    memcpy(path + length, name, strlen(name) + 1);
+    if (S_ISREG(state.st_mode)) {
+      if (!rest) keep_file(folder, name, path);
+      continue;
+    }
+    int inner = open_folder(folder, name);
+    if (inner < 0) {
+      refuse(path, strerror(errno));
+      continue;
+    }
+    path[needed - 2] = '/';
+    keep_matches(inner, rest, path, needed - 1);
+    close(inner);
+  }
+  for (size_t i = 0; i < names.count; i++) free(names.at[i]);
+  free(names.at);
+}
+
+/* The names that may fit. false: there are more than may be looked at. */
+static bool find_names(int folder, const char *pattern, size_t width, struct names *names) {
+  if (memchr(pattern, '*', width)) return list_names(folder, names);
+  names->at = calloc(1, sizeof *names->at);
+  if (names->at && (names->at[0] = strndup(pattern, width))) names->count = 1;
+  return true;
+}
+
+/* In the order of their bytes. */
+static bool list_names(int folder, struct names *names) {
+  int again = open_folder(folder, ".");
+  DIR *list = again < 0 ? NULL : fdopendir(again);
+  if (!list) {
+    if (again >= 0) close(again);
+    return true;
+  }
+  bool whole = true;
+  for (struct dirent *entry; whole && (entry = readdir(list));) {
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    if (names->count == names->room) {
+      const size_t room = names->room ? 2 * names->room : 64;
+      char **at = reallocarray(names->at, room, sizeof *at);
+      if (!at) break;
+      names->at = at;
+      names->room = room;
+    }
+    whole = names_left && (names->at[names->count] = strdup(entry->d_name));
+    if (whole) names_left--, names->count++;
+  }
+  closedir(list);
+  if (names->count) qsort(names->at, names->count, sizeof *names->at, by_bytes);
+  return whole;
+}
+
+/* The part up to the last star matches as early as it can, so a pattern costs no more than its length times the name's. */
+static bool fits(const char *pattern, size_t width, const char *name) {
+  const char *end = pattern + width, *star = NULL, *resume = NULL;
+  while (*name) {
+    if (pattern < end && *pattern == '*') {
+      star = ++pattern;
+      resume = name;
+    } else if (pattern < end && *pattern == *name) {
+      pattern++;
+      name++;
+    } else if (star) {
+      pattern = star;
+      name = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (pattern < end && *pattern == '*') pattern++;
+  return pattern == end;
+}
+
+static bool is_kept(const char *path) {
+  const uint8_t *region = output_region(LEFT_REGION);
+  const size_t length = strlen(path);
+  for (uint64_t at = 0; at < shared->left; at += LEFT_HEAD + get_u32(region + at + 1) + get_u32(region + at + 5))
+    if (get_u32(region + at + 1) == length && !memcmp(region + at + LEFT_HEAD, path, length)) return true;
+  return false;
+}
+
+static void keep_file(int folder, const char *name, const char *path) {
+  struct stat state;
+  if (is_kept(path)) return;
+  if (!files_left) return refuse(path, "as many files as allowed are kept already");
+  int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0 || fstat(file, &state)) refuse(path, strerror(errno));
+  else if (!S_ISREG(state.st_mode)) refuse(path, "it is no regular file");
+  else if ((uint64_t)state.st_size > bytes_left) refuse(path, "it exceeds what is left of the limit for kept files");
+  else {
+    const uint64_t start = shared->left;
+    uint8_t *head = begin_record(LEFT_FILE, path), *at = output_region(LEFT_REGION) + shared->left;
+    size_t used = 0, size = (size_t)state.st_size;
+    for (ssize_t count = 1; used < size && count > 0;) {
+      count = read(file, at + used, size - used);
+      if (count > 0) used += (size_t)count;
+    }
+    if (used < size) {
+      refuse(path, "it cannot be read");
+      shared->left = start;
+    } else {
+      put_u32(head + 5, (uint32_t)size);
+      shared->left += size;
+      bytes_left -= size;
+      files_left--;
+    }
+  }
+  if (file >= 0) close(file);
+}
+
+static void refuse(const char *path, const char *why) {
+  if (!*refused) snprintf(refused, sizeof refused, "%s: %s", path, why);
+}
+
+static uint8_t *begin_record(enum left_kind kind, const char *text) {
+  uint8_t *head = output_region(LEFT_REGION) + shared->left;
+  head[0] = (uint8_t)kind;
+  put_u32(head + 1, (uint32_t)strlen(text));
+  put_u32(head + 5, 0);
+  memcpy(head + LEFT_HEAD, text, strlen(text));
+  shared->left += LEFT_HEAD + strlen(text);
+  return head;
+}

@@ -1,0 +1,37 @@
+/*
+ * Two runs at the same time, in two slots: each one's standard output is the other's standard input. Each
+ * slot serves its own program's pipes, and two sockets lead to the slot of the partner. No program has an
+ * end of a socket or of the other program's pipes. So it cannot see, lock, block or signal its partner.
+ *
+ * What must stay true:
+ *   - The slot never waits for the partner while its program runs. It takes the program's output as it
+ *     comes, up to the limit of standard output, which holds for a pair, too. The partner gets exactly what
+ *     is kept. So a program that floods a partner that never reads is ended by its own limit.
+ *   - When a program has closed its output, or has ended, its partner sees the end of its input once it has
+ *     read everything. The slot stays until then, or until the partner is over, too. Before that it
+ *     closes its own side of what the partner writes, so two slots never wait for each other.
+ *   - What a program writes to a partner that is over, or that has closed its input, is counted and
+ *     discarded. It gets no SIGPIPE, so no program can end its partner by ending early.
+ *   - output_end_us is set before the partner can notice that the output has ended. So whatever the partner
+ *     does because of it comes later, also by the clock.
+ */
+#ifndef RUNLEDGER_PARTNER_H
+#define RUNLEDGER_PARTNER_H
+#include <poll.h>
+#include <stddef.h>
+
+#include "shared.h"
+#include "wire.h"
+
+/* `input`: the slot's end of the program's standard input. `sockets`: from the partner, and to it. */
+void partner_begin(struct shared *shared, const struct request *request, int input, const int *sockets);
+void partner_poll(struct pollfd *input, struct pollfd *output);
+void partner_serve(const struct pollfd *input, const struct pollfd *output);
+/* So many more bytes of standard output are kept. */
+void partner_note_output(size_t count);
+void partner_note_end(void);
+/* How many pieces of output there were since the partner wrote last. */
+unsigned partner_turn_length(void);
+void partner_end(void);
+
+#endif

@@ -1,0 +1,184 @@
+/** A real folder; only the source of the contents is made up. A process that is killed is a real one. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { lstat, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { ContentCache, openContentCache } from '../../src/executor/content_cache.ts';
+import { contentStore } from './judgings.ts';
+
+async function aCache(t: Test, max_bytes = 1_000) {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-contents-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const store = contentStore();
+  const reopen = () => openContentCache({ folder, max_bytes, fetch: store.fetch });
+  return { folder, store, cache: await reopen(), reopen };
+}
+
+t.test('a file is fetched once, and held files have the bytes of their hash', async (t) => {
+  const { folder, store, cache, reopen } = await aCache(t);
+  const { file } = store.put('the input of a test');
+  const all = await Promise.all([cache.hold(file), cache.hold(file), cache.hold(file)]);
+  t.equal(new Set(all.map(({ path }) => path)).size, 1);
+  t.equal(await readFile(all[0]!.path, 'utf8'), 'the input of a test');
+  t.equal(all[0]!.path, join(folder, all[0]!.key));
+  t.equal((await lstat(all[0]!.path)).mode & 0o777, 0o444, 'boxes of any user read it');
+  for (const held of all) held.release();
+  (await cache.hold(file)).release();
+  (await (await reopen()).hold(file)).release();
+  t.equal(store.fetched.length, 1, 'and a restart fetches nothing');
+  t.strictSame(cache.size, { files: 1, bytes: 19 });
+});
+
+t.test('an empty file is a file', async (t) => {
+  const { store, cache } = await aCache(t);
+  const held = await cache.hold(store.put('').file);
+  t.equal(await readFile(held.path, 'utf8'), '');
+});
+
+t.test('a file whose bytes have changed is never handed out', async (t) => {
+  const { store, cache, reopen } = await aCache(t);
+  const { file } = store.put('right');
+  const held = await cache.hold(file);
+  held.release();
+  const damage = async (text: string) => {
+    await rm(held.path);
+    await writeFile(held.path, text);
+  };
+  for (const text of ['wrong', 'longer than it should be', '']) {
+    await damage(text);
+    t.equal(await readFile((await cache.hold(file)).path, 'utf8'), 'right', text);
+  }
+  await damage('wrong');
+  t.equal(await readFile((await (await reopen()).hold(file)).path, 'utf8'), 'right', 'at a start');
+  t.equal(store.fetched.length, 5);
+  await writeFile(held.path, 'wrong', { flag: 'r+' }).catch(() => t.pass('not the owner'));
+  t.equal(await readFile((await cache.hold(file)).path, 'utf8'), 'right', 'written in place');
+  await rm(held.path);
+  t.equal(await readFile((await cache.hold(file)).path, 'utf8'), 'right', 'removed');
+});
+
+t.test('other bytes than those of the hash are an error, and nothing stays', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  const { file } = store.put('right');
+  for (const text of ['wrong', 'right and more', 'righ', '']) {
+    store.forge(file.sha256, text);
+    await t.rejects(cache.hold(file), /came with other bytes/, text);
+    t.strictSame(await readdir(folder), []);
+  }
+  t.strictSame(cache.size, { files: 0, bytes: 0 });
+  store.put('right');
+  t.equal(
+    await readFile((await cache.hold(file)).path, 'utf8'),
+    'right',
+    'the next run tries again',
+  );
+});
+
+t.test('a failure is that of all that wait, and of no later one', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  const { file } = store.put('x');
+  const missing = { ...file, sha256: '0'.repeat(64) };
+  const both = await Promise.allSettled([cache.hold(missing), cache.hold(missing)]);
+  t.strictSame(
+    both.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  t.equal(store.fetched.length, 1);
+  await t.rejects(cache.hold(missing), /is not stored/);
+  t.strictSame(await readdir(folder), []);
+});
+
+t.test('a hash that is none names no path', async (t) => {
+  const { cache } = await aCache(t);
+  for (const sha256 of ['../../etc/passwd', '', 'A'.repeat(64), `${'0'.repeat(64)}/x`])
+    await t.rejects(cache.hold({ sha256, size: 1 }), /is no SHA-256/);
+});
+
+t.test('the least recently used goes first, and what is held stays', async (t) => {
+  const { folder, store, cache } = await aCache(t, 10);
+  const files = ['aaaa', 'bbbb', 'cccc', 'dddd'].map((text) => store.put(text).file);
+  const [a, b, c, d] = files as [
+    (typeof files)[0],
+    (typeof files)[0],
+    (typeof files)[0],
+    (typeof files)[0],
+  ];
+  const left = async () => {
+    await cache.settled();
+    const names = await readdir(folder);
+    return files.map(({ sha256 }) => names.includes(`content-${sha256}`));
+  };
+  (await cache.hold(a)).release();
+  (await cache.hold(b)).release();
+  (await cache.hold(a)).release();
+  const held = await cache.hold(c);
+  t.strictSame(await left(), [true, false, true, false], 'b was used before a');
+  const more = await Promise.all([cache.hold(b), cache.hold(d)]);
+  t.strictSame(await left(), [false, true, true, true], 'the bound gives way to what is held');
+  t.strictSame(cache.size, { files: 3, bytes: 12 });
+  for (const one of [held, ...more]) one.release();
+  held.release();
+  t.ok(cache.size.bytes <= 10);
+  t.strictSame(await left(), [false, true, false, true]);
+  const large = await cache.hold(store.put('e'.repeat(20)).file);
+  t.equal((await readFile(large.path)).length, 20, 'a file beyond the bound is there for its run');
+  large.release();
+  await cache.settled();
+  t.strictSame(await readdir(folder), []);
+});
+
+t.test('a start keeps the order of use, and removes what is old or unfinished', async (t) => {
+  const { folder, store, cache } = await aCache(t, 8);
+  const [a, b] = [store.put('aaaa').file, store.put('bbbb').file];
+  for (const file of [a, b]) (await cache.hold(file)).release();
+  const age = (file: string, ms: number) => {
+    const at_s = (Date.now() - ms) / 1000;
+    return utimes(join(folder, file), at_s, at_s);
+  };
+  await age(`content-${a.sha256}`, 60_000);
+  const halves = ['young', 'old'].map((name) => `content-${a.sha256}.${name}`);
+  for (const half of halves) await writeFile(join(folder, half), 'half');
+  await age(halves[1]!, 2 * 60 * 60 * 1000);
+  await writeFile(join(folder, 'another'), 'not ours');
+  const second = await openContentCache({ folder, max_bytes: 8, fetch: store.fetch });
+  t.strictSame((await readdir(folder)).length, 4, 'all but the old half');
+  (await second.hold(store.put('cccc').file)).release();
+  await second.settled();
+  t.notOk((await readdir(folder)).includes(`content-${a.sha256}`), 'a was used before b');
+  await age(`content-${b.sha256}`, 8 * 24 * 60 * 60 * 1000);
+  await openContentCache({ folder, max_bytes: 8, fetch: store.fetch });
+  t.notOk((await readdir(folder)).includes(`content-${b.sha256}`), 'unused for a week');
+});
+
+t.test('a use is remembered over a restart', async (t) => {
+  const { folder, store } = await aCache(t);
+  const { file } = store.put('x');
+  let now = Date.now();
+  const cache = new ContentCache({ folder, max_bytes: 10, fetch: store.fetch, now: () => now });
+  const held = await cache.hold(file);
+  const before = await lstat(held.path);
+  now += 60 * 60 * 1000;
+  (await cache.hold(file)).release();
+  t.ok((await lstat(held.path)).mtimeMs > before.mtimeMs);
+  (await cache.hold(file)).release();
+  t.equal(store.fetched.length, 1, 'and the mark is no change of the file');
+});
+
+t.test('a worker that is killed while it fetches leaves no file under its name', async (t) => {
+  const { folder, store, reopen } = await aCache(t);
+  const { file } = store.put('the whole content');
+  const child = fork(join(import.meta.dirname, 'content_cache_process.ts'), [
+    folder,
+    JSON.stringify(file),
+  ]);
+  await once(child, 'message');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  const names = await readdir(folder);
+  t.equal(names.length, 1);
+  t.not(names[0], `content-${file.sha256}`);
+  const held = await (await reopen()).hold(file);
+  t.equal(await readFile(held.path, 'utf8'), 'the whole content');
+});

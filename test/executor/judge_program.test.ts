@@ -1,0 +1,225 @@
+/** Checkers and interactors in real boxes: what they get, what they answer, and how they fail. */
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import type { JudgeProgram, Judging } from '../../src/judging/judging.ts';
+import { anExecutor, PLAIN, text } from './an_executor.ts';
+import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
+
+const store = contentStore();
+const { run, cache } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+
+const ECHO = 'print(input())';
+const python = (code: string, more = {}) => aJudge('python', code, more);
+const exits = (code: number) => python(`raise SystemExit(${code})`);
+
+async function judged(code: string, more: Partial<Judging>, language = 'python') {
+  const tests = more.tests ?? [aTest('input', 'answer')];
+  const outcome = await run(language, code, { judging: judging({ ...more, tests }) });
+  return { ...outcome, tests: outcome.judged!.tests! };
+}
+
+t.test('an output validator gets its arguments, and 42 is right', async (t) => {
+  const code = `import os, sys
+_, input, answer, feedback, *more = sys.argv
+assert open(input).read() == 'input' and open(answer).read() == 'answer'
+assert sys.stdin.read() == 'input\\n' and more == ['own', 'of test']
+assert feedback.endswith('/') and os.path.isdir(feedback)
+open(feedback + 'judgemessage.txt', 'w').write('well')
+open(feedback + 'teammessage.txt', 'w').write('done')
+sys.exit(42)`;
+  const checker = python(code, { args: ['own'] });
+  const more = { judge_args: ['of test'] };
+  const right = { verdict: 'AC', message: 'well', team_message: 'done', score: null };
+  const in_request = await judged(ECHO, { checker, tests: [aTest('input', 'answer', more)] });
+  t.match(in_request, { verdict: 'AC', stdout: 'input\n', tests: [right] });
+  const stored = { ...more, input: store.put('input'), answer: store.put('answer') };
+  const in_set = await judged(ECHO, { checker, tests: [aTest('', null, stored)] });
+  t.match(in_set, { verdict: 'AC', tests: [right] });
+  t.match(in_set.evidence['judge'], { toolchain: /^Python/, compile: null });
+});
+
+t.test('43 is wrong, whatever the comparison says', async (t) => {
+  const tests = [aTest('same', 'same'), aTest('x', 'y')];
+  t.match(await judged(ECHO, { checker: exits(43), tests }), {
+    verdict: 'WA',
+    exit_code: 0,
+    tests: [{ verdict: 'WA', message: '' }, { verdict: null }],
+  });
+  t.match(await judged(ECHO, { checker: exits(42), tests }), { verdict: 'AC' });
+});
+
+t.test('only an output of a run that ended well is judged', async (t) => {
+  const outcome = await judged('raise SystemExit(1)', { checker: exits(42) });
+  t.match(outcome, { verdict: 'RE', tests: [{ verdict: 'RE', message: null }] });
+});
+
+t.test('a checker that fails is named, and is not the fault of the program', async (t) => {
+  const failures: [JudgeProgram, RegExp][] = [
+    [exits(0), /^the checker exited with 0: right is 42 and wrong is 43/],
+    [python('raise KeyError("oops")'), /^the checker exited with 1.*\n[\s\S]*oops/],
+    [
+      python('import os; os.kill(os.getpid(), 11)'),
+      /^the checker (was ended by SIGSEGV|exited with 139)/,
+    ],
+    [
+      python('print("x" * 1000)', { limits: { output_bytes: 10 } }),
+      /^the checker exceeded its limit of output/,
+    ],
+    [
+      python('while True: pass', { limits: { cpu_time_ms: 50 } }),
+      /^the checker exceeded its limit of cpu_time/,
+    ],
+    [
+      aJudge('cpp', 'int main() { return x; }'),
+      /^the checker does not compile:\n[\s\S]*‘x’ was not declared/,
+    ],
+  ];
+  for (const [checker, message] of failures) {
+    const tests = [aTest('1', null), aTest('2', null)];
+    const outcome = await judged(ECHO, { checker, tests });
+    t.match(outcome, { verdict: 'IE', status: 'error', limit_exceeded: null }, `${message}`);
+    t.match(outcome.tests, [{ verdict: 'IE', message }, { verdict: null }]);
+  }
+});
+
+t.test('a compiled checker of several files is compiled once', async (t) => {
+  const checker = aJudge('cpp', '#include "codes.h"\nint main() { return right(); }', {
+    source: 'check.cpp',
+    others: {
+      'codes.h': 'int right();',
+      'codes.cpp': '#include "codes.h"\nint right() { return 42; }',
+    },
+  });
+  const tests = [aTest('1', null), aTest('2', null)];
+  const first = await judged(ECHO, { checker, tests });
+  t.match(first, { verdict: 'AC', evidence: { judge: { compile: { by: 'plain' } } } });
+  const again = await judged(ECHO, { checker, tests });
+  t.match(again, { verdict: 'AC', evidence: { judge: { compile: { by: 'cache' } } } });
+});
+
+t.test('programs whose files are gone are compiled again', async (t) => {
+  const right = aJudge('cpp', 'int main() { return 42; }');
+  const program = 'int main() {}';
+  const lose = async () => {
+    const folder = cache.artefacts_folder;
+    for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true });
+  };
+  for (const more of [{ checker: right }, { interactor: right }]) {
+    t.match(await judged(program, more, 'cpp'), { verdict: 'AC' });
+    await lose();
+    const again = await judged(program, more, 'cpp');
+    t.match(again, { verdict: 'AC', compile: { cached: false } });
+    t.match(again.evidence['judge'], { compile: { by: 'plain' } });
+  }
+});
+
+t.test('a checker may have files of any name', async (t) => {
+  const code = 'import helper, sys; sys.exit(helper.CODE)';
+  const others = { 'helper.py': 'CODE = 42', '.judging/input': 'mine', 'main.py': 'CODE = 43' };
+  const checker = python(code, { source: 'validate.py', others });
+  t.match(await judged(ECHO, { checker }), { verdict: 'AC' });
+});
+
+t.test('the protocol of testlib', async (t) => {
+  const code = `import sys
+input, output, answer, *more = (open(path).read() for path in sys.argv[1:4])
+assert (input, output, answer) == ('input', 'input\\n', 'answer') and sys.argv[4:] == ['more']
+print('a message', file=sys.stderr)
+sys.exit(CODE)`;
+  const ends = { 0: 'AC', 1: 'WA', 2: 'WA', 3: 'IE', 42: 'IE' };
+  for (const [exit_code, verdict] of Object.entries(ends)) {
+    const checker = python(code.replace('CODE', exit_code), { protocol: 'testlib' });
+    const tests = [aTest('input', 'answer', { judge_args: ['more'] })];
+    const outcome = await judged(ECHO, { checker, tests });
+    t.match(outcome, { verdict, tests: [{ verdict, message: /a message\n$/ }] }, exit_code);
+  }
+});
+
+t.test('points of a checker are those of the test', async (t) => {
+  const groups = [group('all', { accept_score: 10 })];
+  const scored: Partial<Judging> = { scoring: 'score', groups };
+  const tests = [aTest('1', null, { group: 'all' }), aTest('2', null, { group: 'all' })];
+  const prints = `import sys; print('points 2.5 half', file=sys.stderr); sys.exit(7)`;
+  const testlib = python(prints, { protocol: 'testlib' });
+  const by_testlib = await judged(ECHO, { ...scored, tests: [...tests], checker: testlib });
+  t.match(by_testlib.judged, { score: 5, tests: [{ score: 2.5 }, { score: 2.5 }] });
+  const leaves = `import sys; open(sys.argv[3] + 'score_multiplier.txt', 'w').write('0.5'); sys.exit(42)`;
+  const by_icpc = await judged(ECHO, { ...scored, tests: [...tests], checker: python(leaves) });
+  t.match(by_icpc.judged, { score: 10, tests: [{ score: 5 }, { score: 5 }] });
+});
+
+const PASSES = `import os, sys
+state = sys.argv[3] + 'state'
+seen = open(state).read() if os.path.exists(state) else ''
+assert not os.path.exists(sys.argv[3] + 'nextpass.in')
+n = int(sys.stdin.read())
+assert n == 2 * int(open(sys.argv[1]).read())
+open(state, 'w').write(seen + str(n) + ' ')
+open(sys.argv[3] + 'judgemessage.txt', 'a').write(str(n) + ' ')
+if n < LIMIT: open(sys.argv[3] + 'nextpass.in', 'w').write(str(n))
+else: assert seen == SEEN
+sys.exit(42)`;
+
+t.test('a program runs again on what the checker left', async (t) => {
+  const doubles = 'print(2 * int(input()))';
+  const checker = python(PASSES.replace('LIMIT', '8').replace('SEEN', "'2 4 '"));
+  const tests = [aTest('1', null)];
+  const three = await judged(doubles, { checker, tests, passes: 3 });
+  t.match(three, {
+    verdict: 'AC',
+    stdout: '8\n',
+    tests: [{ message: '2 4 8 ', stdout: Buffer.from('8\n') }],
+  });
+  const two = await judged(doubles, { checker, tests, passes: 2 });
+  t.match(two, { verdict: 'IE', tests: [{ message: /^the checker asks for more passes/ }] });
+  const fails = 'n = int(input())\nif n == 2: raise SystemExit(1)\nprint(2 * n)';
+  t.match(await judged(fails, { checker, tests, passes: 3 }), { verdict: 'RE', exit_code: 1 });
+  const one = await judged(doubles, { checker, tests });
+  t.match(one, { verdict: 'AC', stdout: '2\n' }, 'without passes the file means nothing');
+});
+
+const GUESSING = `import sys
+secret = int(open(sys.argv[1]).read())
+for turn in range(10):
+    line = sys.stdin.readline()
+    if line == '': sys.exit(43)
+    guess = int(line)
+    print('less' if secret < guess else 'more' if secret > guess else 'right', flush=True)
+    if guess == secret: sys.exit(42)
+sys.exit(43)`;
+const HALVING = `low, high = 1, 100
+while True:
+    guess = (low + high) // 2
+    print(guess, flush=True)
+    answer = input()
+    if answer == 'right': break
+    if answer == 'less': high = guess - 1
+    else: low = guess + 1`;
+
+t.test('an interactor talks with the program', async (t) => {
+  const tests = [aTest('37', null), aTest('100', null, { input: store.put('100') })];
+  const more = { interactor: python(GUESSING), tests, transcript: true };
+  const outcome = await judged(HALVING, more);
+  t.match(outcome, { verdict: 'AC', tests: [{ verdict: 'AC' }, { verdict: 'AC' }] });
+  const talk = text(outcome.judged!.transcript!);
+  for (const said of ['50\n', 'more\n', '100\n', 'right\n']) t.ok(talk.includes(said), said);
+  t.ok(outcome.judged!.transcript!.length < 100, 'of the test that is shown');
+  const silent = await judged(HALVING, { ...more, transcript: false });
+  t.equal(silent.judged!.transcript, null);
+});
+
+t.test('an interactor’s verdict counts, unless the program broke a limit first', async (t) => {
+  const interactor = python(GUESSING);
+  const tests = [aTest('37', null)];
+  const by = (code: string, limits = {}) => judged(code, { interactor, tests, limits });
+  t.match(await by('for n in range(11): print(1, flush=True)'), { verdict: 'WA' });
+  t.match(await by(''), { verdict: 'WA' }, 'the interactor sees the end of its input');
+  t.match(await by('print(37); raise SystemExit(3)'), { verdict: 'RE', exit_code: 3 });
+  const loops = await by('while True: pass', { cpu_time_ms: 50 });
+  t.match(loops, { verdict: 'TLE', limit_exceeded: 'cpu_time' });
+  t.match(await by('print("x")'), {
+    verdict: 'IE',
+    tests: [{ message: /^the interactor exited with 1/ }],
+  });
+});

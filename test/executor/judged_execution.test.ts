@@ -1,0 +1,239 @@
+/** Many tests in one execution, in real boxes. */
+import t from 'tap';
+import type { Verdict } from '../../src/domain/verdicts.ts';
+import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
+import { aTest, contentStore, group, judging } from './judgings.ts';
+
+const store = contentStore();
+const { run, sandbox } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+
+const DOUBLES = 'n = int(input())\nprint(2 * n)';
+const verdicts = ({ judged }: Outcome): (Verdict | null)[] =>
+  judged!.tests!.map(({ verdict }) => verdict);
+const outputs = ({ judged }: Outcome) => judged!.tests!.map(({ stdout }) => text(stdout));
+
+t.test('tests run in order, and stop at the first that is not AC', async (t) => {
+  const tests = [aTest('1', '2'), aTest('2', '5'), aTest('3', '6')];
+  const progress: [number, number][] = [];
+  const outcome = await run('python', DOUBLES, {
+    judging: judging({ tests }),
+    onProgress: (...each) => progress.push(each),
+  });
+  t.match(outcome, { verdict: 'WA', status: 'completed', exit_code: 0, stdout: '4\n' });
+  t.strictSame(verdicts(outcome), ['AC', 'WA', null]);
+  t.match(outcome.judged!.tests, [
+    { n: 1, name: 'test 1', message: null },
+    { n: 2, name: 'test 2' },
+    { n: 3, name: 'test 3', cpu_time_us: null },
+  ]);
+  t.match(outcome.judged, { score: null, files: null, transcript: null });
+  t.strictSame(progress, [
+    [0, 3],
+    [1, 3],
+    [3, 3],
+  ]);
+});
+
+t.test(
+  'all tests run if nothing stops them, and the top shows the first that failed',
+  async (t) => {
+    const tests = [aTest('1', '2'), aTest('2', '5'), aTest('x', ''), aTest('3', '6')];
+    const outcome = await run('python', DOUBLES, { judging: judging({ tests, stop: 'never' }) });
+    t.strictSame(verdicts(outcome), ['AC', 'WA', 'RE', 'AC']);
+    t.match(outcome, { verdict: 'WA', exit_code: 0, stdout: '4\n' });
+    t.match(outcome.judged!.tests![2], { verdict: 'RE', exit_code: 1 });
+    t.match(text(outcome.judged!.tests![2]!.stderr), /ValueError/);
+    const times = outcome.judged!.tests!.map(({ cpu_time_us }) => cpu_time_us!);
+    t.equal(outcome.cpu_time_us, Math.max(...times));
+  },
+);
+
+t.test('if all are AC, the top shows the last', async (t) => {
+  const tests = [aTest('1', '2'), aTest('3', null), aTest('2', '4')];
+  const outcome = await run('python', DOUBLES, { judging: judging({ tests }) });
+  t.strictSame(verdicts(outcome), ['AC', 'AC', 'AC']);
+  t.match(outcome, { verdict: 'AC', stdout: '4\n', limit_exceeded: null });
+});
+
+t.test('each test has a fresh box', async (t) => {
+  const code = `import os
+print(os.path.exists('seen'), os.path.exists('/tmp/seen'))
+for path in ('seen', '/tmp/seen'): open(path, 'w')`;
+  const tests = [aTest('1', null), aTest('2', null)];
+  const outcome = await run('python', code, { judging: judging({ tests }) });
+  t.strictSame(outputs(outcome), ['False False\n', 'False False\n']);
+});
+
+t.test('a test has arguments and limits of its own', async (t) => {
+  const tests = [
+    aTest('1', null),
+    aTest('2', null, { args: ['own'] }),
+    aTest('3', null, { limits: { output_bytes: 2 } }),
+  ];
+  const code = 'import sys; print(*sys.argv[1:])';
+  const more = { args: ['common'], limits: { output_bytes: 100 } };
+  const outcome = await run('python', code, {
+    ...more,
+    judging: judging({ tests, limits: { output_bytes: 1 } }),
+  });
+  t.strictSame(outputs(outcome), ['common\n', 'own\n', 'co']);
+  t.strictSame(verdicts(outcome), ['AC', 'AC', 'OLE']);
+  t.equal(outcome.limits!['stdout_bytes'], 2, 'the limits of the test that is shown');
+  const limits = { output_bytes: 1 };
+  const of_set = await run('python', code, { args: ['x'], judging: judging({ tests, limits }) });
+  t.strictSame(verdicts(of_set), ['OLE', null, null], 'those of the set hold where no other is');
+});
+
+t.test('a test may be compared in a way of its own', async (t) => {
+  const tokens = { by: 'tokens', case_sensitive: true, absolute: 0.1, relative: null } as const;
+  const tests = [aTest('1', ' 2.05'), aTest('2', '4', { compare: 'exact' })];
+  const outcome = await run('python', DOUBLES, { judging: judging({ tests, compare: tokens }) });
+  t.strictSame(verdicts(outcome), ['AC', 'WA']);
+});
+
+t.test('a rejected source runs no test', async (t) => {
+  const tests = [aTest('1', '2'), aTest('2', '4')];
+  const outcome = await run('cpp', 'int main() { return x; }', { judging: judging({ tests }) });
+  t.match(outcome, { verdict: 'CE', stderr: /‘x’ was not declared/, cpu_time_us: null });
+  t.strictSame(verdicts(outcome), [null, null]);
+});
+
+t.test('a program is compiled once for all of its tests', async (t) => {
+  const code = '#include <cstdio>\nint main() { int n; scanf("%d", &n); printf("%d\\n", 2 * n); }';
+  const tests = Array.from({ length: 10 }, (_, n) => aTest(`${n}`, `${2 * n}`));
+  const outcome = await run('cpp', code, { judging: judging({ tests }) });
+  t.strictSame(new Set(verdicts(outcome)), new Set(['AC']));
+  t.match(outcome.compile, { cached: false, exit_code: 0 });
+});
+
+t.test('a group stops by itself, and the score is that of the groups', async (t) => {
+  const groups = [
+    group('all', { on_reject: 'continue' }),
+    group('all/small', { parent: 'all', aggregation: 'min', accept_score: 30 }),
+    group('all/large', { parent: 'all', aggregation: 'sum', accept_score: 35 }),
+  ];
+  const tests = [
+    aTest('1', '2', { group: 'all/small' }),
+    aTest('2', '-', { group: 'all/small' }),
+    aTest('3', '6', { group: 'all/small' }),
+    aTest('4', '8', { group: 'all/large' }),
+    aTest('5', '10', { group: 'all/large' }),
+  ];
+  const outcome = await run('python', DOUBLES, {
+    judging: judging({ tests, groups, scoring: 'score' }),
+  });
+  t.strictSame(verdicts(outcome), ['AC', 'WA', null, 'AC', 'AC']);
+  t.equal(outcome.judged!.score, 70);
+  t.equal(outcome.judged!.tests![3]!.group, 'all/large');
+});
+
+t.test('when the time of all tests is spent, no further one is run', async (t) => {
+  const slow = await anExecutor(t, { switches: PLAIN, tests_wall_ms: 1 });
+  const tests = [aTest('1', null), aTest('2', null)];
+  const code = 'import time; time.sleep(60)';
+  const outcome = await slow.run('python', code, { judging: judging({ tests, stop: 'never' }) });
+  t.strictSame(verdicts(outcome), ['TLE', null]);
+  t.match(outcome, { verdict: 'TLE', limit_exceeded: 'wall_time' });
+  t.match(outcome.judged!.tests![0]!.message, /^all tests together have 1 ms of elapsed time$/);
+});
+
+t.test('contents of a set are fetched once, and the program sees its input alone', async (t) => {
+  const code = `import os, sys
+print(sys.stdin.read())
+for path in ('/box', '/load', '/load2', '/tmp'): print(path, sorted(os.listdir(path)))`;
+  const tests = ['the first input', 'the second input'].map((input, n) =>
+    aTest(`${n}`, null, { input: store.put(input), answer: store.put('the answer') }),
+  );
+  const outcome = await run('python', code, { judging: judging({ tests, stop: 'never' }) });
+  const empty = "/box ['main.py']\n/load []\n/load2 []\n/tmp []\n";
+  t.strictSame(outputs(outcome), [`the first input\n${empty}`, `the second input\n${empty}`]);
+  t.strictSame(verdicts(outcome), ['WA', 'WA']);
+  const fetched = store.fetched.length;
+  await run('python', code, { judging: judging({ tests, stop: 'never' }) });
+  t.equal(store.fetched.length, fetched);
+});
+
+t.test('a content that cannot be had is a failure of the service', async (t) => {
+  const input = { file: { sha256: '0'.repeat(64), size: 1 } };
+  const tests = [aTest('1', null, { input })];
+  await t.rejects(run('python', '', { judging: judging({ tests }) }), /is not stored/);
+});
+
+t.test('an execution that is cancelled rejects, whatever was judged before', async (t) => {
+  const gone = new AbortController();
+  const tests = [aTest('1', null), aTest('2', null), aTest('3', null)];
+  const judged = run('python', '', {
+    judging: judging({ tests }),
+    signal: gone.signal,
+    onProgress: (done) => done === 1 && gone.abort(),
+  });
+  await t.rejects(judged, { name: 'SandboxFault', kind: 'cancelled' });
+});
+
+t.test('so does one whose launcher dies, and the next has all tests', async (t) => {
+  const tests = [aTest('1', '2'), aTest('2', '4'), aTest('3', '6')];
+  const killed = run('python', DOUBLES, {
+    judging: judging({ tests }),
+    onProgress: (done) => done === 1 && process.kill(sandbox.isolation.pid, 'SIGKILL'),
+  });
+  await t.rejects(killed, { name: 'SandboxFault', kind: 'launcher_lost' });
+  const again = await run('python', DOUBLES, { judging: judging({ tests }) });
+  t.strictSame(verdicts(again), ['AC', 'AC', 'AC']);
+});
+
+t.test('input and output may be files', async (t) => {
+  const code = "open('out.txt', 'w').write(open('in.txt').read() * 2 + input())";
+  const files = { stdin_file: 'in.txt', stdout_file: 'out.txt' };
+  const tests = [aTest('ab', 'ababab'), aTest('b', 'x', { input: store.put('b') })];
+  const outcome = await run('python', code, { judging: judging({ ...files, tests }) });
+  t.strictSame(verdicts(outcome), ['AC', 'WA']);
+  t.equal(outcome.judged!.files, null, 'a file that is judged is not kept');
+  const none = await run('python', 'print("ababab")', { judging: judging({ ...files, tests }) });
+  t.strictSame(verdicts(none), ['WA', null], 'a file that is not there is empty');
+  const much = "open('out.txt', 'w').write('x' * 1000)";
+  const limits = { output_bytes: 999 };
+  const large = await run('python', much, { limits, judging: judging({ ...files, tests }) });
+  t.strictSame(verdicts(large), ['OLE', null], 'and has the limit of stdout');
+});
+
+t.test('an input that is too large for a file is not the fault of the program', async (t) => {
+  const input = store.put(Buffer.alloc(8 * 2 ** 20 + 1, 'x'));
+  const tests = [aTest('1', null), aTest('2', null, { input })];
+  const outcome = await run('python', '', { judging: judging({ tests, stdin_file: 'in' }) });
+  t.strictSame(verdicts(outcome), ['AC', 'IE']);
+  t.match(outcome, { verdict: 'IE', status: 'error' });
+  t.match(outcome.judged!.tests![1]!.message, /at most 8388608 bytes/);
+});
+
+t.test('files are kept of a single run, however it ends', async (t) => {
+  const code = `open('a.png', 'w').write('a')
+open('b.txt', 'w').write('b')
+open('c.png', 'w').write('c')
+raise SystemExit(3)`;
+  const outcome = await run('python', code, { judging: judging({ outputs: ['*.png'] }) });
+  t.match(outcome, { verdict: 'RE', exit_code: 3 });
+  t.equal(outcome.judged!.tests, null);
+  t.strictSame(
+    outcome.judged!.files!.map(({ path, bytes }) => [path, text(bytes)]),
+    [
+      ['a.png', 'a'],
+      ['c.png', 'c'],
+    ],
+  );
+  t.notOk(JSON.stringify(outcome.evidence).includes('png'), 'the evidence has no name of a file');
+});
+
+t.test('a judging without tests is one run of the order', async (t) => {
+  const files = [{ path: 'words.txt', bytes: Buffer.from('six') }];
+  const code = "print(open('words.txt').read(), input())";
+  const outcome = await run('python', code, {
+    stdin: 'by nine',
+    expected_output: 'six by nine',
+    judging: judging({ files }),
+  });
+  t.match(outcome, { verdict: 'AC', judged: { tests: null, score: null } });
+});
+
+t.test('an order without judging has an outcome without', async (t) => {
+  t.equal((await run('python', 'print(1)')).judged, null);
+});

@@ -1,0 +1,133 @@
+// needs: c, cpp, java, javascript, python
+/** Programs of several files: what is compiled with the main source, and what is found when it runs. */
+import t from 'tap';
+import { anExecutor, PLAIN } from '../executor/an_executor.ts';
+import { judging } from '../executor/judgings.ts';
+
+const { run } = await anExecutor(t, { switches: PLAIN });
+
+async function outcomeOf(language: string, code: string, files: Record<string, string>) {
+  const named = Object.entries(files).map(([path, words]) => ({ path, bytes: Buffer.from(words) }));
+  return await run(language, code, { judging: judging({ files: named }) });
+}
+
+t.test('C: every source is compiled, and headers are found', async (t) => {
+  const code =
+    '#include "lib/six.h"\n#include <stdio.h>\nint main(void) { printf("%d\\n", six() * 7); }';
+  const files = {
+    'lib/six.h': 'int six(void);',
+    'lib/six.c': '#include "six.h"\n#include "other.h"\nint six(void) { return SIX; }',
+    'lib/other.h': '#include "top.h"',
+    'top.h': '#define SIX 6',
+    'notes.cpp': 'no C',
+  };
+  t.match(await outcomeOf('c', code, files), { verdict: 'AC', stdout: '42\n', stderr: '' });
+  const { 'top.h': _top, ...without } = files;
+  t.match(await outcomeOf('c', code, without), { verdict: 'CE', stderr: /top\.h/ });
+});
+
+t.test('C++: sources of every ending, and names that look like options', async (t) => {
+  const code =
+    'int a(), b(), c(), d();\n#include <cstdio>\nint main() { printf("%d\\n", a() + b() + c() + d()); }';
+  const files = {
+    'a.cc': 'int a() { return 1; }',
+    '-o.cpp': 'int b() { return 10; }',
+    '@c.cxx': 'int c() { return 100; }',
+    'deep/er/d.c++': '#include <iostream>\nint d() { std::cout << ""; return 1000; }',
+    '.headers/iostream': '#include_next <iostream>',
+  };
+  t.match(await outcomeOf('cpp', code, files), { verdict: 'AC', stdout: '1111\n' });
+});
+
+t.test('C++: precompiled headers serve a program of several files', async (t) => {
+  const fast = await anExecutor(t, {
+    switches: { ...PLAIN, precompiled_headers: true },
+    header_sets: [['iostream']],
+  });
+  await fast.executor.prepared();
+  const files = [
+    { path: 'six.cpp', bytes: Buffer.from('#include <iostream>\nint six() { return 6; }') },
+  ];
+  const code =
+    '#include <iostream>\nint six();\nint main() { std::cout << six() * 7 << std::endl; }';
+  const outcome = await fast.run('cpp', code, { judging: judging({ files }) });
+  t.match(outcome, { verdict: 'AC', stdout: '42\n' });
+  t.match(outcome.evidence['compile'], { by: 'headers iostream' });
+});
+
+t.test(
+  'Java: every class is compiled, and the main class is looked for in the main source',
+  async (t) => {
+    const code =
+      'import lib.Six;\npublic class Program { public static void main(String[] a) { System.out.println(Six.six() * new Seven().n); } }';
+    const files = {
+      'Seven.java':
+        'class Seven { int n = 7; public static void main(String[] a) { System.out.println("not me"); } }',
+      'lib/Six.java': 'package lib; public class Six { public static int six() { return 6; } }',
+      'lib/package-info.java': '/** Sixes. */ package lib;',
+      'words.txt': 'no Java',
+    };
+    t.match(await outcomeOf('java', code, files), { verdict: 'AC', stdout: '42\n' });
+    const wrong = { ...files, 'Seven.java': 'class Seven { int m; }' };
+    t.match(await outcomeOf('java', code, wrong), { verdict: 'CE', stderr: /Main\.java:2: error/ });
+    const broken = { ...files, 'Seven.java': 'class Seven { int n = "7"; }' };
+    t.match(await outcomeOf('java', code, broken), {
+      verdict: 'CE',
+      stderr: /^Seven\.java:1: error/,
+    });
+  },
+);
+
+t.test('Python: the work folder is first in sys.path, if there are files', async (t) => {
+  const code =
+    'import sys, random, lib.six\nprint(lib.six.SIX * random.SEVEN, sys.path[0], sys.flags.no_user_site)';
+  const files = { 'lib/six.py': 'SIX = 6', 'random.py': 'SEVEN = 7' };
+  t.match(await outcomeOf('python', code, files), { verdict: 'AC', stdout: '42 /box 1\n' });
+  const listing = 'import os, six; print(sorted(os.listdir()))';
+  const { stdout } = await outcomeOf('python', listing, { 'six.py': '' });
+  t.equal(stdout, "['main.py', 'six.py']\n", 'an import leaves nothing behind');
+  const alone = await run('python', 'import sys; print("/box" in sys.path)');
+  t.match(alone, { stdout: 'False\n' }, 'and without files nothing changes');
+});
+
+t.test('JavaScript: modules of both kinds', async (t) => {
+  const esm =
+    "import { six } from './lib/six.mjs';\nimport seven from './seven.cjs';\nconsole.log(six * seven);";
+  const files = { 'lib/six.mjs': 'export const six = 6;', 'seven.cjs': 'module.exports = 7;' };
+  t.match(await outcomeOf('javascript', esm, files), { verdict: 'AC', stdout: '42\n' });
+  const cjs = "console.log(require('./seven.cjs') * 6);";
+  t.match(await outcomeOf('javascript', cjs, files), { verdict: 'AC', stdout: '42\n' });
+});
+
+t.test('files are there when it runs, in every language', async (t) => {
+  const programs: [string, string][] = [
+    [
+      'c',
+      '#include <stdio.h>\nint main(void) { char s[9]; puts(fgets(s, 9, fopen("data/in.txt", "r"))); }',
+    ],
+    [
+      'cpp',
+      '#include <fstream>\n#include <iostream>\nint main() { std::cout << std::ifstream("data/in.txt").rdbuf() << "\\n"; }',
+    ],
+    [
+      'java',
+      'import java.nio.file.*;\nclass Main { public static void main(String[] a) throws Exception { System.out.println(Files.readString(Path.of("data/in.txt"))); } }',
+    ],
+    ['python', 'print(open("data/in.txt").read())'],
+    ['javascript', 'console.log(require("fs").readFileSync("data/in.txt", "utf8"))'],
+  ];
+  for (const [language, code] of programs) {
+    const outcome = await outcomeOf(language, code, { 'data/in.txt': 'forty-two'.slice(0, 8) });
+    t.match(outcome, { verdict: 'AC', stdout: 'forty-tw\n' }, language);
+  }
+});
+
+t.test('other files are another program to the cache', async (t) => {
+  const code = '#include "n.h"\n#include <stdio.h>\nint main(void) { printf("%d\\n", N); }';
+  const outputs: string[] = [];
+  for (const n of [1, 2, 1])
+    outputs.push((await outcomeOf('c', code, { 'n.h': `#define N ${n}` })).stdout);
+  t.strictSame(outputs, ['1\n', '2\n', '1\n']);
+  const { compile } = await outcomeOf('c', code, { 'n.h': '#define N 2' });
+  t.match(compile, { cached: true });
+});
