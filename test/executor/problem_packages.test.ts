@@ -12,13 +12,12 @@ import {
 import { checkSubmission } from '../../src/judging/packages/submission_check.ts';
 import { NOT_JUDGED } from '../../src/judging/packed_request.ts';
 import { PROBLEMS, type Problem, problemFolder } from '../judging/problems.ts';
-import { anExecutor, PATIENT, PLAIN } from './an_executor.ts';
+import { anExecutor, PLAIN } from './an_executor.ts';
 import { contentStore } from './judgings.ts';
 
 const store = contentStore();
 const { run, faults } = await anExecutor(t, {
   switches: PLAIN,
-  policy: PATIENT,
   fetch: store.fetch,
 });
 
