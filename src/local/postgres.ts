@@ -41,6 +41,9 @@ const STOP_TIMEOUT_MS = 5_000;
 const START_TIMEOUT_MS = 60_000;
 /** A port that was free when it was chosen may be taken when the server binds it. */
 const PORTS_TRIED = 5;
+/** For processes of a killed server, which see its death within milliseconds, or seconds on a busy machine. */
+const LEFTOVERS_TIMEOUT_MS = 60_000;
+const LEFTOVERS_PAUSE_MS = 100;
 
 export type ServerOptions = {
   data_dir: string;
@@ -98,7 +101,8 @@ async function launchOnFreePort(
   binaries: Binaries,
   options: ServerOptions,
 ): Promise<Launched> {
-  for (let tried = 1; ; tried++) {
+  const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
+  for (let ports = 1; ; ) {
     const port = await freePort(options.port);
     const child = launch(data_dir, uid, binaries, port, options);
     const ended = once(child, 'exit');
@@ -106,13 +110,19 @@ async function launchOnFreePort(
       await ready(child, data_dir);
       return { child, port, ended };
     } catch (error) {
-      if (!(error instanceof PortTaken) || tried === PORTS_TRIED) throw error;
+      if (error instanceof PortTaken && ports < PORTS_TRIED) ports++;
+      else if (error instanceof LeftoversAlive && performance.now() < deadline)
+        await new Promise((wake) => setTimeout(wake, LEFTOVERS_PAUSE_MS));
+      else throw error;
     }
   }
 }
 
 /** Between the choice of the port and the start of the server another process bound it. */
 class PortTaken extends Error {}
+
+/** The server before was killed, and not all of its processes have ended. */
+class LeftoversAlive extends Error {}
 
 /**
  * When root starts a server on an ordinary user's data, it runs as that user. Root of a user namespace that has no other
@@ -316,6 +326,7 @@ async function ready(child: ChildProcess, data_dir: string): Promise<void> {
   if (pid) throw new AlreadyRunning(data_dir, pid);
   const message = `PostgreSQL did not start: ${log.trim().split('\n').slice(-3).join(' | ')}`;
   if (/could not bind .*Address already in use/.test(log)) throw new PortTaken(message);
+  if (/pre-existing shared memory block/.test(log)) throw new LeftoversAlive(message);
   throw new Error(message);
 }
 

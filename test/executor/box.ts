@@ -11,6 +11,7 @@ import {
   type Sandbox,
   type SandboxOptions,
 } from '../../src/executor/sandbox.ts';
+import { BASE_ENVIRONMENT } from '../../src/languages/common/box.ts';
 
 export const LAUNCHER =
   process.env['RUNLEDGER_TEST_LAUNCHER'] ?? join(import.meta.dirname, '../../build/launcher');
@@ -53,7 +54,7 @@ export function request(argv: string[], parts: Parts = {}): BoxRequest {
   const { limits, stdin, ...rest } = parts;
   return {
     argv,
-    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' },
+    env: BASE_ENVIRONMENT,
     files: [],
     profile: 'base',
     ...rest,

@@ -29,6 +29,7 @@ const policy = {
   compile: {
     ...DEFAULT_POLICY.compile,
     cpu_ms: 1_000,
+    wall_ms: 300_000,
     memory_bytes: 192 * 2 ** 20,
     disk_bytes: 128 * 2 ** 20,
   },

@@ -23,19 +23,8 @@ export function childrenOf(pid: number): number[] {
   return read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
 }
 
-/** What looks cost at most, waits between them included, on a machine that is not overloaded. */
-const LOOK_MS = 20;
-
 /** Polls, because no event reports the end of another process's child; false: not within `ms`. */
 export async function within(ms: number, holds: () => boolean): Promise<boolean> {
   for (const end = Date.now() + ms; Date.now() < end; await sleep(5)) if (holds()) return true;
-  return holds();
-}
-
-/** The same, but where looking itself is slow, so is the machine: then the time is that of as many looks. */
-export async function withinLooks(ms: number, holds: () => boolean): Promise<boolean> {
-  const end = Date.now() + ms;
-  for (let looks = 0; Date.now() < end || looks < ms / LOOK_MS; looks += 1, await sleep(5))
-    if (holds()) return true;
   return holds();
 }

@@ -283,3 +283,23 @@ t.test(
     t.ok(await eventually(() => laidOut() === 0), 'a kill removes the copy');
   },
 );
+
+t.test('a start waits for what a killed server left', async (t) => {
+  const data_dir = await dataIn(await closedFolder(t));
+  const killed = await startServer(options(data_dir));
+  const url = `postgres://postgres:secret@127.0.0.1:${killed.port}/postgres`;
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const [left] = await db<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  process.kill(left!.pid, 'SIGSTOP');
+  t.teardown(() => alive(left!.pid) && process.kill(left!.pid, 'SIGKILL'));
+  process.kill(killed.pid, 'SIGKILL');
+  await killed.exited;
+  const starting = startIn(t, data_dir);
+  starting.catch(() => {});
+  const log = () => readFileSync(`${data_dir}.log`, 'utf8');
+  t.ok(await eventually(() => log().includes('pre-existing shared memory block')));
+  process.kill(left!.pid, 'SIGCONT');
+  const { port } = await starting;
+  t.strictSame([...(await ask(port, 'select 1 as one'))], [{ one: 1 }]);
+});

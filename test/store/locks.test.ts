@@ -110,22 +110,27 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
   };
 
   const faults: unknown[] = [];
-  await Promise.all(
-    Object.entries(lanes).flatMap(([name, step]) =>
-      Array.from(
-        { length: ['start', 'fetch', 'finish', 'complete', 'submit'].includes(name) ? LANES : 1 },
-        (_, n) => repeat(w, (db) => step(db, n)).catch((fault: unknown) => faults.push(fault)),
+  const allAtOnce = () =>
+    Promise.all(
+      Object.entries(lanes).flatMap(([name, step]) =>
+        Array.from(
+          { length: ['start', 'fetch', 'finish', 'complete', 'submit'].includes(name) ? LANES : 1 },
+          (_, n) => repeat(w, (db) => step(db, n)).catch((fault: unknown) => faults.push(fault)),
+        ),
       ),
-    ),
-  );
+    );
+  const ended = async () => {
+    const [row] = await w.db`select count(*)::integer as n from runledger.submissions
+      where status in ('completed', 'error')`;
+    return row!['n'] as number;
+  };
+  // How many end depends on how the lanes meet.
+  while (faults.length === 0 && (await ended()) <= 50) await allAtOnce();
   t.same(faults, []);
   const [row] =
     await w.db`select pg_stat_force_next_flush(), deadlocks::integer from pg_stat_database
     where datname = ${w.database.name}`;
   t.equal(row!['deadlocks'], 0, 'deadlocks');
-  const [ended] = await w.db`select count(*)::integer as n from runledger.submissions
-    where status in ('completed', 'error')`;
-  t.ok(ended!['n'] > 50, `${ended!['n']} ended`);
   const [recounted] = await w.db`select runledger.recount() as wrong`;
   t.equal(recounted!['wrong'], 0, 'and every counter is right');
 });
