@@ -13,6 +13,7 @@ const none = {
   compile: null,
   limits: {},
   limit_exceeded: null,
+  judged: null,
 };
 
 /** Messages its parent when it is ready, and ends with it. */

@@ -1,7 +1,7 @@
 -- Stores the bytes, the first event and the row of each accepted submission of a batch. Empty bytes are not stored: facts
 -- that name no stdin mean an empty one.
 create or replace function runledger.append_submissions(
-  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[],
+  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], judgings bytea[],
   ns integer[], ids uuid[], accounts uuid[], keys uuid[], ats timestamptz[]
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
@@ -17,7 +17,8 @@ begin
       ('stdin', nullif(stdins[a.n], '')),
       ('expected_output', expecteds[a.n]),
       ('args', convert_to(nullif(batch -> (a.n - 1) ->> 'args', '[]'), 'UTF8')),
-      ('webhook_url', convert_to(batch -> (a.n - 1) ->> 'webhook_url', 'UTF8'))
+      ('webhook_url', convert_to(batch -> (a.n - 1) ->> 'webhook_url', 'UTF8')),
+      ('judging', judgings[a.n])
     ) p(kind, bytes)
     where p.bytes is not null
   ), kept as (
@@ -32,6 +33,7 @@ begin
         'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
         'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
         'idempotency_key', b -> 'idempotency_key', 'request_id', b -> 'request_id', 'traceparent', b -> 'traceparent'))
+        || coalesce(b -> 'judging', '{}')
     from accepted a
     join digests d using (id)
     cross join lateral (select batch -> (a.n - 1)) row(b)

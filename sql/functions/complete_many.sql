@@ -5,10 +5,12 @@
 -- execution.refused and changes nothing. One exception: a report may be repeated, because the answer to the first was lost
 -- with the connection; it then gets the same answer and appends nothing.
 --
--- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. The answer is the positions,
--- from 1, of the refused reports.
+-- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. Reports of judged submissions
+-- have more bytes: each of more_ns is the position of a report, from 1; kinds and bytes run parallel to it. All three are null
+-- if there are plain runs only. The answer is the positions of the refused reports.
 create or replace function runledger.complete_many(
-  consumer uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[]
+  consumer uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[],
+  more_ns integer[] default null, more_kinds text[] default null, more_bytes bytea[] default null
 ) returns integer[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -40,7 +42,12 @@ begin
     refused := refuse_reports(consumer, ids, attempts, results, coalesce(ns, '{}'), now_at);
   end if;
   if ns is not null then
-    perform end_found(found_rows, now_at, outs, errs, types, facts);
+    if more_ns is not null then
+      -- As positions among the rows that were found.
+      select array_agg(array_position(ns, m.n)), array_agg(m.kind), array_agg(m.bytes) into more_ns, more_kinds, more_bytes
+      from unnest(more_ns, more_kinds, more_bytes) m(n, kind, bytes) where m.n = any (ns);
+    end if;
+    perform end_found(found_rows, now_at, outs, errs, types, facts, more_ns, more_kinds, more_bytes);
   end if;
   return refused;
 end
@@ -81,12 +88,13 @@ $$;
 -- The only way in which a submission ends. It appends the terminal event, stores the output and the row, deletes the
 -- lease, frees the key's concurrency, promotes gated submissions, and requests the delivery. The caller holds the
 -- submissions' rows and gives them as they stand. If one of them was never started, the caller holds queue_state, too: its
--- end frees a queue place.
+-- end frees a queue place. more_ns are positions in found_rows; complete_many() has the rest.
 --
 -- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
 -- not set them again for speed.
 create or replace function runledger.end_found(
-  found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
+  found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[],
+  more_ns integer[] default null, more_kinds text[] default null, more_bytes bytea[] default null
 ) returns void
 language plpgsql
 as $$
@@ -104,6 +112,8 @@ begin
     from unnest(found_rows) with ordinality s
     cross join lateral (values ('stdout', nullif(stdouts[s.ordinality], '')), ('stderr', nullif(stderrs[s.ordinality], ''))) p(kind, bytes)
     where p.bytes is not null
+    union all
+    select (found_rows[m.n]).id, m.kind, uuid_send(gen_random_uuid()), m.bytes from unnest(more_ns, more_kinds, more_bytes) m(n, kind, bytes)
   ), kept as (
     insert into payloads (stream, kind, salt, bytes) select id, kind, salt, bytes from parts
   ), digests as (
@@ -120,6 +130,9 @@ begin
   ) x;
 
   ended := append_to_submissions(found_rows, types, at, all_facts);
+  if more_ns is not null then
+    delete from progress p where p.submission_id = any (ids);
+  end if;
 
   -- The keys' rows come after the submissions' in the order of locks, and late: submitting waits for them.
   if keys[1] = all (keys) and never_started is null then

@@ -17,7 +17,8 @@ $$;
 create or replace function runledger.delivery_open(id uuid)
 returns table (
   url text, attempts integer, failures integer, traceparent text,
-  encryption_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea
+  encryption_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea,
+  judged bytea[]
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -27,7 +28,8 @@ as $$
     (select p.bytes from payloads p where p.stream = d.id and p.kind = 'webhook_body'),
     to_jsonb(s),
     (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stdout'),
-    (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stderr')
+    (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stderr'),
+    case when s.judged then judged_parts(s.id) end
   from delivery_due(delivery_open.id) due
   join deliveries d on d.id = delivery_open.id
   join submissions s on s.id = d.id

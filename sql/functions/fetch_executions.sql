@@ -10,8 +10,8 @@
 create or replace function runledger.fetch_executions(consumer uuid, epoch integer, tasks text[], at_most integer)
 returns table (
   job_id bigint, priority smallint, submission_id uuid, alone boolean, attempt integer, deaths integer, account_id uuid, language text,
-  code bytea, stdin bytea, args jsonb, expected_output bytea, compare text, limits jsonb, traceparent text, created_at timestamptz,
-  started_at timestamptz
+  code bytea, stdin bytea, args jsonb, expected_output bytea, compare jsonb, limits jsonb, traceparent text, created_at timestamptz,
+  started_at timestamptz, judging bytea, manifest bytea
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -55,13 +55,13 @@ begin
   if true = all (alones) then
     return query
     select f.job_id, f.priority, f.id, f.alone, null::integer, null::integer, null::uuid, null::text, null::bytea, null::bytea,
-      null::jsonb, null::bytea, null::text, null::jsonb, null::text, null::timestamptz, null::timestamptz
+      null::jsonb, null::bytea, null::jsonb, null::jsonb, null::text, null::timestamptz, null::timestamptz, null::bytea, null::bytea
     from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority);
     return;
   end if;
   return query
   select f.job_id, f.priority, f.id, f.alone, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
-    s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at
+    s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at, s.judging, s.manifest
   from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority)
   left join start_many(consumer,
     array(select x.id from unnest(ids, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),

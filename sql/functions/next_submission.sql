@@ -26,6 +26,7 @@ begin
     s.key_id := facts ->> 'key_id';
     s.language := facts ->> 'language';
     s.has_webhook := coalesce((facts ->> 'webhook')::boolean, false);
+    s.test_set := (facts ->> 'test_set')::uuid;
     s.created_at := at;
     s.attempts := 0;
     s.deaths := 0;
@@ -36,13 +37,19 @@ begin
     s.deaths := s.deaths + (facts ->> 'counts')::boolean::integer;
   when 'submission.completed' then
     -- Each fact goes to the column of its name. A report of an end must not reach the columns that were set before it.
-    s := jsonb_populate_record(s, facts - '{id,version,account_id,key_id,language,has_webhook,status,attempts,deaths,created_at,started_at}'::text[]);
+    s := jsonb_populate_record(s, facts - '{id,version,account_id,key_id,language,has_webhook,test_set,judged,status,attempts,deaths,created_at,started_at}'::text[]);
+    s.judged := case when facts ? 'tests' then true end;
     s.completed_at := at;
   when 'submission.failed' then
     s.completed_at := at;
     s.verdict := 'IE';
     s.stdout_truncated := false;
     s.stderr_truncated := false;
+    -- A checker that failed is a failure of the service: the tests show which it was.
+    if facts ? 'tests' then
+      s.judged := true;
+      s.tests := nullif(facts -> 'tests', 'null');
+    end if;
   else
     -- the other events only count in the version
   end case;
@@ -103,5 +110,5 @@ $body$
 $function$, (
   select string_agg(format('%1$I = excluded.%1$I', attname), ', ' order by attnum) from pg_attribute
   where attrelid = 'runledger.submissions'::regclass and attnum > 0 and not attisdropped
-    and attname <> all ('{id,account_id,key_id,language,has_webhook,created_at}')));
+    and attname <> all ('{id,account_id,key_id,language,has_webhook,test_set,created_at}')));
 end $do$;

@@ -40,12 +40,30 @@ begin
 end
 $$;
 
+-- The payloads of judging that a record shows: tests, files and transcript.
+create or replace function runledger.judged_parts(id uuid) returns bytea[]
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select array[
+    (select p.bytes from payloads p where p.stream = judged_parts.id and p.kind = 'tests'),
+    (select p.bytes from payloads p where p.stream = judged_parts.id and p.kind = 'files'),
+    (select p.bytes from payloads p where p.stream = judged_parts.id and p.kind = 'transcript')]
+$$;
+
+-- How far an execution is; null before its first test has ended, and for a plain run.
+create or replace function runledger.progress_of(id uuid, attempt integer) returns jsonb
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select jsonb_build_object('done', p.done, 'of', p.total) from progress p
+  where p.submission_id = progress_of.id and p.attempt = progress_of.attempt
+$$;
+
 -- A submission's record as its account may see it, with the rate spent and its place in the tree, in one call. For a submission of another account
 -- the same statements run, and give the same answer, as for one that does not exist.
 create or replace function runledger.read_result(digest bytea, id uuid)
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
-  record jsonb, stdout bytea, stderr bytea, proof jsonb
+  record jsonb, stdout bytea, stderr bytea, judged bytea[], progress jsonb, proof jsonb
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -61,11 +79,14 @@ begin
     outcome := 'not_found';
     select 'found', to_jsonb(s),
       (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout'),
-      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr')
-    into outcome, record, stdout, stderr
+      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr'),
+      case when s.judged then judged_parts(s.id) end
+    into outcome, record, stdout, stderr, judged
     from submissions s where s.id = read_result.id and s.account_id = who.account_id;
     outcome := coalesce(outcome, 'not_found');
-    if record ->> 'status' in ('completed', 'error') then
+    if record ->> 'status' = 'running' then
+      progress := progress_of(read_result.id, (record ->> 'attempts')::integer);
+    elsif record ->> 'status' in ('completed', 'error') then
       select to_jsonb(p) into proof from proof_of(read_result.id) p where p.checkpoint is not null;
     end if;
   end if;
@@ -75,18 +96,20 @@ $$;
 
 -- The given submissions in any state, for callers that were authenticated when they asked and may see them.
 create or replace function runledger.records_of(ids uuid[])
-returns table (record jsonb, stdout bytea, stderr bytea)
+returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], progress jsonb)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select to_jsonb(s),
     (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout'),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr')
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr'),
+    case when s.judged then judged_parts(s.id) end,
+    case when s.status = 'running' then progress_of(s.id, s.attempts) end
   from submissions s where s.id = any (ids)
 $$;
 
 -- Those of the given submissions that have ended, for waiting requests, whose callers are authenticated already.
 create or replace function runledger.results_of(ids uuid[])
-returns table (record json, stdout bytea, stderr bytea)
+returns table (record json, stdout bytea, stderr bytea, judged bytea[])
 language plpgsql stable security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -98,7 +121,8 @@ begin
   return query
   select row_to_json(s),
     (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout' and p.stream >= from_id and p.stream <= to_id),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id)
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id),
+    case when s.judged then judged_parts(s.id) end
   from submissions s
   where s.id = any (ids) and s.id >= from_id and s.id <= to_id and s.status in ('completed', 'error');
 end

@@ -55,6 +55,38 @@ begin
 end
 $$;
 
+-- Deletes a test set that no submission has used since a time, and that was not created since. The event says so, so the log
+-- alone shows whether it was true. Returns whether there was one: each is a transaction of its own, because a long one would
+-- hold up sealing.
+create or replace function runledger.purge_test_set(unused_since timestamptz, operator text default null) returns boolean
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  found_id uuid;
+begin
+  perform lock_test_sets();
+  select t.id into found_id from test_sets t
+  where t.created_at < unused_since and is_unused(t.id, unused_since) order by t.id limit 1;
+  if not found then
+    return false;
+  end if;
+  perform from test_sets t where t.id = found_id for update;
+  -- If it has been used in this moment, the next call finds another.
+  if is_unused(found_id, unused_since) then
+    perform drop_test_set(found_id, jsonb_strip_nulls(jsonb_build_object('unused_since', unused_since, 'operator', operator)));
+  end if;
+  return true;
+end
+$$;
+
+create or replace function runledger.is_unused(set_id uuid, since timestamptz) returns boolean
+language sql volatile set search_path = runledger, pg_temp
+as $$
+  select not exists (
+    select from submissions s
+    where s.test_set = set_id and (s.created_at >= since or s.status in ('pending', 'running')))
+$$;
+
 -- The reason why a month may not be detached yet, or null.
 create or replace function runledger.why_not_detach(month text) returns text
 language plpgsql stable set search_path = runledger, pg_temp set timezone = 'UTC'

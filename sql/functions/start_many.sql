@@ -11,7 +11,8 @@ create or replace function runledger.start_many(
   consumer uuid, ids uuid[], job_ids bigint[], priorities smallint[], epoch integer default null
 ) returns table (
   id uuid, attempt integer, deaths integer, account_id uuid, language text, code bytea, stdin bytea, args jsonb, expected_output bytea,
-  compare text, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz, job_id bigint
+  compare jsonb, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz, job_id bigint,
+  judging bytea, manifest bytea
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -62,8 +63,14 @@ begin
     p.parts[array_position(p.kinds, 'stdin')],
     convert_from(p.parts[array_position(p.kinds, 'args')], 'UTF8')::jsonb,
     p.parts[array_position(p.kinds, 'expected_output')],
-    e.facts ->> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at, s.started_at,
-    job_ids[array_position(ids, s.id)]
+    e.facts -> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at, s.started_at,
+    job_ids[array_position(ids, s.id)],
+    -- Not with the payloads above: a plain run has neither, and does not look for them.
+    case when e.facts -> 'bytes' ? 'judging' then (
+      select j.bytes from payloads j
+      where j.stream = s.id and j.stream >= first_id and j.stream <= last_id and j.kind = 'judging') end,
+    case when s.test_set is not null then (
+      select m.bytes from payloads m where m.stream = s.test_set and m.kind = 'manifest') end
   from unnest(taken || resumed) s
   join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
   cross join lateral (

@@ -3,8 +3,12 @@
 -- the answer is one row of the batch. Nothing that is expected raises.
 --
 -- batch[n]: {digest, id, language, args, compare, limits, webhook_url, webhook: {key_id, nonce, ciphertext},
---            idempotency_key, request_digest, request_id, traceparent}; digests and encrypted bytes are hex. A row without an id only
---            spends the rate (its body was rejected). codes, stdins and expecteds run parallel to it.
+--            idempotency_key, request_digest, request_id, traceparent, judging: {tests, test_set, stop, compare}}; digests and encrypted
+--            bytes are hex. A row without an id only spends the rate (its body was rejected). codes, stdins, expecteds and
+--            judgings run parallel to it. judging is absent for a plain run, and judgings is null if there are plain runs only.
+--
+-- A submission that names a test set locks the set's row against its deletion until this commits (test_sets.sql). A set that is
+-- being deleted at that moment does not exist: waiting would keep all other submissions waiting.
 --
 -- Locks are taken in this order everywhere: consumers, queue_state, submissions by id, leases, key_usage by (account, key),
 -- gated, account_usage by id. A step may be left out, and never taken backwards. (The first migration describes an older
@@ -16,7 +20,8 @@
 -- The lock of queue_state makes submitting batches follow one another. So the number of waiting submissions is exact and two
 -- equal idempotency keys never race. It costs nothing while batches are few: each process has one in flight.
 create or replace function runledger.submit_many(
-  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer, durable boolean default true
+  batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer, durable boolean default true,
+  judgings bytea[] default null
 ) returns table (
   n integer, outcome text, submission_id uuid, account_id uuid, key_id uuid,
   rate_limit integer, rate_remaining integer, rate_reset_us bigint, mismatch boolean
@@ -116,6 +121,16 @@ begin
       end if;
     end if;
 
+    if given ? 'judging' and given -> 'judging' ? 'test_set' then
+      perform from test_sets t
+      where t.id = (given #>> '{judging,test_set}')::uuid and t.account_id = submit_many.account_id for key share skip locked;
+      if not found then
+        outcome := 'no_test_set';
+        return next;
+        continue;
+      end if;
+    end if;
+
     if waiting >= capacity or account_waiting >= greatest(capacity / 2, 1) then
       outcome := 'queue_full';
       return next;
@@ -149,7 +164,7 @@ begin
   from unnest(usages || usage) x where u.key_id = x.key_id;
 
   if cardinality(a_id) > 0 then
-    perform append_submissions(batch, codes, stdins, expecteds, a_n, a_id, a_account, a_key, a_at);
+    perform append_submissions(batch, codes, stdins, expecteds, judgings, a_n, a_id, a_account, a_key, a_at);
     if cardinality(gated_id) > 0 then
       insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;

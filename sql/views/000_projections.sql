@@ -34,3 +34,27 @@ select s.stream as key_id, decode(s.facts ->> 'digest', 'hex') as digest, s.at a
       where l.stream = s.stream and l.type = 'key.rotated' and l.version > s.version) r) as expires_at
 from runledger.log s
 where s.stream >= 'f0000000-0000-0000-0000-000000000000' and s.type in ('key.created', 'key.rotated');
+
+-- Test sets that were not deleted, and their manifests (src/judging/manifest.ts). jsonb cannot have U+0000.
+create or replace view runledger.manifests as
+select c.stream as id, c.at, c.facts, p.bytes, replace(convert_from(p.bytes, 'UTF8'), '\u0000', '\ufffd')::jsonb as manifest
+from runledger.log c join runledger.payloads p on p.stream = c.stream and p.kind = 'manifest'
+where c.stream >= 'f0000000-0000-0000-0000-000000000000' and p.stream >= 'f0000000-0000-0000-0000-000000000000'
+  and c.type = 'test_set.created' and not exists (
+    select from runledger.log d where d.stream = c.stream and d.type = 'test_set.deleted');
+
+create or replace view runledger.test_sets_from_log as
+select id, (facts ->> 'account_id')::uuid as account_id, (facts ->> 'key_id')::uuid as key_id, sha256(bytes) as sha256,
+  jsonb_build_object(
+    'name', manifest -> 'name', 'tests', facts -> 'tests', 'groups', facts -> 'groups', 'bytes', facts #> '{files,size_bytes}',
+    'limits', manifest -> 'limits', 'compare', manifest -> 'compare', 'scoring', manifest -> 'scoring', 'passes', manifest -> 'passes',
+    'checker', manifest #> '{checker,language}', 'interactor', manifest #> '{interactor,language}') as summary,
+  at as created_at
+from runledger.manifests;
+
+-- The contents that a manifest names, wherever it names them.
+create or replace view runledger.test_set_contents_from_log as
+select distinct m.id as test_set_id, c.id as content_id
+from runledger.manifests m
+cross join lateral jsonb_path_query(m.manifest, '$.**.sha256') named(sha256)
+join runledger.contents c on c.stored and c.sha256 = decode(named.sha256 #>> '{}', 'hex');

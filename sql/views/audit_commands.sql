@@ -7,7 +7,7 @@ select l.at, runledger.actor_of(l.type, l.facts) as actor, l.type, a.id as accou
 from runledger.log l
 left join runledger.keys k on k.id = l.stream
 left join runledger.accounts a on a.id = coalesce(k.account_id, l.stream)
-where l.stream >= 'f0000000-0000-0000-0000-000000000000'
+where l.stream >= 'f0000000-0000-0000-0000-000000000000' and (l.type not like 'test\_set.%' or not l.facts ? 'key_id')
 union all
 select e.at, runledger.actor_of(e.type, e.facts), e.type, a.id, a.name, null, null, e.stream, e.facts - '{operator}'::text[]
 from runledger.events e
@@ -15,7 +15,7 @@ join runledger.submissions s on s.id = e.stream
 join runledger.accounts a on a.id = s.account_id
 where e.type = 'delivery.requested' and (e.facts ->> 'replay') is not null;
 
-comment on view runledger.audit_commands is 'Every command of an operator that changed something, and the changes that follow from it: one row is one event of an account, a key, a tier or the log itself, or a delivery that was requested again.';
+comment on view runledger.audit_commands is 'Every command of an operator that changed something, and the changes that follow from it: one row is one event of an account, a key, a tier or the log itself, a test set that an operator deleted, or a delivery that was requested again.';
 comment on column runledger.audit_commands.at is 'When it was done.';
 comment on column runledger.audit_commands.actor is 'Who did it: operator USER@HOST. The name is that of the user on the machine where the command ran. Events from before names were recorded have operator alone.';
 comment on column runledger.audit_commands.type is 'The type of the event.';

@@ -1,6 +1,7 @@
 create or replace view runledger.audit_submissions as
 select s.id as submission_id, s.account_id, a.name as account, s.key_id, s.language, s.status, s.verdict, s.exit_code, s.signal,
-  s.cpu_time_us, s.wall_time_us, s.memory_peak_bytes, s.attempts, s.deaths, s.has_webhook, s.created_at, s.started_at, s.completed_at
+  s.cpu_time_us, s.wall_time_us, s.memory_peak_bytes, s.attempts, s.deaths, s.has_webhook, s.created_at, s.started_at, s.completed_at,
+  s.test_set as test_set_id, s.score
 from runledger.submissions s join runledger.accounts a on a.id = s.account_id;
 
 comment on view runledger.audit_submissions is 'Every submission and its present state, without what the user sent and received.';
@@ -22,3 +23,5 @@ comment on column runledger.audit_submissions.has_webhook is 'True: its result i
 comment on column runledger.audit_submissions.created_at is 'When it was accepted.';
 comment on column runledger.audit_submissions.started_at is 'When its last execution was started.';
 comment on column runledger.audit_submissions.completed_at is 'When it ended.';
+comment on column runledger.audit_submissions.test_set_id is 'The stored test set that it is judged by. Null: none.';
+comment on column runledger.audit_submissions.score is 'Its score, where its test set gives one.';

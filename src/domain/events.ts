@@ -8,6 +8,7 @@
  */
 import * as v from 'valibot';
 import { DELIVERY_ENDS, OUTCOMES } from './delivery_outcomes.ts';
+import { JUDGING_FACTS } from './judging_facts.ts';
 import { EXCEEDABLE } from './limits.ts';
 import { LOSS_REASONS } from './loss_reasons.ts';
 import { type QuickCheck, quickCheck } from './quick_check.ts';
@@ -58,6 +59,17 @@ const limitFacts = {
   limits: v.optional(record(name, count)),
   limit_exceeded: v.optional(v.nullable(v.picklist(EXCEEDABLE))),
 };
+/** Tolerances are null where there is none. */
+const compare = v.union([
+  v.picklist(['lenient', 'lines', 'exact']),
+  v.strictObject({
+    by: v.literal('tokens'),
+    case_sensitive: v.boolean(),
+    absolute: v.nullable(measure),
+    relative: v.nullable(measure),
+    space_change_sensitive: v.optional(v.literal(true)),
+  }),
+]);
 const lossReason = v.picklist(LOSS_REASONS);
 const completedVerdict = v.picklist(verdictsWith('completed'));
 const reportedVerdict = v.nullable(v.picklist(VERDICT_NAMES));
@@ -71,9 +83,13 @@ export const eventTypes = {
       // Languages and limits are added to, and taken out: an event keeps the name that it had.
       language: name,
       bytes,
-      compare: v.picklist(['lenient', 'exact']),
+      compare,
       limits: record(name, count),
       webhook: v.optional(v.boolean()),
+      /** How many tests came with the request; or the stored set that has them. Both absent: none. */
+      tests: v.optional(count),
+      test_set: v.optional(uuid),
+      stop: v.optional(v.picklist(['first', 'never'])),
       idempotency_key: v.optional(uuid),
       /** The X-Request-Id of the answer. */
       request_id: v.optional(name),
@@ -116,6 +132,7 @@ export const eventTypes = {
       stderr_truncated: v.boolean(),
       compile,
       ...limitFacts,
+      ...JUDGING_FACTS,
       evidence,
       bytes,
     }),
@@ -138,6 +155,7 @@ export const eventTypes = {
       stderr_truncated: v.optional(v.boolean()),
       compile: v.optional(compile),
       ...limitFacts,
+      ...JUDGING_FACTS,
       evidence,
       bytes,
     }),
@@ -172,6 +190,32 @@ export const eventTypes = {
   ],
   'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time, operator })],
   'key.revoked': [v.strictObject({ operator })],
+  /**
+   * Tests that an account stored. groups: besides the root. files: the contents that the manifest names, each once. The
+   * manifest has their SHA-256, so the digest of the manifest, in bytes, is one of everything.
+   */
+  'test_set.created': [
+    v.strictObject({
+      account_id: uuid,
+      key_id: uuid,
+      tests: count,
+      groups: count,
+      files: v.strictObject({ count, size_bytes: count }),
+      bytes,
+      request_id: v.optional(name),
+      traceparent: v.optional(v.string()),
+    }),
+  ],
+  /** By a key of its account; or by an operator, because no submission had used it since a time. */
+  'test_set.deleted': [
+    v.strictObject({
+      key_id: v.optional(uuid),
+      unused_since: v.optional(time),
+      operator,
+      request_id: v.optional(name),
+      traceparent: v.optional(v.string()),
+    }),
+  ],
   'payloads.purged': [
     v.strictObject({
       ended_before: time,

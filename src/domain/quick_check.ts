@@ -16,6 +16,7 @@ type Node = v.GenericSchema & {
   key?: Node;
   value?: Node;
   options?: readonly unknown[];
+  item?: Node;
   literal?: unknown;
 };
 
@@ -44,6 +45,10 @@ function checkOf(node: Node): QuickCheck {
       return (value) => value === node.literal;
     case 'picklist':
       return (value) => node.options!.includes(value);
+    case 'union':
+      return anyOf((node.options as readonly Node[]).map(quickCheck));
+    case 'array':
+      return listOf(quickCheck(node.item!));
     case 'nullable':
       return orElse(null, node.wrapped!);
     case 'optional':
@@ -59,6 +64,19 @@ function checkOf(node: Node): QuickCheck {
     default:
       return (value) => v.is(node, value);
   }
+}
+
+const anyOf =
+  (checks: readonly QuickCheck[]): QuickCheck =>
+  (value) =>
+    checks.some((check) => check(value));
+
+function listOf(check: QuickCheck): QuickCheck {
+  return (value) => {
+    if (!Array.isArray(value)) return false;
+    for (const item of value) if (!check(item)) return false;
+    return true;
+  };
 }
 
 function orElse(alternative: null | undefined, wrapped: Node): QuickCheck {

@@ -5,6 +5,7 @@
  */
 import * as v from 'valibot';
 import type { AllFactsOf } from './events.ts';
+import { JUDGING_FIELDS, renderFiles, renderTests } from './judged_record.ts';
 import {
   DEFAULT_POLICY,
   EXCEEDABLE,
@@ -32,6 +33,13 @@ export type ResultRow = {
   started_at: Date | null;
   completed_at: Date | null;
   attempts: number;
+  /** The payloads of a judged submission, each null without one, and after a purge. */
+  parts: {
+    tests: Uint8Array | null;
+    files: Uint8Array | null;
+    transcript: Uint8Array | null;
+  };
+  progress: { done: number; of: number } | null;
   /** Where the event of its end is in the tree; null where it is not sealed, or was not looked up. */
   proof: RecordProof | null;
 } & { [Name in keyof ColumnFacts]: ColumnFacts[Name] | null };
@@ -138,6 +146,37 @@ const FIELDS = {
     null,
     (row) => row.limit_exceeded,
   ),
+  tests: {
+    schema: JUDGING_FIELDS.tests,
+    example: null,
+    at_end: true,
+    value: (row: ResultRow, text: Text) =>
+      row.tests && renderTests(row.tests, row.parts.tests, text),
+  },
+  score: {
+    schema: JUDGING_FIELDS.score,
+    example: null,
+    at_end: true,
+    value: (row: ResultRow) => row.score,
+  },
+  files: {
+    schema: JUDGING_FIELDS.files,
+    example: null,
+    at_end: true,
+    value: (row: ResultRow) => renderFiles(row.parts.files),
+  },
+  transcript: {
+    schema: JUDGING_FIELDS.transcript,
+    example: null,
+    at_end: true,
+    value: (row: ResultRow, text: Text) => row.parts.transcript && text(row.parts.transcript),
+  },
+  progress: {
+    schema: JUDGING_FIELDS.progress,
+    example: null,
+    at_end: false,
+    value: (row: ResultRow) => (row.status === 'running' ? row.progress : null),
+  },
   // The OpenAPI document lists the names (http/api/result_schema.ts).
   language: always(v.string(), 'python', (row) => row.language),
   created_at: always(time, '2026-11-20T09:22:23.104Z', (row) => row.created_at.toISOString()),

@@ -78,6 +78,8 @@ function after(row: ResultRow | null, event: AppendedEvent): ResultRow {
       started_at: null,
       completed_at: null,
       attempts: 0,
+      parts: { tests: null, files: null, transcript: null },
+      progress: null,
       proof: null,
     } as unknown as ResultRow;
   if (type === 'execution.started') return { ...row, attempts: row.attempts + 1, started_at: at };
@@ -93,6 +95,7 @@ function after(row: ResultRow | null, event: AppendedEvent): ResultRow {
       verdict: 'IE',
       stdout_truncated: false,
       stderr_truncated: false,
+      tests: (facts['tests'] as ResultRow['tests'] | undefined) ?? null,
     };
   return row;
 }

@@ -20,7 +20,7 @@ import {
   MESSAGE_BYTES,
 } from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
-import type { LeftFile } from '../judging/record_fields.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { BoxContent, HeldContents } from './held_contents.ts';

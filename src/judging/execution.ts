@@ -1,12 +1,12 @@
 /** Types that the store, the queue and the executor exchange: the order of an execution, and its outcome. No behaviour. */
 import type { AllFactsOf } from '../domain/events.ts';
+import type { LeftFile } from '../domain/judged_record.ts';
 import type { LanguageName, LimitOverrides } from '../domain/limits.ts';
 import type { EndedStatus } from '../domain/statuses.ts';
 import type { Verdict } from '../domain/verdicts.ts';
 import type { AcceptedCompare } from './compare.ts';
 import type { Judging } from './judging.ts';
 import type { TestOutcome } from './outcome.ts';
-import type { LeftFile } from './record_fields.ts';
 
 /** The input of an execution. */
 export type ExecutionOrder = {

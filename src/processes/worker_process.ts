@@ -5,7 +5,8 @@ import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
 export async function startWorkerProcess({ config, log }: Given): Promise<Running> {
   addressOf(config, 'worker');
-  const executor = await openExecutor(config, log);
+  // Nothing is fetched before the worker runs a submission.
+  const executor = await openExecutor(config, log, (file) => worker.content(file));
   const { metrics, close } = await openMetrics(config);
   const worker = await startWorker({ config, log, executor, metrics });
   const stop = async () => {

@@ -21,6 +21,7 @@ import {
 import { type Checkpoint, parseCheckpoint } from './checkpoint.ts';
 import { parseEntry } from './entry.ts';
 import { type InclusionProof, parseInclusion } from './inclusion_file.ts';
+import { packedFiles, packedTests, withoutTexts } from './judged_bytes.ts';
 import { leafHash, provesInclusion, sha256 } from './merkle.ts';
 import { cosignedAt, parseNote } from './note.ts';
 import { judgeCheckpoint, type Policy } from './policy.ts';
@@ -44,6 +45,8 @@ export type ReceiptReport = {
 
 /** The fields of a record that hold bytes. Their digests are in the log, and they are not. */
 const BYTES_FIELDS = ['stdout', 'stderr'];
+/** The same for a submission that was judged: null for others, and after a purge. */
+const JUDGED_FIELDS = ['files', 'transcript'];
 const SALT_BYTES = 16;
 
 export function checkReceipt(receipt: Receipt, given: Given): ReceiptReport {
@@ -189,6 +192,11 @@ function checkHistory(
     const end = events.findIndex(({ type }) => /^submission\.(completed|failed)$/.test(type));
     checkRecord(given.record, renderResult(row), { ...given.proofs, end }, report);
     for (const kind of BYTES_FIELDS) compare(kind, candidatesOf(given.record[kind]));
+    const { tests, files, transcript } = given.record;
+    const packed = packedTests(tests);
+    if (packed.length > 0) compare('tests', packed);
+    if (files !== null) compare('files', packedFiles(files));
+    if (transcript !== null) compare('transcript', candidatesOf(transcript));
   }
   const rest = Object.keys(digests).filter((kind) => !seen.has(kind));
   if (rest.length > 0) report.unchecked.push(`bytes that were not given: ${rest.join(', ')}`);
@@ -205,7 +213,8 @@ function checkRecord(
   const names = [...new Set([...Object.keys(expected), ...Object.keys(record)])];
   const wrong = names.filter((name) => {
     if (!Object.hasOwn(record, name) || !Object.hasOwn(expected, name)) return true;
-    if (BYTES_FIELDS.includes(name)) return false;
+    if (BYTES_FIELDS.includes(name) || JUDGED_FIELDS.includes(name)) return false;
+    if (name === 'tests') return !isDeepStrictEqual(withoutTexts(record[name]), expected[name]);
     if (name === 'proof')
       return !isPlace(record[name], { index: indexes[end]!, size: checkpoint?.size ?? 0 });
     return !isDeepStrictEqual(record[name], expected[name] ?? null);

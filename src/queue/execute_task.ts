@@ -18,7 +18,14 @@ import { retryWhileAway } from './retry.ts';
 import type { SlotReservation, Slots } from './slots.ts';
 
 /** Runs a program: the executor, or one that does nothing where only the queue is measured. */
-export type Execute = (order: ExecutionOrder, signal: AbortSignal) => Promise<ExecutionOutcome>;
+export type Execute = (
+  order: ExecutionOrder,
+  signal: AbortSignal,
+  /** For an order that has tests. */
+  onProgress?: OnProgress,
+) => Promise<ExecutionOutcome>;
+
+type OnProgress = (done: number, of: number) => void;
 
 export type Phase = 'queue' | 'compile' | 'run' | 'append';
 
@@ -106,7 +113,9 @@ async function run(
     if (!entered && !(await slot.enter(limit))) throw new NoSlot();
     const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
     options.observe.phase('queue', language, waited_ms / 1000);
-    outcome = await options.execute(order, end);
+    if (started.unreadable !== null) throw started.unreadable;
+    const onProgress = order.judging?.tests ? progressOf(membership, order) : undefined;
+    outcome = await options.execute(order, end, onProgress);
   } catch (error) {
     await release(options, membership, started, error);
     return;
@@ -126,6 +135,24 @@ async function run(
   options.observe.ended(language, outcome.verdict);
   if (options.log.isLevelEnabled('debug'))
     logOf(options, started).debug({ verdict: outcome.verdict }, 'ended');
+}
+
+const PROGRESS_MS = 500;
+
+/** Reports progress now and then; nothing waits for a report, and a report that fails is dropped. */
+function progressOf(
+  { executions }: Membership,
+  { submission_id, attempt }: ExecutionOrder,
+): OnProgress {
+  let next_at = performance.now() + PROGRESS_MS;
+  return (done, of) => {
+    const now = performance.now();
+    if (now < next_at || done === of) return;
+    next_at = now + PROGRESS_MS;
+    executions()
+      .progress({ submission_id, attempt, done, of })
+      .catch(() => {});
+  };
 }
 
 function logOf(options: ExecuteOptions, { order, traceparent }: Started): Log {

@@ -43,6 +43,11 @@ export function choresOf(options: {
       run: (db) => db`select runledger.forget_idempotency()`,
     },
     {
+      name: 'arrived',
+      every_ms: 10 * MINUTE,
+      run: (db) => db`select runledger.forget_arrived()`,
+    },
+    {
       name: 'refusals',
       every_ms: 60 * MINUTE,
       run: (db) => db`select runledger.forget_refusals()`,

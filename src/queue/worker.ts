@@ -3,12 +3,15 @@ import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import { inMiB, watchMemory } from '../executor/free_memory.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
+import type { FileRef } from '../judging/test_set.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { readContent } from '../store/contents.ts';
 import { joinQueue } from './consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
 import { createExecuteTask } from './execute_task.ts';
 import { executionObserver } from './queue_metrics.ts';
+import { retryWhileAway } from './retry.ts';
 import { createSlots } from './slots.ts';
 
 /** What a worker needs of an executor. */
@@ -16,7 +19,7 @@ export type Executor = {
   languages(): readonly string[];
   readonly slots: number;
   readonly isolation: object;
-  /** `onProgress`: how many of its tests have ended, for an order that has tests. */
+  /** `onProgress` is called for an order that has tests. */
   execute(
     order: ExecutionOrder,
     signal: AbortSignal,
@@ -35,6 +38,8 @@ const IN_FLIGHT_PER_SLOT = 2 + 3 * PREFETCH_PER_SLOT;
 export type Worker = {
   /** Null after it was declared dead, until it has registered again. */
   consumer_id(): string | null;
+  /** A content of the test set of a submission that it runs. */
+  content(file: FileRef): AsyncIterable<Uint8Array>;
   stop(): Promise<void>;
 };
 
@@ -68,7 +73,7 @@ export async function startWorker(given: {
   const cut = new AbortController();
   const task = createExecuteTask({
     slots,
-    execute: (order, signal) => executor.execute(order, signal),
+    execute: (order, signal, onProgress) => executor.execute(order, signal, onProgress),
     cut: cut.signal,
     onSandbox: health.report,
     observe,
@@ -76,14 +81,16 @@ export async function startWorker(given: {
   });
   const address = databaseAddress(config, url);
   const languages = executor.languages();
+  let epoch: ExecutionEpoch | undefined;
+  let stopped = false;
   const consumer = await joinQueue<ExecutionEpoch>({
     address,
     kind: 'worker',
     slots: executor.slots,
     languages,
     isolation: executor.isolation,
-    openEpoch: (context) =>
-      openExecutionEpoch(context, {
+    openEpoch: (context) => {
+      epoch = openExecutionEpoch(context, {
         address,
         tasks: languages.map((name) => `execute_${name}`),
         task,
@@ -91,7 +98,9 @@ export async function startWorker(given: {
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,
         backlog: slots.backlog,
         log,
-      }),
+      });
+      return epoch;
+    },
     // 0 would mean no deadline at all.
     onAlive: (for_ms) => executor.extendDeadline(Math.max(for_ms, 1)),
     // At once, and not only by each run's own signal: nothing may run on while another worker starts it.
@@ -101,10 +110,16 @@ export async function startWorker(given: {
   });
   return {
     consumer_id: () => consumer.consumer_id(),
+    content: (file) =>
+      readContent((_, first) => {
+        // An outage, or a new epoch, must not fail the execution that waits for these bytes.
+        return retryWhileAway(() => epoch!.executions.readPieces(file, first), () => stopped);
+      }, file),
     async stop() {
       const drained = consumer.drain();
       const grace = setTimeout(() => cut.abort(), config.shutdown_grace_ms);
       await drained;
+      stopped = true;
       clearTimeout(grace);
       health.stop();
       memory.stop();

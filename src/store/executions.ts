@@ -1,9 +1,15 @@
 /** A worker's reports to the ledger: an execution starts, ends, or is released. Starts and ends go in batches. */
 import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
+import { factsOf, packFiles, packTeamMessages, packTests } from '../domain/judged_record.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
+import type { Judging } from '../judging/judging.ts';
+import { judgingOf } from '../judging/judging_of.ts';
+import { setOf } from '../judging/manifest.ts';
+import { unpackRequest } from '../judging/packed_request.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
+import { piecesReader, type ReadPieces } from './contents.ts';
 
 export type StartCommand = { submission_id: string; job_id: string; priority: number };
 
@@ -14,7 +20,11 @@ export type Started = {
   traceparent: string | null;
   created_at: Date;
   started_at: Date;
+  /** Why the order cannot be carried out: its judging cannot be read. A plain run of it would give a wrong verdict. */
+  unreadable: Error | null;
 };
+
+export type Progress = { submission_id: string; attempt: number; done: number; of: number };
 
 export type CompleteCommand = {
   submission_id: string;
@@ -37,6 +47,10 @@ export type Executions = {
     /** Only these attempts, in the order of the ids. */
     attempts?: readonly number[],
   ): Promise<string[]>;
+  /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
+  progress(progress: Progress): Promise<void>;
+  /** Of the contents of the test sets that this consumer's submissions need; see readContent. */
+  readonly readPieces: ReadPieces;
 };
 
 const BATCH_ITEMS = 64;
@@ -62,7 +76,7 @@ export function createExecutions(
   const completions = createBatcher<CompleteCommand, Completed>({
     max_items: BATCH_ITEMS,
     max_bytes: 8 * 1024 * 1024,
-    bytes: ({ outcome }) => outcome.stdout.length + outcome.stderr.length,
+    bytes: bytesOf,
     run: (commands) => completeMany(ending, consumer_id, commands),
     isAway,
     linger: { for_items: backlog, ms: LINGER_MS },
@@ -77,7 +91,19 @@ export function createExecutions(
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
     },
+    async progress({ submission_id, attempt, done, of }) {
+      await db`
+        select runledger.report_progress(${consumer_id}, ${submission_id}, ${attempt}, ${done}, ${of})`;
+    },
+    readPieces: piecesReader(db, consumer_id),
   };
+}
+
+function bytesOf({ outcome }: CompleteCommand): number {
+  const { stdout, stderr, judged } = outcome;
+  const of_tests = judged?.tests?.reduce((sum, t) => sum + t.stdout.length + t.stderr.length, 0);
+  const of_files = judged?.files?.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  return stdout.length + stderr.length + (of_tests ?? 0) + (of_files ?? 0);
 }
 
 export type StartedRow = {
@@ -95,6 +121,9 @@ export type StartedRow = {
   traceparent: string | null;
   created_at: Date;
   started_at: Date;
+  /** The payload of kind `judging`, and the manifest of the test set that the submission names. */
+  judging: Uint8Array | null;
+  manifest: Uint8Array | null;
 };
 
 async function startMany(
@@ -131,7 +160,21 @@ export function startedOf(row: StartedRow): Started {
     judging: null,
   };
   const { deaths, traceparent, created_at, started_at } = row;
-  return { order, deaths, traceparent, created_at, started_at };
+  const started = { order, deaths, traceparent, created_at, started_at, unreadable: null };
+  if (row.judging === null) return started;
+  // One that cannot be read must not keep the others of its batch from being started.
+  try {
+    return { ...started, order: { ...order, judging: readJudging(row, row.judging) } };
+  } catch (error) {
+    return { ...started, unreadable: error as Error };
+  }
+}
+
+function readJudging({ manifest, compare }: StartedRow, packed: Uint8Array): Judging {
+  const request = unpackRequest(packed);
+  if (request.test_set !== null && manifest === null)
+    throw new Error(`the database does not have test set ${request.test_set}`);
+  return judgingOf(request, manifest && setOf(manifest), compare);
 }
 
 async function completeMany(
@@ -141,12 +184,29 @@ async function completeMany(
 ): Promise<Completed[]> {
   const list = (pick: (c: CompleteCommand) => string | number) =>
     `{${commands.map(pick).join(',')}}`;
-  const completing = ending<{ refused: number[] }[]>`
-    select runledger.complete_many(${consumer_id},
-      ${list((c) => c.submission_id)}::text::uuid[], ${list((c) => c.attempt)}::text::integer[],
-      ${jsonText(commands.map(({ outcome }) => resultOf(outcome)))}::text::jsonb,
-      ${byteaArray(commands.map(({ outcome }) => outcome.stdout))}::text::bytea[],
-      ${byteaArray(commands.map(({ outcome }) => outcome.stderr))}::text::bytea[]) as refused`;
+  const ids = list((c) => c.submission_id);
+  const attempts = list((c) => c.attempt);
+  const results = jsonText(commands.map(({ outcome }) => resultOf(outcome)));
+  const stdouts = byteaArray(commands.map(({ outcome }) => outcome.stdout));
+  const stderrs = byteaArray(commands.map(({ outcome }) => outcome.stderr));
+  const more = commands.flatMap(({ outcome }, n) =>
+    partsOf(outcome).map(([kind, bytes]) => ({ n: n + 1, kind, bytes })),
+  );
+  // The statement of plain runs has no parameter for anything else.
+  const completing =
+    more.length === 0
+      ? ending<{ refused: number[] }[]>`
+          select runledger.complete_many(${consumer_id},
+            ${ids}::text::uuid[], ${attempts}::text::integer[], ${results}::text::jsonb,
+            ${stdouts}::text::bytea[],
+            ${stderrs}::text::bytea[]) as refused`
+      : ending<{ refused: number[] }[]>`
+          select runledger.complete_many(${consumer_id},
+            ${ids}::text::uuid[], ${attempts}::text::integer[], ${results}::text::jsonb,
+            ${stdouts}::text::bytea[], ${stderrs}::text::bytea[],
+            ${`{${more.map(({ n }) => n).join(',')}}`}::text::integer[],
+            ${`{${more.map(({ kind }) => kind).join(',')}}`}::text::text[],
+            ${byteaArray(more.map(({ bytes }) => bytes))}::text::bytea[]) as refused`;
   // Sends it now: postgres.js sends a query only when its result is awaited, and the NOTIFY must come behind it.
   completing.execute();
   notifyWaiters(ending, commands);
@@ -155,8 +215,23 @@ async function completeMany(
   return commands.map((_, n) => (refused.has(n + 1) ? 'refused' : 'ended'));
 }
 
-function resultOf({ status, stdout, stderr, judged: _judged, ...facts }: ExecutionOutcome) {
-  return { status, facts };
+function resultOf({ status, stdout, stderr, judged, ...facts }: ExecutionOutcome) {
+  if (judged === null) return { status, facts };
+  const { tests, score } = judged;
+  return { status, facts: { ...facts, tests: tests && factsOf(tests), score } };
+}
+
+/** The payloads that a judged outcome has besides its stdout and stderr, by kind. */
+function partsOf({ judged }: ExecutionOutcome): [kind: string, bytes: Uint8Array][] {
+  if (judged === null) return [];
+  const { tests, files, transcript } = judged;
+  const parts: [string, Uint8Array | null][] = [
+    ['tests', tests && packTests(tests)],
+    ['team_messages', tests && packTeamMessages(tests)],
+    ['files', files && packFiles(files)],
+    ['transcript', transcript],
+  ];
+  return parts.filter((part): part is [string, Uint8Array] => part[1] !== null);
 }
 
 /**

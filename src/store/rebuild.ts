@@ -7,7 +7,8 @@
  * 3. Swap, in one short transaction: wait for the writers of the projections and make new ones wait, fold the last streams,
  *    and exchange the partitions. The parent tables stay, so nothing that names them breaks. A writer appends an event and
  *    stores its row in one transaction, so no writer is between the two when the swap has its locks.
- * 4. Recount the counters that are not in the log (of keys, accounts and the queue).
+ * 4. Correct the rows of test sets, which are read from manifests: that takes longer than the swap may.
+ * 5. Recount the counters that are not in the log (of keys, accounts and the queue).
  *
  * No verify runs during the swap (beside_verify.ts). The swap requests its locks with a time limit and tries again, so it never makes the service wait for long. An event that
  * must not follow (RL422) ends the rebuild, and the live projections stay as they are.
@@ -31,11 +32,22 @@ export type Rebuilt = {
   total_ms: number;
 };
 
+type Small = { readonly table: string; readonly key: string };
+
 const NEW = 'runledger_rebuild';
 const OLD = 'runledger_replaced';
 /** The large tables, whose partitions are exchanged. In the small ones single rows are corrected. */
 const EXCHANGED = ['submissions', 'deliveries'];
-const SMALL = ['accounts', 'tiers', 'keys', 'key_secrets'];
+const SMALL: readonly Small[] = [
+  { table: 'accounts', key: 'id' },
+  { table: 'tiers', key: 'id' },
+  { table: 'keys', key: 'id' },
+  { table: 'key_secrets', key: 'key_id, digest' },
+];
+const OF_TEST_SETS: readonly Small[] = [
+  { table: 'test_sets', key: 'id' },
+  { table: 'test_set_contents', key: 'test_set_id, content_id' },
+];
 const LOCK = 0x52_4c_52_42;
 const FEW_STREAMS = 200;
 const MAX_PASSES = 20;
@@ -77,6 +89,15 @@ async function rebuildAlone(
   const { late, locked_ms, ...waited } = await swapWithRetries(db, seen, say);
   caught_up += waited.caught_up;
   await db.unsafe(`drop schema ${NEW} cascade; drop schema ${OLD} cascade`).simple();
+  await db`begin`;
+  try {
+    await db`select runledger.lock_test_sets()`;
+    for (const small of OF_TEST_SETS) await correctRows(db, small);
+    await db`commit`;
+  } catch (error) {
+    await db`rollback`;
+    throw error;
+  }
   const [row] = await db<{ recounted: number }[]>`select runledger.recount() as recounted`;
   return {
     events,
@@ -222,11 +243,11 @@ async function swap(
   const locked_at = performance.now();
   for (const table of EXCHANGED)
     await db.unsafe(`lock table runledger.${table} in access exclusive mode`);
-  for (const table of SMALL)
+  for (const { table } of SMALL)
     await db.unsafe(`lock table runledger.${table} in share row exclusive mode`);
   const late = await foldSince(db, seen);
   await db.unsafe(exchange(parts).join(';\n')).simple();
-  for (const table of SMALL) await correctRows(db, table);
+  for (const small of SMALL) await correctRows(db, small);
   return { late, locked_at };
 }
 
@@ -247,10 +268,10 @@ function exchange(parts: readonly Partition[]): string[] {
 }
 
 /** For small tables that every request reads: replaces the rows that differ. Readers see the old ones until the commit. */
-async function correctRows(db: postgres.ReservedSql, table: string): Promise<void> {
+async function correctRows(db: postgres.ReservedSql, { table, key }: Small): Promise<void> {
   await db.unsafe(`
-    delete from runledger.${table} t
-    where not exists (select from runledger.${table}_from_log l where l is not distinct from t)`);
+    delete from runledger.${table} where ctid in (
+      select t.ctid from runledger.${table} t left join runledger.${table}_from_log l using (${key}) where l is distinct from t)`);
   await db.unsafe(`
     insert into runledger.${table} select * from runledger.${table}_from_log on conflict do nothing`);
 }

@@ -25,12 +25,16 @@ export type BytesRow = {
   record: RecordRow;
   stdout: Uint8Array | null;
   stderr: Uint8Array | null;
+  /** The payloads of kinds tests, files and transcript. Null: the submission was not judged, or has not ended. */
+  judged: (Uint8Array | null)[] | null;
+  /** Only where the query looks for it. */
+  progress?: ResultRow['progress'];
   /** Only where the query looks for it. */
   proof?: RecordProof | null;
 };
 type RecordRow = Omit<
   ResultRow,
-  'stdout' | 'stderr' | 'created_at' | 'started_at' | 'completed_at' | 'proof'
+  'stdout' | 'stderr' | 'parts' | 'progress' | 'created_at' | 'started_at' | 'completed_at' | 'proof'
 > & { created_at: string; started_at: string | null; completed_at: string | null };
 
 export function createResults(db: Db): Results {
@@ -64,12 +68,16 @@ export function createResults(db: Db): Results {
 }
 
 /** Every column of the row is in the record, so a new one needs no line here. */
-export function resultRow({ record, stdout, stderr, proof = null }: BytesRow): ResultRow {
+export function resultRow(row: BytesRow): ResultRow {
+  const { record, stdout, stderr, judged, progress = null, proof = null } = row;
   const none = hasEnded(record.status) ? new Uint8Array() : null;
+  const [tests = null, files = null, transcript = null] = judged ?? [];
   return {
     ...record,
     stdout: stdout ?? none,
     stderr: stderr ?? none,
+    parts: { tests, files, transcript },
+    progress,
     proof,
     created_at: new Date(record.created_at),
     started_at: dateOf(record.started_at),

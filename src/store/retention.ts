@@ -28,6 +28,19 @@ export async function purgePayloads(
   }
 }
 
+/** Deletes the test sets that no submission has used since the time; returns how many. */
+export async function purgeTestSets(
+  db: Db,
+  unused_since: Date,
+  operator?: string,
+): Promise<number> {
+  for (let purged = 0; ; purged++) {
+    const [row] = await db<{ found: boolean }[]>`
+      select runledger.purge_test_set(${unused_since}, operator => ${operator ?? null}) as found`;
+    if (!row!.found) return purged;
+  }
+}
+
 /** Why the month (YYYY_MM) cannot be detached; null if it can. */
 export async function whyNotDetach(db: Db, month: string): Promise<string | null> {
   const [row] = await db<{ reason: string | null }[]>`

@@ -15,6 +15,8 @@ export type NewSubmission = {
   expected_output: Uint8Array | null;
   compare: ExecutionOrder['compare'];
   limits: ExecutionOrder['limits'];
+  /** Null: a plain run. */
+  judging: SubmittedJudging | null;
   webhook: null | { url: string; encrypted_secret: EncryptedSecret };
   idempotency_key: string | null;
   /** The digest of the request that its Idempotency-Key stands for. */
@@ -22,6 +24,15 @@ export type NewSubmission = {
   /** The X-Request-Id of the answer. */
   request_id: string | null;
   traceparent: string | null;
+};
+
+export type SubmittedJudging = {
+  /** The number of tests in the request; null if it has none. */
+  tests: number | null;
+  test_set: string | null;
+  stop: 'first' | 'never' | null;
+  /** The payload of kind `judging` (src/judging/packed_request.ts). */
+  packed: Uint8Array;
 };
 
 export type SubmitCommand = {
@@ -39,6 +50,8 @@ export type SubmitCommand = {
 export type SubmitOutcome =
   | Rejected
   | { kind: 'spent' | 'queue_full'; caller: Caller }
+  /** The account has no test set of that id. */
+  | { kind: 'no_test_set'; caller: Caller }
   | { kind: 'accepted'; caller: Caller; id: string }
   | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
 
@@ -68,7 +81,11 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     max_items: BATCH_ITEMS,
     max_bytes: BATCH_BYTES,
     bytes: ({ submission }) =>
-      submission === null ? 0 : submission.code.length + submission.stdin.length,
+      submission === null
+        ? 0
+        : submission.code.length +
+          submission.stdin.length +
+          (submission.judging?.packed.length ?? 0),
     run: (commands) => submitMany(db, commands, options.queue_capacity),
     isAway,
     linger: {
@@ -103,14 +120,26 @@ async function submitMany(
 ): Promise<SubmitOutcome[]> {
   const bytesOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
     byteaArray(commands.map(({ submission }) => (submission ? pick(submission) : null)));
-  const rows = await db<OutcomeRow[]>`
-    select * from runledger.submit_many(
-      ${JSON.stringify(commands.map(batchRow))}::text::jsonb,
-      ${bytesOf((s) => s.code)}::text::bytea[],
-      ${bytesOf((s) => s.stdin)}::text::bytea[],
-      ${bytesOf((s) => s.expected_output)}::text::bytea[],
-      ${capacity},
-      ${!commands.every(({ unflushed }) => unflushed)})`;
+  const batch = JSON.stringify(commands.map(batchRow));
+  const codes = bytesOf((s) => s.code);
+  const stdins = bytesOf((s) => s.stdin);
+  const expecteds = bytesOf((s) => s.expected_output);
+  const durable = !commands.every(({ unflushed }) => unflushed);
+  const judged = commands.some(({ submission }) => submission?.judging);
+  // The statement of plain runs has no parameter for anything else.
+  const rows = judged
+    ? await db<OutcomeRow[]>`
+        select * from runledger.submit_many(${batch}::text::jsonb, ${codes}::text::bytea[], ${stdins}::text::bytea[],
+          ${expecteds}::text::bytea[], ${capacity}, ${durable},
+          ${bytesOf((s) => s.judging?.packed ?? null)}::text::bytea[])`
+    : await db<OutcomeRow[]>`
+        select * from runledger.submit_many(
+          ${batch}::text::jsonb,
+          ${codes}::text::bytea[],
+          ${stdins}::text::bytea[],
+          ${expecteds}::text::bytea[],
+          ${capacity},
+          ${durable})`;
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
   return outcomes;
@@ -132,7 +161,7 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     id: s.id,
     language: s.language,
     args: s.args,
-    compare: s.compare,
+    compare: typeof s.compare === 'string' ? s.compare : s.compare.by,
     limits: s.limits,
     webhook_url: s.webhook?.url,
     webhook: encrypted && {
@@ -144,6 +173,19 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     request_digest: s.request_digest && hex(s.request_digest),
     request_id: s.request_id,
     traceparent: s.traceparent,
+    judging: judgingFacts(s),
+  };
+}
+
+/** Facts as they are; SQL leaves out nulls in the others. */
+function judgingFacts({ judging, compare }: NewSubmission): object | undefined {
+  if (!judging && typeof compare === 'string') return undefined;
+  const { tests = null, test_set = null, stop = null } = judging ?? {};
+  return {
+    ...(tests !== null && { tests }),
+    ...(test_set !== null && { test_set }),
+    ...(stop !== null && { stop }),
+    ...(typeof compare === 'object' && { compare }),
   };
 }
 
@@ -159,6 +201,7 @@ function outcomeOf(row: OutcomeRow): SubmitOutcome {
       return { kind: 'replayed', caller, id, mismatch: row.mismatch };
     case 'spent':
     case 'queue_full':
+    case 'no_test_set':
       return { kind: row.outcome, caller };
     default:
       throw new Error(`submit_many answered an unknown outcome: ${row.outcome}`);

@@ -5,7 +5,8 @@
  *   1. The schema must be the one of this release (verify_shape.ts), because the rest reads tables.
  *      Each index must lead to the rows of its table (verify_indexes.ts).
  *   2. The log is read as rows, hashed here, and compared with the tree and with every checkpoint (verify_log.ts).
- *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts).
+ *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts), and the bytes of test sets
+ *      against their hashes (verify_test_sets.ts).
  *   4. Everything that is derived from the log is compared with it (verify_projections.ts).
  *
  *   5. The schema must not have been changed in the meantime (catalogue_changes.ts).
@@ -35,6 +36,7 @@ import { checkDetached, checkRemovals, checkRepairs } from './verify_removals.ts
 import { type SealReport, verifySeals } from './verify_seals.ts';
 import { checkShape } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
+import { checkTestSets, type TestSetReport } from './verify_test_sets.ts';
 
 export type Verification = {
   /** No problem was found. */
@@ -54,6 +56,7 @@ export type Verification = {
   /** Each repair of the tree, in one line. */
   repaired: string[];
   payloads: { rows: number; purged: number };
+  test_sets: TestSetReport;
   first_difference: string | null;
   problems: string[];
   /** How many there are of each group. */
@@ -207,6 +210,12 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
     (db) => checkPayloads(db, log.claims, { some_detached: months.length > 0, removals }, problems),
     { rows: 0, purged: 0 },
   );
+  const test_sets = await attempt(
+    'bytes',
+    'test sets',
+    (db) => checkTestSets(db, log.claims, problems),
+    { sets: 0, contents: 0 },
+  );
   const comparisons = await compareAll(tx);
   for (const comparison of comparisons) reportComparison(comparison, problems);
   const seals = head
@@ -218,7 +227,7 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
       )
     : null;
   if (seals) reportSeals(seals, problems);
-  return { log, months, payloads, differences, unchecked, comparisons, seals };
+  return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
 }
 
 type Found = Awaited<ReturnType<typeof verifyIn>>;

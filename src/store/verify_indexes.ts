@@ -8,7 +8,8 @@
  *
  * Sets of keys are compared by their number and a sum of hashes with a random seed of this run, so nobody can choose keys that have
  * the same sum.
- * BRIN indexes, which only audit views use, have no entries that could be compared.
+ * BRIN indexes, which only audit views use, have no entries that could be compared. Unlogged tables hold working state that a
+ * crash forgets, and cannot be read on a standby.
  */
 import { randomBytes } from 'node:crypto';
 import type { Db } from '../db.ts';
@@ -50,7 +51,7 @@ async function btrees(db: Db): Promise<Index[]> {
     from pg_index i
     join pg_class ic on ic.oid = i.indexrelid join pg_am a on a.oid = ic.relam
     join pg_class c on c.oid = i.indrelid
-    where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'r' and a.amname = 'btree'
+    where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p' and a.amname = 'btree'
     order by c.relname, ic.relname`;
   return rows.map((row) => ({ ...row, where: row.where ?? 'true' }));
 }

@@ -92,7 +92,11 @@ type Stream = {
   readonly waited: { from: Date; to: Date | null }[];
   /** The times of events after its end: a purge leaves a stream with an event that is not before its time. */
   readonly later: Date[];
+  /** Of a test set: nothing of it may be there. */
+  deleted: boolean;
 };
+
+const OF_SUBMISSIONS = `facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused'`;
 
 class PayloadCheck {
   rows = 0;
@@ -106,22 +110,23 @@ class PayloadCheck {
   }
 
   async window(db: Db, from: string, to: string): Promise<void> {
-    const streams = await readStreams(db, from, to);
-    for await (const row of readPayloads(db, `stream >= '${from}' and stream < '${to}'`)) {
+    await this.#hold(db, `stream >= '${from}' and stream < '${to}'`, OF_SUBMISSIONS);
+  }
+
+  /** Beyond the streams of submissions: the manifests of test sets. */
+  async beyond(db: Db): Promise<void> {
+    await this.#hold(db, `stream >= '${LAST_SUBMISSION}'`, `type like 'test_set.%'`);
+  }
+
+  async #hold(db: Db, where: string, types: string): Promise<void> {
+    const streams = await readStreams(db, `${where} and (${types})`);
+    for await (const row of readPayloads(db, where)) {
       this.rows++;
       this.#compare(streams.get(row.stream), row);
     }
     for (const stream of streams.values())
       for (const [kind, expected] of stream.bytes)
-        if (!expected.found) this.#missing(stream, kind, expected);
-  }
-
-  /** Bytes beyond the streams of submissions, which have none. */
-  async beyond(db: Db): Promise<void> {
-    for await (const row of readPayloads(db, `stream >= '${LAST_SUBMISSION}'`)) {
-      this.rows++;
-      this.#compare(undefined, row);
-    }
+        if (!expected.found && !stream.deleted) this.#missing(stream, kind, expected);
   }
 
   #compare(stream: Stream | undefined, { stream: id, kind, size, sha256 }: Payload): void {
@@ -138,6 +143,11 @@ class PayloadCheck {
       this.#problems.add(
         'bytes',
         () => `payloads: ${textOf(id)} ${kind} does not have the bytes that its event names`,
+      );
+    if (stream!.deleted)
+      this.#problems.add(
+        'bytes',
+        () => `payloads: ${textOf(id)} ${kind} is there, and its test set was deleted`,
       );
     const claim = this.#purges.find((purge) => requires(purge, stream!, expected));
     if (claim)
@@ -175,11 +185,10 @@ const requires = (purge: Purge, stream: Stream, bytes: Expected): boolean =>
   purge.last_id !== null && covers(purge, stream, bytes);
 
 /** The events of a window that decide what bytes there must be, read as text: type, time, and the digests. */
-async function readStreams(db: Db, from: string, to: string): Promise<Map<Id, Stream>> {
+async function readStreams(db: Db, where: string): Promise<Map<Id, Stream>> {
   const streams = new Map<Id, Stream>();
   const query = `select stream, type, at, facts -> 'bytes' from runledger.events
-    where stream >= '${from}' and stream < '${to}' and (facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused')
-    order by stream, version`;
+    where ${where} order by stream, version`;
   for await (const rows of readEntries(db, query)) for (const row of rows) addEvent(streams, row);
   return streams;
 }
@@ -191,7 +200,7 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   const id = idOf(row, 6);
   let stream = streams.get(id);
   if (!stream) {
-    stream = { id, bytes: new Map(), ended_at: null, waited: [], later: [] };
+    stream = { id, bytes: new Map(), ended_at: null, waited: [], later: [], deleted: false };
     streams.set(id, stream);
   }
   const type_end = 26 + row.readInt32BE(22);
@@ -201,6 +210,7 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   if (type === 'submission.completed' || type === 'submission.failed') stream.ended_at = at;
   else if (type === 'delivery.requested') stream.waited.push({ from: at, to: null });
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
+  else if (type === 'test_set.deleted') stream.deleted = true;
   if (row.readInt32BE(type_end + 12) < 0) return;
   const bytes = JSON.parse(row.toString('utf8', type_end + 17, row.length)) as Record<
     string,

@@ -34,6 +34,12 @@ const projections: readonly Question[] = [
   { name: 'tiers', key: 'id', expected: 'tiers_from_log' },
   { name: 'keys', key: 'id', expected: 'keys_from_log' },
   { name: 'key_secrets', key: 'key_id, digest', expected: 'key_secrets_from_log' },
+  { name: 'test_sets', key: 'id', expected: 'test_sets_from_log' },
+  {
+    name: 'test_set_contents',
+    key: 'test_set_id, content_id',
+    expected: 'test_set_contents_from_log',
+  },
 ].map(({ name, key, expected }) => ({
   name,
   key,

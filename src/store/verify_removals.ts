@@ -91,7 +91,31 @@ export function checkRemovals(
         `the purge at ${timeText(at)} names a time that was still to come, or none: ${timeText(ended_before)}`,
       );
   }
+  for (const claim of claims) if (claim.type === 'test_set.deleted') checkSet(claim, removals, problems);
   return months;
+}
+
+/**
+ * A set that its account deleted is no removal of the operator's. One that an operator deleted must be allowed like a purge of
+ * submissions that ended when the set was used last.
+ */
+function checkSet(
+  { stream, at, facts }: LogClaim,
+  removals: Removals | null,
+  problems: Problems,
+): void {
+  if (facts['key_id'] !== undefined) return;
+  const ended_before = new Date(String(facts['unused_since']));
+  if (!(ended_before <= at))
+    problems.add(
+      'removals',
+      `test set ${stream} was deleted at ${timeText(at)} by no key, and not because it was unused since a time before`,
+    );
+  else if (removals && !allowsPurge(removals, { at, ended_before, last_id: stream }))
+    problems.add(
+      'removals',
+      `the log claims a removal that the policy does not allow: test set ${stream} deleted at ${timeText(at)}, unused since ${timeText(ended_before)}`,
+    );
 }
 
 export const purgesOf = (claims: readonly LogClaim[]): Purge[] =>

@@ -46,6 +46,10 @@ t.test('a result has the fields of the schema, in its order', async (t) => {
     started_at: null,
     completed_at: null,
     attempts: 0,
+    tests: null,
+    score: null,
+    parts: { tests: null, files: null, transcript: null },
+    progress: null,
     proof: null,
   });
   t.strictSame(Object.keys(record), Object.keys(RESULT.entries));

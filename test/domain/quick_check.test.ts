@@ -29,7 +29,10 @@ const schemas: Record<string, v.GenericSchema> = {
   }),
   nested: v.strictObject({ a: v.strictObject({ b: v.nullable(v.boolean()) }) }),
   'an action that it does not know': v.pipe(v.string(), v.maxLength(3)),
-  'a schema that it does not know': v.array(v.number()),
+  'a schema that it does not know': v.tuple([v.number()]),
+  list: v.array(v.number()),
+  'list of objects': v.array(v.strictObject({ n: v.number() })),
+  union: v.union([v.picklist(['a', 'b']), v.strictObject({ n: v.number() })]),
 };
 
 const values: unknown[] = [
@@ -39,7 +42,11 @@ const values: unknown[] = [
   ...[
     [],
     [1],
+    [1, 'a'],
     ['a'],
+    [{ n: 1 }],
+    [{ n: 1 }, { n: 1, more: 1 }],
+    Array(1),
     {},
     { n: 1 },
     { n: '1' },

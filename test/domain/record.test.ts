@@ -36,6 +36,10 @@ const completed: ResultRow = {
   started_at: new Date('2026-01-02T03:04:06.007Z'),
   completed_at: new Date('2026-01-02T03:04:07.008Z'),
   attempts: 2,
+  tests: null,
+  score: null,
+  parts: { tests: null, files: null, transcript: null },
+  progress: null,
   proof: { index: 73, checkpoint: 80 },
 };
 const FIELDS = [
@@ -54,6 +58,11 @@ const FIELDS = [
   'compile',
   'limits',
   'limit_exceeded',
+  'tests',
+  'score',
+  'files',
+  'transcript',
+  'progress',
   'language',
   'created_at',
   'started_at',

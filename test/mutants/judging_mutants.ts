@@ -312,8 +312,8 @@ export const judgingMutants: readonly Mutant[] = [
     ['tests or a set', "  alone('test_set', ['tests']);\n", ''],
   ),
   ...inFile(
-    'src/judging/record_fields.ts',
-    'test/judging/record_fields.test.ts',
+    'src/domain/judged_record.ts',
+    'test/domain/judged_record.test.ts',
     ['tests are counted from 1', 'n: index + 1', 'n: index'],
     [
       'output has the encoding that was asked for',

@@ -1,5 +1,8 @@
 /** Receipts that the log's key really signed, over events that are no history of a submission; with both verifiers. */
 import t from 'tap';
+import { factsOf, packFiles, packTests, renderFiles, renderTests } from '../../src/domain/judged_record.ts';
+import { textOf } from '../../src/domain/record.ts';
+import { notRun, type TestOutcome } from '../../src/judging/outcome.ts';
 import { checkpointText } from '../../src/proof/checkpoint.ts';
 import { entryOf } from '../../src/proof/entry.ts';
 import { inclusionText } from '../../src/proof/inclusion_file.ts';
@@ -9,7 +12,7 @@ import { parsePolicy } from '../../src/proof/policy.ts';
 import { NoReceipt, parseReceipt } from '../../src/proof/receipt.ts';
 import { checkReceipt } from '../../src/proof/receipt_check.ts';
 import { GrowingTree, Tiles } from '../../src/proof/tiles.ts';
-import { type AnyReceipt, type AnyRecord, bothVerifiers } from './both_verifiers.ts';
+import { type AnyReceipt, type AnyRecord, bothVerifiers, type Case } from './both_verifiers.ts';
 import { MANIPULATIONS, recordManipulations } from './receipt_manipulations.ts';
 import { throwsA } from './throws.ts';
 
@@ -20,8 +23,12 @@ const logLine = `log ${keyText(log.verifier)}\n`;
 const POLICY = `${logLine}witness w ${keyText(witness.verifier)}\nquorum w\n`;
 
 const STREAM = '018f0000-0000-7000-8000-000000000000';
-const SALTS = { code: Buffer.alloc(16, 5), stdout: Buffer.alloc(16, 6) };
-const digest = (kind: keyof typeof SALTS, text: string) => ({
+const SALTS = {
+  ...{ code: Buffer.alloc(16, 5), stdout: Buffer.alloc(16, 6), tests: Buffer.alloc(16, 7) },
+  ...{ files: Buffer.alloc(16, 8), transcript: Buffer.alloc(16, 9) },
+};
+type Kind = keyof typeof SALTS;
+const digest = (kind: Kind, text: string | Uint8Array) => ({
   size: Buffer.byteLength(text),
   sha256: sha256(Buffer.concat([SALTS[kind], Buffer.from(text)])).toString('hex'),
 });
@@ -76,12 +83,12 @@ function receiptsOf(...all: (readonly Step[])[]): AnyReceipt[] {
       const proof = inclusionText({ index, hashes, checkpoint });
       return { index, entry: entry.toString('base64'), proof };
     }),
-    openings: {
-      code: { salt: SALTS.code.toString('base64') },
-      stdout: { salt: SALTS.stdout.toString('base64') },
-    },
+    openings: openings(['code', 'stdout']),
   }));
 }
+
+const openings = (kinds: readonly Kind[]) =>
+  Object.fromEntries(kinds.map((kind) => [kind, { salt: SALTS[kind].toString('base64') }]));
 
 const receiptOf = (steps: readonly Step[]) => receiptsOf(steps)[0]!;
 
@@ -117,6 +124,11 @@ const RECORD: AnyRecord = {
   compile: null,
   limits: null,
   limit_exceeded: null,
+  tests: null,
+  score: null,
+  files: null,
+  transcript: null,
+  progress: null,
   language: 'python',
   created_at: '2026-11-20T09:22:23.104Z',
   started_at: '2026-11-20T09:22:24.104Z',
@@ -241,6 +253,71 @@ t.test('every manipulation is found by both verifiers', async (t) => {
     const changed = structuredClone(given);
     change(changed, structuredClone(other));
     await wrong(name, changed);
+  }
+});
+
+/** A message that an escape looks like, and outputs that are no text. */
+const OUTCOMES = [
+  {
+    ...notRun({ n: 1, name: 'é"\\u0000', group: 'data/secret' }),
+    ...{ verdict: 'AC', exit_code: 0, cpu_time_us: 3, wall_time_us: 4, memory_peak_bytes: 5 },
+    ...{ score: 2.5, message: 'a\n\t\0\u2028b', stdout: Buffer.from('1\n') },
+  } as TestOutcome,
+  notRun({ n: 2, name: '2', group: '' }),
+];
+const FILES = [{ path: 'out/"é".png', bytes: Uint8Array.of(0, 255, 10) }];
+
+t.test('a record of a submission that was judged', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const given = (type: string, tests: readonly TestOutcome[], change: AnyRecord = {}) => {
+    const payloads = { tests: packTests(tests), files: packFiles(FILES), transcript: '> 1\n' };
+    const bytes = Object.fromEntries(
+      Object.entries(payloads).map(([kind, each]) => [kind, digest(kind as Kind, each)]),
+    );
+    const facts = { ...completed.facts, tests: factsOf(tests), score: 2.5 };
+    const end = { type, schema: type === 'submission.failed' ? 1 : 2 };
+    const steps = [accepted, started, { ...end, facts: { ...facts, bytes: { ...END.bytes, ...bytes } } }];
+    const record = {
+      ...RECORD,
+      ...{ tests: renderTests(factsOf(tests), payloads.tests, textOf), score: 2.5 },
+      ...{ files: renderFiles(payloads.files), transcript: '> 1\n' },
+      ...change,
+    };
+    const receipt = { ...receiptOf(steps), openings: openings(Object.keys(SALTS) as Kind[]) };
+    return { receipt, record, policy: POLICY };
+  };
+  const honest = given('submission.completed', OUTCOMES);
+  await proven('as it is', honest);
+  const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
+  const exact = (tests: readonly TestOutcome[]) => renderTests(factsOf(tests), packTests(tests), base64);
+  const no_text = OUTCOMES.with(1, { ...OUTCOMES[1]!, stdout: Uint8Array.of(0xff) });
+  await proven('outputs as base64', given('submission.completed', no_text, { tests: exact(no_text) }));
+  await wrong('outputs that are no text', given('submission.completed', no_text), /^tests: /m);
+  const purged = { tests: renderTests(factsOf(OUTCOMES), null, textOf), files: null, transcript: null };
+  await proven('after a purge', given('submission.completed', OUTCOMES, purged));
+  const nothing = Object.fromEntries(
+    ['exit_code', 'signal', 'cpu_time', 'wall_time', 'memory_peak', 'score'].map((name) => [name, null]),
+  );
+  const ended = { ...nothing, status: 'error', verdict: 'IE' };
+  await proven('a failure, with the tests', given('submission.failed', OUTCOMES, ended));
+  for (const [name, change] of recordManipulations(honest.record)) {
+    const changed = structuredClone(honest);
+    change(changed, structuredClone(honest));
+    await wrong(name, changed);
+  }
+  for (const [n, test] of (honest.record.tests as object[]).entries())
+    for (const [name, change] of recordManipulations(test)) {
+      const changed = structuredClone(honest);
+      const holder: Case = { ...changed, record: changed.record.tests![n]! };
+      change(holder, holder);
+      (changed.record.tests as unknown[])[n] = holder.record;
+      await wrong(`test ${n + 1}, ${name}`, changed);
+    }
+  const [file] = honest.record.files!;
+  for (const [name, change] of recordManipulations(file!)) {
+    const holder: Case = { ...structuredClone(honest), record: { ...file } };
+    change(holder, holder);
+    await wrong(`file, ${name}`, { ...honest, record: { ...honest.record, files: [holder.record] } });
   }
 });
 

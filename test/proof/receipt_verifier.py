@@ -330,10 +330,56 @@ def time_of(event):
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + "%03dZ" % (at.microsecond // 1000)
 
 
+TEXTS = ("name", "group", "message", "stdout", "stderr")
+
+
+def test_of(n, facts):
+    names = ("verdict", "exit_code", "signal", "limit_exceeded", "stdout_truncated", "stderr_truncated")
+    return {
+        **{name: None for name in TEXTS},
+        **{name: facts[name] for name in names},
+        "n": n,
+        "cpu_time": over(facts["cpu_time_us"], 1_000_000),
+        "wall_time": over(facts["wall_time_us"], 1_000_000),
+        "memory_peak": facts["memory_peak_bytes"],
+    }
+
+
+def objects_in(value, what):
+    need(isinstance(value, list) and all(isinstance(item, dict) for item in value), f"{what} is no list of objects")
+    return value
+
+
+def without_texts(tests):
+    return tests and [{**test, **{name: None for name in TEXTS}} for test in objects_in(tests, "tests")]
+
+
+def packed(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def packed_tests(tests):
+    """The bytes that these tests can be of: their outputs are text, or base64. None without names."""
+    if not all(isinstance(test.get(name), str) for test in tests for name in ("name", "group", "stdout", "stderr")):
+        return []
+    encoded = lambda text: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
+    each = lambda of: packed([[*(test[name] for name in TEXTS[:3]), of(test["stdout"]), of(test["stderr"])] for test in tests])
+    return [each(encoded), each(lambda text: text)]
+
+
+def packed_files(files):
+    for file in objects_in(files, "files"):
+        need(file.keys() == {"path", "size", "sha256", "content_base64"}, "a file has other fields")
+        need(isinstance(file["path"], str) and isinstance(file["content_base64"], str), "a file is malformed")
+        data = unbase64(file["content_base64"])
+        need(file["size"] == len(data) and file["sha256"] == sha256(data).hex(), "a file is not that of its hash")
+    return [packed([[file["path"], file["content_base64"]] for file in files])]
+
+
 def record_of(events, status, end):
     facts = {} if events[end]["type"] == "submission.failed" else dict(events[end]["facts"])
     if events[end]["type"] == "submission.failed":
-        facts.update(verdict="IE", stdout_truncated=False, stderr_truncated=False)
+        facts.update(verdict="IE", stdout_truncated=False, stderr_truncated=False, tests=events[end]["facts"].get("tests"))
     elif events[end]["schema"] == 1:
         for name in ("cpu", "wall"):
             milliseconds = facts[name + "_ms"]
@@ -365,6 +411,9 @@ def record_of(events, status, end):
             "output": limits.get("stdout_bytes"),
             "processes": limits.get("processes"),
         },
+        "tests": facts.get("tests") and [test_of(n, test) for n, test in enumerate(facts["tests"], 1)],
+        "score": facts.get("score"),
+        "progress": None,
         "language": events[0]["facts"]["language"],
         "created_at": time_of(events[0]),
         "started_at": time_of(started[-1]) if started else None,
@@ -377,6 +426,8 @@ def same(a, b):
     """Equal as JSON values: Python takes True for 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
     return a == b
@@ -384,9 +435,9 @@ def same(a, b):
 
 def check_record(record, events, status, end, index, size):
     expected = record_of(events, status, end)
-    need(record.keys() == expected.keys() | {"stdout", "stderr", "proof"}, "the record has other fields")
+    need(record.keys() == expected.keys() | {"stdout", "stderr", "files", "transcript", "proof"}, "the record has other fields")
     for name, value in expected.items():
-        need(same(record[name], value), f"{name} is {record[name]!r}, and the log says {value!r}")
+        need(same(without_texts(record[name]) if name == "tests" else record[name], value), f"{name} is {record[name]!r}, and the log says {value!r}")
     proof = record["proof"]
     if proof is not None:
         need(isinstance(proof, dict) and proof.keys() == {"index", "checkpoint"}, "proof is malformed")
@@ -438,6 +489,12 @@ def check(receipt, policy, record):
         check_record(record, events, status, end, proofs[end][0], size)
         for kind in ("stdout", "stderr"):
             check_bytes(kind, texts_of(record[kind]), digests, salts)
+        if record["tests"] and packed_tests(record["tests"]):
+            check_bytes("tests", packed_tests(record["tests"]), digests, salts)
+        if record["files"] is not None:
+            check_bytes("files", packed_files(record["files"]), digests, salts)
+        if record["transcript"] is not None:
+            check_bytes("transcript", texts_of(record["transcript"]), digests, salts)
 
 
 # Files -----------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ export function submission(id: string, facts: Partial<NewSubmission> = {}): NewS
     expected_output: null,
     compare: 'lenient',
     limits: {},
+    judging: null,
     webhook: null,
     idempotency_key: null,
     request_digest: Buffer.alloc(32),

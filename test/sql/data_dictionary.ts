@@ -27,6 +27,10 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'key.created': 'A key was created. digest: SHA-256 of its secret.',
   'key.rotated': 'A key got another secret; the earlier ones end at others_expire_at.',
   'key.revoked': 'A key was revoked.',
+  'test_set.created':
+    'An account stored a test set. groups: without the root. files: the different files of its tests and programs. bytes: of the manifest, which names each file with its SHA-256 and size.',
+  'test_set.deleted':
+    'A test set was deleted with its bytes: by a key of its account, or by an operator, because no submission had used it since unused_since.',
   'payloads.purged':
     'The bytes and salts of submissions that ended before a time were deleted, up to an id.',
   'log.detached':
@@ -143,6 +147,7 @@ type Shape = {
   type: string;
   entries?: Record<string, Shape>;
   options?: readonly unknown[];
+  item?: Shape;
   literal?: unknown;
   wrapped?: Shape;
   value?: Shape;
@@ -160,13 +165,17 @@ function shapeOf(shape: Shape): string {
       return `${shapeOf(shape.wrapped!)}, or null`;
     case 'picklist':
       return shape.options!.map((option) => `\`${option}\``).join(', ');
+    case 'union':
+      return (shape.options as readonly Shape[]).map(shapeOf).join(', or ');
+    case 'array':
+      return `a list; each item: ${shapeOf(shape.item!)}`;
     case 'literal':
       return `\`${JSON.stringify(shape.literal)}\``;
     case 'record':
       return `an object; each value: ${shapeOf(shape.value!)}`;
     case 'strict_object':
-      return `{${Object.entries(shape.entries!)
-        .map(([name, inner]) => `${name}: ${shapeOf(inner)}`)
+      return `{${factsOf(shape)
+        .map(([name, inner]) => `${name}: ${inner}`)
         .join('; ')}}`;
     case 'unknown':
       return 'any JSON';

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
+import { createTestSets } from '../../src/store/test_sets.ts';
+import { aSet, judged } from '../store/a_set.ts';
 import { seal as sealOld } from '../store/old_chain.ts';
 import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, type World, webhook, world } from '../store/world.ts';
@@ -83,11 +85,22 @@ t.test('each role can call its own functions and no others', async (t) => {
     'receipt_tiles',
     'last_checkpoint',
     'put_checkpoint',
+    'put_pieces',
+    'create_test_set',
+    'list_test_sets',
+    'remove_test_set',
   ]) {
     t.ok(web.includes(name), `web: ${name}`);
     t.notOk(worker.includes(name), `not worker: ${name}`);
   }
-  for (const name of ['fetch_executions', 'start_many', 'complete_many', 'release_many']) {
+  for (const name of [
+    'fetch_executions',
+    'start_many',
+    'complete_many',
+    'release_many',
+    'read_pieces',
+    'report_progress',
+  ]) {
     t.ok(worker.includes(name), `worker: ${name}`);
     t.notOk(web.includes(name), `not web: ${name}`);
   }
@@ -100,6 +113,10 @@ t.test('each role can call its own functions and no others', async (t) => {
     'end_submissions',
     'enqueue_executions',
     'purge_payloads',
+    'purge_test_set',
+    'drop_test_set',
+    'project_test_set',
+    'judged_parts',
     'detach_month',
     'recount',
     'append_to_submissions',
@@ -194,8 +211,12 @@ t.test(
     await consumer.executions.complete({
       submission_id: id,
       attempt: 1,
-      outcome: outcome({ stdout }),
+      outcome: outcome({ stdout, judged: judged({ transcript: Buffer.from('the talk') }) }),
     });
+    const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
+      select account_id, id as key_id from runledger.keys where id = ${key.id}`;
+    const input = Buffer.from('a hidden input');
+    await createTestSets(w.web).create({ owner: owner!, ...aSet('the name of a set', [input]) });
     await w.db`select runledger.rotate_key(${key.id}, ${Buffer.alloc(32, 5)}, '1 hour')`;
     await seal(w.web);
     await sealOld(w.db, null);
@@ -212,6 +233,10 @@ t.test(
     const secrets = await w.db`
     select encode(digest, 'hex') as text from runledger.key_secrets
     union all select facts #>> '{bytes,code,sha256}' from runledger.events where stream = ${id} and version = 1
+    union all select facts #>> '{bytes,manifest,sha256}' from runledger.events where type = 'test_set.created'
+    union all select facts #>> '{bytes,tests,sha256}' from runledger.events where type = 'submission.completed'
+    union all select encode(sha256, 'hex') from runledger.contents union all select encode(sha256, 'hex') from runledger.test_sets
+    union all select 'the name of a set' union all select 'a hidden input' union all select 'the talk'
     union all select 'print(1)' union all select 'receiver.test/hook' union all select 'the output of a program'`;
     for (const { text } of secrets)
       t.notOk(shown.join('\n').includes(String(text)), `not ${String(text).slice(0, 12)}…`);
@@ -222,6 +247,9 @@ t.test(
       'key_secrets',
       'webhook_secrets',
       'idempotency',
+      'test_sets',
+      'contents',
+      'content_pieces',
     ])
       await t.rejects(auditor.unsafe(`select * from runledger.${table}`), { code: '42501' });
     t.ok(await auditor`select 1 from runledger.audit_keys`, 'its login can read the audit views');

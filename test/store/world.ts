@@ -103,6 +103,7 @@ export function submission(change: Partial<NewSubmission> = {}): NewSubmission {
     expected_output: null,
     compare: 'lenient',
     limits: {},
+    judging: null,
     webhook: null,
     idempotency_key: null,
     request_digest: Buffer.from('same request'),

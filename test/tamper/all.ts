@@ -7,6 +7,7 @@ import type { Manipulation } from './manipulation.ts';
 import { proofManipulations } from './proof_manipulations.ts';
 import { schemaManipulations } from './schema_manipulations.ts';
 import { serverManipulations } from './server_manipulations.ts';
+import { testSetManipulations } from './test_set_manipulations.ts';
 import { timeManipulations } from './time_manipulations.ts';
 
 export const allManipulations: readonly Manipulation[] = [
@@ -18,6 +19,7 @@ export const allManipulations: readonly Manipulation[] = [
   ...indexManipulations,
   ...timeManipulations,
   ...claimManipulations,
+  ...testSetManipulations,
 ];
 
 export type Tampered = {

@@ -41,6 +41,17 @@ export const honest: readonly Honest[] = [
     },
   },
   {
+    name: 'an upload of a test set was cut off',
+    does: ({ root }) =>
+      root`select runledger.put_pieces('{f0000000-0000-4000-8000-00000000000a}', array[sha256('x')], '{9}',
+        '{f0000000-0000-4000-8000-00000000000a}', '{0}', '{x}')`,
+  },
+  {
+    name: 'an operator deletes the test sets that nothing has used for long',
+    does: ({ root }) =>
+      root`select runledger.purge_test_set(now() - interval '30 days', 'ada@console')`,
+  },
+  {
     name: 'a repair under a new name that the auditor allows',
     does: launder,
     with: {

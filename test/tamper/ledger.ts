@@ -12,7 +12,9 @@ import type { Policy } from '../../src/proof/policy.ts';
 import { lastCheckpoint, lastSketch, noteWithCosignatures } from '../../src/store/checkpoints.ts';
 import { detachMonth, purgePayloads } from '../../src/store/retention.ts';
 import type { Kept } from '../../src/store/signed_notes.ts';
+import { createTestSets } from '../../src/store/test_sets.ts';
 import { type Verification, verify } from '../../src/store/verify.ts';
+import { aSet, judged, judgingOf } from '../store/a_set.ts';
 import { key, seal } from '../store/seal_now.ts';
 import { policy, witnesses } from '../store/verified.ts';
 import {
@@ -37,6 +39,11 @@ export type Ledger = {
   /** After the newest checkpoint. */
   readonly unsealed_id: string;
   readonly key_id: string;
+  /** A test set of the account, and one that it deleted. */
+  readonly set_id: string;
+  readonly deleted_set_id: string;
+  /** Judged by the set. */
+  readonly judged_id: string;
   /** The name of the partition of this month's and the detached month's events. */
   readonly partition: string;
   readonly detached: string;
@@ -92,6 +99,7 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   };
   const detached_ids = await run(5, before(3));
   const purged_ids = await run(5, before(2));
+  await storeSet(w, key_id, 'unused', [Buffer.from('old')]);
   const ids = [...(await run(6, now.getTime() - 5 * DAY_MS))];
   await sealAndCosign(w);
   await w.clock.set(now);
@@ -102,6 +110,16 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   await sealAndCosign(w);
   const second_sketch = (await lastSketch(w.db))!;
   ids.push(...(await run(6, now.getTime() - 1000)));
+  const long = Buffer.alloc(600_000, 'long ');
+  const { id: set_id } = await storeSet(w, key_id, 'kept', [Buffer.from('1'), long]);
+  const deleted = await storeSet(w, key_id, 'deleted', [Buffer.from('1'), Buffer.from('2')]);
+  await deleted.remove();
+  const judged_id = newId(now.getTime() - 500);
+  const judging = judgingOf({ test_set: set_id, stop: 'never' });
+  await submit({ secret_digest: digest, submission: submission({ id: judged_id, judging }) });
+  await start(executions, judged_id);
+  const end = outcome({ verdict: 'WA', judged: judged() });
+  await executions.complete({ submission_id: judged_id, attempt: 1, outcome: end });
   await sealAndCosign(w);
   const [unsealed_id] = await run(1, now.getTime());
   const kept = await keptCheckpoint(w.db);
@@ -120,6 +138,9 @@ export async function makeLedger(t: Test): Promise<Ledger> {
       unsealed_id: unsealed_id!,
       second_sketch,
       key_id,
+      set_id,
+      deleted_set_id: deleted.id,
+      judged_id,
       kept,
       removals,
       policy,
@@ -129,6 +150,15 @@ export async function makeLedger(t: Test): Promise<Ledger> {
     keys: [key.signer.verifier],
     copy: copies,
   };
+}
+
+async function storeSet(w: World, key_id: string, name: string, inputs: readonly Uint8Array[]) {
+  const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
+    select account_id, id as key_id from runledger.keys where id = ${key_id}`;
+  const sets = createTestSets(w.web);
+  const created = await sets.create({ owner: owner!, ...aSet(name, inputs) });
+  const { id } = created as { id: string };
+  return { id, remove: () => sets.remove(owner!, id) };
 }
 
 async function endDelivery(db: Db, id: string): Promise<void> {

@@ -46,6 +46,10 @@ const row: ResultRow = {
   started_at: new Date(),
   completed_at: new Date(),
   attempts: 1,
+  tests: null,
+  score: null,
+  parts: { tests: null, files: null, transcript: null },
+  progress: null,
   proof: null,
 };
 

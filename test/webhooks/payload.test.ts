@@ -24,6 +24,10 @@ const row = (over: Partial<ResultRow> = {}): ResultRow => ({
   started_at: new Date('2026-01-02T03:04:05.106Z'),
   completed_at: new Date('2026-01-02T03:04:05.206Z'),
   attempts: 1,
+  tests: null,
+  score: null,
+  parts: { tests: null, files: null, transcript: null },
+  progress: null,
   proof: null,
   ...over,
 });

@@ -1,13 +1,13 @@
 import { durationMs } from '../../config/parsers.ts';
 import { operatorName } from '../../local/operator.ts';
-import { purgePayloads } from '../../store/retention.ts';
+import { purgePayloads, purgeTestSets } from '../../store/retention.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
 
 const DAY_MS = 86_400_000;
 
 export const command: Command = {
   summary:
-    'delete code, input, output and webhook secrets of submissions that ended longer ago than this; the log stays complete',
+    'delete code, input, output and webhook secrets of submissions that ended longer ago than this, and test sets that no submission has used since; the log stays complete',
   options: {
     'older-than': { value: 'TIME', required: true, help: 'at least 1d, such as 90d' },
     json: JSON_OPTION,
@@ -20,9 +20,13 @@ export const command: Command = {
     const ended_before = new Date(Date.now() - older_than_ms);
     const db = await context.database();
     const submissions = await purgePayloads(db, ended_before, operatorName());
-    if (context.json) context.answer({ ended_before, submissions });
+    const test_sets = await purgeTestSets(db, ended_before, operatorName());
+    const before = ended_before.toISOString();
+    if (context.json) context.answer({ ended_before, submissions, test_sets });
     else
-      context.answer(`${submissions} submissions that ended before ${ended_before.toISOString()}`);
+      context.answer(
+        `${submissions} submissions that ended before ${before}\n${test_sets} test sets that nothing has used since`,
+      );
     return 0;
   },
 };

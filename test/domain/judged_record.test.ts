@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import * as v from 'valibot';
-import { textOf } from '../../src/domain/record.ts';
-import { notRun, type TestOutcome } from '../../src/judging/outcome.ts';
 import {
   factsOf,
-  JUDGING_FACTS,
   JUDGING_FIELDS,
   packFiles,
+  packTeamMessages,
   packTests,
   renderFiles,
   renderTests,
-} from '../../src/judging/record_fields.ts';
+} from '../../src/domain/judged_record.ts';
+import { JUDGING_FACTS } from '../../src/domain/judging_facts.ts';
+import { textOf } from '../../src/domain/record.ts';
+import { notRun, type TestOutcome } from '../../src/judging/outcome.ts';
 
 const RUN: TestOutcome = {
   ...notRun({ n: 1, name: 'é\0"', group: 'data/secret' }),
@@ -73,6 +74,21 @@ t.test('a record shows each test, in the fields of the contract', async (t) => {
   t.ok(v.is(JUDGING_FIELDS.tests, tests));
   const exact = renderTests(factsOf(OUTCOMES), packTests(OUTCOMES), base64);
   t.equal(exact[0]!.stdout, base64(RUN.stdout), 'with the encoding that was asked for');
+});
+
+t.test('the payload of a record with exact bytes is that of the outcomes', async (t) => {
+  const shown = renderTests(factsOf(OUTCOMES), packTests(OUTCOMES), base64);
+  const again = shown.map(({ name, group, message, stdout, stderr }) => ({
+    ...{ name: name!, group: group!, message },
+    ...{ stdout: Buffer.from(stdout!, 'base64'), stderr: Buffer.from(stderr!, 'base64') },
+  }));
+  t.equal(String(packTests(again)), String(packTests(OUTCOMES)));
+});
+
+t.test('messages to the team are a payload of their own, if there is one', async (t) => {
+  t.equal(String(packTeamMessages(OUTCOMES)), '["no",null]');
+  t.equal(packTeamMessages(OUTCOMES.map((each) => ({ ...each, team_message: '' }))), null);
+  t.notMatch(String(packTests(OUTCOMES)), '"no"');
 });
 
 t.test('after a purge the verdicts and the measures remain', async (t) => {

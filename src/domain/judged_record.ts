@@ -1,46 +1,21 @@
 /**
- * A proposal for the record and the log of a submission that was judged; nothing uses it yet.
+ * What the record and the payloads of a judged submission hold.
  *
- * submission.completed gets the facts `tests` and `score`. Names of tests and groups, messages and outputs come from users,
- * so they are not facts. They are one payload of kind `tests`, and the files that a run leaves are one of kind `files`; the
- * event has their sizes and hashes, as it has for every payload. After a purge, a record still has the verdict and the
- * measures of each test. Its texts are null, and `files` is null.
+ * Names of tests and groups, messages and outputs come from users, so they are not facts (judging_facts.ts). What
+ * the record shows of the tests is one payload of kind `tests`: from a record with exact bytes it can be packed again, so a
+ * receipt proves it. Messages to the team, which the record does not show, are a payload of kind `team_messages`, and the
+ * files that a run leaves one of kind `files`. After a purge, a record still has the verdict and the measures of each test.
+ * Its texts are null, and `files` is null.
  */
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
-import { EXCEEDABLE } from '../domain/limits.ts';
-import { VERDICT_NAMES } from '../domain/verdicts.ts';
-import type { TestOutcome } from './outcome.ts';
+import type { TestFacts } from './judging_facts.ts';
+import { EXCEEDABLE } from './limits.ts';
+import { VERDICT_NAMES } from './verdicts.ts';
 
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const integer = v.pipe(v.number(), v.safeInteger());
 const whole = v.pipe(v.number(), v.integer());
 
-/** One test; they are in order. */
-const TEST_FACTS = v.strictObject({
-  /** null: the test was not run */
-  verdict: v.nullable(v.picklist(VERDICT_NAMES)),
-  exit_code: v.nullable(integer),
-  signal: v.nullable(v.pipe(v.string(), v.startsWith('SIG'))),
-  limit_exceeded: v.nullable(v.picklist(EXCEEDABLE)),
-  cpu_time_us: v.nullable(count),
-  wall_time_us: v.nullable(count),
-  memory_peak_bytes: v.nullable(count),
-  /** the points of its checker */
-  score: v.nullable(v.number()),
-  stdout_truncated: v.boolean(),
-  stderr_truncated: v.boolean(),
-});
-
-/** For the newest schemas of submission.completed and submission.failed. */
-export const JUDGING_FACTS = {
-  tests: v.optional(v.nullable(v.array(TEST_FACTS))),
-  score: v.optional(v.nullable(v.number())),
-};
-
-export type TestFacts = v.InferOutput<typeof TEST_FACTS>;
-
-export function factsOf(outcomes: readonly TestOutcome[]): TestFacts[] {
+export function factsOf(outcomes: readonly TestFacts[]): TestFacts[] {
   return outcomes.map((outcome) => ({
     verdict: outcome.verdict,
     exit_code: outcome.exit_code,
@@ -59,18 +34,35 @@ type PackedTest = [
   name: string,
   group: string,
   message: string | null,
-  team_message: string | null,
   stdout_base64: string,
   stderr_base64: string,
 ];
 
+/** What the record shows of a test that is not a fact. */
+type TestTexts = {
+  name: string;
+  group: string;
+  message: string | null;
+  stdout: Uint8Array;
+  stderr: Uint8Array;
+};
+
 /** The payload of kind `tests`: JSON, with one list for each test. */
-export function packTests(outcomes: readonly TestOutcome[]): Uint8Array {
-  const packed = outcomes.map((outcome): PackedTest => {
-    const { name, group, message, team_message, stdout, stderr } = outcome;
-    return [name, group, message, team_message, base64Of(stdout), base64Of(stderr)];
+export function packTests(tests: readonly TestTexts[]): Uint8Array {
+  const packed = tests.map(({ name, group, message, stdout, stderr }): PackedTest => {
+    return [name, group, message, base64Of(stdout), base64Of(stderr)];
   });
   return Buffer.from(JSON.stringify(packed));
+}
+
+/** The payload of kind `team_messages`: JSON, a text or null for each test. Null where there is none. */
+export function packTeamMessages(
+  outcomes: readonly { team_message: string | null }[],
+): Uint8Array | null {
+  const messages = outcomes.map(({ team_message }) => team_message || null);
+  return messages.every((message) => message === null)
+    ? null
+    : Buffer.from(JSON.stringify(messages));
 }
 
 export type LeftFile = { path: string; bytes: Uint8Array };
@@ -125,6 +117,10 @@ export const JUDGING_FIELDS = {
     ),
     'The files that the patterns in outputs matched when the run ended.',
   ),
+  transcript: described(
+    v.nullable(v.string()),
+    'The beginning of the talk with the interactor, as stdout is shown. Null unless it was asked for.',
+  ),
   progress: described(
     v.nullable(v.strictObject({ done: whole, of: whole })),
     'While it runs: how many of its tests have ended. Null before and after.',
@@ -142,7 +138,7 @@ export function renderTests(
 ): RenderedTest[] {
   const texts = packed && (JSON.parse(Buffer.from(packed).toString()) as PackedTest[]);
   return facts.map((fact, index) => {
-    const [name, group, message, , stdout, stderr] = texts?.[index] ?? [];
+    const [name, group, message, stdout, stderr] = texts?.[index] ?? [];
     const output = (base64: string | undefined) =>
       base64 === undefined ? null : text(Buffer.from(base64, 'base64'));
     return {

@@ -1,0 +1,50 @@
+/**
+ * The payloads that a record of a judged submission stands for. What the record shows of its tests and files is packed again as
+ * the service packs it, so that it can be compared with the digests in the log. The record may be anything.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import {
+  packFiles,
+  packTests,
+  type RenderedFile,
+  type RenderedTest,
+  renderFiles,
+} from '../domain/judged_record.ts';
+
+/** The fields of a test that are bytes of a user, and not facts. They are null after a purge. */
+const TEXTS = ['name', 'group', 'message', 'stdout', 'stderr'] as const;
+const NO_TEXTS = Object.fromEntries(TEXTS.map((name) => [name, null]));
+
+/** What facts say of the tests. */
+export const withoutTexts = (tests: unknown): unknown =>
+  Array.isArray(tests) ? tests.map((test) => ({ ...test, ...NO_TEXTS })) : tests;
+
+/** The payloads of kind `tests` that these can be of: their outputs may be text or base64. None without texts. */
+export function packedTests(tests: unknown): Uint8Array[] {
+  if (!Array.isArray(tests) || !tests.every(hasTexts)) return [];
+  return (['utf8', 'base64'] as const).map((encoding) =>
+    packTests(
+      tests.map(({ name, group, message, stdout, stderr }) => ({
+        ...{ name: name!, group: group!, message },
+        ...{ stdout: Buffer.from(stdout!, encoding), stderr: Buffer.from(stderr!, encoding) },
+      })),
+    ),
+  );
+}
+
+function hasTexts(test: unknown): test is RenderedTest {
+  const { name, group, stdout, stderr } = (test ?? {}) as RenderedTest;
+  return [name, group, stdout, stderr].every((text) => typeof text === 'string');
+}
+
+/** None if a size or a hash in the record is not that of its file. */
+export function packedFiles(files: unknown): Uint8Array[] {
+  if (!Array.isArray(files)) return [];
+  const packed = packFiles(
+    files.map((file) => {
+      const { path, content_base64 } = (file ?? {}) as RenderedFile;
+      return { path, bytes: Buffer.from(String(content_base64), 'base64') };
+    }),
+  );
+  return isDeepStrictEqual(renderFiles(packed), files) ? [packed] : [];
+}

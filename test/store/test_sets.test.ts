@@ -1,0 +1,330 @@
+/** Test sets: how they are stored, shared, read by workers, deleted and purged. */
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { contentsOf } from '../../src/judging/manifest.ts';
+import { ContentMissing, readContent } from '../../src/store/contents.ts';
+import { rebuild } from '../../src/store/rebuild.ts';
+import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
+import {
+  ContentDiffers,
+  createTestSets,
+  inPieces,
+  PIECE_BYTES,
+} from '../../src/store/test_sets.ts';
+import { verify } from '../../src/store/verify.ts';
+import { aSet, judgingOf, refOf } from './a_set.ts';
+import { seal } from './seal_now.ts';
+import { besides } from './verified.ts';
+import { newId, outcome, start, submission, world } from './world.ts';
+
+const DAY_MS = 86_400_000;
+const LARGE = randomBytes(3 * PIECE_BYTES + 5);
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const key = await w.key({ tier: 'free' });
+  const account_of = async (key_id: string) => {
+    const [row] = await w.db<{ account_id: string }[]>`
+      select account_id from runledger.keys where id = ${key_id}`;
+    return { account_id: row!.account_id, key_id };
+  };
+  const owner = await account_of(key.id);
+  const sets = createTestSets(w.web);
+  const { submit } = w.submissions();
+  const consumer = await w.consumer();
+  const use = (test_set: string) =>
+    submit({
+      secret_digest: key.digest,
+      submission: submission({ judging: judgingOf({ test_set, stop: 'first' }) }),
+    });
+  const count = async (table: string) => {
+    const [row] = await w.db.unsafe(`select count(*)::integer as n from runledger.${table}`);
+    return row!['n'];
+  };
+  const problems = async () => besides((await verify(w.db)).problems);
+  return { w, key, owner, account_of, sets, submit, consumer, use, count, problems };
+}
+
+t.test('bytes in any chunks make the same pieces', async (t) => {
+  async function* chunks(sizes: readonly number[]) {
+    let at = 0;
+    for (const size of sizes) {
+      yield LARGE.subarray(at, at + size);
+      at += size;
+    }
+  }
+  for (const sizes of [[LARGE.length], [1, 0, LARGE.length - 1], [PIECE_BYTES, LARGE.length]]) {
+    const pieces = await Array.fromAsync(inPieces(chunks(sizes)));
+    t.same(
+      pieces.map(({ length }) => length),
+      [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5],
+    );
+    t.ok(Buffer.concat(pieces).equals(LARGE), String(sizes));
+  }
+  t.same(await Array.fromAsync(inPieces(chunks([0, 0]))), []);
+  t.equal((await Array.fromAsync(inPieces(chunks([PIECE_BYTES])))).length, 1);
+});
+
+t.test('a set is stored once for its account, and a content once for all', async (t) => {
+  const { owner, account_of, sets, count, problems, w } = await scene(t);
+  const first = aSet('one', [LARGE, Buffer.from('2'), Buffer.alloc(0)]);
+  const created = await sets.create({ owner, ...first, request_id: 'r-1' });
+  t.match(created, { kind: 'created', id: /^f/, sha256: /^[0-9a-f]{64}$/ });
+  const { id } = created as { id: string };
+  t.equal(first.asked.length, 4);
+  const again = aSet('one', [LARGE, Buffer.from('2'), Buffer.alloc(0)]);
+  t.match(await sets.create({ owner, ...again }), { kind: 'known', id });
+  t.same(again.asked, [], 'nothing is sent again');
+  t.same(await sets.missing([...contentsOf(first.set), refOf(Buffer.from('new'))]), [
+    refOf(Buffer.from('new')).sha256,
+  ].reduce((all, each) => all.add(each), new Set<string>()));
+
+  const other = await account_of((await w.key({ tier: 'free' })).id);
+  const theirs = aSet('two', [LARGE, Buffer.from('3')]);
+  const second = await sets.create({ owner: other, ...theirs });
+  t.match(second, { kind: 'created' });
+  t.same(theirs.asked, [refOf(Buffer.from('3')).sha256], 'only what is not stored');
+  t.equal(await count('contents'), 5);
+
+  t.match(await sets.list(owner), [
+    {
+      ...{ id, name: 'one', tests: 3, groups: 1, bytes: LARGE.length + 1 + 13 },
+      ...{ limits: { cpu_time_ms: 2000 }, compare: 'lines', scoring: 'pass-fail', passes: 1 },
+      ...{ checker: 'python', interactor: null, created_at: Date },
+    },
+  ]);
+  t.match(await sets.read(owner, id), { id });
+  t.equal(await sets.read(other, id), null, 'it belongs to its account');
+  t.equal(await sets.remove(other, id), 'absent');
+  t.same(await problems(), []);
+  const [event] = await w.db`select facts from runledger.events where type = 'test_set.created' order by seq`;
+  t.match(event!['facts'], { tests: 3, files: { count: 4 }, request_id: 'r-1' });
+});
+
+t.test('nothing of an upload that fails is kept', async (t) => {
+  const { owner, sets, count, problems } = await scene(t);
+  const made = aSet('one', [Buffer.from('right'), LARGE]);
+  async function* other() {
+    yield Buffer.alloc(LARGE.length);
+  }
+  async function* long() {
+    for (;;) yield LARGE;
+  }
+  const breaking = async function* () {
+    yield LARGE.subarray(0, 2 * PIECE_BYTES);
+    throw new Error('the archive ends here');
+  };
+  for (const [contentOf, error] of [
+    [other, ContentDiffers],
+    [long, ContentDiffers],
+    [breaking, /archive ends/],
+  ] as const) {
+    await t.rejects(sets.create({ owner, set: made.set, contentOf }), error as never);
+    t.equal(await count('contents'), 0);
+    t.equal(await count('content_pieces'), 0);
+    t.equal(await count('test_sets'), 0);
+  }
+  t.same(await problems(), []);
+});
+
+t.test('a set needs all of its contents, and finds those that a deletion took', async (t) => {
+  const { owner, sets, count, w } = await scene(t);
+  const small = aSet('small', [Buffer.from('shared')]);
+  const { id } = (await sets.create({ owner, ...small })) as { id: string };
+  const large = aSet('large', [Buffer.from('shared'), Buffer.from('own')]);
+  const upload = sets.upload();
+  const own = refOf(Buffer.from('own'));
+  t.same(await sets.missing(contentsOf(large.set)), new Set([own.sha256]));
+  await upload.put(own, large.contentOf(own.sha256));
+  t.equal(await sets.remove(owner, id), 'removed');
+  const finished = await upload.finish({ owner, set: large.set });
+  t.match(finished, { kind: 'missing', sha256s: { size: 2 } }, 'the input and the checker');
+  for (const file of contentsOf(large.set)) await upload.put(file, large.contentOf(file.sha256));
+  t.match(await upload.finish({ owner, set: large.set }), { kind: 'created' });
+  t.equal(await count('contents'), 3);
+
+  const abandoned = sets.upload();
+  const late = Buffer.from('abandoned');
+  await abandoned.put(refOf(late), oneChunk(late));
+  t.match(await abandoned.finish({ owner, set: aSet('x', [late]).set }), { kind: 'missing' });
+  const forget = async () => {
+    const [row] = await w.web<{ n: number }[]>`select runledger.forget_arrived('0 s') as n`;
+    return row!.n;
+  };
+  t.equal(await forget(), 1, 'it is deleted when it is old');
+  t.equal(await forget(), 0);
+  t.equal(await count('contents'), 3);
+});
+
+async function* oneChunk(bytes: Uint8Array) {
+  yield bytes;
+}
+
+t.test('a key that was revoked stores nothing', async (t) => {
+  const { w, key, owner, sets, count } = await scene(t);
+  await w.db`select runledger.revoke_key(${key.id})`;
+  const made = aSet('one', [Buffer.from('1')]);
+  t.match(await sets.create({ owner, ...made }), { kind: 'unauthorized' });
+  t.equal(await count('contents'), 0);
+});
+
+t.test('a worker reads the contents of what it runs, and of nothing else', async (t) => {
+  const { w, owner, sets, consumer, use } = await scene(t);
+  const made = aSet('one', [LARGE, Buffer.alloc(0)]);
+  const hidden = aSet('two', [Buffer.from('hidden')]);
+  const { id } = (await sets.create({ owner, ...made })) as { id: string };
+  await sets.create({ owner, ...hidden });
+  const read = async (bytes: Uint8Array, size = bytes.length) =>
+    Buffer.concat(
+      await Array.fromAsync(
+        readContent(consumer.executions.readPieces, { ...refOf(bytes), size }),
+      ),
+    );
+  await t.rejects(read(LARGE), ContentMissing, 'before it runs anything');
+  const accepted = await use(id);
+  t.match(accepted, { kind: 'accepted' });
+  const submission_id = (accepted as { id: string }).id;
+  const started = await start(consumer.executions, submission_id);
+  t.match(started, { unreadable: null, order: { judging: { stop: 'first', passes: 1 } } });
+  t.match(started!.order.judging!.tests, [
+    { name: 'data/secret/1', input: { file: refOf(LARGE) }, answer: { file: refOf(LARGE) } },
+    { name: 'data/secret/2' },
+  ]);
+  t.ok((await read(LARGE)).equals(LARGE));
+  t.equal((await read(Buffer.alloc(0))).length, 0);
+  await t.rejects(read(Buffer.from('hidden')), ContentMissing, 'a set of another submission');
+  await t.rejects(read(LARGE, LARGE.length - 1), ContentMissing, 'another size');
+  await t.rejects(w.web`select * from runledger.read_pieces(${consumer.id}, '\\x00', 0, 1)`, {
+    code: '42501',
+  });
+  await w.db`update runledger.content_pieces set bytes = overlay(bytes placing '\\x00'::bytea from 7) where n = 2`;
+  await t.rejects(read(LARGE), ContentMissing, 'other bytes');
+  await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
+  await t.rejects(read(LARGE), ContentMissing, 'after the end');
+});
+
+t.test('a set stays while a submission needs it, and then its bytes go with it', async (t) => {
+  const { w, owner, sets, consumer, use, count, problems } = await scene(t);
+  const { id } = (await sets.create({ owner, ...aSet('one', [LARGE, Buffer.from('s')]) })) as {
+    id: string;
+  };
+  const shared = await sets.create({ owner, ...aSet('two', [Buffer.from('s')]) });
+  t.match(await use('f0000000-0000-4000-8000-00000000abcd'), { kind: 'no_test_set' });
+  t.match(await use('018f0000-0000-7000-8000-000000000000'), { kind: 'no_test_set' });
+  const submission_id = ((await use(id)) as { id: string }).id;
+  t.equal(await sets.remove(owner, id), 'in_use', 'it waits');
+  await start(consumer.executions, submission_id);
+  t.equal(await sets.remove(owner, id), 'in_use', 'it runs');
+  await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
+  t.same(await problems(), []);
+  t.equal(await sets.remove(owner, id, { request_id: 'r-2' }), 'removed');
+  t.equal(await sets.remove(owner, id), 'absent');
+  t.match(await use(id), { kind: 'no_test_set' });
+  t.equal(await count('contents'), 2, 'those of the other set are left');
+  t.equal(await count('content_pieces'), 2);
+  t.match(await sets.list(owner), [{ id: (shared as { id: string }).id }]);
+  const facts = await w.db`select facts from runledger.events where type = 'test_set.deleted'`;
+  t.same([...facts], [{ facts: { key_id: owner.key_id, request_id: 'r-2' } }]);
+  t.same(await problems(), []);
+  await rebuild(w.db);
+  t.same(await problems(), []);
+});
+
+t.test('a set that is being deleted does not exist, and holds up nobody', async (t) => {
+  const { w, owner, sets, use } = await scene(t);
+  const { id } = (await sets.create({ owner, ...aSet('one', [Buffer.from('1')]) })) as {
+    id: string;
+  };
+  const other = w.connect(w.database.urls.web, 1);
+  await other.begin(async (tx) => {
+    const [row] = await tx`
+      select runledger.remove_test_set(${owner.account_id}, ${owner.key_id}, ${id}) as outcome`;
+    t.equal(row!['outcome'], 'removed');
+    t.match(await use(id), { kind: 'no_test_set' });
+  });
+  t.match(await use(id), { kind: 'no_test_set' });
+});
+
+t.test('a deletion waits for a submission that is being accepted', async (t) => {
+  const { w, key, owner, sets } = await scene(t);
+  const { id } = (await sets.create({ owner, ...aSet('one', [Buffer.from('1')]) })) as {
+    id: string;
+  };
+  const other = w.connect(w.database.urls.web, 1);
+  let removed: Promise<string> | undefined;
+  const submission_id = newId();
+  const row = {
+    ...{ digest: Buffer.from(key.digest).toString('hex'), id: submission_id, language: 'python' },
+    ...{ args: [], compare: 'lenient', limits: {}, judging: { test_set: id, stop: 'first' } },
+  };
+  await other.begin(async (tx) => {
+    const [accepted] = await tx`
+      select outcome from runledger.submit_many(${JSON.stringify([row])}::text::jsonb, '{x}', '{""}', '{NULL}', 10, true, '{x}')`;
+    t.equal(accepted!['outcome'], 'accepted');
+    removed = sets.remove(owner, id);
+    for (;;) {
+      const [waits] = await w.db`
+        select count(*)::integer as n from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%remove_test_set%'`;
+      if (waits!['n'] > 0) break;
+    }
+  });
+  t.equal(await removed, 'in_use');
+});
+
+t.test('rebuild makes the rows of sets from their manifests', async (t) => {
+  const { w, owner, sets, problems } = await scene(t);
+  const created = await sets.create({ owner, ...aSet('one', [Buffer.from('1'), LARGE]) });
+  const rows = async () => [
+    ...(await w.db`select * from runledger.test_sets`),
+    ...(await w.db`select * from runledger.test_set_contents order by 1, 2`),
+  ];
+  const before = await rows();
+  t.equal(before.length, 4);
+  await w.db`update runledger.test_sets set summary = '{}'`;
+  await w.db`delete from runledger.test_set_contents where ctid = (select min(ctid) from runledger.test_set_contents)`;
+  await w.db`insert into runledger.test_set_contents values (${(created as { id: string }).id}, gen_random_uuid())`;
+  t.match(await problems(), [/^content \w+ should not be there/, /^test_sets: /, /^test_set_contents: /]);
+  await rebuild(w.db);
+  t.same(await rows(), before);
+  t.same(await problems(), []);
+});
+
+t.test('a purge deletes the sets that nothing has used since', async (t) => {
+  const { w, owner, sets, consumer, use, count, problems } = await scene(t);
+  const noon = new Date();
+  await w.clock.set(noon);
+  const make = async (name: string) =>
+    ((await sets.create({ owner, ...aSet(name, [Buffer.from(name)]) })) as { id: string }).id;
+  const run = async (id: string) => {
+    const submission_id = ((await use(id)) as { id: string }).id;
+    await start(consumer.executions, submission_id);
+    await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
+  };
+  const [old, used, waiting] = [await make('old'), await make('used'), await make('waiting')];
+  await run(old);
+  await use(waiting);
+  await w.clock.advance(30 * DAY_MS);
+  await run(used);
+  const young = await make('young');
+  await seal(w.web);
+  const before = new Date(noon.getTime() + DAY_MS);
+  t.equal(await purgePayloads(w.db, before), 1);
+  t.equal(await purgeTestSets(w.db, before, 'ada@console'), 1);
+  t.same((await sets.list(owner)).map(({ id }) => id).sort(), [used, waiting, young].sort());
+  t.equal(await count('contents'), 4);
+  const [event] = await w.db`select stream, facts from runledger.events where type = 'test_set.deleted'`;
+  t.match(event, { stream: old, facts: { operator: 'ada@console', unused_since: String } });
+  t.same(await problems(), []);
+  const auditor = w.connect(w.database.urls.auditor, 1);
+  t.match(
+    await auditor`select * from runledger.audit_commands where type like 'test_set.%'`,
+    [{ actor: 'operator ada@console' }],
+  );
+  const shown = await auditor`
+    select * from runledger.audit_test_sets order by deleted_at is null, created_at, test_set_id`;
+  t.match(shown[0], { test_set_id: old, tests: '1', files: '2', deleted_by: 'operator ada@console' });
+  t.match(shown[1], { created_by: `key ${owner.key_id}`, deleted_at: null, deleted_by: null });
+  t.equal(shown.length, 4);
+});
