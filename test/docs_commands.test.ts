@@ -21,6 +21,7 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
   [/^curl /, 'test/cli/serve.test.ts runs the line that serve prints'],
   [/ \.\/runledger worker$/, 'test/deploy/procfile.test.ts starts a worker'],
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
+  [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],
 ];
 /** A command line whose outcome depends on the data or on the machine. */

@@ -9,9 +9,13 @@ import { type LeanClient, leanClient, postRequest } from './lean_client.ts';
 
 export type Answer = { verdict: string; stdout: string; stderr: string };
 
+export type JudgedAnswer = Answer & { tests: { wall_time: number | null }[] | null };
+
 export type Service = {
   /** Submits, waits, and returns the record. */
   run(language: string, code: string): Promise<Answer>;
+  /** The same, with a request of any kind. */
+  judge(request: object): Promise<JudgedAnswer>;
   /** The CPU seconds of each kind of process so far, without the programs in boxes. */
   cpu_s(): Record<'web' | 'worker' | 'postgres', number>;
   stop(): Promise<void>;
@@ -44,7 +48,8 @@ export async function startService(environment: Record<string, string> = {}): Pr
   const key = cli('keys', 'create', '--account', 'bench', '--tier', 'bench');
   const clients = callers(port, key);
   return {
-    run: clients.run,
+    run: (language, code) => clients.run({ language, code }),
+    judge: clients.run,
     cpu_s: () => cpuOfKinds(child.pid!),
     async stop() {
       clients.close();
@@ -60,9 +65,9 @@ export async function startService(environment: Record<string, string> = {}): Pr
 function callers(port: number, key: string) {
   const idle: LeanClient[] = [];
   return {
-    async run(language: string, code: string): Promise<Answer> {
+    async run(submission: object): Promise<JudgedAnswer> {
       const client = idle.pop() ?? (await leanClient(port));
-      const request = postRequest(key, '/api/submit?wait=true', { language, code });
+      const request = postRequest(key, '/api/submit?wait=true', submission);
       const { status, body } = await client.ask(request);
       idle.push(client);
       if (status !== 200) throw new Error(`submit answered ${status}: ${body}`);

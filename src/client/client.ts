@@ -30,11 +30,78 @@ export type SubmissionRequest = {
   stdin_base64?: string;
   args?: string[];
   expected_output?: string;
-  compare?: 'lenient' | 'exact';
-  /** times in seconds, sizes in bytes */
-  limits?: Partial<Record<RequestLimitName, number>>;
+  /** lines, the default, ignores white space at the ends of lines and of the text; lenient is the same */
+  compare?: 'lines' | 'lenient' | 'exact' | TokenCompare;
+  limits?: Limits;
+  /** in the work folder, when it compiles and when it runs */
+  files?: FileInput[];
+  /** instead of stdin and expected_output */
+  tests?: TestInput[];
+  /** the id of a stored set, instead of tests */
+  test_set?: string;
+  /** first, the default: tests after the first that is not AC are not run */
+  stop?: 'first' | 'never';
+  checker?: JudgeInput;
+  interactor?: JudgeInput;
+  /** the input is in this file, as well as on stdin */
+  stdin_file?: string;
+  /** is judged instead of stdout */
+  stdout_file?: string;
+  /** patterns of the files to keep of the work folder */
+  outputs?: string[];
+  /** whether the beginning of the talk with the interactor is kept */
+  transcript?: boolean;
   webhook_url?: string;
   webhook_secret?: string;
+};
+
+/** Times in seconds, sizes in bytes. */
+export type Limits = Partial<Record<RequestLimitName, number>>;
+
+export type TokenCompare = {
+  by: 'tokens';
+  /** true if absent */
+  case_sensitive?: boolean;
+  /** how much numbers may differ */
+  absolute?: number;
+  /** the same, as a share of the expected number */
+  relative?: number;
+};
+
+/** Either content or content_base64. */
+export type FileInput = { path: string; content?: string; content_base64?: string };
+
+export type TestInput = {
+  name?: string;
+  stdin?: string;
+  stdin_base64?: string;
+  expected_output?: string;
+  expected_output_base64?: string;
+  args?: string[];
+  limits?: Limits;
+};
+
+/** A checker or an interactor. */
+export type JudgeInput = {
+  language: string;
+  code: string;
+  files?: FileInput[];
+  protocol: 'icpc' | 'testlib';
+};
+
+/** A stored test set, without its bytes. */
+export type TestSet = {
+  id: string;
+  name: string;
+  tests: number;
+  groups: number;
+  bytes: number;
+  limits: Limits;
+  /** the language of its checker; null: outputs are compared, or an interactor judges */
+  checker: string | null;
+  interactive: boolean;
+  sha256: string;
+  created_at: string;
 };
 
 export type ClientOptions = {
@@ -62,6 +129,12 @@ export type Client = {
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
   run(request: SubmissionRequest, options?: SubmitOptions): Promise<ResultRecord>;
+  /** Stores the test set of a problem package, a zip archive. The same content again is the same set. */
+  uploadTestSet(archive: Uint8Array<ArrayBuffer> | Blob, options?: CallOptions): Promise<TestSet>;
+  testSets(options?: CallOptions): Promise<TestSet[]>;
+  testSet(id: string, options?: CallOptions): Promise<TestSet>;
+  /** An ApiError with `in_use` while a submission that has not ended needs it. */
+  deleteTestSet(id: string, options?: CallOptions): Promise<void>;
 };
 
 /** An error that the service answered, with its words. */
@@ -89,6 +162,7 @@ type ProblemBody = {
   fields?: { path: string; message: string }[];
   id?: string;
 };
+type SendOptions = CallOptions & { timeout_ms?: number };
 type Sent = { status: number; body: ProblemBody & Partial<ResultRecord> };
 
 const ATTEMPTS = 6;
@@ -96,11 +170,15 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 60_000;
 /** Longer than the service lets a call wait, so that the service ends the wait. */
 const CALL_TIMEOUT_MS = 45_000;
+/** An upload takes as long as the network does; the service ends one that is too slow. */
+const UPLOAD_TIMEOUT_MS = 10 * 60_000;
 /** Statuses after which the same call may succeed. */
 const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 
+const TEST_SETS = '/api/test-sets';
+
 export function createClient(options: ClientOptions): Client {
-  const send = (path: string, init: RequestInit, given: CallOptions) =>
+  const send = (path: string, init: RequestInit, given: SendOptions) =>
     sendWithRetries(options, path, init, given);
 
   async function post(path: string, request: SubmissionRequest, given: SubmitOptions) {
@@ -139,6 +217,23 @@ export function createClient(options: ClientOptions): Client {
       const { body } = await post('/api/submit?wait=true', request, given);
       return isResult(body) ? body : client.wait(body.id!, given);
     },
+    async uploadTestSet(archive, given = {}) {
+      const headers = { 'content-type': 'application/zip' };
+      const init = { method: 'POST', headers, body: archive };
+      const { body } = await send(TEST_SETS, init, { timeout_ms: UPLOAD_TIMEOUT_MS, ...given });
+      return body as unknown as TestSet;
+    },
+    async testSets(given = {}) {
+      const { body } = await send(TEST_SETS, {}, given);
+      return (body as unknown as { test_sets: TestSet[] }).test_sets;
+    },
+    async testSet(id, given = {}) {
+      const { body } = await send(`${TEST_SETS}/${encodeURIComponent(id)}`, {}, given);
+      return body as unknown as TestSet;
+    },
+    async deleteTestSet(id, given = {}) {
+      await send(`${TEST_SETS}/${encodeURIComponent(id)}`, { method: 'DELETE' }, given);
+    },
   };
   return client;
 }
@@ -151,12 +246,12 @@ async function sendWithRetries(
   options: ClientOptions,
   path: string,
   init: RequestInit,
-  { signal }: CallOptions,
+  { signal, timeout_ms = CALL_TIMEOUT_MS }: SendOptions,
 ): Promise<Sent> {
   const attempts = options.attempts ?? ATTEMPTS;
   const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await sendOnce(options, path, init, signal);
+    const outcome = await sendOnce(options, path, init, signal, timeout_ms);
     if ('sent' in outcome) return outcome.sent;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
@@ -171,8 +266,9 @@ async function sendOnce(
   path: string,
   init: RequestInit,
   signal: AbortSignal | undefined,
+  timeout_ms: number,
 ): Promise<Outcome> {
-  const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS);
+  const timeout = AbortSignal.timeout(timeout_ms);
   try {
     const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
       ...init,

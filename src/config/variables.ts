@@ -2,6 +2,7 @@
 import { executor, switches } from './executor_variables.ts';
 import { limits } from './limit_variables.ts';
 import {
+  bytes,
   choice,
   duration,
   durations,
@@ -17,7 +18,7 @@ import {
   whole,
   witnesses,
 } from './parsers.ts';
-import { DAY, HOUR, MINUTE, optional, path, row, SECOND } from './variable.ts';
+import { DAY, GiB, HOUR, KiB, MINUTE, optional, path, row, SECOND } from './variable.ts';
 
 const database = {
   database_url: optional('DATABASE_URL', postgresUrl, {
@@ -130,7 +131,7 @@ const http = {
     default: '30s',
     unit: 'time',
     reason:
-      'the socket of a request that has not arrived whole by then is closed; 2 MiB at 70 KB/s',
+      'the socket of a request that has not arrived whole by then is closed; 2 MiB at 70 KB/s, a test set of 256 MiB at 9 MB/s',
   }),
   keep_alive_ms: row('RUNLEDGER_KEEP_ALIVE', duration(SECOND, HOUR), {
     default: '95s',
@@ -138,9 +139,37 @@ const http = {
     reason:
       'how long an idle connection is kept; longer than a router in front keeps it (60 to 90 s), so that the router never sends on a connection that is being closed',
   }),
+  test_set_bytes: row('RUNLEDGER_TEST_SET_BYTES', bytes(KiB, 64 * GiB), {
+    default: '256MiB',
+    unit: 'bytes',
+    reason: 'the most of one test set, both as an archive and unpacked; more is rejected',
+  }),
+  account_test_sets: row('RUNLEDGER_ACCOUNT_TEST_SETS', whole(0, 1_000_000), {
+    default: '1000',
+    unit: 'sets',
+    reason: 'an account that has as many test sets can store no more; 0: no account can store any',
+  }),
+  account_test_set_bytes: row('RUNLEDGER_ACCOUNT_TEST_SET_BYTES', bytes(0, 1024 * GiB), {
+    default: '10GiB',
+    unit: 'bytes',
+    reason: 'an account whose test sets have as many bytes together can store no more',
+  }),
   forbidden_fields: optional(
     'RUNLEDGER_FORBIDDEN_FIELDS',
-    list('limits', 'expected_output', 'compare', 'args', 'stdin_base64', 'webhook_url'),
+    list(
+      'limits',
+      'expected_output',
+      'compare',
+      'args',
+      'stdin_base64',
+      'webhook_url',
+      'files',
+      'tests',
+      'test_set',
+      'checker',
+      'interactor',
+      'outputs',
+    ),
     {
       unit: 'words',
       reason: 'optional fields of a submission that this deployment does not accept',

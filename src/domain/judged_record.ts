@@ -111,7 +111,10 @@ export const JUDGING_FIELDS = {
           path: v.string(),
           size: whole,
           sha256: v.string(),
-          content_base64: v.string(),
+          content_base64: described(
+            v.nullable(v.string()),
+            'Null in a webhook for files beyond the first 64 KiB.',
+          ),
         }),
       ),
     ),

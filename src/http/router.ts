@@ -25,7 +25,7 @@ export function createRouter(
     const methods: string[] = routes
       .filter(({ pattern }) => pattern.test(path))
       .map(({ call }) => call.method);
-    if (path === '*') methods.push('GET', 'POST');
+    if (path === '*') methods.push('GET', 'POST', 'DELETE');
     if (methods.length === 0) return null;
     return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
   };

@@ -14,6 +14,7 @@ import { createRefusals, type Refusals } from '../store/refusals.ts';
 import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
+import { createTestSets } from '../store/test_sets.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
@@ -22,6 +23,7 @@ import { submissionParser } from './api/parse_submission.ts';
 import { createReadiness } from './api/probes.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
+import { createUploads } from './api/uploads.ts';
 import { openapiDocument } from './document/openapi.ts';
 import { page } from './document/page.ts';
 import { createRouter } from './router.ts';
@@ -31,6 +33,8 @@ import { type NewConnections, watchNewConnections } from './wire/new_connections
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
+/** Uploads of test sets at one time. */
+const UPLOADS = 2;
 /** For the last answers, after the grace. */
 const LAST_ANSWERS_MS = 1_000;
 
@@ -127,6 +131,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     db,
     (config.witnesses ?? []).map(({ key }) => key),
   );
+  const test_sets = createTestSets(db);
   const { ended } = createResults(asking);
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
@@ -164,6 +169,13 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
       record: withPatience(results.record),
     },
     receipts: { read: withPatience(receipts.read) },
+    test_sets: {
+      ...test_sets,
+      list: withPatience(test_sets.list),
+      read: withPatience(test_sets.read),
+      remove: withPatience(test_sets.remove),
+    },
+    uploads: createUploads(UPLOADS),
     waiters,
     health,
     witnesses,

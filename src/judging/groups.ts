@@ -22,8 +22,8 @@ export type JudgedGroup = {
   unscored?: true;
   /** The scores that the group may have; null where there is no bound. One outside them is a mistake in the set. */
   range?: readonly [least: number | null, most: number | null];
-  /** Whether an accepted test must have points of its checker, or must not. */
-  points?: 'required' | 'forbidden';
+  /** Whether an accepted test must have points of its checker, must not, or may have at most accept_score. */
+  points?: 'required' | 'forbidden' | 'bounded';
   /**
    * Groups and tests before it that have to be run and accepted. Otherwise it is not run, and scores its reject_score.
    */

@@ -79,7 +79,14 @@ function programOfRequest({ files, ...program }: RequestProgram): JudgeProgram {
   };
 }
 
-function programOfSet({ language, source, files, protocol, args, limits }: SetProgram): JudgeProgram {
+function programOfSet({
+  language,
+  source,
+  files,
+  protocol,
+  args,
+  limits,
+}: SetProgram): JudgeProgram {
   return {
     language,
     source,

@@ -22,67 +22,92 @@ export type Score = {
 type ScoredTest = Pick<TestOutcome, 'n' | 'name' | 'group' | 'verdict' | 'score'>;
 
 /** The outcomes of all tests of the set, in order. */
-export function scoreOf(
-  set: { scoring: 'pass-fail' | 'score'; groups: readonly JudgedGroup[] },
+export function scoreOf(set: ScoredSet, outcomes: readonly ScoredTest[]): Score {
+  const { results, problem } = resultsOf(set, outcomes);
+  const root = results.get(groupTree(set.groups, outcomes).group.name);
+  return { score: root === undefined ? null : rounded(root.score), problem };
+}
+
+export type ScoredSet = { scoring: 'pass-fail' | 'score'; groups: readonly JudgedGroup[] };
+export type Result = { accepted: boolean; score: number };
+
+/**
+ * The result of each group and test by its name. What was not run has none. A set without scores has none at all, and
+ * neither has one in which a checker failed.
+ */
+export function resultsOf(
+  set: ScoredSet,
   outcomes: readonly ScoredTest[],
-): Score {
-  if (set.scoring !== 'score' || set.groups.length === 0) return { score: null, problem: null };
-  if (outcomes.some(({ verdict }) => verdict === 'IE')) return { score: null, problem: null };
+): { results: ReadonlyMap<string, Result>; problem: string | null } {
+  const results = new Map<string, Result>();
+  if (set.scoring !== 'score' || set.groups.length === 0) return { results, problem: null };
+  if (outcomes.some(({ verdict }) => verdict === 'IE')) return { results, problem: null };
   try {
-    const root = groupTree(set.groups, outcomes);
-    const result = groupResult(root, outcomes, new Map());
-    return { score: result && rounded(result.score), problem: null };
+    groupResult(groupTree(set.groups, outcomes), outcomes, results);
+    return { results, problem: null };
   } catch (error) {
     if (!(error instanceof Mistake)) throw error;
-    return { score: null, problem: error.message };
+    return { results: new Map(), problem: error.message };
   }
 }
 
 class Mistake extends Error {}
 
-type Result = { accepted: boolean; score: number };
-
 function groupResult(
   { group, children }: GroupNode,
   outcomes: readonly ScoredTest[],
-  accepted: Map<string, boolean>,
+  results: Map<string, Result>,
 ): Result | null {
-  const required = (group.require_pass ?? []).every((name) => accepted.get(name) ?? false);
-  if (!required) {
-    accepted.set(group.name, false);
-    return { accepted: false, score: group.reject_score };
-  }
-  const results = children.flatMap((child) => {
+  const keep = (result: Result) => {
+    results.set(group.name, result);
+    return result;
+  };
+  const required = (group.require_pass ?? []).every((name) => results.get(name)?.accepted ?? false);
+  if (!required) return keep({ accepted: false, score: group.reject_score });
+  const parts = children.flatMap((child) => {
     const result =
       typeof child === 'number'
-        ? testResult(group, outcomes[child]!, accepted)
-        : groupResult(child, outcomes, accepted);
+        ? testResult(group, outcomes[child]!, results)
+        : groupResult(child, outcomes, results);
     const counts = typeof child === 'number' || !child.group.unscored;
     return result !== null && counts ? [result] : [];
   });
-  if (results.length === 0) return null;
-  const is_accepted = isAccepted(group.accepted_if ?? 'all', results);
-  accepted.set(group.name, is_accepted);
-  const counts = group.accepted_if === undefined || is_accepted;
-  const score = counts ? aggregate(group, results) : group.reject_score;
-  return { accepted: is_accepted, score: inRange(group, score) };
+  if (parts.length === 0) return null;
+  const accepted = isAccepted(group.accepted_if ?? 'all', parts);
+  const counts = group.accepted_if === undefined || accepted;
+  const score = counts ? aggregate(group, parts) : group.reject_score;
+  return keep({ accepted, score: inRange(group, score) });
 }
 
 function testResult(
   group: JudgedGroup,
   { n, name, verdict, score }: ScoredTest,
-  accepted: Map<string, boolean>,
+  results: Map<string, Result>,
 ): Result | null {
   if (verdict === null) return null;
-  accepted.set(name, verdict === 'AC');
-  if (verdict !== 'AC') return { accepted: false, score: group.reject_score };
-  if (score === null && group.points === 'required') {
+  const accepted = verdict === 'AC';
+  if (accepted) checkPoints(group, n, score);
+  const result = {
+    accepted,
+    score: accepted ? (score ?? group.accept_score) : group.reject_score,
+  };
+  results.set(name, result);
+  return result;
+}
+
+function checkPoints({ points, accept_score }: JudgedGroup, n: number, score: number | null): void {
+  if (score === null) {
+    if (points !== 'required') return;
     throw new Mistake(`test ${n}: the checker gave no points, and its group needs them`);
   }
-  if (score !== null && group.points === 'forbidden') {
+  if (points === 'forbidden') {
     throw new Mistake(`test ${n}: the checker gave points, and its group allows none`);
   }
-  return { accepted: true, score: score ?? group.accept_score };
+  if (points === 'bounded' && rounded(score) > rounded(accept_score)) {
+    throw new Mistake(
+      `test ${n}: the checker gave ${rounded(score)} points, and the most is ${rounded(accept_score)}`,
+    );
+  }
 }
 
 function isAccepted(accepted_if: 'all' | 'any' | 'always', results: readonly Result[]): boolean {

@@ -4,6 +4,7 @@
  */
 import type { LanguageName, LimitOverrides } from '../domain/limits.ts';
 import type { Compare } from './compare.ts';
+import type { JudgedGroup } from './groups.ts';
 
 export type TestSet = {
   name: string;
@@ -50,19 +51,7 @@ export type SetProgram = {
   limits?: LimitOverrides;
 };
 
-export type Group = {
-  name: string;
-  /** null for the root alone */
-  parent: string | null;
-  /** What happens after a test or a group in it is not accepted: skip the rest of this group, or go on. */
-  on_reject: 'break' | 'continue';
-  /** how its score follows from those of its tests and groups */
-  aggregation: 'sum' | 'min';
-  /** the score of each test directly in it, where the checker gives none */
-  accept_score: number;
-  reject_score: number;
-  /** Its score is 0, whatever its tests and its checker say. */
-  unscored?: true;
+export type Group = JudgedGroup & {
   /** arguments of the checker or interactor */
   args: string[];
 };

@@ -84,7 +84,7 @@ export class ContentDiffers extends Error {}
 /** Of every piece but the last of its content. */
 export const PIECE_BYTES = 256 * 1024;
 /** One call stores so many bytes at most, of one content or of several. */
-const CALL_BYTES = 1024 * 1024;
+const CALL_BYTES = 256 * 1024;
 /** Other uploads' sets may be deleted again and again, and contents with them. */
 const ATTEMPTS = 5;
 
@@ -248,6 +248,8 @@ class PieceUpload implements Upload {
     this.#begun = [];
     this.#pieces = [];
     this.#bytes = 0;
+    // One text for all pieces: an array of them would be copied several times before it is sent.
+    const whole = Buffer.concat(pieces.map(({ bytes }) => bytes)).toString('base64');
     const list = <T>(items: readonly T[], pick: (item: T) => string | number) =>
       `{${items.map(pick).join(',')}}`;
     await this.#db`
@@ -255,7 +257,11 @@ class PieceUpload implements Upload {
         ${byteaArray(begun.map(({ sha256 }) => Buffer.from(sha256, 'hex')))}::text::bytea[],
         ${list(begun, ({ size }) => size)}::text::bigint[],
         ${list(pieces, ({ id }) => id)}::text::uuid[], ${list(pieces, ({ n }) => n)}::text::integer[],
-        ${byteaArray(pieces.map(({ bytes }) => bytes))}::text::bytea[])`;
+        array(select substring(whole.bytes from piece.end_at - piece.length + 1 for piece.length)
+          from (select decode(${whole}::text, 'base64') as bytes offset 0) whole,
+            (select length, n, (sum(length) over (order by n))::integer as end_at
+              from unnest(${list(pieces, ({ bytes }) => bytes.length)}::text::integer[])
+                with ordinality x(length, n)) piece order by n))`;
   }
 }
 
@@ -273,7 +279,7 @@ export async function* inPieces(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
       length = 0;
     }
     // A copy: the caller may use the chunk's memory again.
-    if (rest.length > 0) waiting.push(Uint8Array.from(rest));
+    if (rest.length > 0) waiting.push(rest.slice());
     length += rest.length;
   }
   if (length > 0) yield Buffer.concat(waiting);

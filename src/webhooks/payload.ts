@@ -2,9 +2,12 @@
  * The body of a webhook. It depends on the ended submission alone (on no clock and no attempt
  * number), so every attempt sends the same bytes.
  */
-import { type ResultRow, renderResult } from '../domain/record.ts';
+import { type ResultRecord, type ResultRow, renderResult } from '../domain/record.ts';
 
-/** For stdout and stderr each, in bytes of UTF-8: many receivers limit bodies far below what a program may print. */
+/**
+ * In bytes of UTF-8: many receivers limit bodies far below what a program may print. It holds for stdout and for stderr; for
+ * those of all tests together, and their messages; for the transcript; and for the files.
+ */
 export const OUTPUT_LIMIT_BYTES = 65_536;
 
 export function webhookBody(row: ResultRow): Uint8Array {
@@ -22,16 +25,57 @@ export function webhookBody(row: ResultRow): Uint8Array {
       stderr: stderr.text,
       stdout_truncated: data.stdout_truncated || stdout.cut,
       stderr_truncated: data.stderr_truncated || stderr.cut,
+      tests: data.tests && cutTests(data.tests),
+      files: data.files && withinLimit(data.files),
+      transcript: cutText(data.transcript, OUTPUT_LIMIT_BYTES).text,
     },
   };
   return Buffer.from(JSON.stringify(body), 'utf8');
 }
 
+type Test = NonNullable<ResultRecord['tests']>[number];
+type File = NonNullable<ResultRecord['files']>[number];
+
+/** The first tests keep their texts, up to the limit. */
+function cutTests(tests: readonly Test[]): Test[] {
+  const [cutStdout, cutStderr, cutMessage] = [cutter(), cutter(), cutter()];
+  return tests.map((test) => {
+    const stdout = cutStdout(test.stdout);
+    const stderr = cutStderr(test.stderr);
+    return {
+      ...test,
+      message: cutMessage(test.message).text,
+      stdout: stdout.text,
+      stderr: stderr.text,
+      stdout_truncated: test.stdout_truncated || stdout.cut,
+      stderr_truncated: test.stderr_truncated || stderr.cut,
+    };
+  });
+}
+
+/** Cuts what exceeds the limit together with what it was given before. */
+function cutter(): (text: string | null) => Cut {
+  let left = OUTPUT_LIMIT_BYTES;
+  return (text) => {
+    const cut = cutText(text, left);
+    left -= Buffer.byteLength(cut.text ?? '');
+    return cut;
+  };
+}
+
+/** The first files keep their content, up to the limit; of the others there are size and hash. */
+function withinLimit(files: readonly File[]): File[] {
+  let left = OUTPUT_LIMIT_BYTES;
+  return files.map((file) => {
+    left -= file.size;
+    return left < 0 ? { ...file, content_base64: null } : file;
+  });
+}
+
+type Cut = { text: string | null; cut: boolean };
+
 /** The longest prefix of the text that fits, without splitting a character. */
-export function cutText(
-  text: string | null,
-  limitBytes: number,
-): { text: string | null; cut: boolean } {
+export function cutText(text: string | null, limitBytes: number): Cut {
   if (text === null) return { text, cut: false };
   const bytes = Buffer.from(text, 'utf8');
   if (bytes.length <= limitBytes) return { text, cut: false };

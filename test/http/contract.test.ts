@@ -4,6 +4,7 @@ import t from 'tap';
 import { accessRules } from './contract/access_rules.ts';
 import { commandRules } from './contract/command_rules.ts';
 import { httpRules } from './contract/http_rules.ts';
+import { judgingRules } from './contract/judging_rules.ts';
 import { messageRules } from './contract/message_rules.ts';
 import { queueRules } from './contract/queue_rules.ts';
 import { rateRules } from './contract/rate_rules.ts';
@@ -13,11 +14,14 @@ import type { Rule } from './contract/rule.ts';
 import { runRules } from './contract/run_rules.ts';
 import { createStage, NotRun } from './contract/stage.ts';
 import { submitRules } from './contract/submit_rules.ts';
+import { testSetRules } from './contract/test_set_rules.ts';
 import { tlsRules } from './contract/tls_rules.ts';
 import { webhookRules } from './contract/webhook_rules.ts';
 
 const RULES: readonly Rule[] = [
   ...requestRules,
+  ...judgingRules,
+  ...testSetRules,
   ...submitRules,
   ...queueRules,
   ...resultRules,

@@ -154,6 +154,16 @@ const ODD_VALUES = [
   'https://a.example/',
   'https://127.0.0.1/',
   ['a', 'b'],
+  '../a',
+  'first',
+  [{}],
+  [[]],
+  [{ stdin: 'a', args: ['b'], limits: {} }],
+  [{ path: 'a', content: 'b' }],
+  { by: 'tokens', absolute: 1 },
+  { language: 'python', code: '', protocol: 'icpc' },
+  { language: 'x', code: 1, protocol: 'icpc', files: [{ path: 'a' }, []] },
+  '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10',
 ] as const;
 const NAMES = [
   'language',
@@ -166,6 +176,16 @@ const NAMES = [
   'limits',
   'webhook_url',
   'webhook_secret',
+  'files',
+  'tests',
+  'test_set',
+  'stop',
+  'checker',
+  'interactor',
+  'stdin_file',
+  'stdout_file',
+  'outputs',
+  'transcript',
   '__proto__',
   'constructor',
   'x',
@@ -221,7 +241,17 @@ function otherAddress(chance: Chance): { method: string; path: string } {
     () => `/api/result/${id()}?${oddQuery(chance)}`,
     () => `/api/${odd()}`,
     () => `/${odd()}`,
-    () => chance.one(['/', '/livez', '/readyz', '/openapi.json', '/api/languages', '/api/health']),
+    () =>
+      chance.one([
+        '/',
+        '/livez',
+        '/readyz',
+        '/openapi.json',
+        '/api/languages',
+        '/api/health',
+        '/api/test-sets',
+        `/api/test-sets/${id()}`,
+      ]),
   ])();
   return { method, path };
 }

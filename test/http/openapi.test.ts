@@ -3,6 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { calls } from '../../src/http/api/calls.ts';
 import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
+import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
 import { call, type Reply } from './support/call.ts';
 import { type Document, readDocument } from './support/document.ts';
@@ -82,10 +83,21 @@ t.test('its examples', async (t) => {
     while ((await call(origin, { path: `/api/result/${json.id}/proof`, key })).status === 202) {
       await seal(service.db);
     }
+    const archive = { body: archiveOf(LEGACY), headers: { 'content-type': 'application/zip' } };
+    const uploading = { method: 'POST', path: '/api/test-sets', key, ...archive };
+    const uploaded = [await call(origin, uploading), await call(origin, uploading)];
+    t.same(
+      uploaded.map(({ status }) => status),
+      [201, 200],
+    );
+    const set = uploaded[0]!.json.id;
+    for (const reply of uploaded) {
+      agrees(t, document, document.operation('post', '/api/test-sets'), reply, 'an upload');
+    }
     for (const { method, path } of calls) {
       if (method !== 'GET') continue;
       const operation = document.operation('get', path);
-      const url = path.replace('{id}', json.id);
+      const url = path.replace('{id}', path.startsWith('/api/test-sets') ? set : json.id);
       const asked = path.startsWith('/api/') ? { path: url, key } : { path: url };
       await service.worker.beat();
       const reply = await call(origin, asked);
@@ -94,6 +106,12 @@ t.test('its examples', async (t) => {
       if (path.startsWith('/api/')) {
         agrees(t, document, operation, await call(origin, { path: url }), `${path} without a key`);
       }
+    }
+    const one = { method: 'DELETE', path: `/api/test-sets/${set}`, key };
+    for (const status of [204, 404]) {
+      const reply = await call(origin, one);
+      t.equal(reply.status, status);
+      agrees(t, document, document.operation('delete', '/api/test-sets/{id}'), reply, 'a deletion');
     }
   });
 });

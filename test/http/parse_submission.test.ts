@@ -1,6 +1,7 @@
 import t from 'tap';
 import { requestDigest, submissionParser } from '../../src/http/api/parse_submission.ts';
 import type { SubmissionRules } from '../../src/http/api/submission_schema.ts';
+import { unpackRequest } from '../../src/judging/packed_request.ts';
 
 const RULES: SubmissionRules = {
   languages: ['python', 'cpp'],
@@ -31,6 +32,7 @@ t.test('a parsed submission has canonical names, bytes, and times in millisecond
     expected_output: null,
     compare: 'lenient',
     limits: { cpu_time_ms: 1500, memory_bytes: 7 },
+    judging: null,
     webhook: null,
   });
   const full = {
@@ -47,11 +49,48 @@ t.test('a parsed submission has canonical names, bytes, and times in millisecond
   });
 });
 
+const SET_ID = 'f1980f5e-3c1a-7d42-9b6e-5f0c2a8d7e11';
+const exact = { language: 'py', code: 'exit(42)', protocol: 'icpc' };
+
+/** No two of these ask for the same. */
+const judged: Record<string, unknown>[] = [
+  { files: [{ path: 'a', content: 'b' }] },
+  { files: [{ path: 'a', content: 'c' }] },
+  { files: [{ path: 'ab', content: '' }] },
+  { tests: [{}] },
+  { tests: [{}, {}] },
+  { tests: [{ name: 'a' }] },
+  { tests: [{ stdin: 'a' }] },
+  { tests: [{ expected_output: 'a' }] },
+  { tests: [{ expected_output: '' }] },
+  { tests: [{ args: [] }] },
+  { tests: [{ limits: { cpu_time: 1 } }] },
+  { tests: [{}], stop: 'never' },
+  { tests: [{}], compare: 'exact' },
+  { test_set: SET_ID },
+  { test_set: SET_ID, compare: 'lines' },
+  { test_set: SET_ID, compare: 'exact' },
+  { test_set: SET_ID.replace('f1', 'f2') },
+  { compare: { by: 'tokens' } },
+  { compare: { by: 'tokens', case_sensitive: false } },
+  { compare: { by: 'tokens', absolute: 0 } },
+  { compare: { by: 'tokens', relative: 0 } },
+  { checker: exact },
+  { checker: { ...exact, protocol: 'testlib' } },
+  { checker: { ...exact, files: [{ path: 'a', content: '' }] } },
+  { interactor: exact },
+  { stdin_file: 'a' },
+  { stdout_file: 'a' },
+  { outputs: ['a'] },
+  { interactor: exact, transcript: true },
+];
+
 t.test('the digest depends on the meaning of a request, not on its spelling', async (t) => {
   const base = { language: 'python', code: 'x', stdin: 'a' };
   t.equal(digest(base), digest({ stdin: 'a', code: 'x', language: 'py' }));
   t.equal(digest(base), digest({ language: 'py', code: 'x', stdin_base64: 'YQ==' }));
   t.equal(digest(base), digest({ ...base, args: [], compare: 'lenient', limits: {} }));
+  t.equal(digest(base), digest({ ...base, compare: 'lines', files: [], outputs: [] }));
   const others = [
     { ...base, language: 'cpp' },
     { ...base, code: 'y' },
@@ -66,6 +105,7 @@ t.test('the digest depends on the meaning of a request, not on its spelling', as
     { ...base, limits: { wall_time: 1 } },
     { ...base, webhook_url: 'https://a.example', webhook_secret: 's' },
     { ...base, webhook_url: 'https://a.example', webhook_secret: 't' },
+    ...judged.map((more) => ({ language: 'python', code: 'x', ...more })),
   ];
   t.equal(new Set([base, ...others].map((body) => digest(body))).size, others.length + 1);
   t.not(digest(base), digest(base, Buffer.alloc(32, 2)), 'and on its key');
@@ -96,7 +136,7 @@ t.test('each field that a deployment forbids has an error', async (t) => {
 
 t.test('a list that is too long has one error, and its items have none', async (t) => {
   const { errors } = parseText(`{"language":"py","code":"","args":[${'1,'.repeat(100_000)}1]}`);
-  t.strictSame(errors, [{ path: 'args', message: 'has more than 256 items' }]);
+  t.strictSame(errors, [{ path: 'args', message: 'has more than 64 items' }]);
   const within = parseText(`{"language":"py","code":"","x":{"y":[[${'1,'.repeat(256)}1]]}}`);
   t.strictSame(within.errors, [{ path: 'x.y[0]', message: 'has more than 256 items' }]);
   const deep = parseText(
@@ -106,3 +146,104 @@ t.test('a list that is too long has one error, and its items have none', async (
   const short = parsed({ language: 'py', code: '', args: Array.from({ length: 64 }, () => 'a') });
   t.equal(short.args.length, 64);
 });
+
+t.test('a judged submission has a payload, and what the log says of it', async (t) => {
+  const body = {
+    language: 'py',
+    code: '',
+    tests: [
+      { stdin: 'é', expected_output_base64: 'AP8=', limits: { cpu_time: 0.5 } },
+      { name: 'b', stdin_base64: 'AP8=', args: ['x'] },
+    ],
+    checker: { language: 'c++', code: 'int main() {}', protocol: 'testlib' },
+    files: [{ path: 'a/b', content_base64: 'AP8=' }],
+    stdout_file: 'out',
+  };
+  const { judging, stdin } = parsed(body);
+  t.match(judging, { tests: 2, test_set: null, stop: 'first' });
+  t.equal(stdin.length, 0);
+  const request = unpackRequest(judging!.packed);
+  t.strictSame(request.tests, [
+    {
+      name: null,
+      stdin: Buffer.from('é'),
+      expected_output: Buffer.from([0, 255]),
+      args: null,
+      limits: { cpu_time_ms: 500 },
+    },
+    { name: 'b', stdin: Buffer.from([0, 255]), expected_output: null, args: ['x'], limits: {} },
+  ]);
+  t.strictSame(request.checker, {
+    language: 'cpp',
+    source: 'main.cpp',
+    files: [{ path: 'main.cpp', bytes: Buffer.from('int main() {}') }],
+    protocol: 'testlib',
+  });
+  t.strictSame(request.files, [{ path: 'a/b', bytes: Buffer.from([0, 255]) }]);
+  t.equal(request.stdout_file, 'out');
+});
+
+t.test(
+  'a comparison is stored as the log has it, and goes to the judging where it must',
+  async (t) => {
+    const base = { language: 'py', code: '' };
+    const tokens = { by: 'tokens', case_sensitive: true, absolute: null, relative: 1 };
+    const rows: [more: object, stored: unknown, judging: unknown][] = [
+      [{}, 'lenient', null],
+      [{ compare: 'lines' }, 'lenient', null],
+      [{ compare: 'lenient' }, 'lenient', null],
+      [{ compare: 'exact' }, 'exact', null],
+      [{ compare: { by: 'tokens', relative: 1 } }, tokens, { compare: tokens }],
+      [{ test_set: SET_ID }, 'lenient', { compare: null, test_set: SET_ID, stop: 'first' }],
+      [{ test_set: SET_ID, compare: 'lenient' }, 'lenient', { compare: 'lines' }],
+      [{ test_set: SET_ID.toUpperCase(), compare: 'exact' }, 'exact', { test_set: SET_ID }],
+    ];
+    for (const [more, stored, judging] of rows) {
+      const submission = parsed({ ...base, ...more });
+      t.strictSame(submission.compare, stored);
+      if (judging === null) t.equal(submission.judging, null);
+      else t.match(unpackRequest(submission.judging!.packed), judging);
+    }
+  },
+);
+
+t.test('every mistake in a judged submission is named, and deep ones are, too', async (t) => {
+  const body = {
+    language: 'py',
+    code: '',
+    stdin: '',
+    tests: [{}, { stdin: 5, output: 'x', limits: { cpu: 1 } }],
+    checker: { language: 'ruby', code: '', protocol: 'icpc', x: 1 },
+    compare: 'exact',
+    limits: { cpu: 1 },
+    x: 1,
+  };
+  const { errors } = parseText(JSON.stringify(body));
+  t.same(errors!.map(({ path }) => path).sort(), [
+    'checker.language',
+    'checker.x',
+    'compare',
+    'limits.cpu',
+    'stdin',
+    'tests[1].limits.cpu',
+    'tests[1].output',
+    'tests[1].stdin',
+    'x',
+  ]);
+  for (const { message } of errors!) t.ok(message.length > 5);
+});
+
+t.test(
+  'lists that are each as long as they may be have no more mistakes than are shown',
+  async (t) => {
+    const tests = Array.from({ length: 256 }, () => ({
+      args: Array.from({ length: 64 }, () => 1),
+    }));
+    const { errors } = parseText(JSON.stringify({ language: 'py', code: '', tests }));
+    t.equal(errors!.length, 100);
+    const long = [{ args: Array.from({ length: 65 }, () => 1) }];
+    t.strictSame(parseText(JSON.stringify({ language: 'py', code: '', tests: long })).errors, [
+      { path: 'tests[0].args', message: 'has more than 64 items' },
+    ]);
+  },
+);

@@ -14,6 +14,23 @@ t.test('2025-09: folders below a group are part of the names of its tests', asyn
   );
 });
 
+t.test('the newer versions do not use what has another name', async (t) => {
+  const { set, notes } = await read(t, {
+    ...NEW,
+    ...emptyTests('data/secret/a b', 'data/secret/-c/1', 'data/secret/g/d e/1'),
+  });
+  t.strictSame(
+    set.tests.map(({ name }) => name),
+    ['secret/1'],
+  );
+  const rule = 'it is not used: a name has only letters';
+  t.match(notes, [
+    new RegExp(`^data/secret/a b\\.in: ${rule}`),
+    new RegExp(`^data/secret/-c: ${rule}`),
+    new RegExp(`^data/secret/g/d e: ${rule}`),
+  ]);
+});
+
 t.test('inputs and answers', async (t) => {
   await rejectAll(t, [
     [

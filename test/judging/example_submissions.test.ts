@@ -40,7 +40,8 @@ t.test('folders of the legacy version', async (t) => {
       ['wrong_answer/b', 'cpp', 'main.cpp'],
     ],
   );
-  t.equal(read.keeper.text(one(read, 'accepted/a.py')?.program?.files[0]?.file), 'print(1)');
+  const [file] = one(read, 'accepted/a.py')?.program?.files ?? [];
+  t.equal(String(read.sources.get(file?.file.sha256 ?? '')), 'print(1)');
   t.strictSame(rules(read, 'accepted/a.py'), [[ALL, 'AC', ANY]]);
   t.strictSame(rules(read, 'wrong_answer/b'), [[ALL, 'AC,WA', 'WA']]);
   t.strictSame(rules(read, 'time_limit_exceeded/c.java'), [[ALL, 'AC,WA,TLE', 'TLE']]);

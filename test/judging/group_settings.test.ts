@@ -42,18 +42,17 @@ t.test('groups of the legacy version: order, inheritance, arguments of a validat
   });
   const group = (name: string) => set.groups.find((group) => group.name === name);
   t.match(group('data'), { on_reject: 'continue', aggregation: 'sum', args: [] });
-  t.match(group('sample'), {
-    on_reject: 'continue',
-    accept_score: 0,
-    reject_score: 0,
-    unscored: true,
-  });
-  t.match(group('secret'), {
+  t.match(group('sample'), { on_reject: 'continue', accepted_if: 'all', unscored: true });
+  t.strictSame(group('secret'), {
+    name: 'secret',
     parent: 'data',
     on_reject: 'continue',
+    aggregation: 'sum',
+    accepted_if: 'any',
     accept_score: 1,
+    reject_score: 0,
+    range: [0, 100],
     args: ['-x', '1e-3'],
-    unscored: undefined,
   });
   t.match(group('secret/b'), {
     parent: 'secret',
@@ -63,7 +62,78 @@ t.test('groups of the legacy version: order, inheritance, arguments of a validat
     reject_score: -1,
     args: ['-x', '1e-3'],
   });
-  t.match(group('secret/c'), { aggregation: 'sum', args: ['-y'] });
+  t.match(group('secret/c'), { aggregation: 'sum', accepted_if: 'any', args: ['-y'] });
+});
+
+t.test('the grader and the range of a legacy group', async (t) => {
+  const secret = async (yaml: string, type = 'scoring') =>
+    (
+      await read(t, {
+        ...LEGACY,
+        'problem.yaml': `type: ${type}\n`,
+        'data/secret/testdata.yaml': yaml,
+        'data/sample/a/1.in': EMPTY,
+        'data/sample/a/1.ans': EMPTY,
+      })
+    ).set.groups;
+  const last = async (yaml: string) => (await secret(yaml)).at(-1);
+  t.match(await last('grader_flags: avg\n'), { aggregation: 'avg', accepted_if: 'all' });
+  t.match(await last('grader_flags: min max\n'), { aggregation: 'max' });
+  t.match(await last('grader_flags: always_accept\n'), { accepted_if: 'always' });
+  t.match(await last('range: -inf 10.5\n'), { range: [null, 10.5] });
+  t.match(await last('range: 0 +inf\n'), { range: [0, null] });
+  t.strictSame((await secret('grader_flags: first_error min\n', 'pass-fail')).at(-1), {
+    name: 'secret',
+    parent: 'data',
+    on_reject: 'break',
+    aggregation: 'min',
+    accept_score: 1,
+    reject_score: 0,
+    args: [],
+  });
+});
+
+t.test('samples that are ignored are ignored as a whole', async (t) => {
+  const { set } = await read(t, {
+    ...LEGACY,
+    'problem.yaml': 'type: scoring\n',
+    'data/testdata.yaml': 'grader_flags: ignore_sample\n',
+    'data/sample/a/1.in': EMPTY,
+    'data/sample/a/1.ans': EMPTY,
+  });
+  t.strictSame(
+    set.groups.map(({ name, unscored }) => [name, unscored]),
+    [
+      ['data', undefined],
+      ['sample', true],
+      ['sample/a', undefined],
+      ['secret', undefined],
+    ],
+  );
+});
+
+t.test('groups that depend on others', async (t) => {
+  const required = async (files: Files) =>
+    (
+      await read(t, {
+        'problem.yaml': SCORING,
+        'data/secret/a/test_group.yaml': 'max_score: 40\n',
+        'data/secret/a/1.in': EMPTY,
+        'data/secret/a/1.ans': EMPTY,
+        'data/secret/b/test_group.yaml': 'max_score: 60\nrequire_pass: [sample, secret/a]\n',
+        'data/secret/b/1.in': EMPTY,
+        'data/secret/b/1.ans': EMPTY,
+        ...files,
+      })
+    ).set.groups.map(({ name, require_pass }) => [name, require_pass]);
+  t.strictSame(await required({ 'data/sample/1.in': EMPTY, 'data/sample/1.ans': EMPTY }), [
+    ['data', undefined],
+    ['sample', undefined],
+    ['secret', undefined],
+    ['secret/a', undefined],
+    ['secret/b', ['sample', 'secret/a']],
+  ]);
+  t.strictSame((await required({})).at(-1), ['secret/b', ['secret/a']], 'there are no samples');
 });
 
 t.test('a group with flags of its own for the default validator', async (t) => {
@@ -168,13 +238,13 @@ t.test('groups', async (t) => {
       secret('grading: custom'),
       /^data\/secret\/testdata\.yaml: grading: a custom grader/,
     ],
-    ['an average', secret('grader_flags: avg'), /grader_flags: avg is not supported/],
-    ['a maximum', secret('grader_flags: max'), /grader_flags: max is not supported/],
-    ['an unknown flag', secret('grader_flags: best'), /grader_flags: best is not supported/],
+    ['an unknown flag', secret('grader_flags: best'), /grader_flags: "best" is not a flag/],
+    ['a range', secret('range: 10 0'), /range: must be two numbers/],
+    ['a range of one number', secret('range: 10'), /range: must be two numbers/],
     [
       'always accepted, without a score',
       secret('grader_flags: always_accept', 'pass-fail'),
-      /always_accept is not supported/,
+      /grader_flags: always_accept and accept_if_any_accepted are for problems of type scoring/,
     ],
     [
       'samples ignored below the root',
@@ -211,9 +281,27 @@ t.test('groups', async (t) => {
       /v can be arguments or the validator's name/,
     ],
     [
-      'dependencies',
-      group('require_pass: sample'),
-      /^data\/secret\/test_group\.yaml: require_pass: groups that depend/,
+      'a dependency on itself',
+      group('', twoGroups('max_score: 1\nrequire_pass: secret/a')),
+      /^data\/secret\/a: require_pass: no group before it is called secret\/a/,
+    ],
+    [
+      'a dependency of all secret data on a part of it',
+      group('require_pass: secret/a', twoGroups('max_score: 1')),
+      /^data\/secret: require_pass: no group before it is called secret\/a/,
+    ],
+    [
+      'a dependency on a group that does not count as a whole',
+      group('', {
+        ...twoGroups('max_score: 1\nscore_aggregation: min'),
+        'data/secret/b/test_group.yaml': 'max_score: 1\nrequire_pass: secret/a',
+      }),
+      /^data\/secret\/b: require_pass: the score_aggregation of secret\/a is not pass-fail/,
+    ],
+    [
+      'a dependency without scoring',
+      { ...NEW, 'data/secret/test_group.yaml': 'require_pass: sample' },
+      /require_pass: is for problems of type scoring only/,
     ],
     [
       'static validation',

@@ -108,26 +108,6 @@ t.test('what problem.yaml asks for', async (t) => {
       /validator_flags: quotes and escapes are not supported/,
     ],
     [
-      'unknown flags',
-      legacy('validator_flags: ignore_case'),
-      /ignore_case is no argument of the default validator/,
-    ],
-    [
-      'a flag twice',
-      legacy('validator_flags: case_sensitive case_sensitive'),
-      /case_sensitive is given twice/,
-    ],
-    [
-      'two tolerances',
-      legacy('validator_flags: float_tolerance 1 float_absolute_tolerance 1'),
-      /excludes the other tolerances/,
-    ],
-    [
-      'space alone',
-      legacy('validator_flags: space_change_sensitive'),
-      /space_change_sensitive is supported only with/,
-    ],
-    [
       'an interactor that is the default validator',
       newer('validation: default\ntype: interactive', validator),
       /^output_validators: problem\.yaml says that the default validator judges/,

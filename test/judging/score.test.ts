@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
 import type { JudgedGroup } from '../../src/judging/groups.ts';
-import { graderFromFlags, scoreOf } from '../../src/judging/score.ts';
+import { graderFromFlags, resultsOf, scoreOf } from '../../src/judging/score.ts';
 
 const group = (
   name: string,
@@ -90,6 +90,12 @@ t.test('a mistake of the set is one line that names the test or the group', asyn
   t.match(of({ points: 'required' }, 'r:AC=1 r:AC'), /^test 2: the checker gave no points/);
   t.equal(of({ points: 'required' }, 'r:AC=1 r:WA'), null);
   t.match(of({ points: 'forbidden' }, 'r:AC=1'), /^test 1: the checker gave points/);
+  const bounded = { points: 'bounded', accept_score: 100 / 3 } as const;
+  t.match(
+    of(bounded, 'r:AC=33.34'),
+    /^test 1: the checker gave 33\.34 points, and the most is 33\.333333$/,
+  );
+  t.equal(of(bounded, 'r:AC=33.333333 r:AC r:WA'), null);
   t.equal(of({ accept_score: 1e308 }, 'r:AC r:AC'), 'group r: its score is not a finite number');
 });
 
@@ -134,6 +140,22 @@ t.test('a group whose requirement is not met scores its reject_score', async (t)
   t.strictSame(score(groups, 'a:WA b: c:'), ok(-2));
   t.strictSame(score(groups, 'a:AC a:WA b:AC c:AC'), ok(0), 'not even where its tests were run');
   t.strictSame(score(groups, 'a: b:AC c:AC'), ok(-2), 'what was not run is not accepted');
+});
+
+t.test('each group and test has a result of its own', async (t) => {
+  const groups = [
+    group('r', null),
+    group('a', 'r', { aggregation: 'min', accept_score: 40 }),
+    group('b', 'r', { require_pass: ['a'] }),
+  ];
+  const { results } = resultsOf({ scoring: 'score', groups }, outcomes('a:AC a:WA b: b:'));
+  t.strictSame(Object.fromEntries(results), {
+    t1: { accepted: true, score: 40 },
+    t2: { accepted: false, score: 0 },
+    a: { accepted: false, score: 0 },
+    b: { accepted: false, score: 0 },
+    r: { accepted: false, score: 0 },
+  });
 });
 
 t.test('grader_flags of the legacy format', async (t) => {

@@ -13,7 +13,7 @@ t.test('scores of the newer versions', async (t) => {
     t.equal(set.scoring, 'score');
     t.match(
       set.groups.find(({ name }) => name === 'sample'),
-      { accept_score: 0, unscored: true },
+      { unscored: true },
     );
     return set.groups
       .slice(2)
@@ -69,4 +69,30 @@ t.test('scores of the newer versions', async (t) => {
     }),
     ['secret sum 30 continue', 'secret/a min 40 continue', 'secret/b min 30 continue'],
   );
+});
+
+t.test('points of a validator, and the scores that a group may have', async (t) => {
+  const { set } = await read(t, {
+    'problem.yaml': 'problem_format_version: 2025-09\nname: x\ntype: scoring\n',
+    'output_validator/v.py': 'exit(42)',
+    ...emptyTests('data/secret/a/1', 'data/secret/b/1'),
+    'data/secret/test_group.yaml': 'max_score: unbounded\n',
+    'data/secret/a/test_group.yaml': 'max_score: 30\n',
+    'data/secret/b/test_group.yaml': 'score_aggregation: sum\n',
+  });
+  t.match(
+    set.groups.map(({ name, points, range }) => [name, points, range]),
+    [
+      ['data', undefined, undefined],
+      ['secret', 'required', [0, null]],
+      ['secret/a', 'forbidden', [0, 30]],
+      ['secret/b', 'required', [0, null]],
+    ],
+  );
+  const bounded = await read(t, {
+    'problem.yaml': 'problem_format_version: 2025-09\nname: x\ntype: scoring\n',
+    'output_validator/v.py': 'exit(42)',
+    ...emptyTests('data/secret/1'),
+  });
+  t.match(bounded.set.groups.at(-1), { points: 'bounded', range: [0, 100] });
 });

@@ -127,12 +127,12 @@ t.test('numbers', async (t) => {
     [
       'a negative tolerance',
       legacy('validator_flags: float_tolerance -1'),
-      /float_tolerance needs a number/,
+      /float_tolerance "[-1e9]+": a tolerance is a decimal number/,
     ],
     [
       'an infinite tolerance',
       legacy('validator_flags: float_tolerance 1e999'),
-      /float_tolerance needs a number/,
+      /float_tolerance "[-1e9]+": a tolerance is a decimal number/,
     ],
     ['no tolerance', legacy('validator_flags: float_tolerance'), /float_tolerance needs a number/],
   ]);

@@ -41,7 +41,7 @@ export const httpMutants: readonly Mutant[] = [
     ['a body over the cap is rejected', 'if (size > BODY_LIMIT_BYTES) {', 'if (size < 0) {'],
     [
       'a length over the cap is rejected before the body is read',
-      "Number(req.headers['content-length'] ?? 0) > BODY_LIMIT_BYTES",
+      "Number(req.headers['content-length'] ?? 0) > most_bytes",
       'req.headers.host === null',
     ],
     ['the cap is 2 MiB', '2 * 1024 * 1024', '3 * 1024 * 1024'],
@@ -69,13 +69,13 @@ export const httpMutants: readonly Mutant[] = [
     ['an answer names a hundred mistakes at most', 'first.size < ERRORS_SHOWN && ', ''],
   ),
   ...inFile(
-    'src/http/api/submission_schema.ts',
+    'src/http/api/field_schemas.ts',
     contract('stdin_base64'),
     ['base64 has its padding', 'value.length % 4 === 0 && BASE64', 'BASE64'],
     ['decoded stdin is at most 64 KiB', 'base64Bytes(value) <= most', 'value !== null'],
   ),
   ...inFile(
-    'src/http/api/submission_schema.ts',
+    'src/http/api/field_schemas.ts',
     contract('args'),
     ['arguments are 4 KiB at most', '<= ARGS_LIMIT_BYTES', '<= 2 * ARGS_LIMIT_BYTES'],
     ['an argument has no NUL', "!value.includes('\\0')", 'value !== null'],
@@ -85,7 +85,7 @@ export const httpMutants: readonly Mutant[] = [
     "need('webhook_url', 'webhook_secret', at)",
     "need('webhook_secret', 'webhook_url', at)",
   ]),
-  ...inFile('src/http/api/submission_schema.ts', contract('surrogate'), [
+  ...inFile('src/http/api/field_schemas.ts', contract('surrogate'), [
     'half of a surrogate pair is no text',
     'value.isWellFormed()',
     "value !== ''",

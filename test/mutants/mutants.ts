@@ -6,6 +6,7 @@ import { auditMutants } from './audit_mutants.ts';
 import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
+import { judgedRequestMutants } from './judged_request_mutants.ts';
 import { judgingMutants } from './judging_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { packageMutants } from './package_mutants.ts';
@@ -13,6 +14,7 @@ import { queueMutants } from './queue_mutants.ts';
 import { receiptMutants } from './receipt_mutants.ts';
 import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
+import { testSetMutants } from './test_set_mutants.ts';
 import { verifyMutants } from './verify_mutants.ts';
 import { webhookMutants } from './webhook_mutants.ts';
 import { witnessMutants } from './witness_mutants.ts';
@@ -27,6 +29,8 @@ export const mutants: readonly Mutant[] = [
   ...receiptMutants,
   ...verifyMutants,
   ...httpMutants,
+  ...judgedRequestMutants,
+  ...testSetMutants,
   ...webhookMutants,
   ...witnessMutants,
   ...auditMutants,

@@ -261,7 +261,7 @@ const OUTCOMES = [
   {
     ...notRun({ n: 1, name: 'é"\\u0000', group: 'data/secret' }),
     ...{ verdict: 'AC', exit_code: 0, cpu_time_us: 3, wall_time_us: 4, memory_peak_bytes: 5 },
-    ...{ score: 2.5, message: 'a\n\t\0\u2028b', stdout: Buffer.from('1\n') },
+    ...{ score: 2.5, message: 'a\n\t\0b', stdout: Buffer.from('1\n') },
   } as TestOutcome,
   notRun({ n: 2, name: '2', group: '' }),
 ];

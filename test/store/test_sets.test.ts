@@ -2,11 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { contentsOf } from '../../src/judging/manifest.ts';
-import { ContentMissing, readContent } from '../../src/store/contents.ts';
+import { readContent } from '../../src/store/contents.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
 import {
-  ContentDiffers,
   createTestSets,
   inPieces,
   PIECE_BYTES,
@@ -115,12 +114,14 @@ t.test('nothing of an upload that fails is kept', async (t) => {
     yield LARGE.subarray(0, 2 * PIECE_BYTES);
     throw new Error('the archive ends here');
   };
-  for (const [contentOf, error] of [
-    [other, ContentDiffers],
-    [long, ContentDiffers],
-    [breaking, /archive ends/],
+  const { sha256 } = refOf(LARGE);
+  for (const [ofLarge, error] of [
+    [other, /another hash or size/],
+    [long, /another hash or size/],
+    [breaking, /the archive ends here/],
   ] as const) {
-    await t.rejects(sets.create({ owner, set: made.set, contentOf }), error as never);
+    const contentOf = (name: string) => (name === sha256 ? ofLarge() : made.contentOf(name));
+    await t.rejects(sets.create({ owner, set: made.set, contentOf }), { message: error });
     t.equal(await count('contents'), 0);
     t.equal(await count('content_pieces'), 0);
     t.equal(await count('test_sets'), 0);
@@ -139,7 +140,7 @@ t.test('a set needs all of its contents, and finds those that a deletion took', 
   await upload.put(own, large.contentOf(own.sha256));
   t.equal(await sets.remove(owner, id), 'removed');
   const finished = await upload.finish({ owner, set: large.set });
-  t.match(finished, { kind: 'missing', sha256s: { size: 2 } }, 'the input and the checker');
+  t.equal(finished.kind === 'missing' && finished.sha256s.size, 2, 'the input and the checker');
   for (const file of contentsOf(large.set)) await upload.put(file, large.contentOf(file.sha256));
   t.match(await upload.finish({ owner, set: large.set }), { kind: 'created' });
   t.equal(await count('contents'), 3);
@@ -147,7 +148,8 @@ t.test('a set needs all of its contents, and finds those that a deletion took', 
   const abandoned = sets.upload();
   const late = Buffer.from('abandoned');
   await abandoned.put(refOf(late), oneChunk(late));
-  t.match(await abandoned.finish({ owner, set: aSet('x', [late]).set }), { kind: 'missing' });
+  const { set } = aSet('x', [late, Buffer.from('never sent')]);
+  t.match(await abandoned.finish({ owner, set }), { kind: 'missing' });
   const forget = async () => {
     const [row] = await w.web<{ n: number }[]>`select runledger.forget_arrived('0 s') as n`;
     return row!.n;
@@ -181,7 +183,7 @@ t.test('a worker reads the contents of what it runs, and of nothing else', async
         readContent(consumer.executions.readPieces, { ...refOf(bytes), size }),
       ),
     );
-  await t.rejects(read(LARGE), ContentMissing, 'before it runs anything');
+  await t.rejects(read(LARGE), { message: /^the database does not have/ }, 'before it runs anything');
   const accepted = await use(id);
   t.match(accepted, { kind: 'accepted' });
   const submission_id = (accepted as { id: string }).id;
@@ -193,15 +195,15 @@ t.test('a worker reads the contents of what it runs, and of nothing else', async
   ]);
   t.ok((await read(LARGE)).equals(LARGE));
   t.equal((await read(Buffer.alloc(0))).length, 0);
-  await t.rejects(read(Buffer.from('hidden')), ContentMissing, 'a set of another submission');
-  await t.rejects(read(LARGE, LARGE.length - 1), ContentMissing, 'another size');
+  await t.rejects(read(Buffer.from('hidden')), { message: /^the database does not have/ }, 'a set of another submission');
+  await t.rejects(read(LARGE, LARGE.length - 1), { message: /^the database does not have/ }, 'another size');
   await t.rejects(w.web`select * from runledger.read_pieces(${consumer.id}, '\\x00', 0, 1)`, {
     code: '42501',
   });
   await w.db`update runledger.content_pieces set bytes = overlay(bytes placing '\\x00'::bytea from 7) where n = 2`;
-  await t.rejects(read(LARGE), ContentMissing, 'other bytes');
+  await t.rejects(read(LARGE), { message: /^the database does not have/ }, 'other bytes');
   await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
-  await t.rejects(read(LARGE), ContentMissing, 'after the end');
+  await t.rejects(read(LARGE), { message: /^the database does not have/ }, 'after the end');
 });
 
 t.test('a set stays while a submission needs it, and then its bytes go with it', async (t) => {
@@ -252,6 +254,7 @@ t.test('a deletion waits for a submission that is being accepted', async (t) => 
     id: string;
   };
   const other = w.connect(w.database.urls.web, 1);
+  const root = w.connect(w.database.superuser_url, 1);
   let removed: Promise<string> | undefined;
   const submission_id = newId();
   const row = {
@@ -264,7 +267,7 @@ t.test('a deletion waits for a submission that is being accepted', async (t) => 
     t.equal(accepted!['outcome'], 'accepted');
     removed = sets.remove(owner, id);
     for (;;) {
-      const [waits] = await w.db`
+      const [waits] = await root`
         select count(*)::integer as n from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and query like '%remove_test_set%'`;
       if (waits!['n'] > 0) break;

@@ -1,4 +1,6 @@
 import t from 'tap';
+import { packFiles, packTests } from '../../src/domain/judged_record.ts';
+import type { TestFacts } from '../../src/domain/judging_facts.ts';
 import type { ResultRow } from '../../src/domain/record.ts';
 import { cutText, OUTPUT_LIMIT_BYTES, webhookBody } from '../../src/webhooks/payload.ts';
 
@@ -116,4 +118,46 @@ t.test('a cut never splits a character', async (t) => {
 
 t.test('a submission that has not ended has no body', async (t) => {
   t.throws(() => webhookBody(row({ status: 'running', completed_at: null })), /has not ended/);
+});
+
+const FACTS: TestFacts = {
+  verdict: 'AC',
+  exit_code: 0,
+  signal: null,
+  limit_exceeded: null,
+  cpu_time_us: 1,
+  wall_time_us: 1,
+  memory_peak_bytes: 1,
+  score: null,
+  stdout_truncated: false,
+  stderr_truncated: false,
+};
+
+t.test('texts of tests are cut at the limit, all tests together', async (t) => {
+  const COUNT = 256;
+  const text = (length: number) => Buffer.alloc(length, 'a');
+  const test = { group: '', message: 'm'.repeat(4_000), stdout: text(4_096), stderr: text(10) };
+  const packed = packTests(Array.from({ length: COUNT }, (_, n) => ({ ...test, name: String(n) })));
+  const { data } = parsed({
+    tests: Array.from({ length: COUNT }, () => FACTS),
+    parts: { tests: packed, files: null, transcript: text(OUTPUT_LIMIT_BYTES + 1) },
+  });
+  t.equal(data.tests.length, COUNT);
+  const lengths = data.tests.map((each: { stdout: string }) => each.stdout.length);
+  t.same(lengths.slice(0, 17), [...Array.from({ length: 16 }, () => 4_096), 0]);
+  t.match(data.tests[15], { stdout_truncated: false, stderr_truncated: false });
+  t.match(data.tests[16], { name: '16', stdout_truncated: true, stderr: 'a'.repeat(10) });
+  t.equal(data.tests.at(-1).message, '');
+  t.equal(data.transcript.length, OUTPUT_LIMIT_BYTES);
+  t.ok(webhookBody(row({ tests: [] })).length < 2_000);
+});
+
+t.test('files beyond the limit have a size and a hash, and no content', async (t) => {
+  const file = (path: string, length: number) => ({ path, bytes: Buffer.alloc(length) });
+  const files = packFiles([file('a', OUTPUT_LIMIT_BYTES), file('b', 1)]);
+  const { data } = parsed({ parts: { tests: null, files, transcript: null } });
+  t.match(data.files, [
+    { path: 'a', size: OUTPUT_LIMIT_BYTES, content_base64: /^A/ },
+    { path: 'b', size: 1, sha256: /^6e34/, content_base64: null },
+  ]);
 });

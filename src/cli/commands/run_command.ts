@@ -1,10 +1,10 @@
 /** `./runledger run`: submits a file, waits, and exits with the program's status. */
-import { readFile } from 'node:fs/promises';
 import { ApiError, type Client, type SubmissionRequest } from '../../client/client.ts';
 import type { ResultRecord } from '../../domain/record.ts';
-import { CANONICAL_NAMES, LANGUAGES } from '../../languages/common/registry.ts';
 import { clientOf, SERVER_OPTION } from '../api_client.ts';
-import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
+import { type Command, type Context, JSON_OPTION } from '../command.ts';
+import { readInput, requestOfFile } from '../program_request.ts';
+import { startSpinner } from '../spinner.ts';
 
 /** The status when the program could not be run; few programs end with it. */
 const NOT_RUN = 125;
@@ -24,7 +24,7 @@ export const command: Command = {
   async run(context) {
     const request = await readRequest(context);
     const client = clientOf(context);
-    const spinner = startSpinner();
+    const spinner = startSpinner('running');
     try {
       const record = await exactRecord(client, await client.run(request));
       spinner.stop();
@@ -37,43 +37,14 @@ export const command: Command = {
 };
 
 async function readRequest({ words, options }: Context): Promise<SubmissionRequest> {
-  const file = words[0]!;
-  const ending = /\.([^./]+)$/.exec(file)?.[1] ?? '';
-  const ofEnding = LANGUAGES.find(({ endings }) => endings.includes(ending));
-  const language = options['language'] ?? ofEnding?.name;
-  if (typeof language !== 'string' || !CANONICAL_NAMES.has(language)) {
-    const names = [...CANONICAL_NAMES.keys()].join('|');
-    throw new UsageError(`${file}: name the language with --language ${names}`);
-  }
-  const stdin = options['stdin'];
-  const text = decodeText(file, await readInput(file));
-  // Only where the ending named the language does it say anything about the text.
-  const fromFile =
-    CANONICAL_NAMES.get(language) === ofEnding?.name ? ofEnding?.fromFile : undefined;
-  const code = fromFile?.(text, ending) ?? text;
+  const { language, stdin } = options;
+  const named = typeof language === 'string' ? language : undefined;
   return {
-    language,
-    code,
+    ...(await requestOfFile(words[0]!, named)),
     ...(typeof stdin === 'string' && {
       stdin_base64: (await readInput(stdin)).toString('base64'),
     }),
   };
-}
-
-async function readInput(path: string): Promise<Buffer> {
-  try {
-    return await readFile(path === '-' ? '/dev/stdin' : path);
-  } catch (error) {
-    throw new CommandFailed(`${path}: cannot be read (${(error as { code?: string }).code})`);
-  }
-}
-
-function decodeText(file: string, bytes: Buffer): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    throw new CommandFailed(`${file}: is not UTF-8`);
-  }
 }
 
 /** U+FFFD may stand for bytes that are not UTF-8: then ask for the exact bytes. */
@@ -125,28 +96,4 @@ function explain(context: Context, error: unknown): number {
   const id = error instanceof ApiError && error.request_id ? ` (request ${error.request_id})` : '';
   context.say(`not run: ${message}${id}`);
   return NOT_RUN;
-}
-
-const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-const FRAME_MS = 80;
-/** Most runs are over before the spinner would appear. */
-const FIRST_FRAME_MS = 200;
-
-/** Only on a terminal: in a pipe or a file it would be noise. */
-function startSpinner(): { stop(): void } {
-  const { stderr } = process;
-  if (!stderr.isTTY) return { stop() {} };
-  const began = performance.now();
-  let frame = 0;
-  const timer = setInterval(() => {
-    if (performance.now() - began < FIRST_FRAME_MS) return;
-    const seconds = ((performance.now() - began) / 1000).toFixed(1);
-    stderr.write(`\r${FRAMES[frame++ % FRAMES.length]} running, ${seconds} s `);
-  }, FRAME_MS);
-  return {
-    stop() {
-      clearInterval(timer);
-      if (frame > 0) stderr.write('\r\x1b[K');
-    },
-  };
 }

@@ -10,15 +10,17 @@ import type { Receipts } from '../../store/receipts.ts';
 import type { Results } from '../../store/results.ts';
 import type { Health } from '../../store/service_health.ts';
 import type { EncryptedSecret, Submissions } from '../../store/submissions.ts';
+import type { TestSets } from '../../store/test_sets.ts';
 import type { Waiters } from '../../store/waiters.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import type { Operation } from './operation.ts';
 import type { SubmissionParse } from './parse_submission.ts';
 import type { SpentKeys } from './spent_keys.ts';
+import type { Uploads } from './uploads.ts';
 
 export type ApiCall = {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'DELETE';
   /** a part in braces is a parameter: `{id}` */
   path: string;
   operation: Operation;
@@ -41,6 +43,8 @@ export type Web = {
   readonly submissions: Submissions;
   readonly results: Results;
   readonly receipts: Receipts;
+  readonly test_sets: TestSets;
+  readonly uploads: Uploads;
   readonly waiters: Waiters;
   readonly health: Health;
   readonly witnesses: () => readonly WitnessState[];

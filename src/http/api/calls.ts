@@ -2,17 +2,24 @@
 import type { ApiCall } from './api_call.ts';
 import { frontPage } from './front_page.ts';
 import { languages } from './list_languages.ts';
+import { listTestSets } from './list_test_sets.ts';
+import { deleteTestSet, readTestSet } from './one_test_set.ts';
 import { openapiJson } from './openapi_json.ts';
 import { livez, readyz } from './probes.ts';
 import { health, healthReady } from './read_health.ts';
 import { readReceipt } from './read_receipt.ts';
 import { readResult } from './read_result.ts';
 import { submit } from './submit.ts';
+import { uploadTestSet } from './upload_test_set.ts';
 
 export const calls: readonly ApiCall[] = [
   submit,
   readResult,
   readReceipt,
+  uploadTestSet,
+  listTestSets,
+  readTestSet,
+  deleteTestSet,
   languages,
   health,
   healthReady,

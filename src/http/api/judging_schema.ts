@@ -21,10 +21,11 @@ import {
   isWellFormed,
   LONE_SURROGATE,
   limitsSchema,
-  type SubmissionRules,
+  object,
+  type RequestBounds,
   TEXT_LIMIT_BYTES,
   text,
-} from './submission_schema.ts';
+} from './field_schemas.ts';
 
 export const FILES_LIMIT = 64;
 export const FILES_LIMIT_BYTES = 1_048_576;
@@ -32,7 +33,7 @@ export const TESTS_LIMIT = 256;
 export const OUTPUTS_LIMIT = 16;
 export const TEST_NAME_LIMIT_BYTES = 100;
 
-export function judgingEntries(rules: Pick<SubmissionRules, 'languages' | 'bounds'>) {
+export function judgingEntries(rules: { languages: readonly string[]; bounds: RequestBounds }) {
   const protocol = v.picklist(['icpc', 'testlib'], 'must be icpc or testlib');
   const program = () =>
     object({
@@ -107,7 +108,7 @@ function sizeOf(file: { content?: string; content_base64?: string }): number {
   return Buffer.byteLength(file.content ?? '') + base64Bytes(file.content_base64 ?? '');
 }
 
-function testsSchema(bounds: SubmissionRules['bounds']) {
+function testsSchema(bounds: RequestBounds) {
   const size = `at most ${count(TEXT_LIMIT_BYTES)} bytes`;
   const test = object({
     name: v.exactOptional(testName()),
@@ -220,15 +221,6 @@ function problemCheck(problemOf: (value: string) => string | null) {
 function languageName(languages: readonly string[]) {
   const names = acceptedNames(languages);
   return v.picklist(names, `must be one of ${names.join(', ')}`);
-}
-
-/** Its errors name what is missing and what is unknown. */
-function object<E extends v.ObjectEntries>(entries: E) {
-  const names = Object.keys(entries).join(', ');
-  return v.strictObject(entries, (issue: v.StrictObjectIssue) => {
-    if (issue.expected === 'never') return `is not a field of this object; the fields are ${names}`;
-    return issue.path === undefined ? `must be an object of ${names}` : 'is required';
-  });
 }
 
 function described<S extends v.GenericSchema>(schema: S, description: string) {

@@ -11,6 +11,8 @@ export type Operation = {
   parameters?: readonly object[];
   /** examples of the submission that the call takes, beside one program for each language */
   request?: Record<string, RequestExample>;
+  /** a body that is no JSON */
+  upload?: { type: string; description: string };
   success: readonly Success[] | ((rules: SubmissionRules) => readonly Success[]);
   problems: readonly ProblemWord[];
 };
@@ -23,7 +25,8 @@ export type Success = {
   description: string;
   /** the schemas of the body, by their names in the document; none for a body without a schema */
   schemas: Readonly<Record<string, GenericSchema>>;
-  type?: string;
+  /** JSON if absent; null: the answer has no body */
+  type?: string | null;
   headers: readonly ResponseHeader[];
   examples?: Record<string, { value: unknown }>;
 };
@@ -40,7 +43,7 @@ export const RESPONSE_HEADERS = {
     'IETF draft: `"key";q=` requests in any `w=` seconds; the window slides.',
   ),
   'Retry-After': whole('Seconds to wait before the next try.'),
-  Location: text('The address of the result.'),
+  Location: text('The address of the result, or of the test set.'),
   Accept: text('The media type to send instead.'),
   Allow: text('The methods of this address.'),
   'Preference-Applied': text('How long `Prefer: wait` made the call wait.'),

@@ -1,10 +1,16 @@
 /** From the bytes of a body to a submission, or to every mistake in it. Pure. */
 import { createHmac } from 'node:crypto';
 import * as v from 'valibot';
-import { type LimitOverrides, REQUEST_LIMITS } from '../../domain/limits.ts';
+import type { LimitOverrides } from '../../domain/limits.ts';
+import { type JudgingRequest, packRequest } from '../../judging/packed_request.ts';
+import type { TokenCompare } from '../../judging/tokens.ts';
 import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
+import type { SubmittedJudging } from '../../store/submissions.ts';
 import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
+import { ARGS_LIMIT } from './field_schemas.ts';
+import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
+import { FILES_LIMIT, judgingClashes, OUTPUTS_LIMIT, TESTS_LIMIT } from './judging_schema.ts';
 import {
   type SubmissionBody,
   type SubmissionRules,
@@ -18,8 +24,10 @@ export type ParsedSubmission = {
   stdin: Uint8Array;
   args: string[];
   expected_output: Uint8Array | null;
-  compare: 'lenient' | 'exact';
+  compare: 'lenient' | 'exact' | TokenCompare;
   limits: LimitOverrides;
+  /** null: one plain run */
+  judging: SubmittedJudging | null;
   webhook: { url: string; secret: string } | null;
 };
 
@@ -44,9 +52,10 @@ export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => 
       ...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),
       ...forbiddenNames(rules.forbidden, value),
       ...clashes(value as object | null),
+      ...judgingClashes(value),
     );
     for (const issue of parsed.issues ?? []) {
-      if (isUnknownName(issue)) continue;
+      if (isNamedAlready(issue)) continue;
       errors.push({ path: pathOf(issue), message: messageOf(issue) });
     }
     if (errors.length > 0 || !parsed.success) return { errors: shownErrors(errors) };
@@ -59,11 +68,15 @@ export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => 
  * guessed from it. Each part is preceded by its length, so that two different requests never have the same encoding.
  */
 export function requestDigest(key: Uint8Array, submission: ParsedSubmission): Uint8Array {
-  const { code, stdin, expected_output, ...rest } = submission;
+  const { code, stdin, expected_output, judging, ...rest } = submission;
   const limits = Object.entries(rest.limits).sort(([a], [b]) => (a < b ? -1 : 1));
-  const facts = JSON.stringify([rest.language, rest.args, rest.compare, limits, rest.webhook]);
+  // A comparison of tokens is in the judging, too.
+  const compare = typeof rest.compare === 'string' ? rest.compare : 'tokens';
+  const facts = JSON.stringify([rest.language, rest.args, compare, limits, rest.webhook]);
   const mac = createHmac('sha256', key);
-  for (const part of [Buffer.from(facts), code, stdin, expected_output]) {
+  const parts = [Buffer.from(facts), code, stdin, expected_output];
+  // Without judging, the digest is that of a time when there was none: a repeated call may span an upgrade.
+  for (const part of judging === null ? parts : [...parts, judging.packed]) {
     mac.update(part === null ? '-;' : `${part.length};`);
     if (part !== null) mac.update(part);
   }
@@ -82,11 +95,17 @@ function namesOutside(known: Set<string>, value: unknown, path: string): FieldEr
     }));
 }
 
+/** A field that is not allowed is not allowed in a test either. */
 function forbiddenNames(forbidden: readonly string[], value: unknown): FieldError[] {
-  if (typeof value !== 'object' || value === null) return [];
-  return forbidden
-    .filter((name) => Object.hasOwn(value, name))
-    .map((path) => ({ path, message: 'is not allowed by this deployment' }));
+  const namesIn = (item: unknown, at: string): FieldError[] =>
+    typeof item !== 'object' || item === null
+      ? []
+      : forbidden
+          .filter((name) => Object.hasOwn(item, name) || Object.hasOwn(item, `${name}_base64`))
+          .map((name) => ({ path: join(at, name), message: 'is not allowed by this deployment' }));
+  const { tests } = (value ?? {}) as { tests?: unknown };
+  const items: unknown[] = Array.isArray(tests) ? tests : [];
+  return [...namesIn(value, ''), ...items.flatMap((test, n) => namesIn(test, `tests[${n}]`))];
 }
 
 /** Mistakes that the schema cannot see; one is that it accepts a list as an object without names. */
@@ -100,26 +119,35 @@ function clashes(value: object | null): FieldError[] {
   return errors;
 }
 
-/** No field may have a longer list. */
-const LIST_LIMIT = 256;
+/** No field may have a longer list. Where one field is in many items, as `args` are, its own limit counts. */
+const LIST_LIMIT = TESTS_LIMIT;
+const LIST_LIMITS: ReadonlyMap<string, number> = new Map([
+  ['args', ARGS_LIMIT],
+  ['files', FILES_LIMIT],
+  ['outputs', OUTPUTS_LIMIT],
+]);
 
 /**
  * Lists that are too long for any field. The schema would make an error of each wrong item before it looks at the length: a
  * body of 2 MB could cost 700 MiB and more than a second.
  */
-function longLists(value: unknown, path: string, depth: number): FieldError[] {
+function longLists(value: unknown, path: string, depth: number, most = LIST_LIMIT): FieldError[] {
   // A value that nests deeper has an error already, and no field of it reaches as deep.
   if (typeof value !== 'object' || value === null || depth === DEPTH_LIMIT) return [];
   if (!Array.isArray(value)) {
     const entries = Object.entries(value);
-    return entries.flatMap(([name, item]) => longLists(item, join(path, name), depth + 1));
+    return entries.flatMap(([name, item]) =>
+      longLists(item, join(path, name), depth + 1, LIST_LIMITS.get(name)),
+    );
   }
-  if (value.length > LIST_LIMIT) return [{ path, message: `has more than ${LIST_LIMIT} items` }];
+  if (value.length > most) return [{ path, message: `has more than ${most} items` }];
   return value.flatMap((item, index) => longLists(item, `${path}[${index}]`, depth + 1));
 }
 
-function isUnknownName(issue: v.BaseIssue<unknown>): boolean {
-  return issue.type === 'strict_object' && issue.expected === 'never';
+/** An unknown name of the request or of its limits: namesOutside names all of those. */
+function isNamedAlready({ type, expected, path }: v.BaseIssue<unknown>): boolean {
+  if (type !== 'strict_object' || expected !== 'never' || path === undefined) return false;
+  return path.length === 1 || (path.length === 2 && path[0].key === 'limits');
 }
 
 function messageOf(issue: v.BaseIssue<unknown>): string {
@@ -149,14 +177,12 @@ function submissionOf(body: SubmissionBody): ParsedSubmission {
   return {
     language: CANONICAL_NAMES.get(body.language)!,
     code: Buffer.from(body.code),
-    stdin:
-      body.stdin_base64 === undefined
-        ? Buffer.from(body.stdin ?? '')
-        : Buffer.from(body.stdin_base64, 'base64'),
+    stdin: bytesOf(body.stdin, body.stdin_base64) ?? Buffer.alloc(0),
     args: body.args ?? [],
-    expected_output: body.expected_output === undefined ? null : Buffer.from(body.expected_output),
-    compare: body.compare ?? 'lenient',
+    expected_output: bytesOf(body.expected_output, undefined),
+    compare: storedCompare(body),
     limits: limitsOf(body.limits ?? {}),
+    judging: submittedJudging(judgingRequestOf(body)),
     webhook:
       webhook_url === undefined || webhook_secret === undefined
         ? null
@@ -164,12 +190,9 @@ function submissionOf(body: SubmissionBody): ParsedSubmission {
   };
 }
 
-/** Seconds of the API become whole milliseconds. */
-function limitsOf(limits: NonNullable<SubmissionBody['limits']>): LimitOverrides {
-  const overrides: LimitOverrides = {};
-  for (const { name, stored, unit } of REQUEST_LIMITS) {
-    const value = limits[name];
-    if (value !== undefined) overrides[stored] = unit === 'ms' ? Math.round(value * 1000) : value;
-  }
-  return overrides;
+function submittedJudging(request: JudgingRequest): SubmittedJudging | null {
+  const packed = packRequest(request);
+  if (packed === null) return null;
+  const { tests, test_set, stop } = request;
+  return { tests: tests?.length ?? null, test_set, stop, packed };
 }

@@ -11,6 +11,7 @@ import type { Exchange } from '../wire/exchange.ts';
 import { headerText, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
+import { EXAMPLE_JUDGED, EXAMPLE_PROGRESS } from './judging_examples.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
 import { RESULT } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
@@ -51,7 +52,12 @@ const operation: Operation = {
       description: 'The record.',
       schemas: { Result: RESULT },
       headers: [...RATE, 'Preference-Applied'],
-      examples: { completed: { value: EXAMPLE_COMPLETED }, pending: { value: EXAMPLE_PENDING } },
+      examples: {
+        completed: { value: EXAMPLE_COMPLETED },
+        judged: { value: EXAMPLE_JUDGED },
+        progress: { value: EXAMPLE_PROGRESS },
+        pending: { value: EXAMPLE_PENDING },
+      },
     },
   ],
   problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],

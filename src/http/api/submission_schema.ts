@@ -4,22 +4,27 @@
  * field's description.
  */
 import * as v from 'valibot';
-import { type Bound, REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
 import { acceptedNames, BY_NAME } from '../../languages/common/registry.ts';
+import {
+  argsSchema,
+  base64,
+  count,
+  isWellFormed,
+  LONE_SURROGATE,
+  limitsSchema,
+  type RequestBounds,
+  TEXT_LIMIT_BYTES,
+  text,
+} from './field_schemas.ts';
+import { judgingEntries } from './judging_schema.ts';
 
-export const TEXT_LIMIT_BYTES = 65_536;
 export const SECRET_LIMIT_BYTES = 256;
 export const URL_LIMIT_BYTES = 2_048;
-export const ARGS_LIMIT = 64;
-export const ARGS_LIMIT_BYTES = 4_096;
-
-export const count = (limit: number) => limit.toLocaleString('en');
 
 /** The decisions of an operator about requests. */
 export type SubmissionRules = {
   languages: readonly string[];
-  /** by the names and in the units of the API */
-  bounds: Record<RequestLimitName, Bound>;
+  bounds: RequestBounds;
   /** optional fields that this deployment does not accept */
   forbidden: readonly string[];
   /** why a result cannot be delivered there, or null */
@@ -52,15 +57,8 @@ export function submissionSchema(rules: SubmissionRules) {
             `The stdout that AC needs, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8; another one is a WA.`,
           ),
         ),
-        compare: v.exactOptional(
-          v.pipe(
-            v.picklist(['lenient', 'exact'], 'must be lenient or exact'),
-            v.description(
-              'lenient (the default) ignores white space at the ends of lines and of the text.',
-            ),
-          ),
-        ),
         limits: v.exactOptional(limitsSchema(bounds)),
+        ...judgingEntries(rules),
         webhook_url: v.exactOptional(webhookUrl(rules.webhookUrlProblem)),
         webhook_secret: v.exactOptional(
           v.pipe(
@@ -96,6 +94,8 @@ function aliasesOf(languages: readonly string[]): string {
 }
 
 export type SubmissionBody = v.InferOutput<ReturnType<typeof submissionSchema>>;
+/** As a client sends it: without the defaults. */
+export type SubmissionInput = v.InferInput<ReturnType<typeof submissionSchema>>;
 
 type WebhookField = 'webhook_url' | 'webhook_secret';
 type RawCheck = {
@@ -112,91 +112,6 @@ function need(given: WebhookField, wanted: WebhookField, { dataset, addIssue }: 
     message: `is required when ${given} is set`,
     path: [{ type: 'object', origin: 'value', input, key: wanted, value: undefined }],
   });
-}
-
-export const LONE_SURROGATE =
-  'has half of a surrogate pair, which is not a Unicode character: send the whole pair';
-
-export const isWellFormed = (value: string): boolean => value.isWellFormed();
-
-export function text(description: string, most = TEXT_LIMIT_BYTES) {
-  return v.pipe(
-    v.string('must be a string'),
-    v.check(isWellFormed, LONE_SURROGATE),
-    v.maxBytes(most, (issue) => `is ${issue.received} bytes of UTF-8; the most is ${most}`),
-    // JSON Schema counts characters; a text never has more of them than bytes.
-    v.metadata({ description, maxLength: most }),
-  );
-}
-
-export function base64(most: number, description: string) {
-  return v.pipe(
-    v.string('must be a string'),
-    v.check(isBase64, 'must be base64 (RFC 4648, with padding)'),
-    v.check((value) => base64Bytes(value) <= most, `decodes to more than ${most} bytes`),
-    v.metadata({
-      description,
-      maxLength: Math.ceil(most / 3) * 4,
-      contentEncoding: 'base64',
-    }),
-  );
-}
-
-export function argsSchema() {
-  return v.pipe(
-    v.array(
-      v.pipe(
-        v.string('must be a string'),
-        v.check(isWellFormed, LONE_SURROGATE),
-        v.check((value) => !value.includes('\0'), 'has a NUL, which no argument can have'),
-        // Where `$` also matches before a final line break the pattern still holds: a line break is not a NUL.
-        v.metadata({ pattern: '^[^\\u0000]*$' }),
-      ),
-      'must be a list of strings',
-    ),
-    v.maxLength(ARGS_LIMIT, `has more than ${ARGS_LIMIT} items`),
-    v.check(
-      (items) => items.reduce((sum, item) => sum + Buffer.byteLength(item), 0) <= ARGS_LIMIT_BYTES,
-      `is more than ${ARGS_LIMIT_BYTES} bytes of UTF-8 in all`,
-    ),
-    v.description(
-      `Arguments of the program: at most ${ARGS_LIMIT}, and ${count(ARGS_LIMIT_BYTES)} bytes of UTF-8 in all, without NUL.`,
-    ),
-  );
-}
-
-type LimitEntries = Record<
-  RequestLimitName,
-  v.ExactOptionalSchema<v.GenericSchema<number>, undefined>
->;
-
-export function limitsSchema(bounds: SubmissionRules['bounds']) {
-  const entries = REQUEST_LIMITS.map(({ name, unit, description }) => {
-    const number = unit === 'ms' ? seconds(bounds[name]) : whole(bounds[name]);
-    return [name, v.exactOptional(v.pipe(number, v.description(description)))];
-  });
-  const names = REQUEST_LIMITS.map(({ name }) => name);
-  return v.strictObject(
-    Object.fromEntries(entries) as LimitEntries,
-    `must be an object of ${names.join(', ')}`,
-  );
-}
-
-function seconds({ min, max }: Bound) {
-  return v.pipe(
-    v.number('must be a number of seconds'),
-    v.minValue(min, `must be at least ${min} seconds`),
-    v.maxValue(max, `must be at most ${max} seconds here`),
-  );
-}
-
-function whole({ min, max }: Bound) {
-  return v.pipe(
-    v.number('must be a whole number'),
-    v.integer('must be a whole number'),
-    v.minValue(min, `must be at least ${min}`),
-    v.maxValue(max, `must be at most ${max} here`),
-  );
 }
 
 function webhookUrl(block: (url: string) => string | null) {
@@ -217,15 +132,4 @@ function webhookUrl(block: (url: string) => string | null) {
       maxLength: URL_LIMIT_BYTES,
     }),
   );
-}
-
-const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
-
-function isBase64(value: string): boolean {
-  return value.length % 4 === 0 && BASE64.test(value);
-}
-
-export function base64Bytes(value: string): number {
-  const padding = value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0;
-  return (value.length / 4) * 3 - padding;
 }

@@ -10,6 +10,7 @@ import type { Exchange } from '../wire/exchange.ts';
 import { invalid, problem, unavailable } from '../wire/problem.ts';
 import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
+import { EXAMPLE_JUDGED } from './judging_examples.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
 import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
 import { RESULT, uuid } from './result_schema.ts';
@@ -56,7 +57,7 @@ const operation: Operation = {
       description: 'The call waited, and the submission ended in time.',
       schemas: { Result: RESULT },
       headers: [...RATE, 'Preference-Applied'],
-      examples: { completed: { value: EXAMPLE_COMPLETED } },
+      examples: { completed: { value: EXAMPLE_COMPLETED }, judged: { value: EXAMPLE_JUDGED } },
     },
     {
       status: '202',
@@ -149,6 +150,9 @@ async function store(
     case 'unauthorized':
     case 'rate_limited':
       return rejectedKey(web, exchange, digest, outcome);
+    case 'no_test_set':
+      exchange.caller = outcome.caller;
+      return invalid([{ path: 'test_set', message: 'is not a test set of this account' }]);
     case 'queue_full':
       exchange.caller = outcome.caller;
       return problem('queue_full', { headers: { 'Retry-After': QUEUE_FULL_RETRY_S } });

@@ -1,5 +1,6 @@
 /** Examples of submissions, for the OpenAPI document, beside one for each language; a test sends each. */
 import { REQUEST_LIMITS } from '../../domain/limits.ts';
+import { JUDGING_EXAMPLES } from './judging_examples.ts';
 import type { RequestExample } from './operation.ts';
 
 export const SUBMIT_EXAMPLES: Record<string, RequestExample> = {
@@ -25,6 +26,7 @@ export const SUBMIT_EXAMPLES: Record<string, RequestExample> = {
     },
     'x-answer': '202',
   },
+  ...JUDGING_EXAMPLES,
   webhook: {
     summary: 'The result is delivered',
     value: {

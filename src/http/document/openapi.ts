@@ -106,9 +106,16 @@ function jsonSchemaOf(schema: v.GenericSchema): object {
 /** Without the fields and languages that this deployment does not accept. */
 function requestSchemaHere(rules: SubmissionRules): object {
   const schema = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, unknown>;
+    properties: Record<string, unknown> & {
+      tests: { items: { properties: Record<string, unknown> } };
+    };
   };
-  for (const name of rules.forbidden) delete schema.properties[name];
+  const of_tests = schema.properties.tests.items.properties;
+  for (const name of rules.forbidden) {
+    delete schema.properties[name];
+    delete of_tests[name];
+    delete of_tests[`${name}_base64`];
+  }
   return {
     ...schema,
     dependentRequired: {
@@ -127,7 +134,9 @@ function examplesHere(
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
     if (answer !== '202') return true;
     const language = CANONICAL_NAMES.get((value as { language: string }).language) ?? '';
-    return languages.includes(language) && !forbidden.some((name) => Object.hasOwn(value, name));
+    const { tests = [] } = value as { tests?: object[] };
+    const has = (name: string) => [value, ...tests].some((item) => Object.hasOwn(item, name));
+    return languages.includes(language) && !forbidden.some(has);
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
   return Object.fromEntries(all.filter(works));
@@ -151,7 +160,7 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request } = call.operation;
+  const { id, summary, description, parameters, request, upload } = call.operation;
   return {
     operationId: id,
     summary,
@@ -169,6 +178,13 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
         },
       },
     }),
+    ...(upload !== undefined && {
+      requestBody: {
+        required: true,
+        description: upload.description,
+        content: { [upload.type]: { schema: { type: 'string', format: 'binary' } } },
+      },
+    }),
     responses: { ...successResponses(successOf(call, rules)), ...problemResponses(call) },
   };
 }
@@ -177,6 +193,8 @@ function successResponses(all: readonly Success[]): Record<string, unknown> {
   return Object.fromEntries(
     all.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
       const refs = Object.keys(schemas).map((name) => ({ $ref: `#/components/schemas/${name}` }));
+      if (type === null)
+        return [status, { description, headers: headerRefs(['X-Request-Id', ...headers]) }];
       const any = type === 'application/json' ? { type: 'object' } : { type: 'string' };
       const schema = refs.length > 1 ? { anyOf: refs } : (refs[0] ?? any);
       return [

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
 import { BY_NAME, titlesOf } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
+import { TESTS_LIMIT } from '../api/judging_schema.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 
 const STYLE = `
@@ -68,6 +69,18 @@ function html(calls: readonly ApiCall[], languages: readonly string[], origin: s
 <pre><code>${curl(origin, '/api/submit', helloIn(second), 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
 <pre><code>curl ${origin}/api/result/ID?wait=true -H "X-API-Key: $RUNLEDGER_API_KEY"</code></pre>
 
+<h2>Judge it</h2>
+<p>One submission can have up to ${TESTS_LIMIT} tests: it is compiled once and has one verdict, and each test has its own.
+A comparison can allow for small differences of numbers, and a checker or an interactor of yours can judge
+instead; the <a href="/openapi.json">document</a> has an example of each.</p>
+<pre><code>${curl(origin, '/api/submit?wait=true', testsIn(first))}</code></pre>
+<p>Larger tests are stored once, as a problem package or as an archive of <code>NAME.in</code> and
+<code>NAME.ans</code>. A submission names the stored set by its id: <code>"test_set": "ID"</code>.</p>
+<pre><code>curl '${origin}/api/test-sets' \
+  -H "X-API-Key: $RUNLEDGER_API_KEY" \
+  -H 'Content-Type: application/zip' \
+  --data-binary @problem.zip</code></pre>
+
 <h2>Endpoints</h2>
 <table>${rows(endpointRows(calls))}</table>
 
@@ -86,6 +99,14 @@ of seconds to wait.</p>
 function helloIn(name: string | undefined): string {
   const code = BY_NAME.get(name ?? '')?.hello ?? '';
   return `{"language": ${JSON.stringify(name)}, "code": ${JSON.stringify(code)}}`;
+}
+
+function testsIn(name: string | undefined): string {
+  const tests = [{ expected_output: '42' }, { name: 'wrong', expected_output: '43' }];
+  return helloIn(name).replace(
+    /\}$/,
+    `,\n      "tests": ${JSON.stringify(tests)}, "stop": "never"}`,
+  );
 }
 
 const escaped = (text: string): string =>

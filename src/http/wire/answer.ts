@@ -1,7 +1,7 @@
 /** What a handler answers, and the status codes of answers that are no errors (problem.ts has the others). */
 import type { OutgoingHttpHeaders } from 'node:http';
 
-export const STATUS = { ok: 200, accepted: 202, no_content: 204 } as const;
+export const STATUS = { ok: 200, created: 201, accepted: 202, no_content: 204 } as const;
 
 export type Answer = {
   status: number;

@@ -37,6 +37,10 @@ export function isJsonContentType(text: string | undefined): boolean {
   });
 }
 
+export function isZipContentType(text: string | undefined): boolean {
+  return text?.trim().toLowerCase() === 'application/zip';
+}
+
 export function isIdentityEncoding(text: string | undefined): boolean {
   return text === undefined || text.trim() === '' || text.trim().toLowerCase() === 'identity';
 }

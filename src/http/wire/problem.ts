@@ -26,6 +26,10 @@ const PROBLEMS = {
     message: 'This service answers over HTTPS only.',
     before_key: true,
   },
+  quota_exceeded: {
+    status: 403,
+    message: 'The test sets of this account take all the room that they may: delete one.',
+  },
   not_found: { status: 404, message: 'There is nothing here.' },
   method_not_allowed: {
     status: 405,
@@ -37,6 +41,7 @@ const PROBLEMS = {
     message: 'The submission has not finished yet. It goes on: ask for its result by its id.',
     headers: ['Location'],
   },
+  in_use: { status: 409, message: 'A submission that has not ended needs this test set.' },
   payload_too_large: { status: 413, message: 'The body is larger than this service reads.' },
   unsupported_media_type: {
     status: 415,

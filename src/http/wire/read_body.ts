@@ -12,7 +12,7 @@ export type BodyRead = Uint8Array | 'too_large' | 'gone';
 
 export function readBody(req: IncomingMessage, res: ServerResponse): Promise<BodyRead> {
   if (isDeclaredTooLarge(req)) return Promise.resolve('too_large');
-  if (req.headers.expect?.toLowerCase() === '100-continue') res.writeContinue();
+  sendContinue(req, res);
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let size = 0;
@@ -38,8 +38,13 @@ export function readBody(req: IncomingMessage, res: ServerResponse): Promise<Bod
 
 function ignore(): void {}
 
-export function isDeclaredTooLarge(req: IncomingMessage): boolean {
-  return Number(req.headers['content-length'] ?? 0) > BODY_LIMIT_BYTES;
+export function isDeclaredTooLarge(req: IncomingMessage, most_bytes = BODY_LIMIT_BYTES): boolean {
+  return Number(req.headers['content-length'] ?? 0) > most_bytes;
+}
+
+/** For a client that waits with its body until it is asked for it. */
+export function sendContinue(req: IncomingMessage, res: ServerResponse): void {
+  if (req.headers.expect?.toLowerCase() === '100-continue') res.writeContinue();
 }
 
 export function hasBody(req: IncomingMessage): boolean {

@@ -97,7 +97,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
 
 const newestOf = (open: Set<Exchange> | undefined) => [...(open ?? [])].at(-1);
 
-const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, OPTIONS' } };
+const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
 
 /** Null where closing the socket is the only answer. */
 function answerTo(error: NodeJS.ErrnoException): Answer | null {

@@ -14,29 +14,52 @@ export type OnFile = (file: FileRef, bytes: AsyncIterable<Uint8Array>) => Promis
 export class Contents {
   readonly #refs = new Map<Entry, FileRef>();
   readonly #first = new Map<string, Entry>();
+  readonly #signal: AbortSignal | undefined;
+
+  /** `signal` ends the reading of a file between two chunks. */
+  constructor(signal?: AbortSignal) {
+    this.#signal = signal;
+  }
 
   /** The contents of this entry belong to the set. */
   async add(entry: Entry): Promise<FileRef> {
     const known = this.#refs.get(entry);
     if (known !== undefined) return known;
     const hash = createHash('sha256');
-    for await (const chunk of entry.open()) hash.update(chunk);
+    for await (const chunk of entry.open()) {
+      this.#signal?.throwIfAborted();
+      hash.update(chunk);
+    }
     const ref = { sha256: hash.digest('hex'), size: entry.size };
     this.#refs.set(entry, ref);
     if (!this.#first.has(ref.sha256)) this.#first.set(ref.sha256, entry);
     return ref;
   }
 
+  files(): FileRef[] {
+    return [...this.#first].map(([sha256, { size }]) => ({ sha256, size }));
+  }
+
+  /** Can be called again. */
+  open(sha256: string): AsyncIterable<Uint8Array> {
+    const entry = this.#first.get(sha256);
+    if (entry === undefined) throw new Error(`the package has no content ${sha256}`);
+    return withHashChecked(entry, sha256, this.#signal);
+  }
+
   async deliver(onFile: OnFile): Promise<void> {
-    for (const [sha256, entry] of this.#first) {
-      await onFile({ sha256, size: entry.size }, withHashChecked(entry, sha256));
-    }
+    for (const file of this.files()) await onFile(file, this.open(file.sha256));
   }
 }
 
-async function* withHashChecked(entry: Entry, sha256: string): AsyncGenerator<Uint8Array> {
+async function* withHashChecked(
+  entry: Entry,
+  sha256: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256');
   for await (const chunk of entry.open()) {
+    signal?.throwIfAborted();
     hash.update(chunk);
     yield chunk;
   }

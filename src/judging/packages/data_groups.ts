@@ -131,7 +131,7 @@ async function readInner(
   inherited: Inherited,
   reader: DataReader,
 ): Promise<(DataTest | DataGroup)[]> {
-  checkName(folder.path, nameOf(folder));
+  if (!isUsed(folder.path, nameOf(folder), reader)) return [];
   if (reader.problem.version !== 'legacy' && inherited.top === 'sample') {
     throw new PackageProblem(folder.path, 'data/sample has no groups');
   }
@@ -179,7 +179,7 @@ async function readTests(
     const [, base = '', ending] = /^(.*)\.([^.]+)$/.exec(nameOf(entry)) ?? [];
     const beside = (other: string) => folder.files.get(`${base}.${other}`);
     if (ending === 'in') {
-      checkName(entry.path, base);
+      if (!isUsed(entry.path, base, reader)) continue;
       if (folder.folders.has(base))
         throw new PackageProblem(entry.path, 'there is a folder of the same name');
       if (SETTINGS_FILES.includes(`${base}.yaml`)) {
@@ -226,12 +226,14 @@ function inOrder(items: (DataTest | DataGroup)[]): (DataTest | DataGroup)[] {
   return items.toSorted((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)));
 }
 
-function checkName(path: string, name: string): void {
-  if (/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*$/.test(name)) return;
-  throw new PackageProblem(
-    path,
-    'a name has only letters, digits, period, dash and underscore, and starts with none of . and -',
-  );
+/** The newer versions say to behave as if what has another name were not there. */
+function isUsed(path: string, name: string, reader: DataReader): boolean {
+  if (/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*$/.test(name)) return true;
+  const rule =
+    'a name has only letters, digits, period, dash and underscore, and starts with none of . and -';
+  if (reader.problem.version === 'legacy') throw new PackageProblem(path, rule);
+  reader.note(path, `it is not used: ${rule}`);
+  return false;
 }
 
 const nameOf = ({ path }: { path: string }) => path.slice(path.lastIndexOf('/') + 1);

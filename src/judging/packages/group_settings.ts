@@ -6,20 +6,17 @@
  * group without a file uses that of its parent; the tools that check packages inherit each key that a file leaves out,
  * and packages rely on it, so this does the same. A flag of the root alone is not inherited.
  */
-import type { Group } from '../test_set.ts';
+import type { JudgedGroup } from '../groups.ts';
+import { graderFromFlags } from '../score.ts';
 import { flagsOf, type ProblemSettings } from './problem_settings.ts';
 import { type Settings, toNumber, wordsOf } from './settings.ts';
 
-export type GroupSettings = Pick<
-  Group,
-  'on_reject' | 'aggregation' | 'accept_score' | 'reject_score'
-> & {
+export type GroupSettings = {
+  group: Omit<JudgedGroup, 'name' | 'parent'>;
   validator_args: string[];
   program_args: string[];
-  /** Its tests count for no score. */
-  unscored: boolean;
-  /** of the legacy version: the smallest and the largest score that the group can have */
-  range: { min: number; max: number } | null;
+  /** of the root: the samples count for no score */
+  ignore_sample: boolean;
   /** of the newer versions */
   scoring: ScoreSettings;
 };
@@ -27,6 +24,7 @@ export type GroupSettings = Pick<
 export type ScoreSettings = {
   max: number | 'unbounded' | null;
   aggregation: 'pass-fail' | 'sum' | 'min' | null;
+  require_pass: string[];
 };
 
 /** Whose settings the groups of a package have. */
@@ -43,15 +41,11 @@ export type GroupPlace = {
 };
 
 const DEFAULTS: GroupSettings = {
-  on_reject: 'break',
-  aggregation: 'sum',
-  accept_score: 1,
-  reject_score: 0,
+  group: { on_reject: 'break', aggregation: 'sum', accept_score: 1, reject_score: 0 },
   validator_args: [],
   program_args: [],
-  unscored: false,
-  range: null,
-  scoring: { max: null, aggregation: null },
+  ignore_sample: false,
+  scoring: { max: null, aggregation: null, require_pass: [] },
 };
 
 export function readGroupSettings(settings: Settings, place: GroupPlace): GroupSettings {
@@ -80,46 +74,48 @@ function readOld(settings: Settings, place: GroupPlace): GroupSettings {
     for (const key of FOR_SCORES) settings.reject(key, 'is for problems of type scoring only');
   }
   const inherited = parent ?? DEFAULTS;
-  const flags = wordsOf(settings.text('grader_flags') ?? '');
-  checkGraderFlags(flags, settings, place);
-  // Of several modes, the last one counts.
-  const mode = flags.findLast((flag) => flag === 'sum' || flag === 'min');
-  const read: GroupSettings = {
+  const { group } = inherited;
+  const { ignore_sample, ...grader } = readGrader(settings, place);
+  const range = rangeOf(settings);
+  return {
     ...DEFAULTS,
-    on_reject: settings.oneOf('on_reject', ['break', 'continue']) ?? inherited.on_reject,
-    aggregation: settings.has('grader_flags') ? (mode ?? 'sum') : inherited.aggregation,
-    accept_score: settings.number('accept_score', SCORE) ?? inherited.accept_score,
-    reject_score: settings.number('reject_score', SCORE) ?? inherited.reject_score,
-    range: rangeOf(settings) ?? inherited.range,
+    group: {
+      ...withoutUnscored(group),
+      on_reject: settings.oneOf('on_reject', ['break', 'continue']) ?? group.on_reject,
+      ...(settings.has('grader_flags') || parent === null ? grader : {}),
+      accept_score: settings.number('accept_score', SCORE) ?? group.accept_score,
+      reject_score: settings.number('reject_score', SCORE) ?? group.reject_score,
+      ...(range === null ? {} : { range }),
+      ...(top === 'sample' && inherited.ignore_sample ? { unscored: true as const } : {}),
+    },
     validator_args: oldValidatorArgs(settings, place) ?? inherited.validator_args,
     program_args: settings.strings('args') ?? inherited.program_args,
+    ignore_sample: top === null && (ignore_sample || (is_draft && problem.scoring)),
   };
-  if (top === null && flags.includes('ignore_sample'))
-    return { ...read, aggregation: 'sum', unscored: true };
-  const unscored = inherited.unscored || (is_draft && problem.scoring);
-  return top === 'sample' && unscored ? withoutScore(read) : read;
 }
 
-/** The root that ignores the samples hands it down to them through `unscored`. */
-function withoutScore(settings: GroupSettings): GroupSettings {
-  return { ...settings, aggregation: 'sum', accept_score: 0, reject_score: 0, unscored: true };
+function withoutUnscored({ unscored: _, ...group }: GroupSettings['group']) {
+  return group;
 }
 
-const VERDICT_MODES = ['worst_error', 'first_error'];
-/** A record's verdict is that of its first test that is not accepted, so these change no score and no verdict of ours. */
-const LENIENT_MODES = ['always_accept', 'accept_if_any_accepted'];
-const SCORE_MODES = ['sum', 'min'];
+type Grader = Pick<JudgedGroup, 'aggregation' | 'accepted_if'> & { ignore_sample: boolean };
 
-function checkGraderFlags(flags: string[], settings: Settings, { problem, top }: GroupPlace): void {
-  const wrong = (problem: string) => settings.problem('grader_flags', problem);
-  for (const flag of flags) {
-    if (VERDICT_MODES.includes(flag) || SCORE_MODES.includes(flag)) continue;
-    if (LENIENT_MODES.includes(flag) && problem.scoring) continue;
-    if (flag !== 'ignore_sample') throw wrong(`${flag} is not supported`);
-    if (top !== null) throw wrong('ignore_sample is for data/testdata.yaml only');
-    if (!problem.scoring)
-      throw wrong('ignore_sample is supported for problems of type scoring only');
+/**
+ * In a pass-fail problem nothing but the verdict counts, which is that of the first test that is not accepted. So the
+ * flags that accept more than that are for scores.
+ */
+function readGrader(settings: Settings, { problem, top }: GroupPlace): Grader {
+  const wrong = (why: string) => settings.problem('grader_flags', why);
+  const read = graderFromFlags(wordsOf(settings.text('grader_flags') ?? ''));
+  if (read.grader === undefined) throw wrong(read.problem);
+  const { accepted_if, ignore_sample, aggregation } = read.grader;
+  if (ignore_sample && top !== null) throw wrong('ignore_sample is for data/testdata.yaml only');
+  if (problem.scoring) return read.grader;
+  if (ignore_sample) throw wrong('ignore_sample is supported for problems of type scoring only');
+  if (accepted_if !== 'all') {
+    throw wrong('always_accept and accept_if_any_accepted are for problems of type scoring only');
   }
+  return { aggregation, ignore_sample };
 }
 
 /** The legacy document calls a string the arguments in one place and the validator's name in another. */
@@ -145,21 +141,14 @@ function oldValidatorArgs(settings: Settings, { validator_name }: GroupPlace): s
   return flagsOf(named, 'flags');
 }
 
-function rangeOf(settings: Settings): { min: number; max: number } | null {
+function rangeOf(settings: Settings): [least: number | null, most: number | null] | null {
   const text = settings.text('range');
   if (text === null) return null;
-  const [min, max, ...more] = wordsOf(text).map(toBound);
-  if (
-    min === undefined ||
-    max === undefined ||
-    min === null ||
-    max === null ||
-    more.length > 0 ||
-    min > max
-  ) {
+  const [least, most, ...more] = wordsOf(text).map(toBound);
+  if (least == null || most == null || more.length > 0 || least > most) {
     throw settings.problem('range', 'must be two numbers, the smaller one first');
   }
-  return { min, max };
+  return [least === -Infinity ? null : least, most === Infinity ? null : most];
 }
 
 function toBound(word: string): number | null {
@@ -194,14 +183,18 @@ function readNew(settings: Settings, { problem, top, parent }: GroupPlace): Grou
     if (!problem.scoring) settings.reject(key, 'is for problems of type scoring only');
     if (top !== 'secret') settings.reject(key, 'is for data/secret and its groups only');
   }
-  const read: GroupSettings = {
+  const unscored = top === 'sample' && problem.scoring;
+  return {
     ...DEFAULTS,
-    on_reject: problem.scoring ? 'continue' : 'break',
+    group: {
+      ...DEFAULTS.group,
+      on_reject: problem.scoring ? 'continue' : 'break',
+      ...(unscored ? { unscored } : {}),
+    },
     program_args: settings.strings('args') ?? parent?.program_args ?? [],
     validator_args: newValidatorArgs(settings) ?? parent?.validator_args ?? [],
     scoring: scoringOf(settings),
   };
-  return top === 'sample' && problem.scoring ? withoutScore(read) : read;
 }
 
 /** The settings of one test of the newer versions; null where the group's hold. */
@@ -223,10 +216,10 @@ const MAX_SCORE = { min: 0, max: SCORE.max };
 
 function scoringOf(settings: Settings): ScoreSettings {
   if (!settings.has('scoring')) {
-    rejectDependencies(settings);
     return {
       max: maxOf(settings, 'max_score'),
       aggregation: settings.oneOf('score_aggregation', ['pass-fail', 'sum', 'min']),
+      require_pass: settings.words('require_pass') ?? [],
     };
   }
   // of the draft
@@ -234,19 +227,13 @@ function scoringOf(settings: Settings): ScoreSettings {
     settings.reject(key, 'scoring is given, too');
   const scoring = settings.map('scoring');
   scoring.allow('score', 'aggregation', 'require_pass');
-  rejectDependencies(scoring);
   return {
     max: maxOf(scoring, 'score'),
     aggregation: scoring.oneOf('aggregation', ['pass-fail', 'sum', 'min']),
+    require_pass: scoring.words('require_pass') ?? [],
   };
 }
 
 function maxOf(settings: Settings, key: string): number | 'unbounded' | null {
   return settings.text(key) === 'unbounded' ? 'unbounded' : settings.integer(key, MAX_SCORE);
-}
-
-function rejectDependencies(settings: Settings): void {
-  if ((settings.words('require_pass') ?? []).length > 0) {
-    throw settings.problem('require_pass', 'groups that depend on others are not supported');
-  }
 }

@@ -15,6 +15,8 @@ export type PackageBounds = Readonly<{
   /** one YAML file, and all of them together: they are parsed in memory */
   yaml_bytes: number;
   all_yaml_bytes: number;
+  /** the names and arguments of all groups and tests together: arguments are inherited, so a short file can stand for many */
+  set_text_bytes: number;
   /** the files of one program together: their number, and their bytes */
   program_files: number;
   program_bytes: number;
@@ -28,6 +30,7 @@ export const DEFAULT_PACKAGE_BOUNDS: PackageBounds = {
   ratio: 500,
   yaml_bytes: 64 * KiB,
   all_yaml_bytes: 2 * MiB,
+  set_text_bytes: 4 * MiB,
   program_files: 64,
   program_bytes: 1 * MiB,
 };

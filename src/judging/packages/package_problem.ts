@@ -3,11 +3,19 @@ export class PackageProblem extends Error {
   override name = 'PackageProblem';
   /** the file or folder of the package, or ARCHIVE */
   readonly item: string;
+  /** without the item; one line */
+  readonly problem: string;
 
   /** The message is one line that names the item. */
   constructor(item: string, problem: string) {
     super(`${inOneLine(item)}: ${inOneLine(problem)}`);
     this.item = item;
+    this.problem = inOneLine(problem);
+  }
+
+  /** The item in one line. */
+  get shown_item(): string {
+    return inOneLine(this.item);
   }
 }
 

@@ -1,8 +1,9 @@
 /** Makes the test set of a problem package. */
+import type { Compare } from '../compare.ts';
+import { compareFromFlags } from '../compare_flags.ts';
 import type { Group, SetProgram, SetTest, TestSet } from '../test_set.ts';
 import type { Contents } from './contents.ts';
 import { type DataGroup, isGroup, readData } from './data_groups.ts';
-import { compareOf } from './default_validator.ts';
 import type { FileTree } from './file_tree.ts';
 import type { PackageBounds } from './package_bounds.ts';
 import { PackageProblem } from './package_problem.ts';
@@ -49,7 +50,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   const secret = data.items.filter(isGroup).find(({ top }) => top === 'secret');
   if (secret === undefined) throw new PackageProblem('data/secret', 'it is missing');
   if (problem.scoring && data.rules === 'test_group.yaml')
-    assignScores(secret, problem, validator !== null);
+    assignScores(data, secret, problem, validator !== null);
   const program = validator === null ? null : await setProgram(validator, problem, reader);
   const set: TestSet = {
     name: checkedName(problem.name ?? reader.tree.top_name ?? reader.fallback_name),
@@ -62,6 +63,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     passes: problem.passes,
     scoring: problem.scoring ? 'score' : 'pass-fail',
   };
+  checkTexts(data, reader.bounds);
   await addGroup(set, data, null, problem, reader.contents);
   return { set, problem, best_score: largestScore(secret, data, problem) };
 }
@@ -93,12 +95,8 @@ async function addGroup(
   const added: Group = {
     name: group.name,
     parent,
-    on_reject: settings.on_reject,
-    aggregation: settings.aggregation,
-    accept_score: settings.accept_score,
-    reject_score: settings.reject_score,
+    ...settings.group,
     args: judged === null ? [] : settings.validator_args,
-    ...(settings.unscored && group.top === 'sample' ? { unscored: true } : {}),
   };
   set.groups.push(added);
   for (const item of group.items) {
@@ -115,10 +113,7 @@ async function addGroup(
     };
     const args = item.validator_args ?? settings.validator_args;
     if (judged === null) {
-      const compare = compareOf(
-        [...problem.validator_flags, ...args],
-        (why) => new PackageProblem(item.path, why),
-      );
+      const compare = compareOf([...problem.validator_flags, ...args], problem, item.path);
       if (JSON.stringify(compare) !== JSON.stringify(set.compare)) test.compare = compare;
     } else if (item.validator_args !== null) {
       test.checker_args = item.validator_args;
@@ -127,15 +122,41 @@ async function addGroup(
   }
 }
 
+function checkTexts(data: DataGroup, { set_text_bytes }: PackageBounds): void {
+  let left = set_text_bytes;
+  const take = (path: string, ...texts: readonly string[]) => {
+    for (const text of texts) left -= Buffer.byteLength(text);
+    if (left >= 0) return;
+    throw new PackageProblem(
+      path,
+      `with it the names and arguments of all tests have more than ${set_text_bytes} bytes`,
+    );
+  };
+  const visit = (group: DataGroup) => {
+    take(group.path, group.name, ...group.settings.validator_args);
+    for (const item of group.items) {
+      if (isGroup(item)) visit(item);
+      else take(item.path, item.name, ...item.args, ...(item.validator_args ?? []));
+    }
+  };
+  visit(data);
+}
+
 /** The comparison of the group `secret` is the set's; a test that has another one says so. */
 function compareIn(
   secret: DataGroup,
   problem: ProblemSettings,
   validator: Validator | null,
-): TestSet['compare'] {
+): Compare {
   const args =
     validator === null ? [...problem.validator_flags, ...secret.settings.validator_args] : [];
-  return compareOf(args, (why) => new PackageProblem(secret.path, why));
+  return compareOf(args, problem, secret.path);
+}
+
+function compareOf(args: readonly string[], { version }: ProblemSettings, path: string): Compare {
+  const read = compareFromFlags(args, version === 'legacy' ? 'legacy' : '2023-07');
+  if (read.compare === undefined) throw new PackageProblem(path, read.problem);
+  return read.compare;
 }
 
 const LONGEST_NAME = 255;

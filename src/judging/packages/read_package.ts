@@ -6,7 +6,7 @@
  * or one program's source at a time, and otherwise a chunk of a file. Whatever is wrong ends in one PackageProblem.
  */
 import { stat } from 'node:fs/promises';
-import type { TestSet } from '../test_set.ts';
+import type { FileRef, TestSet } from '../test_set.ts';
 import { Contents, type OnFile } from './contents.ts';
 import type { EntrySource } from './entry_source.ts';
 import { type ExampleSubmission, readSubmissions } from './example_submissions.ts';
@@ -29,6 +29,8 @@ export type ReadPackage = {
 /** For the check of a package by its own example submissions. */
 export type CheckedPackage = ReadPackage & {
   submissions: ExampleSubmission[];
+  /** the files of the submissions, by hash */
+  sources: ReadonlyMap<string, Uint8Array>;
   /** null for a flat archive */
   timing: Timing | null;
   best_score: number | null;
@@ -46,7 +48,30 @@ export async function readPackage(
   });
 }
 
-/** The example submissions' files are handed out, too. */
+/** A package that stays open for as long as its user works with it. */
+export type OpenPackage = ReadPackage & {
+  /** each content of the set once */
+  files: FileRef[];
+  /** Checks the bytes while they are read. Can be called again. */
+  contentOf(sha256: string): AsyncIterable<Uint8Array>;
+};
+
+/** For a user that takes the contents in an order of its own, or not at all. `signal` ends the reading. */
+export async function usePackage<T>(
+  path: string,
+  bounds: PackageBounds,
+  signal: AbortSignal,
+  use: (opened: OpenPackage) => Promise<T>,
+): Promise<T> {
+  const work = async (reader: PackageReader, notes: string[]) => {
+    const { set } = await readSet(reader);
+    const { contents } = reader;
+    const contentOf = (sha256: string) => contents.open(sha256);
+    return await use({ set, notes, files: contents.files(), contentOf });
+  };
+  return await reading(path, bounds, work, signal);
+}
+
 export async function readPackageWithSubmissions(
   path: string,
   bounds: PackageBounds,
@@ -55,12 +80,21 @@ export async function readPackageWithSubmissions(
   return await reading(path, bounds, async (reader, notes) => {
     const read = await readSet(reader);
     const { set, problem } = read;
-    const submissions = problem === null ? [] : await readSubmissions(reader, set, problem.version);
+    const own = new Contents();
+    const submissions =
+      problem === null
+        ? []
+        : await readSubmissions({ ...reader, contents: own }, set, problem.version);
     await reader.contents.deliver(onFile);
+    const sources = new Map<string, Uint8Array>();
+    await own.deliver(async ({ sha256 }, bytes) => {
+      sources.set(sha256, Buffer.concat(await Array.fromAsync(bytes)));
+    });
     return {
       set,
       notes,
       submissions,
+      sources,
       timing: problem?.timing ?? null,
       best_score: read.best_score,
     };
@@ -87,6 +121,7 @@ async function reading<T>(
   path: string,
   bounds: PackageBounds,
   read: (reader: PackageReader, notes: string[]) => Promise<T>,
+  signal?: AbortSignal,
 ): Promise<T> {
   const source = await openSource(path, bounds);
   const notes: string[] = [];
@@ -95,7 +130,7 @@ async function reading<T>(
   };
   try {
     const fallback_name = source.name ?? UNNAMED;
-    const contents = new Contents();
+    const contents = new Contents(signal);
     const yaml = new YamlReader(bounds);
     return await read(
       { tree: treeOf(source.files), fallback_name, contents, yaml, bounds, note },

@@ -3,7 +3,7 @@
  * from its own setting, or from that of its parent, and each test gets its part of it. A group that counts only as a whole
  * (`pass-fail`) is a minimum of tests that each have the whole score.
  */
-import { type DataGroup, isGroup } from './data_groups.ts';
+import { type DataGroup, isGroup, testsOf } from './data_groups.ts';
 import type { GroupRules } from './group_settings.ts';
 import { PackageProblem } from './package_problem.ts';
 import type { ProblemSettings } from './problem_settings.ts';
@@ -13,10 +13,12 @@ type Max = number | 'unbounded';
 const LARGEST_SECRET = 100;
 
 export function assignScores(
+  data: DataGroup,
   secret: DataGroup,
   problem: ProblemSettings,
   has_validator: boolean,
 ): void {
+  checkDependencies(data, secret);
   const max = secret.settings.scoring.max ?? LARGEST_SECRET;
   const aggregation = secret.settings.scoring.aggregation ?? 'sum';
   assign(secret, max, aggregation, { problem, has_validator });
@@ -35,11 +37,12 @@ function assign(group: DataGroup, max: Max, aggregation: Aggregation, context: C
   const share = shareOf(group, max, aggregation, context);
   // A test whose score is unbounded gets the one that the validator gives.
   const accept_score = share === 'unbounded' ? 0 : share;
-  group.settings = {
-    ...group.settings,
+  group.settings.group = {
+    ...group.settings.group,
     accept_score,
     reject_score: 0,
     aggregation: aggregation === 'sum' ? 'sum' : 'min',
+    ...(context.has_validator ? pointsOf(max, aggregation) : {}),
   };
   for (const item of group.items.filter(isGroup)) {
     const { scoring } = item.settings;
@@ -55,6 +58,39 @@ function assign(group: DataGroup, max: Max, aggregation: Aggregation, context: C
     }
     assign(item, aggregation === 'pass-fail' ? max : (scoring.max ?? share), inner, context);
   }
+}
+
+/** Which points of a validator are no mistake. */
+function pointsOf(max: Max, aggregation: Aggregation) {
+  if (max === 'unbounded') return { points: 'required', range: [0, null] } as const;
+  const points = aggregation === 'pass-fail' ? ('forbidden' as const) : ('bounded' as const);
+  return { points, range: [0, max] as const };
+}
+
+/**
+ * A group may depend on the samples and on groups before it that count only as a whole. Samples that there are none of are
+ * passed.
+ */
+function checkDependencies(data: DataGroup, secret: DataGroup): void {
+  const sample = data.items.filter(isGroup).find(({ top }) => top === 'sample');
+  const before = new Map<string, DataGroup | undefined>([['sample', sample]]);
+  const visit = (group: DataGroup) => {
+    const wrong = (problem: string) => new PackageProblem(group.path, `require_pass: ${problem}`);
+    const names = group.settings.scoring.require_pass;
+    for (const name of names) {
+      if (!before.has(name)) throw wrong(`no group before it is called ${name}`);
+      const aggregation = before.get(name)?.settings.scoring.aggregation ?? 'pass-fail';
+      if (aggregation !== 'pass-fail')
+        throw wrong(`the score_aggregation of ${name} is not pass-fail`);
+    }
+    const run = names.filter((name) => before.get(name) && testsOf(before.get(name)!).length > 0);
+    if (run.length > 0) group.settings.group = { ...group.settings.group, require_pass: run };
+    for (const inner of group.items.filter(isGroup)) {
+      visit(inner);
+      before.set(inner.name, inner);
+    }
+  };
+  visit(secret);
 }
 
 /** The largest score of each test and group in it that sets none itself. */
@@ -83,7 +119,7 @@ function shareOf(group: DataGroup, max: Max, aggregation: Aggregation, { problem
 /** The largest score of a whole set; null where it is unbounded or the package does not say. */
 export function largestScore(
   secret: DataGroup,
-  { rules, settings: { range } }: DataGroup & { rules: GroupRules },
+  { rules, settings: { group } }: DataGroup & { rules: GroupRules },
   problem: ProblemSettings,
 ): number | null {
   if (!problem.scoring) return null;
@@ -91,6 +127,5 @@ export function largestScore(
     const max = secret.settings.scoring.max ?? LARGEST_SECRET;
     return max === 'unbounded' ? null : max;
   }
-  const best = problem.objective === 'max' ? range?.max : range?.min;
-  return best !== undefined && Number.isFinite(best) ? best : null;
+  return group.range?.[problem.objective === 'max' ? 1 : 0] ?? null;
 }

@@ -1,0 +1,101 @@
+/** `./runledger judge`: judges a program on the tests of a problem package. */
+import type { ResultRecord } from '../../client/client.ts';
+import { readPackage } from '../../judging/packages/read_package.ts';
+import { clientOf, SERVER_OPTION } from '../api_client.ts';
+import { type Command, type Context, JSON_OPTION, optionText } from '../command.ts';
+import { followSubmission } from '../follow_submission.ts';
+import { JUDGING_OPTIONS, judgingOptions } from '../judging_options.ts';
+import { requestOfPath } from '../program_request.ts';
+import { startSpinner } from '../spinner.ts';
+import { failedCall, packageBounds, readingPackage, storedSet } from '../stored_set.ts';
+import { columns } from '../table.ts';
+
+export const command: Command = {
+  summary: 'judge a program on the tests of a problem package; exit 0 if it is accepted',
+  words: [{ name: 'FILE', help: 'the source file, or a folder of source files; - is stdin' }],
+  options: {
+    package: {
+      value: 'PATH',
+      required: true,
+      help: 'the problem package, a folder or a zip archive; stored as a test set if it is not yet',
+    },
+    language: { value: 'L', help: 'the language, if the file name does not imply it' },
+    all: { help: 'run every test, not only those up to the first that is not accepted' },
+    ...JUDGING_OPTIONS,
+    server: SERVER_OPTION,
+    json: JSON_OPTION,
+  },
+  example: 'judge sum.py --package problems/sum',
+  async run(context) {
+    const { language, all } = context.options;
+    const { time_limit, named } = judgingOptions(context);
+    const client = clientOf(context);
+    const bounds = packageBounds(context);
+    const file = context.words[0]!;
+    const hint = typeof language === 'string' ? language : undefined;
+    const program = await readingPackage(file, requestOfPath(file, hint, bounds));
+    const path = optionText(context, 'package');
+    const { set, notes } = await readingPackage(
+      path,
+      readPackage(path, bounds, async () => {}),
+    );
+    for (const note of notes) context.say(note);
+    const spinner = startSpinner('storing the tests');
+    try {
+      const test_set = await storedSet(client, path, set, bounds);
+      const request = {
+        ...program,
+        ...named,
+        test_set,
+        stop: all === true ? ('never' as const) : ('first' as const),
+        ...(time_limit !== null && { limits: { cpu_time: time_limit } }),
+      };
+      spinner.say('judging');
+      const onProgress = process.stderr.isTTY
+        ? (done: number, of: number) => spinner.say(`${done} of ${of} tests`)
+        : null;
+      const record = await followSubmission(client, request, onProgress);
+      spinner.stop();
+      return report(context, record);
+    } catch (error) {
+      spinner.stop();
+      throw failedCall(error);
+    }
+  },
+};
+
+function report(context: Context, record: ResultRecord): number {
+  if (context.json) context.answer(record);
+  else {
+    if (record.tests !== null) context.answer(columns(record.tests.map(testLine)));
+    else if (record.stderr) context.answer(record.stderr.trimEnd());
+    context.answer(summaryOf(record));
+  }
+  return record.verdict === 'AC' ? 0 : 1;
+}
+
+type Test = NonNullable<ResultRecord['tests']>[number];
+
+function testLine({ n, name, verdict, cpu_time, memory_peak, message }: Test): string[] {
+  return [
+    name ?? String(n),
+    verdict ?? 'not run',
+    cpu_time === null ? '' : `${cpu_time.toFixed(3)} s`,
+    memory_peak === null ? '' : `${(memory_peak / 2 ** 20).toFixed(1)} MiB`,
+    shown(message ?? ''),
+  ];
+}
+
+function summaryOf({ id, verdict, status, score, tests }: ResultRecord): string {
+  const accepted = tests?.filter((test) => test.verdict === 'AC').length;
+  const parts = [
+    verdict ?? status,
+    ...(tests === null ? [] : [`${accepted} of ${tests.length} tests accepted`]),
+    ...(score === null ? [] : [`score ${score}`]),
+    id,
+  ];
+  return parts.join('  ');
+}
+
+/** The first line. What a checker says may come from the program, so nothing in it steers the terminal. */
+const shown = (message: string) => (message.split('\n')[0] ?? '').replace(/\p{C}/gu, '\ufffd');

@@ -1,0 +1,30 @@
+/** The time limit of a package that sets none: it follows from the times of its example submissions. */
+import type { Requirement } from './expected_results.ts';
+import type { Timing } from './problem_settings.ts';
+
+export type TimedSubmission = {
+  requirements: readonly Requirement[];
+  tests: readonly { name: string; cpu_time: number | null }[];
+};
+
+/** Whether the limit follows from its times: it has to be in time, on some tests at least. */
+export const boundsTimeLimit = ({ requirements }: Pick<TimedSubmission, 'requirements'>): boolean =>
+  requirements.some(({ time_limit }) => time_limit === 'lower');
+
+/**
+ * In seconds: the smallest multiple of the resolution that is at least `ac_to_time_limit` times the slowest run that has
+ * to be in time. A package without such a run has the smallest limit.
+ */
+export function timeLimitFrom(timing: Timing, submissions: readonly TimedSubmission[]): number {
+  const times = submissions.flatMap(({ requirements, tests }) => {
+    const bounding = requirements.filter(({ time_limit }) => time_limit === 'lower');
+    const names = new Set(bounding.flatMap((requirement) => requirement.tests));
+    return tests.filter(({ name }) => names.has(name)).map(({ cpu_time }) => cpu_time ?? 0);
+  });
+  const least = Math.max(0, ...times) * timing.ac_to_time_limit;
+  const multiples = Math.max(1, Math.ceil(least / timing.resolution - ROUNDING));
+  return Number((multiples * timing.resolution).toFixed(6));
+}
+
+/** A quotient that is a whole number but for rounding is that number. */
+const ROUNDING = 1e-9;

@@ -1,0 +1,59 @@
+/**
+ * The worked examples of JUDGING.md: its files are written as they are printed there, its commands are run, and they print
+ * what the document says, but for times, sizes and ids.
+ */
+// needs: isolation
+import { readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import t from 'tap';
+import { runProgram } from './command_line.ts';
+import { judgingService } from './judging_service.ts';
+
+type Part =
+  | { kind: 'file'; path: string; text: string }
+  | { kind: 'commands'; lines: string[]; printed: string };
+
+/** A file is a block behind its name; commands are a shell block, with the block behind it as what they print. */
+function partsOf(document: string): Part[] {
+  const part = /^`([^`\n]+)`:\n\n```\w*\n(.*?)^```$|^```sh\n(.*?)^```\n\n```\n(.*?)^```$/gms;
+  return [...document.matchAll(part)].map(
+    ([, path, text, commands, printed]): Part =>
+      path === undefined
+        ? { kind: 'commands', lines: commands!.trim().split('\n'), printed: printed! }
+        : { kind: 'file', path, text: text! },
+  );
+}
+
+const plain = (text: string) =>
+  text
+    .replace(/\d+\.\d+ (s|MiB)/g, 'N $1')
+    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'ID')
+    .replace(/ {2,}/g, '  ')
+    .trim()
+    .split('\n');
+
+t.test('the examples', async (t) => {
+  const parts = partsOf(readFileSync('JUDGING.md', 'utf8'));
+  t.equal(parts.filter(({ kind }) => kind === 'file').length, 18);
+  t.equal(parts.filter(({ kind }) => kind === 'commands').length, 3);
+  const cwd = await mkdtemp(join(tmpdir(), 'runledger-examples-'));
+  t.teardown(() => rm(cwd, { recursive: true }));
+  await symlink(resolve('runledger'), join(cwd, 'runledger'));
+  const env = await judgingService(t);
+  for (const part of parts) {
+    if (part.kind === 'file') {
+      await mkdir(dirname(join(cwd, part.path)), { recursive: true });
+      await writeFile(join(cwd, part.path), part.text);
+      continue;
+    }
+    let printed = '';
+    for (const line of part.lines) {
+      const { stdout, stderr } = await runProgram('sh', ['-c', line], { cwd, env });
+      t.equal(stderr, '', line);
+      printed += stdout;
+    }
+    t.strictSame(plain(printed), plain(part.printed), part.lines.join('; '));
+  }
+});

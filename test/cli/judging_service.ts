@@ -1,0 +1,39 @@
+/** A whole service, as `./runledger serve` starts it, and a customer of it without a rate. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Test } from 'tap';
+import { CLI, runledger } from './command_line.ts';
+
+/** The environment of a customer, once the service is ready. The service ends with the test. */
+export async function judgingService(t: Test): Promise<NodeJS.ProcessEnv> {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-judging-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const state_dir = join(folder, 'state');
+  const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
+    env: { PATH: process.env['PATH'], PORT: '0', RUNLEDGER_STATE_DIR: state_dir },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  });
+  t.teardown(async () => {
+    const gone = once(child, 'exit');
+    child.kill('SIGTERM');
+    await gone;
+  });
+  let address = '';
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line.startsWith('address')) address = line.slice(9);
+    if (line.startsWith('try')) break;
+  }
+  child.stdout.resume();
+  const common = { RUNLEDGER_STATE_DIR: state_dir, RUNLEDGER_SERVER: address };
+  await runledger(['tiers', 'set', 'judges', '--per-minute', '0', '--concurrent', '0'], common);
+  const key = await runledger(
+    ['keys', 'create', '--account', 'judges', '--tier', 'judges'],
+    common,
+  );
+  return { ...common, RUNLEDGER_API_KEY: key.stdout.trim() };
+}

@@ -1,0 +1,125 @@
+/** `./runledger judge` and `./runledger problem check`, with a whole service: the packages in test/judging/problems. */
+// needs: isolation, java
+import { cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import { archivePackage } from '../../src/cli/package_archive.ts';
+import { DEFAULT_PACKAGE_BOUNDS } from '../../src/judging/packages/package_bounds.ts';
+import { PROBLEMS, type Problem, problemFolder } from '../judging/problems.ts';
+import { runledger } from './command_line.ts';
+import { judgingService } from './judging_service.ts';
+
+const folder = await mkdtemp(join(tmpdir(), 'runledger-problems-'));
+t.teardown(() => rm(folder, { recursive: true, force: true }));
+const env = await judgingService(t);
+
+const namedOptions = ({ named = {} }: Problem): string[] => [
+  ...(named.stdin_file ? ['--stdin-file', named.stdin_file] : []),
+  ...(named.stdout_file ? ['--stdout-file', named.stdout_file] : []),
+];
+
+const check = (problem: Problem, path = problemFolder(problem)) =>
+  runledger(['problem', 'check', path, ...namedOptions(problem)], env);
+
+for (const problem of PROBLEMS) {
+  t.test(`${problem.name}: every submission gets what is expected`, async (t) => {
+    const { status, stdout, stderr } = await check(problem);
+    t.equal(status, 0, `${stdout}${stderr}`);
+    t.match(stdout, /^\d+ submissions get what is expected$/m);
+    t.notMatch(stdout, /DIFFERS/);
+  });
+}
+
+t.test('a submission in the wrong folder is named, with what it got', async (t) => {
+  for (const problem of PROBLEMS.filter(({ misplaced }) => misplaced !== undefined)) {
+    const copy = join(folder, problem.name);
+    await cp(problemFolder(problem), copy, { recursive: true });
+    const { from, to, line } = problem.misplaced!;
+    await mkdir(dirname(join(copy, 'submissions', to)), { recursive: true });
+    await rename(join(copy, 'submissions', from), join(copy, 'submissions', to));
+    const { status, stdout, stderr } = await check(problem, copy);
+    t.equal(status, 1, `${stdout}${stderr}`);
+    const differing = stdout.split('\n').filter((row) => row.includes('DIFFERS: '));
+    t.equal(differing.length, 1, stdout);
+    t.ok(differing[0]?.startsWith(`${to} `), stdout);
+    t.match(differing[0]?.split('DIFFERS: ')[1]?.split('; ')[0], line, problem.name);
+    t.match(stdout, /^1 of \d+ submissions do not get what is expected$/m);
+  }
+});
+
+t.test('what the service cannot judge is no difference, unless that is everything', async (t) => {
+  const copy = join(folder, 'several');
+  await cp(problemFolder({ name: 'yesno' }), copy, { recursive: true });
+  await writeFile(join(copy, 'submissions/accepted/other.kt'), 'fun main() {}');
+  await writeFile(join(copy, 'submissions/accepted/long.py'), `#${'x'.repeat(70_000)}`);
+  const some = await runledger(['problem', 'check', copy], env);
+  t.equal(some.status, 0, some.stdout);
+  t.match(
+    some.stdout,
+    /^accepted\/other\.kt .* not judged: submissions\/accepted\/other\.kt: none/m,
+  );
+  t.match(some.stdout, /^accepted\/long\.py .* not judged: .*code/m);
+  t.match(some.stdout, /^2 of 5 submissions are not judged\n3 submissions get what is expected$/m);
+  await rm(join(copy, 'submissions/wrong_answer'), { recursive: true });
+  for (const name of ['yesno.py', 'spaces.py']) await rm(join(copy, 'submissions/accepted', name));
+  const none = await runledger(['problem', 'check', copy, '--json'], env);
+  t.equal(none.status, 1);
+  t.match(JSON.parse(none.stdout), { differ: 0, not_judged: 2 });
+});
+
+t.test('judge: a program on a folder and on an archive', async (t) => {
+  const problem = problemFolder({ name: 'sum' });
+  const program = (path: string) => join(problem, 'submissions', path);
+  const archive = join(folder, 'sum.zip');
+  await archivePackage(problem, DEFAULT_PACKAGE_BOUNDS, archive);
+  for (const path of [problem, archive]) {
+    const right = await runledger(['judge', program('accepted/sum.py'), '--package', path], env);
+    t.equal(right.status, 0, right.stderr);
+    t.match(right.stdout, /^sample\/1 {2,}AC /m);
+    t.match(right.stdout, /^AC {2}4 of 4 tests accepted {2}[0-9a-f-]{36}$/m);
+    const wrong = await runledger(
+      ['judge', program('wrong_answer/narrow.cpp'), '--package', path],
+      env,
+    );
+    t.equal(wrong.status, 1, wrong.stderr);
+    t.match(wrong.stdout, /^secret\/02-large {2,}WA .*\nsecret\/03-zero {2,}not run/m);
+  }
+  const all = ['judge', program('wrong_answer/narrow.cpp'), '--package', problem, '--all'];
+  t.match((await runledger(all, env)).stdout, /^secret\/03-zero {2,}AC/m);
+});
+
+t.test('judge: a folder of files, a score, JSON, and a compiler that rejects', async (t) => {
+  const parts = problemFolder({ name: 'parts' });
+  const modules = join(parts, 'submissions/accepted/modules');
+  t.match(await runledger(['judge', modules, '--package', parts], env), { status: 0 });
+  const stairs = problemFolder({ name: 'stairs' });
+  const partial = join(stairs, 'submissions/partially_accepted/all.py');
+  const scored = await runledger(['judge', partial, '--package', stairs, '--json'], env);
+  t.equal(scored.status, 1);
+  t.match(JSON.parse(scored.stdout), { verdict: 'WA', score: 30 });
+  const broken = join(folder, 'broken.cpp');
+  await writeFile(broken, 'int main() { return x; }');
+  const rejected = await runledger(['judge', broken, '--package', stairs], env);
+  t.equal(rejected.status, 1);
+  t.match(rejected.stdout, /not declared[^]*^CE /m);
+});
+
+t.test('mistakes are one line', async (t) => {
+  const sum = problemFolder({ name: 'sum' });
+  const program = join(sum, 'submissions/accepted/sum.py');
+  const cases: [args: string[], status: number, line: RegExp][] = [
+    [['judge', program, '--package', '/nowhere'], 1, /^\/nowhere: cannot be read \(ENOENT\)$/],
+    [['judge', program, '--package', join(sum, 'data')], 1, /problem\.yaml: it is missing$/],
+    [['judge', '/nowhere.py', '--package', sum], 1, /^\/nowhere\.py: cannot be read \(ENOENT\)$/],
+    [['judge', program, '--package', sum, '--stdin-file', '../x'], 2, /^--stdin-file \.\.\/x: /],
+    [['judge', program, '--package', sum, '--time-limit', 'x'], 2, /^--time-limit x: must be/],
+    [['judge', program, '--package', sum, '--time-limit', '999'], 1, /limits\.cpu_time/],
+    [['problem', 'check', join(sum, 'data', 'sample')], 1, /it has no submissions$/],
+  ];
+  for (const [args, status, line] of cases) {
+    const ran = await runledger(args, env);
+    t.equal(ran.status, status, `${args.join(' ')}: ${ran.stderr}`);
+    t.match(ran.stderr.trim(), line);
+  }
+});

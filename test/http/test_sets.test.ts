@@ -1,0 +1,384 @@
+/** Test sets over HTTP: what is stored, what is rejected, and that nothing of a rejected upload stays. */
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { HOSTILE_ARCHIVES } from '../judging/hostile_archives.ts';
+import { archiveOf, emptyTests, type Files, LEGACY, NEW } from '../judging/packages.ts';
+import { zipOf } from '../judging/zip_writer.ts';
+import { type Reply, wire } from './support/call.ts';
+import { plain } from './support/plain.ts';
+import { HELLO, type Service, startService } from './support/service.ts';
+
+const PATH = '/api/test-sets';
+const PATIENCE_MS = 60_000;
+
+const upload = (service: Service, key: string, archive: Uint8Array, headers = {}) =>
+  service.call({
+    method: 'POST',
+    path: PATH,
+    key,
+    body: archive,
+    headers: { 'content-type': 'application/zip', ...headers },
+  });
+
+async function stored(service: Service, key: string, files: Files): Promise<Reply['json']> {
+  const reply = await upload(service, key, archiveOf(files));
+  if (reply.status !== 201) throw new Error(reply.text);
+  return reply.json;
+}
+
+async function soon(is: () => boolean | Promise<boolean>): Promise<boolean> {
+  const until = performance.now() + PATIENCE_MS;
+  while (!(await is())) {
+    if (performance.now() > until) return false;
+    await wait(5);
+  }
+  return true;
+}
+
+/** What a web process holds of uploads: names in its folder, and open files without a name. */
+function holdings(state: string, pid: number): string[] {
+  const folder = join(state, 'uploads');
+  const fds = readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${fd}`)];
+    } catch {
+      return [];
+    }
+  });
+  const open = fds.filter((target) => target.startsWith(folder));
+  try {
+    return [...open, ...readdirSync(folder)];
+  } catch {
+    return open;
+  }
+}
+
+async function withState(t: Tap.Test, env: Record<string, string> = {}) {
+  const state = mkdtempSync(join(tmpdir(), 'runledger-uploads-'));
+  t.teardown(() => rmSync(state, { recursive: true, force: true }));
+  const service = await startService(t, { webs: 1, env: { RUNLEDGER_STATE_DIR: state, ...env } });
+  const pid = service.webs[0]!.process.pid!;
+  const rows = async () => {
+    const [row] = await service.db`select
+      (select count(*) from runledger.test_sets)::integer as sets,
+      (select count(*) from runledger.contents)::integer as contents,
+      (select count(*) from runledger.content_pieces)::integer as pieces,
+      (select count(*) from runledger.events where type like 'test_set.%')::integer as events`;
+    return row!;
+  };
+  return { service, rows, held: () => holdings(state, pid) };
+}
+
+t.test('a set is stored, listed, read and deleted', async (t) => {
+  const { service, rows, held } = await withState(t);
+  const key = await service.key();
+  const files: Files = {
+    ...NEW,
+    'data/secret/2.in': 'in\n',
+    'data/secret/2.ans': 'other\n',
+    'output_validator/v.py': 'import sys; sys.exit(42)\n',
+    'problem.yaml': `${NEW['problem.yaml']}limits:\n  time_limit: 2\n  memory: 512\n`,
+  };
+  const reply = await upload(service, key, archiveOf(files));
+  t.equal(reply.status, 201, reply.text);
+  const set = reply.json;
+  t.equal(reply.headers.location, `${PATH}/${set.id}`);
+  t.match(set, {
+    id: /^f[0-9a-f]{7}-/,
+    name: 'Sums',
+    tests: 2,
+    checker: 'python',
+    interactive: false,
+    sha256: /^[0-9a-f]{64}$/,
+  });
+  // 1.in and 2.in are the same content.
+  const bytes = 'in\n'.length + 'out\n'.length + 'other\n'.length;
+  t.equal(set.bytes, bytes + files['output_validator/v.py']!.length);
+  t.same(await rows(), { sets: 1, contents: 4, pieces: 4, events: 1 });
+
+  const other = await stored(service, key, LEGACY);
+  const list = await service.call({ path: PATH, key });
+  t.strictSame(list.json, { test_sets: [other, set] }, 'newest first');
+  const one = await service.call({ path: `${PATH}/${set.id.toUpperCase()}`, key });
+  t.strictSame(one.json, set);
+
+  for (const each of [set, other]) {
+    const path = `${PATH}/${each.id}`;
+    const deleted = await service.call({ method: 'DELETE', path, key });
+    t.equal(deleted.status, 204);
+    t.equal(deleted.text, '');
+    t.equal((await service.call({ path, key })).status, 404);
+    t.equal((await service.call({ method: 'DELETE', path, key })).status, 404);
+  }
+  t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 4 });
+  t.same(held(), []);
+});
+
+t.test('the same content is the same set, also if it is sent at the same moment', async (t) => {
+  const { service, rows } = await withState(t);
+  const key = await service.key({ account: 'one' });
+  const first = await stored(service, key, LEGACY);
+  const again = await upload(service, key, archiveOf(LEGACY));
+  t.equal(again.status, 200);
+  t.strictSame(again.json, first);
+  const inside = Object.entries(LEGACY).map(([name, data]) => ({ name: `x/${name}`, data }));
+  const packed = await upload(
+    service,
+    key,
+    zipOf(inside.reverse().map((item) => ({ ...item, stored: true }))),
+  );
+  t.strictSame(packed.json, first, 'however it is packed');
+  const sibling = await service.key({ account: 'one' });
+  t.equal((await upload(service, sibling, archiveOf(LEGACY))).json.id, first.id);
+  const stranger = await stored(service, await service.key(), LEGACY);
+  t.not(stranger.id, first.id, 'a set belongs to its account');
+  t.equal(stranger.sha256, first.sha256);
+  t.match(await rows(), { sets: 2, contents: 2 }, 'and its bytes are stored once');
+});
+
+t.test('another account neither sees nor deletes nor uses a set', async (t) => {
+  const { service } = await withState(t);
+  const { id } = await stored(service, await service.key(), LEGACY);
+  const stranger = await service.key();
+  for (const method of ['GET', 'DELETE']) {
+    const theirs = await service.call({ method, path: `${PATH}/${id}`, key: stranger });
+    const unknown = `f${id.slice(1, -4)}0000`;
+    const none = await service.call({ method, path: `${PATH}/${unknown}`, key: stranger });
+    t.equal(theirs.status, 404);
+    t.equal(plain(theirs), plain(none), 'equal to the byte');
+  }
+  t.strictSame((await service.call({ path: PATH, key: stranger })).json, { test_sets: [] });
+  const reply = await service.submit(stranger, { ...HELLO, test_set: id });
+  t.equal(reply.status, 400);
+  t.match(reply.json.fields, [{ path: 'test_set' }]);
+});
+
+t.test('a set that a waiting submission needs is not deleted', async (t) => {
+  const { service } = await withState(t);
+  const key = await service.key();
+  const { id } = await stored(service, key, LEGACY);
+  const submitted = await service.submit(key, { ...HELLO, test_set: id });
+  t.equal(submitted.status, 202, submitted.text);
+  const path = `${PATH}/${id}`;
+  const remove = () => service.call({ method: 'DELETE', path, key });
+  t.match(await remove(), { status: 409, json: { error: 'in_use' } });
+  await service.worker.start(submitted.json.id);
+  t.equal((await remove()).status, 409, 'nor one that runs');
+  await service.worker.finish(submitted.json.id);
+  t.equal((await remove()).status, 204);
+  t.equal((await service.submit(key, { ...HELLO, test_set: id })).status, 400);
+});
+
+t.test('a bad archive is a 400 that names the entry, and nothing of it stays', async (t) => {
+  const { service, rows, held } = await withState(t);
+  const key = await service.key();
+  // Those that need other bounds than a service has are for the reader's own test.
+  const archives = HOSTILE_ARCHIVES.filter(([, , , , bounds]) => bounds === undefined);
+  t.ok(archives.length > 40);
+  for (const [title, items, expected, options] of archives) {
+    const reply = await upload(service, key, zipOf(items, options));
+    t.equal(reply.status, 400, `${title}: ${reply.text}`);
+    t.equal(reply.json.error, 'invalid_request');
+    const [{ path, message }] = reply.json.fields;
+    t.match(`${path === '' ? 'the package' : path}: ${message}`, expected, title);
+  }
+  const packages: [Files, string][] = [
+    [{ ...LEGACY, 'data/secret/2.in': 'x' }, 'data/secret/2.in'],
+    [{ 'problem.yaml': 'name: x\n' }, 'data/secret'],
+    [{ ...LEGACY, 'problem.yaml': 'limits: [' }, 'problem.yaml'],
+    [{ ...emptyTests('a'), 'b.in': '' }, 'b.in'],
+    [{ ...LEGACY, 'output_validators/v.c': '', 'problem.yaml': 'validation: custom\n' }, 'v.c'],
+  ];
+  for (const [files, path] of packages) {
+    const reply = await upload(service, key, archiveOf(files));
+    t.equal(reply.status, 400, reply.text);
+    t.equal(reply.json.fields[0].path, path);
+  }
+  for (const body of ['', 'PK', '{}', 'x'.repeat(1000)]) {
+    const reply = await upload(service, key, Buffer.from(body));
+    t.match(reply.json, { error: 'invalid_request', fields: [{ path: '' }] }, body.slice(0, 5));
+  }
+  t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 0 });
+  t.same(held(), []);
+  const errors = service.webs[0]!.written.filter((line) => /"level":"(error|fatal)"/.test(line));
+  t.same(errors, [], 'none of them is an error of the service');
+});
+
+t.test('an upload has bounds', async (t) => {
+  const env = { RUNLEDGER_TEST_SET_BYTES: '100KiB', RUNLEDGER_ACCOUNT_TEST_SETS: '2' };
+  const { service, rows, held } = await withState(t, env);
+  const key = await service.key();
+  const large = zipOf([
+    { name: 'a.in', data: Buffer.alloc(60_000), stored: true },
+    { name: 'a.ans', data: Buffer.alloc(60_000), stored: true },
+  ]);
+  const declared = await upload(service, key, large);
+  t.equal(declared.status, 413);
+  t.equal(declared.headers.connection, 'close');
+
+  const line = wire(service.webs[0]!.port);
+  line.send(head(key, 'Transfer-Encoding: chunked\r\n'));
+  const chunk = `${(16_384).toString(16)}\r\n${'x'.repeat(16_384)}\r\n`;
+  for (let n = 0; n < 8; n++) line.send(chunk);
+  t.match(await line.ended(PATIENCE_MS), /^HTTP\/1\.1 413 /, 'without a declared size');
+  line.socket.destroy();
+
+  const bomb = zipOf([
+    { name: 'a.in', data: Buffer.alloc(200_000) },
+    { name: 'a.ans', data: '' },
+  ]);
+  const unpacked = await upload(service, key, bomb);
+  t.equal(unpacked.status, 400);
+  t.match(unpacked.json.fields, [{ path: 'a.in', message: /unpacks to more than 102400 bytes/ }]);
+  t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 0 });
+
+  await stored(service, key, emptyTests('x'));
+  await stored(service, key, emptyTests('y'));
+  t.equal((await upload(service, key, archiveOf(emptyTests('y')))).status, 200);
+  const full = await upload(service, key, archiveOf(emptyTests('a')));
+  t.match(full, { status: 403, json: { error: 'quota_exceeded' } });
+  const { json } = await service.call({ path: PATH, key });
+  await service.call({ method: 'DELETE', path: `${PATH}/${json.test_sets[0].id}`, key });
+  t.equal((await upload(service, key, archiveOf(emptyTests('a')))).status, 201);
+  t.same(held(), []);
+});
+
+t.test('what is no zip archive of a known key is not read', async (t) => {
+  const { service, held } = await withState(t);
+  const key = await service.key();
+  const archive = archiveOf(LEGACY);
+  const types = ['application/json', 'application/zip; x=y', 'text/plain', ''];
+  for (const type of types) {
+    const reply = await upload(service, key, archive, { 'content-type': type });
+    t.equal(reply.status, 415, type);
+    t.equal(reply.headers.accept, 'application/zip');
+  }
+  const encoded = await upload(service, key, archive, { 'content-encoding': 'gzip' });
+  t.equal(encoded.status, 415);
+  const parameter = await service.call({
+    method: 'POST',
+    path: `${PATH}?name=x`,
+    key,
+    body: archive,
+    headers: { 'content-type': 'application/zip' },
+  });
+  t.match(parameter.json, { error: 'invalid_request', fields: [{ path: '?name' }] });
+  for (const wrong of [undefined, 'x', `${key.slice(0, -6)}000000`]) {
+    const reply = await service.call({ method: 'POST', path: PATH, key: wrong, body: archive });
+    t.equal(reply.status, 401);
+  }
+  const line = wire(service.webs[0]!.port);
+  line.send(head('rl_live_x', 'Expect: 100-continue\r\nContent-Length: 100000000\r\n'));
+  t.match(await line.ended(PATIENCE_MS), /^HTTP\/1\.1 401 /, 'and it is not asked for it');
+  line.socket.destroy();
+  t.same(held(), []);
+});
+
+t.test('a client that waits to be asked for its archive is asked', async (t) => {
+  const { service } = await withState(t);
+  const archive = archiveOf(LEGACY);
+  const line = wire(service.webs[0]!.port);
+  const key = await service.key();
+  line.send(head(key, `Expect: 100-continue\r\nContent-Length: ${archive.length}\r\n`));
+  await line.until(/^HTTP\/1\.1 100 Continue\r\n\r\n/);
+  line.send(archive);
+  await line.until(/HTTP\/1\.1 201 Created\r\n/);
+  line.socket.destroy();
+});
+
+t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
+  const { service, rows, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '2s' });
+  const { port } = service.webs[0]!;
+  const key = await service.key();
+  const archive = archiveOf(LEGACY);
+  const start = head(key, `Content-Length: ${archive.length}\r\n`);
+
+  const gone = wire(port);
+  gone.send(start);
+  gone.send(archive.subarray(0, -1));
+  t.ok(await soon(() => held().length === 1), 'its bytes are in a file');
+  t.notOk(
+    held().some((name) => !name.includes('(deleted)')),
+    'that has no name',
+  );
+  gone.socket.destroy();
+  t.ok(await soon(() => held().length === 0), 'which is closed when it hangs up');
+
+  const slow = wire(port);
+  slow.send(start);
+  slow.send(archive.subarray(0, -1));
+  t.equal(await slow.ended(PATIENCE_MS), '', 'a slow one gets no answer');
+  slow.socket.destroy();
+  t.ok(await soon(() => held().length === 0));
+  t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 0 });
+  t.equal((await upload(service, key, archive)).status, 201, 'and it keeps no room');
+});
+
+t.test('while others are stored, an upload is told to come again', async (t) => {
+  const { service, held } = await withState(t);
+  const { port } = service.webs[0]!;
+  const archive = archiveOf(LEGACY);
+  const keys = [await service.key(), await service.key(), await service.key()];
+  const [first, second, third] = keys as [string, string, string];
+  const begin = (key: string) => {
+    const line = wire(port);
+    line.send(head(key, `Content-Length: ${archive.length}\r\n`));
+    return line;
+  };
+  const one = begin(first);
+  t.ok(await soon(() => held().length === 1));
+  const again = await upload(service, first, archive);
+  t.match(again, { status: 503, json: { error: 'unavailable' } }, 'of one account one at a time');
+  t.ok(Number(again.headers['retry-after']) > 0);
+  const two = begin(second);
+  t.ok(await soon(() => held().length === 2));
+  t.equal((await upload(service, third, archive)).status, 503, 'in a process two');
+  one.send(archive);
+  await one.until(/ 201 Created/);
+  two.socket.destroy();
+  t.ok(await soon(() => held().length === 0));
+  t.equal((await upload(service, third, archive)).status, 201);
+  one.socket.destroy();
+});
+
+t.test('memory does not grow with the size of a set', async (t) => {
+  const MiB = 2 ** 20;
+  const { service, held } = await withState(t);
+  const pid = service.webs[0]!.process.pid!;
+  const key = await service.key();
+  await stored(service, key, LEGACY);
+  const before = residentPeak(pid);
+  // Bytes that do not compress, and differ from file to file.
+  const content = (n: number) => {
+    const seed = createHash('sha512').update(String(n)).digest();
+    return Buffer.concat([seed, Buffer.alloc(100 * 1024, seed)]);
+  };
+  const items = Array.from({ length: 1_000 }, (_, n) => [
+    { name: `${n}.in`, data: content(2 * n), stored: true },
+    { name: `${n}.ans`, data: content(2 * n + 1), stored: true },
+  ]).flat();
+  const reply = await upload(service, key, zipOf(items));
+  t.equal(reply.status, 201, reply.text);
+  t.ok(reply.json.bytes > 195 * MiB);
+  const grown = (residentPeak(pid) - before) / MiB;
+  t.ok(grown < 100, `${grown.toFixed(0)} MiB more for ${Math.round(reply.json.bytes / MiB)} MiB`);
+  t.same(held(), []);
+});
+
+/** In bytes; the kernel keeps the largest value. */
+function residentPeak(pid: number): number {
+  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
+  return Number(kib) * 1024;
+}
+
+function head(key: string, more: string): string {
+  return `POST ${PATH} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/zip\r\n${more}\r\n`;
+}
+
+declare namespace Tap {
+  type Test = { teardown(work: () => unknown): void };
+}

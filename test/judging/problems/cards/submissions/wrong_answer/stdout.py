@@ -1,0 +1,1 @@
+print(*sorted(map(int, open("cards.in").read().split())))

@@ -1,0 +1,3 @@
+while (n := int(input())) != 0:
+    print(2 * n, flush=True)
+print(0)

@@ -1,0 +1,2 @@
+while (n := int(input())) != 0:
+    print(n, flush=True)

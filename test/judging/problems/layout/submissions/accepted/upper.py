@@ -1,0 +1,3 @@
+n = int(input())
+for i in range(1, n + 1):
+    print(" " * (n - i) + " ".join("X" * i))

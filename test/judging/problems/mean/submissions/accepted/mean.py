@@ -1,0 +1,3 @@
+input()
+numbers = [int(word) for word in input().split()]
+print(sum(numbers) / len(numbers))

@@ -1,0 +1,3 @@
+input()
+numbers = [int(word) for word in input().split()]
+print(str(sum(numbers) / len(numbers)).replace(".", ","))

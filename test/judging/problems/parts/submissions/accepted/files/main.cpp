@@ -1,0 +1,5 @@
+#include "count.h"
+
+#include <iostream>
+
+int main() { std::cout << different(std::cin) << "\n"; }

@@ -1,0 +1,2 @@
+def different(text):
+    return len(set(text.split()))

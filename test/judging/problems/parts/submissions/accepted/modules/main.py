@@ -1,0 +1,4 @@
+from counting.words import different
+import reader
+
+print(different(reader.text()))

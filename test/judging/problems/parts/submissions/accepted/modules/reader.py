@@ -1,0 +1,5 @@
+import sys
+
+
+def text():
+    return sys.stdin.read()

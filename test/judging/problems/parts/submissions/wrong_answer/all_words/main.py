@@ -1,0 +1,3 @@
+import words
+
+print(len(words.read()))

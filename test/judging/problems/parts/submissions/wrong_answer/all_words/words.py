@@ -1,0 +1,5 @@
+import sys
+
+
+def read():
+    return sys.stdin.read().split()

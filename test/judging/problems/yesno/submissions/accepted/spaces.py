@@ -1,0 +1,1 @@
+print("\n  No" if int(input()) % 2 else "  Yes  \n")

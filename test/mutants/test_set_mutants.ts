@@ -1,0 +1,48 @@
+/** Mutants of the calls of test sets. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const SETS = 'test/http/test_sets.test.ts';
+const UPLOADS = 'test/http/uploads.test.ts';
+
+export const testSetMutants: readonly Mutant[] = [
+  ...inFile(
+    'src/http/wire/receive_file.ts',
+    SETS,
+    ['the file of an upload has no name', 'await unlink(path);', 'await Promise.resolve(path);'],
+    ['a body over the cap is rejected', 'if (size > most_bytes) {', 'if (size < 0) {'],
+    ['the file is closed', 'size, close };', 'size, close: async () => {} };'],
+    ['the client is asked for its body', '    sendContinue(req, res);\n', ''],
+  ),
+  ...inFile(
+    'src/http/api/upload_test_set.ts',
+    SETS,
+    [
+      'an account has a quota',
+      "if (await overQuota(web, owner, set)) return problem('quota_exceeded');",
+      '',
+    ],
+    [
+      'an archive has the bounds of the deployment',
+      'unpacked_bytes: config.test_set_bytes',
+      'unpacked_bytes: 2 ** 40',
+    ],
+    ['room is given back', '    leave();\n', ''],
+    [
+      'a package without faults is needed',
+      'if (error instanceof PackageProblem) return',
+      'if (error === null) return',
+    ],
+  ),
+  ...inFile(
+    'src/http/api/uploads.ts',
+    UPLOADS,
+    ['an account has one upload at a time', ' || accounts.has(account_id)', ''],
+    ['a process has few', 'accounts.size >= at_once || ', ''],
+    ['leaving twice leaves once', 'if (!left) accounts', 'accounts'],
+  ),
+  ...inFile('src/webhooks/payload.ts', 'test/webhooks/payload.test.ts', [
+    'texts of all tests are cut together',
+    "    left -= Buffer.byteLength(cut.text ?? '');\n",
+    '',
+  ]),
+];
