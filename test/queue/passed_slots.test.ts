@@ -39,7 +39,8 @@ t.test('the first submission of a key waits for one test of another key', async 
   t.teardown(() => worker.stop());
 
   const submitOne = async (key: number, name: string, tests: number) => {
-    const judging = tests > 0 && judgingOf({ tests: Array.from({ length: tests }, () => aTest('')) });
+    const judging =
+      tests > 0 && judgingOf({ tests: Array.from({ length: tests }, () => aTest('')) });
     const given = submission({ code: Buffer.from(name), judging: judging || null });
     return idOf(await submit({ secret_digest: keys[key]!.digest, submission: given }));
   };
