@@ -150,10 +150,19 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'a wait that is given up makes the durations be learned again',
-      '          durations_ms = [];\n',
-      '',
+      'if (giveUp()) durations_ms = [];',
+      'giveUp();',
     ],
-    ['nothing is fetched beside one that runs alone', 'if (alone_reserved > 0) return 0;', ''],
+    [
+      'nothing is fetched beside one that runs alone',
+      'if (alone_reserved > 0) return 0;\n    const ahead',
+      'const ahead',
+    ],
+    [
+      'no newcomer is fetched beside one that runs alone',
+      'if (alone_reserved > 0) return 0;\n    return Math.max(passing()',
+      'return Math.max(passing()',
+    ],
     [
       'nothing is prefetched while one execution takes long',
       'for (const { since_ms } of running) if (now() - since_ms > PREFETCH_MS) return 0;',
