@@ -6,7 +6,7 @@ import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { FileRef } from '../judging/test_set.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
-import { readContent } from '../store/contents.ts';
+import { readContent } from '../store/read_content.ts';
 import { joinQueue } from './consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
 import { createExecuteTask } from './execute_task.ts';

@@ -203,7 +203,7 @@ export const output: readonly Case[] = [
     name: 'streams in the wrong direction',
     topic,
     claim: 'a program cannot read its stdout or write its stdin',
-    because: 'its stdout is one end of a pipe, and its stdin is open for reading only',
+    because: 'its stdout is one end of a pipe, and its stdin is sealed',
     languages: CPP,
     hostile: denied('stdout_read'),
     honest: works('stdin_counted', { stdin: INPUT }),
