@@ -12,12 +12,16 @@ import {
 } from '../domain/judged_record.ts';
 
 /** The fields of a test that are bytes of a user, and not facts. They are null after a purge. */
-const TEXTS = ['name', 'group', 'message', 'stdout', 'stderr'] as const;
-const NO_TEXTS = Object.fromEntries(TEXTS.map((name) => [name, null]));
+const TEXTS = ['name', 'group', 'message', 'stdout', 'stderr'];
 
 /** What facts say of the tests. */
 export const withoutTexts = (tests: unknown): unknown =>
-  Array.isArray(tests) ? tests.map((test) => ({ ...test, ...NO_TEXTS })) : tests;
+  Array.isArray(tests) ? tests.map(withoutText) : tests;
+
+const withoutText = (test: unknown) =>
+  Object.fromEntries(
+    Object.entries(test ?? {}).map(([name, value]) => [name, TEXTS.includes(name) ? null : value]),
+  );
 
 /** The payloads of kind `tests` that these can be of: their outputs may be text or base64. None without texts. */
 export function packedTests(tests: unknown): Uint8Array[] {

@@ -113,7 +113,10 @@ export async function startWorker(given: {
     content: (file) =>
       readContent((_, first) => {
         // An outage, or a new epoch, must not fail the execution that waits for these bytes.
-        return retryWhileAway(() => epoch!.executions.readPieces(file, first), () => stopped);
+        return retryWhileAway(
+          () => epoch!.executions.readPieces(file, first),
+          () => stopped,
+        );
       }, file),
     async stop() {
       const drained = consumer.drain();

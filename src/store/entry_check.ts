@@ -26,7 +26,9 @@ export type EventName = {
 };
 
 const CLAIMS = new Set<string>(
-  ['log.detached', 'log.repaired', 'payloads.purged', 'test_set.deleted'].filter((type) => type in eventTypes),
+  ['log.detached', 'log.repaired', 'payloads.purged', 'test_set.deleted'].filter(
+    (type) => type in eventTypes,
+  ),
 );
 
 // Where the columns of an entry are, when its type has no bytes: each has its length before it (src/proof/entry.ts).

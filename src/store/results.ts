@@ -34,7 +34,14 @@ export type BytesRow = {
 };
 type RecordRow = Omit<
   ResultRow,
-  'stdout' | 'stderr' | 'parts' | 'progress' | 'created_at' | 'started_at' | 'completed_at' | 'proof'
+  | 'stdout'
+  | 'stderr'
+  | 'parts'
+  | 'progress'
+  | 'created_at'
+  | 'started_at'
+  | 'completed_at'
+  | 'proof'
 > & { created_at: string; started_at: string | null; completed_at: string | null };
 
 export function createResults(db: Db): Results {

@@ -91,7 +91,8 @@ export function checkRemovals(
         `the purge at ${timeText(at)} names a time that was still to come, or none: ${timeText(ended_before)}`,
       );
   }
-  for (const claim of claims) if (claim.type === 'test_set.deleted') checkSet(claim, removals, problems);
+  for (const claim of claims)
+    if (claim.type === 'test_set.deleted') checkSet(claim, removals, problems);
   return months;
 }
 

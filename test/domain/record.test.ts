@@ -1,7 +1,8 @@
 import t from 'tap';
-import { packFiles, packTests } from '../../src/domain/judged_record.ts';
+import { factsOf, packFiles, packTests } from '../../src/domain/judged_record.ts';
 import type { TestFacts } from '../../src/domain/judging_facts.ts';
 import { type ResultRow, renderResult } from '../../src/domain/record.ts';
+import { notRun } from '../../src/judging/outcome.ts';
 
 const completed: ResultRow = {
   id: '01970000-0000-7000-8000-00000000000a',
@@ -102,6 +103,26 @@ t.test('a completed submission has every field, in the units of the API', async 
     attempts: 2,
     proof: { index: 73, checkpoint: 80 },
   });
+});
+
+t.test('a judged submission has its tests and its files, and progress while it runs', async (t) => {
+  const outcome = { ...notRun({ n: 1, name: 'ü', group: '' }), stdout: Uint8Array.of(0xff) };
+  const row: ResultRow = {
+    ...completed,
+    ...{ tests: factsOf([outcome]), score: 2.5, progress: { done: 1, of: 3 } },
+    parts: {
+      ...{ tests: packTests([outcome]), transcript: Uint8Array.of(0xff) },
+      files: packFiles([{ path: 'a', bytes: Uint8Array.of(1) }]),
+    },
+  };
+  t.match(renderResult(row, 'base64'), {
+    ...{ tests: [{ n: 1, name: 'ü', stdout: '/w==' }], score: 2.5, transcript: '/w==' },
+    ...{ files: [{ path: 'a', size: 1, content_base64: 'AQ==' }], progress: null },
+  });
+  t.match(renderResult(row), { tests: [{ stdout: '\ufffd' }], transcript: '\ufffd' });
+  const running = renderResult({ ...row, status: 'running' });
+  t.match(running, { tests: null, score: null, files: null, transcript: null });
+  t.same(running.progress, { done: 1, of: 3 });
 });
 
 t.test('before the end it has the same fields, without values of a lost attempt', async (t) => {

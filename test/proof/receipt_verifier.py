@@ -351,7 +351,8 @@ def objects_in(value, what):
 
 
 def without_texts(tests):
-    return tests and [{**test, **{name: None for name in TEXTS}} for test in objects_in(tests, "tests")]
+    bare = lambda test: {name: None if name in TEXTS else value for name, value in test.items()}
+    return tests and [bare(test) for test in objects_in(tests, "tests")]
 
 
 def packed(value):

@@ -4,7 +4,9 @@ import { eventTypes } from '../../src/domain/events.ts';
 import { STATUS_NAMES } from '../../src/domain/statuses.ts';
 import { verdictsWith } from '../../src/domain/verdicts.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
+import { createTestSets } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
+import { aSet, judged, judgingOf } from '../store/a_set.ts';
 import { mayCome } from '../store/oracle.ts';
 import {
   failed,
@@ -23,12 +25,13 @@ const check = (w: World) => verify(w.db, { head: null, signers: [] });
 async function scene(t: { teardown(work: () => unknown): void }) {
   const w = await world(t);
   await w.tier('free', 0, 0);
-  const { digest } = await w.key({ tier: 'free' });
+  const key = await w.key({ tier: 'free' });
+  const { digest } = key;
   const { submit } = w.submissions();
   const { executions } = await w.consumer();
   const submitOne = async (change = {}) =>
     idOf(await submit({ secret_digest: digest, submission: submission(change) }));
-  return { w, submitOne, executions };
+  return { w, key, submitOne, executions };
 }
 
 t.test('an event that must not follow, or leaves a gap, raises', async (t) => {
@@ -54,8 +57,13 @@ t.test('an event that must not follow, or leaves a gap, raises', async (t) => {
 });
 
 t.test('every column has its value from an event, and live writes store all of them', async (t) => {
-  const { w, submitOne, executions } = await scene(t);
-  const id = await submitOne({ webhook: webhook() });
+  const { w, key, submitOne, executions } = await scene(t);
+  const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
+    select account_id, id as key_id from runledger.keys where id = ${key.id}`;
+  const set = aSet('one', [Buffer.from('1')]);
+  const created = await createTestSets(w.web).create({ owner: owner!, ...set });
+  const test_set = (created as { id: string }).id;
+  const id = await submitOne({ webhook: webhook(), judging: judgingOf({ test_set }) });
   await start(executions, id);
   const compile = {
     cpu_time_us: 1,
@@ -75,6 +83,7 @@ t.test('every column has its value from an event, and live writes store all of t
       stdout_truncated: true,
       limits: { cpu_ms: 5 },
       limit_exceeded: 'processes',
+      judged: judged(),
     }),
   });
   const [stored] = await w.db`select * from runledger.submissions where id = ${id}`;
@@ -104,12 +113,16 @@ t.test('the report of an end cannot change what was set before it', async (t) =>
       typeof value === 'number' ? 77 : value instanceof Date ? new Date(0) : SOMEBODY,
     ]),
   );
-  const facts = { ...forged, has_webhook: true, status: 'completed', verdict: 'AC' };
+  const facts = {
+    ...forged,
+    ...{ has_webhook: true, status: 'completed', verdict: 'AC', test_set: SOMEBODY, judged: true },
+  };
   const [after] = await w.db`
     select (n.row).* from runledger.submissions s cross join lateral (select runledger.next_submission(
       s, s.id, s.version + 1, 'submission.completed', now(), ${w.db.json(facts as never)}) as row) n
     where s.id = ${id}`;
   t.match(after, { ...set, version: version + 1, status: 'completed', verdict: 'AC' });
+  t.match(after, { test_set: null, judged: null });
 });
 
 t.test('what the service failed at has the verdict of status error', async (t) => {

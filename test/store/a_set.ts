@@ -2,11 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { JudgedOutcome } from '../../src/judging/execution.ts';
 import { notRun, type TestOutcome } from '../../src/judging/outcome.ts';
-import {
-  type JudgingRequest,
-  NOT_JUDGED,
-  packRequest,
-} from '../../src/judging/packed_request.ts';
+import { type JudgingRequest, NOT_JUDGED, packRequest } from '../../src/judging/packed_request.ts';
 import type { FileRef, Group, TestSet } from '../../src/judging/test_set.ts';
 import type { SubmittedJudging } from '../../src/store/submissions.ts';
 

@@ -58,7 +58,8 @@ t.test('a worker gets the tests of a request', async (t) => {
   });
   const of_plain = await facts(plain, 'submission.accepted');
   t.notOk('tests' in of_plain || 'stop' in of_plain || 'test_set' in of_plain);
-  const [kinds] = await w.db`select array_agg(kind) as kinds from runledger.payloads where stream = ${plain}`;
+  const [kinds] =
+    await w.db`select array_agg(kind) as kinds from runledger.payloads where stream = ${plain}`;
   t.same(kinds!['kinds'], ['code']);
   t.same(await problems(), []);
 });
@@ -98,7 +99,14 @@ t.test('the record has the tests, and they are what the log commits to', async (
   const record = await read(id);
   t.match(record, { verdict: 'WA', score: 2.5, files: null, transcript: '> 1\n', progress: null });
   t.match(record.tests, [
-    { n: 1, name: 'é"\\u0000', group: 'data/secret', verdict: 'AC', cpu_time: 0.0009, message: null },
+    {
+      n: 1,
+      name: 'é"\\u0000',
+      group: 'data/secret',
+      verdict: 'AC',
+      cpu_time: 0.0009,
+      message: null,
+    },
     { n: 2, verdict: 'WA', message: 'line 3\0is wrong', stdout: 'a\ufffd', stdout_truncated: true },
     { n: 3, verdict: null, exit_code: null, stdout: '' },
   ]);
@@ -120,11 +128,14 @@ t.test('the record has the tests, and they are what the log commits to', async (
   t.same((await w.db`select * from runledger.submissions where id = ${id}`)[0], row);
 
   const auditor = w.connect(w.database.urls.auditor, 1);
-  t.match(await auditor`select * from runledger.audit_tests where submission_id = ${id} order by n`, [
-    { n: 1, verdict: 'AC', score: 2.5, cpu_time_us: '900' },
-    { n: 2, verdict: 'WA', score: null },
-    { n: 3, verdict: null },
-  ]);
+  t.match(
+    await auditor`select * from runledger.audit_tests where submission_id = ${id} order by n`,
+    [
+      { n: 1, verdict: 'AC', score: 2.5, cpu_time_us: '900' },
+      { n: 2, verdict: 'WA', score: null },
+      { n: 3, verdict: null },
+    ],
+  );
   t.match(
     await auditor`select * from runledger.audit_test_messages where submission_id = ${id} order by n`,
     [
@@ -153,7 +164,11 @@ t.test('files are kept with a run without tests, and [] says that there was none
     const id = await submitOne({ judging: judgingOf({ outputs: ['*.png'] }) });
     await start(executions, id);
     const kept = judged({ tests: null, score: null, files });
-    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ judged: kept }) });
+    await executions.complete({
+      submission_id: id,
+      attempt: 1,
+      outcome: outcome({ judged: kept }),
+    });
     return read(id);
   };
   t.match(await run([{ path: 'a.png', bytes: Uint8Array.of(0, 255) }]), {
@@ -191,7 +206,8 @@ t.test('a batch of ends gives each submission its own bytes, and a refused one n
   t.match((await read(tested)).tests, [{ message: 'mine' }]);
   t.match(await read(plain), { verdict: 'AC', tests: null });
   t.match(await read(late), { status: 'running', tests: null });
-  const [row] = await w.db`select count(*)::integer as n from runledger.payloads where stream = ${late} and kind = 'tests'`;
+  const [row] =
+    await w.db`select count(*)::integer as n from runledger.payloads where stream = ${late} and kind = 'tests'`;
   t.equal(row!['n'], 0);
   t.same(await problems(), []);
 });

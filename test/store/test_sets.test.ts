@@ -2,15 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { contentsOf } from '../../src/judging/manifest.ts';
-import { ContentMissing, readContent } from '../../src/store/contents.ts';
+import { readContent } from '../../src/store/contents.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
-import {
-  ContentDiffers,
-  createTestSets,
-  inPieces,
-  PIECE_BYTES,
-} from '../../src/store/test_sets.ts';
+import { createTestSets, inPieces, PIECE_BYTES } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aSet, judgingOf, refOf } from './a_set.ts';
 import { seal } from './seal_now.ts';
@@ -76,9 +71,10 @@ t.test('a set is stored once for its account, and a content once for all', async
   const again = aSet('one', [LARGE, Buffer.from('2'), Buffer.alloc(0)]);
   t.match(await sets.create({ owner, ...again }), { kind: 'known', id });
   t.same(again.asked, [], 'nothing is sent again');
-  t.same(await sets.missing([...contentsOf(first.set), refOf(Buffer.from('new'))]), [
-    refOf(Buffer.from('new')).sha256,
-  ].reduce((all, each) => all.add(each), new Set<string>()));
+  t.same(
+    await sets.missing([...contentsOf(first.set), refOf(Buffer.from('new'))]),
+    [refOf(Buffer.from('new')).sha256].reduce((all, each) => all.add(each), new Set<string>()),
+  );
 
   const other = await account_of((await w.key({ tier: 'free' })).id);
   const theirs = aSet('two', [LARGE, Buffer.from('3')]);
@@ -98,7 +94,8 @@ t.test('a set is stored once for its account, and a content once for all', async
   t.equal(await sets.read(other, id), null, 'it belongs to its account');
   t.equal(await sets.remove(other, id), 'absent');
   t.same(await problems(), []);
-  const [event] = await w.db`select facts from runledger.events where type = 'test_set.created' order by seq`;
+  const [event] =
+    await w.db`select facts from runledger.events where type = 'test_set.created' order by seq`;
   t.match(event!['facts'], { tests: 3, files: { count: 4 }, request_id: 'r-1' });
 });
 
@@ -115,12 +112,14 @@ t.test('nothing of an upload that fails is kept', async (t) => {
     yield LARGE.subarray(0, 2 * PIECE_BYTES);
     throw new Error('the archive ends here');
   };
-  for (const [contentOf, error] of [
-    [other, ContentDiffers],
-    [long, ContentDiffers],
-    [breaking, /archive ends/],
+  const { sha256 } = refOf(LARGE);
+  for (const [ofLarge, error] of [
+    [other, /another hash or size/],
+    [long, /another hash or size/],
+    [breaking, /the archive ends here/],
   ] as const) {
-    await t.rejects(sets.create({ owner, set: made.set, contentOf }), error as never);
+    const contentOf = (name: string) => (name === sha256 ? ofLarge() : made.contentOf(name));
+    await t.rejects(sets.create({ owner, set: made.set, contentOf }), { message: error });
     t.equal(await count('contents'), 0);
     t.equal(await count('content_pieces'), 0);
     t.equal(await count('test_sets'), 0);
@@ -139,7 +138,7 @@ t.test('a set needs all of its contents, and finds those that a deletion took', 
   await upload.put(own, large.contentOf(own.sha256));
   t.equal(await sets.remove(owner, id), 'removed');
   const finished = await upload.finish({ owner, set: large.set });
-  t.match(finished, { kind: 'missing', sha256s: { size: 2 } }, 'the input and the checker');
+  t.equal(finished.kind === 'missing' && finished.sha256s.size, 2, 'the input and the checker');
   for (const file of contentsOf(large.set)) await upload.put(file, large.contentOf(file.sha256));
   t.match(await upload.finish({ owner, set: large.set }), { kind: 'created' });
   t.equal(await count('contents'), 3);
@@ -147,7 +146,8 @@ t.test('a set needs all of its contents, and finds those that a deletion took', 
   const abandoned = sets.upload();
   const late = Buffer.from('abandoned');
   await abandoned.put(refOf(late), oneChunk(late));
-  t.match(await abandoned.finish({ owner, set: aSet('x', [late]).set }), { kind: 'missing' });
+  const { set } = aSet('x', [late, Buffer.from('never sent')]);
+  t.match(await abandoned.finish({ owner, set }), { kind: 'missing' });
   const forget = async () => {
     const [row] = await w.web<{ n: number }[]>`select runledger.forget_arrived('0 s') as n`;
     return row!.n;
@@ -177,11 +177,13 @@ t.test('a worker reads the contents of what it runs, and of nothing else', async
   await sets.create({ owner, ...hidden });
   const read = async (bytes: Uint8Array, size = bytes.length) =>
     Buffer.concat(
-      await Array.fromAsync(
-        readContent(consumer.executions.readPieces, { ...refOf(bytes), size }),
-      ),
+      await Array.fromAsync(readContent(consumer.executions.readPieces, { ...refOf(bytes), size })),
     );
-  await t.rejects(read(LARGE), ContentMissing, 'before it runs anything');
+  await t.rejects(
+    read(LARGE),
+    { message: /^the database does not have/ },
+    'before it runs anything',
+  );
   const accepted = await use(id);
   t.match(accepted, { kind: 'accepted' });
   const submission_id = (accepted as { id: string }).id;
@@ -193,15 +195,23 @@ t.test('a worker reads the contents of what it runs, and of nothing else', async
   ]);
   t.ok((await read(LARGE)).equals(LARGE));
   t.equal((await read(Buffer.alloc(0))).length, 0);
-  await t.rejects(read(Buffer.from('hidden')), ContentMissing, 'a set of another submission');
-  await t.rejects(read(LARGE, LARGE.length - 1), ContentMissing, 'another size');
+  await t.rejects(
+    read(Buffer.from('hidden')),
+    { message: /^the database does not have/ },
+    'a set of another submission',
+  );
+  await t.rejects(
+    read(LARGE, LARGE.length - 1),
+    { message: /^the database does not have/ },
+    'another size',
+  );
   await t.rejects(w.web`select * from runledger.read_pieces(${consumer.id}, '\\x00', 0, 1)`, {
     code: '42501',
   });
   await w.db`update runledger.content_pieces set bytes = overlay(bytes placing '\\x00'::bytea from 7) where n = 2`;
-  await t.rejects(read(LARGE), ContentMissing, 'other bytes');
+  await t.rejects(read(LARGE), { message: /^the database does not have/ }, 'other bytes');
   await consumer.executions.complete({ submission_id, attempt: 1, outcome: outcome() });
-  await t.rejects(read(LARGE), ContentMissing, 'after the end');
+  await t.rejects(read(LARGE), { message: /^the database does not have/ }, 'after the end');
 });
 
 t.test('a set stays while a submission needs it, and then its bytes go with it', async (t) => {
@@ -252,6 +262,7 @@ t.test('a deletion waits for a submission that is being accepted', async (t) => 
     id: string;
   };
   const other = w.connect(w.database.urls.web, 1);
+  const root = w.connect(w.database.superuser_url, 1);
   let removed: Promise<string> | undefined;
   const submission_id = newId();
   const row = {
@@ -264,7 +275,7 @@ t.test('a deletion waits for a submission that is being accepted', async (t) => 
     t.equal(accepted!['outcome'], 'accepted');
     removed = sets.remove(owner, id);
     for (;;) {
-      const [waits] = await w.db`
+      const [waits] = await root`
         select count(*)::integer as n from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and query like '%remove_test_set%'`;
       if (waits!['n'] > 0) break;
@@ -285,7 +296,11 @@ t.test('rebuild makes the rows of sets from their manifests', async (t) => {
   await w.db`update runledger.test_sets set summary = '{}'`;
   await w.db`delete from runledger.test_set_contents where ctid = (select min(ctid) from runledger.test_set_contents)`;
   await w.db`insert into runledger.test_set_contents values (${(created as { id: string }).id}, gen_random_uuid())`;
-  t.match(await problems(), [/^content \w+ should not be there/, /^test_sets: /, /^test_set_contents: /]);
+  t.match(await problems(), [
+    /^content \w+ should not be there/,
+    /^test_sets: /,
+    /^test_set_contents: /,
+  ]);
   await rebuild(w.db);
   t.same(await rows(), before);
   t.same(await problems(), []);
@@ -314,17 +329,22 @@ t.test('a purge deletes the sets that nothing has used since', async (t) => {
   t.equal(await purgeTestSets(w.db, before, 'ada@console'), 1);
   t.same((await sets.list(owner)).map(({ id }) => id).sort(), [used, waiting, young].sort());
   t.equal(await count('contents'), 4);
-  const [event] = await w.db`select stream, facts from runledger.events where type = 'test_set.deleted'`;
+  const [event] =
+    await w.db`select stream, facts from runledger.events where type = 'test_set.deleted'`;
   t.match(event, { stream: old, facts: { operator: 'ada@console', unused_since: String } });
   t.same(await problems(), []);
   const auditor = w.connect(w.database.urls.auditor, 1);
-  t.match(
-    await auditor`select * from runledger.audit_commands where type like 'test_set.%'`,
-    [{ actor: 'operator ada@console' }],
-  );
+  t.match(await auditor`select * from runledger.audit_commands where type like 'test_set.%'`, [
+    { actor: 'operator ada@console' },
+  ]);
   const shown = await auditor`
     select * from runledger.audit_test_sets order by deleted_at is null, created_at, test_set_id`;
-  t.match(shown[0], { test_set_id: old, tests: '1', files: '2', deleted_by: 'operator ada@console' });
+  t.match(shown[0], {
+    test_set_id: old,
+    tests: '1',
+    files: '2',
+    deleted_by: 'operator ada@console',
+  });
   t.match(shown[1], { created_by: `key ${owner.key_id}`, deleted_at: null, deleted_by: null });
   t.equal(shown.length, 4);
 });
