@@ -291,7 +291,11 @@ function decodeLeft(
   return { kept, conversation, ...(keep_refused !== undefined && { keep_refused }) };
 }
 
-export function pairReport(program: Ended, interactor: Ended, transcript_bytes: number): PairReport {
+export function pairReport(
+  program: Ended,
+  interactor: Ended,
+  transcript_bytes: number,
+): PairReport {
   return {
     program: program.report,
     interactor: interactor.report,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -15,19 +16,31 @@ static int make_file(void) {
   return (int)must(memfd_create("input", MFD_CLOEXEC | MFD_ALLOW_SEALING), "make the input");
 }
 
-/* The program's descriptor is for reading only, because older kernels map no sealed file through another one. */
+/* Before Linux 6.7 a sealed file can be mapped as shared only through a descriptor that is for reading only. */
+static bool can_map(int file) {
+  static enum { UNKNOWN, YES, NO } answer;
+  if (answer == UNKNOWN) {
+    void *at = mmap(NULL, 1, PROT_READ, MAP_SHARED, file, 0);
+    answer = at == MAP_FAILED ? NO : YES;
+    if (at != MAP_FAILED) munmap(at, 1);
+  }
+  return answer == YES;
+}
+
+/* Returns the program's descriptor, which is at the start of the file. */
 static int seal(int proc, int file) {
   char path[32];
   must(fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), "seal the input");
+  if (can_map(file)) return file;
   snprintf(path, sizeof path, proc < 0 ? "/proc/self/fd/%d" : "self/fd/%d", file);
-  int sealed = (int)must(openat(proc < 0 ? AT_FDCWD : proc, path, O_RDONLY | O_CLOEXEC), "open the input for reading");
+  int again = (int)must(openat(proc < 0 ? AT_FDCWD : proc, path, O_RDONLY | O_CLOEXEC), "open the input for reading");
   close(file);
-  return sealed;
+  return again;
 }
 
 int input_of_bytes(int proc, const uint8_t *bytes, size_t length) {
   int file = make_file();
-  for (size_t at = 0; at < length;) at += (size_t)must(write(file, bytes + at, length - at), "write the input");
+  for (size_t at = 0; at < length;) at += (size_t)must(pwrite(file, bytes + at, length - at, (off_t)at), "write the input");
   return seal(proc, file);
 }
 
@@ -49,5 +62,6 @@ int input_copy(int proc, int file) {
     left -= count;
   }
   close(file);
+  must(lseek(copy, 0, SEEK_SET), "return to the start of the input");
   return seal(proc, copy);
 }

@@ -2,42 +2,13 @@
  * Two programs that talk to each other. A hostile side must end by a limit, with its partner and everything else well;
  * each claim of the form "X cannot Y because Z" has an honest twin. No expectation depends on the speed of the machine.
  */
-import { readdirSync } from 'node:fs';
 import t from 'tap';
-import type { BoxRequest } from '../../src/executor/sandbox.ts';
-import { type LIMITS, MiB, python, said, shell, text, withSandbox } from '../executor/box.ts';
-import { childrenOf, within } from '../executor/processes.ts';
+import { MiB, said, shell, text, withSandbox } from '../executor/box.ts';
+import { ISOLATION } from './isolation.ts';
+import { erred, GUESSED, GUESSER, LONG, READER, side } from './pair_programs.ts';
 
-const { sandbox, close } = await withSandbox();
+const { sandbox, close } = await withSandbox({ ...ISOLATION });
 t.teardown(close);
-
-type Parts = Partial<Omit<BoxRequest, 'limits' | 'stdin'>> & { limits?: Partial<typeof LIMITS> };
-const PROBE = 'import os, sys, time, signal\nsay = lambda *a: print(*a, flush=True)\n';
-const side = (source: string, parts: Parts = {}) => python(PROBE + source, parts);
-const LONG = { wall_ms: 60_000, cpu_ms: 30_000 };
-const erred = ({ stderr }: { stderr: Uint8Array }) => text(stderr).trim();
-/** Reads to the end of its input, says on stderr how much there was, and ends with 42. */
-const READER = side('n = len(sys.stdin.buffer.read())\nprint("read", n, file=sys.stderr)\nsys.exit(42)', { limits: LONG });
-const GUESSER = side(`
-low, high = 1, 1000
-while True:
-    middle = (low + high) // 2
-    say(middle)
-    answer = input()
-    if answer == 'right': break
-    if answer == 'more': low = middle + 1
-    else: high = middle - 1
-`);
-const GUESSED = side(`
-secret, rounds = 437, 0
-while True:
-    guess = int(input())
-    rounds += 1
-    say('right' if guess == secret else 'more' if guess < secret else 'less')
-    if guess == secret: break
-print(rounds, 'rounds', file=sys.stderr)
-sys.exit(42)
-`);
 
 t.test('two programs take turns, and each has a report of its own', async (t) => {
   const report = await sandbox.runPair(GUESSER, GUESSED, { transcript_bytes: 65_536 });
@@ -47,23 +18,34 @@ t.test('two programs take turns, and each has a report of its own', async (t) =>
   const lines = text(report.transcript).trimEnd().split('\n');
   t.same(lines.slice(0, 4), ['> 500', '< less', '> 250', '< more']);
   t.equal(lines.at(-1), '< right');
-  t.equal(said(report.program), lines.filter((line) => line[0] === '>').map((line) => line.slice(2)).join('\n'));
+  t.equal(
+    said(report.program),
+    lines
+      .filter((line) => line[0] === '>')
+      .map((line) => line.slice(2))
+      .join('\n'),
+  );
   t.equal(report.program.stdout_seen_bytes, report.program.stdout.length);
   t.ok(report.program.cpu_us > 0 && report.program.memory_peak_bytes > 0);
 });
 
-t.test('both silent: each ends at its own limit, and then the other sees the end of its input', async (t) => {
-  const waits = (wall_ms: number) =>
-    side('rest = sys.stdin.read()\nprint("end of input", len(rest), file=sys.stderr)', { limits: { wall_ms } });
-  const first = await sandbox.runPair(waits(300), waits(60_000));
-  t.match(first.program, { killed_for: 'wall' });
-  t.match(first.interactor, { killed_for: null, exit_code: 0 });
-  t.equal(erred(first.interactor), 'end of input 0');
-  t.equal(first.program_ended_first, true);
-  const second = await sandbox.runPair(waits(60_000), waits(300));
-  t.match([second.program, second.interactor], [{ exit_code: 0 }, { killed_for: 'wall' }]);
-  t.equal(second.program_ended_first, false);
-});
+t.test(
+  'both silent: each ends at its own limit, and then the other sees the end of its input',
+  async (t) => {
+    const waits = (wall_ms: number) =>
+      side('rest = sys.stdin.read()\nprint("end of input", len(rest), file=sys.stderr)', {
+        limits: { wall_ms },
+      });
+    const first = await sandbox.runPair(waits(300), waits(60_000));
+    t.match(first.program, { killed_for: 'wall' });
+    t.match(first.interactor, { killed_for: null, exit_code: 0 });
+    t.equal(erred(first.interactor), 'end of input 0');
+    t.equal(first.program_ended_first, true);
+    const second = await sandbox.runPair(waits(60_000), waits(300));
+    t.match([second.program, second.interactor], [{ exit_code: 0 }, { killed_for: 'wall' }]);
+    t.equal(second.program_ended_first, false);
+  },
+);
 
 t.test('both flooding: each ends at its limit of output', async (t) => {
   const flood = shell('exec cat /dev/zero', { limits: { ...LONG, stdout_bytes: 300_000 } });
@@ -74,43 +56,54 @@ t.test('both flooding: each ends at its limit of output', async (t) => {
   }
 });
 
-t.test('a flood into a partner that never reads ends at the limit, and harms no partner', async (t) => {
-  const flood = shell('exec cat /dev/zero', { limits: LONG });
-  const deaf = side('signal.sigtimedwait([signal.SIGUSR1], 1)\nsys.exit(42)', { limits: LONG });
-  const report = await sandbox.runPair(flood, deaf);
-  t.match(report.program, { killed_for: 'output' });
-  t.match(report.interactor, { exit_code: 42 });
-  const mirrored = await sandbox.runPair(side('signal.sigtimedwait([signal.SIGUSR1], 1)'), flood);
-  t.match([mirrored.program, mirrored.interactor], [{ exit_code: 0 }, { killed_for: 'output' }]);
-  const twin = await sandbox.runPair(shell('head -c 900000 /dev/zero'), READER);
-  t.match(twin.program, { exit_code: 0 }, 'within its limit');
-  t.equal(erred(twin.interactor), 'read 900000', 'and all of it arrives');
-});
+t.test(
+  'a flood into a partner that never reads ends at the limit, and harms no partner',
+  async (t) => {
+    const flood = shell('exec cat /dev/zero', { limits: LONG });
+    const deaf = side('signal.sigtimedwait([signal.SIGUSR1], 1)\nsys.exit(42)', { limits: LONG });
+    const report = await sandbox.runPair(flood, deaf);
+    t.match(report.program, { killed_for: 'output' });
+    t.match(report.interactor, { exit_code: 42 });
+    const mirrored = await sandbox.runPair(side('signal.sigtimedwait([signal.SIGUSR1], 1)'), flood);
+    t.match([mirrored.program, mirrored.interactor], [{ exit_code: 0 }, { killed_for: 'output' }]);
+    const twin = await sandbox.runPair(shell('head -c 900000 /dev/zero'), READER);
+    t.match(twin.program, { exit_code: 0 }, 'within its limit');
+    t.equal(erred(twin.interactor), 'read 900000', 'and all of it arrives');
+  },
+);
 
-t.test('a program that ends early cannot end its partner, because what is written to it is discarded', async (t) => {
-  const writes = side('for n in range(20000): say("a line that nobody reads")\nsys.exit(42)', { limits: LONG });
-  for (const early of ['pass', 'os.close(0); sys.stdin.read() if 0 else None', 'os.kill(os.getpid(), 9)']) {
-    const { interactor } = await sandbox.runPair(side(early), writes);
-    t.match(interactor, { exit_code: 42, signal: null }, early);
-  }
-  const mirrored = await sandbox.runPair(
-    side('for n in range(20000): say("a line")\nprint(sys.stdin.read() == "", file=sys.stderr)'),
-    side('sys.exit(43)'),
-  );
-  t.match(mirrored.program, { exit_code: 0, signal: null }, 'nor an interactor its program');
-  t.equal(erred(mirrored.program), 'True', 'which sees the end of its input');
-  t.match(mirrored, { interactor: { exit_code: 43 }, program_ended_first: false });
-});
+t.test(
+  'a program that ends early cannot end its partner, because what is written to it is discarded',
+  async (t) => {
+    const writes = side('for n in range(20000): say("a line that nobody reads")\nsys.exit(42)', {
+      limits: LONG,
+    });
+    for (const early of ['pass', 'os.close(0)\ntime.sleep(0.3)', 'os.kill(os.getpid(), 9)']) {
+      const { interactor } = await sandbox.runPair(side(early), writes);
+      t.match(interactor, { exit_code: 42, signal: null }, early);
+    }
+    const mirrored = await sandbox.runPair(
+      side('for n in range(20000): say("a line")\nprint(sys.stdin.read() == "", file=sys.stderr)'),
+      side('sys.exit(43)'),
+    );
+    t.match(mirrored.program, { exit_code: 0, signal: null }, 'nor an interactor its program');
+    t.equal(erred(mirrored.program), 'True', 'which sees the end of its input');
+    t.match(mirrored, { interactor: { exit_code: 43 }, program_ended_first: false });
+  },
+);
 
-t.test('what a program has written before its end arrives, however slowly it is read', async (t) => {
-  const slow = side(
-    'total = 0\nwhile chunk := os.read(0, 1000):\n    total += len(chunk)\n    time.sleep(0.0005)\nprint(total, file=sys.stderr)',
-    { limits: LONG },
-  );
-  const { program, interactor } = await sandbox.runPair(shell('head -c 600000 /dev/zero'), slow);
-  t.match(program, { exit_code: 0, stdout_seen_bytes: 600_000 });
-  t.equal(erred(interactor), '600000');
-});
+t.test(
+  'what a program has written before its end arrives, however slowly it is read',
+  async (t) => {
+    const slow = side(
+      'total = 0\nwhile chunk := os.read(0, 1000):\n    total += len(chunk)\n    time.sleep(0.0005)\nprint(total, file=sys.stderr)',
+      { limits: LONG },
+    );
+    const { program, interactor } = await sandbox.runPair(shell('head -c 600000 /dev/zero'), slow);
+    t.match(program, { exit_code: 0, stdout_seen_bytes: 600_000 });
+    t.equal(erred(interactor), '600000');
+  },
+);
 
 t.test('a partner gets exactly what is kept: nothing of what exceeds the limit', async (t) => {
   const limits = { ...LONG, stdout_bytes: 1_000 };
@@ -127,10 +120,10 @@ const SECRET = 'the-secret-of-the-interactor';
 t.test('neither side can see the other’s files, processes or descriptors', async (t) => {
   const keeper = side(
     `
-open('/tmp/secret', 'w').write('${SECRET}')
+open('secret', 'w').write('${SECRET}')
 say('ready', os.getpid())
 input()
-print(open('/box/answer').read() == '${SECRET}' and open('/tmp/secret').read() == '${SECRET}', file=sys.stderr)
+print(open('answer').read() == '${SECRET}' and open('secret').read() == '${SECRET}', file=sys.stderr)
 sys.exit(42)
 `,
     { files: [{ path: 'answer', bytes: Buffer.from(SECRET) }], env: { SECRET }, limits: LONG },
@@ -141,11 +134,13 @@ import glob
 input()
 found = []
 places = ['/box/*', '/tmp/*', '/dev/shm/*', '/load*/*'] + ['/proc/[0-9]*/' + part for part in ('*', 'fd/*', 'cwd/*', 'root/box/*', 'root/tmp/*')]
-for path in (path for place in places for path in glob.glob(place)):
+places += ['/tmp/runledger.%d/s%d/box/%s' % (n, s, name) for n in range(8) for s in range(4) for name in ('answer', 'secret')]
+for path in (path for place in places for path in (glob.glob(place) if '*' in place else [place])):
     try:
         if os.path.isfile(path) and '${SECRET.slice(0, 10)}' + '${SECRET.slice(10)}' in open(path, errors='replace').read(1 << 20): found.append(path)
     except OSError: pass
-pids = [name for name in os.listdir('/proc') if name.isdigit()]
+try: pids = len([name for name in os.listdir('/proc') if name.isdigit()])
+except OSError: pids = 1
 descriptors = []
 for n in range(3, 1024):
     try: os.fstat(n); descriptors.append(n)
@@ -156,7 +151,7 @@ for pid in range(1, 400):
     try: os.kill(pid, 0); signalled.append(pid)
     except OSError: pass
 kinds = sorted({os.readlink('/proc/self/fd/%d' % n).split(':')[0] for n in range(3)})
-print(found, len(pids), descriptors, [pid for pid in signalled if pid != 1], kinds, file=sys.stderr)
+print(found, pids, descriptors, [pid for pid in signalled if pid != 1], kinds, file=sys.stderr)
 say('done')
 `,
     { limits: LONG },
@@ -168,9 +163,11 @@ say('done')
   t.equal(erred(interactor), 'True', 'which sees its own');
 });
 
-t.test('a program that opens its pipes again harms only itself, because they are its own', async (t) => {
-  const forger = side(
-    `
+t.test(
+  'a program that opens its pipes again harms only itself, because they are its own',
+  async (t) => {
+    const forger = side(
+      `
 own = os.open('/dev/stdin', os.O_RDWR)
 os.write(own, b'forged\\n')
 print(os.read(0, 100), file=sys.stderr)
@@ -179,43 +176,55 @@ try: print(os.read(back, 100), file=sys.stderr)
 except OSError: pass
 say('honest')
 `,
-    { limits: { wall_ms: 60_000 } },
-  );
-  const listener = side('print(repr(sys.stdin.readline()), file=sys.stderr)\nsys.exit(42)', { limits: LONG });
-  const { program, interactor, transcript } = await sandbox.runPair(forger, listener, { transcript_bytes: 1_000 });
-  t.match(erred(program), /^b'forged\\n'/);
-  t.match(interactor, { exit_code: 42 });
-  t.equal(erred(interactor), String.raw`'honest\n'`);
-  t.equal(text(transcript), '> honest\n');
-});
+      { limits: { wall_ms: 60_000 } },
+    );
+    const listener = side('print(repr(sys.stdin.readline()), file=sys.stderr)\nsys.exit(42)', {
+      limits: LONG,
+    });
+    const { program, interactor, transcript } = await sandbox.runPair(forger, listener, {
+      transcript_bytes: 1_000,
+    });
+    t.match(erred(program), /^b'forged\\n'/);
+    t.match(interactor, { exit_code: 42 });
+    t.equal(erred(interactor), String.raw`'honest\n'`);
+    t.equal(text(transcript), '> honest\n');
+  },
+);
 
 t.test('single bytes without end: the run ends by its limit of output', async (t) => {
-  const drops = side('while True: os.write(1, b"x")', { limits: { ...LONG, stdout_bytes: 20_000 } });
+  const drops = side('while True: os.write(1, b"x")', {
+    limits: { ...LONG, stdout_bytes: 20_000 },
+  });
   const { program, interactor } = await sandbox.runPair(drops, READER);
   t.match(program, { killed_for: 'output' });
   t.equal(erred(interactor), 'read 20000');
 });
 
-t.test('the side that ended first is known, whatever the other side does because of it', async (t) => {
-  const dies = {
-    'for its memory': side('x = bytearray(400 << 20)', { limits: { memory_bytes: 64 * MiB } }),
-    'by a signal': side('os.kill(os.getpid(), 11)'),
-    'by itself': side('sys.exit(3)'),
-    'for its time': side('while True: pass', { limits: { cpu_ms: 100 } }),
-  };
-  const follows = shell('cat >/dev/null; exit 43', { limits: LONG });
-  for (const [how, end] of Object.entries(dies))
-    for (let round = 0; round < 5; round++) {
-      const first = await sandbox.runPair(end, follows);
-      t.equal(first.program_ended_first, true, how);
-      t.match(first.interactor, { exit_code: 43 });
-      const second = await sandbox.runPair(follows, end);
-      t.equal(second.program_ended_first, false, `${how}, mirrored`);
-    }
-});
+t.test(
+  'the side that ended first is known, whatever the other side does because of it',
+  async (t) => {
+    const dies = {
+      'for its memory': side('x = bytearray(400 << 20)', { limits: { memory_bytes: 64 * MiB } }),
+      'by a signal': side('os.kill(os.getpid(), 11)'),
+      'by itself': side('sys.exit(3)'),
+      'for its time': side('while True: pass', { limits: { cpu_ms: 100 } }),
+    };
+    const follows = shell('cat >/dev/null; exit 43', { limits: LONG });
+    for (const [how, end] of Object.entries(dies))
+      for (let round = 0; round < 5; round++) {
+        const first = await sandbox.runPair(end, follows);
+        t.equal(first.program_ended_first, true, how);
+        t.match(first.interactor, { exit_code: 43 });
+        const second = await sandbox.runPair(follows, end);
+        t.equal(second.program_ended_first, false, `${how}, mirrored`);
+      }
+  },
+);
 
 t.test('an output that is closed early is an end of input, and the run goes on', async (t) => {
-  const quiet = side('say("x")\nos.close(1)\nos.dup2(2, 1)\nsys.stdin.read()\nprint("went on", file=sys.stderr)');
+  const quiet = side(
+    'say("x")\nos.close(1)\nos.dup2(2, 1)\nsys.stdin.read()\nprint("went on", file=sys.stderr)',
+  );
   const { program, interactor } = await sandbox.runPair(quiet, READER);
   t.match(program, { exit_code: 0 });
   t.equal(erred(program), 'went on');
@@ -255,105 +264,20 @@ t.test('a transcript is cut, and costs nothing where none is asked for', async (
 
 t.test('an interactor’s files are kept, and its input can be a large file', async (t) => {
   const interactor = side(
-    'say(open("/box/input").read())\nopen("/box/feedback/judgemessage.txt", "w").write(input())\nsys.exit(43)',
+    'say(open("input").read())\nopen("feedback/judgemessage.txt", "w").write(input())\nsys.exit(43)',
     {
       files: [{ path: 'input', bytes: Buffer.from('21') }],
       folders: ['feedback'],
       keep: { patterns: ['feedback/*'], max_bytes: 4_096, max_files: 4 },
     },
   );
-  const report = await sandbox.runPair(side('say(2 * int(input()))'), interactor, { transcript_bytes: 99 });
+  const report = await sandbox.runPair(side('say(2 * int(input()))'), interactor, {
+    transcript_bytes: 99,
+  });
   t.same(
     report.interactor.kept?.map(({ path, bytes }) => [path, text(bytes)]),
     [['feedback/judgemessage.txt', '42']],
   );
   t.equal(text(report.transcript), '< 21\n> 42\n');
   t.notOk('kept' in report.program);
-});
-
-t.test('more pairs and runs than slots: all end, and no pair waits for a half of another', async (t) => {
-  const hello = shell('echo hello');
-  const pairs = Array.from({ length: 6 }, () => sandbox.runPair(GUESSER, GUESSED));
-  const runs = Array.from({ length: 12 }, () => sandbox.run(hello));
-  const more = Array.from({ length: 6 }, () => sandbox.runPair(GUESSER, GUESSED));
-  for (const report of await Promise.all([...pairs, ...more]))
-    t.match(report, { program: { exit_code: 0 }, interactor: { exit_code: 42 } });
-  t.same((await Promise.all(runs)).map(said), Array.from({ length: 12 }, () => 'hello'));
-});
-
-t.test('a pair is not overtaken for ever by single runs', async (t) => {
-  let over = false;
-  let ran = 0;
-  const singles = Array.from({ length: 6 }, async () => {
-    for (; !over; ran++) await sandbox.run(shell('echo'));
-  });
-  await sandbox.runPair(GUESSER, GUESSED);
-  over = true;
-  await Promise.all(singles);
-  t.ok(ran > 0, `${ran} runs beside it`);
-});
-
-const rejection = (promise: Promise<unknown>) => promise.then(() => null, (error: Error) => error);
-
-t.test('a pair that cannot be run is a fault, and both of its runs end', async (t) => {
-  const bad = shell('true', { load: [{ key: 'absent', at: '/load' }] });
-  const waits = side('sys.stdin.read()', { limits: LONG });
-  for (const pair of [[bad, waits], [waits, bad]] as const)
-    t.match(await rejection(sandbox.runPair(...pair)), { kind: 'rejected', message: /absent/ });
-  const malformed = shell('true', { profile: 'other' });
-  t.match(await rejection(sandbox.runPair(waits, malformed)), { kind: 'rejected' });
-  t.match(await rejection(sandbox.runPair(waits, shell('x', { stdin_key: 'x' }))), {
-    kind: 'rejected',
-  });
-  t.match(await rejection(sandbox.runPair(waits, { ...waits, stdin: Buffer.from('x') })), {
-    kind: 'rejected',
-  });
-  const small = await withSandbox({ slots: 1 });
-  t.match(await rejection(small.sandbox.runPair(GUESSER, GUESSED)), { message: /two slots/ });
-  await small.close();
-  t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
-});
-
-t.test('a pair is cancelled as one, before it starts and while it runs', async (t) => {
-  const waits = side('sys.stdin.read()', { limits: LONG });
-  const running = new AbortController();
-  const waiting = new AbortController();
-  const first = rejection(sandbox.runPair(waits, waits, { signal: running.signal }));
-  const second = rejection(sandbox.runPair(waits, waits, { signal: waiting.signal }));
-  const third = rejection(sandbox.runPair(waits, waits, { signal: waiting.signal }));
-  waiting.abort();
-  for (const end of [second, third]) t.match(await end, { kind: 'cancelled' });
-  running.abort();
-  t.match(await first, { kind: 'cancelled' });
-  const { signal } = waiting;
-  t.match(await rejection(sandbox.runPair(waits, waits, { signal })), { kind: 'cancelled' });
-  t.match(await sandbox.runPair(GUESSER, GUESSED), { interactor: { exit_code: 42 } });
-});
-
-t.test('kill -9 of either slot: the pair ends with a fault, and the next one works', async (t) => {
-  const waits = side('sys.stdin.read()', { limits: LONG });
-  for (const victim of [0, 1]) {
-    const end = rejection(sandbox.runPair(waits, waits));
-    // A slot whose init has a child runs a program.
-    const slots = () =>
-      childrenOf(sandbox.isolation.pid).filter((pid) => childrenOf(pid).some((init) => childrenOf(init).length > 0));
-    t.ok(await within(10_000, () => slots().length >= 2), 'both run');
-    process.kill(slots()[victim]!, 'SIGKILL');
-    t.match(await end, { name: 'SandboxFault' });
-    t.match(await sandbox.runPair(GUESSER, GUESSED), { interactor: { exit_code: 42 } });
-  }
-});
-
-t.test('no descriptor is left in launcher or slots', async (t) => {
-  const { pid } = sandbox.isolation;
-  const count = () =>
-    [pid, ...childrenOf(pid)].map((each) => readdirSync(`/proc/${each}/fd`).length).join(' ');
-  await sandbox.runPair(GUESSER, GUESSED);
-  await sandbox.runPair(GUESSER, GUESSED);
-  const before = count();
-  for (let round = 0; round < 10; round++) {
-    await sandbox.runPair(side('pass'), READER);
-    await sandbox.runPair(READER, side('os.kill(os.getpid(), 9)'));
-  }
-  t.ok(await within(5_000, () => count() === before), `${before} before, ${count()} after`);
 });
