@@ -1,10 +1,10 @@
 /** The part of a submission's request that is the program: from a source file, or from a folder of files. */
 import { readFile, stat } from 'node:fs/promises';
 import type { FileInput, SubmissionRequest } from '../client/client.ts';
-import { Contents } from '../judging/packages/contents.ts';
 import { treeOf } from '../judging/packages/file_tree.ts';
 import { openFolder } from '../judging/packages/folder_source.ts';
 import type { PackageBounds } from '../judging/packages/package_bounds.ts';
+import { Contents } from '../judging/packages/package_contents.ts';
 import { filesOfFolder, type Program, readProgram } from '../judging/packages/programs.ts';
 import { BY_NAME, CANONICAL_NAMES, LANGUAGES } from '../languages/common/registry.ts';
 import { CommandFailed, UsageError } from './command.ts';

@@ -102,7 +102,7 @@ t.test('judge: a folder of files, a score, JSON, and a compiler that rejects', a
   await writeFile(broken, 'int main() { return x; }');
   const rejected = await runledger(['judge', broken, '--package', stairs], env);
   t.equal(rejected.status, 1);
-  t.match(rejected.stdout, /not declared[^]*^CE /m);
+  t.match(rejected.stdout, /not declared(.|\n)*^CE /m);
 });
 
 t.test('mistakes are one line', async (t) => {

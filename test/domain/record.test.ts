@@ -1,5 +1,6 @@
 import t from 'tap';
 import { factsOf, packFiles, packTests } from '../../src/domain/judged_record.ts';
+import type { TestFacts } from '../../src/domain/judging_facts.ts';
 import { type ResultRow, renderResult } from '../../src/domain/record.ts';
 import { notRun } from '../../src/judging/outcome.ts';
 
@@ -232,4 +233,67 @@ t.test('base64 has the exact bytes, also of a view into a larger buffer', async 
   t.equal(record.stdout, 'AP+A');
   t.equal(record.stderr, '');
   t.equal(renderResult({ ...completed, status: 'error', stdout: null }, 'base64').stdout, null);
+});
+
+const FACTS: TestFacts = {
+  verdict: 'WA',
+  exit_code: 0,
+  signal: null,
+  limit_exceeded: null,
+  cpu_time_us: 1_500,
+  wall_time_us: 2_000,
+  memory_peak_bytes: 3,
+  score: null,
+  stdout_truncated: true,
+  stderr_truncated: false,
+};
+
+t.test('a judged submission has its tests, score, files and transcript', async (t) => {
+  const text = { name: 'secret/1', group: 'secret', message: 'no', stderr: Buffer.from('') };
+  const row: ResultRow = {
+    ...completed,
+    tests: [FACTS],
+    score: 12.5,
+    parts: {
+      tests: packTests([{ ...text, stdout: Buffer.from([0x61, 0xff]) }]),
+      files: packFiles([{ path: 'out/a', bytes: Buffer.from([0xff]) }]),
+      transcript: Buffer.from('< 1\n'),
+    },
+  };
+  const record = renderResult(row);
+  t.same(record.tests, [
+    {
+      n: 1,
+      name: 'secret/1',
+      group: 'secret',
+      verdict: 'WA',
+      exit_code: 0,
+      signal: null,
+      cpu_time: 0.0015,
+      wall_time: 0.002,
+      memory_peak: 3,
+      limit_exceeded: null,
+      message: 'no',
+      stdout: 'a\ufffd',
+      stderr: '',
+      stdout_truncated: true,
+      stderr_truncated: false,
+    },
+  ]);
+  t.match(record, { score: 12.5, transcript: '< 1\n', progress: null });
+  t.match(record.files, [{ path: 'out/a', size: 1, sha256: /^a8100ae6/, content_base64: '/w==' }]);
+  const exact = renderResult(row, 'base64');
+  t.equal(exact.tests![0]!.stdout, 'Yf8=');
+  t.equal(exact.transcript, Buffer.from('< 1\n').toString('base64'));
+  const purged = renderResult({ ...row, parts: completed.parts });
+  t.match(purged.tests, [{ verdict: 'WA', cpu_time: 0.0015, name: null, message: null }]);
+  t.match(purged, { score: 12.5, files: null, transcript: null });
+});
+
+t.test('progress is shown while a submission runs, and at no other time', async (t) => {
+  const progress = { done: 3, of: 50 };
+  for (const status of ['pending', 'running', 'completed', 'error'] as const) {
+    const record = renderResult({ ...completed, status, progress });
+    t.same(record.progress, status === 'running' ? progress : null, status);
+  }
 });

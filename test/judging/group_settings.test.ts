@@ -134,6 +134,8 @@ t.test('groups that depend on others', async (t) => {
     ['secret/b', ['sample', 'secret/a']],
   ]);
   t.strictSame((await required({})).at(-1), ['secret/b', ['secret/a']], 'there are no samples');
+  const shown = await required({ 'data/sample/1.interaction': EMPTY });
+  t.strictSame(shown.at(-1), ['secret/b', ['secret/a']], 'there are samples for people alone');
 });
 
 t.test('a group with flags of its own for the default validator', async (t) => {

@@ -84,6 +84,7 @@ t.test('a program that does not compile, and one that could not be judged', asyn
     'run_time_error/a.py',
   );
   t.strictSame(of('', { verdict: 'CE', tests: null }), differs('the compiler rejects it'));
+  t.strictSame(of('- - -', { verdict: 'CE' }), differs('the compiler rejects it'));
   t.strictSame(of('', { verdict: 'IE', tests: null }), differs('it could not be judged'));
   const { tests } = judged(read, 'AC IE');
   const failed = tests!.map((test, n) =>
@@ -129,6 +130,7 @@ t.test('scores and messages of submissions.yaml', async (t) => {
     'mixed/a.py',
   );
   t.strictSame(of('AC WA WA', { score: 20 }), fits);
+  t.match(of('AC WA WA', { score: 19.9 }), { differences: [/^its score is 19\.9, and should be/] });
   t.strictSame(of('AC AC AC', { score: 100 }), {
     differences: [
       'its score is 100, and should be from 20 to 60',

@@ -65,7 +65,6 @@ export const httpMutants: readonly Mutant[] = [
       'mac.update(part === null ?',
       'void (part === null ?',
     ],
-    ['seconds of a limit become milliseconds', 'Math.round(value * 1000)', 'Math.round(value)'],
     ['an answer names a hundred mistakes at most', 'first.size < ERRORS_SHOWN && ', ''],
   ),
   ...inFile(

@@ -32,6 +32,7 @@ export const judgedRequestMutants: readonly Mutant[] = [
       'compare === undefined || test_set !== null',
     ],
     ['stop is first by default', "(body.stop ?? 'first')", "(body.stop ?? 'never')"],
+    ['seconds of a limit become milliseconds', 'Math.round(value * 1000)', 'Math.round(value)'],
     ['an id of a set has one spelling', 'test_set?.toLowerCase()', 'test_set'],
   ),
   ...inFile(

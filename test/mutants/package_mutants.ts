@@ -129,7 +129,7 @@ export const packageMutants: readonly Mutant[] = [
     '(character) =>',
     '(character) => character ||',
   ]),
-  ...inFile(`${FOLDER}/contents.ts`, tested('flat_archive'), [
+  ...inFile(`${FOLDER}/package_contents.ts`, tested('flat_archive'), [
     'each content once',
     'if (!this.#first.has(ref.sha256)) this.#first.set(ref.sha256, entry);',
     'this.#first.set(ref.sha256 + this.#first.size, entry);',
@@ -197,13 +197,13 @@ export const packageMutants: readonly Mutant[] = [
   ...inFile(
     `${FOLDER}/group_settings.ts`,
     [GROUPS, SCORES],
-    ['inherited reactions', '?? inherited.on_reject', "?? 'break'"],
+    ['inherited reactions', '?? group.on_reject', "?? 'break'"],
     ['inherited arguments', '?? inherited.validator_args', '?? []'],
     ['inherited arguments of the newer versions', '?? parent?.validator_args ', ''],
     ['samples that are ignored', 'ignore_sample || (is_draft', '(is_draft'],
     ['samples of the draft', ' || (is_draft && problem.scoring)', ''],
     ['samples below a sample count in it', '...withoutUnscored(group)', '...group'],
-    ['samples without a score', '...(unscored ? { unscored } : {})', ''],
+    ['samples without a score', '...(unscored ? { unscored } : {}),', ''],
     [
       'an inherited grader',
       "settings.has('grader_flags') || parent === null ? grader : {}",
@@ -236,11 +236,6 @@ export const packageMutants: readonly Mutant[] = [
       "aggregation === 'pass-fail' ? max : (scoring.max ?? share)",
       'scoring.max ?? share',
     ],
-    [
-      'samples that there are none of are passed',
-      '.length > 0);\n    if (run',
-      '.length >= 0);\n    if (run',
-    ],
     ['points of a validator', '...(context.has_validator ? pointsOf(max, aggregation) : {}),', ''],
     [
       'points of a group that counts as a whole',
@@ -254,11 +249,16 @@ export const packageMutants: readonly Mutant[] = [
     ['groups are not more than the whole', 'left < 0', 'false'],
     ['a score that no validator gives', "max === 'unbounded' && !context.has_validator", 'false'],
     ['a group of 2025-09 has a score', 'silent !== undefined', 'false'],
+    [
+      'samples that there are none of are passed',
+      '.length > 0);\n    if (run',
+      '.length >= 0);\n    if (run',
+    ],
     ['a group depends on one before it', '!before.has(name)', 'false'],
     [
       'a group depends on one that counts as a whole',
-      "aggregation !== 'pass-fail') throw",
-      'false) throw',
+      "(aggregation !== 'pass-fail')\n",
+      '(false)\n',
     ],
   ),
   ...inFile(
@@ -369,7 +369,7 @@ export const packageMutants: readonly Mutant[] = [
     ['points that the record does not have', 'gives_points && !are_known', 'false'],
     ['the best score is not partial', 'best_score !== null && got.score === best_score', 'false'],
     ['the grader accepts what is partial', '!results.get(ROOT)?.accepted', 'false'],
-    ['a program that does not compile', 'got.tests === null', 'false'],
+    ['a program that does not compile', "got.verdict === 'CE' || ", ''],
     ['a compiler rejects by another name', "(verdict !== 'CE' || verdicts.includes('CE'))", 'true'],
   ),
   ...inFile(
@@ -389,7 +389,7 @@ export const packageMutants: readonly Mutant[] = [
       'return [problem, ...folders.flatMap(filesBelow)];',
       'return filesBelow(root);',
     ],
-    ['below the folder’s name', '`${packedName(top_name ?? source.name)}/', '`package/'],
+    ['below the folder’s name', 'packedName(top_name ?? source.name)', "'package'"],
     ['a hidden folder', 'name === null || isHidden(name)', 'name === null'],
     ['without the folder around it', 'entry.path.slice(start)', 'entry.path'],
     ['no suspicion of a bomb', 'level: LEVEL', 'level: 9'],

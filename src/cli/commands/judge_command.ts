@@ -67,8 +67,8 @@ export const command: Command = {
 function report(context: Context, record: ResultRecord): number {
   if (context.json) context.answer(record);
   else {
-    if (record.tests !== null) context.answer(columns(record.tests.map(testLine)));
-    else if (record.stderr) context.answer(record.stderr.trimEnd());
+    if (record.verdict === 'CE') context.answer((record.stderr ?? '').trimEnd());
+    else if (record.tests !== null) context.answer(columns(record.tests.map(testLine)));
     context.answer(summaryOf(record));
   }
   return record.verdict === 'AC' ? 0 : 1;

@@ -1,10 +1,10 @@
 /** Reads the example submissions of a package, and the results that each must get. */
 import type { TestSet } from '../test_set.ts';
-import type { Contents } from './contents.ts';
 import { ExpectedResults, type Requirement } from './expected_results.ts';
 import type { FileTree } from './file_tree.ts';
 import type { FormatVersion } from './format_version.ts';
 import type { PackageBounds } from './package_bounds.ts';
+import type { Contents } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
 import {
   filesOfFile,

@@ -1,7 +1,7 @@
 /** Makes the test set of a flat archive: NAME.in and NAME.ans, and nothing else. */
 import type { TestSet } from '../test_set.ts';
-import type { Contents } from './contents.ts';
 import type { Folder } from './file_tree.ts';
+import type { Contents } from './package_contents.ts';
 import { ARCHIVE, PackageProblem } from './package_problem.ts';
 
 const GROUP = 'data';

@@ -2,10 +2,10 @@
 import type { Compare } from '../compare.ts';
 import { compareFromFlags } from '../compare_flags.ts';
 import type { Group, SetProgram, SetTest, TestSet } from '../test_set.ts';
-import type { Contents } from './contents.ts';
 import { type DataGroup, isGroup, readData } from './data_groups.ts';
 import type { FileTree } from './file_tree.ts';
 import type { PackageBounds } from './package_bounds.ts';
+import type { Contents } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
 import { type ProblemSettings, readProblemSettings } from './problem_settings.ts';
 import { readProgram } from './programs.ts';

@@ -1,10 +1,10 @@
 /** Reads a program of a package: a validator or an example submission, which is a file or a folder. */
 import { BY_NAME, LANGUAGES } from '../../languages/common/registry.ts';
 import type { SetProgram } from '../test_set.ts';
-import type { Contents } from './contents.ts';
 import type { Entry } from './entry_source.ts';
 import { type Folder, filesBelow } from './file_tree.ts';
 import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
+import type { Contents } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
 import { readWhole } from './settings.ts';
 
@@ -28,7 +28,7 @@ export function filesOfFile(main: Entry, others: readonly Entry[] = []): Program
 }
 
 export function filesOfFolder(folder: Folder): ProgramFiles {
-  const start = folder.path.length + 1;
+  const start = folder.path === '' ? 0 : folder.path.length + 1;
   const files = filesBelow(folder).map((entry) => ({ path: entry.path.slice(start), entry }));
   return { path: folder.path, files };
 }

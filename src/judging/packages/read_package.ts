@@ -7,13 +7,13 @@
  */
 import { stat } from 'node:fs/promises';
 import type { FileRef, TestSet } from '../test_set.ts';
-import { Contents, type OnFile } from './contents.ts';
 import type { EntrySource } from './entry_source.ts';
 import { type ExampleSubmission, readSubmissions } from './example_submissions.ts';
 import { treeOf } from './file_tree.ts';
 import { readFlatSet } from './flat_archive.ts';
 import { openFolder } from './folder_source.ts';
 import type { PackageBounds } from './package_bounds.ts';
+import { Contents, type OnFile } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
 import { type PackageReader, type PackageSet, readPackageSet } from './package_set.ts';
 import type { Timing } from './problem_settings.ts';

@@ -16,7 +16,7 @@ import { type Requirement, TEST_RESULTS, type TestResult } from './expected_resu
 export type JudgedSubmission = {
   verdict: Verdict;
   score: number | null;
-  /** in the order of the set; null where the submission got no further than its compiler */
+  /** in the order of the set; null where there is no record of them */
   tests: readonly JudgedTest[] | null;
 };
 
@@ -47,7 +47,7 @@ export function checkSubmission(
   if (expected.verdicts !== null) return decided(ofComment(expected.verdicts, got));
   const is_judged = expected.requirements.length > 0 || expected.partially_accepted;
   if (!is_judged) return decided([]);
-  if (got.tests === null) return decided(['the compiler rejects it']);
+  if (got.verdict === 'CE' || got.tests === null) return decided(['the compiler rejects it']);
   const tests = new Map(got.tests.map((test) => [test.name, test]));
   const results = groupResultsOf(set, got.tests);
   const checks = expected.requirements.map((each) => checkOne(each, tests, got, results));

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { ExecutionOutcome } from '../../../src/judging/execution.ts';
 import type { Reply } from '../support/call.ts';
 import { plain } from '../support/plain.ts';
-import type { Service } from '../support/service.ts';
+import { HELLO, type Service } from '../support/service.ts';
 import { keyOf, rejectedFor } from './asking.ts';
 import { chapter, type Rule } from './rule.ts';
 import type { Stage } from './stage.ts';
@@ -27,6 +27,11 @@ const FIELDS = [
   'compile',
   'limits',
   'limit_exceeded',
+  'tests',
+  'score',
+  'files',
+  'transcript',
+  'progress',
   'language',
   'created_at',
   'started_at',
@@ -95,6 +100,24 @@ export const resultRules: Rule[] = [
     const running = (await read(service, json.id)).json;
     ok(running.started_at !== null && running.completed_at === null && running.stdout === null);
     equal(running.attempts, 1);
+  }),
+  contract('a plain run has nulls for everything of judging', async (s) => {
+    const { json } = await ended(s);
+    for (const name of ['tests', 'score', 'files', 'transcript', 'progress']) {
+      equal(json[name], null, name);
+    }
+  }),
+  contract('while tests run, progress has how many have ended', async (s) => {
+    const service = await s.plain();
+    const body = { ...HELLO, tests: [{}, {}] };
+    const { json } = await service.submit(await keyOf(service), body);
+    equal((await read(service, json.id)).json.progress, null);
+    const attempt = await service.worker.start(json.id);
+    const { executions } = service.worker;
+    await executions.progress({ submission_id: json.id, attempt, done: 1, of: 2 });
+    deepEqual((await read(service, json.id)).json.progress, { done: 1, of: 2 });
+    await service.worker.finish(json.id);
+    equal((await read(service, json.id)).json.progress, null);
   }),
   contract('cpu_time and wall_time are seconds with microsecond resolution', async (s) => {
     const { text } = await ended(s, { cpu_time_us: 12_345, wall_time_us: 1_000_001 });

@@ -4,6 +4,8 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { JUDGING_EXAMPLES } from '../../../src/http/api/judging_examples.ts';
+import { archiveOf } from '../../judging/packages.ts';
 import type { Reply } from '../support/call.ts';
 import { keyOf } from './asking.ts';
 import { chapter, type Rule } from './rule.ts';
@@ -47,6 +49,62 @@ const JAVA_HELLO =
   'class Hello { public static void main(String[] a) { System.out.println("hello"); } }';
 
 export const runRules: Rule[] = [
+  contract('every example of a judged submission is right: AC', async (s) => {
+    for (const [name, { value, 'x-answer': answer }] of Object.entries(JUDGING_EXAMPLES)) {
+      if (answer !== '202') continue;
+      const { json, text } = await ran(s, value as Body);
+      equal(json.verdict, 'AC', `${name}: ${text}`);
+      for (const test of json.tests ?? []) equal(test.verdict, 'AC', name);
+    }
+  }),
+  contract('each test has its verdict and its output, after one compile', async (s) => {
+    const tests = [
+      { name: 'a', stdin: '1', expected_output: '1' },
+      { stdin: '2', expected_output: '3' },
+      { stdin: '4', expected_output: '4' },
+    ];
+    const body = { code: 'print(input())', tests };
+    const json = await judged(s, 'WA', { ...body, stop: 'never' });
+    deepEqual(
+      json.tests.map((test: { name: string; verdict: string; stdout: string }) => [
+        test.name,
+        test.verdict,
+        test.stdout,
+      ]),
+      [
+        ['a', 'AC', '1\n'],
+        ['2', 'WA', '2\n'],
+        ['3', 'AC', '4\n'],
+      ],
+    );
+    equal(json.stdout, '2\n', 'the top has the first test that is not AC');
+    const first = await judged(s, 'WA', body);
+    equal(first.tests[2].verdict, null, 'which is the last by default');
+  }),
+  contract('files that a program leaves are in the record', async (s) => {
+    const code = 'open("a.txt", "w").write("x")\nopen("b.bin", "w").write("y")';
+    const { files } = await judged(s, 'AC', { code, outputs: ['*.txt'] });
+    deepEqual(
+      files.map((file: { path: string; content_base64: string }) => [
+        file.path,
+        file.content_base64,
+      ]),
+      [['a.txt', 'eA==']],
+    );
+  }),
+  contract('a stored set judges as tests of the request do', async (s) => {
+    const service = await s.real();
+    const key = await keyOf(service);
+    const archive = archiveOf({ '1.in': '1', '1.ans': '1', '2.in': '2', '2.ans': '2' });
+    const headers = { 'content-type': 'application/zip' };
+    const path = '/api/test-sets';
+    const { json } = await service.call({ method: 'POST', path, key, body: archive, headers });
+    const record = await judged(s, 'AC', { code: 'print(input())', test_set: json.id });
+    equal(record.tests.length, 2);
+    equal((await judged(s, 'WA', { code: 'print(1)', test_set: json.id })).tests[1].verdict, 'WA');
+    const first = await judged(s, 'WA', { code: 'print(2)', test_set: json.id });
+    equal(first.tests[1].verdict, null);
+  }),
   seed('python runs, with standard input', async (s) => {
     const json = await judged(s, 'AC', {
       code: 'print(sum(map(int, input().split())))',

@@ -10,7 +10,7 @@ import { chapter, type Rule } from './rule.ts';
 const { seed, contract } = chapter('POST /api/submit');
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** The number of fields of a result record. */
-const FIELDS = 21;
+const FIELDS = 26;
 
 async function submitted(service: Service, path = '/api/submit', headers = {}): Promise<Reply> {
   return service.submit(await keyOf(service), HELLO, { path, headers });
