@@ -6,6 +6,8 @@
  * Its box has its own files in the work folder, the test's input and answer, and a folder for what it leaves. Contents of
  * a test set are mounted; the others are files below a folder whose name none of its own files has.
  */
+
+import type { LeftFile } from '../domain/judged_record.ts';
 import {
   type LimitOverrides,
   type LimitPolicy,
@@ -20,7 +22,6 @@ import {
   MESSAGE_BYTES,
 } from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
-import type { LeftFile } from '../domain/judged_record.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
 import { cutDiagnostics } from './compile_limits.ts';
 import type { BoxContent, HeldContents } from './held_contents.ts';

@@ -5,6 +5,7 @@
  *
  * The submitted program's box has the input alone. Answer and checker are in the checker's box, or here.
  */
+import type { LeftFile } from '../domain/judged_record.ts';
 import type { RunLimits } from '../domain/limits.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
 import { NEXT_PASS } from '../judging/checker_end.ts';
@@ -18,7 +19,6 @@ import {
   testOutcome,
 } from '../judging/outcome.ts';
 import { matchesPattern } from '../judging/paths.ts';
-import type { LeftFile } from '../domain/judged_record.ts';
 import type { ContentCache } from './content_cache.ts';
 import { HeldContents } from './held_contents.ts';
 import type { Judge } from './judge_program.ts';

@@ -68,8 +68,8 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a file gets its name when it is whole',
-      "const half = `${entry.key}.${randomBytes(8).toString('hex')}`;",
-      'const half = entry.key;',
+      "const handle = await open(this.#pathOf(half), 'wx', 0o444);",
+      "const handle = await open(this.#pathOf(entry.key), 'wx', 0o444);",
     ],
     ['one fetch serves all that wait', 'entry.working ??=', 'entry.working ='],
   ),
@@ -118,8 +118,8 @@ export const executorMutants: readonly Mutant[] = [
     'test/executor/judge_program.test.ts',
     [
       'no file of a checker is in the way',
-      'return is_used ? unusedName(`${name}_`, paths) : name;',
-      'return name;',
+      'const is_used = paths.some(',
+      'const is_used = false && paths.some(',
     ],
     [
       'a state outlives its pass',

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { contentsOf } from '../../src/judging/manifest.ts';
-import { readContent } from '../../src/store/contents.ts';
+import { readContent } from '../../src/store/read_content.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
 import { createTestSets, inPieces, PIECE_BYTES } from '../../src/store/test_sets.ts';
