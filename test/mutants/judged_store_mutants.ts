@@ -14,7 +14,11 @@ export const judgedStoreMutants: readonly Mutant[] = [
       'and c.size = (select coalesce(sum(octet_length(p.bytes)), 0)',
       'and 0 <= (select coalesce(sum(octet_length(p.bytes)), 0)',
     ],
-    ['a set belongs to its account', 'where t.id = set_id and t.account_id = account) then', 'where t.id = set_id) then'],
+    [
+      'a set belongs to its account',
+      'where t.id = set_id and t.account_id = account) then',
+      'where t.id = set_id) then',
+    ],
     [
       'a content that another set needs stays',
       'where not exists (select from test_set_contents r where r.content_id = n.content_id and r.test_set_id <> set_id)',
@@ -27,15 +31,11 @@ export const judgedStoreMutants: readonly Mutant[] = [
       ')\n  order by p.n',
     ],
   ),
-  ...inFile(
-    'sql/functions/test_sets.sql',
-    JUDGED,
-    [
-      'progress is reported by the holder of the lease',
-      'and l.consumer_id = consumer and l.attempt = report_progress.attempt',
-      'and l.attempt = report_progress.attempt',
-    ],
-  ),
+  ...inFile('sql/functions/test_sets.sql', JUDGED, [
+    'progress is reported by the holder of the lease',
+    'and l.consumer_id = consumer and l.attempt = report_progress.attempt',
+    'and l.attempt = report_progress.attempt',
+  ]),
   ...inFile(
     'sql/functions/retention.sql',
     SETS,
