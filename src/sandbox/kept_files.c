@@ -12,8 +12,8 @@
 
 #include "output_pages.h"
 
-/* Names of folders that are listed, in all: many times the usual limit of inodes. */
-enum { NAMES_MOST = 50 * 1000 };
+/* Names of folders that are listed, in all: as many patterns as an order has, over the usual limit of inodes. */
+enum { NAMES_MOST = 100 * 1000 };
 
 struct names {
   char **at;

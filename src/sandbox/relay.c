@@ -94,14 +94,14 @@ void relay_keep(int sent) {
   directory = sent;
 }
 
-/* Orphans must die first, and files that are to be saved or kept must not change: then the report waits for init's end. */
+/* Orphans must die first, and files that are to be saved must not change: then the report waits for init's end. */
 static void read_report(void) {
   char message;
   int passed[MESSAGE_DESCRIPTORS];
   unsigned count;
   if (receive_message(reports, &message, passed, &count, false) != 1) return;
   if (message == MESSAGE_BOX && count == 1) relay_keep(passed[0]);
-  if (message == MESSAGE_DONE && !setup->shared->orphans && !request->save_key && !request->has_keep) report();
+  if (message == MESSAGE_DONE && !setup->shared->orphans && !request->save_key) report();
 }
 
 static void read_control(void) {

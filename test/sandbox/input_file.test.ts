@@ -21,7 +21,7 @@ put('input', 'first line\nsecond line\n');
 put('answer', SECRET);
 put('large', Buffer.alloc(40 * MiB, '12345678\n'));
 mkdirSync(join(store, 'folder'));
-symlinkSync('/etc/passwd', join(store, 'link'));
+symlinkSync('answer', join(store, 'link'));
 execFileSync('mkfifo', [join(store, 'fifo')]);
 
 const PROBE = `

@@ -99,7 +99,10 @@ t.test('kill -9 of either slot: the pair ends with a fault, and the next one wor
 t.test('no descriptor is left in launcher or slots', async (t) => {
   const { pid } = sandbox.isolation;
   const count = () =>
-    [pid, ...childrenOf(pid)].map((each) => readdirSync(`/proc/${each}/fd`).length).join(' ');
+    [pid, ...childrenOf(pid)].reduce(
+      (sum, each) => sum + readdirSync(`/proc/${each}/fd`).length,
+      0,
+    );
   await sandbox.runPair(GUESSER, GUESSED);
   await sandbox.runPair(GUESSER, GUESSED);
   const before = count();
@@ -107,5 +110,6 @@ t.test('no descriptor is left in launcher or slots', async (t) => {
     await sandbox.runPair(side('pass'), READER);
     await sandbox.runPair(READER, side('os.kill(os.getpid(), 9)'));
   }
-  t.ok(await within(5_000, () => count() === before), `${before} before, ${count()} after`);
+  // A slot that is not yet idle has some more. A leak would be one for each of twenty pairs.
+  t.ok(await within(5_000, () => count() <= before), `${before} before, ${count()} after`);
 });
