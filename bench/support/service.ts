@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type LeanClient, leanClient, postRequest } from './lean_client.ts';
+import { getRequest, type LeanClient, leanClient, postRequest } from './lean_client.ts';
 
 export type Answer = { verdict: string; stdout: string; stderr: string };
 
@@ -64,14 +64,21 @@ export async function startService(environment: Record<string, string> = {}): Pr
 /** One connection for each simultaneous call. */
 function callers(port: number, key: string) {
   const idle: LeanClient[] = [];
+  const ended = async (client: LeanClient, id: string) => {
+    for (;;) {
+      const reply = await client.ask(getRequest(key, `/api/result/${id}?wait=true`));
+      if (!/"status":"(pending|running)"/.test(reply.body)) return reply;
+    }
+  };
   return {
     async run(submission: object): Promise<JudgedAnswer> {
       const client = idle.pop() ?? (await leanClient(port));
-      const request = postRequest(key, '/api/submit?wait=true', submission);
-      const { status, body } = await client.ask(request);
+      let reply = await client.ask(postRequest(key, '/api/submit?wait=true', submission));
+      // A submission of many tests may take longer than the service lets a call wait.
+      if (reply.status === 408) reply = await ended(client, JSON.parse(reply.body).id);
       idle.push(client);
-      if (status !== 200) throw new Error(`submit answered ${status}: ${body}`);
-      return JSON.parse(body);
+      if (reply.status !== 200) throw new Error(`submit answered ${reply.status}: ${reply.body}`);
+      return JSON.parse(reply.body);
     },
     close: () => {
       for (const client of idle) client.close();

@@ -4,10 +4,13 @@
 -- Fetches jobs and starts their executions in one transaction: a round trip less for each submission, and a job that is
 -- fetched and not started exists for `alone` jobs and stale jobs only.
 --
+-- Only newcomers: jobs of keys of which nothing runs.
+--
 -- One row for each job. attempt is null if the fetch did not start it: the job runs alone and waits for all slots first, its
 -- submission ended or runs elsewhere, or another job of this batch has the same submission. A consumer that was declared
 -- dead, or has left this epoch, fetches nothing (RL410).
-create or replace function runledger.fetch_executions(consumer uuid, epoch integer, tasks text[], at_most integer)
+create or replace function runledger.fetch_executions(consumer uuid, epoch integer, tasks text[], at_most integer,
+  only_newcomers boolean default false)
 returns table (
   job_id bigint, priority smallint, submission_id uuid, alone boolean, attempt integer, deaths integer, account_id uuid, language text,
   code bytea, stdin bytea, args jsonb, expected_output bytea, compare jsonb, limits jsonb, traceparent text, created_at timestamptz,
@@ -23,11 +26,17 @@ declare
   ids uuid[];
   alones boolean[];
   priorities smallint[];
+  running_keys uuid[];
 begin
+  if only_newcomers then
+    select array_agg(distinct s.key_id) into running_keys from leases l join submissions s on s.id = l.submission_id;
+  end if;
   select array_agg(x.id) into jobs from (
     select j.id from graphile_worker._private_jobs j
     where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
       select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
+      and (running_keys is null or not exists (
+        select from submissions s where s.id = (j.payload ->> 'id')::uuid and s.key_id = any (running_keys)))
     order by j.priority, j.run_at limit at_most for update skip locked
   ) x;
   -- Before anything is written: most fetches of an idle worker find nothing, and a row lock alone would be a commit.

@@ -34,8 +34,8 @@ export type JudgedParts = ProgramParts & {
 
 export type JudgedOrder = ExecutionOrder & { judging: Judging };
 
-/** How many tests have ended, or are known not to be needed. */
-export type OnProgress = (done: number, of: number) => void;
+/** How many tests have ended, or are known not to be needed. The next test waits for what it returns. */
+export type OnProgress = (done: number, of: number) => void | Promise<void>;
 
 /** The most tests of one execution are run in this time, one after the other. */
 export const TESTS_WALL_MS = 300_000;
@@ -103,7 +103,7 @@ async function runTests(
   for (const [index, test] of tests.entries()) {
     if (need[index] === 'skip') continue;
     if (left_ms <= 0 && is_rejected) break;
-    onProgress(index, tests.length);
+    await onProgress(index, tests.length);
     const run = await runOne(execution, judge, test, index, left_ms);
     outcomes[index] = run.outcome;
     left_ms -= run.spent_us / 1000;
@@ -113,7 +113,7 @@ async function runTests(
     // Only a rejection makes a test unneeded, so it is looked for only now: a set may have thousands of tests.
     need = needed();
   }
-  onProgress(tests.length, tests.length);
+  await onProgress(tests.length, tests.length);
   return shown;
 }
 

@@ -5,7 +5,6 @@
  *
  * The submitted program's box has the input alone. Answer and checker are in the checker's box, or here.
  */
-
 import type { LeftFile } from '../domain/judged_record.ts';
 import type { RunLimits } from '../domain/limits.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';

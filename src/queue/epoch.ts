@@ -3,7 +3,8 @@
  *
  * The loop has two inputs: jobs may be available (a NOTIFY, a poll each second, a fetch that was full) and slots may be free
  * (wake). It fetches when both hold, one fetch at a time, and never more jobs than can be run or prefetched now. A job that
- * waits in one process cannot be taken by another.
+ * waits in one process cannot be taken by another. While executions of many tests run, newcomers are fetched beyond the free
+ * slots: slots.ts says why.
  *
  * Each fetched job goes through a task, and its job is deleted or unlocked afterwards:
  *
@@ -60,6 +61,8 @@ export type ExecutionEpochOptions = {
   readonly task: ExecutionTask;
   /** How many jobs can be run or prefetched now. */
   readonly free: () => number;
+  /** How many jobs of newcomers can wait for a slot that will be passed to them. */
+  readonly newcomers: () => number;
   /** How many jobs may be in flight, with those that have left their slot and are being completed. */
   readonly in_flight_max: number;
   /** How many ends may share a batch: see createExecutions. */
@@ -106,6 +109,8 @@ export function openExecutionEpoch(
   const { promise: fenced, resolve: fence } = Promise.withResolvers<void>();
   let isFenced = false;
   let available = true;
+  /** There may be jobs of newcomers; `available` says so of all jobs. */
+  let may_have_newcomers = true;
   let outstanding: Promise<void> | null = null;
   let waking = false;
   let poll: NodeJS.Timeout | undefined;
@@ -118,10 +123,12 @@ export function openExecutionEpoch(
     },
     announce() {
       available = true;
+      may_have_newcomers = true;
       loop.fetch();
     },
     /** Once in a turn of the event loop: slots that become free together are filled by one fetch. */
     wake() {
+      may_have_newcomers = true;
       if (waking) return;
       waking = true;
       queueMicrotask(() => {
@@ -130,15 +137,22 @@ export function openExecutionEpoch(
       });
     },
     fetch() {
-      if (!available || outstanding !== null || isFenced || !context.mayFetch()) return;
-      const at_most = Math.min(options.free(), options.in_flight_max - in_flight.size);
+      if (outstanding !== null || isFenced || !context.mayFetch()) return;
+      const room = options.in_flight_max - in_flight.size;
+      const free = options.free();
+      const only_newcomers = free <= 0;
+      if (only_newcomers ? !may_have_newcomers : !available) return;
+      const at_most = Math.min(only_newcomers ? options.newcomers() : free, room);
       if (at_most <= 0) return;
-      available = false;
+      // A fetch of newcomers alone leaves the other jobs where they are.
+      if (!only_newcomers) available = false;
+      may_have_newcomers = false;
       clearTimeout(poll);
-      outstanding = fetch(at_most).then((full) => {
+      outstanding = fetch(at_most, only_newcomers).then((full) => {
         outstanding = null;
         if (isFenced) return;
-        if (full) available = true;
+        if (full) may_have_newcomers = true;
+        if (full && !only_newcomers) available = true;
         poll = setTimeout(loop.announce, POLL_MS);
         loop.fetch();
       });
@@ -153,11 +167,12 @@ export function openExecutionEpoch(
   }
 
   /** True if there may be more jobs. */
-  async function fetch(at_most: number): Promise<boolean> {
+  async function fetch(at_most: number, only_newcomers: boolean): Promise<boolean> {
     const late = setTimeout(answerLost, FETCH_TIMEOUT_MS);
     try {
       const { tasks } = options;
-      const jobs = await fetchExecutions(fetching, { consumer_id, epoch, tasks, at_most });
+      const wanted = { tasks, at_most, only_newcomers };
+      const jobs = await fetchExecutions(fetching, { consumer_id, epoch, ...wanted });
       if (isFenced) return false;
       in_flight.add(jobs.map(({ id }) => id));
       for (const job of jobs) void run(job);

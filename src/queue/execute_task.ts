@@ -25,7 +25,8 @@ export type Execute = (
   onProgress?: OnProgress,
 ) => Promise<ExecutionOutcome>;
 
-type OnProgress = (done: number, of: number) => void;
+/** The next test waits for what it returns. */
+type OnProgress = (done: number, of: number) => void | Promise<void>;
 
 export type Phase = 'queue' | 'compile' | 'run' | 'append';
 
@@ -114,8 +115,16 @@ async function run(
     const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
     options.observe.phase('queue', language, waited_ms / 1000);
     if (started.unreadable !== null) throw started.unreadable;
-    const onProgress = order.judging?.tests ? progressOf(membership, order) : undefined;
-    outcome = await options.execute(order, end, onProgress);
+    if (order.judging?.tests) {
+      const report = progressOf(membership, order);
+      slot.willPass();
+      outcome = await options.execute(order, end, async (done, of) => {
+        report(done, of);
+        if (done > 0 && done < of) await slot.pass(end);
+      });
+    } else {
+      outcome = await options.execute(order, end);
+    }
   } catch (error) {
     await release(options, membership, started, error);
     return;

@@ -2,11 +2,18 @@
  * The slots of a worker, over all epochs that it had: how many executions run at once, and how many more are prefetched.
  *
  *     reserve ──> (waits) ──> enter ──> leave
+ *                    ^          │
+ *                    └── pass ──┘
  *
  * A job has a reservation from the moment it is fetched, so that no more jobs are fetched than fit. Slots go to reservations
  * by turn (a job's priority: the first job of a newcomer comes before the many of somebody else), and within a turn in the
  * order of asking. A submission that took a worker down before reserves all slots: it waits until everyone else has left and
  * runs without neighbours. From the moment it asks, nobody enters before it, so it cannot starve.
+ *
+ * An execution of many tests may take minutes. Between two tests it passes its slot: if others wait, the first of them enters,
+ * and the execution waits for its next turn. So that they can wait here, a worker fetches newcomers though no slot is free: one
+ * for each running execution that passes, and only jobs of keys of which nothing runs (fetch_executions). So a key with many
+ * submissions of many tests makes another key's submission wait for one test.
  *
  * Prefetch: if executions are short, the next jobs are fetched before a slot is free. Then no slot is empty while one
  * execution ends and the next is fetched, and starts and ends share batches. A prefetched job cannot be taken by any other
@@ -18,6 +25,13 @@
 export type SlotReservation = {
   /** Waits for its slot. False: the limit was reached first, and there is no slot. */
   enter(limit?: WaitLimit): Promise<boolean>;
+  /** From now on it passes its slot now and then. */
+  willPass(): void;
+  /**
+   * Lets the first that waits enter, if one does, and settles when it has a slot again. An aborted signal ends the wait,
+   * without a slot.
+   */
+  pass(signal: AbortSignal): Promise<void>;
   /** Gives the slot or the reservation back. Calling it again does nothing. */
   leave(): void;
 };
@@ -27,13 +41,22 @@ export type WaitLimit = { readonly at_most_ms: number; readonly signal: AbortSig
 export type Slots = {
   /** How many jobs may be fetched now. */
   free(): number;
+  /** How many jobs of newcomers may be fetched now, beside those of free(). */
+  newcomers(): number;
   /** Counts from now on, as all slots if it runs alone. The lower turn enters first. */
   reserve(alone: boolean, turn?: number): SlotReservation;
   /** How many are prefetched while a reservation waits for a slot; else 0. */
   backlog(): number;
 };
 
-type Waiting = { alone: boolean; turn: number; enter(): void };
+type Waiting = {
+  alone: boolean;
+  turn: number;
+  /** It has had a slot, and passed it. */
+  passed: boolean;
+  enter(): void;
+};
+type Running = { since_ms: number; passes: boolean };
 
 /** How much work is prefetched at most. */
 const PREFETCH_MS = 50;
@@ -53,7 +76,7 @@ export type SlotsOptions = {
 export function createSlots(options: SlotsOptions): Slots {
   const { count, prefetch_per_slot, onFree, now = () => performance.now() } = options;
   const waiting: Waiting[] = [];
-  const running = new Set<{ since_ms: number }>();
+  const running = new Set<Running>();
   let durations_ms: number[] = [];
   let occupied = 0;
   let reserved = 0;
@@ -77,16 +100,53 @@ export function createSlots(options: SlotsOptions): Slots {
     return reserved >= count && room < ahead / 2 ? 0 : Math.max(room, 0);
   }
 
+  const passing = () => [...running].filter(({ passes }) => passes).length;
+
+  function newcomers(): number {
+    if (alone_reserved > 0) return 0;
+    return Math.max(passing() - waiting.filter(({ passed }) => !passed).length, 0);
+  }
+
   function reserve(alone: boolean, turn = 0): SlotReservation {
-    let run: { since_ms: number } | null = null;
+    let run: Running | null = null;
+    let passes = false;
     let gone = false;
     reserved += weight(alone);
     if (alone) alone_reserved += 1;
 
     function occupy(): void {
       occupied += weight(alone);
-      run = { since_ms: now() };
+      run = { since_ms: now(), passes };
       running.add(run);
+    }
+
+    function vacate(left: Running): void {
+      run = null;
+      occupied -= weight(alone);
+      running.delete(left);
+      admit();
+    }
+
+    /** Settles when it has a slot; `giveUp` ends the wait. */
+    function wait(passed: boolean): { entered: Promise<boolean>; giveUp: () => boolean } {
+      const { promise, resolve } = Promise.withResolvers<boolean>();
+      const mine: Waiting = {
+        ...{ alone, turn, passed },
+        enter() {
+          occupy();
+          resolve(true);
+        },
+      };
+      const giveUp = () => {
+        const at = waiting.indexOf(mine);
+        if (at === -1) return false;
+        waiting.splice(at, 1);
+        admit();
+        resolve(false);
+        return true;
+      };
+      queue(mine);
+      return { entered: promise, giveUp };
     }
 
     return {
@@ -95,32 +155,37 @@ export function createSlots(options: SlotsOptions): Slots {
           occupy();
           return true;
         }
-        const { promise, resolve } = Promise.withResolvers<boolean>();
-        const mine: Waiting = {
-          alone,
-          turn,
-          enter() {
-            occupy();
-            resolve(true);
-          },
-        };
-        const giveUp = () => {
-          const at = waiting.indexOf(mine);
-          if (at === -1) return;
-          waiting.splice(at, 1);
-          durations_ms = [];
-          admit();
-          resolve(false);
-        };
-        queue(mine);
-        if (limit === undefined) return promise;
+        const { entered, giveUp } = wait(false);
+        if (limit === undefined) return entered;
         const { at_most_ms, signal } = limit;
-        const timer = setTimeout(giveUp, signal.aborted ? 0 : at_most_ms);
-        signal.addEventListener('abort', giveUp, { once: true });
-        const entered = await promise;
+        const stop = () => {
+          if (giveUp()) durations_ms = [];
+        };
+        const late = () => {
+          // A newcomer waits for the end of a test.
+          if (passing() > 0 && !signal.aborted) timer = setTimeout(late, at_most_ms);
+          else stop();
+        };
+        let timer = setTimeout(late, signal.aborted ? 0 : at_most_ms);
+        signal.addEventListener('abort', stop, { once: true });
+        const has_entered = await entered;
         clearTimeout(timer);
+        signal.removeEventListener('abort', stop);
+        return has_entered;
+      },
+      willPass() {
+        passes = true;
+        if (run !== null) run.passes = true;
+        onFree();
+      },
+      async pass(signal) {
+        if (run === null || alone || waiting.length === 0 || signal.aborted) return;
+        vacate(run);
+        const { entered, giveUp } = wait(true);
+        admit();
+        signal.addEventListener('abort', giveUp, { once: true });
+        await entered;
         signal.removeEventListener('abort', giveUp);
-        return entered;
       },
       leave() {
         if (gone) return;
@@ -128,10 +193,8 @@ export function createSlots(options: SlotsOptions): Slots {
         reserved -= weight(alone);
         if (alone) alone_reserved -= 1;
         if (run !== null) {
-          occupied -= weight(alone);
-          running.delete(run);
           durations_ms = [...durations_ms, now() - run.since_ms].slice(-REMEMBERED);
-          admit();
+          vacate(run);
         }
         onFree();
       },
@@ -148,5 +211,5 @@ export function createSlots(options: SlotsOptions): Slots {
     while (waiting.length > 0 && fits(waiting[0]!.alone)) waiting.shift()!.enter();
   }
 
-  return { free, reserve, backlog: () => (waiting.length > 0 ? prefetch() : 0) };
+  return { free, newcomers, reserve, backlog: () => (waiting.length > 0 ? prefetch() : 0) };
 }

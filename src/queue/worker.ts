@@ -6,7 +6,7 @@ import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { FileRef } from '../judging/test_set.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
-import { readContent } from '../store/contents.ts';
+import { readContent } from '../store/read_content.ts';
 import { joinQueue } from './consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
 import { createExecuteTask } from './execute_task.ts';
@@ -23,7 +23,7 @@ export type Executor = {
   execute(
     order: ExecutionOrder,
     signal: AbortSignal,
-    onProgress?: (done: number, of: number) => void,
+    onProgress?: (done: number, of: number) => void | Promise<void>,
   ): Promise<ExecutionOutcome>;
   /** Every run is killed after this time, unless it is extended again before. */
   extendDeadline(ms: number): void;
@@ -95,6 +95,7 @@ export async function startWorker(given: {
         tasks: languages.map((name) => `execute_${name}`),
         task,
         free: () => (health.works() && memory.enough() ? slots.free() : 0),
+        newcomers: () => (health.works() && memory.enough() ? slots.newcomers() : 0),
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,
         backlog: slots.backlog,
         log,

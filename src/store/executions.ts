@@ -9,7 +9,7 @@ import { setOf } from '../judging/manifest.ts';
 import { unpackRequest } from '../judging/packed_request.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
-import { piecesReader, type ReadPieces } from './contents.ts';
+import { piecesReader, type ReadPieces } from './read_content.ts';
 
 export type StartCommand = { submission_id: string; job_id: string; priority: number };
 

@@ -20,6 +20,8 @@ export type Fetch = {
   /** The tasks that this worker can run, as graphile-worker names them. */
   readonly tasks: readonly string[];
   readonly at_most: number;
+  /** Only jobs of keys of which nothing runs. */
+  readonly only_newcomers?: boolean;
 };
 
 type FetchedRow = Omit<StartedRow, 'id' | 'attempt'> & {
@@ -32,10 +34,11 @@ type FetchedRow = Omit<StartedRow, 'id' | 'attempt'> & {
 
 export async function fetchExecutions(
   db: Db,
-  { consumer_id, epoch, tasks, at_most }: Fetch,
+  { consumer_id, epoch, tasks, at_most, only_newcomers = false }: Fetch,
 ): Promise<FetchedJob[]> {
   const rows = await db<FetchedRow[]>`
-    select * from runledger.fetch_executions(${consumer_id}, ${epoch}, ${`{${tasks.join(',')}}`}::text::text[], ${at_most})`;
+    select * from runledger.fetch_executions(${consumer_id}, ${epoch}, ${`{${tasks.join(',')}}`}::text::text[], ${at_most},
+      ${only_newcomers})`;
   return rows.map(({ job_id: id, priority, alone, ...row }) => {
     const { submission_id, attempt } = row;
     const started = attempt === null ? null : startedOf({ ...row, id: submission_id, attempt });

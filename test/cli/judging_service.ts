@@ -14,7 +14,16 @@ export async function judgingService(t: Test): Promise<NodeJS.ProcessEnv> {
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const state_dir = join(folder, 'state');
   const child = spawn('setpriv', ['--pdeathsig=KILL', process.execPath, CLI, 'serve'], {
-    env: { PATH: process.env['PATH'], PORT: '0', RUNLEDGER_STATE_DIR: state_dir },
+    env: {
+      PATH: process.env['PATH'],
+      PORT: '0',
+      RUNLEDGER_STATE_DIR: state_dir,
+      // On a busy machine everything waits long for a processor. Only CPU time may decide a verdict.
+      RUNLEDGER_LIMITS_COMPILE_CPU: '5min',
+      RUNLEDGER_LIMITS_COMPILE_WALL: '10min',
+      RUNLEDGER_LIMITS_WALL: '10min',
+      RUNLEDGER_LIMITS_WALL_MAX: '10min',
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
   });

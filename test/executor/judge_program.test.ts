@@ -209,6 +209,18 @@ t.test('an interactor talks with the program', async (t) => {
   t.equal(silent.judged!.transcript, null);
 });
 
+t.test('a talk of several passes ends with the first in which the program fails', async (t) => {
+  const code = `import sys
+line = sys.stdin.readline()
+open(sys.argv[3] + 'nextpass.in', 'w').write(open(sys.argv[1]).read() + 'I')
+sys.exit(42 if line else 43)`;
+  const more = { interactor: python(code), tests: [aTest('', null)], passes: 2 };
+  const fails = await judged('print(1); raise SystemExit(3)', more);
+  t.match(fails, { verdict: 'RE', exit_code: 3 });
+  const asks = await judged('print(1)', more);
+  t.match(asks, { verdict: 'IE', tests: [{ message: /^the interactor asks for more passes/ }] });
+});
+
 t.test('an interactor’s verdict counts, unless the program broke a limit first', async (t) => {
   const interactor = python(GUESSING);
   const tests = [aTest('37', null)];

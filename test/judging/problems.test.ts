@@ -37,7 +37,7 @@ for (const problem of PROBLEMS) {
   });
 }
 
-t.test('a submission in the wrong folder is told, and the others are not', async (t) => {
+t.test('a submission in the wrong folder is named, and the others are not', async (t) => {
   for (const problem of PROBLEMS.filter(({ misplaced }) => misplaced !== undefined)) {
     const folder = join(await temporaryFolder(t), problem.name);
     await cp(problemFolder(problem), folder, { recursive: true });

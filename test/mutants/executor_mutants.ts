@@ -68,8 +68,8 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a file gets its name when it is whole',
-      "randomBytes(8).toString('hex')}`;",
-      "''}`.slice(0, -1);",
+      "const handle = await open(this.#pathOf(half), 'wx', 0o444);",
+      "const handle = await open(this.#pathOf(entry.key), 'wx', 0o444);",
     ],
     ['one fetch serves all that wait', 'entry.working ??=', 'entry.working ='],
   ),
@@ -118,8 +118,8 @@ export const executorMutants: readonly Mutant[] = [
     'test/executor/judge_program.test.ts',
     [
       'no file of a checker is in the way',
-      'return is_used ? unusedName',
-      'return is_used && name === "" ? unusedName',
+      'const is_used = paths.some(',
+      'const is_used = false && paths.some(',
     ],
     [
       'a state outlives its pass',

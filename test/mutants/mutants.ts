@@ -7,6 +7,7 @@ import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
 import { judgedRequestMutants } from './judged_request_mutants.ts';
+import { judgedStoreMutants } from './judged_store_mutants.ts';
 import { judgingMutants } from './judging_mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { packageMutants } from './package_mutants.ts';
@@ -30,6 +31,7 @@ export const mutants: readonly Mutant[] = [
   ...verifyMutants,
   ...httpMutants,
   ...judgedRequestMutants,
+  ...judgedStoreMutants,
   ...testSetMutants,
   ...webhookMutants,
   ...witnessMutants,

@@ -236,11 +236,6 @@ export const packageMutants: readonly Mutant[] = [
       "aggregation === 'pass-fail' ? max : (scoring.max ?? share)",
       'scoring.max ?? share',
     ],
-    [
-      'samples that there are none of are passed',
-      '.length > 0);\n    if (run',
-      '.length >= 0);\n    if (run',
-    ],
     ['points of a validator', '...(context.has_validator ? pointsOf(max, aggregation) : {}),', ''],
     [
       'points of a group that counts as a whole',
@@ -254,11 +249,16 @@ export const packageMutants: readonly Mutant[] = [
     ['groups are not more than the whole', 'left < 0', 'false'],
     ['a score that no validator gives', "max === 'unbounded' && !context.has_validator", 'false'],
     ['a group of 2025-09 has a score', 'silent !== undefined', 'false'],
+    [
+      'samples that there are none of are passed',
+      '.length > 0);\n    if (run',
+      '.length >= 0);\n    if (run',
+    ],
     ['a group depends on one before it', '!before.has(name)', 'false'],
     [
       'a group depends on one that counts as a whole',
-      "aggregation !== 'pass-fail') throw",
-      'false) throw',
+      "(aggregation !== 'pass-fail')\n",
+      '(false)\n',
     ],
   ),
   ...inFile(

@@ -110,9 +110,34 @@ export const queueMutants: readonly Mutant[] = [
       'options.in_flight_max',
     ],
   ),
+  ...inFile('src/queue/execute_task.ts', 'test/queue/passed_slots.test.ts', [
+    'an execution of many tests passes its slot',
+    'if (done > 0 && done < of) await slot.pass(end);',
+    'if (done > 0 && done < of) await slot.pass(AbortSignal.abort());',
+  ]),
   ...inFile(
     'src/queue/slots.ts',
     'test/queue/slots.test.ts',
+    [
+      'one that passes its slot comes back',
+      'const { entered, giveUp } = wait(true);',
+      'const { entered, giveUp } = wait(false); occupied -= 1;',
+    ],
+    [
+      'one newcomer for each execution that passes',
+      'passing() - waiting.filter(({ passed }) => !passed).length',
+      'passing()',
+    ],
+    [
+      'one that runs alone keeps all slots',
+      'if (run === null || alone || waiting',
+      'if (run === null || waiting',
+    ],
+    [
+      'a newcomer waits for the end of a test',
+      'if (passing() > 0 && !signal.aborted) timer',
+      'if (passing() < 0) timer',
+    ],
     [
       'a submission that runs alone is not overtaken',
       '!mine.alone && !other.alone && mine.turn < other.turn',
@@ -125,10 +150,19 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'a wait that is given up makes the durations be learned again',
-      '          durations_ms = [];\n',
-      '',
+      'if (giveUp()) durations_ms = [];',
+      'giveUp();',
     ],
-    ['nothing is fetched beside one that runs alone', 'if (alone_reserved > 0) return 0;', ''],
+    [
+      'nothing is fetched beside one that runs alone',
+      'if (alone_reserved > 0) return 0;\n    const ahead',
+      'const ahead',
+    ],
+    [
+      'no newcomer is fetched beside one that runs alone',
+      'if (alone_reserved > 0) return 0;\n    return Math.max(passing()',
+      'return Math.max(passing()',
+    ],
     [
       'nothing is prefetched while one execution takes long',
       'for (const { since_ms } of running) if (now() - since_ms > PREFETCH_MS) return 0;',
@@ -178,6 +212,11 @@ export const queueMutants: readonly Mutant[] = [
       'where j.id = return_job.job_id;',
     ],
     ['a worker fetches executions alone', 'and is_execution(t.identifier)', ''],
+    [
+      'a newcomer is of a key of which nothing runs',
+      'and s.key_id = any (running_keys)',
+      'and false',
+    ],
     [
       'a job that runs alone is not started by the fetch',
       'where not x.alone order by x.n),\n    array(select x.id from unnest(jobs',

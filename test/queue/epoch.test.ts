@@ -5,6 +5,7 @@ import { createLog } from '../../src/log.ts';
 import {
   type ExecutionEpoch,
   type ExecutionEpochOptions,
+  type ExecutionTask,
   openExecutionEpoch,
 } from '../../src/queue/epoch.ts';
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
@@ -47,6 +48,7 @@ async function scene(t: Test) {
         address: w.database.urls.worker,
         tasks: ['execute_python'],
         free: () => 10,
+        newcomers: () => 0,
         in_flight_max: 100,
         backlog: () => 0,
         log,
@@ -65,7 +67,9 @@ async function scene(t: Test) {
     return mine;
   }
 
-  const add = async () => idOf(await submit({ secret_digest: digest, submission: submission() }));
+  const addOf = async (secret_digest: typeof digest) =>
+    idOf(await submit({ secret_digest, submission: submission() }));
+  const add = () => addOf(digest);
   const jobs = () => w.db<
     {
       id: string;
@@ -91,7 +95,7 @@ async function scene(t: Test) {
   };
   return {
     ...{ w, consumer_id, in_flight, lost, failed, begun },
-    ...{ open, add, jobs, status, until, isLockWaited },
+    ...{ open, add, addOf, jobs, status, until, isLockWaited },
   };
 }
 
@@ -154,6 +158,35 @@ t.test('no more jobs are fetched than can run, and no more than may be in flight
   t.equal(await locked(), 2, 'ten could run');
   waiting[0]!();
   await narrow.until(() => waiting.length >= 3);
+});
+
+t.test('newcomers are fetched while no slot is free, and nobody else', async (t) => {
+  const s = await scene(t);
+  const gates = new Map<string, () => void>();
+  let free = 1;
+  const task: ExecutionTask = async ({ submission_id }) => {
+    free -= 1;
+    await new Promise<void>((open) => gates.set(submission_id, open));
+    free += 1;
+    return 'finished';
+  };
+  const first = await s.add();
+  const epoch = s.open({ task, free: () => free, newcomers: () => 1 - Math.min(-free, 1) });
+  await s.until(() => gates.has(first));
+  const second = await s.add();
+  const { digest } = await s.w.key({ tier: 'free' });
+  const newcomer = await s.addOf(digest);
+  await s.until(() => gates.has(newcomer));
+  t.notOk(gates.has(second), 'another one of its key runs');
+  const third = await s.add();
+  t.equal(await s.status(third), 'pending');
+  gates.get(newcomer)!();
+  await s.until(() => free === 0);
+  t.notOk(gates.has(second));
+  gates.get(first)!();
+  epoch.wake();
+  await s.until(() => gates.has(second));
+  t.equal(await s.status(third), 'pending');
 });
 
 t.test('a fetch that brings a job in flight counts as lost: nothing of it begins', async (t) => {

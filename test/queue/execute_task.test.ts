@@ -8,6 +8,8 @@ import type { Membership } from '../../src/queue/epoch.ts';
 import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';
 import { createSlots } from '../../src/queue/slots.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
+import type { NewSubmission } from '../../src/store/submissions.ts';
+import { aTest, judged, judgingOf } from '../store/a_set.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
@@ -47,12 +49,15 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
     });
   const run = (job: FetchedJob, execute: Execute = async () => outcome()) =>
     taskOf(execute)(job, membership);
-  const submitted = async () =>
-    idOf(await submit({ secret_digest: digest, submission: submission() }));
+  const submitted = async (change: Partial<NewSubmission> = {}) =>
+    idOf(await submit({ secret_digest: digest, submission: submission(change) }));
   /** One submission, fetched as a worker does. */
-  const fetched = async (change: { alone?: boolean } = {}): Promise<FetchedJob> => {
-    await submitted();
-    if (change.alone)
+  const fetched = async ({
+    alone = false,
+    ...change
+  }: Partial<NewSubmission> & { alone?: boolean } = {}): Promise<FetchedJob> => {
+    await submitted(change);
+    if (alone)
       await w.db`update graphile_worker._private_jobs
         set payload = json_build_object('id', payload ->> 'id', 'alone', true) where locked_by is null`;
     const fetch = { consumer_id, epoch: 1, tasks: ['execute_python'], at_most: 1 };
@@ -102,6 +107,46 @@ t.test('a stale job is finished and runs nothing', async (t) => {
   };
   t.equal(await s.run(job, execute), 'finished');
   t.equal(ran, false);
+});
+
+t.test('an order that cannot be read is given back, and not run', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched();
+  const started = { ...job.started!, unreadable: new Error('there is no such test set') };
+  let ran = false;
+  const execute = async () => {
+    ran = true;
+    return outcome();
+  };
+  t.equal(await s.run({ ...job, started }, execute), 'finished');
+  t.equal(ran, false);
+  t.match((await s.events(job.submission_id)).at(-1), {
+    type: 'execution.lost',
+    facts: { reason: 'execution_failed', evidence: { fault: /there is no such test set/ } },
+  });
+});
+
+t.test('progress is stored while tests run, and a plain run has none', async (t) => {
+  const s = await scene(t);
+  const judging = judgingOf({ tests: [aTest('1'), aTest('2')], stop: 'first' });
+  const rows = () => s.w.db`select submission_id, attempt, done, total from runledger.progress`;
+  const job = await s.fetched({ judging });
+  const seen: unknown[] = [];
+  const running = s.run(job, async (_, __, onProgress) => {
+    while (seen.length === 0) {
+      onProgress!(1, 2);
+      await wait(20);
+      seen.push(...(await rows()));
+    }
+    return outcome({ judged: judged() });
+  });
+  t.equal(await running, 'finished');
+  t.same(seen, [{ submission_id: job.submission_id, attempt: 1, done: 1, total: 2 }]);
+  t.same([...(await rows())], [], 'it goes with the end');
+  await s.run(await s.fetched(), async (_, __, onProgress) => {
+    t.equal(onProgress, undefined);
+    return outcome();
+  });
 });
 
 t.test('one that runs alone starts when every other has left', async (t) => {

@@ -160,3 +160,96 @@ t.test('one that runs alone waits for all others, and nobody enters before it', 
   alone.leave();
   t.ok(await next);
 });
+
+t.test('one that passes its slot lets the first that waits enter, and comes back', async (t) => {
+  const { slots } = given({ count: 1 });
+  const { signal } = new AbortController();
+  const judged = slots.reserve(false, 5);
+  await judged.enter();
+  t.equal(slots.newcomers(), 0, 'a plain execution keeps its slot');
+  judged.willPass();
+  t.equal(slots.newcomers(), 1);
+  await judged.pass(signal);
+  const one = slots.reserve(false, 6);
+  const two = slots.reserve(false, 6);
+  const entered: string[] = [];
+  const enter = async (name: string, slot: typeof one) => {
+    await slot.enter();
+    entered.push(name);
+  };
+  const both = [enter('one', one), enter('two', two)];
+  t.equal(slots.newcomers(), 0, 'one waits already');
+  const back = judged.pass(signal).then(() => entered.push('judged'));
+  await both[0];
+  t.same([entered, slots.free()], [['one'], 0]);
+  one.leave();
+  await back;
+  t.same(entered, ['one', 'judged'], 'its turn is an earlier one');
+  const again = judged.pass(signal).then(() => entered.push('judged'));
+  await both[1];
+  two.leave();
+  await again;
+  t.same(entered, ['one', 'judged', 'two', 'judged']);
+  judged.leave();
+  t.equal(slots.free(), 1);
+});
+
+t.test('a newcomer waits for the slot that is passed to it, however long', async (t) => {
+  const { slots } = given({ count: 1 });
+  const { signal } = new AbortController();
+  const judged = slots.reserve(false);
+  await judged.enter();
+  judged.willPass();
+  const newcomer = slots.reserve(false);
+  let has: boolean | null = null;
+  const entered = newcomer.enter({ at_most_ms: 1, signal }).then((entered) => {
+    has = entered;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(has, null);
+  const back = judged.pass(signal);
+  await entered;
+  t.equal(has, true);
+  newcomer.leave();
+  await back;
+  const cut = new AbortController();
+  const late = slots.reserve(false);
+  const gave_up = late.enter({ at_most_ms: 1, signal: cut.signal });
+  cut.abort();
+  t.equal(await gave_up, false, 'unless it is cut off');
+});
+
+t.test('one that is cut off while others have its slot has none', async (t) => {
+  const { slots } = given({ count: 1 });
+  const cut = new AbortController();
+  const judged = slots.reserve(false);
+  await judged.enter();
+  judged.willPass();
+  const other = slots.reserve(false);
+  const entered = other.enter();
+  const back = judged.pass(cut.signal);
+  await entered;
+  cut.abort();
+  await back;
+  judged.leave();
+  t.equal(slots.free(), 0, 'the other still has it');
+  other.leave();
+  t.equal(slots.free(), 1);
+});
+
+t.test('one that runs alone keeps all slots', async (t) => {
+  const { slots } = given();
+  const alone = slots.reserve(true);
+  await alone.enter();
+  alone.willPass();
+  t.equal(slots.newcomers(), 0);
+  const late = slots.reserve(false);
+  let has = false;
+  const entered = late.enter().then(() => {
+    has = true;
+  });
+  await alone.pass(new AbortController().signal);
+  t.equal(has, false);
+  alone.leave();
+  await entered;
+});

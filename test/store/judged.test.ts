@@ -31,7 +31,9 @@ async function scene(t: { teardown(work: () => unknown): void }) {
       select facts from runledger.events where stream = ${id} and type = ${type}`;
     return row!.facts;
   };
-  const problems = async () => besides((await verify(w.db)).problems);
+  // Not of the schema: what a mutant of a function does must be noticed, and not that it was changed.
+  const problems = async () =>
+    besides((await verify(w.db)).problems).filter((problem) => !problem.startsWith('the schema '));
   return { w, key, submit, submitOne, executions, consumer_id, results, read, facts, problems };
 }
 
@@ -151,7 +153,8 @@ t.test('the record has the tests, and they are what the log commits to', async (
     { facts: { score: 2.5, tests: [{ verdict: 'AC' }, {}, {}] }, sizes: { tests: Number } },
   ]);
 
-  await purgePayloads(w.db, new Date(Date.now() + 1000));
+  await purgePayloads(w.db, new Date());
+  t.same(await problems(), []);
   const purged = await read(id);
   t.match(purged, { score: 2.5, transcript: null, files: null });
   t.match(purged.tests![1], { verdict: 'WA', name: null, message: null, stdout: null });

@@ -79,7 +79,7 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
         ${list(rows.map((row) => row['epoch']))}::text::integer[])`;
     },
     complete: async (db, n) => {
-      const { status: _, stdout, stderr, ...facts } = outcome();
+      const { status: _, judged: _judged, stdout, stderr, ...facts } = outcome();
       const rows = await db`select submission_id as id, attempt from runledger.leases
         where consumer_id = ${consumers[n]!.id} order by random() limit ${BATCH}`;
       const results = rows.map(() => ({ status: 'completed', facts }));

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { contentsOf } from '../../src/judging/manifest.ts';
-import { readContent } from '../../src/store/contents.ts';
+import { readContent } from '../../src/store/read_content.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { purgePayloads, purgeTestSets } from '../../src/store/retention.ts';
 import { createTestSets, inPieces, PIECE_BYTES } from '../../src/store/test_sets.ts';
@@ -37,7 +37,9 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     const [row] = await w.db.unsafe(`select count(*)::integer as n from runledger.${table}`);
     return row!['n'];
   };
-  const problems = async () => besides((await verify(w.db)).problems);
+  // Not of the schema: what a mutant of a function does must be noticed, and not that it was changed.
+  const problems = async () =>
+    besides((await verify(w.db)).problems).filter((problem) => !problem.startsWith('the schema '));
   return { w, key, owner, account_of, sets, submit, consumer, use, count, problems };
 }
 
