@@ -53,7 +53,7 @@ returns table (
   status text, salts jsonb, note text, size bigint, generation smallint, to_xid text, cosignatures text[]
 )
 language plpgsql security definer set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -139,10 +139,10 @@ export function openExecutionEpoch(
     fetch() {
       if (outstanding !== null || isFenced || !context.mayFetch()) return;
       const room = options.in_flight_max - in_flight.size;
-      const all = available ? Math.min(options.free(), room) : 0;
-      const only_newcomers = all <= 0;
-      const newcomers = only_newcomers && may_have_newcomers ? options.newcomers() : 0;
-      const at_most = only_newcomers ? Math.min(newcomers, room) : all;
+      const free = options.free();
+      const only_newcomers = free <= 0;
+      if (only_newcomers ? !may_have_newcomers : !available) return;
+      const at_most = Math.min(only_newcomers ? options.newcomers() : free, room);
       if (at_most <= 0) return;
       // A fetch of newcomers alone leaves the other jobs where they are.
       if (!only_newcomers) available = false;

@@ -203,7 +203,7 @@ t.test('a bad archive is a 400 that names the entry, and nothing of it stays', a
   }
   t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 0 });
   t.same(held(), []);
-  const errors = service.webs[0]!.written.filter((line) => /"level":"(error|fatal)"/.test(line));
+  const errors = service.webs[0]!.written.filter((line) => line.includes('request failed'));
   t.same(errors, [], 'none of them is an error of the service');
 });
 
@@ -299,11 +299,8 @@ t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
   const gone = wire(port);
   gone.send(start);
   gone.send(archive.subarray(0, -1));
-  t.ok(await soon(() => held().length === 1), 'its bytes are in a file');
-  t.notOk(
-    held().some((name) => !name.includes('(deleted)')),
-    'that has no name',
-  );
+  const hasNoName = () => held().length === 1 && held()[0]!.endsWith('(deleted)');
+  t.ok(await soon(hasNoName), 'its bytes are in a file that has no name');
   gone.socket.destroy();
   t.ok(await soon(() => held().length === 0), 'which is closed when it hangs up');
 
