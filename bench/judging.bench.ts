@@ -152,7 +152,9 @@ async function talk(): Promise<Measure> {
 }
 
 type Submitted = { ms: number; answer: JudgedAnswer };
-const elapsed = ({ ms }: Submitted) => ms;
+function elapsed({ ms }: Submitted): number {
+  return ms;
+}
 
 /** All tests in one submission, the same in submissions of one test each, and `other`, in turn. */
 async function besideSubmissions(language: Language, code: string, other: () => Promise<void>) {
@@ -176,13 +178,14 @@ async function besideSubmissions(language: Language, code: string, other: () => 
 }
 
 /** The ratio says how many times faster one submission is. */
-const asSubmissions = (name: string, separate: number[], all: readonly Submitted[]): Measure =>
-  against(
+function asSubmissions(name: string, separate: number[], all: readonly Submitted[]): Measure {
+  return against(
     `${name}, ${TESTS} submissions of a test, ${CLIENTS} at once`,
     'ms',
     median(separate),
     median(all.map(elapsed)),
   );
+}
 
 async function submission(
   language: Language,
