@@ -15,7 +15,7 @@ import { judge as judgeRun } from '../domain/verdict.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { groupTree } from '../judging/groups.ts';
 import type { JudgedTest, Judging } from '../judging/judging.ts';
-import { notRun, type TestOutcome, type TestPlace } from '../judging/outcome.ts';
+import { notRun, type TestOutcome, type TestPlace, withTextsBounded } from '../judging/outcome.ts';
 import { scoreOf } from '../judging/score.ts';
 import { needs } from '../judging/stopping.ts';
 import { summarise } from '../judging/summary.ts';
@@ -214,7 +214,7 @@ function judged(
     limits: shown?.limits ?? limitsOf(parts, program, order, null),
     measures: { cpu_time_us, wall_time_us, memory_peak_bytes },
     judged: {
-      tests: judging.tests && outcomes,
+      tests: judging.tests && withTextsBounded(outcomes),
       score,
       files: judging.outputs.length === 0 ? null : (shown?.files ?? []),
       transcript: shown?.transcript ?? null,

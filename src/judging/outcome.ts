@@ -91,6 +91,33 @@ export function testOutcome(
   };
 }
 
+/** The texts of all tests together: as much as the tests of a request can have. A set may have thousands of tests. */
+export const ALL_TEXTS_BYTES = 256 * 4 * TEST_OUTPUT_BYTES;
+
+/** The first tests keep their texts, up to the limit. The others lose theirs, and their outputs are flagged. */
+export function withTextsBounded(outcomes: readonly TestOutcome[]): TestOutcome[] {
+  let left = ALL_TEXTS_BYTES;
+  return outcomes.map((outcome) => {
+    const { stdout, stderr, message, team_message } = outcome;
+    const texts = Buffer.byteLength(message ?? '') + Buffer.byteLength(team_message ?? '');
+    const size = stdout.length + stderr.length + texts;
+    if (size <= left) {
+      left -= size;
+      return outcome;
+    }
+    left = 0;
+    return {
+      ...outcome,
+      message: message && '',
+      team_message: team_message && '',
+      stdout: new Uint8Array(),
+      stderr: new Uint8Array(),
+      stdout_truncated: outcome.stdout_truncated || stdout.length > 0,
+      stderr_truncated: outcome.stderr_truncated || stderr.length > 0,
+    };
+  });
+}
+
 const LIMITS: ReadonlySet<Verdict> = new Set(['TLE', 'MLE', 'OLE']);
 
 function judgementWith(subject: Case, { end, program_ended_first }: Judged): Judgement {

@@ -3,11 +3,13 @@ import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import type { BoxReport } from '../../src/domain/result.ts';
 import type { CheckerEnd } from '../../src/judging/checker_end.ts';
 import {
+  ALL_TEXTS_BYTES,
   type Judged,
   notRun,
   TEST_OUTPUT_BYTES,
   type TestOutcome,
   testOutcome,
+  withTextsBounded,
 } from '../../src/judging/outcome.ts';
 import { summarise } from '../../src/judging/summary.ts';
 
@@ -197,4 +199,26 @@ t.test('where all are AC the last test is shown, and without a run there is noth
   t.match(summarise(accepted), { n: 3, verdict: 'AC', stdout: bytes('3'), cpu_time_us: null });
   t.equal(summarise([outcome(1, {}), outcome(2, {})]), null);
   t.equal(summarise([]), null);
+});
+
+t.test('texts of all tests together are bounded, and the first tests keep theirs', async (t) => {
+  const full = { verdict: 'WA' as const, stdout: Buffer.alloc(4_096), stderr: Buffer.alloc(4_096) };
+  const texts = { ...full, message: 'm'.repeat(4_096), team_message: 't'.repeat(4_096) };
+  const outcomes = Array.from({ length: 300 }, (_, n) => outcome(n + 1, texts));
+  t.equal(256 * 4 * 4_096, ALL_TEXTS_BYTES, 'tests of a request are never cut');
+  const bounded = withTextsBounded(outcomes);
+  t.ok(bounded.slice(0, 256).every((each, n) => each === outcomes[n]));
+  for (const each of bounded.slice(256)) {
+    t.match(each, {
+      message: '',
+      team_message: '',
+      stdout_truncated: true,
+      stderr_truncated: true,
+    });
+    t.equal(each.stdout.length + each.stderr.length, 0);
+  }
+  const short = outcome(301, { verdict: 'AC', stdout: bytes('x') });
+  const last = withTextsBounded([...outcomes, short]).at(-1)!;
+  t.match(last, { stdout: { length: 0 }, stdout_truncated: true, stderr_truncated: false });
+  t.match(last, { message: null, verdict: 'AC' });
 });

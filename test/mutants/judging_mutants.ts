@@ -142,6 +142,8 @@ export const judgingMutants: readonly Mutant[] = [
   ...inFile(
     'src/judging/outcome.ts',
     'test/judging/outcome.test.ts',
+    ['texts of all tests are bounded', '    if (size <= left) {', '    if (size >= 0) {'],
+    ['what is cut is flagged', 'stdout_truncated || stdout.length > 0', 'stdout_truncated'],
     [
       'a checker decides about AC alone',
       "program_ended_first === null ? verdict !== 'AC'",
