@@ -33,10 +33,16 @@ export const readStream = (db: Db, stream: string) =>
  * sent as it is, so every value in it must have been checked.
  */
 export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer[]> {
-  const stream: Readable = await db
+  const { connection, release } = await ownConnection(db);
+  const stream: Readable = await connection
     .unsafe(`copy (${query}) to stdout with (format binary)`)
-    .readable();
+    .readable()
+    .catch((error: unknown) => {
+      release();
+      throw error;
+    });
   stream.once('end', () => resumeSocket(stream));
+  stream.once('close', release);
   const reader = new CopyReader();
   try {
     for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
@@ -48,6 +54,25 @@ export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer
     // If the caller stops early, the connection still has to receive the rest.
     stream.resume();
   }
+}
+
+/**
+ * If no connection of a pool is free, postgres.js sends a query to one that is busy, and rejects it if that one is in a COPY.
+ * So a COPY is a transaction: it has its connection to itself until `release`. (`reserve()` would save the two statements, but
+ * with `fetch_types: false` it waits for ever if the pool has to connect first.)
+ */
+function ownConnection(db: Db): Promise<{ connection: Db; release: () => void }> {
+  // A transaction has no `begin`.
+  if (typeof db.begin !== 'function') return Promise.resolve({ connection: db, release: () => {} });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  return new Promise((resolve, reject) => {
+    const hold = (connection: unknown) => {
+      resolve({ connection: connection as Db, release });
+      return released;
+    };
+    // After `resolve`, an error is one of the COPY, which throws it itself, or of the end of a transaction that only reads.
+    db.begin('read only', hold).catch(reject);
+  });
 }
 
 /**

@@ -46,7 +46,7 @@ const victims: Record<string, (launcher: number) => number[]> = {
 const bench = await openBench();
 t.teardown(() => bench.close());
 const sideOf = (program: string): Side =>
-  works(program, { limits: { cpu_ms: 60_000, wall_ms: 60_000 } });
+  works(program, { limits: { cpu_ms: 600_000, wall_ms: 600_000 } });
 const requestOf = (program: string) =>
   requestFor(bench, sideOf(program), program === 'fork_storm' ? 'bombs' : 'endings', 'cpp').request;
 

@@ -170,3 +170,17 @@ t.test('only numbers and uuids get into the text of a COPY', async (t) => {
   const w = await world(t);
   t.throws(() => readStream(w.web, "x' or true --"), { message: /not a uuid/ });
 });
+
+t.test('a query beside a COPY waits for its end', async (t) => {
+  const w = await world(t);
+  const pool = w.connect(w.database.url, 1);
+  // postgres.js sends no second query to a connection before the first one is answered.
+  await pool`select 0`;
+  const answers: Promise<unknown>[] = [];
+  const rows = 'select i::integer as n from generate_series(1, 200000) i';
+  for await (const _ of readEntries(pool, rows)) answers.push(pool`select 1 as one`.execute());
+  t.ok(answers.length > 0);
+  for (const answer of await Promise.all(answers)) t.match(answer, [{ one: 1 }]);
+  await t.rejects(readEntries(pool, 'select 1 / 0').next(), { code: '22012' });
+  t.match(await pool`select 2 as two`, [{ two: 2 }], 'and after a COPY that failed');
+});
