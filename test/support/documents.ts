@@ -8,11 +8,16 @@ export const documents = (): Document[] =>
     .filter((name) => name.endsWith('.md'))
     .map((name) => ({ name, text: readFileSync(name, 'utf8') }));
 
-/** The lines of the shell blocks, without comments. */
+/** The lines of the shell blocks, without comments. A line goes on where a backslash or an open quote says so. */
 export function shellLines({ text }: Document): string[] {
   const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map((block) => block[1]!);
   return blocks
-    .flatMap((block) => block.replaceAll('\\\n', ' ').split('\n'))
+    .flatMap((block) =>
+      block
+        .replaceAll('\\\n', ' ')
+        .replace(/'[^']*'/g, (quoted) => quoted.replaceAll('\n', ' '))
+        .split('\n'),
+    )
     .map((line) => line.replace(/(^|\s)#.*$/, '').trim())
     .filter((line) => line !== '');
 }
