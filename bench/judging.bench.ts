@@ -14,6 +14,9 @@ const ROUNDS = 7;
 /** Submissions of one test that are sent at once, beside the one of all tests. */
 const CLIENTS = 16;
 const LINES = 1_000;
+const HELLOS = 30;
+const HELLO_EVERY_MS = 500;
+const LONG_SUBMISSIONS = 6;
 /** The start builds headers and spare compilers, which uses the processors for some seconds. */
 const SETTLE_S = 15;
 
@@ -28,6 +31,16 @@ const PYTHON_CHECKER = `import sys
 with open(sys.argv[1]) as file:
     n = int(file.read())
 sys.exit(42 if int(sys.stdin.read()) == 2 * n else 43)
+`;
+/** A test that takes about 60 ms, and of that hardly any of a processor: it is the slot that the hello waits for. */
+const SLOW = `#include <cstdio>
+#include <ctime>
+int main() {
+  int n;
+  timespec time{0, 60'000'000};
+  nanosleep(&time, nullptr);
+  if (std::scanf("%d", &n) == 1) std::printf("%d\\n", 2 * n);
+}
 `;
 const CPP_CHECKER = `#include <cstdio>
 int main(int, char** argv) {
@@ -75,6 +88,7 @@ try {
     ...(await cpp()),
     ...(await checkers()),
     await talk(),
+    ...(await anotherKey()),
   ]);
 } finally {
   await service.stop();
@@ -149,6 +163,51 @@ async function talk(): Promise<Measure> {
     each.push(((lines! - none!) / LINES) * 1e6);
   }
   return { name: 'an interactor: a line and its answer', unit: 'µs', value: median(each) };
+}
+
+/** How long does a hello of one key wait while another key has more submissions of 256 tests than there are slots? */
+async function anotherKey(): Promise<Measure[]> {
+  const other = service.judgeFor('other');
+  const hello = async () => {
+    const start = performance.now();
+    const answer = await other({ language: 'python', code: 'print(42)\n' });
+    if (answer.stdout !== '42\n') throw new Error(JSON.stringify(answer).slice(0, 2_000));
+    return performance.now() - start;
+  };
+  const hellos = async (while_: () => boolean) => {
+    const waits: number[] = [];
+    for (let n = 0; n < HELLOS && while_(); n++) {
+      await wait(HELLO_EVERY_MS * (0.5 + Math.random()));
+      waits.push(await hello());
+    }
+    return waits;
+  };
+  await hellos(() => true);
+  const idle = await hellos(() => true);
+  const many = Array.from({ length: 256 }, (_, n) => compared(n + 1));
+  let left = LONG_SUBMISSIONS;
+  const long = Array.from({ length: LONG_SUBMISSIONS }, () =>
+    submission('cpp', SLOW, many).finally(() => left--),
+  );
+  await wait(1_000);
+  // At least one more than there are slots: otherwise a slot may be free.
+  const beside = await hellos(() => left > 2);
+  const ended = await Promise.all(long);
+  const of_all = ended.flatMap(({ answer }) =>
+    answer.tests!.map(({ wall_time }) => wall_time! * 1000),
+  );
+  const name = 'beside 6 submissions of 256 tests of another key: a hello';
+  return [
+    { name: 'a hello on an idle service, p50', unit: 'ms', value: median(idle) },
+    { name: `${name}, p50`, unit: 'ms', value: median(beside) },
+    { name: `${name}, longest of ${beside.length}`, unit: 'ms', value: Math.max(...beside) },
+    {
+      name: `${name}, longest over idle’s longest, in tests`,
+      unit: 'tests',
+      value: (Math.max(...beside) - Math.max(...idle)) / median(of_all),
+      at_most: 1,
+    },
+  ];
 }
 
 type Submitted = { ms: number; answer: JudgedAnswer };

@@ -16,6 +16,8 @@ export type Service = {
   run(language: string, code: string): Promise<Answer>;
   /** The same, with a request of any kind. */
   judge(request: object): Promise<JudgedAnswer>;
+  /** The same, with a key of another account. */
+  judgeFor(account: string): (request: object) => Promise<JudgedAnswer>;
   /** The CPU seconds of each kind of process so far, without the programs in boxes. */
   cpu_s(): Record<'web' | 'worker' | 'postgres', number>;
   stop(): Promise<void>;
@@ -45,14 +47,20 @@ export async function startService(environment: Record<string, string> = {}): Pr
       stdio: ['ignore', 'pipe', 'inherit'],
     }).trim();
   cli('tiers', 'set', 'bench', '--per-minute', '0', '--concurrent', '0');
-  const key = cli('keys', 'create', '--account', 'bench', '--tier', 'bench');
-  const clients = callers(port, key);
+  const clientsOf = (account: string) => {
+    const clients = callers(port, cli('keys', 'create', '--account', account, '--tier', 'bench'));
+    opened.push(clients);
+    return clients;
+  };
+  const opened: ReturnType<typeof callers>[] = [];
+  const clients = clientsOf('bench');
   return {
     run: (language, code) => clients.run({ language, code }),
     judge: clients.run,
+    judgeFor: (account) => clientsOf(account).run,
     cpu_s: () => cpuOfKinds(child.pid!),
     async stop() {
-      clients.close();
+      for (const each of opened) each.close();
       const gone = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGTERM');
       await gone;
