@@ -132,11 +132,12 @@ function examplesHere(
   { forbidden, languages }: SubmissionRules,
 ): Record<string, RequestExample> {
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
-    if (answer !== '202') return true;
-    const language = CANONICAL_NAMES.get((value as { language: string }).language) ?? '';
+    // The example of a mistake may have a name that no language has.
+    const language = CANONICAL_NAMES.get((value as { language: string }).language);
+    if (language !== undefined && !languages.includes(language)) return false;
     const { tests = [] } = value as { tests?: object[] };
     const has = (name: string) => [value, ...tests].some((item) => Object.hasOwn(item, name));
-    return languages.includes(language) && !forbidden.some(has);
+    return answer !== '202' || !forbidden.some(has);
   };
   const all = [...languages.map(helloIn), ...Object.entries(examples)];
   return Object.fromEntries(all.filter(works));
