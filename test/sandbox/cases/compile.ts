@@ -83,15 +83,28 @@ const endsByItself = ({ evidence }: ExecutionOutcome) => {
   const { killed_for } = evidence['compile'] as { killed_for: string | null };
   return killed_for === null ? null : `the compile was ended for ${killed_for}`;
 };
-const waits = ['fd/0', 'fd/1', 'fd/2'].map(
-  (stream): CompileCase => ({
+const streams = [
+  ['fd/0', 'AC', 'its input is a file that is empty and cannot be written to'],
+  [
+    'fd/1',
+    'CE',
+    'the pipes of a compile do not belong to the box’s user, so no process can open them',
+  ],
+  [
+    'fd/2',
+    'CE',
+    'the pipes of a compile do not belong to the box’s user, so no process can open them',
+  ],
+] as const;
+const waits = streams.map(
+  ([stream, verdict, because]): CompileCase => ({
     name: `include of /proc/self/${stream}`,
     claim: 'a C++ source cannot make its compiler wait, at no cost, for its own streams',
-    because: 'the pipes of a compile do not belong to the box’s user, so no process can open them',
+    because,
     language: 'cpp',
     hostile: {
       code: `#include "/proc/self/${stream}"\nint main() {}\n`,
-      verdict: 'CE',
+      verdict,
       evidence: endsByItself,
     },
     honest: HELLO_CPP,
