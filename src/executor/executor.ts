@@ -13,12 +13,7 @@ import { bootId, type CompileCache } from './compile_cache.ts';
 import { openCompilers } from './compilers.ts';
 import type { ContentCache } from './content_cache.ts';
 import { outcomeOf } from './execution_outcome.ts';
-import {
-  executeJudged,
-  type JudgedParts,
-  type OnProgress,
-  TESTS_WALL_MS,
-} from './judged_execution.ts';
+import { executeJudged, type JudgedParts, TESTS_WALL_MS, type Turns } from './judged_execution.ts';
 import { Program } from './program.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
 
@@ -39,11 +34,11 @@ export type ExecutorOptions = {
 
 export type Executor = {
   languages(): string[];
-  /** Throws SandboxFault where no outcome could be had. `onProgress` is called for an order that has tests. */
+  /** Throws SandboxFault where no outcome could be had. `turns` are those of an order that has tests. */
   execute(
     order: ExecutionOrder,
     signal: AbortSignal,
-    onProgress?: OnProgress,
+    turns?: Partial<Turns>,
   ): Promise<ExecutionOutcome>;
   /** Settles when everything that is made ahead is there, or cannot be made. */
   prepared(): Promise<void>;
@@ -64,7 +59,7 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
   };
   return {
     languages: () => [...toolchains.keys()],
-    execute: (order, signal, onProgress = () => {}) => execute(parts, order, signal, onProgress),
+    execute: (order, signal, turns) => execute(parts, order, signal, { ...NO_TURNS, ...turns }),
     prepared: () => compilers.prepared(),
     async close() {
       await compilers.close();
@@ -72,6 +67,8 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
     },
   };
 }
+
+const NO_TURNS: Turns = { onProgress: () => {}, spareSlot: () => null };
 
 /** Those that this isolation can run. */
 export function runnable(toolchains: Toolchains, degraded: boolean): Toolchains {
@@ -82,7 +79,7 @@ async function execute(
   parts: JudgedParts,
   order: ExecutionOrder,
   signal: AbortSignal,
-  onProgress: OnProgress,
+  turns: Turns,
 ): Promise<ExecutionOutcome> {
   const { account_id, language, code, judging } = order;
   const main = parts.toolchains.get(language)?.language.source ?? '';
@@ -90,7 +87,7 @@ async function execute(
   const program = new Program(parts, { account_id, language, main, code, others });
   try {
     if (judging === null) return await executePlain(parts, program, order, signal);
-    return await executeJudged(parts, program, { ...order, judging }, signal, onProgress);
+    return await executeJudged(parts, program, { ...order, judging }, signal, turns);
   } finally {
     program.release();
   }

@@ -1,5 +1,5 @@
 /**
- * A judged execution: the program is compiled once and runs on each test, in order, in one slot of the launcher.
+ * A judged execution: the program is compiled once and runs on each test, as if in order and in one slot (tests_in_turn.ts).
  *
  * What must stay true:
  * - The outcome depends on the order alone, and on what the programs do. Nothing is kept from one test to the next but its
@@ -25,6 +25,7 @@ import { HeldContents } from './held_contents.ts';
 import { type Judge, judgeOf } from './judge_program.ts';
 import type { Program, ProgramParts } from './program.ts';
 import { runTest, type TestRun } from './test_run.ts';
+import { runInTurn, type TurnOptions } from './tests_in_turn.ts';
 
 export type JudgedParts = ProgramParts & {
   policy: LimitPolicy;
@@ -34,8 +35,8 @@ export type JudgedParts = ProgramParts & {
 
 export type JudgedOrder = ExecutionOrder & { judging: Judging };
 
-/** How many tests have ended, or are known not to be needed. The next test waits for what it returns. */
-export type OnProgress = (done: number, of: number) => void | Promise<void>;
+/** What an execution of many tests says of them, and asks for. */
+export type Turns = Pick<TurnOptions, 'onProgress' | 'spareSlot'>;
 
 /** The most tests of one execution are run in this time, one after the other. */
 export const TESTS_WALL_MS = 300_000;
@@ -48,7 +49,7 @@ export async function executeJudged(
   program: Program,
   order: JudgedOrder,
   signal: AbortSignal,
-  onProgress: OnProgress,
+  turns: Turns,
 ): Promise<ExecutionOutcome> {
   const { judging } = order;
   const tests = judging.tests ?? [onlyTest(order)];
@@ -61,8 +62,7 @@ export async function executeJudged(
     try {
       const problem = (await judge?.prepare(signal)) ?? null;
       if (problem !== null) return unjudged(execution, judge, problem);
-      const report = judging.tests === null ? () => {} : onProgress;
-      return judged(execution, judge, await runTests(execution, judge, report));
+      return judged(execution, judge, await runTests(execution, judge, turns));
     } finally {
       judge?.release();
     }
@@ -85,47 +85,55 @@ type Execution = {
 async function runTests(
   execution: Execution,
   judge: Judge | null,
-  onProgress: OnProgress,
+  { onProgress, spareSlot }: Turns,
 ): Promise<TestRun | null> {
-  const { parts, tests, outcomes, order } = execution;
-  const root = groupTree(order.judging.groups, tests);
-  const needed = () =>
-    needs(
-      root,
-      tests,
-      outcomes.map(({ verdict }) => verdict),
-      order.judging.stop,
-    );
-  let need = needed();
+  const { parts, tests, outcomes, order, program, signal } = execution;
+  const { judging } = order;
+  const root = groupTree(judging.groups, tests);
+  const limits = tests.map((test) => limitsOf(parts, program, order, test));
   let shown: TestRun | null = null;
-  let left_ms = parts.tests_wall_ms;
-  let is_rejected = false;
-  for (const [index, test] of tests.entries()) {
-    if (need[index] === 'skip') continue;
-    if (left_ms <= 0 && is_rejected) break;
-    await onProgress(index, tests.length);
-    const run = await runOne(execution, judge, test, index, left_ms);
-    outcomes[index] = run.outcome;
-    left_ms -= run.spent_us / 1000;
-    if (shown === null || shown.outcome.verdict === 'AC') shown = run;
-    if (run.outcome.verdict === 'AC') continue;
-    is_rejected = true;
-    // Only a rejection makes a test unneeded, so it is looked for only now: a set may have thousands of tests.
-    need = needed();
-  }
-  await onProgress(tests.length, tests.length);
+  await runInTurn(
+    {
+      count: tests.length,
+      needs: () => {
+        const verdicts = outcomes.map(({ verdict }) => verdict);
+        return needs(root, tests, verdicts, judging.stop);
+      },
+      wallMs: (index) => limits[index]!.wall_ms,
+      run: (index, left_ms, until) => {
+        const run = { test: tests[index]!, index, own: limits[index]!, left_ms, signal: until };
+        return runOne(execution, judge, run);
+      },
+      count_result(index, run) {
+        outcomes[index] = run.outcome;
+        if (shown === null || shown.outcome.verdict === 'AC') shown = run;
+      },
+    },
+    {
+      wall_ms: parts.tests_wall_ms,
+      signal,
+      onProgress: judging.tests === null ? () => {} : onProgress,
+      // A program and its interactor occupy two slots at once already.
+      spareSlot: judge?.role === 'interactor' ? () => null : spareSlot,
+    },
+  );
   return shown;
 }
 
+type OneRun = {
+  test: JudgedTest;
+  index: number;
+  own: RunLimits;
+  left_ms: number;
+  signal: AbortSignal;
+};
+
 async function runOne(
-  { parts, program, order, signal }: Execution,
+  { parts, program, order }: Execution,
   judge: Judge | null,
-  test: JudgedTest,
-  index: number,
-  left_ms: number,
+  { test, index, own, left_ms, signal }: OneRun,
 ): Promise<TestRun> {
   const { sandbox, contents, tests_wall_ms } = parts;
-  const own = limitsOf(parts, program, order, test);
   const wall_ms = Math.min(own.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
   const run = await runTest({
     ...{ sandbox, contents, program, judge, test, signal },

@@ -37,7 +37,10 @@ export class Program {
   readonly #parts: ProgramParts;
   readonly #order: CompileOrder;
   #compiled: CompileResult | null = null;
-  #renewed = false;
+  /** Of the execution: a run may have one that ends it earlier. */
+  #signal: AbortSignal | null = null;
+  /** It was compiled again, or is: once, for all of its runs. */
+  #renewal: Promise<boolean> | null = null;
 
   /** Throws if this machine cannot run the language. */
   constructor(parts: ProgramParts, order: CompileOrder) {
@@ -63,16 +66,18 @@ export class Program {
   /** False: the compiler rejected it, and it cannot be run. */
   async prepare(signal: AbortSignal): Promise<boolean> {
     if (this.installed.compiler === null) return true;
+    this.#signal = signal;
     this.#compiled = await this.#parts.compiler.compile(this.installed, this.#order, signal);
     return this.#compiled.program !== null;
   }
 
   async run(run: ProgramRun, signal: AbortSignal): Promise<RunReport> {
+    const once = async () => observed(await this.#parts.sandbox.run(this.request(run), { signal }));
     try {
-      return observed(await this.#parts.sandbox.run(this.request(run), { signal }));
+      return await once();
     } catch (error) {
-      if (!(await this.renew(error, signal))) throw error;
-      return this.run(run, signal);
+      if (!(await this.renew(error))) throw error;
+      return once();
     }
   }
 
@@ -101,14 +106,21 @@ export class Program {
     return request;
   }
 
-  /** Compiles it again if this error may be because its files are gone. True: its run is to be repeated. */
-  async renew(error: unknown, signal: AbortSignal): Promise<boolean> {
+  /** Compiles it again if this error may be because its files are gone. True: its run is to be repeated, once. */
+  async renew(error: unknown): Promise<boolean> {
     const rejected = error instanceof SandboxFault && error.kind === 'rejected';
-    if (!rejected || !this.#compiled?.facts.cached || this.#renewed) return false;
-    this.#renewed = true;
+    if (!rejected) return false;
+    if (this.#renewal === null) {
+      if (!this.#compiled?.facts.cached) return false;
+      this.#renewal = this.#compileAgain();
+    }
+    return this.#renewal;
+  }
+
+  #compileAgain(): Promise<boolean> {
     this.#parts.compiler.forget(this.installed, this.#order);
     this.release();
-    return this.prepare(signal);
+    return this.prepare(this.#signal!);
   }
 
   release(): void {

@@ -244,21 +244,24 @@ async function runPair(
   interactor_run: ProgramRun,
 ): Promise<PairReport> {
   const { sandbox, program, judging, signal } = order;
-  const requests: [BoxRequest, BoxRequest] = [
-    program.request(run),
-    judge.program.request(interactor_run),
-  ];
   const transcript_bytes = judging.transcript ? TRANSCRIPT_BYTES : 0;
-  try {
+  const once = async () => {
+    const requests: [BoxRequest, BoxRequest] = [
+      program.request(run),
+      judge.program.request(interactor_run),
+    ];
     const pair = await sandbox.runPair(...requests, { signal, transcript_bytes });
     observed(pair.program);
     observed(pair.interactor);
     return pair;
+  };
+  try {
+    return await once();
   } catch (error) {
     // The launcher does not say whose files are gone.
-    const renewed = [await program.renew(error, signal), await judge.program.renew(error, signal)];
+    const renewed = [await program.renew(error), await judge.program.renew(error)];
     if (!renewed.includes(true)) throw error;
-    return runPair(order, judge, run, interactor_run);
+    return once();
   }
 }
 

@@ -9,6 +9,7 @@
  *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
  */
 import type { LossReason } from '../domain/loss_reasons.ts';
+import type { Turns } from '../executor/judged_execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
@@ -22,17 +23,16 @@ export type Execute = (
   order: ExecutionOrder,
   signal: AbortSignal,
   /** For an order that has tests. */
-  onProgress?: OnProgress,
+  turns?: Turns,
 ) => Promise<ExecutionOutcome>;
-
-/** The next test waits for what it returns. */
-type OnProgress = (done: number, of: number) => void | Promise<void>;
 
 export type Phase = 'queue' | 'compile' | 'run' | 'append';
 
 export type ExecuteOptions = {
   readonly slots: Slots;
   readonly execute: Execute;
+  /** False: nothing that need not run may start now. */
+  readonly mayStart: () => boolean;
   /** Fires when the grace period of a stop is over. */
   readonly cut: AbortSignal;
   /** The sandbox failed, or worked. */
@@ -118,9 +118,12 @@ async function run(
     if (order.judging?.tests) {
       const report = progressOf(membership, order);
       slot.willPass();
-      outcome = await options.execute(order, end, async (done, of) => {
-        report(done, of);
-        if (done > 0 && done < of) await slot.pass(end);
+      outcome = await options.execute(order, end, {
+        async onProgress(done, of) {
+          report(done, of);
+          if (done > 0 && done < of) await slot.pass(end);
+        },
+        spareSlot: () => (options.mayStart() ? slot.spare() : null),
       });
     } else {
       outcome = await options.execute(order, end);
@@ -152,7 +155,7 @@ const PROGRESS_MS = 500;
 function progressOf(
   { executions }: Membership,
   { submission_id, attempt }: ExecutionOrder,
-): OnProgress {
+): (done: number, of: number) => void {
   let next_at = performance.now() + PROGRESS_MS;
   return (done, of) => {
     const now = performance.now();

@@ -15,6 +15,10 @@
  * for each running execution that passes, and only jobs of keys of which nothing runs (fetch_executions). So a key with many
  * submissions of many tests makes another key's submission wait for one test.
  *
+ * An execution of many tests may also take spare slots, on which it runs tests ahead of their turn. Only slots that have no
+ * reservation are spare, and a spare slot is no reservation: as many jobs are fetched as without it, and one that waits gets the
+ * slot after the test.
+ *
  * Prefetch: if executions are short, the next jobs are fetched before a slot is free. Then no slot is empty while one
  * execution ends and the next is fetched, and starts and ends share batches. A prefetched job cannot be taken by any other
  * worker, so:
@@ -22,6 +26,8 @@
  *   * nothing is prefetched while an execution runs longer than that;
  *   * a reservation that was not served in time shows that the judgement was wrong: the durations are learned again.
  */
+import type { SpareSlot } from '../executor/tests_in_turn.ts';
+
 export type SlotReservation = {
   /** Waits for its slot. False: the limit was reached first, and there is no slot. */
   enter(limit?: WaitLimit): Promise<boolean>;
@@ -32,6 +38,8 @@ export type SlotReservation = {
    * without a slot.
    */
   pass(signal: AbortSignal): Promise<void>;
+  /** A slot beside its own, if nothing else has a reservation for it; else null. */
+  spare(): SpareSlot | null;
   /** Gives the slot or the reservation back. Calling it again does nothing. */
   leave(): void;
 };
@@ -81,6 +89,7 @@ export function createSlots(options: SlotsOptions): Slots {
   let occupied = 0;
   let reserved = 0;
   let alone_reserved = 0;
+  let spares = 0;
 
   const fits = (alone: boolean) => (alone ? occupied === 0 : occupied < count);
   const weight = (alone: boolean) => (alone ? count : 1);
@@ -186,6 +195,19 @@ export function createSlots(options: SlotsOptions): Slots {
         signal.addEventListener('abort', giveUp, { once: true });
         await entered;
         signal.removeEventListener('abort', giveUp);
+      },
+      spare() {
+        if (run === null || alone_reserved > 0 || reserved + spares >= count) return null;
+        spares += 1;
+        occupied += 1;
+        return {
+          isWanted: () => waiting.length > 0,
+          leave() {
+            spares -= 1;
+            occupied -= 1;
+            admit();
+          },
+        };
       },
       leave() {
         if (gone) return;

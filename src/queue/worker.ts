@@ -2,14 +2,13 @@
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import { inMiB, watchMemory } from '../executor/free_memory.ts';
-import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { FileRef } from '../judging/test_set.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { readContent } from '../store/read_content.ts';
 import { joinQueue } from './consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
-import { createExecuteTask } from './execute_task.ts';
+import { createExecuteTask, type Execute } from './execute_task.ts';
 import { executionObserver } from './queue_metrics.ts';
 import { retryWhileAway } from './retry.ts';
 import { createSlots } from './slots.ts';
@@ -19,12 +18,7 @@ export type Executor = {
   languages(): readonly string[];
   readonly slots: number;
   readonly isolation: object;
-  /** `onProgress` is called for an order that has tests. */
-  execute(
-    order: ExecutionOrder,
-    signal: AbortSignal,
-    onProgress?: (done: number, of: number) => void | Promise<void>,
-  ): Promise<ExecutionOutcome>;
+  execute: Execute;
   /** Every run is killed after this time, unless it is extended again before. */
   extendDeadline(ms: number): void;
   close(): Promise<void>;
@@ -70,10 +64,12 @@ export async function startWorker(given: {
       consumer.wake();
     },
   });
+  const mayStart = () => health.works() && memory.enough();
   const cut = new AbortController();
   const task = createExecuteTask({
     slots,
-    execute: (order, signal, onProgress) => executor.execute(order, signal, onProgress),
+    execute: (...order) => executor.execute(...order),
+    mayStart,
     cut: cut.signal,
     onSandbox: health.report,
     observe,
@@ -94,8 +90,8 @@ export async function startWorker(given: {
         address,
         tasks: languages.map((name) => `execute_${name}`),
         task,
-        free: () => (health.works() && memory.enough() ? slots.free() : 0),
-        newcomers: () => (health.works() && memory.enough() ? slots.newcomers() : 0),
+        free: () => (mayStart() ? slots.free() : 0),
+        newcomers: () => (mayStart() ? slots.newcomers() : 0),
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,
         backlog: slots.backlog,
         log,

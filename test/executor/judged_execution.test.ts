@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
 import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
-import { aTest, contentStore, group, judging } from './judgings.ts';
+import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
 const { run, sandbox } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
@@ -17,7 +17,7 @@ t.test('tests run in order, and stop at the first that is not AC', async (t) => 
   const progress: [number, number][] = [];
   const outcome = await run('python', DOUBLES, {
     judging: judging({ tests }),
-    onProgress: (...each) => progress.push(each),
+    onProgress: (...each) => void progress.push(each),
   });
   t.match(outcome, { verdict: 'WA', status: 'completed', exit_code: 0, stdout: '4\n' });
   t.strictSame(verdicts(outcome), ['AC', 'WA', null]);
@@ -165,7 +165,7 @@ t.test('an execution that is cancelled rejects, whatever was judged before', asy
   const judged = run('python', '', {
     judging: judging({ tests }),
     signal: gone.signal,
-    onProgress: (done) => done === 1 && gone.abort(),
+    onProgress: (done) => void (done === 1 && gone.abort()),
   });
   await t.rejects(judged, { name: 'SandboxFault', kind: 'cancelled' });
 });
@@ -174,7 +174,7 @@ t.test('so does one whose launcher dies, and the next has all tests', async (t) 
   const tests = [aTest('1', '2'), aTest('2', '4'), aTest('3', '6')];
   const killed = run('python', DOUBLES, {
     judging: judging({ tests }),
-    onProgress: (done) => done === 1 && process.kill(sandbox.isolation.pid, 'SIGKILL'),
+    onProgress: (done) => void (done === 1 && process.kill(sandbox.isolation.pid, 'SIGKILL')),
   });
   await t.rejects(killed, { name: 'SandboxFault', kind: 'launcher_lost' });
   const again = await run('python', DOUBLES, { judging: judging({ tests }) });
@@ -236,4 +236,46 @@ t.test('a judging without tests is one run of the order', async (t) => {
 
 t.test('an order without judging has an outcome without', async (t) => {
   t.equal((await run('python', 'print(1)')).judged, null);
+});
+
+t.test('the outcome is the same if spare slots run tests ahead of their turn', async (t) => {
+  const spare = () => {
+    const slots = { free: 1, taken: 0 };
+    const spareSlot = () => {
+      if (slots.free === 0) return null;
+      slots.free -= 1;
+      slots.taken += 1;
+      return { isWanted: () => false, leave: () => void slots.free++ };
+    };
+    return { slots, spareSlot };
+  };
+  const tests = ['1', '2', '3', '0', '5', 'x', '7', '8'].map((n) => aTest(n, `${2 * Number(n)}`));
+  const half = 'n = int(input())\nassert n\nprint(2 * n, open("seen", "x").name[:0])';
+  const measured = ({ judged, verdict, exit_code, stdout, stderr }: Outcome) => ({
+    ...{ verdict, exit_code, stdout, stderr, score: judged!.score },
+    tests: judged!.tests!.map(({ verdict, exit_code, stdout, stderr, message, name, n }) => ({
+      ...{ verdict, exit_code, message, name, n },
+      ...{ stdout: text(stdout), stderr: text(stderr) },
+    })),
+  });
+  for (const stop of ['first', 'never'] as const) {
+    const { slots, spareSlot } = spare();
+    const order = { judging: judging({ tests, stop }) };
+    const alone = await run('python', half, order);
+    const beside = await run('python', half, { ...order, spareSlot });
+    t.strictSame(measured(beside), measured(alone), stop);
+    t.equal(beside.verdict, 'RE');
+    t.ok(slots.taken > 0, 'a spare slot was taken');
+    t.equal(slots.free, 1, 'and left');
+  }
+});
+
+t.test('an interactor occupies a second slot, so nothing runs ahead', async (t) => {
+  const talk = 'n = int(input())\nprint(2 * n, flush=True)';
+  const interactor = aJudge('python', 'print(21, flush=True)\nexit(42 if input() == "42" else 43)');
+  const outcome = await run('python', talk, {
+    judging: judging({ tests: [aTest('1', null), aTest('2', null)], interactor }),
+    spareSlot: () => t.fail('a spare slot was taken') as never,
+  });
+  t.strictSame(verdicts(outcome), ['AC', 'AC']);
 });

@@ -42,6 +42,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
     createExecuteTask({
       slots,
       execute,
+      mayStart: () => true,
       cut: cut.signal,
       onSandbox: (works) => sandbox.push(works),
       log,
@@ -132,9 +133,9 @@ t.test('progress is stored while tests run, and a plain run has none', async (t)
   const rows = () => s.w.db`select submission_id, attempt, done, total from runledger.progress`;
   const job = await s.fetched({ judging });
   const seen: unknown[] = [];
-  const running = s.run(job, async (_, __, onProgress) => {
+  const running = s.run(job, async (_, __, turns) => {
     while (seen.length === 0) {
-      onProgress!(1, 2);
+      turns!.onProgress(1, 2);
       await wait(20);
       seen.push(...(await rows()));
     }
@@ -143,8 +144,8 @@ t.test('progress is stored while tests run, and a plain run has none', async (t)
   t.equal(await running, 'finished');
   t.same(seen, [{ submission_id: job.submission_id, attempt: 1, done: 1, total: 2 }]);
   t.same([...(await rows())], [], 'it goes with the end');
-  await s.run(await s.fetched(), async (_, __, onProgress) => {
-    t.equal(onProgress, undefined);
+  await s.run(await s.fetched(), async (_, __, turns) => {
+    t.equal(turns, undefined);
     return outcome();
   });
 });

@@ -19,17 +19,17 @@ t.test('the first submission of a key waits for one test of another key', async 
     log: createLog({ level: 'silent', process: 'test', to: 'stderr' }),
     executor: {
       ...{ languages: () => ['python'], slots: 1, isolation: {} },
-      async execute({ code, judging }, signal, onProgress) {
+      async execute({ code, judging }, signal, turns) {
         const count = judging?.tests?.length ?? 1;
         for (let n = 0; n < count; n += 1) {
-          await onProgress?.(n, count);
+          await turns?.onProgress(n, count);
           begun.push(`${Buffer.from(code)} ${n + 1}`);
           await new Promise<void>((resolve, reject) => {
             end = resolve;
             signal.addEventListener('abort', () => reject(new Error('killed')), { once: true });
           });
         }
-        await onProgress?.(count, count);
+        await turns?.onProgress(count, count);
         return outcome();
       },
       extendDeadline: () => {},

@@ -253,3 +253,32 @@ t.test('one that runs alone keeps all slots', async (t) => {
   alone.leave();
   await entered;
 });
+
+t.test('a spare slot is one that nothing has a reservation for', async (t) => {
+  const { slots } = given({ count: 3 });
+  const many = slots.reserve(false);
+  t.equal(many.spare(), null, 'not before it has its own');
+  await many.enter();
+  const other = slots.reserve(false);
+  const spare = many.spare()!;
+  t.notOk(spare.isWanted());
+  t.equal(many.spare(), null, 'the third is reserved');
+  t.equal(slots.free(), 1, 'a spare slot keeps no job from being fetched');
+  t.ok(await other.enter());
+  const last = slots.reserve(false);
+  const entered = last.enter();
+  t.ok(spare.isWanted());
+  spare.leave();
+  t.ok(await entered, 'who waits has the slot at once');
+  t.equal(many.spare(), null);
+  last.leave();
+  const again = many.spare()!;
+  const alone = slots.reserve(true);
+  const quiet = alone.enter();
+  t.ok(again.isWanted());
+  t.equal(many.spare(), null, 'none while a submission waits to run alone');
+  again.leave();
+  many.leave();
+  other.leave();
+  t.ok(await quiet);
+});

@@ -1,0 +1,155 @@
+/**
+ * Runs the tests of an execution, each in its turn, and some ahead of it: on slots that nothing waits for.
+ *
+ *     own slot:    1 ──> 3 ──> 5 ──> 6 ──> …
+ *     spare slot:  2 ──> 4 ──────────────> 7
+ *
+ * A slot takes the next test that no slot has taken. Results count in the order of the tests, so the outcome is as if one
+ * slot had run them all:
+ * - A test that ran ahead and turns out not to be needed is dropped. If it still runs, it is ended.
+ * - A test that ran ahead with more time than it has in its turn is dropped, and runs again.
+ * - So does a test that failed ahead of its turn, because only a test in its turn fails the execution. After that, none is run
+ *   ahead any more.
+ *
+ * A spare slot is left after the test that it runs, as soon as something else waits for it. Results are in memory until their
+ * turn, so at most MOST_AHEAD tests are ahead.
+ */
+import type { Need } from '../judging/stopping.ts';
+import type { TestRun } from './test_run.ts';
+
+/** How many tests have ended, or are known not to be needed. The next test of the own slot waits for what it returns. */
+export type OnProgress = (done: number, of: number) => void | Promise<void>;
+
+/** A slot that nothing else waited for when it was taken. */
+export type SpareSlot = {
+  isWanted(): boolean;
+  leave(): void;
+};
+
+export type TestsInTurn = {
+  readonly count: number;
+  /** Of each test, judged by the results that count so far. */
+  needs(): Need[];
+  /** The elapsed time that a test may take if there is enough for all. */
+  wallMs(index: number): number;
+  /** At most `left_ms` are left for all tests from this one on. */
+  run(index: number, left_ms: number, signal: AbortSignal): Promise<TestRun>;
+  /** Called in the order of the tests. */
+  count_result(index: number, run: TestRun): void;
+};
+
+export type TurnOptions = {
+  /** for all tests together */
+  readonly wall_ms: number;
+  readonly signal: AbortSignal;
+  readonly onProgress: OnProgress;
+  /** null: there is none, now */
+  readonly spareSlot: () => SpareSlot | null;
+};
+
+/** Taken by a slot, and not counted yet. `run` is null while it runs. */
+type Taken = { run: TestRun | null; ahead: AbortController | null };
+
+const MOST_AHEAD = 8;
+
+export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promise<void> {
+  const { count } = tests;
+  const { signal, onProgress, spareSlot } = options;
+  const taken = new Map<number, Taken>();
+  const lanes = new Set<Promise<void>>();
+  let need = tests.needs();
+  let turn = 0;
+  let left_ms = options.wall_ms;
+  let is_rejected = false;
+  let may_run_ahead = true;
+  let settled = Promise.withResolvers<void>();
+
+  /** Counts the results that are there, in order, and moves to the next test that has none. */
+  function settle(): void {
+    for (; ; turn++) {
+      while (need[turn] === 'skip') turn++;
+      if (left_ms <= 0 && is_rejected) turn = count;
+      const { run, ahead } = taken.get(turn) ?? { run: null, ahead: null };
+      if (run === null) break;
+      taken.delete(turn);
+      if (ahead !== null && left_ms < tests.wallMs(turn)) break;
+      tests.count_result(turn, run);
+      left_ms -= run.spent_us / 1000;
+      if (run.outcome.verdict === 'AC') continue;
+      is_rejected = true;
+      // Only a rejection makes a test unneeded, so it is looked for only now: a set may have thousands of tests.
+      need = tests.needs();
+      for (const [index, each] of taken) if (need[index] === 'skip') each.ahead?.abort();
+    }
+    settled.resolve();
+    settled = Promise.withResolvers();
+  }
+
+  async function runItsTurn(): Promise<void> {
+    const test: Taken = { run: null, ahead: null };
+    taken.set(turn, test);
+    test.run = await tests.run(turn, left_ms, signal);
+    settle();
+  }
+
+  function nextAhead(): number | null {
+    if (!may_run_ahead) return null;
+    for (let index = turn; index < Math.min(turn + 1 + MOST_AHEAD, count); index++)
+      if (need[index] !== 'skip' && !taken.has(index) && tests.wallMs(index) <= left_ms)
+        return index;
+    return null;
+  }
+
+  async function runAhead(index: number): Promise<void> {
+    const ahead = new AbortController();
+    const test: Taken = { run: null, ahead };
+    taken.set(index, test);
+    try {
+      const either = AbortSignal.any([signal, ahead.signal]);
+      test.run = await tests.run(index, Number.POSITIVE_INFINITY, either);
+    } catch {
+      taken.delete(index);
+      if (!ahead.signal.aborted) may_run_ahead = false;
+    }
+    settle();
+  }
+
+  async function runLane(slot: SpareSlot): Promise<void> {
+    try {
+      for (let next = nextAhead(); next !== null && !slot.isWanted(); next = nextAhead())
+        await runAhead(next);
+    } finally {
+      slot.leave();
+    }
+  }
+
+  function openLanes(): void {
+    while (nextAhead() !== null) {
+      const slot = spareSlot();
+      if (slot === null) return;
+      const lane = runLane(slot).finally(() => lanes.delete(lane));
+      lanes.add(lane);
+    }
+  }
+
+  try {
+    for (settle(); turn < count; ) {
+      await onProgress(turn, count);
+      // A spare slot may have gone on while this one was passed to somebody else.
+      if (turn >= count) break;
+      const next = taken.has(turn) ? nextAhead() : null;
+      const running = !taken.has(turn)
+        ? runItsTurn()
+        : next === null
+          ? settled.promise
+          : runAhead(next);
+      openLanes();
+      await running;
+    }
+    await onProgress(count, count);
+  } finally {
+    may_run_ahead = false;
+    for (const { ahead } of taken.values()) ahead?.abort();
+    await Promise.all(lanes);
+  }
+}

@@ -1,0 +1,188 @@
+/** Which test runs on which slot, and what counts. The test says when each run ends. */
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+import t from 'tap';
+import type { Verdict } from '../../src/domain/verdicts.ts';
+import type { TestRun } from '../../src/executor/test_run.ts';
+import { runInTurn } from '../../src/executor/tests_in_turn.ts';
+import { groupTree } from '../../src/judging/groups.ts';
+import { notRun } from '../../src/judging/outcome.ts';
+import { needs } from '../../src/judging/stopping.ts';
+
+type Given = {
+  count: number;
+  spare: number;
+  stop?: 'first' | 'never';
+  wall_ms?: number;
+  limit_ms?: number;
+};
+
+function given({ count, spare, stop = 'first', wall_ms = 1e6, limit_ms = 1000 }: Given) {
+  const places = Array.from({ length: count }, (_, n) => ({ n, name: `${n}`, group: '' }));
+  const root = groupTree([], places);
+  const verdicts: (Verdict | null)[] = places.map(() => null);
+  const running = new Map<number, { end(run: TestRun): void; fail(error: Error): void }>();
+  const begun: string[] = [];
+  const counted: number[] = [];
+  const progress: number[] = [];
+  const stop_all = new AbortController();
+  const slots = { free: spare, wanted: false, left: 0 };
+  const ended = runInTurn(
+    {
+      count,
+      needs: () => needs(root, places, verdicts, stop),
+      wallMs: () => limit_ms,
+      run(index, left_ms, signal) {
+        const { promise, resolve, reject } = Promise.withResolvers<TestRun>();
+        begun.push(left_ms === Number.POSITIVE_INFINITY ? `${index} ahead` : `${index}`);
+        running.set(index, { end: resolve, fail: reject });
+        const aborted = () => reject(new Error(`${index} was ended`));
+        if (signal.aborted) aborted();
+        signal.addEventListener('abort', aborted, { once: true });
+        return promise.finally(() => running.delete(index));
+      },
+      count_result(index, { outcome }) {
+        counted.push(index);
+        verdicts[index] = outcome.verdict;
+      },
+    },
+    {
+      wall_ms,
+      signal: stop_all.signal,
+      onProgress: (done) => void progress.push(done),
+      spareSlot() {
+        if (slots.free === 0) return null;
+        slots.free -= 1;
+        return {
+          isWanted: () => slots.wanted,
+          leave() {
+            slots.free += 1;
+            slots.left += 1;
+          },
+        };
+      },
+    },
+  );
+  ended.catch(() => {});
+  const settle = async () => {
+    for (let n = 0; n < 5; n++) await turnOfTheLoop();
+  };
+  const end = async (index: number, verdict: Verdict = 'AC', spent_us = 1000) => {
+    const outcome = { ...notRun({ n: index + 1, name: `${index}`, group: '' }), verdict };
+    const nothing = { report: null, transcript: null, files: [] };
+    running.get(index)!.end({ ...nothing, outcome, spent_us, limits: {} as TestRun['limits'] });
+    await settle();
+  };
+  const fail = async (index: number) => {
+    running.get(index)!.fail(new Error(`${index} failed`));
+    await settle();
+  };
+  return { ended, begun, counted, progress, running, slots, stop_all, settle, end, fail };
+}
+
+t.test('without a spare slot, one after the other', async (t) => {
+  const s = given({ count: 3, spare: 0 });
+  for (const index of [0, 1, 2]) {
+    await s.settle();
+    t.same([...s.running.keys()], [index]);
+    await s.end(index);
+  }
+  await s.ended;
+  t.same(s.counted, [0, 1, 2]);
+  t.same(s.progress, [0, 1, 2, 3]);
+});
+
+t.test('each slot takes the next test, and results count in order', async (t) => {
+  const s = given({ count: 6, spare: 1 });
+  await s.settle();
+  t.same(s.begun, ['0', '1 ahead']);
+  await s.end(1);
+  t.same(s.begun.slice(2), ['2 ahead'], 'the spare slot goes on');
+  t.same(s.counted, []);
+  await s.end(0);
+  t.same(s.counted, [0, 1]);
+  t.same(s.begun.slice(3), ['3 ahead'], 'the own slot goes on beside a test that still runs');
+  await s.end(2);
+  await s.end(3);
+  t.same([...s.running.keys()].sort(), [4, 5]);
+  await s.end(5);
+  await s.end(4);
+  await s.ended;
+  t.same(s.counted, [0, 1, 2, 3, 4, 5]);
+  t.same(s.slots, { free: 1, wanted: false, left: s.slots.left });
+  t.same(s.progress.at(-1), 6);
+});
+
+t.test('what is not needed after all is ended and dropped', async (t) => {
+  const s = given({ count: 6, spare: 2 });
+  await s.settle();
+  t.same(s.begun, ['0', '1 ahead', '2 ahead']);
+  await s.end(2);
+  t.same([...s.running.keys()].sort(), [0, 1, 3]);
+  await s.end(0, 'WA');
+  await s.ended;
+  t.same(s.counted, [0]);
+  t.equal(s.running.size, 0, 'nothing runs after the end');
+  t.equal(s.slots.free, 2, 'each slot was left');
+});
+
+t.test('a test ahead that fails runs again in its turn, and then none is ahead', async (t) => {
+  const s = given({ count: 4, spare: 1 });
+  await s.settle();
+  await s.fail(1);
+  t.equal(s.slots.free, 1);
+  await s.end(0);
+  t.same(s.begun, ['0', '1 ahead', '1']);
+  await s.end(1);
+  t.same([...s.running.keys()], [2]);
+  await s.end(2);
+  await s.end(3);
+  await s.ended;
+  t.same(s.counted, [0, 1, 2, 3]);
+});
+
+t.test('a test in its turn that fails, fails all, after what runs ahead has ended', async (t) => {
+  const s = given({ count: 4, spare: 1 });
+  await s.settle();
+  await s.fail(0);
+  await t.rejects(s.ended, { message: '0 failed' });
+  t.equal(s.running.size, 0);
+  t.equal(s.slots.free, 1);
+});
+
+t.test('a spare slot is left after its test if it is wanted', async (t) => {
+  const s = given({ count: 4, spare: 1 });
+  await s.settle();
+  s.slots.wanted = true;
+  await s.end(1);
+  t.same([s.slots.left, [...s.running.keys()]], [1, [0]]);
+  s.slots.free = 0;
+  await s.end(0);
+  t.same([...s.running.keys()], [2]);
+  await s.end(2);
+  await s.end(3);
+  await s.ended;
+  t.same(s.begun, ['0', '1 ahead', '2', '3']);
+});
+
+t.test('a test that had more time ahead than in its turn runs again', async (t) => {
+  const s = given({ count: 3, spare: 1, wall_ms: 1500, stop: 'never' });
+  await s.settle();
+  await s.end(1, 'AC', 500_000);
+  t.same(s.begun, ['0', '1 ahead', '2 ahead']);
+  await s.end(0, 'AC', 900_000);
+  t.same(s.counted, [0]);
+  t.same(s.begun.slice(3), ['1'], 'only 600 ms are left for it');
+  await s.end(1, 'TLE', 600_000);
+  t.same(s.counted, [0, 1]);
+  await s.ended;
+  t.same(s.counted, [0, 1], 'no time is left, and one was rejected');
+});
+
+t.test('at most eight tests are ahead', async (t) => {
+  const s = given({ count: 300, spare: 100 });
+  await s.settle();
+  t.same([...s.running.keys()], [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  s.stop_all.abort();
+  await t.rejects(s.ended);
+  t.equal(s.slots.free, 100);
+});
