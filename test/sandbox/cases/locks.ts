@@ -14,8 +14,16 @@ function endedInTime({ report, limits }: Seen): string | null {
   const most = limits.wall_ms * 1_000 + ROOM_US;
   return report.wall_us <= most ? null : `${report.wall_us} µs of wall time`;
 }
-const ended = (program: string) =>
-  ends(program, 'TLE', { limits: LIMITS, killed_for: 'wall', says: /^OK/m, evidence: endedInTime });
+/** Processes, and MiB of memory that they change: an emulated machine is as busy with fewer. */
+const BUSY = [String(Math.ceil(55 / SLOWNESS)), String(1024 / SLOWNESS)];
+const ended = (program: string, args: string[] = []) =>
+  ends(program, 'TLE', {
+    args,
+    limits: LIMITS,
+    killed_for: 'wall',
+    says: /^OK/m,
+    evidence: endedInTime,
+  });
 
 export const locks: readonly Case[] = [
   {
@@ -25,7 +33,7 @@ export const locks: readonly Case[] = [
     claim: 'a program cannot stop the launcher by holding the lock of its own memory',
     because: 'its slot writes the answers, and the launcher ends the run without the slot',
     languages: CPP,
-    hostile: ended('memory_changed'),
+    hostile: ended('memory_changed', BUSY),
     honest: works('memory_changed_once'),
   },
   {
@@ -35,7 +43,7 @@ export const locks: readonly Case[] = [
     claim: 'a program cannot stop the launcher by holding the lock of its output',
     because: 'its slot reads the pipes, and the launcher ends the run without the slot',
     languages: CPP,
-    hostile: ended('pipe_locked'),
+    hostile: ended('pipe_locked', BUSY),
     honest: works('stderr_read_back'),
   },
   {

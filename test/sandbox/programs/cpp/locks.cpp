@@ -9,24 +9,27 @@
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 
-static const size_t WIDE = (size_t)1 << 30, WINDOW = (size_t)64 << 20;
+static const size_t WINDOW = (size_t)64 << 20;
 static const int WRITE_AND_MORE[] = {PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE | PROT_EXEC};
 static char *wide;
+static size_t wide_bytes;
 
-// Changes the protection of 262,144 pages again and again. The lock of the address space is held for all of each change,
+// Changes the protection of up to 262,144 pages again and again. The lock of the address space is held for all of each change,
 // and a thread of low priority beside many busy processes takes long for one.
 static void *change_memory(void *) {
     setpriority(PRIO_PROCESS, 0, 19);
-    for (int turn = 0; !mprotect(wide, WIDE + WINDOW, WRITE_AND_MORE[turn & 1]); turn++) {}
+    for (int turn = 0; !mprotect(wide, wide_bytes + WINDOW, WRITE_AND_MORE[turn & 1]); turn++) {}
     say("FAILED mprotect %s", errno_name());
     _exit(1);
 }
 // Calls `step` with addresses at which no page is yet, so that each write to one waits for that lock.
-static void touch_while_changing(long spinners, const std::function<void(char *)> &step) {
-    wide = (char *)mmap(nullptr, WIDE + WINDOW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static void touch_while_changing(const Args &args, const std::function<void(char *)> &step) {
+    const long spinners = number(args, 0, 55);
+    wide_bytes = (size_t)number(args, 1, 1024) << 20;
+    wide = (char *)mmap(nullptr, wide_bytes + WINDOW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (wide == MAP_FAILED) return works("mmap", false);
-    madvise(wide, WIDE + WINDOW, MADV_NOHUGEPAGE);
-    if (madvise(wide, WIDE, 22 /* MADV_POPULATE_READ */)) return works("populate", false);
+    madvise(wide, wide_bytes + WINDOW, MADV_NOHUGEPAGE);
+    if (madvise(wide, wide_bytes, 22 /* MADV_POPULATE_READ */)) return works("populate", false);
     for (long i = 0; i < spinners; i++)
         if (fork() == 0)
             for (usleep(300000);;) {}
@@ -34,13 +37,13 @@ static void touch_while_changing(long spinners, const std::function<void(char *)
     pthread_t thread;
     pthread_create(&thread, nullptr, change_memory, nullptr);
     for (size_t at = 0;; at += 4096) {
-        if (at + 8192 > WINDOW) at = 0, madvise(wide + WIDE, WINDOW, MADV_DONTNEED);
-        step(wide + WIDE + at);
+        if (at + 8192 > WINDOW) at = 0, madvise(wide + wide_bytes, WINDOW, MADV_DONTNEED);
+        step(wide + wide_bytes + at);
     }
 }
 
 PROGRAM(memory_changed) {
-    touch_while_changing(number(args, 0, 55), [](char *at) { sysinfo((struct sysinfo *)at), usleep(1000); });
+    touch_while_changing(args, [](char *at) { sysinfo((struct sysinfo *)at), usleep(1000); });
 }
 static void *fill_stderr(void *) {
     static char block[1 << 16];
@@ -53,7 +56,7 @@ PROGRAM(pipe_locked) {
     int again = open("/proc/self/fd/2", O_RDONLY | O_NONBLOCK);
     pthread_t thread;
     pthread_create(&thread, nullptr, fill_stderr, nullptr);
-    touch_while_changing(number(args, 0, 55), [=](char *at) {
+    touch_while_changing(args, [=](char *at) {
         if (read(again, at, 4096) < 0) usleep(100);
     });
 }
