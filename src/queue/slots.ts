@@ -197,7 +197,7 @@ export function createSlots(options: SlotsOptions): Slots {
         signal.removeEventListener('abort', giveUp);
       },
       spare() {
-        if (run === null || alone_reserved > 0 || reserved + spares >= count) return null;
+        if (run === null || reserved + spares >= count) return null;
         spares += 1;
         occupied += 1;
         return {

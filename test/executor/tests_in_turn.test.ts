@@ -7,6 +7,7 @@ import { runInTurn } from '../../src/executor/tests_in_turn.ts';
 import { groupTree } from '../../src/judging/groups.ts';
 import { notRun } from '../../src/judging/outcome.ts';
 import { needs } from '../../src/judging/stopping.ts';
+import { group } from './judgings.ts';
 
 type Given = {
   count: number;
@@ -14,11 +15,23 @@ type Given = {
   stop?: 'first' | 'never';
   wall_ms?: number;
   limit_ms?: number;
+  /** the group of each test; its other tests are not needed after one that is rejected */
+  groups?: string;
+  /** a run ends only when the test says so */
+  stubborn?: boolean;
 };
 
-function given({ count, spare, stop = 'first', wall_ms = 1e6, limit_ms = 1000 }: Given) {
-  const places = Array.from({ length: count }, (_, n) => ({ n, name: `${n}`, group: '' }));
-  const root = groupTree([], places);
+function given({ count, spare, stop = 'first', ...more }: Given) {
+  const { wall_ms = 1e6, limit_ms = 1000, groups = '', stubborn = false } = more;
+  const places = Array.from({ length: count }, (_, n) => {
+    return { n, name: `${n}`, group: groups[n] ?? '' };
+  });
+  const names = [...new Set(groups)];
+  const all = group('', { on_reject: 'continue' });
+  const root = groupTree(
+    names.length > 0 ? [all, ...names.map((name) => group(name, { parent: '' }))] : [],
+    places,
+  );
   const verdicts: (Verdict | null)[] = places.map(() => null);
   const running = new Map<number, { end(run: TestRun): void; fail(error: Error): void }>();
   const begun: string[] = [];
@@ -35,7 +48,9 @@ function given({ count, spare, stop = 'first', wall_ms = 1e6, limit_ms = 1000 }:
         const { promise, resolve, reject } = Promise.withResolvers<TestRun>();
         begun.push(left_ms === Number.POSITIVE_INFINITY ? `${index} ahead` : `${index}`);
         running.set(index, { end: resolve, fail: reject });
-        const aborted = () => reject(new Error(`${index} was ended`));
+        const aborted = () => {
+          if (!stubborn) reject(new Error(`${index} was ended`));
+        };
         if (signal.aborted) aborted();
         signal.addEventListener('abort', aborted, { once: true });
         return promise.finally(() => running.delete(index));
@@ -185,4 +200,31 @@ t.test('at most eight tests are ahead', async (t) => {
   s.stop_all.abort();
   await t.rejects(s.ended);
   t.equal(s.slots.free, 100);
+});
+
+t.test('a group that is rejected ends what runs ahead of it, and others go on', async (t) => {
+  const s = given({ count: 5, spare: 1, groups: 'aaabb' });
+  await s.settle();
+  t.same(s.begun, ['0', '1 ahead']);
+  await s.end(0, 'WA');
+  t.same(s.begun.slice(2).sort(), ['3', '4 ahead']);
+  t.same([...s.running.keys()].sort(), [3, 4]);
+  await s.end(3);
+  await s.end(4);
+  await s.ended;
+  t.same(s.counted, [0, 3, 4]);
+});
+
+t.test('the end waits for what still runs ahead', async (t) => {
+  const s = given({ count: 3, spare: 1, stubborn: true });
+  await s.settle();
+  let is_over = false;
+  void s.ended.then(() => {
+    is_over = true;
+  });
+  await s.end(0, 'WA');
+  t.same([is_over, [...s.running.keys()]], [false, [1]]);
+  await s.fail(1);
+  await s.ended;
+  t.equal(s.slots.free, 1);
 });

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
+import type { SpareSlot } from '../../src/executor/tests_in_turn.ts';
 import { createLog } from '../../src/log.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { aTest, judgingOf } from '../store/a_set.ts';
@@ -73,4 +74,47 @@ t.test('the first submission of a key waits for one test of another key', async 
     ...['many 1', 'hello 1', 'many 2', 'other 1', 'many 3', 'other 2'],
     ...['more 1', 'more 2'],
   ]);
+});
+
+t.test('a spare slot runs tests ahead, and a job that arrives gets it after one', async (t) => {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  const keys = [await w.key({ tier: 'free' }), await w.key({ tier: 'free' })];
+  const { submit } = w.submissions();
+  const begun: string[] = [];
+  const spare: (SpareSlot | null)[] = [];
+  const ends: (() => void)[] = [];
+  const worker = await startWorker({
+    config: loadConfig({ RUNLEDGER_WORKER_DATABASE_URL: w.database.urls.worker }),
+    log: createLog({ level: 'silent', process: 'test', to: 'stderr' }),
+    executor: {
+      ...{ languages: () => ['python'], slots: 2, isolation: {} },
+      async execute({ code }, _, turns) {
+        if (turns) spare.push(turns.spareSlot(), turns.spareSlot());
+        begun.push(Buffer.from(code).toString());
+        await new Promise<void>((resolve) => ends.push(resolve));
+        return outcome();
+      },
+      extendDeadline: () => {},
+      close: async () => {},
+    },
+  });
+  t.teardown(() => worker.stop());
+  const until = async (holds: () => boolean) => {
+    while (!holds()) await sleep(5);
+  };
+  const judging = judgingOf({ tests: [aTest(''), aTest('')] });
+  const many = submission({ code: Buffer.from('many'), judging });
+  await submit({ secret_digest: keys[0]!.digest, submission: many });
+  await until(() => begun.length === 1);
+  t.notOk(spare[0]!.isWanted());
+  t.equal(spare[1], null, 'there are two slots');
+  const hello = submission({ code: Buffer.from('hello') });
+  await submit({ secret_digest: keys[1]!.digest, submission: hello });
+  await until(() => spare[0]!.isWanted());
+  t.same(begun, ['many']);
+  spare[0]!.leave();
+  await until(() => begun.length === 2);
+  t.same(begun, ['many', 'hello']);
+  for (const end of ends) end();
 });
