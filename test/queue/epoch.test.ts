@@ -25,6 +25,7 @@ async function scene(t: Test) {
   const lost = new AbortController();
   const failed: number[] = [];
   let number = 0;
+  let isLeaving = false;
   let current: ExecutionEpoch;
   const begun: string[] = [];
 
@@ -39,7 +40,7 @@ async function scene(t: Test) {
         lost: lost.signal,
         mayFetch: () => true,
         isConfirmed: () => true,
-        isLeaving: () => false,
+        isLeaving: () => isLeaving,
         current: () => current,
         onFailed: () => failed.push(epoch),
         addLocker: async () => true,
@@ -63,7 +64,11 @@ async function scene(t: Test) {
       },
     );
     const mine = current;
-    t.teardown(() => mine.close());
+    t.teardown(() => {
+      // Otherwise a job whose end is not stored yet would be tried again for ever.
+      isLeaving = true;
+      return mine.close();
+    });
     return mine;
   }
 
