@@ -8,7 +8,7 @@
  * test's own lock. A run waits for the test there, so no step can be missed, however busy the machine is.
  */
 // needs: c, cpp
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Db } from '../../src/db.ts';
 import { verify } from '../../src/store/verify.ts';
+import { eventually } from '../support/eventually.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { leftovers } from './checks.ts';
 import { COMPILERS, processesOf, runOf, type Stop, TESTS } from './judged_programs.ts';
@@ -28,14 +29,16 @@ type Step = {
   /** The lock that keeps the submission at this step. It is taken before it is submitted, or before its program ends. */
   lock?: { take: (tx: Db, id: string) => Promise<unknown>; before: 'submission' | 'end' };
   reached: (stage: Stage) => Promise<boolean>;
-  /** The reasons of the losses, in order; where a row has several, any of them. Those before the last: of launcher and worker. */
+  /** Whose compile the step is. */
+  slow_compile?: Stop['who'];
+  /** The reasons of the losses, in order; where there are several, any of them. */
   losses: readonly (readonly string[])[];
 };
 
 type Stage = { scene: Scene; id: string; holder: Worker | null; consumer_id: string | null };
 
 const FIRST: Stop = { who: 'program', test: 1 };
-const ALL_LOST = [['launcher_died'], ['worker_died'], ['database_away']];
+const BOTH_LOST = [['launcher_died'], ['worker_died']];
 
 const isSeen = (pattern: RegExp) => async (stage: Stage) =>
   processesOf(stage.holder?.launcher() ?? null, pattern).length > 0;
@@ -44,7 +47,17 @@ const duringRun = (name: string, stop: Stop): Step => ({
   name,
   stops: [stop],
   reached: isSeen(runOf(stop)),
-  losses: ALL_LOST,
+  losses: BOTH_LOST,
+});
+
+const duringCompile = (who: Stop['who']): Step => ({
+  name: `while the ${who} is compiled`,
+  stops: [FIRST],
+  slow_compile: who,
+  // A compile that ends unseen must not make the test hang: then the first test counts.
+  reached: async (stage) =>
+    (await isSeen(COMPILERS[who])(stage)) || (await isSeen(runOf(FIRST))(stage)),
+  losses: BOTH_LOST,
 });
 
 const waitsForLock = (statement: string) => async (stage: Stage) => {
@@ -66,18 +79,8 @@ const STEPS: readonly Step[] = [
     reached: waitsForLock('fetch_executions'),
     losses: [],
   },
-  {
-    name: 'while the program is compiled',
-    stops: [FIRST],
-    reached: isSeen(COMPILERS.program),
-    losses: ALL_LOST,
-  },
-  {
-    name: 'while the checker is compiled',
-    stops: [FIRST],
-    reached: isSeen(COMPILERS.checker),
-    losses: ALL_LOST,
-  },
+  duringCompile('program'),
+  duringCompile('checker'),
   {
     name: "while the set's files are fetched",
     stops: [FIRST],
@@ -87,7 +90,7 @@ const STEPS: readonly Step[] = [
     },
     reached: waitsForLock('read_pieces'),
     // Nothing runs at the launcher.
-    losses: [['worker_died'], ['database_away']],
+    losses: [['worker_died']],
   },
   duringRun('during the first test', FIRST),
   duringRun('during a test in the middle', { who: 'program', test: 25 }),
@@ -141,7 +144,7 @@ async function kills(scene: Scene): Promise<void> {
       const began = performance.now();
       const early =
         step.lock?.before === 'submission' ? await scene.hold(step.lock.take, '') : null;
-      const id = await scene.submit(step.stops);
+      const id = await scene.submit(step.stops, step.slow_compile);
       const gone = await killAll(scene, step, id, (line) => t.comment(line));
       await early?.();
       check(t, await scene.ended(id, step.stops), undisturbed, step.losses);
@@ -163,8 +166,21 @@ async function kills(scene: Scene): Promise<void> {
     for (const worker of workers) worker.signal('SIGTERM');
     t.same(await survivors(below), [], 'no process of a worker is left');
     t.ok(groups.length > 0);
-    for (const group of groups) t.notOk(existsSync(group), `${group} is gone`);
+    // Another launcher of this machine may have got the same name since. Then there are processes in it.
+    const left = () => groups.filter((group) => existsSync(group) && !isUsed(group));
+    t.ok(await eventually(() => left().length === 0), `no group is left of ${groups}`);
   });
+}
+
+/** False also while it is being removed. */
+function isUsed(group: string): boolean {
+  try {
+    return readdirSync(group, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('cgroup.procs'))
+      .some((name) => readFileSync(join(group, name), 'utf8') !== '');
+  } catch {
+    return false;
+  }
 }
 
 const NOBODY = { holder: null, consumer_id: null };
@@ -201,7 +217,7 @@ async function killAll(scene: Scene, step: Step, id: string, say: (line: string)
       await scene.service.database.kill();
     },
   };
-  const expected = step.losses.slice(0, -1).flat();
+  const expected = step.losses.flat();
   for (const [victim, kill] of Object.entries(kills)) {
     const stage = await until(async () => {
       if (lock?.before === 'end') scene.wake(step.stops[0]!);
@@ -214,7 +230,7 @@ async function killAll(scene: Scene, step: Step, id: string, say: (line: string)
     say(`${victim} at ${Math.round(performance.now() - began)} ms`);
     await kill(stage);
     const reason = { launcher: 'launcher_died', worker: 'worker_died' }[victim];
-    if (reason === undefined || !expected.includes(reason)) continue;
+    if (reason === undefined || !expected.includes(reason) || lock?.before === 'end') continue;
     await until(async () => (await scene.losses(id)).length > before);
   }
   await scene.service.database.start();
@@ -227,18 +243,22 @@ function check(t: Test, ended: Ended, undisturbed: Ended, losses: Step['losses']
   const { events, record } = ended;
   t.same(alike(record), alike(undisturbed.record), 'the record is the same');
   t.same(ended.payloads, undisturbed.payloads, 'and so is what is stored of it');
-  const types = events.map(({ type }) => type);
-  const attempts = losses.length + 1;
-  t.same(types, [
-    'submission.accepted',
-    ...losses.flatMap(() => ['execution.started', 'execution.lost']),
-    'execution.started',
-    'submission.completed',
-  ]);
-  t.equal(record.attempts, attempts);
   const lost = events.filter(({ type }) => type === 'execution.lost');
+  t.same(
+    events.map(({ type }) => type),
+    [
+      'submission.accepted',
+      ...lost.flatMap(() => ['execution.started', 'execution.lost']),
+      'execution.started',
+      'submission.completed',
+    ],
+  );
+  t.equal(record.attempts, lost.length + 1);
+  // An execution outlasts a restart of PostgreSQL that is shorter than its lease, which a busy machine may not manage.
+  const expected = [...losses, ...(lost.length > losses.length ? [['database_away']] : [])];
+  t.equal(lost.length, expected.length, 'as many losses as kills of what it needs');
   for (const [n, { facts }] of lost.entries()) {
-    t.ok(losses[n]?.includes(facts.reason!), `loss ${n + 1}: ${facts.reason}`);
+    t.ok(expected[n]?.includes(facts.reason!), `loss ${n + 1}: ${facts.reason}`);
     t.equal(facts.counts, /_died$/.test(facts.reason!), 'only deaths count');
   }
   // The last attempt started, and then every run of the record.

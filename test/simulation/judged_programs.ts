@@ -32,10 +32,12 @@ export type Judged = {
   /** Makes the sources differ from all others, so that no compile result of them is cached. */
   nonce: string;
   stops: readonly Stop[];
+  /** Whose compile takes long enough to be seen, however busy the machine is. */
+  slow_compile?: Stop['who'];
 };
 
 /** In C, so that its compile is distinguished from the checker's by the compiler's name. */
-export function submissionOf({ test_set, nonce, stops }: Judged): object {
+export function submissionOf({ test_set, nonce, stops, slow_compile }: Judged): object {
   const at = (who: Stop['who']) =>
     stops
       .filter((stop) => stop.who === who)
@@ -46,22 +48,26 @@ export function submissionOf({ test_set, nonce, stops }: Judged): object {
     code: program(nonce, at('program')),
     files: [
       { path: 'square.h', content: 'int square(int);\n' },
-      { path: 'square.c', content: `${ballast('s')}int square(int n) { return n * n; }\n` },
+      { path: 'square.c', content: 'int square(int n) { return n * n; }\n' },
+      ...(slow_compile === 'program' ? [{ path: 'more.c', content: MANY_FUNCTIONS }] : []),
     ],
     test_set,
-    checker: { language: 'cpp', code: checker(nonce, at('checker')), protocol: 'icpc' },
+    checker: {
+      language: 'cpp',
+      code: checker(nonce, at('checker')),
+      files: slow_compile === 'checker' ? [{ path: 'more.cpp', content: MANY_FUNCTIONS }] : [],
+      protocol: 'icpc',
+    },
     stdout_file: 'answer.txt',
     stop: 'never',
   };
 }
 
-/** Enough for a compiler to be seen at work. */
-const ballast = (name: string) =>
-  Array.from(
-    { length: 250 },
-    (_, n) =>
-      `int ${name}${n}(int x) { for (int i = 0; i < x; i++) x ^= (i * ${n + 3}) >> (x & 7); return x; }\n`,
-  ).join('');
+const MANY_FUNCTIONS = Array.from(
+  { length: 500 },
+  (_, n) =>
+    `int f${n}(int x) { for (int i = 0; i < x; i++) x ^= (i * ${n + 3}) >> (x & 7); return x; }\n`,
+).join('');
 
 /** A signal that comes before its handler is there does nothing. */
 const STOPPING = `#include <signal.h>
@@ -76,7 +82,7 @@ static void stop(void) { signal(SIGCONT, wake); while (!woken) usleep(20000); }
 /** It writes the time on stderr: what a record has of a run shows when it ran. */
 const program = (nonce: string, stops: string) => `// ${nonce}
 ${STOPPING}#include "square.h"
-${ballast('p')}int main(void) {
+int main(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   int n;
@@ -92,20 +98,21 @@ ${ballast('p')}int main(void) {
 
 /** A checker of a request gets no arguments of a set. Where it stops it changes its first one, for the host to see. */
 const checker = (nonce: string, stops: string) => `// ${nonce}
-${STOPPING}#include <fstream>
-#include <iostream>
-#include <string>
-${ballast('c')}int main(int argc, char **argv) {
-  std::ifstream input(argv[1]), answer(argv[2]);
+${STOPPING}int main(int argc, char **argv) {
+  if (argc < 4) return 1;
+  FILE *input = fopen(argv[1], "r"), *answer = fopen(argv[2], "r");
   int n, right, output;
-  input >> n;
-  answer >> right;
+  if (fscanf(input, "%d", &n) != 1 || fscanf(answer, "%d", &right) != 1) return 1;
   if (${stops}) {
     snprintf(argv[1], 11, "checker-%02d", n);
     stop();
   }
-  if (argc < 4 || !(std::cin >> output)) return 1;
-  std::ofstream(std::string(argv[3]) + "judgemessage.txt") << n << " gives " << output;
+  if (scanf("%d", &output) != 1) return 43;
+  char path[300];
+  snprintf(path, sizeof path, "%sjudgemessage.txt", argv[3]);
+  FILE *message = fopen(path, "w");
+  fprintf(message, "%d gives %d", n, output);
+  fclose(message);
   return output == right ? 42 : 43;
 }
 `;

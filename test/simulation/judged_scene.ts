@@ -87,7 +87,7 @@ export async function openScene(t: Test, folder: string) {
     service,
     /** as the superuser, who sees what statements wait for */
     db,
-    async submit(stops: readonly Stop[]): Promise<string> {
+    async submit(stops: readonly Stop[], slow_compile?: Stop['who']): Promise<string> {
       submissions += 1;
       // Every file must be fetched again.
       for (const n of service.workers.keys()) {
@@ -96,7 +96,8 @@ export async function openScene(t: Test, folder: string) {
           if (name.startsWith('content-')) await rm(join(store, name), { force: true });
       }
       const nonce = `submission ${submissions}`;
-      const order = submissionOf({ test_set: String(set['id']), nonce, stops });
+      const slow = slow_compile && { slow_compile };
+      const order = submissionOf({ test_set: String(set['id']), nonce, stops, ...slow });
       const headers = { 'idempotency-key': randomUUID() };
       const json = await patiently([202], () => call('/api/submit', order, headers));
       return String(json['id']);
