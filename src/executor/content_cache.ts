@@ -6,9 +6,12 @@
  *     absent -> fetching (under another name) -> there -> held by runs -> there -> evicted
  *
  * What must stay true:
- * - A run gets a file only after its bytes were hashed. A file that was just fetched is hashed as it comes; one that was
- *   found at the start, or that has changed since it was hashed (its inode, size or times), is hashed again. A wrong one is
- *   fetched again. Nothing is synced to disk, so after a power cut a name may exist without its bytes.
+ * - A run gets a file only after its bytes were hashed for it: as they came, if it was just fetched, and from the disk at every
+ *   later hold. A wrong one is removed and fetched again. A file's times do not replace the hash: two writes within one tick
+ *   of the kernel's clock have the same times, and a failing disk changes none. Nothing is synced to disk, so after a power
+ *   cut a name may exist without its bytes.
+ * - Bytes that this process reads are the ones that were hashed. A box reads the file after the check; what could change it
+ *   in between has the worker's own rights.
  * - A file is complete when it gets its name: it is written under another one, and renamed. A worker that is killed in
  *   between leaves the other name, which a later start removes.
  * - A file that is held is never evicted. So the bytes on disk exceed the bound by at most what is held.
@@ -19,9 +22,26 @@
  *
  * Several processes may use one folder: each evicts and counts what it knows of.
  */
-import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, type Stats } from 'node:fs';
-import { type FileHandle, lstat, open, readdir, rename, rm, utimes } from 'node:fs/promises';
+import { createHash, hash, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  fstatSync,
+  openSync,
+  readSync,
+  type Stats,
+} from 'node:fs';
+import {
+  type FileHandle,
+  lstat,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  utimes,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FileRef } from '../judging/test_set.ts';
 import { CONTENT_PREFIX } from './compile_cache.ts';
@@ -34,6 +54,8 @@ export type HeldContent = {
   /** in the store */
   key: string;
   path: string;
+  /** Throws if they are no longer those of the hash. */
+  bytes(): Promise<Uint8Array>;
   release(): void;
 };
 
@@ -48,16 +70,14 @@ export type ContentCacheOptions = {
 type Entry = {
   key: string;
   size: number;
-  /** as it was when its bytes were last hashed */
-  hashed: Identity | null;
   on_disk: boolean;
   holds: number;
-  /** Under way: it is looked at, hashed or fetched. */
-  working: Promise<void> | null;
+  /** Under way: it is hashed or fetched. Settles with its bytes if they were read at once. */
+  working: Promise<Buffer | null> | null;
 };
 
-/** A file that is written to, replaced or renamed gets another one. */
-type Identity = Pick<Stats, 'ino' | 'size' | 'mtimeMs' | 'ctimeMs'>;
+/** A file whose hash is right. */
+type Checked = { bytes: Buffer | null; mtime_ms: number };
 
 const KEY = new RegExp(`^${CONTENT_PREFIX}[0-9a-f]{64}$`);
 /** A younger unfinished file may belong to another process. */
@@ -65,6 +85,10 @@ const UNFINISHED_AGE_MS = 60 * 60 * 1000;
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
 const MARK_EVERY_MS = 10 * 60 * 1000;
 const SHA256 = /^[0-9a-f]{64}$/;
+/** Up to this size a file is read at once, on this thread: that takes less time than to have another thread do it. */
+const AT_ONCE_BYTES = 256 * 1024;
+/** Neither follows a link nor waits for the writer of a FIFO. */
+const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 export async function openContentCache(options: ContentCacheOptions): Promise<ContentCache> {
   const cache = new ContentCache(options);
@@ -93,19 +117,22 @@ export class ContentCache {
   async hold(file: FileRef): Promise<HeldContent> {
     const entry = this.#entryOf(file);
     entry.holds++;
+    let bytes: Buffer | null;
     try {
       entry.working ??= this.#provide(file, entry).finally(() => {
         entry.working = null;
       });
-      await entry.working;
+      bytes = await entry.working;
     } catch (error) {
       this.#release(entry);
       throw error;
     }
     let released = false;
+    const path = this.#pathOf(entry.key);
     return {
       key: entry.key,
-      path: this.#pathOf(entry.key),
+      path,
+      bytes: async () => bytes ?? readChecked(path, file),
       release: () => {
         if (!released) this.#release(entry);
         released = true;
@@ -134,7 +161,7 @@ export class ContentCache {
   }
 
   #add(key: string, { size }: Stats): void {
-    const state = { hashed: null, on_disk: true, holds: 0, working: null };
+    const state = { on_disk: true, holds: 0, working: null };
     this.#entries.set(key, { key, size, ...state });
     this.#total_bytes += size;
   }
@@ -143,27 +170,26 @@ export class ContentCache {
     if (!SHA256.test(sha256)) throw new Error(`${JSON.stringify(sha256)} is no SHA-256`);
     const key = `${CONTENT_PREFIX}${sha256}`;
     const known = this.#entries.get(key);
-    const absent = { hashed: null, on_disk: false, holds: 0, working: null };
+    const absent = { on_disk: false, holds: 0, working: null };
     const entry = known ?? { key, size, ...absent };
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     return entry;
   }
 
-  async #provide(file: FileRef, entry: Entry): Promise<void> {
-    const state = await this.#stateOf(entry.key);
-    if (state !== null && (await this.#isRight(file, entry, state))) return this.#mark(entry);
-    this.#forget(entry);
-    if (state !== null) await this.#remove(entry.key);
-    await this.#fetch(file, entry);
-  }
-
-  async #isRight(file: FileRef, entry: Entry, state: Stats): Promise<boolean> {
-    if (entry.on_disk && entry.hashed !== null && isSame(entry.hashed, state)) return true;
-    if (!state.isFile() || state.size !== file.size) return false;
-    if ((await digestOf(this.#pathOf(entry.key))) !== file.sha256) return false;
-    this.#place(entry, state);
-    return true;
+  async #provide(file: FileRef, entry: Entry): Promise<Buffer | null> {
+    // A file that is on its way out may not be taken for one that is there.
+    if (this.#evicting.size > 0) await this.settled();
+    const found = await check(this.#pathOf(entry.key), file);
+    if (found === null) {
+      this.#forget(entry);
+      await this.#remove(entry.key);
+      await this.#fetch(file, entry);
+      return null;
+    }
+    this.#place(entry);
+    await this.#mark(entry, found);
+    return found.bytes;
   }
 
   async #fetch(file: FileRef, entry: Entry): Promise<void> {
@@ -181,7 +207,7 @@ export class ContentCache {
       await this.#remove(half);
       throw error;
     }
-    this.#place(entry, await lstat(this.#pathOf(entry.key)));
+    this.#place(entry);
     this.#evict();
   }
 
@@ -199,16 +225,13 @@ export class ContentCache {
   }
 
   /** Its time is its last use, roughly: the next process begins with it. */
-  async #mark(entry: Entry): Promise<void> {
+  async #mark(entry: Entry, { mtime_ms }: Checked): Promise<void> {
     const { now } = this.#at;
-    if (now() - entry.hashed!.mtimeMs < MARK_EVERY_MS) return;
-    const path = this.#pathOf(entry.key);
-    await utimes(path, now() / 1000, now() / 1000);
-    entry.hashed = await lstat(path);
+    if (now() - mtime_ms < MARK_EVERY_MS) return;
+    await utimes(this.#pathOf(entry.key), now() / 1000, now() / 1000);
   }
 
-  #place(entry: Entry, state: Stats): void {
-    entry.hashed = state;
+  #place(entry: Entry): void {
     if (entry.on_disk) return;
     entry.on_disk = true;
     this.#total_bytes += entry.size;
@@ -217,7 +240,6 @@ export class ContentCache {
   #forget(entry: Entry): void {
     if (entry.on_disk) this.#total_bytes -= entry.size;
     entry.on_disk = false;
-    entry.hashed = null;
   }
 
   #release(entry: Entry): void {
@@ -238,12 +260,6 @@ export class ContentCache {
     }
   }
 
-  async #stateOf(key: string): Promise<Stats | null> {
-    // A file that is on its way out may not be taken for one that is there.
-    await this.settled();
-    return lstat(this.#pathOf(key)).catch(() => null);
-  }
-
   async #remove(name: string): Promise<void> {
     await rm(this.#pathOf(name), { recursive: true, force: true }).catch(() => {});
   }
@@ -253,16 +269,41 @@ export class ContentCache {
   }
 }
 
-function isSame(a: Identity, b: Identity): boolean {
-  return a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs && a.ctimeMs === b.ctimeMs;
-}
-
-async function digestOf(path: string): Promise<string | null> {
-  const hash = createHash('sha256');
+/** Null: it is not there, or has other bytes. */
+async function check(path: string, file: FileRef): Promise<Checked | null> {
+  const { sha256, size } = file;
+  let fd: number | null = null;
   try {
-    for await (const piece of createReadStream(path)) hash.update(piece as Buffer);
+    fd = openSync(path, OPEN_FLAGS);
+    const state = fstatSync(fd);
+    if (!state.isFile() || state.size !== size) return null;
+    const bytes = size <= AT_ONCE_BYTES ? readAtOnce(fd, size) : null;
+    const digest = bytes === null ? await digestOf(fd) : hash('sha256', bytes);
+    return digest === sha256 ? { bytes, mtime_ms: state.mtimeMs } : null;
   } catch {
     return null;
+  } finally {
+    if (fd !== null) closeSync(fd);
   }
-  return hash.digest('hex');
+}
+
+/** Fewer bytes, if the file has fewer by now. */
+function readAtOnce(fd: number, size: number): Buffer {
+  const bytes = Buffer.allocUnsafe(size);
+  return bytes.subarray(0, readSync(fd, bytes, 0, size, 0));
+}
+
+async function digestOf(fd: number): Promise<string> {
+  const digest = createHash('sha256');
+  const pieces = createReadStream('', { fd, autoClose: false, highWaterMark: AT_ONCE_BYTES });
+  for await (const piece of pieces) digest.update(piece as Buffer);
+  return digest.digest('hex');
+}
+
+/** The worker waits on another thread for the hash of a file that may be large. */
+async function readChecked(path: string, { sha256 }: FileRef): Promise<Uint8Array> {
+  const bytes = await readFile(path);
+  const digest = await crypto.subtle.digest('SHA-256', bytes);
+  if (Buffer.from(digest).toString('hex') === sha256) return bytes;
+  throw new Error(`the content ${sha256} changed on disk while it was held`);
 }

@@ -1,5 +1,4 @@
 /** The contents of one test, from the request or from a test set, held for as long as the test runs. */
-import { readFile } from 'node:fs/promises';
 import type { Content } from '../judging/judging.ts';
 import type { ContentCache, HeldContent } from './content_cache.ts';
 
@@ -8,7 +7,8 @@ export type BoxContent = { bytes: Uint8Array } | { key: string };
 
 export class HeldContents {
   readonly #cache: ContentCache | null;
-  readonly #held: HeldContent[] = [];
+  /** By their hashes: one that is needed several times is checked once. */
+  readonly #held = new Map<string, HeldContent>();
 
   constructor(cache: ContentCache | null) {
     this.#cache = cache;
@@ -19,17 +19,22 @@ export class HeldContents {
   }
 
   async bytesOf(content: Content): Promise<Uint8Array> {
-    return 'bytes' in content ? content.bytes : readFile((await this.#hold(content)).path);
+    return 'bytes' in content ? content.bytes : (await this.#hold(content)).bytes();
   }
 
   release(): void {
-    for (const held of this.#held.splice(0)) held.release();
+    for (const held of this.#held.values()) held.release();
+    this.#held.clear();
   }
 
   async #hold({ file }: Exclude<Content, { bytes: Uint8Array }>): Promise<HeldContent> {
     if (this.#cache === null) throw new Error('this executor has no cache of contents');
-    const held = await this.#cache.hold(file);
-    this.#held.push(held);
-    return held;
+    const known = () => this.#held.get(file.sha256);
+    const held = known() ?? (await this.#cache.hold(file));
+    // Another call may have held it at the same time.
+    const first = known() ?? held;
+    if (first !== held) held.release();
+    this.#held.set(file.sha256, first);
+    return first;
   }
 }

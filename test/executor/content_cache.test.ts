@@ -1,12 +1,24 @@
 /** A real folder; only the source of the contents is made up. A process that is killed is a real one. */
-import { fork } from 'node:child_process';
+import { execFileSync, fork } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { lstat, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import {
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { ContentCache, openContentCache } from '../../src/executor/content_cache.ts';
-import { contentStore } from './judgings.ts';
+import { HeldContents } from '../../src/executor/held_contents.ts';
+import { contentStore, damage } from './judgings.ts';
 
 async function aCache(t: Test, max_bytes = 1_000) {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-contents-'));
@@ -15,6 +27,8 @@ async function aCache(t: Test, max_bytes = 1_000) {
   const reopen = () => openContentCache({ folder, max_bytes, fetch: store.fetch });
   return { folder, store, cache: await reopen(), reopen };
 }
+
+const sha256Of = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
 t.test('a file is fetched once, and held files have the bytes of their hash', async (t) => {
   const { folder, store, cache, reopen } = await aCache(t);
@@ -57,6 +71,70 @@ t.test('a file whose bytes have changed is never handed out', async (t) => {
   t.equal(await readFile((await cache.hold(file)).path, 'utf8'), 'right', 'written in place');
   await rm(held.path);
   t.equal(await readFile((await cache.hold(file)).path, 'utf8'), 'right', 'removed');
+});
+
+t.test('a file of any size is hashed at every hold', async (t) => {
+  const { store, cache } = await aCache(t, 10 * 2 ** 20);
+  for (const size of [1, 256 * 1024, 256 * 1024 + 1, 2 ** 20]) {
+    const { file } = store.put(Buffer.alloc(size, `right ${size}`));
+    const held = await cache.hold(file);
+    held.release();
+    const before = store.fetched.length;
+    await damage(held.path, size - 1);
+    const again = await cache.hold(file);
+    t.equal(store.fetched.length, before + 1, `${size} bytes`);
+    t.equal(sha256Of(await again.bytes()), file.sha256);
+    t.equal(sha256Of(await readFile(again.path)), file.sha256);
+    again.release();
+    const unchanged = await cache.hold(file);
+    t.equal(sha256Of(await unchanged.bytes()), file.sha256);
+    t.equal(store.fetched.length, before + 1, 'and only a wrong one is fetched');
+  }
+});
+
+t.test('bytes that are read were hashed', async (t) => {
+  const { store, cache } = await aCache(t, 10 * 2 ** 20);
+  const { file } = store.put(Buffer.alloc(2 ** 20, 'right'));
+  (await cache.hold(file)).release();
+  const held = await cache.hold(file);
+  await damage(held.path, 7);
+  await t.rejects(held.bytes(), /changed on disk while it was held/);
+  held.release();
+  t.equal(sha256Of(await (await cache.hold(file)).bytes()), file.sha256);
+});
+
+t.test('a name that is no file is replaced', async (t) => {
+  const { folder, store, cache } = await aCache(t);
+  const { file } = store.put('right');
+  const elsewhere = join(folder, 'elsewhere');
+  await writeFile(elsewhere, 'right');
+  const held = await cache.hold(file);
+  const makers: Record<string, () => unknown> = {
+    link: () => symlink(elsewhere, held.path),
+    folder: () => mkdir(held.path),
+    FIFO: () => execFileSync('mkfifo', [held.path]),
+  };
+  for (const [name, make] of Object.entries(makers)) {
+    await rm(held.path, { recursive: true });
+    await make();
+    const again = await cache.hold(file);
+    t.ok((await lstat(again.path)).isFile(), name);
+    t.equal(await readFile(again.path, 'utf8'), 'right');
+  }
+  t.equal(store.fetched.length, 1 + Object.keys(makers).length);
+});
+
+t.test('one test holds a content once, and lets it go', async (t) => {
+  const { store, cache } = await aCache(t, 0);
+  const content = store.put('both input and answer');
+  const contents = new HeldContents(cache);
+  const [one, other] = await Promise.all([contents.forBox(content), contents.forBox(content)]);
+  t.strictSame(one, other);
+  t.equal(String(await contents.bytesOf(content)), 'both input and answer');
+  t.strictSame(cache.size, { files: 1, bytes: 21 }, 'it stays while it is held');
+  contents.release();
+  await cache.settled();
+  t.strictSame(cache.size, { files: 0, bytes: 0 });
 });
 
 t.test('other bytes than those of the hash are an error, and nothing stays', async (t) => {

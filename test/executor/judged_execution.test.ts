@@ -1,11 +1,18 @@
 /** Many tests in one execution, in real boxes. */
+import { join } from 'node:path';
 import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
 import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
-import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
+import { aJudge, aTest, contentStore, damage, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run, sandbox } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, sandbox, cache } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+
+/** Its message has the input and the answer that it got. */
+const ECHO_CHECKER = `import sys
+with open(sys.argv[3] + 'judgemessage.txt', 'w') as message:
+    message.write(open(sys.argv[1]).read() + ', ' + open(sys.argv[2]).read())
+sys.exit(42)`;
 
 const DOUBLES = 'n = int(input())\nprint(2 * n)';
 const verdicts = ({ judged }: Outcome): (Verdict | null)[] =>
@@ -151,6 +158,29 @@ for path in ('/box', '/load', '/load2', '/tmp'): print(path, sorted(os.listdir(p
   const fetched = store.fetched.length;
   await run('python', code, { judging: judging({ tests, stop: 'never' }) });
   t.equal(store.fetched.length, fetched);
+});
+
+t.test('a content that changed on disk between two submissions is never judged with', async (t) => {
+  const [input, answer] = [store.put('the right input'), store.put('the right answer')];
+  const tests = [aTest('1', null, { input, answer })];
+  const judge = aJudge('python', ECHO_CHECKER);
+  const echo = 'print(input(), end="")';
+  const compared = { judging: judging({ tests }) };
+  const checked = { judging: judging({ tests, checker: judge }) };
+  const right = async () => {
+    const without = await run('python', 'print("the right answer")', compared);
+    t.strictSame(verdicts(without), ['AC'], 'the answer is the right one');
+    const outcome = await run('python', echo, checked);
+    t.strictSame(outputs(outcome), ['the right input']);
+    t.match(outcome.judged!.tests, [{ message: 'the right input, the right answer' }]);
+  };
+  await right();
+  for (const { file } of [input, answer]) {
+    const fetched = store.fetched.length;
+    await damage(join(cache.artefacts_folder, `content-${file.sha256}`), 4);
+    await right();
+    t.strictSame(store.fetched.slice(fetched), [file.sha256], 'it was fetched again');
+  }
 });
 
 t.test('a content that cannot be had is a failure of the service', async (t) => {

@@ -1,5 +1,6 @@
 /** Judgings for tests of the executor, and a store of contents in memory. */
 import { createHash } from 'node:crypto';
+import { chmod, open } from 'node:fs/promises';
 import type { FetchContent } from '../../src/executor/content_cache.ts';
 import type { Content, JudgedTest, JudgeProgram, Judging } from '../../src/judging/judging.ts';
 import type { Group } from '../../src/judging/test_set.ts';
@@ -71,7 +72,8 @@ export function contentStore() {
     fetched.push(sha256);
     const bytes = stored.get(sha256);
     if (bytes === undefined) throw new Error(`${sha256} is not stored`);
-    for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
+    const piece = Math.ceil(bytes.length / PIECES) || 1;
+    for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece);
   };
   return {
     fetch,
@@ -87,4 +89,14 @@ export function contentStore() {
   };
 }
 
-const PIECE = 4;
+const PIECES = 4;
+
+/** Changes one byte of the file in place. */
+export async function damage(path: string, at: number): Promise<void> {
+  await chmod(path, 0o644);
+  const handle = await open(path, 'r+');
+  const byte = Buffer.alloc(1);
+  await handle.read(byte, 0, 1, at);
+  await handle.write(Buffer.from([byte[0]! ^ 1]), 0, 1, at);
+  await handle.close();
+}

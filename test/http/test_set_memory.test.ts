@@ -1,49 +1,37 @@
-/** The memory that an upload takes of a web process. */
-import { equal } from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+/** A large set: the memory that it takes of a web process, and what workers fetch of it. */
+// needs: c
 import t from 'tap';
-import { archiveOf, LEGACY } from '../judging/packages.ts';
-import { zipOf } from '../judging/zip_writer.ts';
-import { type Service, startService } from './support/service.ts';
+import { judgeLargeSet } from './support/large_set.ts';
 
-const upload = (service: Service, key: string, archive: Uint8Array) =>
-  service.call({
-    method: 'POST',
-    path: '/api/test-sets',
-    key,
-    body: archive,
-    headers: { 'content-type': 'application/zip' },
-  });
+const MiB = 2 ** 20;
+const LARGE = { tests: 1_000, file_bytes: 100 * 1024 };
 
-t.test('a large set is never in memory whole', async (t) => {
-  const MiB = 2 ** 20;
-  const service = await startService(t, { webs: 1 });
-  const pid = service.webs[0]!.process.pid!;
-  const key = await service.key();
-  // The first upload loads code.
-  equal((await upload(service, key, archiveOf(LEGACY))).status, 201);
-  const before = residentPeak(pid);
-  // Bytes that do not compress, and differ from file to file.
-  const content = (n: number) => {
-    const seed = createHash('sha512').update(String(n)).digest();
-    return Buffer.concat([seed, Buffer.alloc(100 * 1024, seed)]);
-  };
-  const items = Array.from({ length: 1_000 }, (_, n) => [
-    { name: `${n}.in`, data: content(2 * n), stored: true },
-    { name: `${n}.ans`, data: content(2 * n + 1), stored: true },
-  ]).flat();
-  const reply = await upload(service, key, zipOf(items));
-  t.equal(reply.status, 201, reply.text);
-  t.ok(reply.json.bytes > 195 * MiB);
-  const grown = residentPeak(pid) - before;
+t.test('a set of 200 MiB is judged on two workers, which fetch each file once', async (t) => {
+  const report = await judgeLargeSet(t, LARGE);
+  if (typeof report === 'string') {
+    t.pass('two workers', { skip: report });
+    return;
+  }
+  const { set_bytes, upload_grew_bytes, grew_bytes, first, second } = report;
+  t.comment(JSON.stringify(report));
+  t.ok(set_bytes > 195 * MiB);
   // Usually 70 MiB: what the collector has not freed yet, which is more on a busy machine.
-  t.comment(`${Math.round(grown / MiB)} MiB more for ${Math.round(reply.json.bytes / MiB)} MiB`);
-  t.ok(grown < reply.json.bytes, `${grown} bytes more`);
+  t.ok(upload_grew_bytes < set_bytes, `${Math.round(upload_grew_bytes / MiB)} MiB more`);
+  t.ok(grew_bytes < set_bytes, 'and judging by it takes none of web');
+  const files = 2 * LARGE.tests;
+  for (const { verdicts, accepted } of [first, second]) {
+    t.same(new Set(verdicts), new Set(['AC']));
+    t.equal(accepted, verdicts.length * LARGE.tests, 'every test was run');
+  }
+  t.same(
+    first.fetched.map(({ contents }) => contents),
+    [files, files],
+    'each worker fetched each file',
+  );
+  t.same(
+    first.fetched.map(({ calls }) => calls),
+    [files, files],
+    'and each once',
+  );
+  t.same(second.fetched, first.fetched, 'for later submissions they fetch nothing');
 });
-
-/** In bytes; the kernel keeps the largest value. */
-function residentPeak(pid: number): number {
-  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
-  return Number(kib) * 1024;
-}

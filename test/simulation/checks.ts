@@ -73,11 +73,12 @@ function endings(
   return wrong;
 }
 
-async function leftovers(db: ReturnType<typeof connect>): Promise<string[]> {
+export async function leftovers(db: ReturnType<typeof connect>): Promise<string[]> {
   const [row] = await db<Record<string, number>[]>`
     select (select count(*)::integer from graphile_worker.jobs) as jobs,
       (select count(*)::integer from graphile_worker.jobs where locked_by is not null) as locked_jobs,
       (select count(*)::integer from runledger.leases) as leases,
+      (select count(*)::integer from runledger.progress) as progress,
       (select count(*)::integer from runledger.gated) as gated,
       (select sum(dispatched)::integer from runledger.key_usage) as places,
       (select sum(pending)::integer from runledger.account_usage) as pending,
