@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { Verdict } from '../../src/domain/verdicts.ts';
 import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
-import { aTest, contentStore, group, judging } from './judgings.ts';
+import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
 const { run, sandbox } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
@@ -135,6 +135,26 @@ t.test('when the time of all tests is spent, no further one is run', async (t) =
   t.strictSame(verdicts(outcome), ['TLE', null]);
   t.match(outcome, { verdict: 'TLE', limit_exceeded: 'wall_time' });
   t.match(outcome.judged!.tests![0]!.message, /^all tests together have 1 ms of elapsed time$/);
+});
+
+t.test('checkers and passes are within the time of all tests', async (t) => {
+  const bounded = await anExecutor(t, { switches: PLAIN, tests_wall_ms: 2_000 });
+  const sleeps = (more: string) =>
+    aJudge('python', `import sys, time; time.sleep(1.1); ${more}; raise SystemExit(42)`);
+  const instant = 'int main() {}';
+  const tests = ['1', '2', '3', '4', '5'].map((input) => aTest(input, null));
+  const checker = sleeps('sys.stdin.read()');
+  const many = await bounded.run('c', instant, { judging: judging({ tests, checker }) });
+  t.match(verdicts(many).join(' '), /^(AC ){1,2}TLE +$/);
+  t.match(many, { verdict: 'TLE', limit_exceeded: 'wall_time' });
+  const passes = sleeps("open(sys.argv[3] + 'nextpass.in', 'w').write('')");
+  const one = [aTest('1', null)];
+  const endless = judging({ tests: one, checker: passes, passes: 1000 });
+  const outcome = await bounded.run('c', instant, { judging: endless });
+  t.match(outcome, { verdict: 'TLE', limit_exceeded: 'wall_time' });
+  t.match(outcome.judged!.tests![0]!.message, /^all tests together have 2 s of elapsed time$/);
+  const honest = judging({ tests: one, checker: aJudge('c', 'int main() { return 42; }') });
+  t.match(await bounded.run('c', instant, { judging: honest }), { verdict: 'AC' });
 });
 
 t.test('contents of a set are fetched once, and the program sees its input alone', async (t) => {

@@ -63,15 +63,15 @@ export function aJudge(
   };
 }
 
-/** Keeps contents by their hash, and counts how often they are fetched. */
-export function contentStore() {
+/** Keeps contents by their hash, and counts how often they are fetched. They come in pieces of `piece` bytes. */
+export function contentStore(piece = 4) {
   const stored = new Map<string, Buffer>();
   const fetched: string[] = [];
   const fetch: FetchContent = async function* ({ sha256 }) {
     fetched.push(sha256);
     const bytes = stored.get(sha256);
     if (bytes === undefined) throw new Error(`${sha256} is not stored`);
-    for (let at = 0; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
+    for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece);
   };
   return {
     fetch,
@@ -86,5 +86,3 @@ export function contentStore() {
     forge: (sha256: string, text: string) => stored.set(sha256, Buffer.from(text)),
   };
 }
-
-const PIECE = 4;
