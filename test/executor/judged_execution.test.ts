@@ -243,6 +243,16 @@ raise SystemExit(3)`;
   t.notOk(JSON.stringify(outcome.evidence).includes('png'), 'the evidence has no name of a file');
 });
 
+t.test('as many files as a request can have, each as deep as a path can be', async (t) => {
+  const files = Array.from({ length: 64 }, (_, n) => ({
+    path: `${n}/${'d/'.repeat(14)}x`,
+    bytes: Buffer.from('x'),
+  }));
+  const outputs = [`0/${'d/'.repeat(14)}x`];
+  const outcome = await run('c', 'int main() {}', { judging: judging({ files, outputs }) });
+  t.match(outcome, { verdict: 'AC', judged: { files: [{ path: outputs[0] }] } });
+});
+
 t.test('a judging without tests is one run of the order', async (t) => {
   const files = [{ path: 'words.txt', bytes: Buffer.from('six') }];
   const code = "print(open('words.txt').read(), input())";
