@@ -261,8 +261,8 @@ export const packageMutants: readonly Mutant[] = [
     ['a group of 2025-09 has a score', 'silent !== undefined', 'false'],
     [
       'samples that there are none of are passed',
-      '.length > 0);\n    if (run',
-      '.length >= 0);\n    if (run',
+      '.items.some((item) => !isGroup(item) || hasTests(item)) ?? false',
+      '.items.some((item) => !isGroup(item) || hasTests(item)) ?? true',
     ],
     ['a group depends on one before it', '!before.has(name)', 'false'],
     [
