@@ -14,10 +14,15 @@ create or replace function runledger.lock_test_sets() returns void
 language sql
 as $$ select pg_advisory_xact_lock(hashtext('runledger test sets')) $$;
 
--- Which of the contents are stored.
-create or replace function runledger.stored_contents(sha256s bytea[]) returns setof bytea
+-- Which of the contents the account's sets have. What only other accounts have arrives once more, and is dropped at the end:
+-- otherwise the time of an upload would tell an account whether another one has the same file.
+create or replace function runledger.stored_contents(account uuid, sha256s bytea[]) returns setof bytea
 language sql stable security definer set search_path = runledger, pg_temp
-as $$ select c.sha256 from contents c where c.stored and c.sha256 = any (sha256s) $$;
+as $$
+  select c.sha256 from contents c where c.stored and c.sha256 = any (sha256s) and exists (
+    select from test_set_contents r join test_sets t on t.id = r.test_set_id
+    where r.content_id = c.id and t.account_id = account)
+$$;
 
 -- Contents that begin to arrive, and pieces of contents that are arriving. It does not wait for the disk: the commit of the
 -- set, which comes later, does.

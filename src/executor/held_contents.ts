@@ -22,6 +22,11 @@ export class HeldContents {
     return 'bytes' in content ? content.bytes : (await this.#hold(content)).bytes();
   }
 
+  /** The bytes, or the path of the file that has them. */
+  async held(content: Content): Promise<Uint8Array | string> {
+    return 'bytes' in content ? content.bytes : (await this.#hold(content)).path;
+  }
+
   release(): void {
     for (const held of this.#held.values()) held.release();
     this.#held.clear();

@@ -6,11 +6,10 @@
  *   outcome, so an execution that starts over on another worker ends the same way.
  * - A test that is not needed is not run (stopping.ts): it is in the outcome without a verdict.
  * - A checker or interactor that fails makes its test an IE, which is an outcome. A failure of the service throws.
- * - All runs together are bounded: once `tests_wall_ms` are spent, a test has next to no time, and after the first of these
- *   that fails nothing more is run. So an execution ends, and is never AC for tests that were not run.
+ * - All tests together are bounded: programs, checkers and comparisons. Once `tests_wall_ms` are spent, nothing is run any
+ *   more, and the next test that would be run is a TLE. So an execution ends, and is never AC for tests that were not run.
  */
 import { type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
-import { spellTime } from '../domain/units.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import { groupTree } from '../judging/groups.ts';
@@ -40,8 +39,6 @@ export type Turns = Pick<TurnOptions, 'onProgress' | 'spareSlot'>;
 
 /** The most tests of one execution are run in this time, one after the other. */
 export const TESTS_WALL_MS = 300_000;
-/** A test has at least this much when the time of all tests is spent. */
-const LEAST_WALL_MS = 10;
 
 /** The caller releases the program. */
 export async function executeJudged(
@@ -128,23 +125,19 @@ type OneRun = {
   signal: AbortSignal;
 };
 
-async function runOne(
+function runOne(
   { parts, program, order }: Execution,
   judge: Judge | null,
   { test, index, own, left_ms, signal }: OneRun,
 ): Promise<TestRun> {
   const { sandbox, contents, tests_wall_ms } = parts;
-  const wall_ms = Math.min(own.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
-  const run = await runTest({
-    ...{ sandbox, contents, program, judge, test, signal },
+  return runTest({
+    ...{ sandbox, contents, program, judge, test, signal, left_ms, tests_wall_ms },
     judging: order.judging,
     place: placeOf(test, index),
     args: test.args ?? order.args,
-    limits: { ...own, wall_ms },
+    limits: own,
   });
-  if (wall_ms === own.wall_ms || run.outcome.limit_exceeded !== 'wall_time') return run;
-  const message = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
-  return { ...run, outcome: { ...run.outcome, message } };
 }
 
 /** The test's own come before those of the request, and these before those of the set. */

@@ -7,9 +7,9 @@
  */
 import type { LeftFile } from '../domain/judged_record.ts';
 import type { RunLimits } from '../domain/limits.ts';
+import { spellTime } from '../domain/units.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
 import { NEXT_PASS } from '../judging/checker_end.ts';
-import { equalOutput } from '../judging/compare.ts';
 import type { Content, JudgedTest, Judging } from '../judging/judging.ts';
 import {
   type Judged,
@@ -19,6 +19,7 @@ import {
   testOutcome,
 } from '../judging/outcome.ts';
 import { matchesPattern } from '../judging/paths.ts';
+import { compareOutput } from './compare_outputs.ts';
 import type { ContentCache } from './content_cache.ts';
 import { HeldContents } from './held_contents.ts';
 import type { Judge } from './judge_program.ts';
@@ -35,6 +36,9 @@ export type TestOrder = {
   place: TestPlace;
   args: readonly string[];
   limits: RunLimits;
+  /** of the time of all tests. No pass begins when it is spent, and none runs longer than what is left. */
+  left_ms: number;
+  tests_wall_ms: number;
   signal: AbortSignal;
 };
 
@@ -43,28 +47,49 @@ export type TestRun = {
   /** of its last pass; null: it could not be run */
   report: RunReport | null;
   limits: RunLimits;
-  /** elapsed, of program and checker in all passes */
+  /** elapsed, of program, checker and comparison in all passes */
   spent_us: number;
   transcript: Uint8Array | null;
   files: LeftFile[];
 };
 
 export async function runTest(order: TestOrder): Promise<TestRun> {
-  if (isTooLarge(order)) return unrunnable(order);
+  if (order.left_ms <= 0) return notStarted(order, timeSpent(order));
+  if (isTooLarge(order)) return notStarted(order, INPUT_TOO_LARGE);
   const contents = new HeldContents(order.contents);
   try {
     let so_far: TestRun | null = null;
     let input = order.test.input;
     let left: LeftFile[] = [];
+    let { left_ms } = order;
     for (let pass = 1; ; pass++) {
-      const ran = await runPass(order, contents, { pass, input, left });
+      const wall_ms = Math.min(order.limits.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
+      const shortened = { ...order, limits: { ...order.limits, wall_ms } };
+      const ran = await runPass(shortened, contents, { pass, input, left });
+      const { limit_exceeded } = ran.run.outcome;
+      if (wall_ms < order.limits.wall_ms && limit_exceeded === 'wall_time') {
+        const { message } = timeSpent(order);
+        ran.run.outcome = { ...ran.run.outcome, message };
+      }
       so_far = so_far === null ? ran.run : together(so_far, ran.run);
       if (ran.next === null) return so_far;
+      left_ms = order.left_ms - so_far.spent_us / 1000;
+      if (left_ms <= 0) return { ...so_far, outcome: { ...so_far.outcome, ...timeSpent(order) } };
       ({ input, left } = ran.next);
     }
   } finally {
     contents.release();
   }
+}
+
+/** A run has at least this much, however little is left. */
+const LEAST_WALL_MS = 10;
+
+type Why = Pick<TestOutcome, 'verdict' | 'limit_exceeded' | 'message'>;
+
+function timeSpent({ tests_wall_ms }: TestOrder): Why {
+  const message = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
+  return { verdict: 'TLE', limit_exceeded: 'wall_time', message };
 }
 
 /** A request to the launcher has room for this much, besides the program's files. */
@@ -75,10 +100,15 @@ function isTooLarge({ judging: { stdin_file }, test: { input } }: TestOrder): bo
   return stdin_file !== null && size > INPUT_MOST_BYTES;
 }
 
-/** No program could have run, so this is an IE. */
-function unrunnable({ place, limits }: TestOrder): TestRun {
-  const message = `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`;
-  const outcome: TestOutcome = { ...notRun(place), verdict: 'IE', message, team_message: '' };
+/** No program could have run. */
+const INPUT_TOO_LARGE: Why = {
+  verdict: 'IE',
+  limit_exceeded: null,
+  message: `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`,
+};
+
+function notStarted({ place, limits }: TestOrder, why: Why): TestRun {
+  const outcome: TestOutcome = { ...notRun(place), ...why, team_message: '' };
   return { outcome, report: null, limits, spent_us: 0, transcript: null, files: [] };
 }
 
@@ -87,19 +117,18 @@ type Pass = { pass: number; input: Content; left: LeftFile[] };
 type Next = Omit<Pass, 'pass'>;
 
 async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
-  const { judge, judging, test, place, limits } = order;
+  const { judge, judging, place, limits } = order;
   const run = await programRun(order, contents, pass.input);
   const ran =
     judge?.role === 'interactor'
       ? await talked(order, judge, contents, run, pass)
       : await checked(order, judge, contents, run, pass);
   const { report, judged, output } = ran;
-  const answer =
-    judge === null && test.answer !== null ? await contents.bytesOf(test.answer) : null;
-  const compare = test.compare ?? judging.compare;
-  const isWrong = answer && (() => !equalOutput(compare, output, answer));
+  const compared = await comparedOf(order, contents, report, output);
+  const isWrong = compared && (() => !compared.equal);
   const outcome = testOutcome(place, { ...subjectOf(order, report), isWrong }, judged);
-  const spent_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
+  const runs_us = Math.max(report.wall_us, ran.beside_us) + ran.after_us;
+  const spent_us = runs_us + (compared?.elapsed_us ?? 0);
   const done: TestRun = {
     // A part of a report would keep the whole of it in memory for as long as the execution lasts.
     outcome: {
@@ -115,6 +144,19 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
   };
   const goes_on = outcome.verdict === 'AC' && judged?.end.next_pass;
   return { run: done, next: goes_on ? nextOf(judge!.leftBy(ran.judge_report!)) : null };
+}
+
+/** Null where there is nothing to compare: a run that did not end well has its verdict already. */
+async function comparedOf(
+  order: TestOrder,
+  contents: HeldContents,
+  report: RunReport,
+  output: Uint8Array,
+) {
+  const { judge, judging, test, signal } = order;
+  if (judge !== null || test.answer === null || !endedWell(order, report)) return null;
+  const compare = test.compare ?? judging.compare;
+  return await compareOutput(compare, output, test.answer, contents, signal);
 }
 
 function nextOf(left: LeftFile[]): Next {
@@ -200,7 +242,7 @@ async function checked(
   const { report, output } = judgedOutput(order, raw);
   const ran = { report, output, transcript: null, beside_us: 0, after_us: 0 };
   // A checker judges only what ended well.
-  if (judge === null || judgeRun({ ...subjectOf(order, report), isWrong: null }).verdict !== 'AC')
+  if (judge === null || !endedWell(order, report))
     return { ...ran, judged: null, judge_report: null };
   const checker_run = judge.runOn(await passOf(order, contents, pass, output));
   if (checker_run === null) {
@@ -289,6 +331,10 @@ async function passOf(
     args: test.judge_args,
     left,
   };
+}
+
+function endedWell(order: TestOrder, report: RunReport): boolean {
+  return judgeRun({ ...subjectOf(order, report), isWrong: null }).verdict === 'AC';
 }
 
 function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {

@@ -72,9 +72,11 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
       const { run, ahead } = taken.get(turn) ?? { run: null, ahead: null };
       if (run === null) break;
       taken.delete(turn);
-      if (ahead !== null && left_ms < tests.wallMs(turn)) break;
+      const spent_ms = run.spent_us / 1000;
+      // A test of several passes has its limit for each, as long as there is time for all tests.
+      if (ahead !== null && left_ms < tests.wallMs(turn) + spent_ms) break;
       tests.count_result(turn, run);
-      left_ms -= run.spent_us / 1000;
+      left_ms -= spent_ms;
       if (run.outcome.verdict === 'AC') continue;
       is_rejected = true;
       // Only a rejection makes a test unneeded, so it is looked for only now: a set may have thousands of tests.

@@ -1,9 +1,11 @@
 /**
  * Paths of files in a work folder, as requests and test sets name them: relative, with `/` between names, at most 255 bytes
- * of UTF-8. A path that passes names a file within the folder and nothing else, because no name in it is empty, `.` or
- * `..`, and because it has no NUL, at which the kernel would end it.
+ * of UTF-8 and at most 16 names. A path that passes names a file within the folder and nothing else, because no name in it
+ * is empty, `.` or `..`, and because it has no NUL, at which the kernel would end it. The files of a request have fewer
+ * folders in all than a box has inodes, because a path has no more than 16 names.
  */
 export const PATH_LIMIT_BYTES = 255;
+export const PATH_LIMIT_NAMES = 16;
 
 /** The problem with a path, as the end of a sentence; null if there is none. */
 export function pathProblem(path: string): string | null {
@@ -16,6 +18,8 @@ export function pathProblem(path: string): string | null {
   if (path.startsWith('/')) return 'begins with /: it must be relative';
   if (path.endsWith('/')) return 'ends with /: it must name a file';
   const names = path.split('/');
+  if (names.length > PATH_LIMIT_NAMES)
+    return `has ${names.length} names; the most is ${PATH_LIMIT_NAMES}`;
   if (names.includes('')) return 'has an empty name between two /';
   const dots = names.find((name) => name === '.' || name === '..');
   return dots === undefined ? null : `has the name ${dots}, which leaves its folder or stays in it`;

@@ -12,6 +12,8 @@ import type { FileRef, TestSet } from '../judging/test_set.ts';
 /** Whose set it is, and by which key: part of every answer to a key (caller.ts). */
 export type Owner = { readonly account_id: string; readonly key_id: string };
 
+type Account = Pick<Owner, 'account_id'>;
+
 export type StoredSet = {
   readonly id: string;
   readonly name: string;
@@ -51,7 +53,7 @@ export type FinishedUpload =
 export type RemovedTestSet = 'removed' | 'in_use' | 'absent';
 
 export type Upload = {
-  /** Stores the content, if it is not stored. Throws ContentDiffers if the bytes are not those of the file: then discard. */
+  /** Stores the content, if the account does not have it. Throws ContentDiffers if the bytes are not those of the file: then discard. */
   put(file: FileRef, bytes: AsyncIterable<Uint8Array>): Promise<void>;
   /** Stores the set. `missing`: these contents were neither put, nor are they stored any more; put them and try again. */
   finish(given: NewTestSet): Promise<FinishedUpload>;
@@ -60,16 +62,16 @@ export type Upload = {
 };
 
 export type TestSets = {
-  /** Those that are not stored. */
-  missing(files: readonly FileRef[]): Promise<Set<string>>;
-  upload(): Upload;
-  /** An upload as a whole. Only contents that are not stored are asked for. */
+  /** Those that no set of the account has. */
+  missing(owner: Account, files: readonly FileRef[]): Promise<Set<string>>;
+  upload(owner: Account): Upload;
+  /** An upload as a whole. Only contents that no set of the account has are asked for. */
   create(
     given: NewTestSet & { contentOf(sha256: string): AsyncIterable<Uint8Array> },
   ): Promise<CreatedTestSet>;
-  list(owner: Pick<Owner, 'account_id'>): Promise<StoredSet[]>;
+  list(owner: Account): Promise<StoredSet[]>;
   /** Null: the account has no such set. */
-  read(owner: Pick<Owner, 'account_id'>, id: string): Promise<StoredSet | null>;
+  read(owner: Account, id: string): Promise<StoredSet | null>;
   /** in_use: a submission that has not ended needs it. */
   remove(
     owner: Owner,
@@ -89,10 +91,10 @@ const CALL_BYTES = 256 * 1024;
 const ATTEMPTS = 5;
 
 export function createTestSets(db: Db): TestSets {
-  const missing = async (files: readonly FileRef[]): Promise<Set<string>> => {
+  const missing: TestSets['missing'] = async ({ account_id }, files) => {
     const names = files.map(({ sha256 }) => Buffer.from(sha256, 'hex'));
     const rows = await db<{ sha256: Buffer }[]>`
-      select sha256 from runledger.stored_contents(${byteaArray(names)}::text::bytea[]) x(sha256)`;
+      select sha256 from runledger.stored_contents(${account_id}, ${byteaArray(names)}::text::bytea[]) x(sha256)`;
     const stored = new Set(rows.map(({ sha256 }) => sha256.toString('hex')));
     return new Set(files.map(({ sha256 }) => sha256)).difference(stored);
   };
@@ -102,13 +104,14 @@ export function createTestSets(db: Db): TestSets {
   };
   return {
     missing,
-    upload: () => new PieceUpload(db, missing),
+    upload: (owner) => new PieceUpload(db, (files) => missing(owner, files)),
     async create({ contentOf, ...given }) {
       const files = contentsOf(given.set);
-      const upload = new PieceUpload(db, missing);
+      const missingOf = (some: readonly FileRef[]) => missing(given.owner, some);
+      const upload = new PieceUpload(db, missingOf);
       try {
         for (let attempt = 1; ; attempt++) {
-          const needed = await missing(files);
+          const needed = await missingOf(files);
           for (const file of files)
             if (needed.has(file.sha256)) await upload.send(file, contentOf(file.sha256));
           const created = await upload.finish(given);
@@ -163,9 +166,11 @@ type CreatedRow = {
 
 type Piece = { id: string; n: number; bytes: Buffer };
 
+type MissingOf = (files: readonly FileRef[]) => Promise<Set<string>>;
+
 class PieceUpload implements Upload {
   readonly #db: Db;
-  readonly #missing: TestSets['missing'];
+  readonly #missing: MissingOf;
   /** The contents that were put, or began to be: their ids by their hashes. */
   readonly #put = new Map<string, string>();
   /** What the next call stores. */
@@ -173,7 +178,7 @@ class PieceUpload implements Upload {
   #pieces: Piece[] = [];
   #bytes = 0;
 
-  constructor(db: Db, missing: TestSets['missing']) {
+  constructor(db: Db, missing: MissingOf) {
     this.#db = db;
     this.#missing = missing;
   }
@@ -183,7 +188,7 @@ class PieceUpload implements Upload {
     if ((await this.#missing([file])).has(file.sha256)) await this.send(file, bytes);
   }
 
-  /** For a content that is known not to be stored. */
+  /** For a content that the account is known not to have. */
   async send({ sha256, size }: FileRef, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const id = randomUUID();
     this.#put.set(sha256, id);

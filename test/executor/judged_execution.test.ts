@@ -144,6 +144,26 @@ t.test('when the time of all tests is spent, no further one is run', async (t) =
   t.match(outcome.judged!.tests![0]!.message, /^all tests together have 1 ms of elapsed time$/);
 });
 
+t.test('checkers and passes are within the time of all tests', async (t) => {
+  const bounded = await anExecutor(t, { switches: PLAIN, tests_wall_ms: 2_000 });
+  const sleeps = (more: string) =>
+    aJudge('python', `import sys, time; time.sleep(1.1); ${more}; raise SystemExit(42)`);
+  const instant = 'int main() {}';
+  const tests = ['1', '2', '3', '4', '5'].map((input) => aTest(input, null));
+  const checker = sleeps('sys.stdin.read()');
+  const many = await bounded.run('c', instant, { judging: judging({ tests, checker }) });
+  t.match(verdicts(many).join(' '), /^(AC ){1,2}TLE +$/);
+  t.match(many, { verdict: 'TLE', limit_exceeded: 'wall_time' });
+  const passes = sleeps("time.sleep(1); open(sys.argv[3] + 'nextpass.in', 'w').write('')");
+  const one = [aTest('1', null)];
+  const endless = judging({ tests: one, checker: passes, passes: 1000 });
+  const outcome = await bounded.run('c', instant, { judging: endless });
+  t.match(outcome, { verdict: 'TLE', limit_exceeded: 'wall_time', exit_code: 0 });
+  t.match(outcome.judged!.tests![0]!.message, /^all tests together have 2 s of elapsed time$/);
+  const honest = judging({ tests: one, checker: aJudge('c', 'int main() { return 42; }') });
+  t.match(await bounded.run('c', instant, { judging: honest }), { verdict: 'AC' });
+});
+
 t.test('contents of a set are fetched once, and the program sees its input alone', async (t) => {
   const code = `import os, sys
 print(sys.stdin.read())
@@ -251,6 +271,16 @@ raise SystemExit(3)`;
     ],
   );
   t.notOk(JSON.stringify(outcome.evidence).includes('png'), 'the evidence has no name of a file');
+});
+
+t.test('as many files as a request can have, each as deep as a path can be', async (t) => {
+  const files = Array.from({ length: 64 }, (_, n) => ({
+    path: `${n}/${'d/'.repeat(14)}x`,
+    bytes: Buffer.from('x'),
+  }));
+  const outputs = [`0/${'d/'.repeat(14)}x`];
+  const outcome = await run('c', 'int main() {}', { judging: judging({ files, outputs }) });
+  t.match(outcome, { verdict: 'AC', judged: { files: [{ path: outputs[0] }] } });
 });
 
 t.test('a judging without tests is one run of the order', async (t) => {

@@ -64,16 +64,16 @@ export function aJudge(
   };
 }
 
-/** Keeps contents by their hash, and counts how often they are fetched. */
-export function contentStore() {
+/** Keeps contents by their hash, and counts how often they are fetched. They come in pieces of `piece` bytes, or in four. */
+export function contentStore(piece?: number) {
   const stored = new Map<string, Buffer>();
   const fetched: string[] = [];
   const fetch: FetchContent = async function* ({ sha256 }) {
     fetched.push(sha256);
     const bytes = stored.get(sha256);
     if (bytes === undefined) throw new Error(`${sha256} is not stored`);
-    const piece = Math.ceil(bytes.length / PIECES) || 1;
-    for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece);
+    const size = piece ?? (Math.ceil(bytes.length / PIECES) || 1);
+    for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
   };
   return {
     fetch,

@@ -190,6 +190,9 @@ t.test('a bad archive is a 400 that names the entry, and nothing of it stays', a
     [{ 'problem.yaml': 'name: x\n' }, 'data/secret'],
     [{ ...LEGACY, 'problem.yaml': 'limits: [' }, 'problem.yaml'],
     [{ ...emptyTests('a'), 'b.in': '' }, 'b.in'],
+    [{ ...LEGACY, ...checked(65) }, 'data'],
+    [{ ...LEGACY, ...checked(1, 'x'.repeat(4097)) }, 'data'],
+    [{ ...LEGACY, ...checked(40), 'data/secret/testdata.yaml': moreArgs(25) }, 'secret'],
     [{ ...LEGACY, 'output_validators/v.c': '', 'problem.yaml': 'validation: custom\n' }, 'v.c'],
   ];
   for (const [files, path] of packages) {
@@ -205,6 +208,23 @@ t.test('a bad archive is a 400 that names the entry, and nothing of it stays', a
   t.same(held(), []);
   const errors = service.webs[0]!.written.filter((line) => line.includes('request failed'));
   t.same(errors, [], 'none of them is an error of the service');
+});
+
+/** Arguments of a validator, which go before those of a group. */
+function checked(count: number, word = 'x'): Files {
+  const flags = Array(count).fill(word).join(' ');
+  return {
+    'problem.yaml': `name: x\nvalidation: custom\nvalidator_flags: ${flags}\n`,
+    'output_validators/v.py': 'exit(42)',
+  };
+}
+
+const moreArgs = (count: number) => `output_validator_flags: ${Array(count).fill('x').join(' ')}\n`;
+
+t.test('a validator may have as many arguments as a program', async (t) => {
+  const { service } = await withState(t);
+  const files = { ...LEGACY, ...checked(40), 'data/secret/testdata.yaml': moreArgs(24) };
+  t.match(await stored(service, await service.key(), files), { checker: 'python' });
 });
 
 t.test('an upload has bounds', async (t) => {

@@ -172,6 +172,13 @@ export const HOSTILE_ARCHIVES: HostileArchive[] = [
   ],
   ['too many files', [...many(12)], /^the package: it has more than 10 files/, {}, { files: 10 }],
   ['too many folders', folders(30), /^the package: it has more than 10 files/, {}, { files: 10 }],
+  [
+    'a directory of fields that mean nothing',
+    [{ ...IN, says: { extra: emptyFields(2000) }, local: { extra: Buffer.alloc(0) } }, ANS],
+    /^the package: its directory has more than 5000 bytes/,
+    {},
+    { directory_bytes: 5000 },
+  ],
   ['too many entries', [...many(30)], /^the package: it has more than 10 files/, {}, { files: 10 }],
   [
     'an entry whose bytes are those of another',
@@ -286,6 +293,10 @@ function unicodePath(name: string): Uint8Array {
   return Buffer.concat([head, data]);
 }
 
+function emptyFields(count: number): Uint8Array {
+  return Buffer.alloc(4 * count, Uint8Array.of(0x99, 0x99, 0, 0));
+}
+
 function large(count: number): ZipItem[] {
   return Array.from({ length: count }, (_, i) => ({
     name: `large${i + 1}`,
@@ -332,6 +343,13 @@ export const HONEST_ARCHIVES: [title: string, items: ZipItem[], options?: ZipOpt
     ],
   ],
   ['the same name in a field', [{ ...IN, says: { extra: unicodePath('1.in') } }, ANS]],
+  [
+    'fields that mean nothing here',
+    [
+      { ...IN, says: { extra: emptyFields(20) } },
+      { ...ANS, says: { extra: emptyFields(20) } },
+    ],
+  ],
   [
     'modes of no system',
     [

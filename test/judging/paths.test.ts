@@ -25,6 +25,7 @@ t.test('a path is relative, and each of its names is a name', async (t) => {
     '*',
     'x'.repeat(255),
     'é'.repeat(127),
+    `${'a/'.repeat(15)}b`,
   ];
   for (const path of good) t.equal(pathProblem(path), null, JSON.stringify(path));
   const bad: [string, RegExp][] = [
@@ -46,6 +47,7 @@ t.test('a path is relative, and each of its names is a name', async (t) => {
     ['a\ud800', /half of a surrogate pair/],
     ['x'.repeat(256), /is 256 bytes of UTF-8; the most is 255/],
     ['é'.repeat(128), /is 256 bytes/],
+    [`${'a/'.repeat(16)}b`, /has 17 names; the most is 16/],
   ];
   for (const [path, problem] of bad) t.match(pathProblem(path), problem, JSON.stringify(path));
 });

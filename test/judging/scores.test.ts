@@ -96,3 +96,16 @@ t.test('points of a validator, and the scores that a group may have', async (t) 
   });
   t.match(bounded.set.groups.at(-1), { points: 'bounded', range: [0, 100] });
 });
+
+t.test('a group is named once, however often its name is written', async (t) => {
+  const named = (names: string) =>
+    read(t, {
+      'problem.yaml': 'problem_format_version: 2025-09\nname: x\ntype: scoring\n',
+      ...emptyTests('data/sample/1', 'data/secret/a/1'),
+      'data/secret/a/test_group.yaml': `max_score: 1\nrequire_pass: [${names}]\n`,
+    });
+  const { set: honest } = await named('sample');
+  t.strictSame(honest.groups.at(-1)!.require_pass, ['sample']);
+  const { set } = await named(`${'sample, '.repeat(5000)}sample`);
+  t.strictSame(set.groups, honest.groups);
+});

@@ -96,11 +96,35 @@ export const executorMutants: readonly Mutant[] = [
   ),
   ...inFile(
     'src/executor/test_run.ts',
+    'test/executor/judged_execution.test.ts',
+    [
+      'nothing is run when the time of all tests is spent',
+      'if (order.left_ms <= 0) return notStarted(order, timeSpent(order));',
+      '',
+    ],
+    [
+      'nor is a further pass',
+      'if (left_ms <= 0) return { ...so_far,',
+      'if (false) return { ...so_far,',
+    ],
+  ),
+  ...inFile(
+    'src/executor/compare_outputs.ts',
+    'test/executor/compare_outputs.test.ts',
+    ['a large comparison has its own thread', 'output.length + size > SMALL_BYTES', 'size < 0'],
+    [
+      'it ends with its execution',
+      "await once(thread, 'message', { signal })",
+      "await once(thread, 'message')",
+    ],
+  ),
+  ...inFile(
+    'src/executor/test_run.ts',
     ['test/executor/judge_program.test.ts'],
     [
       'only what ended well is judged',
-      "!== 'AC')\n    return { ...ran, judged: null, judge_report: null };",
-      "=== 'IE')\n    return { ...ran, judged: null, judge_report: null };",
+      'if (judge === null || !endedWell(order, report))',
+      'if (judge === null)',
     ],
     [
       'a pass follows only on one that went well',

@@ -5,6 +5,13 @@ const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
 const PARSE = 'test/http/parse_submission.test.ts';
 
 export const httpMutants: readonly Mutant[] = [
+  ...inFile(
+    'src/http/wire/unread_answers.ts',
+    'test/http/unread_answers.test.ts',
+    ['answers that are not read are bounded', 'oldest.destroy();', ''],
+    ['an answer that was read does not count', "res.once('close', () => remove(res));", ''],
+    ['the newest stays', ' || oldest === res) return;', ') return;'],
+  ),
   ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
     'a key over its rate is not rejected after its reset',
     'if (left_s <= 1) {',

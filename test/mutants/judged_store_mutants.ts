@@ -8,6 +8,11 @@ export const judgedStoreMutants: readonly Mutant[] = [
   ...inFile(
     'sql/functions/test_sets.sql',
     SETS,
+    [
+      'an upload does not depend on the contents of others',
+      'where r.content_id = c.id and t.account_id = account)',
+      'where r.content_id = c.id)',
+    ],
     ['a set has all of its contents', 'if missing is not null then', 'if false then'],
     [
       'a content has arrived when all of its bytes have',

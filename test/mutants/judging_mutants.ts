@@ -264,6 +264,7 @@ export const judgingMutants: readonly Mutant[] = [
     'src/judging/paths.ts',
     'test/judging/paths.test.ts',
     ['a path has 255 bytes', 'PATH_LIMIT_BYTES = 255', 'PATH_LIMIT_BYTES = 256'],
+    ['a path has 16 names', 'PATH_LIMIT_NAMES = 16', 'PATH_LIMIT_NAMES = 17'],
     ['bytes, not characters', 'Buffer.byteLength(path)', 'path.length'],
     ['no NUL', "path.includes('\\0')", 'false'],
     ['no root', "path.startsWith('/')", 'false'],

@@ -30,6 +30,11 @@ export const packageMutants: readonly Mutant[] = [
   ...inFile(
     `${FOLDER}/zip_source.ts`,
     ARCHIVES,
+    [
+      'the size of the directory',
+      'directory.end - directory.start > bounds.directory_bytes',
+      'false',
+    ],
     ['the number of entries', 'directory.entries > 2 * bounds.files', 'false'],
     [
       'the number of files',
@@ -230,6 +235,11 @@ export const packageMutants: readonly Mutant[] = [
   ...inFile(
     `${FOLDER}/scores.ts`,
     SCORES,
+    [
+      'a group is named once',
+      '[...new Set(group.settings.scoring.require_pass)]',
+      'group.settings.scoring.require_pass',
+    ],
     ['each test has its share', 'left / sharing', 'left'],
     [
       'a group that counts as a whole',
@@ -251,8 +261,8 @@ export const packageMutants: readonly Mutant[] = [
     ['a group of 2025-09 has a score', 'silent !== undefined', 'false'],
     [
       'samples that there are none of are passed',
-      '.length > 0);\n    if (run',
-      '.length >= 0);\n    if (run',
+      '.items.some((item) => !isGroup(item) || hasTests(item)) ?? false',
+      '.items.some((item) => !isGroup(item) || hasTests(item)) ?? true',
     ],
     ['a group depends on one before it', '!before.has(name)', 'false'],
     [

@@ -26,6 +26,11 @@ export const testSetMutants: readonly Mutant[] = [
       'unpacked_bytes: config.test_set_bytes',
       'unpacked_bytes: 2 ** 40',
     ],
+    [
+      'a validator can be started with its arguments',
+      'checkArgs(name, [...judge_args, ...args]);',
+      'checkArgs(name, args);',
+    ],
     ['room is given back', '    leave();\n', ''],
     [
       'a package without faults is needed',

@@ -201,7 +201,7 @@ function outputsSchema() {
 }
 
 const PATH_RULE =
-  'A relative path of at most 255 bytes of UTF-8, without an empty name, . or .. in it.';
+  'A relative path of at most 255 bytes of UTF-8 and 16 names, without an empty name, . or .. in it.';
 
 function path(description: string) {
   return v.pipe(

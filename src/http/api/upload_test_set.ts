@@ -191,15 +191,21 @@ function checkSet(set: TestSet, languages: readonly string[]): void {
       );
     }
   }
-  for (const { name, args = [] } of set.tests) {
-    const bytes = args.reduce((sum, arg) => sum + Buffer.byteLength(arg), 0);
-    if (args.length > ARGS_LIMIT || bytes > ARGS_LIMIT_BYTES) {
-      throw new PackageProblem(
-        name,
-        `a program has at most ${ARGS_LIMIT} arguments, of ${ARGS_LIMIT_BYTES} bytes together`,
-      );
-    }
-  }
+  for (const { name, args = [] } of set.tests) checkArgs(name, args);
+  const judge_args = (set.checker ?? set.interactor)?.args ?? [];
+  for (const { name, args } of set.groups) checkArgs(name, [...judge_args, ...args]);
+  for (const { name, checker_args = [] } of set.tests)
+    checkArgs(name, [...judge_args, ...checker_args]);
+}
+
+/** A program or a validator with more could not be started. */
+function checkArgs(item: string, args: readonly string[]): void {
+  const bytes = args.reduce((sum, arg) => sum + Buffer.byteLength(arg), 0);
+  if (args.length <= ARGS_LIMIT && bytes <= ARGS_LIMIT_BYTES) return;
+  throw new PackageProblem(
+    item,
+    `a program has at most ${ARGS_LIMIT} arguments, of ${ARGS_LIMIT_BYTES} bytes together`,
+  );
 }
 
 function fieldError(error: PackageProblem): FieldError {

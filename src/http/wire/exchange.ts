@@ -69,12 +69,12 @@ export function localTarget(target: string): string {
   return absolute === null ? target : target.slice(absolute[0].length) || '/';
 }
 
-/** `shared`: the headers of every answer of this service. */
-export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttpHeaders): void {
+/** `shared`: the headers of every answer of this service. It returns the length of the body that was sent. */
+export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttpHeaders): number {
   const { req, res } = exchange;
-  if (exchange.answered) return;
+  if (exchange.answered) return 0;
   exchange.answered = true;
-  if (res.destroyed || res.headersSent) return;
+  if (res.destroyed || res.headersSent) return 0;
   const bytes = bytesOf(answer.body);
   const unread = hasBody(req) && !req.complete;
   // Headers have one order in every answer, so that equal answers are equal to the byte.
@@ -89,4 +89,5 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   if (unread) closeUnread(req);
   res.writeHead(answer.status, headers);
   res.end(bytes ?? undefined);
+  return bytes?.length ?? 0;
 }

@@ -4,6 +4,7 @@ import type { Log } from '../../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
 import type { Answer } from './answer.ts';
 import { type Exchange, respond } from './exchange.ts';
+import { createUnreadAnswers } from './unread_answers.ts';
 
 export type OpenRequests = {
   respond(exchange: Exchange, answer: Answer): void;
@@ -26,9 +27,14 @@ export type OpenRequestsParts = {
   waiting: () => number;
 };
 
+/** Of all large answers that their clients have not read yet. */
+const UNREAD_BYTES = 256 * 1024 * 1024;
+const SMALL_BYTES = 64 * 1024;
+
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { log, metrics } = parts;
   const shared = sharedHeaders(parts.over_tls);
+  const unread = createUnreadAnswers(UNREAD_BYTES);
   const requests = metrics.counter(
     'runledger_http_requests_total',
     'Requests answered, by route, method and status.',
@@ -60,7 +66,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   function send(exchange: Exchange, answer: Answer): void {
     if (!parts.isOpen()) exchange.res.shouldKeepAlive = false;
     if (answer.status >= 400) parts.rejected?.(exchange, answer);
-    respond(exchange, answer, shared);
+    const bytes = respond(exchange, answer, shared);
+    if (bytes > SMALL_BYTES) unread.add(exchange.res, bytes);
   }
 
   function begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void {

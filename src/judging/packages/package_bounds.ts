@@ -6,6 +6,8 @@ export type PackageBounds = Readonly<{
   /** all files of the package together, unpacked */
   unpacked_bytes: number;
   files: number;
+  /** the directory of an archive: names, and fields that nothing here needs but that are read into memory */
+  directory_bytes: number;
   /** one path, in UTF-8 */
   path_bytes: number;
   /** names in one path */
@@ -25,6 +27,7 @@ export type PackageBounds = Readonly<{
 export const DEFAULT_PACKAGE_BOUNDS: PackageBounds = {
   unpacked_bytes: 256 * MiB,
   files: 10_000,
+  directory_bytes: 8 * MiB,
   path_bytes: 512,
   depth: 16,
   ratio: 500,

@@ -20,6 +20,12 @@ export async function openZip(path: string, bounds: PackageBounds): Promise<Entr
   const directory = await locateDirectory(path);
   // Folders have entries, too.
   if (directory.entries > 2 * bounds.files) throw tooManyFiles(bounds);
+  if (directory.end - directory.start > bounds.directory_bytes) {
+    throw new PackageProblem(
+      ARCHIVE,
+      `its directory has more than ${bounds.directory_bytes} bytes`,
+    );
+  }
   const options = { decodeStrings: false, validateEntrySizes: false, autoClose: false };
   const zip = await orProblem(ARCHIVE, openPromise(path, options));
   // Each call reports its own failure. This is for one that comes later, when the file is closed.
@@ -127,6 +133,8 @@ function checkEntry(
   }
   if (is_folder) paths.addFolder(path);
   else paths.addFile(path);
+  // They are checked, and 8 MiB of empty fields would take 300 MiB for as long as the archive is open.
+  header.extraFields = [];
   return { path, kind: is_folder ? 'folder' : 'file', header, raw_name, limit: directory.start };
 }
 

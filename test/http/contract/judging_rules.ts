@@ -59,6 +59,9 @@ export const judgingRules: Rule[] = [
       await rejected(s, { files: [file('ok'), file(path)] }, 'files[1].path');
     }
     await rejected(s, { files: [file('x'.repeat(256))] }, 'files[0].path');
+    await rejected(s, { files: [file(`${'a/'.repeat(16)}b`)] }, 'files[0].path');
+    await rejected(s, { outputs: [`${'a/'.repeat(30)}*`] }, 'outputs[0]');
+    await rejected(s, { stdout_file: `${'a/'.repeat(30)}b` }, 'stdout_file');
     await rejected(s, { files: [file('a'), file('a')] }, 'files[1].path');
     await taken(s, { files: [file('a/b.c'), file('a/..b'), file('x'.repeat(255))] });
   }),

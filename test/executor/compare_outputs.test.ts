@@ -1,0 +1,58 @@
+/** Comparisons of large outputs: they hold up nothing else of the worker. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
+import t from 'tap';
+import { compareOutput } from '../../src/executor/compare_outputs.ts';
+import { type ContentCache, openContentCache } from '../../src/executor/content_cache.ts';
+import { HeldContents } from '../../src/executor/held_contents.ts';
+import type { Compare } from '../../src/judging/compare.ts';
+import { contentStore } from './judgings.ts';
+
+const NUMBERS: Compare = { by: 'tokens', case_sensitive: true, absolute: 0, relative: 1e-9 };
+/** Equal, and every digit has to be read to know it. */
+const OUTPUT = Buffer.alloc(1 << 20, '9 ');
+const ANSWER = Buffer.alloc(19 << 19, '8.9999999999999999 ');
+
+let cache: ContentCache;
+const store = contentStore(1 << 18);
+
+t.before(async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-compare-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  cache = await openContentCache({ folder, max_bytes: 2 ** 30, fetch: store.fetch });
+});
+
+const compared = (compare: Compare, output: Uint8Array, answer: Uint8Array, signal = NEVER) => {
+  const contents = new HeldContents(cache);
+  return compareOutput(compare, output, store.put(answer), contents, signal).finally(() =>
+    contents.release(),
+  );
+};
+const NEVER = new AbortController().signal;
+
+t.test('large and small comparisons come to the same', async (t) => {
+  for (const size of [10, 300_000]) {
+    const output = Buffer.alloc(2 * size, '9 ');
+    const answer = Buffer.alloc(4 * size, '9.0 ');
+    t.match(await compared(NUMBERS, output, answer), { equal: true });
+    t.match(await compared('lines', output, answer), { equal: false });
+    t.match(await compared('exact', output, output), { equal: true });
+  }
+});
+
+t.test('a large comparison leaves the worker free: it can be cancelled', async (t) => {
+  const gone = new AbortController();
+  // The event of the thread comes to this one before its answer.
+  const onThread = (message: unknown) =>
+    (message as { worker: Worker }).worker.once('online', () => gone.abort());
+  subscribe('worker_threads', onThread);
+  const cut = compared(NUMBERS, OUTPUT, ANSWER, gone.signal).finally(() =>
+    unsubscribe('worker_threads', onThread),
+  );
+  const waiting = cut.catch(() => {}).then(() => compared(NUMBERS, OUTPUT, ANSWER));
+  await t.rejects(cut, { name: 'AbortError' });
+  t.match(await waiting, { equal: true }, 'and the next one is made');
+});

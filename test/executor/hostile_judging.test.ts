@@ -1,0 +1,269 @@
+/**
+ * Hostile checkers, interactors and programs that are judged, in real boxes. Each ends by a limit or by a verdict that it
+ * cannot choose, and the next execution in the same slots is judged as if it had never been. Each table ends with an honest
+ * twin.
+ */
+import t from 'tap';
+import type { Judging } from '../../src/judging/judging.ts';
+import { anExecutor, PLAIN } from './an_executor.ts';
+import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
+
+const store = contentStore();
+/** Enough for an honest program on a busy machine. */
+const SHORT = { cpu_time_ms: 1_000, wall_time_ms: 2_000, memory_bytes: 64 * 2 ** 20 };
+
+type Case = {
+  title: string;
+  program?: string;
+  judging: Partial<Judging>;
+  limits?: Record<string, number>;
+  /** matched against the verdicts, with the message of the first test behind a colon */
+  expected: RegExp;
+};
+
+const { run } = await anExecutor(t, { switches: PLAIN, slots: 2, fetch: store.fetch });
+
+async function end(each: Case): Promise<string> {
+  const { program = 'print(input())', limits = SHORT } = each;
+  const tests = each.judging.tests ?? [aTest('input', 'answer')];
+  const outcome = await run('python', program, {
+    judging: judging({ ...each.judging, tests }),
+    limits,
+  });
+  const ended = outcome.judged!.tests!;
+  const longest = Math.max(...ended.map(({ message }) => message?.length ?? 0));
+  t.ok(longest <= 4096 + 200, `${each.title}: a message is cut`);
+  return `${ended.map(({ verdict }) => verdict).join(' ')}: ${ended[0]!.message}`;
+}
+
+/** The same slots, an honest checker. */
+async function isWell(): Promise<boolean> {
+  const checker = aJudge('python', HONEST_CHECKER);
+  const outcome = await run('python', 'print(input())', {
+    judging: judging({ checker, tests: [aTest('input', 'answer')] }),
+  });
+  return outcome.verdict === 'AC';
+}
+
+const HONEST_CHECKER = `import sys
+input, answer = (open(path).read() for path in sys.argv[1:3])
+sys.exit(42 if (input, answer, sys.stdin.read()) == ('input', 'answer', 'input\\n') else 1)`;
+
+function all(cases: readonly Case[]): void {
+  for (const each of cases) {
+    t.test(each.title, async (t) => {
+      t.match(await end(each), each.expected);
+      t.ok(await isWell(), 'the next execution is judged as ever');
+    });
+  }
+}
+
+const checker = (code: string, more: Parameters<typeof aJudge>[2] = {}): Partial<Judging> => ({
+  checker: aJudge('python', `import os, sys\n${code}`, { limits: SHORT, ...more }),
+});
+/** `left` in the folder for messages. */
+const leaves = (code: string) =>
+  checker(`folder = sys.argv[3]\nmessage = folder + 'judgemessage.txt'\n${code}\nsys.exit(42)`);
+const groups = [group('all', { accept_score: 10 })];
+const scored = (text: string): Partial<Judging> => ({
+  ...leaves(`open(folder + 'score.txt', 'w').write('${text}')`),
+  ...{ scoring: 'score', groups, tests: [aTest('1', null, { group: 'all' })] },
+});
+const points = (text: string): Partial<Judging> => ({
+  ...checker(`print('points ${text}', file=sys.stderr)\nsys.exit(7)`, { protocol: 'testlib' }),
+  ...{ scoring: 'score', groups, tests: [aTest('1', null, { group: 'all' })] },
+});
+const IE = (text: string) => new RegExp(`^IE: the checker ${text}`);
+
+const LIMITS_OF_CHECKERS: Case[] = [
+  {
+    title: 'a checker that never ends',
+    judging: checker('while True: pass'),
+    expected: IE('exceeded its limit of (cpu|wall)_time'),
+  },
+  {
+    title: 'a checker that sleeps',
+    judging: checker('import time; time.sleep(99)'),
+    expected: IE('exceeded its limit of wall_time'),
+  },
+  {
+    title: 'a checker that forks without end',
+    judging: checker('while True: os.fork()'),
+    expected: IE(''),
+  },
+  {
+    title: 'a checker that takes all memory',
+    judging: checker('x = []\nwhile True: x.append(bytearray(1 << 20))'),
+    expected: IE(''),
+  },
+  {
+    title: 'a checker that prints without end',
+    judging: checker("while True: os.write(1, b'x' * 65536)"),
+    expected: IE('exceeded its limit of output'),
+  },
+  {
+    title: 'a checker that prints errors without end',
+    judging: checker("while True: os.write(2, b'x' * 65536)"),
+    expected: IE('exceeded its limit of (cpu|wall)_time'),
+  },
+  {
+    title: 'a checker that ends itself',
+    judging: checker('os.kill(os.getpid(), 9)'),
+    expected: IE('was ended by SIGKILL'),
+  },
+  {
+    title: 'a checker that kills all',
+    judging: checker('os.kill(-1, 9); sys.exit(42)'),
+    expected: IE('exited with 1'),
+  },
+  {
+    title: 'a checker that kills process 1',
+    judging: checker('os.kill(1, 9); sys.exit(42)'),
+    expected: /^(AC: |IE: the checker exited with 1)/,
+  },
+  {
+    title: 'a checker that leaves a process',
+    judging: checker(
+      'if os.fork() == 0:\n  os.setsid()\n  import time; time.sleep(99)\nsys.exit(42)',
+    ),
+    expected: /^AC: /,
+  },
+  {
+    title: 'a checker that does not read',
+    program: "print('x' * 1000000)",
+    judging: checker('sys.exit(42)'),
+    expected: /^AC: /,
+  },
+  {
+    title: 'a checker whose compile never ends',
+    judging: {
+      checker: aJudge(
+        'cpp',
+        'template<int n> struct F { typename F<n + 1>::T t; using T = int; };\nF<0> f;\nint main() {}',
+      ),
+    },
+    expected: IE('does not compile'),
+  },
+  {
+    title: 'a checker whose source reads the answer',
+    judging: {
+      checker: aJudge('c', '__asm__(".incbin \\"/load2/answer\\"");\nint main() { return 42; }'),
+    },
+    expected: IE('does not compile'),
+  },
+];
+
+const LEFT_BY_CHECKERS: Case[] = [
+  {
+    title: 'a message of 60 MiB',
+    judging: leaves("open(message, 'w').write('x' * (60 << 20))"),
+    expected: IE('(left files that cannot be read|exceeded its limit)'),
+  },
+  {
+    title: 'a message of 900 KiB',
+    judging: leaves("open(message, 'w').write('x' * 900000)"),
+    expected: /^AC: x{4096}$/,
+  },
+  {
+    title: 'a message of bytes that are no text',
+    judging: leaves("open(message, 'wb').write(bytes(range(256)) * 100)"),
+    expected: /^AC: \0/,
+  },
+  {
+    title: 'a message that is a link to the answer',
+    judging: leaves('os.symlink(sys.argv[2], message)'),
+    expected: /^AC: $/,
+  },
+  { title: 'a message that is a pipe', judging: leaves('os.mkfifo(message)'), expected: /^AC: $/ },
+  { title: 'a message that is a folder', judging: leaves('os.mkdir(message)'), expected: /^AC: $/ },
+  {
+    title: 'a message with a hole',
+    judging: leaves('os.truncate(os.open(message, os.O_CREAT | os.O_RDWR), 1 << 40)'),
+    expected: IE('exited with 1'),
+  },
+  {
+    title: 'a folder for messages that is moved away',
+    judging: leaves("os.rename(folder, '/tmp/away'); os.symlink('/', folder[:-1])"),
+    expected: /^(AC: $|IE: )/,
+  },
+  {
+    title: 'a folder for messages that is closed',
+    judging: leaves("open(message, 'w').write('seen'); os.chmod(folder, 0)"),
+    expected: /^AC: seen$/,
+  },
+  {
+    title: 'a score that is not a number',
+    judging: scored('nan'),
+    expected: IE('left no number in score.txt'),
+  },
+  {
+    title: 'an infinite score',
+    judging: scored('inf'),
+    expected: IE('left no number in score.txt'),
+  },
+  {
+    title: 'a score beyond all doubles',
+    judging: scored('1e400'),
+    expected: IE('left no number in score.txt'),
+  },
+  {
+    title: 'a score of a million digits',
+    judging: scored('1'.repeat(1000)),
+    expected: IE('left no number in score.txt'),
+  },
+  {
+    title: 'a score with a NUL',
+    judging: scored('1\\x00'),
+    expected: IE('left no number in score.txt'),
+  },
+  { title: 'points that are not a number', judging: points('nan'), expected: IE('exited with 7') },
+  { title: 'points below 0', judging: points('-1'), expected: IE('exited with 7') },
+  { title: 'points beyond all doubles', judging: points('1e999'), expected: IE('exited with 7') },
+  { title: 'an honest score', judging: scored('2.5'), expected: /^AC: $/ },
+];
+
+const next = (code: string, passes = 3): Partial<Judging> => ({
+  ...leaves(`path = folder + 'nextpass.in'\n${code}`),
+  passes,
+});
+const PASSES: Case[] = [
+  {
+    title: 'passes without end',
+    judging: next("open(path, 'w').write('input')", 5),
+    expected: IE('asks for more passes'),
+  },
+  {
+    title: 'a next input that is a link to the answer',
+    judging: next('os.symlink(sys.argv[2], path)'),
+    expected: /^AC: $/,
+  },
+  {
+    title: 'a next input of 5 MiB',
+    judging: next("open(path, 'w').write('x' * (5 << 20))"),
+    expected: IE('left files that cannot be read'),
+  },
+  {
+    title: '3,000 files for the next pass',
+    judging: next("open(path, 'w').write('x')\nfor n in range(3000): open(folder + str(n), 'w')"),
+    expected: IE('left files that cannot be read'),
+  },
+  {
+    title: 'a name for the next pass that is not UTF-8',
+    judging: next("open(path, 'w').write('x'); open(os.fsencode(folder) + b'\\xff', 'w')"),
+    expected: IE('left files that cannot be read'),
+  },
+  {
+    title: 'two names for the next pass that are the longest',
+    judging: next(
+      "open(path, 'w').write('x'); os.makedirs(folder + 'd' * 255, exist_ok=True); open(folder + 'd' * 255 + '/' + 'e' * 255, 'w')\nif len(os.listdir(folder)) < 2: sys.exit(1)",
+    ),
+    expected: IE('asks for more passes'),
+  },
+  {
+    title: 'an honest second pass',
+    judging: next("if open(sys.argv[1]).read() == 'input': open(path, 'w').write('second')"),
+    expected: /^AC: $/,
+  },
+];
+
+all([...LIMITS_OF_CHECKERS, ...LEFT_BY_CHECKERS, ...PASSES]);
