@@ -100,8 +100,8 @@ t.test('a comment in the source replaces everything else', async (t) => {
   const of = async (words: string) =>
     (
       await checking(
-        legacy({ 'submissions/accepted/a.py': `# @EXPECTED_RESULTS@: ${words}\n` }),
-        'accepted/a.py',
+        legacy({ 'submissions/mixed/a.py': `# @EXPECTED_RESULTS@: ${words}\n` }),
+        'mixed/a.py',
       )
     ).of;
   const either = await of('WRONG-ANSWER, RUN-ERROR');

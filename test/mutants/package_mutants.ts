@@ -390,7 +390,7 @@ export const packageMutants: readonly Mutant[] = [
       'return filesBelow(root);',
     ],
     ['below the folder’s name', 'packedName(top_name ?? source.name)', "'package'"],
-    ['a hidden folder', 'name === null || isHidden(name)', 'name === null'],
+    ['a hidden folder', 'name === null || isHiddenName(name)', 'name === null'],
     ['without the folder around it', 'entry.path.slice(start)', 'entry.path'],
     ['no suspicion of a bomb', 'level: LEVEL', 'level: 9'],
   ),

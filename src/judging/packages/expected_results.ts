@@ -26,14 +26,15 @@ export type Requirement = {
 
 const ALL: TestResult[] = [...TEST_RESULTS];
 
-type Rule = Pick<Requirement, 'permitted' | 'required'>;
+type Rule = Pick<Requirement, 'permitted' | 'required' | 'time_limit'>;
 type Rules = Readonly<Record<string, Partial<Rule>>>;
 
 const LEGACY_FOLDERS: Rules = {
   accepted: { permitted: ['AC'] },
   // Its verdict is that it is accepted; that its score is not the best is for the whole set.
   partially_accepted: {},
-  wrong_answer: { permitted: ['AC', 'WA'], required: ['WA'] },
+  // Only accepted submissions bound the limit from below, which the newer versions changed.
+  wrong_answer: { permitted: ['AC', 'WA'], required: ['WA'], time_limit: null },
   time_limit_exceeded: { permitted: ['AC', 'WA', 'TLE'], required: ['TLE'] },
   run_time_error: { required: ['RTE'] },
 };
@@ -69,6 +70,17 @@ export class ExpectedResults {
     const own = this.#patterns.filter(({ matches }) => matches(path)).map(({ key }) => key);
     const found = own.flatMap((key) => this.#ofKey(key, key === folder ? (rule ?? {}) : {}));
     return rule === undefined || own.includes(folder) ? found : [this.#requirement(rule), ...found];
+  }
+
+  /** Of a submission whose source says what it scores. */
+  ofScore(score: number): Requirement[] {
+    return [
+      {
+        ...this.#requirement({}),
+        score: { group: null, min: score, max: score },
+        time_limit: null,
+      },
+    ];
   }
 
   hintsOf(path: string): { language: string | null; main: string | null } {
@@ -118,7 +130,7 @@ export class ExpectedResults {
       required,
       score,
       message,
-      time_limit: timeLimitOf(settings, permitted, required),
+      time_limit: timeLimitOf(settings, permitted, required, rule.time_limit),
     };
   }
 }
@@ -160,10 +172,12 @@ function timeLimitOf(
   settings: Settings | undefined,
   permitted: TestResult[],
   required: TestResult[],
+  usual: Requirement['time_limit'] | undefined,
 ): Requirement['time_limit'] {
-  const use = settings?.oneOf('use_for_time_limit', ['true', 'false', 'lower', 'upper']) ?? 'true';
+  const use = settings?.oneOf('use_for_time_limit', ['true', 'false', 'lower', 'upper']);
   if (use === 'lower' || use === 'upper') return use;
   if (use === 'false') return null;
+  if (use == null && usual !== undefined) return usual;
   if (required.length === 1 && required[0] === 'TLE') return 'upper';
   return permitted.includes('TLE') ? null : 'lower';
 }

@@ -76,15 +76,19 @@ function readOld(settings: Settings, place: GroupPlace): GroupSettings {
   const inherited = parent ?? DEFAULTS;
   const { group } = inherited;
   const { ignore_sample, ...grader } = readGrader(settings, place);
+  const of_problem = parent === null ? gradingOf(problem.grading) : {};
   const range = rangeOf(settings);
   return {
     ...DEFAULTS,
     group: {
       ...withoutUnscored(group),
-      on_reject: settings.oneOf('on_reject', ['break', 'continue']) ?? group.on_reject,
       ...(settings.has('grader_flags') || parent === null ? grader : {}),
-      accept_score: settings.number('accept_score', SCORE) ?? group.accept_score,
-      reject_score: settings.number('reject_score', SCORE) ?? group.reject_score,
+      ...of_problem,
+      ...present({
+        on_reject: settings.oneOf('on_reject', ['break', 'continue']),
+        accept_score: settings.number('accept_score', SCORE),
+        reject_score: settings.number('reject_score', SCORE),
+      }),
       ...(range === null ? {} : { range }),
       ...(top === 'sample' && inherited.ignore_sample ? { unscored: true as const } : {}),
     },
@@ -92,6 +96,26 @@ function readOld(settings: Settings, place: GroupPlace): GroupSettings {
     program_args: settings.strings('args') ?? inherited.program_args,
     ignore_sample: top === null && (ignore_sample || (is_draft && problem.scoring)),
   };
+}
+
+/** What older documents have in problem.yaml. */
+function gradingOf(grading: Settings): Partial<GroupSettings['group']> {
+  const range = rangeOf(grading);
+  const on_reject = grading.oneOf('on_reject', ['first_error', 'worst_error', 'grade']);
+  return {
+    ...present({
+      on_reject: on_reject && (on_reject === 'first_error' ? 'break' : 'continue'),
+      accept_score: grading.number('accept_score', SCORE),
+      reject_score: grading.number('reject_score', SCORE),
+    }),
+    ...(range === null ? {} : { range }),
+  };
+}
+
+type Keys = Pick<GroupSettings['group'], 'on_reject' | 'accept_score' | 'reject_score'>;
+
+function present(keys: { [K in keyof Keys]: Keys[K] | null }): Partial<Keys> {
+  return Object.fromEntries(Object.entries(keys).filter(([, value]) => value !== null));
 }
 
 function withoutUnscored({ unscored: _, ...group }: GroupSettings['group']) {

@@ -11,6 +11,7 @@ import { type ProblemSettings, readProblemSettings } from './problem_settings.ts
 import { readProgram } from './programs.ts';
 import { assignScores, largestScore } from './scores.ts';
 import type { YamlReader } from './settings.ts';
+import { readBesideYaml } from './time_limit_files.ts';
 import { findValidator, type Validator } from './validators.ts';
 
 export type PackageReader = {
@@ -36,12 +37,13 @@ const STATIC_VALIDATOR = 'static_validator';
 
 export async function readPackageSet(reader: PackageReader): Promise<PackageSet> {
   const { root } = reader.tree;
-  const problem = readProblemSettings(await reader.yaml.read(root.files.get('problem.yaml')));
+  const settings = readProblemSettings(await reader.yaml.read(root.files.get('problem.yaml')));
   for (const name of [INCLUDED, STATIC_VALIDATOR]) {
     const folder = root.folders.get(name);
     if (folder !== undefined) throw new PackageProblem(folder.path, 'it is not supported');
   }
-  const validator = findValidator(root, problem, reader.note);
+  const validator = findValidator(root, settings, reader.note);
+  const { problem, name } = await withFilesBeside(settings, validator !== null, reader);
   const data = await readData(root, {
     ...reader,
     problem,
@@ -53,7 +55,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     assignScores(data, secret, problem, validator !== null);
   const program = validator === null ? null : await setProgram(validator, problem, reader);
   const set: TestSet = {
-    name: checkedName(problem.name ?? reader.tree.top_name ?? reader.fallback_name),
+    name: checkedName(problem.name ?? name ?? reader.tree.top_name ?? reader.fallback_name),
     tests: [],
     groups: [],
     limits: problem.limits,
@@ -66,6 +68,20 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   checkTexts(data, reader.bounds);
   await addGroup(set, data, null, problem, reader.contents);
   return { set, problem, best_score: largestScore(secret, data, problem) };
+}
+
+/** With the time limit in force, and a name of last resort. */
+async function withFilesBeside(
+  problem: ProblemSettings,
+  has_validator: boolean,
+  reader: PackageReader,
+): Promise<{ problem: ProblemSettings; name: string | null }> {
+  const { limits } = problem;
+  const in_yaml_ms = limits.cpu_time_ms ?? null;
+  const beside = await readBesideYaml(reader.tree.root, has_validator, in_yaml_ms, reader);
+  const { name, cpu_time_ms } = beside;
+  if (cpu_time_ms === null) return { problem, name };
+  return { problem: { ...problem, limits: { ...limits, cpu_time_ms } }, name };
 }
 
 async function setProgram(
