@@ -210,3 +210,16 @@ t.test('a package without submissions, and a flat archive', async (t) => {
     best_score: null,
   });
 });
+
+t.test('submissions.yaml may name samples that a package does not have', async (t) => {
+  const yaml = 'accepted/*:\n  sample:\n    required: [AC]\n';
+  const files = {
+    ...NEW,
+    'submissions/accepted/a.py': '',
+    'submissions/submissions.yaml': yaml,
+  };
+  t.strictSame(rules(await readWithSubmissions(t, files), 'accepted/a.py'), [
+    [ALL, 'AC', ANY],
+    [ALL, ANY, ANY],
+  ]);
+});

@@ -99,7 +99,6 @@ t.test('what problem.yaml asks for', async (t) => {
       legacy('grading: {objective: min}'),
       /grading: is for problems of type scoring/,
     ],
-    ['constants', newer('constants: {n: 5}'), /^problem\.yaml: constants: is not supported/],
     ['languages', newer('languages: [c, cpp]'), /^problem\.yaml: languages: only all is supported/],
     [
       'a validator that is missing',

@@ -163,7 +163,8 @@ async function settingsOf(
     throw new PackageProblem(file.path, `the groups of this package have ${reader.rules} instead`);
   }
   const file = folder.files.get(reader.rules);
-  return readGroupSettings(await reader.yaml.read(file, folder.path), place);
+  const { constants } = reader.problem;
+  return readGroupSettings(await reader.yaml.read(file, folder.path, constants), place);
 }
 
 const filesBesideSettings = ({ files }: Folder) =>

@@ -1,11 +1,12 @@
 /** Reads the example submissions of a package, and the results that each must get. */
 import type { TestSet } from '../test_set.ts';
+import type { Constants } from './constants.ts';
 import { ExpectedResults, type Requirement } from './expected_results.ts';
 import type { FileTree } from './file_tree.ts';
-import type { FormatVersion } from './format_version.ts';
 import type { PackageBounds } from './package_bounds.ts';
 import type { Contents } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
+import type { ProblemSettings } from './problem_settings.ts';
 import {
   filesOfFile,
   filesOfFolder,
@@ -61,7 +62,7 @@ const METADATA = 'submissions.yaml';
 export async function readSubmissions(
   reader: Reader,
   set: TestSet,
-  version: FormatVersion,
+  { version, constants }: Pick<ProblemSettings, 'version' | 'constants'>,
 ): Promise<ExampleSubmission[]> {
   const folder = reader.tree.root.folders.get('submissions');
   if (folder === undefined) return [];
@@ -81,7 +82,9 @@ export async function readSubmissions(
       ...[...folders].map(([name, inner]) => ({ name, ...filesOfFolder(inner) })),
     ];
     for (const { name, ...program } of programs) {
-      submissions.push(await readOne(`${folder_name}/${name}`, program, expected, reader));
+      submissions.push(
+        await readOne(`${folder_name}/${name}`, program, expected, { ...reader, constants }),
+      );
     }
   }
   return submissions.toSorted((a, b) => (a.path < b.path ? -1 : 1));
@@ -91,13 +94,16 @@ async function readOne(
   path: string,
   files: ProgramFiles,
   expected: ExpectedResults,
-  { contents, bounds }: Reader,
+  { contents, bounds, constants }: Reader & { constants: Constants },
 ): Promise<ExampleSubmission> {
   const requirements = expected.of(path);
   const partially_accepted = path.startsWith('partially_accepted/');
   const rest = { path, requirements, partially_accepted };
   try {
-    const program = await readProgram(files, contents, bounds, expected.hintsOf(path));
+    const program = await readProgram(files, contents, bounds, {
+      ...expected.hintsOf(path),
+      constants,
+    });
     const read = { ...rest, program, why_not: null, verdicts: null };
     if (SELF_EXPLANATORY.test(path)) return read;
     const { verdicts, score } = await annotation(files, bounds);

@@ -98,7 +98,10 @@ export class ExpectedResults {
       settings,
       this.#set.tests.map(({ name }) => name),
     );
-    const parts = settings.keys().filter((name) => !OWN_KEYS.includes(name));
+    const has_samples = this.#set.tests.some(({ name }) => name.startsWith(`${SAMPLE}/`));
+    const parts = settings
+      .keys()
+      .filter((name) => !OWN_KEYS.includes(name) && (has_samples || name !== SAMPLE));
     return [whole, ...parts.map((part) => this.#ofPart(settings, part))];
   }
 
@@ -135,6 +138,8 @@ export class ExpectedResults {
   }
 }
 
+/** A package without samples may still say what they need. */
+const SAMPLE = 'sample';
 const RULE_KEYS = ['permitted', 'required', 'score', 'message', 'use_for_time_limit'];
 const OWN_KEYS = [...RULE_KEYS, 'language', 'entrypoint', 'authors', 'model_solution'];
 

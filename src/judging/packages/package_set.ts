@@ -10,6 +10,7 @@ import { PackageProblem } from './package_problem.ts';
 import { type ProblemSettings, readProblemSettings } from './problem_settings.ts';
 import { readProgram } from './programs.ts';
 import { assignScores, largestScore } from './scores.ts';
+import { noteBounds, withRoomForAnswers } from './service_bounds.ts';
 import type { YamlReader } from './settings.ts';
 import { readBesideYaml } from './time_limit_files.ts';
 import { findValidator, type Validator } from './validators.ts';
@@ -67,7 +68,9 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   };
   checkTexts(data, reader.bounds);
   await addGroup(set, data, null, problem, reader.contents);
-  return { set, problem, best_score: largestScore(secret, data, problem) };
+  noteBounds(problem.limits, reader.note);
+  const best_score = largestScore(secret, data, problem);
+  return { set: withRoomForAnswers(set, reader.note), problem, best_score };
 }
 
 /** With the time limit in force, and a name of last resort. */
@@ -89,7 +92,8 @@ async function setProgram(
   problem: ProblemSettings,
   reader: PackageReader,
 ): Promise<SetProgram> {
-  const program = await readProgram(validator, reader.contents, reader.bounds);
+  const { constants } = problem;
+  const program = await readProgram(validator, reader.contents, reader.bounds, { constants });
   const own_limits = Object.keys(problem.validator_limits).length > 0;
   return {
     ...program,

@@ -1,5 +1,6 @@
 /** Reads problem.yaml: what kind of problem it is, and its limits. Everything for people alone is left unread. */
 import type { LimitOverrides } from '../../domain/limits.ts';
+import { type Constants, NO_CONSTANTS } from './constants.ts';
 import { FORMAT_VERSIONS, type FormatVersion, VERSION_NAMES } from './format_version.ts';
 import { type Settings, wordsOf } from './settings.ts';
 import { shellWords } from './shell_words.ts';
@@ -18,6 +19,7 @@ export type ProblemSettings = {
   timing: Timing;
   /** Of the legacy version: settings of the root of the groups, where its own file does not have them. */
   grading: Settings;
+  constants: Constants;
   /** whether the smallest or the largest score is the best */
   objective: 'min' | 'max';
 };
@@ -102,6 +104,7 @@ function readLegacy(settings: Settings): Rest {
       resolution: 1,
     },
     grading,
+    constants: NO_CONSTANTS,
     objective: grading.oneOf('objective', ['min', 'max']) ?? 'max',
   };
 }
@@ -127,8 +130,6 @@ function readNew(settings: Settings, version: FormatVersion): Rest {
     ...['author', 'validation', ...(is_draft ? ['validator_flags'] : [])],
   );
   rejectLanguages(settings);
-  if (settings.map('constants').keys().length > 0)
-    throw settings.problem('constants', 'is not supported');
   const types = typesOf(settings);
   const has = (type: (typeof TYPES)[number]) => types.includes(type);
   if (has('submit-answer')) throw settings.problem('type', 'submit-answer is not supported');
@@ -167,6 +168,7 @@ function readNew(settings: Settings, version: FormatVersion): Rest {
       resolution: limits.number('time_resolution', SECONDS) ?? 1,
     },
     grading: settings.map('grading'),
+    constants: constantsOf(settings.map('constants')),
     objective: 'max',
   };
 }
@@ -213,6 +215,20 @@ function nameOf(settings: Settings): string | null {
   const names = settings.map('name');
   const language = names.has('en') ? 'en' : names.keys()[0];
   return language === undefined ? null : names.text(language);
+}
+
+function constantsOf(settings: Settings): Constants {
+  const constants = new Map<string, string>();
+  for (const name of settings.keys()) {
+    if (!/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)) {
+      throw settings.problem(
+        name,
+        'a name has only letters, digits and underscore, no digit first',
+      );
+    }
+    constants.set(name, settings.text(name) ?? '');
+  }
+  return constants;
 }
 
 function rejectLanguages(settings: Settings): void {
