@@ -128,7 +128,10 @@ async function readGroup(
 
 function rejectFiles(folder: Folder): void {
   if (folder.path.endsWith('.files'))
-    throw new PackageProblem(folder.path, 'files of a test are not supported');
+    throw new PackageProblem(
+      folder.path,
+      'files of a test are not supported; put what they say into the input',
+    );
 }
 
 /** Since 2025-09, only a folder directly in `secret` is a group, and deeper folders are part of its tests' names. */

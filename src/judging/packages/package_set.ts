@@ -32,16 +32,17 @@ export type PackageSet = {
   best_score: number | null;
 };
 
-/** Files that every submission gets. */
-const INCLUDED = 'include';
-const STATIC_VALIDATOR = 'static_validator';
+const NOT_SUPPORTED: Readonly<Record<string, string>> = {
+  include: 'it is not supported; send its files with each submission',
+  static_validator: 'it is not supported; check sources before they are submitted',
+};
 
 export async function readPackageSet(reader: PackageReader): Promise<PackageSet> {
   const { root } = reader.tree;
   const settings = readProblemSettings(await reader.yaml.read(root.files.get('problem.yaml')));
-  for (const name of [INCLUDED, STATIC_VALIDATOR]) {
+  for (const [name, problem] of Object.entries(NOT_SUPPORTED)) {
     const folder = root.folders.get(name);
-    if (folder !== undefined) throw new PackageProblem(folder.path, 'it is not supported');
+    if (folder !== undefined) throw new PackageProblem(folder.path, problem);
   }
   const validator = findValidator(root, settings, reader.note);
   const { problem, name } = await withFilesBeside(settings, validator !== null, reader);

@@ -234,7 +234,10 @@ function constantsOf(settings: Settings): Constants {
 function rejectLanguages(settings: Settings): void {
   const languages = settings.words('languages') ?? [];
   if (languages.some((language) => language !== 'all'))
-    throw settings.problem('languages', 'only all is supported');
+    throw settings.problem(
+      'languages',
+      'only all is supported; check the language of a submission before you send it',
+    );
 }
 
 const SHARED_LIMITS = [
