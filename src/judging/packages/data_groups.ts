@@ -228,7 +228,10 @@ async function readTest(
 ): Promise<DataTest> {
   const test = { name, path: input.path, input, answer };
   if (reader.problem.version === 'legacy') return { ...test, args: [], validator_args: null };
-  const { args, validator_args } = readTestSettings(await reader.yaml.read(file, input.path));
+  const { args, validator_args } = readTestSettings(
+    await reader.yaml.read(file, input.path),
+    reader.problem.version,
+  );
   return { ...test, args: args ?? group.program_args, validator_args };
 }
 
