@@ -8,11 +8,12 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { crc32, createDeflateRaw } from 'node:zlib';
-import { isHidden } from '../judging/packages/entry_names.ts';
+import { isHiddenName, TIME_LIMIT_FILE } from '../judging/packages/entry_names.ts';
 import type { Entry } from '../judging/packages/entry_source.ts';
 import { type Folder, filesBelow, treeOf } from '../judging/packages/file_tree.ts';
 import { openFolder } from '../judging/packages/folder_source.ts';
 import type { PackageBounds } from '../judging/packages/package_bounds.ts';
+import { INI_FILE } from '../judging/packages/time_limit_files.ts';
 
 export async function archivePackage(
   folder: string,
@@ -40,7 +41,7 @@ export async function archivePackage(
 
 /** The folder's name is the set's where problem.yaml has none. A hidden folder would be skipped. */
 function packedName(name: string | null): string {
-  return name === null || isHidden(name) ? 'package' : name;
+  return name === null || isHiddenName(name) ? 'package' : name;
 }
 
 const NEEDED = ['data', 'include', 'output_validator', 'output_validators', 'static_validator'];
@@ -49,8 +50,9 @@ const NEEDED = ['data', 'include', 'output_validator', 'output_validators', 'sta
 function neededFiles(root: Folder): Entry[] {
   const problem = root.files.get('problem.yaml');
   if (problem === undefined) return filesBelow(root);
+  const beside = [TIME_LIMIT_FILE, INI_FILE].flatMap((name) => root.files.get(name) ?? []);
   const folders = NEEDED.flatMap((name) => root.folders.get(name) ?? []);
-  return [problem, ...folders.flatMap(filesBelow)];
+  return [problem, ...beside, ...folders.flatMap(filesBelow)];
 }
 
 type Packed = {

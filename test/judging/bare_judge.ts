@@ -102,9 +102,9 @@ export class BareJudge {
     const args = test.checker_args ?? group.args;
     const { argv: validator = [], args: flags = [] } = this.#judge ?? {};
     const feedback = `${join(place, 'feedback')}/`;
-    const full = [...validator, given.input, given.answer, feedback, ...flags, ...args];
     let input = given.input;
     for (let pass = 1; ; pass += 1) {
+      const full = [...validator, input, given.answer, feedback, ...flags, ...args];
       const work = await mkdtemp(join(place, 'work-'));
       const interactor = set.interactor === null ? null : full;
       const [ran, judged] = await this.#pass(test, argv, input, work, late_ms, interactor);
@@ -115,7 +115,9 @@ export class BareJudge {
       const found = await this.#ended(end, place, group, pass);
       if (found.kind === 'failed') throw new Error(`${test.name}: ${found.message}`);
       const { message, points: score } = found;
-      if (found.kind === 'wrong') return { verdict: 'WA', message, score: null };
+      if (found.kind === 'wrong') {
+        return { verdict: 'WA', message, score: null, exit_code: ran.code, signal: ran.signal };
+      }
       if (crash !== null) return { ...NOT_RUN, ...crash };
       if (!found.next_pass) return { verdict: 'AC', message, score };
       input = join(place, `pass-${pass + 1}.in`);
@@ -171,7 +173,13 @@ export class BareJudge {
   }
 }
 
-type Found = { verdict: Verdict | null; message: string | null; score: number | null };
+type Found = {
+  verdict: Verdict | null;
+  message: string | null;
+  score: number | null;
+  exit_code?: number | null;
+  signal?: string | null;
+};
 type Outcome = Found & { n: number; name: string; group: string };
 const NOT_RUN: Found = { verdict: null, message: null, score: null };
 

@@ -31,6 +31,26 @@ t.test('the newer versions do not use what has another name', async (t) => {
   ]);
 });
 
+t.test('what lies in data and is no test is not used', async (t) => {
+  const { set, notes } = await read(t, {
+    ...LEGACY,
+    'data/generator.sh': '',
+    'data/README': '',
+    'data/generators/gen.py': '',
+    'data/bad/1.in': '',
+    'data/invalid_inputs/2.in': '',
+  });
+  t.strictSame(
+    set.tests.map(({ name }) => name),
+    ['secret/1'],
+  );
+  t.strictSame(notes.toSorted(), [
+    'data/README: it is not used',
+    'data/generator.sh: it is not used',
+    'data/generators: it is not used',
+  ]);
+});
+
 t.test('inputs and answers', async (t) => {
   await rejectAll(t, [
     [

@@ -51,7 +51,7 @@ t.test('folders of the legacy version', async (t) => {
   t.ok(one(read, 'partially_accepted/e.js')?.partially_accepted);
   t.strictSame(
     read.submissions.map(({ requirements }) => requirements[0]?.time_limit ?? null),
-    ['lower', null, null, null, null, 'upper', 'lower'],
+    ['lower', null, null, null, null, 'upper', null],
   );
   t.strictSame(read.notes, [
     'submissions/README: it is in no folder of submissions, so it is not used',
@@ -73,11 +73,30 @@ t.test('a comment in the source says what is expected', async (t) => {
   ]);
   t.strictSame((await verdicts('@EXPECTED_RESULTS@: run_time_error */'))?.verdicts, ['RTE']);
   t.strictSame((await verdicts('@EXPECTED_RESULTS@: CHECK-MANUALLY'))?.verdicts, []);
+  t.strictSame((await verdicts('@EXPECTED_SCORE@: CORRECT'))?.verdicts, ['AC']);
   t.equal((await verdicts('nothing'))?.verdicts, null);
+  const score = await verdicts('@EXPECTED_SCORE@: 12.5');
+  t.equal(score?.verdicts, null);
+  t.strictSame(
+    score?.requirements.map(({ score }) => score),
+    [{ group: null, min: 12.5, max: 12.5 }],
+  );
   t.match(
     (await verdicts('@EXPECTED_RESULTS@: FINE'))?.why_not,
     /^submissions\/mixed\/a\.py: .*FINE is no known result/,
   );
+});
+
+t.test('a comment changes nothing in a folder that says itself what is expected', async (t) => {
+  for (const folder of ['accepted', 'wrong_answer', 'time_limit_exceeded', 'run_time_error']) {
+    const path = `${folder}/a.py`;
+    const read = await readWithSubmissions(t, {
+      ...LEGACY,
+      [`submissions/${path}`]: '# @EXPECTED_RESULTS@: CORRECT, WRONG-ANSWER\n',
+    });
+    t.equal(one(read, path)?.verdicts, null, folder);
+    t.equal(one(read, path)?.requirements.length, 1, folder);
+  }
 });
 
 t.test('a program that cannot be run says why, and the others are read', async (t) => {
@@ -190,4 +209,17 @@ t.test('a package without submissions, and a flat archive', async (t) => {
     timing: null,
     best_score: null,
   });
+});
+
+t.test('submissions.yaml may name samples that a package does not have', async (t) => {
+  const yaml = 'accepted/*:\n  sample:\n    required: [AC]\n';
+  const files = {
+    ...NEW,
+    'submissions/accepted/a.py': '',
+    'submissions/submissions.yaml': yaml,
+  };
+  t.strictSame(rules(await readWithSubmissions(t, files), 'accepted/a.py'), [
+    [ALL, 'AC', ANY],
+    [ALL, ANY, ANY],
+  ]);
 });

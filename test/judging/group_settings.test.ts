@@ -385,3 +385,24 @@ function twoGroups(yaml: string): Files {
     'data/secret/b/1.ans': '',
   };
 }
+
+t.test('2023-07: arguments of a draft are one string or a sequence', async (t) => {
+  const draft = 'problem_format_version: 2023-07-draft\nname: a\n';
+  const of = async (file: string, yaml: string) => {
+    const { set } = await read(t, { ...LEGACY, 'problem.yaml': draft, [file]: yaml });
+    return set.compare;
+  };
+  const text = 'output_validator_args: float_tolerance 1E-6\n';
+  const expected = tokens({ absolute: 1e-6, relative: 1e-6 });
+  t.strictSame(await of('data/testdata.yaml', text), expected);
+  t.strictSame(await of('data/test_group.yaml', text), expected);
+  const sequence = 'output_validator_args: [float_tolerance, 1E-6]\n';
+  t.strictSame(await of('data/secret/test_group.yaml', sequence), expected);
+  await rejectAll(t, [
+    [
+      'a string in the final version',
+      { ...NEW, 'data/secret/test_group.yaml': text },
+      /output_validator_args: must be a sequence of strings/,
+    ],
+  ]);
+});

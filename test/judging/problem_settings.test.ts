@@ -1,6 +1,15 @@
 /** What problem.yaml says, and asks for. */
 import t from 'tap';
-import { LEGACY, legacy, NEW, newer, read, rejectAll, tokens } from './packages.ts';
+import {
+  LEGACY,
+  legacy,
+  NEW,
+  newer,
+  read,
+  readWithSubmissions,
+  rejectAll,
+  tokens,
+} from './packages.ts';
 
 t.test('limits of a package', async (t) => {
   const limits =
@@ -90,7 +99,6 @@ t.test('what problem.yaml asks for', async (t) => {
       legacy('grading: {objective: min}'),
       /grading: is for problems of type scoring/,
     ],
-    ['constants', newer('constants: {n: 5}'), /^problem\.yaml: constants: is not supported/],
     ['languages', newer('languages: [c, cpp]'), /^problem\.yaml: languages: only all is supported/],
     [
       'a validator that is missing',
@@ -103,9 +111,19 @@ t.test('what problem.yaml asks for', async (t) => {
       /^output_validator: it is missing/,
     ],
     [
-      'quotes in flags',
-      legacy('validator_flags: "\'a b\'"'),
-      /validator_flags: quotes and escapes are not supported/,
+      'an open quote in flags',
+      legacy('validator_flags: "\'a b"'),
+      /validator_flags: a quote or an escape is not closed/,
+    ],
+    [
+      'an escape of nothing in flags',
+      legacy("validator_flags: 'a\\'"),
+      /validator_flags: a quote or an escape is not closed/,
+    ],
+    [
+      'flags that a shell would replace',
+      legacy('validator_flags: a "$HOME"'),
+      /validator_flags: a \$ or ` outside of single quotes is not supported/,
     ],
     [
       'an interactor that is the default validator',
@@ -113,4 +131,45 @@ t.test('what problem.yaml asks for', async (t) => {
       /^output_validators: problem\.yaml says that the default validator judges/,
     ],
   ]);
+});
+
+t.test('quotes and escapes in flags are those of a shell', async (t) => {
+  const args = async (flags: string) => {
+    const yaml = `validation: custom\nvalidator_flags: ${JSON.stringify(flags)}\n`;
+    return (await read(t, legacy(yaml, { 'output_validators/v.py': '' }))).set.checker?.args;
+  };
+  t.strictSame(await args(' --note "two words" -e 1e-6 '), ['--note', 'two words', '-e', '1e-6']);
+  t.strictSame(await args(`'a "b"' c'd 'e "" "f\\"g\\h"`), ['a "b"', 'cd e', '', 'f"g\\h']);
+  t.strictSame(await args("a\\ b '$HOME' \\$x"), ['a b', '$HOME', '$x']);
+});
+
+t.test('the keys that older documents and common tools have', async (t) => {
+  const { set } = await read(t, {
+    ...LEGACY,
+    'problem.yaml':
+      'type: scoring\ngrading: {on_reject: grade, accept_score: 5, reject_score: 1, range: 0 50}\n' +
+      'verified: yes\ncomment: x\nlimits: {generator_time: 1, visualizer_time: 2}\n',
+    'data/secret/testdata.yaml': 'accept_score: 7\n',
+  });
+  const [data, secret] = set.groups;
+  t.match(data, { on_reject: 'continue', accept_score: 5, reject_score: 1, range: [0, 50] });
+  t.match(secret, { on_reject: 'continue', accept_score: 7, reject_score: 1, range: [0, 50] });
+  const first = await read(t, legacy('grading: {on_reject: first_error}'));
+  t.equal(first.set.groups[0]?.on_reject, 'break');
+  const draft = await read(t, {
+    ...LEGACY,
+    'problem.yaml':
+      'problem_format_version: 2023-07-draft\nname: a\nvalidator_flags: float_tolerance 1e-3\n' +
+      'limits: {time_multiplier: 3, time_safety_margin: 4}\n',
+  });
+  t.strictSame(draft.set.compare, tokens({ absolute: 1e-3, relative: 1e-3 }));
+});
+
+t.test('the times of a draft', async (t) => {
+  const { timing } = await readWithSubmissions(t, {
+    ...LEGACY,
+    'problem.yaml':
+      'problem_format_version: 2023-07-draft\nname: a\nlimits: {time_multiplier: 3, time_safety_margin: 4}\n',
+  });
+  t.strictSame(timing, { ac_to_time_limit: 3, time_limit_to_tle: 4, resolution: 1 });
 });

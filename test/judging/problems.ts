@@ -104,4 +104,22 @@ export const PROBLEMS: readonly Problem[] = [
     },
   },
   { name: 'words', has: '2025-09: arguments, limits' },
+  {
+    name: 'spell',
+    has: 'legacy: as contests have it: several passes, quoted flags, time limit and settings in files of their own',
+    misplaced: {
+      from: 'mixed/crash.py',
+      to: 'accepted/crash.py',
+      line: /^sample\/1 is RE, and should be AC$/,
+    },
+  },
+  {
+    name: 'bounds',
+    has: '2025-09: constants',
+    misplaced: {
+      from: 'wrong_answer/most.cpp',
+      to: 'accepted/most.cpp',
+      line: /^secret\/2 is WA, and should be AC$/,
+    },
+  },
 ];

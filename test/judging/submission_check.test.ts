@@ -96,12 +96,46 @@ t.test('a program that does not compile, and one that could not be judged', asyn
   );
 });
 
+t.test('a program that crashes while it talks to an interactor', async (t) => {
+  const files: Files = {
+    ...legacy({
+      'submissions/run_time_error/a.py': '',
+      'submissions/wrong_answer/a.py': '',
+      'submissions/accepted/a.py': '',
+    }),
+    'problem.yaml': 'validation: custom interactive\n',
+    'output_validators/v.py': '',
+  };
+  const crashed = { exit_code: 1, signal: null };
+  const ofTests = async (
+    path: string,
+    end: { exit_code: number | null; signal: string | null },
+  ) => {
+    const { read, of } = await checking(files, path);
+    const { tests } = judged(read, 'AC WA AC');
+    return of('AC WA AC', {
+      tests: tests!.map((test, n) => (n === 1 ? { ...test, ...end } : test)),
+    });
+  };
+  t.strictSame(await ofTests('run_time_error/a.py', crashed), fits);
+  t.strictSame(await ofTests('run_time_error/a.py', { exit_code: null, signal: 'SIGSEGV' }), fits);
+  t.strictSame(await ofTests('wrong_answer/a.py', crashed), fits);
+  t.strictSame(
+    await ofTests('run_time_error/a.py', { exit_code: 0, signal: null }),
+    differs('no test is RTE'),
+  );
+  t.strictSame(
+    await ofTests('accepted/a.py', crashed),
+    differs('secret/2 is WA, and should be AC'),
+  );
+});
+
 t.test('a comment in the source replaces everything else', async (t) => {
   const of = async (words: string) =>
     (
       await checking(
-        legacy({ 'submissions/accepted/a.py': `# @EXPECTED_RESULTS@: ${words}\n` }),
-        'accepted/a.py',
+        legacy({ 'submissions/mixed/a.py': `# @EXPECTED_RESULTS@: ${words}\n` }),
+        'mixed/a.py',
       )
     ).of;
   const either = await of('WRONG-ANSWER, RUN-ERROR');

@@ -49,7 +49,7 @@ export type DataReader = {
 
 const TOPS = ['sample', 'secret'] as const;
 /** Examples of what a validator must reject or accept, and the names that tools used for them. */
-const FOR_VALIDATORS = /^(in)?valid_(input|output|answer)s?$/;
+const FOR_VALIDATORS = /^((in)?valid_(input|output|answer)s?|bad)$/;
 
 export async function readData(
   root: Folder,
@@ -63,7 +63,10 @@ export async function readData(
   for (const folder of data.folders.values()) {
     const name = nameOf(folder);
     if (FOR_VALIDATORS.test(name) || TOPS.some((top) => top === name)) continue;
-    throw new PackageProblem(folder.path, 'data has the folders sample and secret only');
+    const has_tests = filesBelow(folder).some((entry) => isOfTest(entry));
+    if (has_tests)
+      throw new PackageProblem(folder.path, 'data has the folders sample and secret only');
+    without_rules.note(folder.path, 'it is not used');
   }
   const rules = rulesOf(data, without_rules.problem);
   const reader: DataReader = { ...without_rules, rules };
@@ -75,8 +78,10 @@ export async function readData(
     settings: await settingsOf(data, { ...reader, top: null, parent: null }, reader),
     items: [] as DataGroup[],
   };
-  for (const { path } of filesBesideSettings(data))
-    throw new PackageProblem(path, 'it is in no group');
+  for (const entry of filesBesideSettings(data)) {
+    if (isOfTest(entry)) throw new PackageProblem(entry.path, 'it is in no group');
+    reader.note(entry.path, 'it is not used');
+  }
   for (const top of TOPS) {
     const folder = data.folders.get(top);
     if (folder !== undefined)
@@ -93,6 +98,8 @@ function rulesOf(data: Folder, { version }: ProblemSettings): GroupRules {
     version === '2023-07' && filesBelow(data).some(({ path }) => path.endsWith('/testdata.yaml'));
   return old ? 'testdata.yaml' : 'test_group.yaml';
 }
+
+const isOfTest = ({ path }: Entry) => /\.(in|ans)$/.test(path);
 
 type Inherited = Pick<GroupPlace, 'top' | 'parent'>;
 
@@ -121,7 +128,10 @@ async function readGroup(
 
 function rejectFiles(folder: Folder): void {
   if (folder.path.endsWith('.files'))
-    throw new PackageProblem(folder.path, 'files of a test are not supported');
+    throw new PackageProblem(
+      folder.path,
+      'files of a test are not supported; put what they say into the input',
+    );
 }
 
 /** Since 2025-09, only a folder directly in `secret` is a group, and deeper folders are part of its tests' names. */
@@ -156,7 +166,8 @@ async function settingsOf(
     throw new PackageProblem(file.path, `the groups of this package have ${reader.rules} instead`);
   }
   const file = folder.files.get(reader.rules);
-  return readGroupSettings(await reader.yaml.read(file, folder.path), place);
+  const { constants } = reader.problem;
+  return readGroupSettings(await reader.yaml.read(file, folder.path, constants), place);
 }
 
 const filesBesideSettings = ({ files }: Folder) =>
@@ -217,7 +228,10 @@ async function readTest(
 ): Promise<DataTest> {
   const test = { name, path: input.path, input, answer };
   if (reader.problem.version === 'legacy') return { ...test, args: [], validator_args: null };
-  const { args, validator_args } = readTestSettings(await reader.yaml.read(file, input.path));
+  const { args, validator_args } = readTestSettings(
+    await reader.yaml.read(file, input.path),
+    reader.problem.version,
+  );
   return { ...test, args: args ?? group.program_args, validator_args };
 }
 

@@ -5,6 +5,9 @@
 import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
 import { PackageProblem } from './package_problem.ts';
 
+/** In the package's own folder: its time limit. */
+export const TIME_LIMIT_FILE = '.timelimit';
+
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** A name that is not UTF-8 can mean several names, so it is rejected. */
@@ -37,10 +40,17 @@ export function checkPath(path: string, bounds: PackageBounds): void {
   }
 }
 
-/** Hidden files, and the folder that the archiver of macOS adds. The format says to behave as if they were not there. */
+/**
+ * Hidden files, and the folder that the archiver of macOS adds. The format says to behave as if they were not there. A file
+ * with the time limit is the one exception.
+ */
 export function isHidden(path: string): boolean {
-  return path.split('/').some((name) => name.startsWith('.') || name === '__MACOSX');
+  const names = path.split('/');
+  const is_limit = names.length <= 2 && names.at(-1) === TIME_LIMIT_FILE;
+  return (is_limit ? names.slice(0, -1) : names).some(isHiddenName);
 }
+
+export const isHiddenName = (name: string) => name.startsWith('.') || name === '__MACOSX';
 
 /** All paths of a package, without regard to case. */
 export class PathsInUse {

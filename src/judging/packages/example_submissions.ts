@@ -1,11 +1,12 @@
 /** Reads the example submissions of a package, and the results that each must get. */
 import type { TestSet } from '../test_set.ts';
+import type { Constants } from './constants.ts';
 import { ExpectedResults, type Requirement } from './expected_results.ts';
 import type { FileTree } from './file_tree.ts';
-import type { FormatVersion } from './format_version.ts';
 import type { PackageBounds } from './package_bounds.ts';
 import type { Contents } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
+import type { ProblemSettings } from './problem_settings.ts';
 import {
   filesOfFile,
   filesOfFolder,
@@ -15,7 +16,7 @@ import {
   readProgram,
   readSource,
 } from './programs.ts';
-import type { YamlReader } from './settings.ts';
+import { toNumber, type YamlReader } from './settings.ts';
 
 export type ExampleSubmission = {
   /** its path below `submissions` */
@@ -24,7 +25,7 @@ export type ExampleSubmission = {
   program: Program | null;
   why_not: string | null;
   requirements: Requirement[];
-  /** Its verdict is one of these: a comment in its source says so, and nothing else counts. */
+  /** Its verdict is one of these: a comment in its source says so, and neither its folder nor anything else counts. */
   verdicts: FinalVerdict[] | null;
   /** It is accepted, and its score is not the best one. */
   partially_accepted: boolean;
@@ -61,7 +62,7 @@ const METADATA = 'submissions.yaml';
 export async function readSubmissions(
   reader: Reader,
   set: TestSet,
-  version: FormatVersion,
+  { version, constants }: Pick<ProblemSettings, 'version' | 'constants'>,
 ): Promise<ExampleSubmission[]> {
   const folder = reader.tree.root.folders.get('submissions');
   if (folder === undefined) return [];
@@ -81,7 +82,9 @@ export async function readSubmissions(
       ...[...folders].map(([name, inner]) => ({ name, ...filesOfFolder(inner) })),
     ];
     for (const { name, ...program } of programs) {
-      submissions.push(await readOne(`${folder_name}/${name}`, program, expected, reader));
+      submissions.push(
+        await readOne(`${folder_name}/${name}`, program, expected, { ...reader, constants }),
+      );
     }
   }
   return submissions.toSorted((a, b) => (a.path < b.path ? -1 : 1));
@@ -91,31 +94,45 @@ async function readOne(
   path: string,
   files: ProgramFiles,
   expected: ExpectedResults,
-  { contents, bounds }: Reader,
+  { contents, bounds, constants }: Reader & { constants: Constants },
 ): Promise<ExampleSubmission> {
   const requirements = expected.of(path);
   const partially_accepted = path.startsWith('partially_accepted/');
   const rest = { path, requirements, partially_accepted };
   try {
-    const program = await readProgram(files, contents, bounds, expected.hintsOf(path));
-    return { ...rest, program, why_not: null, verdicts: await annotatedVerdicts(files, bounds) };
+    const program = await readProgram(files, contents, bounds, {
+      ...expected.hintsOf(path),
+      constants,
+    });
+    const read = { ...rest, program, why_not: null, verdicts: null };
+    if (SELF_EXPLANATORY.test(path)) return read;
+    const { verdicts, score } = await annotation(files, bounds);
+    return score === null
+      ? { ...read, verdicts }
+      : { ...read, requirements: expected.ofScore(score) };
   } catch (error) {
     if (!(error instanceof PackageProblem)) throw error;
     return { ...rest, program: null, why_not: error.message, verdicts: null };
   }
 }
 
-async function annotatedVerdicts(
-  files: ProgramFiles,
-  bounds: PackageBounds,
-): Promise<FinalVerdict[] | null> {
+/** Folders of the legacy version in which a comment changes nothing. */
+const SELF_EXPLANATORY = /^(accepted|wrong_answer|time_limit_exceeded|run_time_error)\//;
+
+type Annotation = { verdicts: FinalVerdict[] | null; score: number | null };
+
+/** The two tags mean the same: words are verdicts, and a number is a score. */
+async function annotation(files: ProgramFiles, bounds: PackageBounds): Promise<Annotation> {
   for (const { entry } of files.files.filter(({ entry }) => isSource(entry))) {
     const text = await readSource(entry, bounds);
-    const [, words] = /@EXPECTED_RESULTS@:([^\n]*)/.exec(text) ?? [];
-    if (words !== undefined)
-      return words.split(',').flatMap((word) => verdictsOf(word, entry.path));
+    const [, words] = /@EXPECTED_(?:RESULTS|SCORE)@:([^\n]*)/.exec(text) ?? [];
+    if (words === undefined) continue;
+    const score = toNumber(words.trim());
+    if (score !== null) return { verdicts: null, score };
+    const verdicts = words.split(',').flatMap((word) => verdictsOf(word, entry.path));
+    return { verdicts, score: null };
   }
-  return null;
+  return { verdicts: null, score: null };
 }
 
 function verdictsOf(word: string, path: string): readonly FinalVerdict[] {

@@ -26,14 +26,15 @@ export type Requirement = {
 
 const ALL: TestResult[] = [...TEST_RESULTS];
 
-type Rule = Pick<Requirement, 'permitted' | 'required'>;
+type Rule = Pick<Requirement, 'permitted' | 'required' | 'time_limit'>;
 type Rules = Readonly<Record<string, Partial<Rule>>>;
 
 const LEGACY_FOLDERS: Rules = {
   accepted: { permitted: ['AC'] },
   // Its verdict is that it is accepted; that its score is not the best is for the whole set.
   partially_accepted: {},
-  wrong_answer: { permitted: ['AC', 'WA'], required: ['WA'] },
+  // Only accepted submissions bound the limit from below, which the newer versions changed.
+  wrong_answer: { permitted: ['AC', 'WA'], required: ['WA'], time_limit: null },
   time_limit_exceeded: { permitted: ['AC', 'WA', 'TLE'], required: ['TLE'] },
   run_time_error: { required: ['RTE'] },
 };
@@ -71,6 +72,17 @@ export class ExpectedResults {
     return rule === undefined || own.includes(folder) ? found : [this.#requirement(rule), ...found];
   }
 
+  /** Of a submission whose source says what it scores. */
+  ofScore(score: number): Requirement[] {
+    return [
+      {
+        ...this.#requirement({}),
+        score: { group: null, min: score, max: score },
+        time_limit: null,
+      },
+    ];
+  }
+
   hintsOf(path: string): { language: string | null; main: string | null } {
     const own = this.#patterns
       .filter(({ matches }) => matches(path))
@@ -86,7 +98,10 @@ export class ExpectedResults {
       settings,
       this.#set.tests.map(({ name }) => name),
     );
-    const parts = settings.keys().filter((name) => !OWN_KEYS.includes(name));
+    const has_samples = this.#set.tests.some(({ name }) => name.startsWith(`${SAMPLE}/`));
+    const parts = settings
+      .keys()
+      .filter((name) => !OWN_KEYS.includes(name) && (has_samples || name !== SAMPLE));
     return [whole, ...parts.map((part) => this.#ofPart(settings, part))];
   }
 
@@ -118,11 +133,13 @@ export class ExpectedResults {
       required,
       score,
       message,
-      time_limit: timeLimitOf(settings, permitted, required),
+      time_limit: timeLimitOf(settings, permitted, required, rule.time_limit),
     };
   }
 }
 
+/** A package without samples may still say what they need. */
+const SAMPLE = 'sample';
 const RULE_KEYS = ['permitted', 'required', 'score', 'message', 'use_for_time_limit'];
 const OWN_KEYS = [...RULE_KEYS, 'language', 'entrypoint', 'authors', 'model_solution'];
 
@@ -160,10 +177,12 @@ function timeLimitOf(
   settings: Settings | undefined,
   permitted: TestResult[],
   required: TestResult[],
+  usual: Requirement['time_limit'] | undefined,
 ): Requirement['time_limit'] {
-  const use = settings?.oneOf('use_for_time_limit', ['true', 'false', 'lower', 'upper']) ?? 'true';
+  const use = settings?.oneOf('use_for_time_limit', ['true', 'false', 'lower', 'upper']);
   if (use === 'lower' || use === 'upper') return use;
   if (use === 'false') return null;
+  if (use == null && usual !== undefined) return usual;
   if (required.length === 1 && required[0] === 'TLE') return 'upper';
   return permitted.includes('TLE') ? null : 'lower';
 }

@@ -37,8 +37,8 @@ async function* entriesBelow(
   bounds: PackageBounds,
 ): AsyncGenerator<Entry> {
   for (const { name } of await readdir(join(root, folder), { withFileTypes: true })) {
-    if (isHidden(name)) continue;
     const path = folder === '' ? name : `${folder}/${name}`;
+    if (isHidden(path)) continue;
     // The depth that this checks also ends a circle of links.
     checkPath(path, bounds);
     const target = await targetOf(root, path);

@@ -8,6 +8,7 @@
  */
 import type { JudgedGroup } from '../groups.ts';
 import { graderFromFlags } from '../score.ts';
+import type { FormatVersion } from './format_version.ts';
 import { flagsOf, type ProblemSettings } from './problem_settings.ts';
 import { type Settings, toNumber, wordsOf } from './settings.ts';
 
@@ -76,15 +77,19 @@ function readOld(settings: Settings, place: GroupPlace): GroupSettings {
   const inherited = parent ?? DEFAULTS;
   const { group } = inherited;
   const { ignore_sample, ...grader } = readGrader(settings, place);
+  const of_problem = parent === null ? gradingOf(problem.grading) : {};
   const range = rangeOf(settings);
   return {
     ...DEFAULTS,
     group: {
       ...withoutUnscored(group),
-      on_reject: settings.oneOf('on_reject', ['break', 'continue']) ?? group.on_reject,
       ...(settings.has('grader_flags') || parent === null ? grader : {}),
-      accept_score: settings.number('accept_score', SCORE) ?? group.accept_score,
-      reject_score: settings.number('reject_score', SCORE) ?? group.reject_score,
+      ...of_problem,
+      ...present({
+        on_reject: settings.oneOf('on_reject', ['break', 'continue']),
+        accept_score: settings.number('accept_score', SCORE),
+        reject_score: settings.number('reject_score', SCORE),
+      }),
       ...(range === null ? {} : { range }),
       ...(top === 'sample' && inherited.ignore_sample ? { unscored: true as const } : {}),
     },
@@ -92,6 +97,26 @@ function readOld(settings: Settings, place: GroupPlace): GroupSettings {
     program_args: settings.strings('args') ?? inherited.program_args,
     ignore_sample: top === null && (ignore_sample || (is_draft && problem.scoring)),
   };
+}
+
+/** What older documents have in problem.yaml. */
+function gradingOf(grading: Settings): Partial<GroupSettings['group']> {
+  const range = rangeOf(grading);
+  const on_reject = grading.oneOf('on_reject', ['first_error', 'worst_error', 'grade']);
+  return {
+    ...present({
+      on_reject: on_reject && (on_reject === 'first_error' ? 'break' : 'continue'),
+      accept_score: grading.number('accept_score', SCORE),
+      reject_score: grading.number('reject_score', SCORE),
+    }),
+    ...(range === null ? {} : { range }),
+  };
+}
+
+type Keys = Pick<GroupSettings['group'], 'on_reject' | 'accept_score' | 'reject_score'>;
+
+function present(keys: { [K in keyof Keys]: Keys[K] | null }): Partial<Keys> {
+  return Object.fromEntries(Object.entries(keys).filter(([, value]) => value !== null));
 }
 
 function withoutUnscored({ unscored: _, ...group }: GroupSettings['group']) {
@@ -119,9 +144,12 @@ function readGrader(settings: Settings, { problem, top }: GroupPlace): Grader {
 }
 
 /** The legacy document calls a string the arguments in one place and the validator's name in another. */
-function oldValidatorArgs(settings: Settings, { validator_name }: GroupPlace): string[] | null {
+function oldValidatorArgs(
+  settings: Settings,
+  { validator_name, problem }: GroupPlace,
+): string[] | null {
   const key = 'output_validator_flags';
-  if (!settings.has(key)) return settings.strings('output_validator_args');
+  if (!settings.has(key)) return validatorArgs(settings, problem.version);
   settings.reject('output_validator_args', `${key} is given, too`);
   if (!settings.isMap(key)) {
     const args = flagsOf(settings, key);
@@ -192,22 +220,34 @@ function readNew(settings: Settings, { problem, top, parent }: GroupPlace): Grou
       ...(unscored ? { unscored } : {}),
     },
     program_args: settings.strings('args') ?? parent?.program_args ?? [],
-    validator_args: newValidatorArgs(settings) ?? parent?.validator_args ?? [],
+    validator_args: newValidatorArgs(settings, problem.version) ?? parent?.validator_args ?? [],
     scoring: scoringOf(settings),
   };
 }
 
 /** The settings of one test of the newer versions; null where the group's hold. */
-export function readTestSettings(settings: Settings): {
+export function readTestSettings(
+  settings: Settings,
+  version: FormatVersion,
+): {
   args: string[] | null;
   validator_args: string[] | null;
 } {
   settings.allow(...SHARED);
-  return { args: settings.strings('args'), validator_args: newValidatorArgs(settings) };
+  return { args: settings.strings('args'), validator_args: newValidatorArgs(settings, version) };
 }
 
-function newValidatorArgs(settings: Settings): string[] | null {
-  if (!settings.has('output_validator_flags')) return settings.strings('output_validator_args');
+/** In the draft, the key was a string before it was a sequence. */
+function validatorArgs(settings: Settings, version: FormatVersion): string[] | null {
+  const key = 'output_validator_args';
+  if (version === '2023-07' && settings.isText(key) && settings.text(key)) {
+    return flagsOf(settings, key);
+  }
+  return settings.strings(key);
+}
+
+function newValidatorArgs(settings: Settings, version: FormatVersion): string[] | null {
+  if (!settings.has('output_validator_flags')) return validatorArgs(settings, version);
   settings.reject('output_validator_args', 'output_validator_flags is given, too');
   return flagsOf(settings, 'output_validator_flags');
 }

@@ -10,7 +10,9 @@ import { PackageProblem } from './package_problem.ts';
 import { type ProblemSettings, readProblemSettings } from './problem_settings.ts';
 import { readProgram } from './programs.ts';
 import { assignScores, largestScore } from './scores.ts';
+import { noteBounds, withRoomForAnswers } from './service_bounds.ts';
 import type { YamlReader } from './settings.ts';
+import { readBesideYaml } from './time_limit_files.ts';
 import { findValidator, type Validator } from './validators.ts';
 
 export type PackageReader = {
@@ -30,18 +32,20 @@ export type PackageSet = {
   best_score: number | null;
 };
 
-/** Files that every submission gets. */
-const INCLUDED = 'include';
-const STATIC_VALIDATOR = 'static_validator';
+const NOT_SUPPORTED: Readonly<Record<string, string>> = {
+  include: 'it is not supported; send its files with each submission',
+  static_validator: 'it is not supported; check sources before they are submitted',
+};
 
 export async function readPackageSet(reader: PackageReader): Promise<PackageSet> {
   const { root } = reader.tree;
-  const problem = readProblemSettings(await reader.yaml.read(root.files.get('problem.yaml')));
-  for (const name of [INCLUDED, STATIC_VALIDATOR]) {
+  const settings = readProblemSettings(await reader.yaml.read(root.files.get('problem.yaml')));
+  for (const [name, problem] of Object.entries(NOT_SUPPORTED)) {
     const folder = root.folders.get(name);
-    if (folder !== undefined) throw new PackageProblem(folder.path, 'it is not supported');
+    if (folder !== undefined) throw new PackageProblem(folder.path, problem);
   }
-  const validator = findValidator(root, problem, reader.note);
+  const validator = findValidator(root, settings, reader.note);
+  const { problem, name } = await withFilesBeside(settings, validator !== null, reader);
   const data = await readData(root, {
     ...reader,
     problem,
@@ -53,7 +57,7 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     assignScores(data, secret, problem, validator !== null);
   const program = validator === null ? null : await setProgram(validator, problem, reader);
   const set: TestSet = {
-    name: checkedName(problem.name ?? reader.tree.top_name ?? reader.fallback_name),
+    name: checkedName(problem.name ?? name ?? reader.tree.top_name ?? reader.fallback_name),
     tests: [],
     groups: [],
     limits: problem.limits,
@@ -65,7 +69,23 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
   };
   checkTexts(data, reader.bounds);
   await addGroup(set, data, null, problem, reader.contents);
-  return { set, problem, best_score: largestScore(secret, data, problem) };
+  noteBounds(problem.limits, reader.note);
+  const best_score = largestScore(secret, data, problem);
+  return { set: withRoomForAnswers(set, reader.note), problem, best_score };
+}
+
+/** With the time limit in force, and a name of last resort. */
+async function withFilesBeside(
+  problem: ProblemSettings,
+  has_validator: boolean,
+  reader: PackageReader,
+): Promise<{ problem: ProblemSettings; name: string | null }> {
+  const { limits } = problem;
+  const in_yaml_ms = limits.cpu_time_ms ?? null;
+  const beside = await readBesideYaml(reader.tree.root, has_validator, in_yaml_ms, reader);
+  const { name, cpu_time_ms } = beside;
+  if (cpu_time_ms === null) return { problem, name };
+  return { problem: { ...problem, limits: { ...limits, cpu_time_ms } }, name };
 }
 
 async function setProgram(
@@ -73,7 +93,8 @@ async function setProgram(
   problem: ProblemSettings,
   reader: PackageReader,
 ): Promise<SetProgram> {
-  const program = await readProgram(validator, reader.contents, reader.bounds);
+  const { constants } = problem;
+  const program = await readProgram(validator, reader.contents, reader.bounds, { constants });
   const own_limits = Object.keys(problem.validator_limits).length > 0;
   return {
     ...program,

@@ -1,7 +1,9 @@
 /** Reads problem.yaml: what kind of problem it is, and its limits. Everything for people alone is left unread. */
 import type { LimitOverrides } from '../../domain/limits.ts';
+import { type Constants, NO_CONSTANTS } from './constants.ts';
 import { FORMAT_VERSIONS, type FormatVersion, VERSION_NAMES } from './format_version.ts';
 import { type Settings, wordsOf } from './settings.ts';
+import { shellWords } from './shell_words.ts';
 
 export type ProblemSettings = {
   version: FormatVersion;
@@ -15,6 +17,9 @@ export type ProblemSettings = {
   limits: LimitOverrides;
   validator_limits: LimitOverrides;
   timing: Timing;
+  /** Of the legacy version: settings of the root of the groups, where its own file does not have them. */
+  grading: Settings;
+  constants: Constants;
   /** whether the smallest or the largest score is the best */
   objective: 'min' | 'max';
 };
@@ -33,7 +38,7 @@ export function readProblemSettings(settings: Settings): ProblemSettings {
   const word = settings.oneOf('problem_format_version', VERSION_NAMES);
   const version = FORMAT_VERSIONS[word ?? 'legacy'];
   const read = version === 'legacy' ? readLegacy : readNew;
-  return { version, ...read(settings) };
+  return { version, ...read(settings, version) };
 }
 
 type Rest = Omit<ProblemSettings, 'version'>;
@@ -47,7 +52,11 @@ const FOR_PEOPLE = [
   'license',
   'rights_owner',
   'keywords',
+  // of a common tool
+  ...['verified', 'comment'],
 ];
+/** Of a common tool: limits of programs that nothing here runs. */
+const LIMITS_OF_TOOLS = ['generator_time', 'visualizer_time'];
 
 function readLegacy(settings: Settings): Rest {
   settings.allow(
@@ -68,10 +77,18 @@ function readLegacy(settings: Settings): Rest {
     throw settings.problem('validation', 'score is for problems of type scoring only');
   }
   const grading = settings.map('grading');
-  grading.allow('objective', 'show_test_data_groups');
-  if (type !== 'scoring') settings.reject('grading', 'is for problems of type scoring only');
+  grading.allow('objective', 'show_test_data_groups', ...GROUP_KEYS);
+  const for_scores = grading.keys().some((key) => key !== 'on_reject');
+  if (type !== 'scoring' && for_scores) {
+    throw settings.problem('grading', 'is for problems of type scoring only');
+  }
   const limits = settings.map('limits');
-  limits.allow('time_multiplier', 'time_safety_margin', 'validation_passes', ...SHARED_LIMITS);
+  limits.allow(
+    ...['time_multiplier', 'time_safety_margin', 'validation_passes'],
+    // Not in the document, and common.
+    'time_limit',
+    ...SHARED_LIMITS,
+  );
   const { score: _, multi_pass, ...rest } = validation;
   return {
     ...rest,
@@ -79,18 +96,24 @@ function readLegacy(settings: Settings): Rest {
     scoring: type === 'scoring',
     passes: passesOf(limits, multi_pass),
     validator_flags: flagsOf(settings, 'validator_flags'),
-    limits: programLimits(limits),
+    limits: { ...programLimits(limits), ...timeLimit(limits) },
     validator_limits: validatorLimits(limits),
     timing: {
       ac_to_time_limit: limits.number('time_multiplier', LEGACY_FACTOR) ?? 5,
       time_limit_to_tle: limits.number('time_safety_margin', LEGACY_FACTOR) ?? 2,
       resolution: 1,
     },
+    grading,
+    constants: NO_CONSTANTS,
     objective: grading.oneOf('objective', ['min', 'max']) ?? 'max',
   };
 }
 
-function readNew(settings: Settings): Rest {
+/** Keys of `grading` in older documents: they are the defaults of data/testdata.yaml. */
+const GROUP_KEYS = ['on_reject', 'accept_score', 'reject_score', 'range'];
+
+function readNew(settings: Settings, version: FormatVersion): Rest {
+  const is_draft = version === '2023-07';
   settings.allow(
     ...FOR_PEOPLE,
     ...[
@@ -104,11 +127,9 @@ function readNew(settings: Settings): Rest {
       'constants',
     ],
     // of the draft
-    ...['author', 'validation'],
+    ...['author', 'validation', ...(is_draft ? ['validator_flags'] : [])],
   );
   rejectLanguages(settings);
-  if (settings.map('constants').keys().length > 0)
-    throw settings.problem('constants', 'is not supported');
   const types = typesOf(settings);
   const has = (type: (typeof TYPES)[number]) => types.includes(type);
   if (has('submit-answer')) throw settings.problem('type', 'submit-answer is not supported');
@@ -120,6 +141,8 @@ function readNew(settings: Settings): Rest {
     'time_resolution',
     'time_multipliers',
     'validation_passes',
+    // of the draft
+    ...(is_draft ? ['time_multiplier', 'time_safety_margin'] : []),
     ...SHARED_LIMITS,
   );
   const multipliers = limits.map('time_multipliers');
@@ -130,14 +153,22 @@ function readNew(settings: Settings): Rest {
     custom,
     interactive: has('interactive') || validation.interactive,
     passes: passesOf(limits, has('multi-pass') || validation.multi_pass),
-    validator_flags: [],
+    validator_flags: flagsOf(settings, 'validator_flags'),
     limits: { ...programLimits(limits), ...timeLimit(limits) },
     validator_limits: validatorLimits(limits),
     timing: {
-      ac_to_time_limit: multipliers.number('ac_to_time_limit', FACTOR) ?? 2,
-      time_limit_to_tle: multipliers.number('time_limit_to_tle', FACTOR) ?? 1.5,
+      ac_to_time_limit:
+        multipliers.number('ac_to_time_limit', FACTOR) ??
+        limits.number('time_multiplier', LEGACY_FACTOR) ??
+        2,
+      time_limit_to_tle:
+        multipliers.number('time_limit_to_tle', FACTOR) ??
+        limits.number('time_safety_margin', LEGACY_FACTOR) ??
+        1.5,
       resolution: limits.number('time_resolution', SECONDS) ?? 1,
     },
+    grading: settings.map('grading'),
+    constants: constantsOf(settings.map('constants')),
     objective: 'max',
   };
 }
@@ -186,10 +217,27 @@ function nameOf(settings: Settings): string | null {
   return language === undefined ? null : names.text(language);
 }
 
+function constantsOf(settings: Settings): Constants {
+  const constants = new Map<string, string>();
+  for (const name of settings.keys()) {
+    if (!/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)) {
+      throw settings.problem(
+        name,
+        'a name has only letters, digits and underscore, no digit first',
+      );
+    }
+    constants.set(name, settings.text(name) ?? '');
+  }
+  return constants;
+}
+
 function rejectLanguages(settings: Settings): void {
   const languages = settings.words('languages') ?? [];
   if (languages.some((language) => language !== 'all'))
-    throw settings.problem('languages', 'only all is supported');
+    throw settings.problem(
+      'languages',
+      'only all is supported; check the language of a submission before you send it',
+    );
 }
 
 const SHARED_LIMITS = [
@@ -201,6 +249,7 @@ const SHARED_LIMITS = [
   'validation_time',
   'validation_memory',
   'validation_output',
+  ...LIMITS_OF_TOOLS,
 ];
 
 const MiB = 1024 * 1024;
@@ -243,9 +292,9 @@ function passesOf(limits: Settings, multi_pass: boolean): number {
   return multi_pass ? (limits.integer('validation_passes', PASSES) ?? DEFAULT_PASSES) : 1;
 }
 
-/** Arguments in one string. Tools differ in what quotes in it mean, so quotes are rejected. */
+/** Arguments in one string. */
 export function flagsOf(settings: Settings, key: string): string[] {
-  const text = settings.text(key) ?? '';
-  if (/["'\\$`]/.test(text)) throw settings.problem(key, 'quotes and escapes are not supported');
-  return wordsOf(text);
+  const split = shellWords(settings.text(key) ?? '');
+  if (split.problem !== undefined) throw settings.problem(key, split.problem);
+  return split.words;
 }

@@ -1,12 +1,13 @@
 /** Reads a program of a package: a validator or an example submission, which is a file or a folder. */
 import { BY_NAME, LANGUAGES } from '../../languages/common/registry.ts';
 import type { SetProgram } from '../test_set.ts';
+import { type Constants, NO_CONSTANTS } from './constants.ts';
 import type { Entry } from './entry_source.ts';
 import { type Folder, filesBelow } from './file_tree.ts';
 import { NAME_BYTES, type PackageBounds } from './package_bounds.ts';
 import type { Contents } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
-import { readWhole } from './settings.ts';
+import { readWhole, withConstants } from './settings.ts';
 
 export type ProgramFiles = {
   /** its file or folder, for messages */
@@ -37,7 +38,7 @@ export async function readProgram(
   program: ProgramFiles,
   contents: Contents,
   bounds: PackageBounds,
-  hints: ProgramHints = {},
+  { constants = NO_CONSTANTS, ...hints }: ProgramHints & { constants?: Constants } = {},
 ): Promise<Program> {
   const wrong = (problem: string) => new PackageProblem(program.path, problem);
   if (program.files.length > bounds.program_files) {
@@ -58,8 +59,10 @@ export async function readProgram(
     if (/^#!.*python2/.test(text)) throw wrong('Python 2 is not supported');
   }
   const files: SetProgram['files'] = [];
-  for (const { path, entry } of program.files)
-    files.push({ path, file: await contents.add(entry) });
+  for (const { path, entry } of program.files) {
+    const replaced = await withConstants(entry, constants, bounds.program_bytes);
+    files.push({ path, file: await contents.add(replaced) });
+  }
   return { language, source, files };
 }
 

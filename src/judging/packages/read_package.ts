@@ -17,6 +17,7 @@ import { Contents, type OnFile } from './package_contents.ts';
 import { PackageProblem } from './package_problem.ts';
 import { type PackageReader, type PackageSet, readPackageSet } from './package_set.ts';
 import type { Timing } from './problem_settings.ts';
+import { withRoomForAnswers } from './service_bounds.ts';
 import { YamlReader } from './settings.ts';
 import { openZip } from './zip_source.ts';
 
@@ -82,9 +83,7 @@ export async function readPackageWithSubmissions(
     const { set, problem } = read;
     const own = new Contents();
     const submissions =
-      problem === null
-        ? []
-        : await readSubmissions({ ...reader, contents: own }, set, problem.version);
+      problem === null ? [] : await readSubmissions({ ...reader, contents: own }, set, problem);
     await reader.contents.deliver(onFile);
     const sources = new Map<string, Uint8Array>();
     await own.deliver(async ({ sha256 }, bytes) => {
@@ -111,7 +110,7 @@ async function readSet(reader: PackageReader): Promise<SetOfPackage> {
     throw new PackageProblem('problem.yaml', 'it is missing');
   }
   const set = await readFlatSet(root, top_name ?? reader.fallback_name, reader.contents);
-  return { set, problem: null, best_score: null };
+  return { set: withRoomForAnswers(set, reader.note), problem: null, best_score: null };
 }
 
 const MOST_NOTES = 100;

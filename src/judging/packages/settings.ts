@@ -3,6 +3,7 @@
  * rewritten by way of a number; the reader of a key says what it must be. Each problem names the file and the key.
  */
 import { FAILSAFE_SCHEMA, load, realMapTag } from 'js-yaml';
+import { type Constants, NO_CONSTANTS, replaceConstants } from './constants.ts';
 import type { Entry } from './entry_source.ts';
 import type { PackageBounds } from './package_bounds.ts';
 import { PackageProblem } from './package_problem.ts';
@@ -24,7 +25,11 @@ export class YamlReader {
   }
 
   /** An absent file is an empty map. */
-  async read(entry: Entry | undefined, absent_path = ''): Promise<Settings> {
+  async read(
+    entry: Entry | undefined,
+    absent_path = '',
+    constants: Constants = NO_CONSTANTS,
+  ): Promise<Settings> {
     if (entry === undefined) return new Settings(absent_path, '', new Map());
     this.#left -= entry.size;
     if (this.#left < 0) {
@@ -33,8 +38,27 @@ export class YamlReader {
         `with it the YAML files have more than ${this.#bounds.all_yaml_bytes} bytes`,
       );
     }
-    return parse(entry.path, await readText(entry, this.#bounds.yaml_bytes));
+    const replaced = await withConstants(entry, constants, this.#bounds.yaml_bytes);
+    return parse(entry.path, await readText(replaced, this.#bounds.yaml_bytes));
   }
+}
+
+/** The file as it is once its constants have their values. */
+export async function withConstants(
+  entry: Entry,
+  constants: Constants,
+  most_bytes: number,
+): Promise<Entry> {
+  if (constants.size === 0) return entry;
+  const read = await readWhole(entry, most_bytes);
+  const bytes = replaceConstants(read, constants, most_bytes);
+  if (bytes === null) {
+    throw new PackageProblem(entry.path, `with its constants it has more than ${most_bytes} bytes`);
+  }
+  async function* open() {
+    yield bytes!;
+  }
+  return bytes.length === 0 ? entry : { path: entry.path, size: bytes.length, open };
 }
 
 export async function readText(entry: Entry, most_bytes: number): Promise<string> {

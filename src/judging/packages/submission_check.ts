@@ -26,6 +26,9 @@ export type JudgedTest = {
   verdict: Verdict | null;
   /** of the checker or interactor */
   message: string | null;
+  /** how the program ended */
+  exit_code?: number | null;
+  signal?: string | null;
   /** the points of its checker; undefined where the record does not have them */
   score?: number | null;
 };
@@ -50,7 +53,9 @@ export function checkSubmission(
   if (got.verdict === 'CE' || got.tests === null) return decided(['the compiler rejects it']);
   const tests = new Map(got.tests.map((test) => [test.name, test]));
   const results = groupResultsOf(set, got.tests);
-  const checks = expected.requirements.map((each) => checkOne(each, tests, got, results));
+  const is_interactive = set.interactor !== null;
+  const judged = { tests, is_interactive };
+  const checks = expected.requirements.map((each) => checkOne(each, judged, got, results));
   if (expected.partially_accepted) checks.push(checkPartially(got, set, best_score, results));
   return {
     differences: [...new Set(checks.flatMap(({ differences }) => differences))],
@@ -61,6 +66,20 @@ export function checkSubmission(
 /** The format's name of a verdict. A crash is a crash, whatever caused it. */
 export function resultOf(verdict: Verdict): TestResult {
   return verdict === 'AC' || verdict === 'WA' || verdict === 'TLE' ? verdict : 'RTE';
+}
+
+/**
+ * A program that crashes while it talks leaves its interactor without an answer, which then says that it is wrong. The
+ * format does not say which of the two counts, so either may be expected.
+ */
+function resultsIn(
+  { exit_code, signal }: JudgedTest,
+  verdict: Verdict,
+  is_interactive: boolean,
+): TestResult[] {
+  const result = resultOf(verdict);
+  const crashed = Boolean(exit_code) || Boolean(signal);
+  return is_interactive && crashed && result === 'WA' ? ['WA', 'RTE'] : [result];
 }
 
 const decided = (differences: string[]): SubmissionCheck => ({ differences, is_open: false });
@@ -79,22 +98,26 @@ function ofComment(verdicts: readonly string[], { verdict }: JudgedSubmission): 
 
 function checkOne(
   { tests: names, permitted, required, score, message }: Requirement,
-  tests: ReadonlyMap<string, JudgedTest>,
+  { tests, is_interactive }: { tests: ReadonlyMap<string, JudgedTest>; is_interactive: boolean },
   got: JudgedSubmission,
   results: GroupResults,
 ): SubmissionCheck {
   const concerned = names.flatMap((name) => tests.get(name) ?? []);
-  const run = concerned.flatMap(({ name, verdict }) =>
-    verdict === null ? [] : [{ name, result: resultOf(verdict), verdict }],
-  );
+  const run = concerned.flatMap((test) => {
+    const { name, verdict } = test;
+    return verdict === null
+      ? []
+      : [{ name, verdict, is: resultsIn(test, verdict, is_interactive) }];
+  });
   const differences: string[] = [];
-  const wrong = run.find(({ result }) => !permitted.includes(result));
+  const wrong = run.find(({ is }) => !is.some((result) => permitted.includes(result)));
   if (wrong !== undefined) {
     differences.push(`${wrong.name} is ${wrong.verdict}, and should be ${permitted.join(' or ')}`);
   }
   // Where every result will do, none is needed: the tests of a group whose dependencies failed are not run.
   const some =
-    required.length === TEST_RESULTS.length || run.some(({ result }) => required.includes(result));
+    required.length === TEST_RESULTS.length ||
+    run.some(({ is }) => is.some((result) => required.includes(result)));
   if (!some) differences.push(`no test is ${required.join(' or ')}`);
   const said = concerned.some((test) => test.message?.includes(message));
   if (message !== '' && !said) differences.push(`no judge message has ${JSON.stringify(message)}`);

@@ -43,7 +43,10 @@ export function findValidator(
   const validator = folder === one ? programOf(folder) : onlyProgramIn(folder);
   for (const { path, entry } of validator.files) {
     if (path === 'build' || path === 'run') {
-      throw new PackageProblem(entry.path, 'build and run scripts are not supported');
+      throw new PackageProblem(
+        entry.path,
+        'build and run scripts are not supported; the sources alone have to say how they are built',
+      );
     }
   }
   return validator;

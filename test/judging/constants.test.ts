@@ -1,0 +1,55 @@
+/** Constants of a package, in its programs and its groups. */
+import t from 'tap';
+import { replaceConstants } from '../../src/judging/packages/constants.ts';
+import { A_TEST, type Files, newer, read, readWithSubmissions, rejectAll } from './packages.ts';
+
+const YAML = 'constants: {n: 100, half: 0.50, Word_2: "a b"}\n';
+
+t.test('constants are replaced as the file has them', (t) => {
+  const constants = new Map([
+    ['n', '100'],
+    ['e', 'é'],
+  ]);
+  const replaced = (text: string) =>
+    Buffer.from(replaceConstants(Buffer.from(text), constants, 1000) ?? '').toString();
+  t.equal(replaced('{{n}} {{ n }} {{m}} {n} {{{n}}} {{e}}é'), '100 {{ n }} {{m}} {n} {100} éé');
+  t.equal(replaceConstants(Buffer.from('{{n}}{{n}}'), constants, 5), null, 'it would be too long');
+  const binary = Buffer.from([0xff, 0x00, 0x7b]);
+  t.strictSame(Buffer.from(replaceConstants(binary, constants, 1000) ?? ''), binary);
+  t.end();
+});
+
+t.test('in validators, example submissions and test_group.yaml', async (t) => {
+  const files: Files = newer(YAML, {
+    ...A_TEST,
+    'data/secret/1.in': '{{n}}\n',
+    'data/secret/test_group.yaml': 'output_validator_args: ["{{Word_2}}", "{{other}}"]\n',
+    'output_validator/v.py': 'exit({{n}}) # {{half}}',
+    'submissions/accepted/a.py': 'print({{half}})',
+  });
+  const { set, keeper, submissions, sources } = await readWithSubmissions(t, files);
+  t.equal(keeper.text(set.checker?.files[0]?.file), 'exit(100) # 0.50');
+  t.strictSame(set.groups.find(({ name }) => name === 'secret')?.args, ['a b', '{{other}}']);
+  t.equal(keeper.text(set.tests[0]?.input), '{{n}}\n', 'data is as it is');
+  const [file] = submissions[0]?.program?.files ?? [];
+  t.equal(String(sources.get(file?.file.sha256 ?? '')), 'print(0.50)');
+  t.strictSame((await read(t, newer('constants:\n'))).notes, []);
+});
+
+t.test('constants that are none', async (t) => {
+  const long = `constants: {n: ${'x'.repeat(60_000)}}\n`;
+  await rejectAll(t, [
+    ['a name', newer('constants: {2n: 1}'), /^problem\.yaml: constants\.2n: a name has only/],
+    ['a list', newer('constants: {n: [1]}'), /^problem\.yaml: constants\.n: must be a string/],
+    [
+      'a program that grows',
+      newer(long, { 'output_validator/v.py': '{{n}}'.repeat(1000) }),
+      /^output_validator\/v\.py: with its constants it has more than 1048576 bytes$/,
+    ],
+    [
+      'groups that grow',
+      newer(long, { 'data/secret/test_group.yaml': 'hint: "{{n}}{{n}}"\n' }),
+      /^data\/secret\/test_group\.yaml: with its constants it has more than 65536 bytes$/,
+    ],
+  ]);
+});

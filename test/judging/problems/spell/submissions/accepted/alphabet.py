@@ -1,0 +1,2 @@
+said = input()
+print(next(letter for letter in "abcdefgh" if letter not in said))
