@@ -45,7 +45,8 @@ export function knowArrays({ options }: { readonly options: object }): void {
   }
 }
 
-const ITEM = /"((?:[^"\\]|\\.)*)"|([^,{}]+)/gs;
+/** Between two escapes it takes one step: a step for each character would overflow the stack on an item of some megabytes. */
+const ITEM = /"([^"\\]*(?:\\.[^"\\]*)*)"|([^,{}]+)/gs;
 
 /** For arrays of one dimension. */
 function parseArray(text: string, parse: Parse): unknown[] {

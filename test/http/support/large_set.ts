@@ -55,7 +55,8 @@ export async function judgeLargeSet(t: Test, large: LargeSet): Promise<string | 
   const upload_grew_bytes = residentPeak(pid!) - before;
   for (let n = 0; n < 2; n += 1) {
     const cannot = await realWorker(t, service.database, {
-      RUNLEDGER_LANGUAGES: 'c',
+      RUNLEDGER_LANGUAGES: 'cpp',
+      RUNLEDGER_PRECOMPILED_HEADERS: 'off',
       RUNLEDGER_SLOTS: '1',
       RUNLEDGER_LIMITS_WALL: '10min',
       RUNLEDGER_LIMITS_WALL_MAX: '10min',
@@ -70,7 +71,7 @@ export async function judgeLargeSet(t: Test, large: LargeSet): Promise<string | 
 }
 
 const PROGRAM = `#include <stdio.h>
-int main(void) {
+int main() {
   static char buffer[1 << 16];
   puts("the answer to");
   for (size_t n; (n = fread(buffer, 1, sizeof buffer, stdin)) > 0;) fwrite(buffer, 1, n, stdout);
@@ -99,14 +100,15 @@ function archiveOf({ tests, file_bytes }: LargeSet): Buffer {
 async function countFetches({ db }: Service): Promise<void> {
   await db.unsafe(`
     create table runledger.fetches (consumer uuid, sha256 bytea);
-    alter function runledger.read_pieces rename to read_pieces_uncounted;
+    create schema uncounted;
+    alter function runledger.read_pieces set schema uncounted;
     create function runledger.read_pieces(consumer uuid, sha256 bytea, first integer, most integer)
     returns table (n integer, bytes bytea)
     language plpgsql security definer set search_path = runledger, pg_temp
     as $$
     begin
       insert into fetches values (read_pieces.consumer, read_pieces.sha256);
-      return query select * from read_pieces_uncounted(
+      return query select * from uncounted.read_pieces(
         read_pieces.consumer, read_pieces.sha256, read_pieces.first, read_pieces.most);
     end
     $$;
@@ -124,7 +126,7 @@ async function judgeOnBoth(service: Service, key: string, test_set: string): Pro
   let accepted = 0;
   for (let round = 1; round <= MOST_ROUNDS; round += 1) {
     const submissions = [1, 2].map(async () => {
-      const body = { language: 'c', code: PROGRAM, test_set };
+      const body = { language: 'cpp', code: PROGRAM, test_set };
       const { id } = expected(202, await service.submit(key, body));
       const { verdict, tests } = await ended(service, key, id);
       verdicts.push(verdict);
@@ -148,6 +150,7 @@ async function judgeOnBoth(service: Service, key: string, test_set: string): Pro
 async function ended(service: Service, key: string, id: string): Promise<Reply['json']> {
   for (;;) {
     const record = expected(200, await service.call({ path: `/api/result/${id}`, key }));
+    if (record.status === 'error') throw new Error(await whyFailed(service, id));
     if (!['pending', 'running'].includes(record.status)) return record;
     await wait(50);
   }
@@ -162,4 +165,10 @@ function expected(status: number, reply: Reply): Reply['json'] {
 function residentPeak(pid: number): number {
   const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!;
   return Number(kib) * 1024;
+}
+
+async function whyFailed({ db }: Service, id: string): Promise<string> {
+  const rows =
+    await db`select type, facts from runledger.events where stream = ${id} order by version`;
+  return `the service failed: ${JSON.stringify(rows)}`;
 }
