@@ -6,6 +6,7 @@
 import t from 'tap';
 import { HEADER_SETS } from '../../src/languages/cpp/headers.ts';
 import { anExecutor, type Outcome, PLAIN } from '../executor/an_executor.ts';
+import { judging } from '../executor/judgings.ts';
 
 const IO = '#include <iostream>\n';
 const ALL = '#include <bits/stdc++.h>\n';
@@ -123,4 +124,23 @@ t.test('a corpus compiled both ways', async (t) => {
     t.strictSame(seen(b), seen(a), name);
     t.match(b.evidence['compile'], { by: way }, `${name}: by ${way}`);
   }
+});
+
+t.test('a file of the program goes before a precompiled header of its name', async (t) => {
+  const { run, executor } = await anExecutor(t, {
+    switches: { ...PLAIN, precompiled_headers: true },
+    header_sets: [['iostream']],
+  });
+  await executor.prepared();
+  const code = `${IO}int main() { std::cout << "printed"; }`;
+  const fileOf = (path: string) => ({
+    path,
+    bytes: Buffer.from(
+      'namespace std { struct Silent { void operator<<(const char *) {} }; static Silent cout; }',
+    ),
+  });
+  const own = await run('cpp', code, { judging: judging({ files: [fileOf('iostream')] }) });
+  t.match(own, { verdict: 'AC', stdout: '', evidence: { compile: { by: 'plain' } } });
+  const other = await run('cpp', code, { judging: judging({ files: [fileOf('silent')] }) });
+  t.match(other, { stdout: 'printed', evidence: { compile: { by: 'headers iostream' } } });
 });

@@ -77,8 +77,9 @@ function openCompiler(
         load: [],
       };
       const choice = chooseHeaders(sources.code, ready());
-      if (choice === null || sources.others.some(isHeaders)) return [plain];
+      if (choice === null) return [plain];
       const { set, first } = choice;
+      if (sources.others.some((file) => hides(file, set))) return [plain];
       const header = `${HEADERS_FOLDER}/${first}`;
       const withHeaders: CompileStep = {
         by: `headers ${set.join(' ')}`,
@@ -101,8 +102,9 @@ function openCompiler(
   };
 }
 
-/** A file of the program's own that is where the headers would be. */
-const isHeaders = ({ path }: { path: string }) => path.startsWith(HEADERS_FOLDER);
+/** A file of the program's own that is where the headers would be, or that it includes instead of one of them. */
+const hides = ({ path }: { path: string }, set: HeaderSet) =>
+  path.startsWith(HEADERS_FOLDER) || set.includes(path);
 
 /** A set of headers in the form that g++ looks for: a folder `<header>.gch`, of which it tries every file. */
 function compileHeaders(tools: GnuTools, workshop: Workshop, set: HeaderSet): Promise<string> {
