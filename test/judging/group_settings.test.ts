@@ -243,6 +243,7 @@ t.test('groups', async (t) => {
     ['an unknown flag', secret('grader_flags: best'), /grader_flags: "best" is not a flag/],
     ['a range', secret('range: 10 0'), /range: must be two numbers/],
     ['a range of one number', secret('range: 10'), /range: must be two numbers/],
+    ['a range beyond all numbers', secret('range: 0 1e999'), /range: must be two numbers/],
     [
       'always accepted, without a score',
       secret('grader_flags: always_accept', 'pass-fail'),

@@ -316,7 +316,6 @@ export const packageMutants: readonly Mutant[] = [
   ...inFile(
     `${FOLDER}/problem_settings.ts`,
     [PROBLEM, YAML],
-    ['names of constants', '!/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)', 'false'],
     ['submitted answers', "has('submit-answer')) throw", "has('submit-answer') && false) throw"],
     ['languages', "languages.some((language) => language !== 'all')", 'false'],
     [
@@ -405,6 +404,11 @@ export const packageMutants: readonly Mutant[] = [
     ['an empty word', "word ??= '';", ''],
     ['escapes in quotes', "quote === '\"' && !", 'false && !'],
   ),
+  ...inFile(`${FOLDER}/problem_settings.ts`, tested('constants'), [
+    'names of constants',
+    '!/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)',
+    'false',
+  ]),
   ...inFile(
     `${FOLDER}/constants.ts`,
     tested('constants'),
