@@ -165,7 +165,6 @@ async function kills(scene: Scene): Promise<void> {
     const below = workers.flatMap((worker) => descendants(worker.pid()!));
     for (const worker of workers) worker.signal('SIGTERM');
     t.same(await survivors(below), [], 'no process of a worker is left');
-    t.ok(groups.length > 0);
     // Another launcher of this machine may have got the same name since. Then there are processes in it.
     const left = () => groups.filter((group) => existsSync(group) && !isUsed(group));
     t.ok(await eventually(() => left().length === 0), `no group is left of ${groups}`);
