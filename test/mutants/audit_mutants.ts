@@ -58,8 +58,8 @@ export const auditMutants: readonly Mutant[] = [
     ],
     [
       'requests are found by id',
-      "on events ((facts ->> 'request_id'))",
-      "on events ((facts ->> 'language'))",
+      "  (facts ->> 'request_id') text_bloom_ops,",
+      "  (facts ->> 'language') text_bloom_ops,",
     ],
     [
       'an account is read by time',

@@ -28,8 +28,8 @@ export const domainMutants: readonly Mutant[] = [
     ['a request may ask for 15 s of CPU time', 'max: 15_000', 'max: 16_000'],
     [
       'a request may ask for 1 GiB',
-      "max: 1 * GiB,\n      description: 'Memory",
-      "max: 2 * GiB,\n      description: 'Memory",
+      "max: 1 * GiB,\n      description:\n        'Memory of",
+      "max: 2 * GiB,\n      description:\n        'Memory of",
     ],
   ),
   ...inFile(

@@ -52,14 +52,9 @@ export const executorMutants: readonly Mutant[] = [
     'test/executor/content_cache.test.ts',
     ['bytes are those of the hash', "&& hash.digest('hex') === file.sha256) return;", ') return;'],
     [
-      'a changed file is hashed again',
-      'entry.hashed !== null && isSame(entry.hashed, state)',
-      'entry.hashed !== null',
-    ],
-    [
-      'a file found at the start is hashed',
-      'this.#entries.set(key, { key, size, ...state });',
-      'this.#entries.set(key, { key, size, ...state, hashed: arguments[1] });',
+      'a file is hashed for every run',
+      'entry.working ??= this.#provide(',
+      'entry.working = entry.on_disk ? Promise.resolve(null) : this.#provide(',
     ],
     [
       'what is held stays',
@@ -74,10 +69,24 @@ export const executorMutants: readonly Mutant[] = [
     ['one fetch serves all that wait', 'entry.working ??=', 'entry.working ='],
   ),
   ...inFile(
+    'src/executor/tests_in_turn.ts',
+    'test/executor/tests_in_turn.test.ts',
+    ['tests stop at the first that is rejected', "while (need[turn] === 'skip') turn++;", ''],
+    ['the time of all tests is bounded', 'if (left_ms <= 0 && is_rejected) turn = count;', ''],
+    ['what is not needed is ended', "if (need[index] === 'skip') each.ahead?.abort();", ''],
+    ['a slot that is wanted is left', ' && !slot.isWanted()', ''],
+    [
+      'a test ahead had no more time than in its turn',
+      'if (ahead !== null && left_ms < tests.wallMs(turn) + spent_ms) break;',
+      '',
+    ],
+    ['nothing runs after the end', 'await Promise.all(lanes);', ''],
+    ['after a failure nothing runs ahead', 'if (!ahead.signal.aborted) may_run_ahead = false;', ''],
+    ['few are ahead', 'Math.min(turn + 1 + MOST_AHEAD, count)', 'count'],
+  ),
+  ...inFile(
     'src/executor/judged_execution.ts',
     'test/executor/judged_execution.test.ts',
-    ['tests stop at the first that is rejected', "if (need[index] === 'skip') continue;", ''],
-    ['the time of all tests is bounded', 'if (left_ms <= 0 && is_rejected) break;', ''],
     [
       'the first that failed is shown',
       "if (shown === null || shown.outcome.verdict === 'AC') shown = run;",

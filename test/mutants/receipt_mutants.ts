@@ -107,7 +107,11 @@ export const receiptMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/receipts.ts',
     HTTP,
-    ['cosignatures are part of the receipt', 'note + cosignatures.map', 'note + [].map'],
+    [
+      'cosignatures are part of the receipt',
+      'cosignedText(note, cosignatures, witnesses)',
+      'cosignedText(note, [], witnesses)',
+    ],
     [
       'an event that is not in the tree gets no receipt',
       'if (at >= 0 && at % HASH_BYTES === 0)',
@@ -135,8 +139,8 @@ export const receiptMutants: readonly Mutant[] = [
     ],
     [
       'a receipt does not open the address of a webhook',
-      "p.kind in ('code', 'stdin', 'expected_output', 'args', 'stdout', 'stderr')",
-      'true',
+      "'{code,stdin,expected_output,args,judging,",
+      "'{webhook_url,code,stdin,expected_output,args,judging,",
     ],
     [
       'the checkpoint has all events',
