@@ -64,8 +64,8 @@ const SLOT_WAIT_MS = 500;
 export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
   const endOf = endSignals(options.cut);
   return async (job, membership) => {
-    const { id: job_id, submission_id, priority } = job;
-    const slot = options.slots.reserve(job.alone, priority);
+    const { id: job_id, submission_id, priority: turn, alone, newcomer } = job;
+    const slot = options.slots.reserve({ alone, turn, newcomer });
     try {
       // Take every slot first, so that a neighbour's crash is not counted against this submission.
       if (job.alone) await slot.enter();
@@ -74,7 +74,7 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
       const started =
         job.started ??
         (await untilTaken(membership, () =>
-          membership.executions().start({ submission_id, job_id, priority }),
+          membership.executions().start({ submission_id, job_id, priority: turn }),
         ));
       if (started !== null) {
         const end = endOf(membership.lost);

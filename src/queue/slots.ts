@@ -51,15 +51,25 @@ export type Slots = {
   free(): number;
   /** How many jobs of newcomers may be fetched now, beside those of free(). */
   newcomers(): number;
-  /** Counts from now on, as all slots if it runs alone. The lower turn enters first. */
-  reserve(alone: boolean, turn?: number): SlotReservation;
+  /** Counts from now on. */
+  reserve(job?: SlotJob): SlotReservation;
   /** How many are prefetched while a reservation waits for a slot; else 0. */
   backlog(): number;
+};
+
+export type SlotJob = {
+  /** It counts as all slots. */
+  readonly alone?: boolean;
+  /** The lower one enters first. */
+  readonly turn?: number;
+  /** It was fetched though no slot was free, for one that will be passed to it. */
+  readonly newcomer?: boolean;
 };
 
 type Waiting = {
   alone: boolean;
   turn: number;
+  newcomer: boolean;
   /** It has had a slot, and passed it. */
   passed: boolean;
   enter(): void;
@@ -113,10 +123,10 @@ export function createSlots(options: SlotsOptions): Slots {
 
   function newcomers(): number {
     if (alone_reserved > 0) return 0;
-    return Math.max(passing() - waiting.filter(({ passed }) => !passed).length, 0);
+    return Math.max(passing() - waiting.filter((each) => each.newcomer && !each.passed).length, 0);
   }
 
-  function reserve(alone: boolean, turn = 0): SlotReservation {
+  function reserve({ alone = false, turn = 0, newcomer = false }: SlotJob = {}): SlotReservation {
     let run: Running | null = null;
     let passes = false;
     let gone = false;
@@ -140,7 +150,7 @@ export function createSlots(options: SlotsOptions): Slots {
     function wait(passed: boolean): { entered: Promise<boolean>; giveUp: () => boolean } {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       const mine: Waiting = {
-        ...{ alone, turn, passed },
+        ...{ alone, turn, newcomer, passed },
         enter() {
           occupy();
           resolve(true);
@@ -171,8 +181,8 @@ export function createSlots(options: SlotsOptions): Slots {
           if (giveUp()) durations_ms = [];
         };
         const late = () => {
-          // A newcomer waits for the end of a test.
-          if (passing() > 0 && !signal.aborted) timer = setTimeout(late, at_most_ms);
+          // A newcomer waits for the end of a test. What was prefetched does not: it would only take turns with its own key.
+          if (newcomer && passing() > 0 && !signal.aborted) timer = setTimeout(late, at_most_ms);
           else stop();
         };
         let timer = setTimeout(late, signal.aborted ? 0 : at_most_ms);

@@ -10,6 +10,8 @@ export type FetchedJob = {
   readonly submission_id: string;
   /** A worker died while it ran this submission: it runs without neighbours. */
   readonly alone: boolean;
+  /** The fetch asked for jobs of keys of which nothing runs, though no slot was free. */
+  readonly newcomer: boolean;
   /** The execution that the fetch started; null if the fetch did not start it. */
   readonly started: Started | null;
 };
@@ -42,7 +44,7 @@ export async function fetchExecutions(
   return rows.map(({ job_id: id, priority, alone, ...row }) => {
     const { submission_id, attempt } = row;
     const started = attempt === null ? null : startedOf({ ...row, id: submission_id, attempt });
-    return { id, epoch, priority, submission_id, alone, started };
+    return { id, epoch, priority, submission_id, alone, newcomer: only_newcomers, started };
   });
 }
 

@@ -18,7 +18,7 @@ function given({ count = 2, prefetch_per_slot = 2 } = {}) {
   };
   const runs = async (times: number, ms: number) => {
     for (let n = 0; n < times; n += 1) {
-      const slot = slots.reserve(false);
+      const slot = slots.reserve();
       await slot.enter();
       pass(ms);
       slot.leave();
@@ -30,9 +30,9 @@ function given({ count = 2, prefetch_per_slot = 2 } = {}) {
 t.test('one for each slot, and no prefetch before durations are known', async (t) => {
   const { slots, freed } = given();
   t.equal(slots.free(), 2);
-  const one = slots.reserve(false);
+  const one = slots.reserve();
   t.equal(slots.free(), 1, 'counted before it has a slot');
-  const two = slots.reserve(false);
+  const two = slots.reserve();
   t.equal(slots.free(), 0);
   t.ok((await one.enter()) && (await two.enter()));
   one.leave();
@@ -46,7 +46,7 @@ t.test('after short executions the next ones are prefetched, several at a time',
   t.equal(slots.free(), 2, 'too few durations');
   await runs(1, 10);
   t.equal(slots.free(), 6);
-  const all = Array.from({ length: 6 }, () => slots.reserve(false));
+  const all = Array.from({ length: 6 }, () => slots.reserve());
   t.equal(slots.free(), 0);
   t.same(await Promise.all(all.slice(0, 2).map((slot) => slot.enter())), [true, true]);
   t.equal(slots.backlog(), 0, 'no reservation waits for a slot');
@@ -75,7 +75,7 @@ t.test('the number prefetched follows from the last durations', async (t) => {
 t.test('nothing is prefetched while one execution takes long', async (t) => {
   const { slots, pass, runs } = given();
   await runs(16, 1);
-  const long = slots.reserve(false);
+  const long = slots.reserve();
   await long.enter();
   t.equal(slots.free(), 5);
   pass(51);
@@ -89,7 +89,7 @@ t.test(
   async (t) => {
     const { slots, runs } = given();
     await runs(16, 1);
-    const [first, second, third, fourth] = Array.from({ length: 4 }, () => slots.reserve(false));
+    const [first, second, third, fourth] = Array.from({ length: 4 }, () => slots.reserve());
     await Promise.all([first!.enter(), second!.enter()]);
     const limit = new AbortController();
     const waits = [third!.enter({ at_most_ms: 60_000, signal: limit.signal }), fourth!.enter()];
@@ -99,7 +99,7 @@ t.test(
     t.same([slots.free(), slots.backlog()], [0, 0], 'nothing is prefetched');
     first!.leave();
     t.equal(await waits[1], true, 'the next in line has the slot');
-    const late = slots.reserve(false);
+    const late = slots.reserve();
     t.equal(
       await late.enter({ at_most_ms: 60_000, signal: AbortSignal.abort() }),
       false,
@@ -117,13 +117,13 @@ t.test('a newcomer enters before the many of somebody else', async (t) => {
   const { slots } = given({ count: 1 });
   const order: string[] = [];
   const runs = (name: string, turn: number, alone = false) => {
-    const slot = slots.reserve(alone, turn);
+    const slot = slots.reserve({ alone, turn });
     return slot.enter().then(() => {
       order.push(name);
       slot.leave();
     });
   };
-  const first = slots.reserve(false, 7);
+  const first = slots.reserve({ turn: 7 });
   await first.enter();
   const all = [
     runs('eighth', 8),
@@ -144,14 +144,14 @@ t.test('a newcomer enters before the many of somebody else', async (t) => {
 t.test('one that runs alone waits for all others, and nobody enters before it', async (t) => {
   const { slots, runs } = given();
   await runs(16, 1);
-  const neighbour = slots.reserve(false);
+  const neighbour = slots.reserve();
   await neighbour.enter();
-  const alone = slots.reserve(true);
+  const alone = slots.reserve({ alone: true });
   let has = false;
   const entered = alone.enter().then(() => {
     has = true;
   });
-  const late = slots.reserve(false);
+  const late = slots.reserve();
   const next = late.enter();
   t.same([slots.free(), has], [0, false]);
   neighbour.leave();
@@ -164,14 +164,14 @@ t.test('one that runs alone waits for all others, and nobody enters before it', 
 t.test('one that passes its slot lets the first that waits enter, and comes back', async (t) => {
   const { slots } = given({ count: 1 });
   const { signal } = new AbortController();
-  const judged = slots.reserve(false, 5);
+  const judged = slots.reserve({ turn: 5 });
   await judged.enter();
   t.equal(slots.newcomers(), 0, 'a plain execution keeps its slot');
   judged.willPass();
   t.equal(slots.newcomers(), 1);
   await judged.pass(signal);
-  const one = slots.reserve(false, 6);
-  const two = slots.reserve(false, 6);
+  const one = slots.reserve({ turn: 6, newcomer: true });
+  const two = slots.reserve({ turn: 6, newcomer: true });
   const entered: string[] = [];
   const enter = async (name: string, slot: typeof one) => {
     await slot.enter();
@@ -197,10 +197,10 @@ t.test('one that passes its slot lets the first that waits enter, and comes back
 t.test('a newcomer waits for the slot that is passed to it, however long', async (t) => {
   const { slots } = given({ count: 1 });
   const { signal } = new AbortController();
-  const judged = slots.reserve(false);
+  const judged = slots.reserve();
   await judged.enter();
   judged.willPass();
-  const newcomer = slots.reserve(false);
+  const newcomer = slots.reserve({ newcomer: true });
   let has: boolean | null = null;
   const entered = newcomer.enter({ at_most_ms: 1, signal }).then((entered) => {
     has = entered;
@@ -213,7 +213,7 @@ t.test('a newcomer waits for the slot that is passed to it, however long', async
   newcomer.leave();
   await back;
   const cut = new AbortController();
-  const late = slots.reserve(false);
+  const late = slots.reserve();
   const gave_up = late.enter({ at_most_ms: 1, signal: cut.signal });
   cut.abort();
   t.equal(await gave_up, false, 'unless it is cut off');
@@ -222,10 +222,10 @@ t.test('a newcomer waits for the slot that is passed to it, however long', async
 t.test('one that is cut off while others have its slot has none', async (t) => {
   const { slots } = given({ count: 1 });
   const cut = new AbortController();
-  const judged = slots.reserve(false);
+  const judged = slots.reserve();
   await judged.enter();
   judged.willPass();
-  const other = slots.reserve(false);
+  const other = slots.reserve();
   const entered = other.enter();
   const back = judged.pass(cut.signal);
   await entered;
@@ -239,11 +239,11 @@ t.test('one that is cut off while others have its slot has none', async (t) => {
 
 t.test('one that runs alone keeps all slots', async (t) => {
   const { slots } = given();
-  const alone = slots.reserve(true);
+  const alone = slots.reserve({ alone: true });
   await alone.enter();
   alone.willPass();
   t.equal(slots.newcomers(), 0);
-  const late = slots.reserve(false);
+  const late = slots.reserve();
   let has = false;
   const entered = late.enter().then(() => {
     has = true;
@@ -256,16 +256,16 @@ t.test('one that runs alone keeps all slots', async (t) => {
 
 t.test('a spare slot is one that nothing has a reservation for', async (t) => {
   const { slots } = given({ count: 3 });
-  const many = slots.reserve(false);
+  const many = slots.reserve();
   t.equal(many.spare(), null, 'not before it has its own');
   await many.enter();
-  const other = slots.reserve(false);
+  const other = slots.reserve();
   const spare = many.spare()!;
   t.notOk(spare.isWanted());
   t.equal(many.spare(), null, 'the third is reserved');
   t.equal(slots.free(), 1, 'a spare slot keeps no job from being fetched');
   t.ok(await other.enter());
-  const last = slots.reserve(false);
+  const last = slots.reserve();
   const entered = last.enter();
   t.ok(spare.isWanted());
   spare.leave();
@@ -273,7 +273,7 @@ t.test('a spare slot is one that nothing has a reservation for', async (t) => {
   t.equal(many.spare(), null);
   last.leave();
   const again = many.spare()!;
-  const alone = slots.reserve(true);
+  const alone = slots.reserve({ alone: true });
   const quiet = alone.enter();
   t.ok(again.isWanted());
   t.equal(many.spare(), null, 'none while a submission waits to run alone');
@@ -281,4 +281,16 @@ t.test('a spare slot is one that nothing has a reservation for', async (t) => {
   many.leave();
   other.leave();
   t.ok(await quiet);
+});
+
+t.test('what was prefetched before tests began gives way to newcomers', async (t) => {
+  const { slots } = given({ count: 1 });
+  const { signal } = new AbortController();
+  const judged = slots.reserve({ turn: 5 });
+  await judged.enter();
+  judged.willPass();
+  const prefetched = slots.reserve({ turn: 6 });
+  const entered = prefetched.enter({ at_most_ms: 1, signal });
+  t.equal(slots.newcomers(), 1, 'it is of a key that runs');
+  t.notOk(await entered, 'and goes back to the queue, where other workers can take it');
 });
