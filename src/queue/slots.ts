@@ -13,7 +13,8 @@
  * An execution of many tests may take minutes. Between two tests it passes its slot: if others wait, the first of them enters,
  * and the execution waits for its next turn. So that they can wait here, a worker fetches newcomers though no slot is free: one
  * for each running execution that passes, and only jobs of keys of which nothing runs (fetch_executions). So a key with many
- * submissions of many tests makes another key's submission wait for one test.
+ * submissions of many tests makes another key's submission wait for one test. A newcomer enters before an execution that has
+ * passed its slot, whatever their turns: several of these may take turns with each other.
  *
  * An execution of many tests may also take spare slots, on which it runs tests ahead of their turn. Only slots that have no
  * reservation are spare, and a spare slot is no reservation: as many jobs are fetched as without it, and one that waits gets the
@@ -234,7 +235,11 @@ export function createSlots(options: SlotsOptions): Slots {
   }
 
   function queue(mine: Waiting): void {
-    const passes = (other: Waiting) => !mine.alone && !other.alone && mine.turn < other.turn;
+    const isFirst = ({ newcomer, passed }: Waiting) => newcomer && !passed;
+    const passes = (other: Waiting) => {
+      if (mine.alone || other.alone) return false;
+      return isFirst(mine) === isFirst(other) ? mine.turn < other.turn : isFirst(mine);
+    };
     const before = waiting.findLastIndex((other) => !passes(other));
     waiting.splice(before + 1, 0, mine);
   }
