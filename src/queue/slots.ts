@@ -24,7 +24,7 @@
  * execution ends and the next is fetched, and starts and ends share batches. A prefetched job cannot be taken by any other
  * worker, so:
  *   * no more are prefetched than will likely begin within PREFETCH_MS, judged by the durations of the last executions;
- *   * nothing is prefetched while an execution runs longer than that;
+ *   * nothing is prefetched while an execution runs longer than that, or has many tests;
  *   * a reservation that was not served in time shows that the judgement was wrong: the durations are learned again.
  */
 import type { SpareSlot } from '../executor/tests_in_turn.ts';
@@ -100,13 +100,15 @@ export function createSlots(options: SlotsOptions): Slots {
   let occupied = 0;
   let reserved = 0;
   let alone_reserved = 0;
+  /** Executions that pass their slot, whether they have it or wait for it. */
+  let passers = 0;
   let spares = 0;
 
   const fits = (alone: boolean) => (alone ? occupied === 0 : occupied < count);
   const weight = (alone: boolean) => (alone ? count : 1);
 
   function prefetch(): number {
-    if (durations_ms.length < REMEMBERED) return 0;
+    if (durations_ms.length < REMEMBERED || passers > 0) return 0;
     for (const { since_ms } of running) if (now() - since_ms > PREFETCH_MS) return 0;
     const usual_ms = durations_ms.toSorted((a, b) => b - a)[OUTLIERS]!;
     return Math.min(Math.floor(PREFETCH_MS / usual_ms), prefetch_per_slot) * count;
@@ -194,6 +196,7 @@ export function createSlots(options: SlotsOptions): Slots {
         return has_entered;
       },
       willPass() {
+        if (!passes) passers += 1;
         passes = true;
         if (run !== null) run.passes = true;
         onFree();
@@ -225,6 +228,7 @@ export function createSlots(options: SlotsOptions): Slots {
         gone = true;
         reserved -= weight(alone);
         if (alone) alone_reserved -= 1;
+        if (passes) passers -= 1;
         if (run !== null) {
           durations_ms = [...durations_ms, now() - run.since_ms].slice(-REMEMBERED);
           vacate(run);

@@ -292,3 +292,16 @@ t.test('what was prefetched before tests began gives way to newcomers', async (t
   t.equal(slots.newcomers(), 1, 'it is of a key that runs');
   t.notOk(await entered, 'and goes back to the queue, where other workers can take it');
 });
+
+t.test('nothing is prefetched beside an execution of many tests', async (t) => {
+  const { slots, runs } = given({ count: 1 });
+  await runs(16, 1);
+  const judged = slots.reserve();
+  await judged.enter();
+  t.equal(slots.free(), 2);
+  judged.willPass();
+  judged.willPass();
+  t.equal(slots.free(), 0, 'however short its tests are');
+  judged.leave();
+  t.equal(slots.free(), 3);
+});
