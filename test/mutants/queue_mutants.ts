@@ -125,9 +125,30 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'one newcomer for each execution that passes',
-      'passing() - waiting.filter(({ passed }) => !passed).length',
+      'passing() - waiting.filter((each) => each.newcomer && !each.passed).length',
       'passing()',
     ],
+    [
+      'what was prefetched keeps no newcomer out',
+      'waiting.filter((each) => each.newcomer && !each.passed)',
+      'waiting.filter((each) => !each.passed)',
+    ],
+    [
+      'what was prefetched does not wait for tests',
+      'if (newcomer && passing() > 0 && !signal.aborted) timer',
+      'if (passing() > 0 && !signal.aborted) timer',
+    ],
+    [
+      'a newcomer enters before those that passed',
+      'mine.turn < other.turn : isFirst(mine)',
+      'mine.turn < other.turn : mine.turn < other.turn',
+    ],
+    [
+      'nothing is prefetched beside many tests',
+      'durations_ms.length < REMEMBERED || passers > 0',
+      'durations_ms.length < REMEMBERED',
+    ],
+    ['a spare slot is reserved by nothing', 'reserved + spares >= count', 'occupied >= count'],
     [
       'one that runs alone keeps all slots',
       'if (run === null || alone || waiting',
@@ -135,13 +156,13 @@ export const queueMutants: readonly Mutant[] = [
     ],
     [
       'a newcomer waits for the end of a test',
-      'if (passing() > 0 && !signal.aborted) timer',
-      'if (passing() < 0) timer',
+      'if (newcomer && passing() > 0 && !signal.aborted) timer',
+      'if (newcomer && passing() < 0) timer',
     ],
     [
       'a submission that runs alone is not overtaken',
-      '!mine.alone && !other.alone && mine.turn < other.turn',
-      'mine.turn < other.turn',
+      'if (mine.alone || other.alone) return false;',
+      '',
     ],
     [
       'jobs are prefetched several at a time',
