@@ -9,12 +9,18 @@ import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { DEFAULT_PACKAGE_BOUNDS } from '../../src/judging/packages/package_bounds.ts';
 import { readPackageWithSubmissions } from '../../src/judging/packages/read_package.ts';
-import { checkSubmission } from '../../src/judging/packages/submission_check.ts';
+import {
+  checkSubmission,
+  type JudgedSubmission,
+} from '../../src/judging/packages/submission_check.ts';
 import { BareJudge } from './bare_judge.ts';
 import { Keeper, temporaryFolder } from './packages.ts';
 import { PROBLEMS, type Problem, problemFolder } from './problems.ts';
 
-async function differences(t: Test, folder: string, { named = {} }: Problem) {
+/** By problem and path. A submission that was not moved is judged once: that takes the most time here by far. */
+const judged = new Map<string, JudgedSubmission>();
+
+async function differences(t: Test, folder: string, { name, named = {} }: Problem) {
   const keeper = new Keeper();
   const read = await readPackageWithSubmissions(folder, DEFAULT_PACKAGE_BOUNDS, keeper.onFile);
   const bytes = (sha256: string) => read.sources.get(sha256) ?? keeper.kept.get(sha256)!;
@@ -22,7 +28,9 @@ async function differences(t: Test, folder: string, { named = {} }: Problem) {
   t.teardown(() => judge.close());
   const found = new Map<string, string[]>();
   for (const submission of read.submissions) {
-    const got = await judge.judge(submission);
+    const key = `${name} ${submission.path}`;
+    const got = judged.get(key) ?? (await judge.judge(submission));
+    judged.set(key, got);
     found.set(submission.path, checkSubmission(submission, got, read).differences);
   }
   return { read, found };

@@ -31,7 +31,7 @@ async function run(paths: readonly string[]): Promise<number> {
     console.error(`${missing}: no such test file or folder`);
     return 2;
   }
-  const files = (paths.length > 0 ? paths : ['test']).flatMap(testsBelow).sort(byOrder);
+  const files = (paths.length > 0 ? paths : ['test']).flatMap(testsBelow).sort();
   const { able, not_run } = await sortOut(files);
   const counts = newCounts();
   const code = able.length > 0 ? await runTap(able, counts) : 0;
@@ -42,13 +42,6 @@ async function run(paths: readonly string[]): Promise<number> {
   console.log(`${counts.passed} passed, ${counts.failed} failed`);
   const strict = Boolean(process.env['CI']) && not_run.size > 0;
   return counts.failed > 0 || counts.passed === 0 || strict ? 1 : 0;
-}
-
-/** It takes as long as half of all others together, so nothing should wait for it at the end. */
-const FIRST = 'test/sandbox/guest.test.ts';
-
-function byOrder(a: string, b: string): number {
-  return Number(b === FIRST) - Number(a === FIRST) || (a < b ? -1 : 1);
 }
 
 async function runTap(files: readonly string[], counts: Counts): Promise<number | null> {

@@ -1,4 +1,6 @@
 /**
+ * In the order of names this test is the first: it takes longest, and nothing should wait for it at the end of a run.
+ *
  * The suite's C++ programs on a kernel with only cgroup v2: as root, and as an ordinary user with a
  * group that systemd delegates. Each runs in a temporary virtual machine (guest/run), one after the other.
  * `make sandbox-test-v2` runs the whole suite there.
@@ -12,9 +14,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { CASES } from '../sandbox/cases/all.ts';
+import { preparePrograms } from '../sandbox/programs.ts';
 import { spawnBound } from '../support/spawn_bound.ts';
-import { CASES } from './cases/all.ts';
-import { preparePrograms } from './programs.ts';
 
 /** Between two results there are seconds, even on a busy machine. */
 const IDLE_S = 600;
@@ -30,12 +32,13 @@ t.setTimeout(4 * MOST_S * 1_000);
 // On this machine, where the build folder is writable and the compiler is fast.
 await preparePrograms({ java: null });
 
-const runner = join(import.meta.dirname, 'guest/run');
+const SANDBOX = join(import.meta.dirname, '../sandbox');
+const runner = join(SANDBOX, 'guest/run');
 /** Node strips types with WebAssembly. V8 has crashed in an emulated guest when it replaced that code with optimized code. */
 const node = `${process.execPath} --liftoff-only`;
-const suite = `${node} ${join(import.meta.dirname, 'main.ts')} --language cpp --no-compile`;
+const suite = `${node} ${join(SANDBOX, 'main.ts')} --language cpp --no-compile`;
 /** Only root can set the kernel's handler of core dumps. */
-const coreHandler = `${node} ${join(import.meta.dirname, 'guest/core_handler.ts')}`;
+const coreHandler = `${node} ${join(SANDBOX, 'guest/core_handler.ts')}`;
 
 for (const as of ['root', 'user']) {
   t.test(`pure cgroup v2, as ${as}`, { timeout: 2 * MOST_S * 1_000 }, async (t) => {
