@@ -8,8 +8,8 @@
  * slot had run them all:
  * - A test that ran ahead and turns out not to be needed is dropped. If it still runs, it is ended.
  * - A test that ran ahead with more time than it has in its turn is dropped, and runs again.
- * - So does a test that failed ahead of its turn, because only a test in its turn fails the execution. After that, none is run
- *   ahead any more.
+ * - A failure of the service ahead of its turn fails the execution when its turn comes, and not if the test is not needed.
+ *   Until then nothing more is run ahead.
  *
  * A spare slot is left after the test that it runs, as soon as something else waits for it. Results are in memory until their
  * turn, so at most MOST_AHEAD tests are ahead.
@@ -47,8 +47,9 @@ export type TurnOptions = {
   readonly spareSlot: () => SpareSlot | null;
 };
 
-/** Taken by a slot, and not counted yet. `run` is null while it runs. */
-type Taken = { run: TestRun | null; ahead: AbortController | null };
+/** Taken by a slot, and not counted yet. `end` is null while it runs. */
+type Taken = { end: End | null; ahead: AbortController | null };
+type End = { run: TestRun } | { error: unknown };
 
 const MOST_AHEAD = 8;
 
@@ -62,6 +63,7 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
   let left_ms = options.wall_ms;
   let is_rejected = false;
   let may_run_ahead = true;
+  let failure: { error: unknown } | null = null;
   let settled = Promise.withResolvers<void>();
 
   /** Counts the results that are there, in order, and moves to the next test that has none. */
@@ -69,9 +71,15 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
     for (; ; turn++) {
       while (need[turn] === 'skip') turn++;
       if (left_ms <= 0 && is_rejected) turn = count;
-      const { run, ahead } = taken.get(turn) ?? { run: null, ahead: null };
-      if (run === null) break;
+      const { end, ahead } = taken.get(turn) ?? { end: null, ahead: null };
+      if (end === null) break;
+      if ('error' in end) {
+        failure = end;
+        stopAhead();
+        break;
+      }
       taken.delete(turn);
+      const { run } = end;
       const spent_ms = run.spent_us / 1000;
       // A test of several passes has its limit for each, as long as there is time for all tests.
       if (ahead !== null && left_ms < tests.wallMs(turn) + spent_ms) break;
@@ -87,10 +95,15 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
     settled = Promise.withResolvers();
   }
 
+  function stopAhead(): void {
+    may_run_ahead = false;
+    for (const { ahead } of taken.values()) ahead?.abort();
+  }
+
   async function runItsTurn(): Promise<void> {
-    const test: Taken = { run: null, ahead: null };
+    const test: Taken = { end: null, ahead: null };
     taken.set(turn, test);
-    test.run = await tests.run(turn, left_ms, signal);
+    test.end = { run: await tests.run(turn, left_ms, signal) };
     settle();
   }
 
@@ -104,13 +117,14 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
 
   async function runAhead(index: number): Promise<void> {
     const ahead = new AbortController();
-    const test: Taken = { run: null, ahead };
+    const test: Taken = { end: null, ahead };
     taken.set(index, test);
     try {
       const either = AbortSignal.any([signal, ahead.signal]);
-      test.run = await tests.run(index, Number.POSITIVE_INFINITY, either);
-    } catch {
-      taken.delete(index);
+      test.end = { run: await tests.run(index, Number.POSITIVE_INFINITY, either) };
+    } catch (error) {
+      if (ahead.signal.aborted) taken.delete(index);
+      else test.end = { error };
       if (!ahead.signal.aborted) may_run_ahead = false;
     }
     settle();
@@ -135,10 +149,10 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
   }
 
   try {
-    for (settle(); turn < count; ) {
+    for (settle(); failure === null && turn < count; ) {
       await onProgress(turn, count);
       // A spare slot may have gone on while this one was passed to somebody else.
-      if (turn >= count) break;
+      if (failure !== null || turn >= count) break;
       const next = taken.has(turn) ? nextAhead() : null;
       const running = !taken.has(turn)
         ? runItsTurn()
@@ -148,10 +162,10 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
       openLanes();
       await running;
     }
+    if (failure !== null) throw (failure as End & { error: unknown }).error;
     await onProgress(count, count);
   } finally {
-    may_run_ahead = false;
-    for (const { ahead } of taken.values()) ahead?.abort();
+    stopAhead();
     await Promise.all(lanes);
   }
 }

@@ -140,19 +140,35 @@ t.test('what is not needed after all is ended and dropped', async (t) => {
   t.equal(s.slots.free, 2, 'each slot was left');
 });
 
-t.test('a test ahead that fails runs again in its turn, and then none is ahead', async (t) => {
+t.test('a failure ahead counts in its turn, and until then nothing more is ahead', async (t) => {
+  const s = given({ count: 5, spare: 2 });
+  await s.settle();
+  await s.fail(2);
+  t.equal(s.slots.free, 1);
+  await s.end(1);
+  t.same([...s.running.keys()], [0]);
+  t.equal(s.slots.free, 2);
+  await s.end(0);
+  await t.rejects(s.ended, { message: '2 failed' });
+  t.same(s.begun, ['0', '1 ahead', '2 ahead']);
+
+  const other = given({ count: 3, spare: 1 });
+  await other.settle();
+  await other.fail(1);
+  await other.end(0, 'WA');
+  await other.ended;
+  t.same(other.counted, [0], 'a test that is not needed fails nothing');
+});
+
+t.test('a failure in its turn ends what runs ahead, also on the own slot', async (t) => {
   const s = given({ count: 4, spare: 1 });
   await s.settle();
-  await s.fail(1);
-  t.equal(s.slots.free, 1);
   await s.end(0);
-  t.same(s.begun, ['0', '1 ahead', '1']);
-  await s.end(1);
-  t.same([...s.running.keys()], [2]);
-  await s.end(2);
-  await s.end(3);
-  await s.ended;
-  t.same(s.counted, [0, 1, 2, 3]);
+  t.same([...s.running.keys()].sort(), [1, 2], 'the own slot is ahead, too');
+  await s.fail(1);
+  await t.rejects(s.ended, { message: '1 failed' });
+  t.equal(s.running.size, 0);
+  t.equal(s.slots.free, 1);
 });
 
 t.test('a test in its turn that fails, fails all, after what runs ahead has ended', async (t) => {

@@ -82,6 +82,11 @@ export const executorMutants: readonly Mutant[] = [
     ],
     ['nothing runs after the end', 'await Promise.all(lanes);', ''],
     ['after a failure nothing runs ahead', 'if (!ahead.signal.aborted) may_run_ahead = false;', ''],
+    [
+      'a failure ahead fails the execution',
+      'else test.end = { error };',
+      'else taken.delete(index);',
+    ],
     ['few are ahead', 'Math.min(turn + 1 + MOST_AHEAD, count)', 'count'],
   ),
   ...inFile(
