@@ -1,6 +1,6 @@
 /**
- * Where a package and a service differ about limits. A service narrows a limit to what its operator allows, so a package
- * that asks for more is told. And a program must be able to print its answer, even if the package sets no limit of output.
+ * Where a package and a service differ about limits. A service narrows a limit to what its operator allows, so there is a
+ * note for a package that asks for more. And a program must be able to print its answer, even if the package sets no limit of output.
  */
 import { DEFAULT_BOUNDS, type LimitOverrides } from '../../domain/limits.ts';
 import type { TestSet } from '../test_set.ts';
