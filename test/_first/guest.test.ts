@@ -14,6 +14,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { CASES } from '../sandbox/cases/all.ts';
 import { preparePrograms } from '../sandbox/programs.ts';
 import { spawnBound } from '../support/spawn_bound.ts';
@@ -29,8 +30,9 @@ const CRASHED: (number | null)[] = [139, 133];
 const CASE = /^(ok|FAILED) +(\w+): (.*)$/gm;
 
 t.setTimeout(4 * MOST_S * 1_000);
-// On this machine, where the build folder is writable and the compiler is fast.
-await preparePrograms({ java: null });
+// On this machine, where the build folder is writable and the compilers are fast.
+const { toolchains } = await findToolchains();
+await preparePrograms({ java: toolchains.get('java')?.at ?? null });
 
 const SANDBOX = join(import.meta.dirname, '../sandbox');
 const runner = join(SANDBOX, 'guest/run');
