@@ -33,9 +33,9 @@ export function leftovers(
     processes: ours.size,
     launcher_descriptors: entries(`/proc/${pid}/fd`),
     slot_descriptors: slots.reduce((sum, slot) => sum + entries(`/proc/${slot}/fd`), 0),
-    mounts: lines('/proc/self/mountinfo'),
-    launcher_mounts: lines(`/proc/${pid}/mountinfo`),
-    slot_mounts: slots.reduce((sum, slot) => sum + lines(`/proc/${slot}/mountinfo`), 0),
+    mounts: mountsIn('self'),
+    launcher_mounts: mountsIn(pid),
+    slot_mounts: slots.reduce((sum, slot) => sum + mountsIn(slot), 0),
     groups: groupsBelow(groups),
     store_entries: entries(store_dir),
     files_of_users: [tmpdir(), '/dev/shm', '/var/tmp'].flatMap((place) => ownedBy(users, place))
@@ -43,6 +43,13 @@ export function leftovers(
     ipc_objects: IPC_TABLES.flatMap((table) => objectsOf(users, table)).length,
   };
 }
+
+/** Without the named network namespaces that another test may make at the same time: no launcher makes any. */
+const mountsIn = (pid: number | 'self') =>
+  read(`/proc/${pid}/mountinfo`)
+    .trim()
+    .split('\n')
+    .filter((line) => !line.includes(' /run/netns')).length;
 
 const IPC_TABLES = ['/proc/sysvipc/shm', '/proc/sysvipc/msg', '/proc/sysvipc/sem'];
 
@@ -99,7 +106,6 @@ const list = (path: string): string[] => {
   }
 };
 const entries = (path: string) => list(path).length;
-const lines = (path: string) => read(path).split('\n').length - 1;
 const isDirectory = (path: string) => {
   try {
     return statSync(path).isDirectory();
