@@ -7,7 +7,6 @@
  * answer into memory.
  */
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import { type Compare, equalOutput } from '../judging/compare.ts';
 import type { Content } from '../judging/judging.ts';
@@ -31,12 +30,15 @@ export async function compareOutput(
   contents: HeldContents,
   signal: AbortSignal,
 ): Promise<Compared> {
-  const held = await contents.held(answer);
   const size = 'bytes' in answer ? answer.bytes.length : answer.file.size;
   if (output.length + size > SMALL_BYTES) {
-    return oneAtATime(() => timed(() => inThread({ compare, output, answer: held }, signal)));
+    const given =
+      'bytes' in answer
+        ? answer.bytes
+        : { path: await contents.pathOf(answer), sha256: answer.file.sha256 };
+    return oneAtATime(() => timed(() => inThread({ compare, output, answer: given }, signal)));
   }
-  const bytes = typeof held === 'string' ? await readFile(held) : held;
+  const bytes = await contents.bytesOf(answer);
   return timed(async () => equalOutput(compare, output, bytes));
 }
 

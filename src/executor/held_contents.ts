@@ -22,9 +22,9 @@ export class HeldContents {
     return 'bytes' in content ? content.bytes : (await this.#hold(content)).bytes();
   }
 
-  /** The bytes, or the path of the file that has them. */
-  async held(content: Content): Promise<Uint8Array | string> {
-    return 'bytes' in content ? content.bytes : (await this.#hold(content)).path;
+  /** The path of a content of the store. What is read there may have changed since it was hashed. */
+  async pathOf(content: Exclude<Content, { bytes: Uint8Array }>): Promise<string> {
+    return (await this.#hold(content)).path;
   }
 
   release(): void {

@@ -9,7 +9,7 @@ import { compareOutput } from '../../src/executor/compare_outputs.ts';
 import { type ContentCache, openContentCache } from '../../src/executor/content_cache.ts';
 import { HeldContents } from '../../src/executor/held_contents.ts';
 import type { Compare } from '../../src/judging/compare.ts';
-import { contentStore } from './judgings.ts';
+import { contentStore, damage } from './judgings.ts';
 
 const NUMBERS: Compare = { by: 'tokens', case_sensitive: true, absolute: 0, relative: 1e-9 };
 /** Equal, and every digit has to be read to know it. */
@@ -56,3 +56,18 @@ t.test('a large comparison leaves the worker free: it can be cancelled', async (
   await t.rejects(cut, { name: 'AbortError' });
   t.match(await waiting, { equal: true }, 'and the next one is made');
 });
+
+t.test(
+  'an answer that changed on the disk after its hash was checked is not compared',
+  async (t) => {
+    for (const size of [10, 600_000]) {
+      const answer = Buffer.alloc(size, `${size} `);
+      const content = store.put(answer);
+      const contents = new HeldContents(cache);
+      await damage(await contents.pathOf(content), 0);
+      const ends = compareOutput('exact', answer, content, contents, NEVER);
+      await t.rejects(ends, { message: /changed/ }, `${size} bytes`);
+      contents.release();
+    }
+  },
+);
