@@ -409,7 +409,10 @@ async function rollBack(root: Db, { second_sketch }: Ledger): Promise<void> {
     root,
     TREE,
     `delete from runledger.payloads where stream in (select stream from gone); delete from runledger.submissions where id in (select stream from gone);
-     delete from runledger.deliveries where id in (select stream from gone);
+     delete from runledger.deliveries where id in (select stream from gone); delete from runledger.test_sets where id in (select stream from gone);
+     delete from runledger.test_set_contents where test_set_id in (select stream from gone);
+     delete from runledger.contents c where not exists (select from runledger.test_set_contents where content_id = c.id);
+     delete from runledger.content_pieces p where not exists (select from runledger.contents where id = p.content_id);
      delete from runledger.checkpoints where size > ${size}; delete from runledger.cosignatures where size > ${size};
      update runledger.log_tiles set hashes = substr(hashes, 1, ${size} * 32) where level = 0;
      update runledger.log_sketch set size = ${size}, cells = ${hex(second_sketch.cells)}, signature = ${hex(second_sketch.signature)}`,
