@@ -31,14 +31,23 @@ begin
   if only_newcomers then
     select array_agg(distinct s.key_id) into running_keys from leases l join submissions s on s.id = l.submission_id;
   end if;
-  select array_agg(x.id) into jobs from (
-    select j.id from graphile_worker._private_jobs j
-    where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
-      select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
-      and (running_keys is null or not exists (
-        select from submissions s where s.id = (j.payload ->> 'id')::uuid and s.key_id = any (running_keys)))
-    order by j.priority, j.run_at limit at_most for update skip locked
-  ) x;
+  if running_keys is null then
+    select array_agg(x.id) into jobs from (
+      select j.id from graphile_worker._private_jobs j
+      where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
+        select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
+      order by j.priority, j.run_at limit at_most for update skip locked
+    ) x;
+  else
+    -- A statement of its own: the plan has every partition of submissions, and to prepare it would cost every other fetch.
+    select array_agg(x.id) into jobs from (
+      select j.id from graphile_worker._private_jobs j
+      where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
+        select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
+        and not exists (select from submissions s where s.id = (j.payload ->> 'id')::uuid and s.key_id = any (running_keys))
+      order by j.priority, j.run_at limit at_most for update skip locked
+    ) x;
+  end if;
   -- Before anything is written: most fetches of an idle worker find nothing, and a row lock alone would be a commit.
   if jobs is null then
     return;

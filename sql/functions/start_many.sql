@@ -65,17 +65,16 @@ begin
     p.parts[array_position(p.kinds, 'expected_output')],
     e.facts -> 'compare', e.facts -> 'limits', e.facts ->> 'traceparent', s.created_at, s.started_at,
     job_ids[array_position(ids, s.id)],
-    -- Not with the payloads above: a plain run has neither, and does not look for them.
-    case when e.facts -> 'bytes' ? 'judging' then (
-      select j.bytes from payloads j
-      where j.stream = s.id and j.stream >= first_id and j.stream <= last_id and j.kind = 'judging') end,
+    p.parts[array_position(p.kinds, 'judging')],
+    -- The bound is a constant, so the plan has one partition only: to prepare the others costs every plain run as well.
     case when s.test_set is not null then (
-      select m.bytes from payloads m where m.stream = s.test_set and m.kind = 'manifest') end
+      select m.bytes from payloads m
+      where m.stream = s.test_set and m.stream >= 'f0000000-0000-0000-0000-000000000000' and m.kind = 'manifest') end
   from unnest(taken || resumed) s
   join log e on e.stream = s.id and e.version = 1 and e.stream >= first_id and e.stream <= last_id
   cross join lateral (
     select array_agg(p.kind) as kinds, array_agg(p.bytes) as parts from payloads p
-    where p.stream = s.id and p.stream >= first_id and p.stream <= last_id and p.kind in ('code', 'stdin', 'args', 'expected_output')
+    where p.stream = s.id and p.stream >= first_id and p.stream <= last_id and p.kind in ('code', 'stdin', 'args', 'expected_output', 'judging')
   ) p;
 
   if taken is not null then
