@@ -28,6 +28,7 @@ help:
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
 	@echo 'make bench-compare BASE=HEAD~1     did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
+	@echo 'make bench-pair BASE=HEAD~1        the same of one submission, to a few percent (ROUNDS=4 FLOOR=0.97)'
 	@echo 'make bench-compare A=dir B=dir    compare two runs of bench'
 	@echo 'make config        print every variable with its default, unit and reason'
 	@echo 'make doctor        check this machine and this installation'
@@ -130,7 +131,7 @@ machine:
 	  echo 'the launcher could not be built (see above): submissions wait until a worker can run them' >&2; \
 	fi
 
-.PHONY: contract sandbox-test sandbox-test-switches sandbox-test-v2 bench bench-compare chaos
+.PHONY: contract sandbox-test sandbox-test-switches sandbox-test-v2 bench bench-compare bench-pair chaos
 contract: $(PACKAGES) $(TAP) machine
 	@node test/support/run.ts test/http/contract.test.ts; code=$$?; \
 	  node test/http/support/contract_table.ts; exit $$code
@@ -171,6 +172,14 @@ bench-compare: export FLOOR := $(FLOOR)
 bench-compare: $(PACKAGES) machine
 	@if [ -n '$(A)$(B)' ]; then exec node bench/support/compare.ts '$(A)' '$(B)'; fi; \
 	  exec node bench/support/compare_revisions.ts
+
+# Is a submission as fast as before? The services of BASE and of this tree run beside each other, and requests go to them in
+# turn; exits 1 when a row is below FLOOR.
+bench-pair: export BASE := $(BASE)
+bench-pair: export ROUNDS := $(ROUNDS)
+bench-pair: export FLOOR := $(FLOOR)
+bench-pair: $(PACKAGES) machine
+	@exec node bench/support/pair_revisions.ts
 
 # ONLY: those whose name matches this expression.
 .PHONY: tamper

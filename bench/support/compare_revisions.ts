@@ -9,42 +9,24 @@
  *
  * Exit status: 0 when no row is below FLOOR, 1 when one is, 2 when there is no comparison.
  */
-import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, openSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { spawn } from 'node:child_process';
+import { mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { ENVIRONMENT, numberOf, TREE, withBase } from './base_tree.ts';
 import { bestOf, type Judged, judge, pairRows, TABLE_HEAD, tableRow } from './compared.ts';
 import { type Measure, printTable, type Report } from './report.ts';
 
 type Side = { name: 'before' | 'after'; root: string };
 
-const TREE = resolve(import.meta.dirname, '../..');
 const BASE = process.env['BASE'] || 'HEAD~1';
-const ROUNDS = numberOf('ROUNDS', 2);
-const FLOOR = numberOf('FLOOR', 0.95);
+const ROUNDS = numberOf('bench-compare', 'ROUNDS', 2);
+const FLOOR = numberOf('bench-compare', 'FLOOR', 0.95);
 const ONLY = (process.env['ONLY'] ?? '').split(',').filter(Boolean);
 /** The bench ends first, then the worktree is removed. */
 const STOPS = ['SIGINT', 'SIGTERM'] as const;
-// Make's own variables would reach the makes that run below.
-const { MAKEFLAGS: _, MAKELEVEL: __, MFLAGS: ___, ...ENVIRONMENT } = process.env;
 const value = (measure: Measure) => measure.value;
 
-try {
-  await compareRevisions();
-} catch (error) {
-  console.error(`bench-compare: ${(error as Error).message}`);
-  process.exitCode = 2;
-}
-
-async function compareRevisions(): Promise<void> {
-  const base = git('rev-parse', '--verify', '--quiet', `${BASE}^{commit}`);
-  const root = join(TREE, 'build/compare', base.slice(0, 12));
-  try {
-    checkOut(base, root);
-    await compareWith(root, base);
-  } finally {
-    remove(root);
-  }
-}
+await withBase('bench-compare', BASE, compareWith);
 
 async function compareWith(root: string, base: string): Promise<void> {
   const before: Side = { name: 'before', root };
@@ -71,31 +53,6 @@ async function compareWith(root: string, base: string): Promise<void> {
   );
   print(judged, base);
   console.error(`kept in ${folder}`);
-}
-
-/** Checks the base revision out as a worktree, and builds its launcher. */
-function checkOut(base: string, root: string): void {
-  // An interrupted comparison leaves its worktree behind.
-  remove(root);
-  git('worktree', 'add', '--quiet', '--detach', root, base);
-  symlinkSync(join(TREE, 'node_modules'), join(root, 'node_modules'));
-  if (lockOf(root) !== lockOf(TREE)) {
-    console.error('package-lock.json differs: the base runs with the packages of this tree');
-  }
-  console.error(`building the launcher of ${BASE} in ${root} ...`);
-  execFileSync('make', ['--no-print-directory', '-s', '-C', join(root, 'src/sandbox')], {
-    env: ENVIRONMENT,
-    stdio: ['ignore', 2, 2],
-  });
-}
-
-function remove(root: string): void {
-  rmSync(root, { recursive: true, force: true });
-  git('worktree', 'prune');
-}
-
-function lockOf(root: string): string {
-  return readFileSync(join(root, 'package-lock.json'), 'utf8');
 }
 
 /** The benches that both sides have, or those of them that ONLY names. */
@@ -149,21 +106,4 @@ function print(judged: readonly Judged[], base: string): void {
   }
   console.log(`${below.length} of ${compared.length} rows are below ${FLOOR}`);
   if (below.length > 0) process.exitCode = 1;
-}
-
-function git(...words: string[]): string {
-  return execFileSync('git', words, {
-    cwd: TREE,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  }).trim();
-}
-
-function numberOf(name: string, otherwise: number): number {
-  const number = Number(process.env[name] || otherwise);
-  if (!(number > 0)) {
-    console.error(`bench-compare: ${name} must be a number above 0`);
-    process.exit(2);
-  }
-  return number;
 }

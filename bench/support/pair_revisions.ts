@@ -1,0 +1,126 @@
+/**
+ * `make bench-pair [BASE=HEAD~1] [ROUNDS=4] [FLOOR=0.97]`: is a submission as fast as before?
+ *
+ * The services of both revisions run at the same time, and requests go to them in turn. So both see the same machine within
+ * milliseconds, and the ratios repeat within a few percent where its speed changes by a third from one minute to the next,
+ * which bench-compare cannot tell from a change of the code. Every round starts both services again, in the other order.
+ *
+ * Exit status: 0 when no row is below FLOOR, 1 when one is, 2 when there is no comparison.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { ENVIRONMENT, numberOf, TREE, withBase } from './base_tree.ts';
+import type { Runs } from './pair_host.ts';
+import { figure, printTable } from './report.ts';
+import { median } from './stats.ts';
+
+const BASE = process.env['BASE'] || 'HEAD~1';
+const ROUNDS = numberOf('bench-pair', 'ROUNDS', 4);
+const FLOOR = numberOf('bench-pair', 'FLOOR', 0.97);
+/** Until precompiled headers and warm processes are there. */
+const SETTLE_MS = 12_000;
+
+/** `turns`: how often each side gets `count` runs. */
+const CASES: readonly (Runs & { turns: number; name: string })[] = [
+  { name: 'Python', program: 'Python', count: 1, at_once: 1, turns: 250 },
+  { name: 'C++ seen', program: 'C++, compiled before', count: 1, at_once: 1, turns: 250 },
+  { name: 'C++ never seen', program: 'C++, never seen', count: 1, at_once: 1, turns: 40 },
+  { name: 'Java seen', program: 'Java, compiled before', count: 1, at_once: 1, turns: 60 },
+  { name: 'Python, 16 at once', program: 'Python', count: 48, at_once: 16, turns: 16 },
+  {
+    name: 'C++ seen, 16 at once',
+    program: 'C++, compiled before',
+    count: 48,
+    at_once: 16,
+    turns: 16,
+  },
+];
+
+type Host = { ask(runs: Runs): Promise<number[]>; stop(): Promise<void> };
+
+async function startHost(root: string): Promise<Host> {
+  const child: ChildProcess = fork(join(import.meta.dirname, 'pair_host.ts'), [root], {
+    cwd: root,
+    env: ENVIRONMENT,
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+  const gone = once(child, 'exit');
+  const answer = async () => {
+    const ended = gone.then(([code]) => {
+      throw new Error(`the service of ${root} ended with ${code}`);
+    });
+    const [message] = await Promise.race([once(child, 'message'), ended]);
+    return message;
+  };
+  await answer();
+  return {
+    ask(runs) {
+      const answered = answer();
+      child.send(runs);
+      return answered;
+    },
+    async stop() {
+      child.send('stop');
+      await gone;
+    },
+  };
+}
+
+type Sides<T> = { before: T; after: T };
+
+await withBase('bench-pair', BASE, async (base, commit) => {
+  const rows = CASES.map(({ name }) => ({ name, ms: [] as Sides<number>[] }));
+  for (let round = 0; round < ROUNDS; round++) {
+    const roots = { before: base, after: TREE };
+    const order = round % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const);
+    const hosts = {} as Sides<Host>;
+    for (const side of order) hosts[side] = await startHost(roots[side]);
+    await wait(SETTLE_MS);
+    for (const [n, { turns, ...runs }] of CASES.entries()) {
+      const { before, after } = await inTurns(hosts, runs, turns);
+      rows[n]!.ms.push({ before: median(before), after: median(after) });
+    }
+    await Promise.all([hosts.before.stop(), hosts.after.stop()]);
+    console.error(`round ${round + 1} of ${ROUNDS}`);
+  }
+  print(rows, commit);
+});
+
+async function inTurns(hosts: Sides<Host>, runs: Runs, turns: number): Promise<Sides<number[]>> {
+  const ms: Sides<number[]> = { before: [], after: [] };
+  for (const side of ['before', 'after'] as const)
+    await hosts[side].ask({ ...runs, count: Math.min(40, turns * runs.count) });
+  for (let turn = 0; turn < turns; turn++)
+    for (const side of turn % 2 === 0
+      ? (['before', 'after'] as const)
+      : (['after', 'before'] as const))
+      ms[side].push(...(await hosts[side].ask(runs)));
+  return ms;
+}
+
+function print(rows: readonly { name: string; ms: Sides<number>[] }[], commit: string): void {
+  console.log(
+    `\nbefore: ${BASE} (${commit.slice(0, 12)}), after: this working tree, in turns; ${ROUNDS} rounds.` +
+      '\nms: the median of the rounds. Speed: of after, with 1 for before; the mean of the rounds.',
+  );
+  const judged = rows.map(({ name, ms }) => {
+    const speeds = ms.map(({ before, after }) => before / after);
+    const speed = Math.exp(speeds.reduce((sum, each) => sum + Math.log(each), 0) / speeds.length);
+    return { name, ms, speeds, speed };
+  });
+  printTable(
+    ['', 'before', 'after', 'speed', 'of the rounds', 'result'],
+    judged.map(({ name, ms, speeds, speed }) => [
+      name,
+      ...(['before', 'after'] as const).map((side) => figure(median(ms.map((each) => each[side])))),
+      speed.toFixed(3),
+      `${Math.min(...speeds).toFixed(2)} to ${Math.max(...speeds).toFixed(2)}`,
+      speed < FLOOR ? 'BELOW' : 'ok',
+    ]),
+  );
+  const below = judged.filter(({ speed }) => speed < FLOOR).length;
+  console.log(`${below} of ${judged.length} rows are below ${FLOOR}`);
+  if (below > 0) process.exitCode = 1;
+}
