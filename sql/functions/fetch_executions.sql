@@ -31,23 +31,13 @@ begin
   if only_newcomers then
     select array_agg(distinct s.key_id) into running_keys from leases l join submissions s on s.id = l.submission_id;
   end if;
-  if running_keys is null then
-    select array_agg(x.id) into jobs from (
-      select j.id from graphile_worker._private_jobs j
-      where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
-        select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
-      order by j.priority, j.run_at limit at_most for update skip locked
-    ) x;
-  else
-    -- A statement of its own: the plan has every partition of submissions, and to prepare it would cost every other fetch.
-    select array_agg(x.id) into jobs from (
-      select j.id from graphile_worker._private_jobs j
-      where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
-        select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
-        and not exists (select from submissions s where s.id = (j.payload ->> 'id')::uuid and s.key_id = any (running_keys))
-      order by j.priority, j.run_at limit at_most for update skip locked
-    ) x;
-  end if;
+  select array_agg(x.id) into jobs from (
+    select j.id from graphile_worker._private_jobs j
+    where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
+      select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
+      and (running_keys is null or not is_of_key((j.payload ->> 'id')::uuid, running_keys))
+    order by j.priority, j.run_at limit at_most for update skip locked
+  ) x;
   -- Before anything is written: most fetches of an idle worker find nothing, and a row lock alone would be a commit.
   if jobs is null then
     return;
@@ -58,7 +48,7 @@ begin
   if not found then
     raise exception 'consumer % was declared dead or has left this epoch', consumer using errcode = 'RL410';
   end if;
-  -- A crash may undo a fetch that starts nothing. start_many() waits for the disk if it starts something.
+  -- A crash may undo a fetch that starts nothing. start_batch() waits for the disk if it starts something.
   perform set_config('synchronous_commit', 'off', true);
   with fetched as (
     update graphile_worker._private_jobs j
@@ -81,11 +71,20 @@ begin
   select f.job_id, f.priority, f.id, f.alone, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
     s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at, s.judging, s.manifest
   from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority)
-  left join start_many(consumer,
+  left join start_batch(consumer,
     array(select x.id from unnest(ids, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),
     array(select x.id from unnest(jobs, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),
     array(select x.p from unnest(priorities, alones) with ordinality x(p, alone, n) where not x.alone order by x.n),
     fetch_executions.epoch) s on s.job_id = f.job_id;
+end
+$$;
+
+-- PL/pgSQL, because a function in SQL would be put into the plan of every fetch, with all partitions of submissions.
+create or replace function runledger.is_of_key(submission_id uuid, keys uuid[]) returns boolean
+language plpgsql stable set search_path = runledger, pg_temp
+as $$
+begin
+  return exists (select from submissions s where s.id = submission_id and s.key_id = any (keys));
 end
 $$;
 

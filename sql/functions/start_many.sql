@@ -17,6 +17,22 @@ create or replace function runledger.start_many(
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
+begin
+  return query select * from start_batch(consumer, ids, job_ids, priorities, epoch);
+end
+$$;
+
+-- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
+-- not set them again for speed.
+create or replace function runledger.start_batch(
+  consumer uuid, ids uuid[], job_ids bigint[], priorities smallint[], epoch integer
+) returns table (
+  id uuid, attempt integer, deaths integer, account_id uuid, language text, code bytea, stdin bytea, args jsonb, expected_output bytea,
+  compare jsonb, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz, job_id bigint,
+  judging bytea, manifest bytea
+)
+language plpgsql
+as $$
 #variable_conflict use_column
 declare
   now_at timestamptz;
@@ -33,7 +49,7 @@ declare
 begin
   -- For the rest of this transaction the consumer cannot be declared dead: end_consumer() waits for this lock, and a
   -- start that comes after it raises.
-  perform from consumers p where p.id = consumer and p.ended_at is null and (start_many.epoch is null or p.epoch = start_many.epoch) for key share;
+  perform from consumers p where p.id = consumer and p.ended_at is null and (start_batch.epoch is null or p.epoch = start_batch.epoch) for key share;
   if not found then
     raise exception 'consumer % is not registered, was declared dead or has left this epoch', consumer using errcode = 'RL410';
   end if;

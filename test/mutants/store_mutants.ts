@@ -109,7 +109,7 @@ export const storeMutants: readonly Mutant[] = [
     ],
     [
       'an epoch that was left starts nothing',
-      '(start_many.epoch is null or p.epoch = start_many.epoch)',
+      '(start_batch.epoch is null or p.epoch = start_batch.epoch)',
       'true',
     ],
     [
@@ -119,8 +119,8 @@ export const storeMutants: readonly Mutant[] = [
     ],
     [
       'a consumer is not declared dead while it starts',
-      'p.epoch = start_many.epoch) for key share;',
-      'p.epoch = start_many.epoch);',
+      'p.epoch = start_batch.epoch) for key share;',
+      'p.epoch = start_batch.epoch);',
     ],
     [
       'a second start frees no queue place',
