@@ -235,7 +235,7 @@ export const queueMutants: readonly Mutant[] = [
     ['a worker fetches executions alone', 'and is_execution(t.identifier)', ''],
     [
       'a newcomer is of a key of which nothing runs',
-      'and s.key_id = any (running_keys)',
+      'and s.key_id = any (keys)',
       'and false',
     ],
     [
