@@ -233,11 +233,7 @@ export const queueMutants: readonly Mutant[] = [
       'where j.id = return_job.job_id;',
     ],
     ['a worker fetches executions alone', 'and is_execution(t.identifier)', ''],
-    [
-      'a newcomer is of a key of which nothing runs',
-      'and s.key_id = any (keys)',
-      'and false',
-    ],
+    ['a newcomer is of a key of which nothing runs', 'and s.key_id = any (keys)', 'and false'],
     [
       'a job that runs alone is not started by the fetch',
       'where not x.alone order by x.n),\n    array(select x.id from unnest(jobs',
