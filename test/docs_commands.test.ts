@@ -18,7 +18,7 @@ import { descendants, survivors } from './support/processes.ts';
 /** Lines that are not run, and why. Targets of make are still expanded (`make -n`). */
 const NOT_RUN: readonly (readonly [RegExp, string])[] = [
   [/^git clone /, 'names no address'],
-  [/^curl /, 'test/cli/serve.test.ts runs the line that serve prints'],
+  [/^curl /, 'test/cli/curl_examples.test.ts sends the calls'],
   [/ \.\/runledger worker$/, 'test/deploy/procfile.test.ts starts a worker'],
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
   [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
