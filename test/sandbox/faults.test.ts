@@ -26,9 +26,13 @@ const PROGRAMS = [
   'spin_in_orphans',
   'fork_storm',
 ];
+/** The last argument of every program: other tests run the same programs at the same time. */
+const MARK = `of-${process.pid}`;
 /** Searches all processes of the machine, because an orphan has another parent. */
 const running = (program: string) =>
-  pids().filter((pid) => commandOf(pid).startsWith(`/load/hostile ${program}`) && isAlive(pid));
+  pids().filter(
+    (pid) => commandOf(pid).startsWith(`/load/hostile ${program} ${MARK}`) && isAlive(pid),
+  );
 /** Less than the programs' own limits, which would end them otherwise. */
 const GONE_MS = 40_000;
 const gone = (program: string) => within(GONE_MS, () => running(program).length === 0);
@@ -46,7 +50,7 @@ const victims: Record<string, (launcher: number) => number[]> = {
 const bench = await openBench();
 t.teardown(() => bench.close());
 const sideOf = (program: string): Side =>
-  works(program, { limits: { cpu_ms: 600_000, wall_ms: 600_000 } });
+  works(program, { args: [MARK], limits: { cpu_ms: 600_000, wall_ms: 600_000 } });
 const requestOf = (program: string) =>
   requestFor(bench, sideOf(program), program === 'fork_storm' ? 'bombs' : 'endings', 'cpp').request;
 
@@ -138,7 +142,7 @@ async function startWorker(
   // The worker is killed and cannot remove its files.
   const folder = await mkdtemp(join(tmpdir(), 'faults-worker-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
-  const worker = spawn(process.execPath, [file, program, `${deadline_ms}`], {
+  const worker = spawn(process.execPath, [file, program, `${deadline_ms}`, MARK], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, TMPDIR: folder },
   });

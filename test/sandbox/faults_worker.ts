@@ -3,10 +3,10 @@
 import { works } from './case.ts';
 import { openBench, requestFor } from './suite.ts';
 
-const [program = '', deadline_ms = '0'] = process.argv.slice(2);
+const [program = '', deadline_ms = '0', mark = ''] = process.argv.slice(2);
 const bench = await openBench();
 bench.many.extendDeadline(Number(deadline_ms));
-const { request } = requestFor(bench, works(program), 'endings', 'cpp');
+const { request } = requestFor(bench, works(program, { args: [mark] }), 'endings', 'cpp');
 const end = bench.many.run(request).catch((error: Error) => error);
 process.stdout.write(`${bench.many.isolation.pid}\n`);
 await end;
