@@ -270,8 +270,9 @@ function check(t: Test, ended: Ended, undisturbed: Ended, losses: Step['losses']
 }
 
 const MEASURES = ['cpu_time', 'wall_time', 'memory_peak'];
-/** Of the record: its name, attempts and times. `stderr` is a time. */
-const OWN = ['id', 'attempts', 'stderr', 'created_at', 'started_at', 'completed_at', ...MEASURES];
+/** Of the record: its name, attempts and times. `stderr` is a time, and `proof` is there once the end is sealed. */
+const TIMES = ['stderr', 'created_at', 'started_at', 'completed_at', ...MEASURES];
+const OWN = ['id', 'attempts', 'proof', ...TIMES];
 
 /** What must not differ. */
 function alike(record: Result): object {
