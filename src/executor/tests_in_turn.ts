@@ -11,8 +11,8 @@
  * - A failure of the service ahead of its turn fails the execution when its turn comes, and not if the test is not needed.
  *   Until then nothing more is run ahead.
  *
- * A spare slot is left after the test that it runs, as soon as something else waits for it. Results are in memory until their
- * turn, so at most MOST_AHEAD tests are ahead.
+ * A spare slot is left as soon as something else waits for it. The test that runs there is ended, and runs again later: nobody
+ * waits for a test because it runs ahead. Results are in memory until their turn, so at most MOST_AHEAD tests are ahead.
  */
 import type { Need } from '../judging/stopping.ts';
 import type { TestRun } from './test_run.ts';
@@ -22,7 +22,8 @@ export type OnProgress = (done: number, of: number) => void | Promise<void>;
 
 /** A slot that nothing else waited for when it was taken. */
 export type SpareSlot = {
-  isWanted(): boolean;
+  /** Aborted when something else waits for it. */
+  readonly wanted: AbortSignal;
   leave(): void;
 };
 
@@ -115,25 +116,29 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
     return null;
   }
 
-  async function runAhead(index: number): Promise<void> {
+  /** `wanted`: of a spare slot; the own one is nobody else's. */
+  async function runAhead(index: number, wanted: readonly AbortSignal[] = []): Promise<void> {
     const ahead = new AbortController();
     const test: Taken = { end: null, ahead };
     taken.set(index, test);
+    const dropped = AbortSignal.any([ahead.signal, ...wanted]);
     try {
-      const either = AbortSignal.any([signal, ahead.signal]);
-      test.end = { run: await tests.run(index, Number.POSITIVE_INFINITY, either) };
+      const any = AbortSignal.any([signal, dropped]);
+      test.end = { run: await tests.run(index, Number.POSITIVE_INFINITY, any) };
     } catch (error) {
-      if (ahead.signal.aborted) taken.delete(index);
-      else test.end = { error };
-      if (!ahead.signal.aborted) may_run_ahead = false;
+      if (dropped.aborted) taken.delete(index);
+      else {
+        test.end = { error };
+        may_run_ahead = false;
+      }
     }
     settle();
   }
 
   async function runLane(slot: SpareSlot): Promise<void> {
     try {
-      for (let next = nextAhead(); next !== null && !slot.isWanted(); next = nextAhead())
-        await runAhead(next);
+      for (let next = nextAhead(); next !== null && !slot.wanted.aborted; next = nextAhead())
+        await runAhead(next, [slot.wanted]);
     } finally {
       slot.leave();
     }

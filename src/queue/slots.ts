@@ -17,8 +17,8 @@
  * passed its slot, whatever their turns: several of these may take turns with each other.
  *
  * An execution of many tests may also take spare slots, on which it runs tests ahead of their turn. Only slots that have no
- * reservation are spare, and a spare slot is no reservation: as many jobs are fetched as without it, and one that waits gets the
- * slot after the test.
+ * reservation are spare, and a spare slot is no reservation: as many jobs are fetched as without it, and as soon as one waits,
+ * the slot is wanted back and the test there is ended.
  *
  * Prefetch: if executions are short, the next jobs are fetched before a slot is free. Then no slot is empty while one
  * execution ends and the next is fetched, and starts and ends share batches. A prefetched job cannot be taken by any other
@@ -102,7 +102,8 @@ export function createSlots(options: SlotsOptions): Slots {
   let alone_reserved = 0;
   /** Executions that pass their slot, whether they have it or wait for it. */
   let passers = 0;
-  let spares = 0;
+  /** Spare slots that are in use, each with what says that it is wanted. */
+  const spares = new Set<AbortController>();
 
   const fits = (alone: boolean) => (alone ? occupied === 0 : occupied < count);
   const weight = (alone: boolean) => (alone ? count : 1);
@@ -211,13 +212,14 @@ export function createSlots(options: SlotsOptions): Slots {
         signal.removeEventListener('abort', giveUp);
       },
       spare() {
-        if (run === null || reserved + spares >= count) return null;
-        spares += 1;
+        if (run === null || reserved + spares.size >= count) return null;
+        const wanted = new AbortController();
+        spares.add(wanted);
         occupied += 1;
         return {
-          isWanted: () => waiting.length > 0,
+          wanted: wanted.signal,
           leave() {
-            spares -= 1;
+            spares.delete(wanted);
             occupied -= 1;
             admit();
           },
@@ -246,6 +248,13 @@ export function createSlots(options: SlotsOptions): Slots {
     };
     const before = waiting.findLastIndex((other) => !passes(other));
     waiting.splice(before + 1, 0, mine);
+    wantSpares();
+  }
+
+  /** As many as are waited for: one that is wanted already is on its way. */
+  function wantSpares(): void {
+    const needed = waiting.reduce((sum, { alone }) => sum + weight(alone), 0);
+    for (const each of [...spares].slice(0, needed)) each.abort();
   }
 
   function admit(): void {

@@ -305,7 +305,8 @@ t.test('the outcome is the same if spare slots run tests ahead of their turn', a
       if (slots.free === 0) return null;
       slots.free -= 1;
       slots.taken += 1;
-      return { isWanted: () => false, leave: () => void slots.free++ };
+      const { signal: wanted } = new AbortController();
+      return { wanted, leave: () => void slots.free++ };
     };
     return { slots, spareSlot };
   };

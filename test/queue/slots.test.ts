@@ -259,13 +259,13 @@ t.test('a spare slot is one that nothing has a reservation for', async (t) => {
   await many.enter();
   const other = slots.reserve();
   const spare = many.spare()!;
-  t.notOk(spare.isWanted());
+  t.notOk(spare.wanted.aborted);
   t.equal(many.spare(), null, 'the third is reserved');
   t.equal(slots.free(), 1, 'a spare slot keeps no job from being fetched');
   t.ok(await other.enter());
   const last = slots.reserve();
   const entered = last.enter();
-  t.ok(spare.isWanted());
+  t.ok(spare.wanted.aborted);
   spare.leave();
   t.ok(await entered, 'who waits has the slot at once');
   t.equal(many.spare(), null);
@@ -273,12 +273,29 @@ t.test('a spare slot is one that nothing has a reservation for', async (t) => {
   const again = many.spare()!;
   const alone = slots.reserve({ alone: true });
   const quiet = alone.enter();
-  t.ok(again.isWanted());
+  t.ok(again.wanted.aborted);
   t.equal(many.spare(), null, 'none while a submission waits to run alone');
   again.leave();
   many.leave();
   other.leave();
   t.ok(await quiet);
+});
+
+t.test('no more spare slots are wanted than something waits for', async (t) => {
+  const { slots } = given({ count: 3 });
+  const many = slots.reserve();
+  await many.enter();
+  const spares = [many.spare()!, many.spare()!];
+  const wanted = () => spares.map(({ wanted }) => wanted.aborted);
+  const first = slots.reserve();
+  const entered = first.enter();
+  t.same(wanted(), [true, false]);
+  spares[0]!.leave();
+  await entered;
+  t.same(wanted(), [true, false]);
+  const alone = slots.reserve({ alone: true });
+  void alone.enter();
+  t.same(wanted(), [true, true], 'who runs alone waits for all');
 });
 
 t.test('what was prefetched before tests began gives way to newcomers', async (t) => {
