@@ -48,6 +48,7 @@ void box_init(struct box *box) {
   box_furnish(box);
   pid_t program = box_fork_program(box);
   if (program > 0) box_raise_priority();
+  else box_protect_proc();
   seccomp_confine();
   if (program == 0) execute(box);
   /* Otherwise the pipes would stay open in init after the program, or the slot, closes its ends. */
@@ -73,13 +74,15 @@ void box_die_with_parent(const struct box *box) {
   must(prctl(PR_SET_DUMPABLE, 0), "make init not dumpable");
 }
 
+static const unsigned long FRESH = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
 /*
  * One tmpfs, not executable, limits work directory, /tmp and /dev/shm together. It is mounted once, at
  * /tmp, and its directories are bound to their mount points; the last bind covers the first mount.
  * /proc shows only processes, and only the program's own: no facts about the host, and not init.
  */
 static void mount_fresh(const struct box *box) {
-  const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  const unsigned long flags = FRESH;
   const struct limits *limits = &box->request->limits;
   const unsigned singles = box->request->single_loads;
   char options[128];
@@ -229,11 +232,16 @@ static void limit_resources(const struct request *request, const struct identity
   }
 }
 
-/* When the machine's memory is used up, the kernel kills the program rather than slot or init. */
-static void prefer_for_oom_killer(void) {
+/*
+ * When the machine's memory is used up, the kernel kills the program rather than slot or init. After that, nothing writes to
+ * /proc: with clear_refs and smaps a program could see which pages of a file others have read since. Its standard streams
+ * still open for writing, because a link there leads out of /proc.
+ */
+void box_protect_proc(void) {
   /* While it is not dumpable, a process in a user namespace may not write to its own /proc files. */
   must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");
   must(write_text(AT_FDCWD, "/proc/self/oom_score_adj", "1000") ? 0 : -1, "set oom_score_adj");
+  must(mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | FRESH, NULL), "make /proc read-only");
 }
 
 /* From root of the slot to a user without rights that has three descriptors. */
@@ -250,7 +258,6 @@ void box_become_program(const struct box *box) {
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
-  prefer_for_oom_killer();
   limit_resources(request, &box->identity);
   if (!box->identity.shares_uid) {
     struct rlimit processes = {request->limits.processes + 8, request->limits.processes + 8};

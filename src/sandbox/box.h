@@ -24,6 +24,8 @@ void box_furnish(const struct box *box);
 pid_t box_fork_program(const struct box *box);
 /* Of init, once the program's process is forked: no process of the program inherits the priority. */
 void box_raise_priority(void);
+/* Of the program's process, while it may still mount. */
+void box_protect_proc(void);
 void box_become_program(const struct box *box);
 void box_start_clock(const struct box *box);
 __attribute__((noreturn)) void box_await(struct box *box, pid_t program);

@@ -135,6 +135,7 @@ static void furnish(int program) {
 
 static void prepare_program(int init) {
   await_orders(init);
+  box_protect_proc();
   seccomp_confine();
   box_become_program(&box);
   /* An execve would do this too: the change of user made the process's own /proc/self inaccessible. */

@@ -49,6 +49,14 @@ const rows: readonly Row[] = [
     'the filter denies mincore, cachestat and every flag of preadv2',
   ],
   [
+    'files of its own in /proc',
+    'proc_written',
+    'proc_honest',
+    CPP,
+    'clear marks in /proc/self, and so learn which pages others use',
+    'its /proc is read-only, and the filter denies mounts',
+  ],
+  [
     'disks',
     'disks_written',
     'files_flushed',

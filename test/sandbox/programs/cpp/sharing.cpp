@@ -15,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
@@ -121,6 +122,24 @@ PROGRAM(cache_seen) {
     uint64_t range[2] = {0, 4096}, counts[8];
     must_fail("cachestat", syscall(451, file, range, counts, 0));
 }
+PROGRAM(proc_written) {
+    for (const char *name : {"clear_refs", "oom_score_adj", "comm", "coredump_filter", "autogroup", "sched", "timerslack_ns", "mem"}) {
+        const auto path = std::string("/proc/self/") + name;
+        must_fail(path.c_str(), open(path.c_str(), O_WRONLY));
+        must_fail(path.c_str(), open(path.c_str(), O_RDWR));
+    }
+    must_fail("/proc made writable", mount(nullptr, "/proc", nullptr, MS_REMOUNT | MS_BIND, nullptr));
+}
+PROGRAM(proc_honest) {
+    for (const char *name : {"maps", "smaps", "status", "stat", "comm"})
+        works(name, open((std::string("/proc/self/") + name).c_str(), O_RDONLY) >= 0);
+    for (const char *path : {"/proc/self/fd/1", "/dev/stdout", "/dev/stderr"}) {
+        int stream = open(path, O_WRONLY);
+        works(path, stream >= 0 && write(stream, "", 0) == 0);
+    }
+    works("a thread's name", prctl(PR_SET_NAME, "named") == 0);
+}
+
 PROGRAM(advice_honest) {
     int file = open("advised", O_RDWR | O_CREAT, 0600);
     char bytes[4] = "abc", read_back[4] = {};
