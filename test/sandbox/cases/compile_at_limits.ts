@@ -96,11 +96,11 @@ const CRASH = 'An exception has occurred in the compiler (17). java.lang.OutOfMe
 export const compileAtLimits: readonly CompileCase[] = [
   ...arrays,
   {
-    name: 'diagnostics until the time is over',
+    name: 'diagnostics until a limit ends them',
     claim: 'endless diagnostics do not cut off the line that names the limit',
     because: 'room for that line is kept, however much the compiler printed',
     language: 'cpp',
-    hostile: hostile(talking(190), compilerLimit('10 s of CPU time')),
+    hostile: hostile(talking(190), compilerLimit('1 GiB of memory')),
     honest: { code: talking(3), verdict: 'AC', says: /^OK talked$/m },
   },
   {
