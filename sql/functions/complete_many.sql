@@ -1,16 +1,15 @@
--- Ends executions of one consumer in one transaction: it appends the events, stores the output and the rows, frees the
+-- Ends executions of one consumer in one transaction: it appends the events, stores the bytes and the rows, frees the
 -- keys' concurrency, gives each key's oldest gated submission a job, and requests the deliveries.
 --
 -- What must stay true: only the consumer that holds the lease of an attempt ends it. Any other report is appended as
 -- execution.refused and changes nothing. One exception: a report may be repeated, because the answer to the first was lost
 -- with the connection; it then gets the same answer and appends nothing.
 --
--- ids, attempts, stdouts and stderrs run parallel to results, an array of {status, facts}. Reports of judged submissions
--- have more bytes: each of more_ns is the position of a report, from 1; kinds and bytes run parallel to it. All three are null
--- if there are plain runs only. The answer is the positions of the refused reports.
+-- ids and attempts run parallel to results, an array of {status, facts}. Their bytes (output, tests, files) come apart: each of
+-- part_ns is the position of a report, from 1, and kinds and bytes run parallel to it. Empty bytes are not sent. The answer is
+-- the positions of the refused reports.
 create or replace function runledger.complete_many(
-  consumer uuid, ids uuid[], attempts integer[], results jsonb, stdouts bytea[], stderrs bytea[],
-  more_ns integer[] default null, more_kinds text[] default null, more_bytes bytea[] default null
+  consumer uuid, ids uuid[], attempts integer[], results jsonb, part_ns integer[], part_kinds text[], part_bytes bytea[]
 ) returns integer[]
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -18,7 +17,7 @@ as $$
 #variable_conflict use_variable
 declare
   now_at timestamptz;
-  found_rows submissions[]; ns integer[]; types text[]; facts jsonb[]; outs bytea[]; errs bytea[];
+  found_rows submissions[]; ns integer[]; types text[]; facts jsonb[];
   refused integer[] := '{}';
   bounds record := uuid_bounds(ids);
   first_id uuid := bounds.first_id;
@@ -27,8 +26,8 @@ begin
   -- Lock the rows of all reports in one order, also of those that will be refused. A lease may have gone since this
   -- statement read it; but then the submission's attempt or status has changed, too, and the locked row shows that.
   select array_agg(x.s) filter (where x.good), array_agg(x.n) filter (where x.good), array_agg(x.type) filter (where x.good),
-    array_agg(x.facts) filter (where x.good), array_agg(stdouts[x.n]) filter (where x.good), array_agg(stderrs[x.n]) filter (where x.good)
-  into found_rows, ns, types, facts, outs, errs from (
+    array_agg(x.facts) filter (where x.good)
+  into found_rows, ns, types, facts from (
     select s, r.n::integer as n, l.attempt is not null and s.status = 'running' and s.attempts = r.attempt as good,
       case when results -> (r.n - 1)::integer ->> 'status' = 'error' then 'submission.failed' else 'submission.completed' end as type,
       results -> (r.n - 1)::integer -> 'facts' || jsonb_build_object('attempt', r.attempt) as facts
@@ -42,12 +41,7 @@ begin
     refused := refuse_reports(consumer, ids, attempts, results, coalesce(ns, '{}'), now_at);
   end if;
   if ns is not null then
-    if more_ns is not null then
-      -- As positions among the rows that were found.
-      select array_agg(array_position(ns, m.n)), array_agg(m.kind), array_agg(m.bytes) into more_ns, more_kinds, more_bytes
-      from unnest(more_ns, more_kinds, more_bytes) m(n, kind, bytes) where m.n = any (ns);
-    end if;
-    perform end_found(found_rows, now_at, outs, errs, types, facts, more_ns, more_kinds, more_bytes);
+    perform end_found(found_rows, now_at, types, facts, ns, part_ns, part_kinds, part_bytes);
   end if;
   return refused;
 end
@@ -85,16 +79,16 @@ begin
 end
 $$;
 
--- The only way in which a submission ends. It appends the terminal event, stores the output and the row, deletes the
+-- The only way in which a submission ends. It appends the terminal event, stores the bytes and the row, deletes the
 -- lease, frees the key's concurrency, promotes gated submissions, and requests the delivery. The caller holds the
 -- submissions' rows and gives them as they stand. If one of them was never started, the caller holds queue_state, too: its
--- end frees a queue place. more_ns are positions in found_rows; complete_many() has the rest.
+-- end frees a queue place. Parts are those of complete_many(), and ns are the numbers by which they name the rows.
 --
 -- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
 -- not set them again for speed.
 create or replace function runledger.end_found(
-  found_rows runledger.submissions[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[],
-  more_ns integer[] default null, more_kinds text[] default null, more_bytes bytea[] default null
+  found_rows runledger.submissions[], at timestamptz, types text[], facts jsonb[],
+  ns integer[] default null, part_ns integer[] default null, part_kinds text[] default null, part_bytes bytea[] default null
 ) returns void
 language plpgsql
 as $$
@@ -108,12 +102,8 @@ declare
   waits integer;
 begin
   with parts as materialized (
-    select s.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
-    from unnest(found_rows) with ordinality s
-    cross join lateral (values ('stdout', nullif(stdouts[s.ordinality], '')), ('stderr', nullif(stderrs[s.ordinality], ''))) p(kind, bytes)
-    where p.bytes is not null
-    union all
-    select (found_rows[m.n]).id, m.kind, uuid_send(gen_random_uuid()), m.bytes from unnest(more_ns, more_kinds, more_bytes) m(n, kind, bytes)
+    select (found_rows[array_position(ns, p.n)]).id as id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
+    from unnest(part_ns, part_kinds, part_bytes) p(n, kind, bytes) where p.n = any (ns)
   ), kept as (
     insert into payloads (stream, kind, salt, bytes) select id, kind, salt, bytes from parts
   ), digests as (
@@ -130,7 +120,7 @@ begin
   ) x;
 
   ended := append_to_submissions(found_rows, types, at, all_facts);
-  if more_ns is not null then
+  if 'tests' = any (part_kinds) then
     delete from progress p where p.submission_id = any (ids);
   end if;
 
@@ -171,13 +161,13 @@ $$;
 
 -- The same for a caller that holds the rows and knows only their ids.
 create or replace function runledger.end_submissions(
-  ids uuid[], at timestamptz, stdouts bytea[], stderrs bytea[], types text[], facts jsonb[]
+  ids uuid[], at timestamptz, types text[], facts jsonb[]
 ) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 begin
-  perform end_found(array_agg(s order by x.n), end_submissions.at, stdouts, stderrs, types, facts)
+  perform end_found(array_agg(s order by x.n), end_submissions.at, types, facts)
   from unnest(ids) with ordinality x(id, n) join submissions s on s.id = x.id;
 end
 $$;

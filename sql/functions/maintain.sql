@@ -34,7 +34,7 @@ begin
   if old is null then
     return 0;
   end if;
-  perform end_submissions(old, now_at, array_agg(null::bytea), array_agg(null::bytea), array_agg('submission.failed'::text),
+  perform end_submissions(old, now_at, array_agg('submission.failed'::text),
     array_agg(jsonb_build_object('verdict', 'IE', 'attempt', s.attempts, 'evidence', jsonb_build_object(
       'failed_for', 'age', 'max_age_s', extract(epoch from max_age), 'language', s.language)) order by o))
   from unnest(old) with ordinality x(id, o) join submissions s using (id);

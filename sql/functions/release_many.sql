@@ -70,7 +70,7 @@ begin
   if hopeless is null then
     return before;
   end if;
-  perform end_found(hopeless, fail_hopeless.at, array_agg(null::bytea), array_agg(null::bytea), array_agg('submission.failed'::text),
+  perform end_found(hopeless, fail_hopeless.at, array_agg('submission.failed'::text),
     array_agg(jsonb_build_object('verdict', 'IE', 'attempt', s.attempts, 'evidence', jsonb_build_object(
       'failed_for', why.failed_for,
       'losses', (select jsonb_agg(e.facts || jsonb_build_object('at', e.at) order by e.version)

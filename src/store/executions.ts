@@ -187,26 +187,15 @@ async function completeMany(
   const ids = list((c) => c.submission_id);
   const attempts = list((c) => c.attempt);
   const results = jsonText(commands.map(({ outcome }) => resultOf(outcome)));
-  const stdouts = byteaArray(commands.map(({ outcome }) => outcome.stdout));
-  const stderrs = byteaArray(commands.map(({ outcome }) => outcome.stderr));
-  const more = commands.flatMap(({ outcome }, n) =>
+  const parts = commands.flatMap(({ outcome }, n) =>
     partsOf(outcome).map(([kind, bytes]) => ({ n: n + 1, kind, bytes })),
   );
-  // The statement of plain runs has no parameter for anything else.
-  const completing =
-    more.length === 0
-      ? ending<{ refused: number[] }[]>`
-          select runledger.complete_many(${consumer_id},
-            ${ids}::text::uuid[], ${attempts}::text::integer[], ${results}::text::jsonb,
-            ${stdouts}::text::bytea[],
-            ${stderrs}::text::bytea[]) as refused`
-      : ending<{ refused: number[] }[]>`
-          select runledger.complete_many(${consumer_id},
-            ${ids}::text::uuid[], ${attempts}::text::integer[], ${results}::text::jsonb,
-            ${stdouts}::text::bytea[], ${stderrs}::text::bytea[],
-            ${`{${more.map(({ n }) => n).join(',')}}`}::text::integer[],
-            ${`{${more.map(({ kind }) => kind).join(',')}}`}::text::text[],
-            ${byteaArray(more.map(({ bytes }) => bytes))}::text::bytea[]) as refused`;
+  const completing = ending<{ refused: number[] }[]>`
+    select runledger.complete_many(${consumer_id},
+      ${ids}::text::uuid[], ${attempts}::text::integer[], ${results}::text::jsonb,
+      ${`{${parts.map(({ n }) => n).join(',')}}`}::text::integer[],
+      ${`{${parts.map(({ kind }) => kind).join(',')}}`}::text::text[],
+      ${byteaArray(parts.map(({ bytes }) => bytes))}::text::bytea[]) as refused`;
   // Sends it now: postgres.js sends a query only when its result is awaited, and the NOTIFY must come behind it.
   completing.execute();
   notifyWaiters(ending, commands);
@@ -221,11 +210,16 @@ function resultOf({ status, stdout, stderr, judged, ...facts }: ExecutionOutcome
   return { status, facts: { ...facts, tests: tests && factsOf(tests), score } };
 }
 
-/** The payloads that a judged outcome has besides its stdout and stderr, by kind. */
-function partsOf({ judged }: ExecutionOutcome): [kind: string, bytes: Uint8Array][] {
-  if (judged === null) return [];
-  const { tests, files, transcript } = judged;
+/** The payloads of an outcome, by kind. An empty output has none. */
+function partsOf({
+  stdout,
+  stderr,
+  judged,
+}: ExecutionOutcome): [kind: string, bytes: Uint8Array][] {
+  const { tests, files, transcript } = judged ?? { tests: null, files: null, transcript: null };
   const parts: [string, Uint8Array | null][] = [
+    ['stdout', stdout.length > 0 ? stdout : null],
+    ['stderr', stderr.length > 0 ? stderr : null],
     ['tests', tests && packTests(tests)],
     ['team_messages', tests && packTeamMessages(tests)],
     ['files', files && packFiles(files)],

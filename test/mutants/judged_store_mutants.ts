@@ -54,8 +54,8 @@ export const judgedStoreMutants: readonly Mutant[] = [
   ]),
   ...inFile('sql/functions/complete_many.sql', JUDGED, [
     'a refused report stores no bytes, and each submission gets its own',
-    'array_agg(array_position(ns, m.n))',
-    'array_agg(m.n)',
+    '(found_rows[array_position(ns, p.n)]).id',
+    '(found_rows[p.n]).id',
   ]),
   ...inFile('sql/functions/read_result.sql', JUDGED, [
     'progress is that of the attempt that runs',

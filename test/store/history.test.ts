@@ -210,8 +210,8 @@ async function play(w: World, seed: number): Promise<History> {
       await w.db.begin(async (tx) => {
         const ids = `{${row!.gated.toSorted()}}`;
         await tx`select from runledger.queue_state for update`;
-        await tx`select runledger.end_submissions(${ids}::text::uuid[], clock_timestamp(), array_fill(null::bytea, array[${row!.gated.length}::int]),
-          array_fill(null::bytea, array[${row!.gated.length}::int]), array_fill('submission.failed'::text, array[${row!.gated.length}::int]),
+        await tx`select runledger.end_submissions(${ids}::text::uuid[], clock_timestamp(),
+          array_fill('submission.failed'::text, array[${row!.gated.length}::int]),
           (select array_agg('{"verdict": "IE", "attempt": 0, "evidence": {"failed_for": "age"}}'::jsonb) from unnest(${ids}::text::uuid[])))`;
       });
       for (const id of row!.gated) {

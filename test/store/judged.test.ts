@@ -80,7 +80,7 @@ t.test('plain runs are sent and ended by the statements that there were before',
   const [submitted, started, ended] = sent;
   t.match(submitted, /submit_many\( \$1::text::jsonb, (\$\d::text::bytea\[\], ){3}\$5, \$6\)/);
   t.match(started, /start_many/);
-  t.match(ended, /complete_many\(\$1, .*\$5::text::bytea\[\], \$6::text::bytea\[\]\) as refused/);
+  t.match(ended, /complete_many\(\$1, .*\$6::text::text\[\], \$7::text::bytea\[\]\) as refused/);
   t.same(
     sent.slice(3).filter((statement) => !/pg_notify/.test(statement)),
     [],
@@ -212,6 +212,21 @@ t.test('a batch of ends gives each submission its own bytes, and a refused one n
   const [row] =
     await w.db`select count(*)::integer as n from runledger.payloads where stream = ${late} and kind = 'tests'`;
   t.equal(row!['n'], 0);
+  t.same(await problems(), []);
+});
+
+t.test('the bytes of a batch of ends do not depend on its order', async (t) => {
+  const { submitOne, executions, read, problems } = await scene(t);
+  const ids = [await submitOne(), await submitOne({ judging: judging() }), await submitOne()];
+  for (const [n, id] of ids.entries()) await start(executions, id, n);
+  const complete = (submission_id: string) =>
+    executions.complete({
+      submission_id,
+      attempt: 1,
+      outcome: outcome({ stdout: Buffer.from(submission_id), stderr: new Uint8Array() }),
+    });
+  await Promise.all(ids.toReversed().map(complete));
+  for (const id of ids) t.match(await read(id), { stdout: id, stderr: '' });
   t.same(await problems(), []);
 });
 

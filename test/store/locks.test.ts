@@ -79,13 +79,14 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
         ${list(rows.map((row) => row['epoch']))}::text::integer[])`;
     },
     complete: async (db, n) => {
-      const { status: _, judged: _judged, stdout, stderr, ...facts } = outcome();
+      const { status: _, judged: _judged, stdout, stderr: _stderr, ...facts } = outcome();
       const rows = await db`select submission_id as id, attempt from runledger.leases
         where consumer_id = ${consumers[n]!.id} order by random() limit ${BATCH}`;
       const results = rows.map(() => ({ status: 'completed', facts }));
       await db`select runledger.complete_many(${consumers[n]!.id}, ${list(rows.map((row) => row['id']))}::text::uuid[],
         ${list(rows.map((row) => row['attempt']))}::text::integer[], ${JSON.stringify(results)}::text::jsonb,
-        ${byteaArray(rows.map(() => stdout))}::text::bytea[], ${byteaArray(rows.map(() => stderr))}::text::bytea[])`;
+        ${list(rows.map((_, n) => n + 1))}::text::integer[], ${list(rows.map(() => 'stdout'))}::text::text[],
+        ${byteaArray(rows.map(() => stdout))}::text::bytea[])`;
     },
     release: async (db, n) => {
       const rows = await db`select submission_id as id from runledger.leases

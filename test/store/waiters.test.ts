@@ -85,8 +85,7 @@ t.test('the poll makes up for a lost hint', async (t) => {
   await s.w.web`select 1`;
   // it ends without a NOTIFY
   await start((await s.w.consumer()).executions, id);
-  await s.w
-    .db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(), array[null]::bytea[], array[null]::bytea[],
+  await s.w.db`select runledger.end_submissions(${`{${id}}`}::text::uuid[], now(),
     array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
   t.match(await waiting, { id, status: 'error', verdict: 'IE' });
 });
