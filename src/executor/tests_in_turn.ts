@@ -116,7 +116,7 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
     return null;
   }
 
-  /** `wanted`: of a spare slot; the own one is nobody else's. */
+  /** `wanted`: the signal of its spare slot; none for the own slot, which nobody else may ask for. */
   async function runAhead(index: number, wanted: readonly AbortSignal[] = []): Promise<void> {
     const ahead = new AbortController();
     const test: Taken = { end: null, ahead };

@@ -251,7 +251,7 @@ export function createSlots(options: SlotsOptions): Slots {
     wantSpares();
   }
 
-  /** As many as are waited for: one that is wanted already is on its way. */
+  /** Asks for as many as something waits for. One that was asked for before counts: it will be left soon. */
   function wantSpares(): void {
     const needed = waiting.reduce((sum, { alone }) => sum + weight(alone), 0);
     for (const each of [...spares].slice(0, needed)) each.abort();
