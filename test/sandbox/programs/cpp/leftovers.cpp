@@ -161,8 +161,9 @@ __attribute__((noinline)) static int answer() {
 }
 PROGRAM(code_changed) {
     const unsigned char other[] = {0xb8, 7, 0, 0, 0, 0xc3}; // mov eax, 7; ret
-    int memory = open("/proc/self/mem", O_RDWR);
-    bool wrote = pwrite(memory, other, sizeof other, (off_t)(uintptr_t)&answer) == (ssize_t)sizeof other;
-    works("own code changed, through /proc/self/mem", wrote && answer() == 7);
+    const uintptr_t at = (uintptr_t)&answer, page = at & ~(uintptr_t)4095;
+    bool open_to_write = mprotect((void *)page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC) == 0;
+    if (open_to_write) memcpy((void *)at, other, sizeof other);
+    works("own code changed", open_to_write && answer() == 7);
 }
 PROGRAM(code_is_whole) { works("code is whole", answer() == 42); }
