@@ -1,5 +1,5 @@
 /**
- * Web and PostgreSQL are killed, one after the other, at one step after the other of an upload of a test set. The set is there
+ * Web and PostgreSQL are each killed at each step of an upload of a test set. The set is there
  * whole or not at all, the same upload sent again stores it, and what the killed one left goes.
  */
 import { randomBytes } from 'node:crypto';

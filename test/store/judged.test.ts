@@ -66,7 +66,7 @@ t.test('a worker gets the tests of a request', async (t) => {
   t.same(await problems(), []);
 });
 
-t.test('plain runs are sent and ended by the statements that there were before', async (t) => {
+t.test('a plain run takes one statement each to submit, start and end', async (t) => {
   const { w, submit, key, executions } = await scene(t);
   const sent: string[] = [];
   const watch = (db: typeof w.web) => {
