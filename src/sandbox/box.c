@@ -36,21 +36,20 @@
 #include "seccomp.h"
 #include "wire.h"
 
-static void mount_fresh(const struct box *box);
 static void attach_artefacts(const struct box *box);
 static void write_files(const struct box *box);
 static void send_directory(const struct box *box);
-static void execute(const struct box *box);
 static void drop_capabilities(void);
 
 void box_init(struct box *box) {
   box_die_with_parent(box);
+  box_mount(box);
   box_furnish(box);
   pid_t program = box_fork_program(box);
   if (program > 0) box_raise_priority();
   else box_protect_proc();
   seccomp_confine();
-  if (program == 0) execute(box);
+  if (program == 0) box_execute(box);
   /* Otherwise the pipes would stay open in init after the program, or the slot, closes its ends. */
   for (int i = 0; i < 3; i++) close(box->files[i]);
   for (unsigned i = 0; i < COUNT(box->slot_ends); i++)
@@ -59,7 +58,6 @@ void box_init(struct box *box) {
 }
 
 void box_furnish(const struct box *box) {
-  mount_fresh(box);
   attach_artefacts(box);
   write_files(box);
   if (box->request->save_key || box->request->has_keep) send_directory(box);
@@ -76,35 +74,42 @@ void box_die_with_parent(const struct box *box) {
 
 static const unsigned long FRESH = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
+enum { SIZE_OPTIONS = 128, DIRECTORIES = 5 };
+
+/* The directories, their root and mount points are not counted against the program's limit. */
+static void print_size(const struct request *request, char *options) {
+  snprintf(options, SIZE_OPTIONS, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)request->limits.disk_bytes,
+           (unsigned long long)request->limits.inodes + DIRECTORIES + request->single_loads);
+}
+
 /*
  * One tmpfs, not executable, limits work directory, /tmp and /dev/shm together. It is mounted once, at
  * /tmp, and its directories are bound to their mount points; the last bind covers the first mount.
  * /proc shows only processes, and only the program's own: no facts about the host, and not init.
  */
-static void mount_fresh(const struct box *box) {
-  const unsigned long flags = FRESH;
-  const struct limits *limits = &box->request->limits;
-  const unsigned singles = box->request->single_loads;
-  char options[128];
-  /* The directories, their root and mount points are not counted against the program's limit. */
-  snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)limits->disk_bytes,
-           (unsigned long long)limits->inodes + 4 + (singles ? 1 + singles : 0));
+void box_mount(const struct box *box) {
+  char options[SIZE_OPTIONS] = "mode=0755";
+  if (box->request) print_size(box->request, options);
   umask(0);
-  must(mount("proc", "/proc", "proc", flags, "hidepid=invisible,subset=pid"), "mount /proc");
-  must(mount("tmpfs", "/tmp", "tmpfs", flags, options), "mount the work directory");
+  must(mount("proc", "/proc", "proc", FRESH, "hidepid=invisible,subset=pid"), "mount /proc");
+  must(mount("tmpfs", "/tmp", "tmpfs", FRESH, options), "mount the work directory");
   must(mkdir("/tmp/box", 0755), "make the work directory");
   must(mkdir("/tmp/shm", 01777), "make /dev/shm");
   must(mkdir("/tmp/tmp", 01777), "make /tmp");
   must(chown("/tmp/box", box->identity.uid, box->identity.gid), "change the owner of the work directory");
   must(mount("/tmp/box", "/box", NULL, MS_BIND, NULL), "bind the work directory");
   must(mount("/tmp/shm", "/dev/shm", NULL, MS_BIND, NULL), "bind /dev/shm");
-  if (singles) {
-    /* Its owner is not the program's user, who cannot add a name to it. */
-    must(mkdir("/tmp/files", 0755), "make the folder of files");
-    must(mount("/tmp/files", FILES_FOLDER, NULL, MS_BIND, NULL), "bind the folder of files");
-  }
+  /* Its owner is not the program's user, who cannot add a name to it. */
+  must(mkdir("/tmp/files", 0755), "make the folder of files");
+  must(mount("/tmp/files", FILES_FOLDER, NULL, MS_BIND, NULL), "bind the folder of files");
   must(mount("/tmp/tmp", "/tmp", NULL, MS_BIND, NULL), "bind /tmp");
   umask(022);
+}
+
+void box_limit_files(const struct request *request) {
+  char options[SIZE_OPTIONS];
+  print_size(request, options);
+  must(mount(NULL, "/tmp", NULL, MS_REMOUNT | FRESH, options), "limit the work directory");
 }
 
 static void make_parents(const char *path, const struct identity *identity) {
@@ -135,6 +140,9 @@ static void attach_artefacts(const struct box *box) {
     if (syscall(SYS_move_mount, box->loads[i], "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH)) fail("load an artefact at %s", at);
     close(box->loads[i]);
   }
+  /* Where the program has the user id of the box's root, the mode of the folder would not stop it. */
+  if (box->identity.shares_uid)
+    must(mount(NULL, FILES_FOLDER, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | FRESH, NULL), "make the folder of files read-only");
 }
 
 static void write_files(const struct box *box) {
@@ -281,7 +289,7 @@ void box_start_clock(const struct box *box) {
   box->shared->start_us = now;
 }
 
-static void execute(const struct box *box) {
+void box_execute(const struct box *box) {
   const struct request *request = box->request;
   box_become_program(box);
   box_start_clock(box);

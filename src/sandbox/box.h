@@ -17,8 +17,11 @@ struct box {
 
 __attribute__((noreturn)) void box_init(struct box *box);
 
-/* The steps of box_init, which a zygote takes in another order, all inside the box's namespaces. */
+/* The steps of box_init, which a box ahead of its request takes in another order, all inside the box's namespaces. */
 void box_die_with_parent(const struct box *box);
+/* Without a request, the files are not yet limited. */
+void box_mount(const struct box *box);
+void box_limit_files(const struct request *request);
 void box_furnish(const struct box *box);
 /* In v2 the new process is in the run group. It is not confined; nor is init. */
 pid_t box_fork_program(const struct box *box);
@@ -28,6 +31,8 @@ void box_raise_priority(void);
 void box_protect_proc(void);
 void box_become_program(const struct box *box);
 void box_start_clock(const struct box *box);
+/* Both, and the program. */
+__attribute__((noreturn)) void box_execute(const struct box *box);
 __attribute__((noreturn)) void box_await(struct box *box, pid_t program);
 
 #endif

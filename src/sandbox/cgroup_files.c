@@ -97,6 +97,12 @@ void group_limit(struct group *group, const struct limits *limits, unsigned othe
   group->processes_applied = processes;
 }
 
+void group_allow_tasks(struct group *group, uint64_t least) {
+  if (group->kind != ISOLATION_V1 || !group->processes_applied || group->processes_applied >= least) return;
+  if (!write_number(group->process_limit, least)) fail("raise the process limit");
+  group->processes_applied = least;
+}
+
 static void limit_memory(struct group *group, uint64_t bytes) {
   if (bytes == group->memory_applied) return;
   uint64_t charged = bytes + KERNEL_BYTES;

@@ -55,6 +55,8 @@ void group_follow(struct group *group, uint32_t run, enum use use);
 
 /* `others`: tasks in the counted group that are not the program's. */
 void group_limit(struct group *group, const struct limits *limits, unsigned others);
+/* v1: between two runs the slot makes processes for the next ones, whatever the limit of the last one was. */
+void group_allow_tasks(struct group *group, uint64_t least);
 bool group_is_empty(struct group *group, unsigned others);
 
 uint64_t group_cpu_us(const struct group *group);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 uint64_t read_counter(int fd, const char *name) {
@@ -68,4 +69,15 @@ bool is_machine_root(void) {
   unsigned long inside = 1, outside = 1, count = 0;
   if (geteuid() != 0 || read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) < 0) return false;
   return sscanf(map, "%lu %lu %lu", &inside, &outside, &count) == 3 && outside == 0 && count == 4294967295ul;
+}
+
+int close_all_but(const int *kept, unsigned count) {
+  for (int from = 3;;) {
+    int next = -1;
+    for (unsigned i = 0; i < count; i++)
+      if (kept[i] >= from && (next < 0 || kept[i] < next)) next = kept[i];
+    if (next < 0) return (int)syscall(SYS_close_range, from, ~0u, 0);
+    if (next > from && syscall(SYS_close_range, from, next - 1, 0)) return -1;
+    from = next + 1;
+  }
 }

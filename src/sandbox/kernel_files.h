@@ -19,5 +19,7 @@ bool write_number(int fd, uint64_t number);
 /* Root, and not of a user namespace that maps only some ids. */
 bool is_machine_root(void);
 unsigned processors(void);
+/* Closes every descriptor from 3 on but these. */
+int close_all_but(const int *kept, unsigned count);
 
 #endif

@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "wire.h"
+
 enum {
   MESSAGE_RUN = 'R',   /* launcher to slot: run the request; carries the sockets of an open box. To init: with the streams */
-  MESSAGE_READY = 'Y', /* slot: has started */
+  MESSAGE_READY = 'Y', /* slot: has started; the program's process of a box ahead: its box can take orders */
   MESSAGE_MAP = 'U',   /* slot: is in a new user namespace and needs its ids mapped; launcher: done */
   MESSAGE_BOX = 'B',   /* init to slot: the work directory's descriptor; launcher to slot: has saved from it */
   MESSAGE_DONE = 'D',  /* init to slot: the program ended; slot to launcher: the run is over, and its output complete */
@@ -19,7 +21,7 @@ enum {
   MESSAGE_FORK = 'F',  /* slot to zygote: fork a child ahead of time; zygote: that child is reaped */
 };
 
-enum { MESSAGE_DESCRIPTORS = 4 }; /* at most, with one message */
+enum { MESSAGE_DESCRIPTORS = 4 + MAX_LOADS }; /* at most, with one message */
 
 int send_message(int socket, char message, const int *descriptors, unsigned count);
 /* 1: a message; 0: the other side is gone; -1: there is none now, or an error. */

@@ -43,12 +43,16 @@
 #include "options.h"
 #include "questions.h"
 #include "queues.h"
+#include "ready_box.h"
 #include "relay.h"
 #include "root.h"
 #include "seccomp.h"
 #include "streams.h"
 #include "wire.h"
 #include "zygote.h"
+
+/* More than the slot, two zygotes and the boxes that wait have together, while they start as well. */
+enum { IDLE_TASKS = 64 };
 
 /* The group of the next run. v2: of the next plain run, because a zygote's child is in a run group already. */
 static uint32_t run_group = 1;
@@ -66,7 +70,7 @@ static void run_plain(struct slot_setup *setup, struct box *box, const struct ro
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote);
 static bool open_stored(struct box *box, const struct roots *roots);
 static void close_box(const struct box *box);
-static pid_t clone_init(struct box *box, int *pidfd);
+static pid_t clone_init(const struct slot_setup *setup, struct box *box, const struct roots *roots, int *pidfd);
 static void reap(struct slot_setup *setup, pid_t init);
 static void await_empty_group(struct group *group);
 static void next_run_group(struct slot_setup *setup);
@@ -114,17 +118,7 @@ static void close_other_descriptors(const struct slot_setup *setup) {
   kept[count++] = setup->control;
   kept[count++] = setup->memory;
   kept[count++] = setup->output;
-  for (int from = 3;;) {
-    int next = -1;
-    for (unsigned i = 0; i < count; i++)
-      if (kept[i] >= from && (next < 0 || kept[i] < next)) next = kept[i];
-    if (next < 0) {
-      must((long)syscall(SYS_close_range, from, ~0u, 0), "close the launcher's descriptors");
-      return;
-    }
-    if (next > from) must((long)syscall(SYS_close_range, from, next - 1, 0), "close the launcher's descriptors");
-    from = next + 1;
-  }
+  must(close_all_but(kept, count), "close the launcher's descriptors");
 }
 
 /* A program inherits ignored and blocked signals. There must be none. */
@@ -190,6 +184,7 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
                     .identity = setup->identity, .reports = setup->reports};
   box.parent = (int)must((long)syscall(SYS_pidfd_open, getpid(), 0), "open the slot's own pidfd");
   zygotes_open(setup, roots);
+  ready_box_open(setup, roots, box.parent);
   while (await_request(setup, &request, sockets)) {
     zygotes_stop_start(true);
     const bool found = open_stored(&box, roots);
@@ -198,8 +193,9 @@ static void serve(struct slot_setup *setup, const struct roots *roots) {
     if (!found) close_box(&box), relay_end(true);
     else if (zygote) run_forked(setup, &box, zygote);
     else run_plain(setup, &box, roots);
-    network_await_empty(zygotes_sockets());
+    network_await_empty(zygotes_sockets() + ready_box_sockets());
     queues_await_removed(&setup->identity);
+    group_allow_tasks(setup->group, IDLE_TASKS);
     if (!zygote) zygotes_learn(&request);
     group_reclaim(setup->group);
     zygotes_stop_start(false);
@@ -224,16 +220,19 @@ static void serve_degraded(struct slot_setup *setup) {
 /* The launcher's sockets of a run: those of an open box, or of a pair. */
 static unsigned sockets_of(const struct request *request) { return request->stream ? 3 : request->pair ? 2 : 0; }
 
-/* Warms an interpreter while there is no request. */
+/* Makes a box and warms an interpreter while there is no request. */
 static bool await_request(struct slot_setup *setup, struct request *request, int *sockets) {
   char message;
   unsigned count;
   do {
     struct pollfd polled[3] = {{.fd = setup->control, .events = POLLIN}, {.events = POLLIN}};
-    int wait_ms = zygotes_wait_ms(&polled[1].fd);
+    int wait_ms = zygotes_wait_ms(&polled[1].fd), pause_ms = ready_box_pause_ms();
+    const bool makes_box = pause_ms >= 0 && (wait_ms < 0 || wait_ms > pause_ms);
+    if (makes_box) wait_ms = pause_ms;
     questions_poll(polled, 2, wait_ms < 0 ? UINT64_MAX : monotonic_us() + (uint64_t)wait_ms * 1000);
     message = 0;
-    if (!polled[0].revents) zygotes_use_idle_time();
+    if (!polled[0].revents && makes_box && !polled[1].revents) ready_box_make();
+    else if (!polled[0].revents) zygotes_use_idle_time();
     else if (receive_message(setup->control, &message, sockets, &count, true) != 1) return false;
     /* The last run may have ended before the launcher's order for an estimate came. */
   } while (!message || message == MESSAGE_ESTIMATE);
@@ -243,27 +242,31 @@ static bool await_request(struct slot_setup *setup, struct request *request, int
   return true;
 }
 
-/* Tasks that are counted with a run's and stay when it ends: in v1 the slot and its zygotes, in v2 none. */
-static unsigned resident_tasks(const struct group *group) { return (group->kind == ISOLATION_V1 ? 1 : 0) + zygotes_tasks(); }
+/* Tasks that are counted with a run's and stay when it ends: in v1 the slot and what waits for other runs, in v2 none. */
+static unsigned resident_tasks(const struct group *group) {
+  return (group->kind == ISOLATION_V1 ? 1 : 0) + zygotes_tasks() + ready_box_tasks();
+}
 
 static void run_plain(struct slot_setup *setup, struct box *box, const struct roots *roots) {
-  setup->shared->run_group = run_group;
+  const bool ready = ready_box_choose(box->request), v1 = setup->group->kind == ISOLATION_V1;
+  int init_pidfd = -1;
   setup->shared->inherited_bytes = 0;
-  unsigned init_tasks = setup->group->kind == ISOLATION_V1 ? 1 : 0;
-  group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + init_tasks);
-  int profile = profile_index(setup->options, box->request->profile), init_pidfd = -1;
-  must(setns(roots->profiles[profile], CLONE_NEWNS), "enter the profile's root");
-  pid_t init = clone_init(box, &init_pidfd);
+  setup->shared->run_group = run_group;
+  if (v1 || !ready) group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) + (v1 ? 1 : 0));
+  pid_t init = ready ? ready_box_run(box, &init_pidfd) : clone_init(setup, box, roots, &init_pidfd);
   close_box(box);
   relay_serve(init_pidfd, -1);
   close(init_pidfd);
   reap(setup, init);
-  next_run_group(setup);
+  if (v1 || !ready) next_run_group(setup);
 }
 
 static void run_forked(struct slot_setup *setup, struct box *box, struct zygote *zygote) {
+  const bool v1 = setup->group->kind == ISOLATION_V1;
+  /* Of the two tasks of its box, one is the program. */
+  if (v1) group_limit(setup->group, &box->request->limits, resident_tasks(setup->group) - 1);
   relay_end(zygote_run(zygote, box));
-  if (setup->group->kind != ISOLATION_V1) return;
+  if (!v1) return;
   await_empty_group(setup->group);
   next_run_group(setup);
 }
@@ -306,9 +309,10 @@ static void close_box(const struct box *box) {
     if (box->loads[i] >= 0) close(box->loads[i]);
 }
 
-static pid_t clone_init(struct box *box, int *pidfd) {
+static pid_t clone_init(const struct slot_setup *setup, struct box *box, const struct roots *roots, int *pidfd) {
   struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PIDFD,
                                  .pidfd = (uint64_t)(uintptr_t)pidfd, .exit_signal = SIGCHLD};
+  must(setns(roots->profiles[profile_index(setup->options, box->request->profile)], CLONE_NEWNS), "enter the profile's root");
   pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
   if (init == 0) box_init(box);
   box->shared->init_pid = init;

@@ -29,6 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "box_ahead.h"
 #include "cgroup_files.h"
 #include "cgroup_run.h"
 #include "failure.h"
@@ -111,13 +112,13 @@ static bool is_v1(void) { return setup->group->kind == ISOLATION_V1; }
 /* v1: the zygote itself, and its child's init and future program. In v2 only the program is counted, in its run group. */
 static unsigned tasks_of(const struct zygote *zygote) {
   if (!zygote->pid) return 0;
-  return is_v1() ? 1 + (zygote->forked ? 2 : 0) : 0;
+  return is_v1() ? 1 + (zygote->forked ? BOX_AHEAD_TASKS : 0) : 0;
 }
 
 unsigned zygotes_tasks(void) { return tasks_of(&current) + tasks_of(&spare); }
 
-/* Its orders' two ends, and the pair between its child's init and future program. */
-static unsigned sockets_of(const struct zygote *zygote) { return !zygote->pid ? 0 : zygote->forked ? 4 : 2; }
+/* Without a box there are its orders' two ends. */
+static unsigned sockets_of(const struct zygote *zygote) { return !zygote->pid ? 0 : zygote->forked ? BOX_AHEAD_SOCKETS : 2; }
 
 unsigned zygotes_sockets(void) { return sockets_of(&current) + sockets_of(&spare); }
 
@@ -166,12 +167,9 @@ bool zygote_run(struct zygote *zygote, const struct box *box) {
   unsigned count;
   shared->inherited_bytes = zygote->interpreter_bytes;
   shared->forked_bytes = zygote->private_bytes;
-  unsigned others = 1 + tasks_of(&current) + tasks_of(&spare) - 1; /* of the two tasks of its child, one is the program */
-  if (is_v1()) group_limit(setup->group, &box->request->limits, others);
   if (!is_v1()) shared->run_group = shared->zygote.run_group;
   shared->init_pid = shared->zygote.init_pid;
-  const int passed[] = {box->files[0], box->files[1], box->files[2], setup->group->entrance};
-  bool done = !send_message(zygote->orders, MESSAGE_RUN, passed, is_v1() ? 4 : 3);
+  bool done = !box_order_run(box, zygote->orders);
   for (int i = 0; i < 3; i++) close(box->files[i]);
   if (done) relay_serve(zygote->orders, -1);
   done = done && receive_message(zygote->orders, &message, NULL, &count, true) == 1 && message == MESSAGE_FORK;

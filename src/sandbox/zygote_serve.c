@@ -1,34 +1,28 @@
 /*
- * The part of a zygote that is not Python. Ahead of time it forks an init, and below it the process
- * that will be the program. Both wait. Init gets the orders directly from the slot: the request in the
- * shared pages, and the program's three descriptors. It furnishes the box, so that nothing of that is
- * charged to the program, and passes the orders on. The program's process gives up every right and
- * continues as the interpreter.
+ * The part of a zygote that is not Python. It makes a box ahead of each run (box_ahead.h). The program's
+ * process, a fork of the interpreter, gives up every right and continues as the interpreter.
  */
 #define _GNU_SOURCE
 #include "zygote_serve.h"
 
 #include <pthread.h>
 #include <linux/close_range.h>
-#include <linux/sched.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "box.h"
+#include "box_ahead.h"
 #include "cgroup_files.h"
 #include "failure.h"
 #include "kernel_files.h"
 #include "message.h"
 #include "seccomp.h"
-#include "wire.h"
 
 static int orders = -1, memory = -1, statm = -1;
 static uint64_t interpreter_bytes;
@@ -38,9 +32,7 @@ static struct group group;
 
 static pid_t fork_ahead(const struct fork_hooks *hooks);
 static void size_threads(uint64_t bytes);
-static void await_orders(int from);
-static void furnish(int program);
-static void prepare_program(int init);
+static void prepare_program(void);
 static void forget_shared_pages(void);
 static void reap(pid_t init);
 
@@ -81,62 +73,19 @@ void zygote_serve(const struct fork_hooks *hooks) {
 
 /* Returns init's pid in the zygote, and 0 in the program's process once everything is done. */
 static pid_t fork_ahead(const struct fork_hooks *hooks) {
-  struct clone_args arguments = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC, .exit_signal = SIGCHLD};
-  int ends[2];
-  if (group.kind != ISOLATION_V1) group_follow(&group, shared->zygote.run_group, SETS_LIMITS);
-  must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), "make a socket between init and program");
   hooks->before();
-  pid_t init = (pid_t)must((long)syscall(SYS_clone3, &arguments, sizeof arguments), "clone init");
+  pid_t init = (pid_t)must(box_clone_ahead(&box, orders, shared->zygote.run_group, &shared->zygote.init_pid, NULL), "clone init");
   if (init > 0) {
     hooks->after_parent();
-    close(ends[0]), close(ends[1]);
-    shared->zygote.init_pid = init;
-    must(send_message(orders, MESSAGE_READY, NULL, 0), "report that a child is ready");
     return init;
   }
-  box_die_with_parent(&box);
-  pid_t program = box_fork_program(&box);
-  close(ends[program > 0]);
-  if (program > 0) {
-    close(0), close(1), close(2);
-    await_orders(orders);
-    furnish(ends[0]);
-    box_raise_priority();
-    seccomp_confine();
-    box_await(&box, program);
-  }
   hooks->after_child();
-  prepare_program(ends[1]);
+  prepare_program();
   return 0;
 }
 
-/* Without orders the process exits: the slot has retired the zygote, or init is dead. */
-static void await_orders(int from) {
-  static struct request request;
-  char message;
-  unsigned count;
-  int passed[MESSAGE_DESCRIPTORS];
-  if (receive_message(from, &message, passed, &count, true) != 1 || message != MESSAGE_RUN || count < 3) _exit(0);
-  for (int i = 0; i < 3; i++) box.files[i] = passed[i];
-  group.entrance = count > 3 ? passed[3] : -1;
-  failure_sink = &shared->failure;
-  if (wire_parse(shared->frame, shared->frame_length, &request)) fail("parse a request");
-  box.request = &request;
-}
-
-static void furnish(int program) {
-  const int passed[] = {box.files[0], box.files[1], box.files[2], group.entrance};
-  /* In v1 the slot has set the limits of the run group that it made. */
-  if (group.kind != ISOLATION_V1) group_limit(&group, &box.request->limits, 0);
-  box_furnish(&box);
-  must(send_message(program, MESSAGE_RUN, passed, group.entrance >= 0 ? 4 : 3), "send the orders to the program");
-  for (int i = 0; i < 3; i++) close(box.files[i]);
-}
-
-static void prepare_program(int init) {
-  await_orders(init);
-  box_protect_proc();
-  seccomp_confine();
+static void prepare_program(void) {
+  box_await_run(&box, orders);
   box_become_program(&box);
   /* An execve would do this too: the change of user made the process's own /proc/self inaccessible. */
   must(prctl(PR_SET_DUMPABLE, 1), "make the program's process dumpable");

@@ -110,6 +110,7 @@ t.test('no descriptor is left in launcher or slots', async (t) => {
     await sandbox.runPair(side('pass'), READER);
     await sandbox.runPair(READER, side('os.kill(os.getpid(), 9)'));
   }
-  // A slot that is not yet idle has some more. A leak would be one for each of twenty pairs.
-  t.ok(await within(5_000, () => count() <= before), `${before} before, ${count()} after`);
+  // A slot that is not yet idle has some more, and each of the two may have a ready box since. A leak would be one for each
+  // of twenty pairs.
+  t.ok(await within(5_000, () => count() <= before + 2 * 2), `${before} before, ${count()} after`);
 });
