@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { uuidv7 } from '../../src/domain/ids.ts';
+import { newId, uuidv7 } from '../../src/domain/ids.ts';
 
 t.test('the example of RFC 9562, appendix A.6', async (t) => {
   const random = Buffer.from('0cc318c4dc0c0c07398f', 'hex');
@@ -18,4 +18,11 @@ t.test('ids are in the order of their milliseconds', async (t) => {
 
 t.test('too few random bytes are an error of the caller', async (t) => {
   t.throws(() => uuidv7(1, randomBytes(9)), RangeError);
+});
+
+t.test('new ids are different, also across the refills of their random bytes', async (t) => {
+  const ids = Array.from({ length: 2_000 }, newId);
+  const random = ids.map((id) => id.slice(15));
+  t.equal(new Set(random).size, ids.length, 'in their random part alone');
+  t.ok(Math.abs(Number.parseInt(ids[0]!.replace('-', '').slice(0, 12), 16) - Date.now()) < 60_000);
 });

@@ -1,7 +1,6 @@
 /** POST /api/submit: from a request to a submission, or to everything that is wrong with the request. */
-import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { uuidv7 } from '../../domain/ids.ts';
+import { newId } from '../../domain/ids.ts';
 import type { NewSubmission } from '../../store/submissions.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -70,7 +69,7 @@ function readIdempotencyKey(req: IncomingMessage, errors: FieldError[]): string 
 
 export function newSubmission(web: Web, asked: Asked): NewSubmission {
   const { webhook, ...submission } = asked.submission;
-  const id = uuidv7(Date.now(), randomBytes(10));
+  const id = newId();
   return {
     ...submission,
     id,

@@ -1,7 +1,6 @@
 /** One request and its answer: the facts that handlers and the log need, and the one function that writes an answer. */
-import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { uuidv7 } from '../../domain/ids.ts';
+import { newId } from '../../domain/ids.ts';
 import type { Caller } from '../../store/caller.ts';
 import { type Answer, bytesOf } from './answer.ts';
 import { rateHeaders } from './rate_headers.ts';
@@ -40,7 +39,8 @@ export function openExchange(
   return {
     req,
     res,
-    id: typeof given === 'string' && ROUTER_REQUEST_ID.test(given) ? given : newRequestId(),
+    // In the order of time, so that storing it with its submission adds to the end of an index.
+    id: typeof given === 'string' && ROUTER_REQUEST_ID.test(given) ? given : newId(),
     began_ms: performance.now(),
     path,
     query,
@@ -53,9 +53,6 @@ export function openExchange(
     onCut: null,
   };
 }
-
-/** In the order of time, so that storing it with its submission adds to the end of an index. */
-const newRequestId = () => uuidv7(Date.now(), randomBytes(10));
 
 function splitTarget(target: string): [string, string] {
   const local = localTarget(target);
