@@ -71,6 +71,7 @@ t.test('each role can call its own functions and no others', async (t) => {
     'actor_of',
     'audit_state_at',
     'current_schema_of',
+    'unsealed_events',
     'upgrade_facts',
     'uuid_floor',
   ]);
