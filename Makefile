@@ -178,6 +178,7 @@ bench-compare: $(PACKAGES) machine
 bench-pair: export BASE := $(BASE)
 bench-pair: export ROUNDS := $(ROUNDS)
 bench-pair: export FLOOR := $(FLOOR)
+bench-pair: export ONLY := $(ONLY)
 bench-pair: $(PACKAGES) machine
 	@exec node bench/support/pair_revisions.ts
 
