@@ -38,7 +38,19 @@ const name = v.pipe(v.string(), v.nonEmpty());
 const operator = v.optional(name);
 /** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
 const evidence = record(v.string(), v.unknown());
-const bytes = record(v.string(), v.strictObject({ size: count, sha256 }));
+
+const OF_END = ['stdout', 'stderr', 'tests', 'files', 'transcript', 'team_messages'] as const;
+/** The payloads whose digests an event of each type may have. No kind is of two types, so no later event replaces a digest. */
+export const KINDS_OF = {
+  'submission.accepted': ['code', 'stdin', 'args', 'expected_output', 'webhook_url', 'judging'],
+  'submission.completed': OF_END,
+  'submission.failed': OF_END,
+  'delivery.attempted': ['webhook_body'],
+  'test_set.created': ['manifest'],
+} as const satisfies Record<string, readonly string[]>;
+
+const bytesOf = (type: keyof typeof KINDS_OF) =>
+  record(v.picklist(KINDS_OF[type]), v.strictObject({ size: count, sha256 }));
 
 const usage = {
   exit_code: v.nullable(integer),
@@ -82,7 +94,7 @@ export const eventTypes = {
       key_id: uuid,
       // Languages and limits are added to, and taken out: an event keeps the name that it had.
       language: name,
-      bytes,
+      bytes: bytesOf('submission.accepted'),
       compare,
       limits: record(name, count),
       webhook: v.optional(v.boolean()),
@@ -120,7 +132,7 @@ export const eventTypes = {
       truncated: v.boolean(),
       compile,
       evidence,
-      bytes,
+      bytes: bytesOf('submission.completed'),
     }),
     v.strictObject({
       attempt,
@@ -134,7 +146,7 @@ export const eventTypes = {
       ...limitFacts,
       ...JUDGING_FACTS,
       evidence,
-      bytes,
+      bytes: bytesOf('submission.completed'),
     }),
   ],
   /**
@@ -157,7 +169,7 @@ export const eventTypes = {
       ...limitFacts,
       ...JUDGING_FACTS,
       evidence,
-      bytes,
+      bytes: bytesOf('submission.failed'),
     }),
   ],
   /** replay: an operator asked for it. */
@@ -179,7 +191,7 @@ export const eventTypes = {
       answer_cut: v.boolean(),
       duration_ms: measure,
       next_at: v.optional(time),
-      bytes: v.optional(bytes),
+      bytes: v.optional(bytesOf('delivery.attempted')),
     }),
   ],
   'delivery.ended': [v.strictObject({ outcome: v.picklist(DELIVERY_ENDS) })],
@@ -201,7 +213,7 @@ export const eventTypes = {
       tests: count,
       groups: count,
       files: v.strictObject({ count, size_bytes: count }),
-      bytes,
+      bytes: bytesOf('test_set.created'),
       request_id: v.optional(name),
       traceparent: v.optional(v.string()),
     }),

@@ -9,6 +9,7 @@
  * checked is said. The checks go on after a problem, so that all of them are named.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { KINDS_OF } from '../domain/events.ts';
 import { type ResultRecord, renderResult } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 import { parseStrictly } from '../domain/strict_json.ts';
@@ -162,6 +163,23 @@ function readEvents({ events }: Receipt, report: Report): AppendedEvent[] | null
 
 type Digests = Readonly<Record<string, { size: number; sha256: string }>>;
 
+/** A kind of bytes belongs to one type of event, and one event: otherwise a later event could replace a digest. */
+function digestsOf(events: readonly AppendedEvent[], report: Report): Digests {
+  const digests: Record<string, Digests[string]> = Object.create(null);
+  events.forEach(({ type, facts }, n) => {
+    const kinds: readonly string[] = Object.hasOwn(KINDS_OF, type)
+      ? KINDS_OF[type as keyof typeof KINDS_OF]
+      : [];
+    for (const [kind, digest] of Object.entries(facts['bytes'] ?? {}))
+      if (!kinds.includes(kind) || kind in digests)
+        report.problems.push(
+          `the events: event ${n + 1}: ${type} must not have a digest of ${kind} here`,
+        );
+      else digests[kind] = digest;
+  });
+  return digests;
+}
+
 function checkHistory(
   events: readonly AppendedEvent[],
   { openings }: Receipt,
@@ -177,7 +195,7 @@ function checkHistory(
   report.checked.push(
     `they are the versions 1 to ${events.length} of submission ${row.id}, and end it`,
   );
-  const digests: Digests = Object.assign({}, ...events.map(({ facts }) => facts['bytes'] ?? {}));
+  const digests = digestsOf(events, report);
   const salts = saltsOf(openings, digests, report);
   const seen = new Set<string>();
   const compare = (kind: string, candidates: readonly Uint8Array[]) => {

@@ -66,7 +66,7 @@ class LogExport {
   }
 
   async write(): Promise<number> {
-    this.#size = await sealedSize(this.#db);
+    this.#size = await sealedSize(this.#db, new Problems());
     this.#gaps = await readGaps(this.#db, this.#size, new Problems());
     let after: Buffer | null = null;
     for (;;) {

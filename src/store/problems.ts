@@ -18,6 +18,13 @@ export type Group = (typeof GROUPS)[number];
 
 const SHOWN = 100;
 
+/** In one line, and without what would control a terminal or turn its text around. */
+export const printable = (text: string): string =>
+  text.replace(
+    /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
 export class Problems {
   readonly #groups = new Map<Group, { lines: string[]; count: number }>();
 
@@ -25,7 +32,8 @@ export class Problems {
   add(name: Group, line: string | (() => string)): void {
     const group = this.#group(name);
     group.count++;
-    if (group.lines.length < SHOWN) group.lines.push(typeof line === 'string' ? line : line());
+    if (group.lines.length < SHOWN)
+      group.lines.push(printable(typeof line === 'string' ? line : line()));
   }
 
   /** Problems that are counted and not named. */

@@ -142,6 +142,20 @@ const DEFINITIONS = `
   from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
   where (p.relnamespace = 'runledger'::regnamespace or c.relnamespace = 'runledger'::regnamespace) and c.relkind not in ('i', 'I')
   union all
+  -- Whether the server looks for them at all.
+  select format('%s of %s is switched off', part.name, t.oid::regclass), t.relname::text, null
+  from ours t cross join lateral (values
+    ('a trigger', not t.relhastriggers and exists (select from pg_trigger g where g.tgrelid = t.oid)),
+    ('a rule', not t.relhasrules and exists (select from pg_rewrite w where w.ev_class = t.oid)),
+    ('a check', t.relchecks <> (select count(*) from pg_constraint o where o.conrelid = t.oid and o.contype = 'c')),
+    ('a default', exists (select from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
+      where d.adrelid = t.oid and not a.atthasdef))) part(name, is_off)
+  where t.relkind in ('r', 'p', 'v') and part.is_off
+  union all
+  -- No function prints these conditions, and no view has any.
+  select format('view %s has a condition that its text does not show', t.relname), t.relname::text, null
+  from pg_rewrite w join ours t on t.oid = w.ev_class where w.ev_action::text ~ ':securityQuals [^<]'
+  union all
   select format('rule on %s: %s', t.pattern, pg_get_ruledef(w.oid)), t.relname::text, null
   from pg_rewrite w join ours t on t.oid = w.ev_class where w.rulename <> '_RETURN' or t.relkind <> 'v'
   union all

@@ -13,6 +13,8 @@ import type { SealedLeaves } from './verify_tree.ts';
 
 /** How many tiles are read at once: 2 MiB of hashes. */
 const TILES_READ = 256;
+/** How many missing tiles are looked for one by one. A row can claim any number. */
+const MOST_MISSING = 256;
 
 export type SealedBlock = SealedLeaves & {
   readonly hashes: Buffer;
@@ -237,11 +239,19 @@ const rowName = (witness: string) => ({
   bytes: Buffer.alloc(0),
 });
 
-/** The size that the newest checkpoint claims. */
-export async function sealedSize(db: Db): Promise<number> {
-  const [row] = await db<{ size: string }[]>`
-    select size from runledger.checkpoints order by number desc limit 1`;
-  return Number(row?.size ?? 0);
+/** The size that the newest checkpoint claims, as far as there can be tiles for it. */
+export async function sealedSize(db: Db, problems: Problems): Promise<number> {
+  const [row] = await db<{ size: string | null; tiles: string }[]>`
+    select (select size from runledger.checkpoints order by number desc limit 1) as size,
+      (select count(*) from runledger.log_tiles where level = 0) as tiles`;
+  const size = Number(row!.size ?? 0);
+  const most = (Number(row!.tiles) + MOST_MISSING) * TILE_WIDTH;
+  if (size <= most) return size;
+  problems.add(
+    'checkpoints',
+    `the newest checkpoint says that it covers ${size} events, and there are tiles for ${Number(row!.tiles) * TILE_WIDTH}`,
+  );
+  return most;
 }
 
 export type Gap = { readonly first: number; readonly count: number; readonly partition: string };

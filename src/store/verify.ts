@@ -15,18 +15,17 @@
  * for it (beside_verify.ts). It goes on after a problem, because the first one found is seldom the first one made.
  */
 import type postgres from 'postgres';
-import { type Db, isAway, isRejected } from '../db.ts';
+import { type Db, isAway } from '../db.ts';
 import { timeText } from '../domain/clocks.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
-import { BadEntry } from '../proof/entry.ts';
 import { noteText } from '../proof/note.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { catalogueMarks, type Marks, reportChanges } from './catalogue_changes.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
-import { type Group, Problems } from './problems.ts';
+import { type Group, Problems, printable } from './problems.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
@@ -265,7 +264,9 @@ export const repairLines = (claims: readonly LogClaim[]): string[] =>
 function repairLine({ at, facts }: LogClaim): string {
   const before = facts['before'] as { origin: string; size: number } | undefined;
   const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
-  return `${timeText(at)} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`;
+  return printable(
+    `${timeText(at)} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`,
+  );
 }
 
 const UNREAD: LogReport = {
@@ -281,7 +282,7 @@ const UNREAD: LogReport = {
   },
 };
 
-/** A part that the database rejects, or answers with something else than asked for, is a problem, and the rest goes on. */
+/** A part that the database rejects, or that cannot be read, is a problem, and the rest goes on. */
 function attempts(tx: postgres.TransactionSql, problems: Problems) {
   return async <T>(
     group: Group,
@@ -292,7 +293,8 @@ function attempts(tx: postgres.TransactionSql, problems: Problems) {
     try {
       return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
     } catch (error) {
-      if (!isRejected(error) && !(error instanceof BadEntry)) throw error;
+      // Anything else is content that no check expected. If the connection is gone after all, the next statement says so.
+      if (isAway(error)) throw error;
       problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
       return otherwise;
     }

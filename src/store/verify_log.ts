@@ -89,7 +89,7 @@ export async function checkLog(
 ): Promise<LogReport> {
   // A window is a part of the index of the feed. Reading it any other way would sort the whole log for each.
   return reading(db, BY_INDEX, async () => {
-    const size = await sealedSize(db);
+    const size = await sealedSize(db, problems);
     const gaps = await readGaps(db, size, problems);
     const { kept } = options;
     const sketches = new LogSketches(

@@ -87,6 +87,8 @@ type Expected = {
 type Stream = {
   readonly id: Id;
   readonly bytes: Map<string, Expected>;
+  /** Kinds of which a second event has a digest. */
+  readonly twice: string[];
   ended_at: Date | null;
   /** When its deliveries waited; the last one may still wait. */
   readonly waited: { from: Date; to: Date | null }[];
@@ -124,9 +126,15 @@ class PayloadCheck {
       this.rows++;
       this.#compare(streams.get(row.stream), row);
     }
-    for (const stream of streams.values())
+    for (const stream of streams.values()) {
       for (const [kind, expected] of stream.bytes)
         if (!expected.found && !stream.deleted) this.#missing(stream, kind, expected);
+      for (const kind of stream.twice)
+        this.#problems.add(
+          'bytes',
+          () => `two events of ${textOf(stream.id)} name the bytes of ${kind}`,
+        );
+    }
   }
 
   #compare(stream: Stream | undefined, { stream: id, kind, size, sha256 }: Payload): void {
@@ -200,7 +208,15 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   const id = idOf(row, 6);
   let stream = streams.get(id);
   if (!stream) {
-    stream = { id, bytes: new Map(), ended_at: null, waited: [], later: [], deleted: false };
+    stream = {
+      id,
+      bytes: new Map(),
+      twice: [],
+      ended_at: null,
+      waited: [],
+      later: [],
+      deleted: false,
+    };
     streams.set(id, stream);
   }
   const type_end = 26 + row.readInt32BE(22);
@@ -212,12 +228,15 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
   else if (type === 'test_set.deleted') stream.deleted = true;
   if (row.readInt32BE(type_end + 12) < 0) return;
-  const bytes = JSON.parse(row.toString('utf8', type_end + 17, row.length)) as Record<
-    string,
-    Expected
-  >;
-  for (const [kind, { size, sha256 }] of Object.entries(bytes))
-    stream.bytes.set(kind, { size, sha256, at, found: false });
+  const bytes: Record<string, Expected | null> | null = JSON.parse(
+    row.toString('utf8', type_end + 17, row.length),
+  );
+  for (const [kind, digest] of Object.entries(bytes ?? {})) {
+    const expected = { size: digest?.size ?? -1, sha256: digest?.sha256 ?? '', at, found: false };
+    // The first counts: a later event cannot replace what was said.
+    if (stream.bytes.has(kind)) stream.twice.push(kind);
+    else stream.bytes.set(kind, expected);
+  }
 }
 
 type Payload = { stream: Id; kind: string; size: number; sha256: string };

@@ -34,6 +34,24 @@ t.test('SQL and eventTypes have the same newest schemas, and SQL upgrades to the
   t.match(row!['facts'], { cpu_time_us: 12_000, wall_time_us: null, stderr_truncated: true });
 });
 
+t.test('an event has digests of the kinds of its type alone', async (t) => {
+  const digest = { size: 1, sha256: 'a'.repeat(64) };
+  const attempted = (bytes: object) =>
+    problemOf({
+      type: 'delivery.attempted',
+      schema: 1,
+      facts: {
+        ...{ attempt: 1, outcome: 'delivered', counts: true, status: 200, detail: null },
+        ...{ address: null, retry_after_ms: null, answer_bytes: 0, answer_cut: false },
+        ...{ duration_ms: 1, bytes },
+      },
+    });
+  t.equal(attempted({ webhook_body: digest }), null);
+  for (const kind of ['code', 'stdout', 'manifest'])
+    t.match(attempted(JSON.parse(`{"${kind}":${JSON.stringify(digest)}}`)), /bytes/, kind);
+  t.match(attempted({ webhook_body: null }), /bytes/);
+});
+
 t.test('problemOf names what is wrong with facts', async (t) => {
   const problem = (type: string, schema: number, facts: unknown) =>
     problemOf({ type, schema, facts });

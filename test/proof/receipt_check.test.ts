@@ -209,6 +209,23 @@ t.test('histories', async (t) => {
     'two ends': [...HONEST, completed],
     'an end of each kind': [...HONEST, failed],
     'a start after the end': [...HONEST, started],
+    'a later event with another digest of the output': [
+      ...HONEST,
+      { ...requested, facts: { bytes: { stdout: digest('stdout', '43\n') } } },
+    ],
+    'a later event with another digest of the code': [
+      ...HONEST,
+      requested,
+      { type: 'delivery.attempted', facts: { bytes: { code: digest('code', 'print(43)') } } },
+    ],
+    'an end with another digest of the code': [
+      accepted,
+      started,
+      {
+        ...completed,
+        facts: { ...completed.facts, bytes: { ...END.bytes, code: digest('code', 'x') } },
+      },
+    ],
     'accepted twice': [accepted, accepted, started, completed],
     'an end before a start': [accepted, completed],
     'a delivery before the end': [accepted, started, requested, completed],

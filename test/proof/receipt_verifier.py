@@ -447,6 +447,16 @@ def check_record(record, events, status, end, index, size):
         need(index < checkpoint <= size, "proof names another checkpoint")
 
 
+# The kinds of bytes of which an event of each type may have the digest.
+OUTPUT = ("stdout", "stderr", "tests", "files", "transcript", "team_messages")
+KINDS_OF = {
+    "submission.accepted": ("code", "stdin", "args", "expected_output", "webhook_url", "judging"),
+    "submission.completed": OUTPUT,
+    "submission.failed": OUTPUT,
+    "delivery.attempted": ("webhook_body",),
+}
+
+
 def check_bytes(kind, texts, digests, salts):
     digest = digests.get(kind)
     if digest is None:
@@ -483,7 +493,10 @@ def check(receipt, policy, record):
     status, end = walk(events)
     digests = {}
     for event in events:
-        digests.update(event["facts"].get("bytes", {}))
+        for kind, digest in event["facts"].get("bytes", {}).items():
+            need(kind in KINDS_OF.get(event["type"], ()) and kind not in digests,
+                 "a digest of %s in %s" % (kind, event["type"]))
+            digests[kind] = digest
     salts = {kind: unbase64(opening["salt"], 16) for kind, opening in receipt["openings"].items()}
     need(salts.keys() <= digests.keys(), "an opening of bytes that no event has")
     if record is not None:

@@ -165,6 +165,27 @@ export const logManipulations: readonly Manipulation[] = [
     says: /^submissions: stream \S+ version 4: submission.completed cannot follow here/,
   },
   {
+    name: 'an event has nothing in the place of its digests',
+    does: ({ root }, { ids }) =>
+      inEvents(
+        root,
+        `update runledger.events set facts = jsonb_set(facts, '{bytes}', 'null') where stream = '${ids[0]}' and version = 1`,
+      ),
+    says: /^changed event: /,
+  },
+  {
+    name: 'a later event that is not sealed has other digests of the code and the output',
+    does: ({ root }, { ids }) =>
+      inEvents(
+        root,
+        `insert into runledger.events (stream, version, type, schema, at, generation, facts)
+         select e.stream, m.version + 1, 'execution.refused', 2, clock_timestamp(), e.generation, jsonb_build_object('bytes', e.facts -> 'bytes')
+         from runledger.events e join (select stream, max(version) as version from runledger.events group by stream) m using (stream)
+         where e.stream = '${ids[0]}' and e.version = 1`,
+      ),
+    says: /^two events of \S+ name the bytes of code/,
+  },
+  {
     name: 'the bytes of a program are changed',
     does: ({ root }, { ids }) =>
       root`update runledger.payloads set bytes = 'print(2)'::bytea where stream = ${ids[0]!} and kind = 'code'`,

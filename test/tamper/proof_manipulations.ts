@@ -59,6 +59,28 @@ export const proofManipulations: readonly Manipulation[] = [
     says: /^changed event: \S+ version 3/,
   },
   {
+    name: 'a row of a checkpoint claims 2^50 events',
+    does: ({ root }) =>
+      quietly(
+        root,
+        TREE,
+        `insert into runledger.checkpoints select (jsonb_populate_record(c, jsonb_build_object('number', c.number + 1, 'size', 1125899906842624))).*
+         from runledger.checkpoints c order by number desc limit 1`,
+      ),
+    says: /^the newest checkpoint says that it covers 1125899906842624 events/,
+  },
+  {
+    name: 'a checkpoint has no root',
+    does: async ({ root }) =>
+      quietly(
+        root,
+        TREE,
+        `alter table runledger.checkpoints alter root drop not null; update runledger.checkpoints set root = null where number = 1;
+         update pg_attribute set attnotnull = true where attrelid = 'runledger.checkpoints'::regclass and attname = 'root'`,
+      ),
+    says: /^the log could not be checked: /,
+  },
+  {
     name: 'an event is changed, the hashes are computed again, and the signatures are left out',
     does: async ({ root }, { ids }) => {
       await forge(root, ids[0]!);

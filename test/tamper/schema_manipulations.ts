@@ -56,6 +56,36 @@ export const schemaManipulations: readonly Manipulation[] = [
       create trigger rewrite before insert on runledger.events for each row execute function runledger.rewrite()`),
     says: /^the schema has what this release has not: trigger rewrite on events/,
   },
+  ...(
+    [
+      ['triggers', 'relhastriggers = false', 'a trigger'],
+      ['checks', 'relchecks = 0', 'a check'],
+    ] as const
+  ).map(
+    ([what, change, named]): Manipulation => ({
+      name: `the flag is cleared by which the server looks for ${what}`,
+      does: async ({ root }, { partition }) =>
+        root.unsafe(`update pg_class set ${change} where oid = 'runledger.${partition}'::regclass`),
+      says: new RegExp(`^the schema has what this release has not: ${named} of runledger`),
+    }),
+  ),
+  {
+    name: 'the flag is cleared by which the server looks for defaults',
+    does: statements(
+      `update pg_attribute set atthasdef = false where attrelid = 'runledger.events'::regclass`,
+    ),
+    says: /^the schema has what this release has not: a default of runledger/,
+  },
+  {
+    name: 'a view gets a condition that is not in its text',
+    does: statements(`begin; set local allow_system_table_mods = on;
+      create cast (text as pg_node_tree) without function;
+      update pg_rewrite set ev_action = replace(ev_action::text, ':securityQuals <>', ':securityQuals ({CONST :consttype 16 :consttypmod -1 '
+        || ':constcollid 0 :constlen 1 :constbyval true :constisnull false :location -1 :constvalue 1 [ 0 0 0 0 0 0 0 0 ]})')::pg_node_tree
+      where ev_class = 'runledger.audit_submissions'::regclass;
+      drop cast (text as pg_node_tree); commit`),
+    says: /^the schema has what this release has not: view audit_submissions has a condition that its text does not show/,
+  },
   {
     name: 'a rule discards what is appended',
     does: async ({ root }, { partition }) =>
