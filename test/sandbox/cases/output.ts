@@ -169,7 +169,7 @@ export const output: readonly Case[] = [
     claim: 'a program that prints slowly cannot keep its slot, and its output is kept',
     because: 'the wall limit does not depend on output',
     languages: BOTH,
-    hostile: ends('drip', 'TLE', { limits: WALL, says: /^\.+$/m }),
+    hostile: ends('drip', 'TLE', { limits: { wall_ms: 3_000 }, says: /^\.+$/m }),
     honest: works('stdin_ignored'),
   },
   {

@@ -109,6 +109,13 @@ public class Hostile {
         works("memory", () -> blocks[mib - 1].length == 1 << 20);
     }
 
+    /** And says how much memory of its own the process has then. */
+    static void memorySaid(int mib) throws Exception {
+        memorySome(mib);
+        for (String line : Files.readAllLines(Path.of("/proc/self/status")))
+            if (line.startsWith("RssAnon:")) say(line);
+    }
+
     static void diskFill(String[] args) {
         for (String directory : args)
             mustFail(directory + " 100 MiB", () -> {
@@ -259,6 +266,7 @@ public class Hostile {
             case "memory_direct" -> memoryDirect();
             case "memory_touch" -> memoryTouch();
             case "memory_some" -> memorySome(Integer.parseInt(args[0]));
+            case "memory_said" -> memorySaid(Integer.parseInt(args[0]));
             case "recursion" -> deeper(0);
             case "disk_fill" -> diskFill(args);
             case "disk_some" -> works("16 MiB", () -> Files.write(Path.of("some"), new byte[16 << 20]));
