@@ -1,6 +1,7 @@
 /**
  * A steady load over two webs by way of what a router does: a new connection for each request, and another web where one
- * takes no connection. Whatever else goes wrong with a request is written down.
+ * takes no connection. A connection that was reset is counted, and its request sent again: each has an Idempotency-Key or
+ * only reads. Whatever else goes wrong with a request is written down.
  */
 import { randomUUID } from 'node:crypto';
 import { request } from 'node:http';
@@ -15,7 +16,13 @@ export type Answer = {
 export type Load = {
   /** How many submissions have their result. */
   readonly done: number;
-  stop(): Promise<{ results: Map<string, Record<string, unknown>>; wrong: string[]; busy: number }>;
+  stop(): Promise<{
+    results: Map<string, Record<string, unknown>>;
+    wrong: string[];
+    busy: number;
+    /** Connections that were reset before any byte of an answer. */
+    resets: number;
+  }>;
 };
 
 const PATIENCE_MS = 20_000;
@@ -27,6 +34,7 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
   let running = true;
   let turn = 0;
   let busy = 0;
+  let resets = 0;
 
   /** Asks until somebody answers with something else than 503; each of those has to say when to come back. */
   async function ask(method: string, path: string, headers: Record<string, string>, body = '') {
@@ -45,7 +53,9 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
           wrong.push(`${method} ${path}: 503 without Retry-After`);
         await wait(50);
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error;
+        const { code } = error as NodeJS.ErrnoException;
+        if (code !== 'ECONNREFUSED' && code !== 'ECONNRESET') throw error;
+        if (code === 'ECONNRESET') resets += 1;
         refused += 1;
         if (refused % origins.length === 0) await wait(20);
         if (refused > 500) throw new Error('no web takes connections');
@@ -84,7 +94,7 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
     async stop() {
       running = false;
       await Promise.all(lanes);
-      return { results, wrong, busy };
+      return { results, wrong, busy, resets };
     },
   };
 }

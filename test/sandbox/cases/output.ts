@@ -4,7 +4,7 @@ import { SLOWNESS } from '../slowness.ts';
 
 const topic = 'output';
 const KiB = 1024;
-const WALL = { wall_ms: 1_000 };
+const WALL = { wall_ms: 3_000 };
 const STDOUT = { stdout_bytes: 64 * KiB };
 
 const ALL_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => byte);
@@ -169,7 +169,7 @@ export const output: readonly Case[] = [
     claim: 'a program that prints slowly cannot keep its slot, and its output is kept',
     because: 'the wall limit does not depend on output',
     languages: BOTH,
-    hostile: ends('drip', 'TLE', { limits: { wall_ms: 3_000 }, says: /^\.+$/m }),
+    hostile: ends('drip', 'TLE', { limits: WALL, says: /^\.+$/m }),
     honest: works('stdin_ignored'),
   },
   {
