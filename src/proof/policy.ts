@@ -59,6 +59,10 @@ class Reading {
   readonly #logs: Policy['logs'][number][] = [];
   readonly #witnesses: PolicyWitness[] = [];
   readonly #groups: Group[] = [];
+  /** Public keys of the logs and witnesses so far; names of the witnesses and groups; names that are in a group. */
+  readonly #log_keys = new Set<string>();
+  readonly #witness_keys = new Set<string>();
+  readonly #names = new Set<string>([NONE]);
   readonly #members = new Set<string>();
   #quorum: string | null = null;
 
@@ -82,21 +86,25 @@ class Reading {
 
   #takeLog([key, url, ...more]: string[]): void {
     if (!key || more.length > 0) throw new BadPolicy('a log has a verifier key, and at most a URL');
-    this.#logs.push({ key: keyOf(key, LOG_KEY, this.#logs), url: url ?? null });
+    this.#logs.push({ key: keyOf(key, LOG_KEY, this.#log_keys), url: url ?? null });
   }
 
   #takeWitness([name, key, url, ...more]: string[]): void {
     if (!name || !key || more.length > 0)
       throw new BadPolicy('a witness has a name, a verifier key, and at most a URL');
     this.#define(name);
-    this.#witnesses.push({ name, key: keyOf(key, WITNESS_KEY, this.#witnesses), url: url ?? null });
+    this.#witnesses.push({
+      name,
+      key: keyOf(key, WITNESS_KEY, this.#witness_keys),
+      url: url ?? null,
+    });
   }
 
   #takeGroup([name, least, ...members]: string[]): void {
     if (!name || !least || members.length === 0)
       throw new BadPolicy('a group has a name, all, any or a number, and its members');
     for (const member of members) {
-      if (!this.#isDefined(member)) throw new BadPolicy(`'${member}' is not defined above`);
+      this.#mustBeDefined(member);
       if (this.#members.has(member)) throw new BadPolicy(`'${member}' is in a group already`);
       this.#members.add(member);
     }
@@ -110,28 +118,30 @@ class Reading {
   #takeQuorum([name, ...more]: string[]): void {
     if (this.#quorum !== null) throw new BadPolicy('there is a second quorum line');
     if (!name || more.length > 0) throw new BadPolicy('a quorum is one name, or none');
-    if (name !== NONE && !this.#isDefined(name))
-      throw new BadPolicy(`'${name}' is not defined above`);
+    if (name !== NONE) this.#mustBeDefined(name);
     this.#quorum = name;
   }
 
   #define(name: string): void {
-    if (name === NONE || this.#isDefined(name)) throw new BadPolicy(`'${name}' is taken`);
+    if (this.#names.has(name)) throw new BadPolicy(`'${name}' is taken`);
+    this.#names.add(name);
   }
 
-  #isDefined(name: string): boolean {
-    return [...this.#witnesses, ...this.#groups].some((each) => each.name === name);
+  #mustBeDefined(name: string): void {
+    if (name === NONE || !this.#names.has(name))
+      throw new BadPolicy(`'${name}' is not defined above`);
   }
 }
 
 const numberOf = (text: string) => (/^[1-9][0-9]*$/.test(text) ? Number(text) : Number.NaN);
 
-function keyOf(text: string, type: number, others: readonly { key: VerifierKey }[]): VerifierKey {
+function keyOf(text: string, type: number, others: Set<string>): VerifierKey {
   const key = parseKey(text);
   if (key.type !== type)
     throw new BadPolicy(`${key.name}: its key is of type ${key.type}, and not of type ${type}`);
-  if (others.some((other) => other.key.public_key.equals(key.public_key)))
-    throw new BadPolicy(`${key.name}: its key is there already`);
+  const digits = key.public_key.toString('hex');
+  if (others.has(digits)) throw new BadPolicy(`${key.name}: its key is there already`);
+  others.add(digits);
   return key;
 }
 
