@@ -41,6 +41,11 @@ const CASES = (
   ] as const satisfies readonly (Runs & { turns: number; name: string })[]
 ).filter(({ name }) => name.includes(ONLY));
 
+if (CASES.length === 0) {
+  console.error(`bench-pair: no row has '${ONLY}' in its name`);
+  process.exit(2);
+}
+
 type Host = { ask(runs: Runs): Promise<number[]>; stop(): Promise<void> };
 
 async function startHost(root: string): Promise<Host> {

@@ -6,6 +6,7 @@
  * COPY takes no parameters. What goes into its text is an integer or a uuid, and is checked here.
  */
 import type { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import type { Db } from '../db.ts';
 import { BadEntry, ENTRY_COLUMNS } from '../proof/entry.ts';
 
@@ -51,8 +52,9 @@ export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer
     }
     reader.end();
   } finally {
-    // If the caller stops early, the connection still has to receive the rest.
+    // If the caller stops early, the connection still has to receive the rest, and takes no statement before.
     stream.resume();
+    await finished(stream).catch(() => {});
   }
 }
 

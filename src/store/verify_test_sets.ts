@@ -120,7 +120,10 @@ async function reportDamage(db: Db, { id, sha256 }: Content, problems: Problems)
   problems.add('bytes', `content ${sha256}, ${whose}, does not have the bytes of that hash`);
 }
 
-/** A row of checkContents' query, as binary COPY has it: each column with its length before it; -1 is null. */
+/**
+ * A row of checkContents' query, as binary COPY has it: each column with its length before it; -1 is null. The service
+ * never stores a null hash or size.
+ */
 function pieceOf(row: Buffer) {
   const columns: (Buffer | null)[] = [];
   for (let at = 2; at < row.length; ) {
@@ -131,8 +134,8 @@ function pieceOf(row: Buffer) {
   const [id, sha256, size, n, bytes] = columns;
   return {
     id: uuidText(id!),
-    sha256: sha256!.toString('hex'),
-    size: Number(size!.readBigInt64BE()),
+    sha256: sha256?.toString('hex') ?? '(without a hash)',
+    size: size ? Number(size.readBigInt64BE()) : -1,
     piece: n && bytes ? { n: n.readInt32BE(), bytes } : null,
   };
 }

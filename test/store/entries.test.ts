@@ -1,5 +1,6 @@
 /** The canonical bytes of events as PostgreSQL's binary COPY really writes them, against what entry.ts defines. */
 import t from 'tap';
+import type { Db } from '../../src/db.ts';
 import { BadEntry, entryOf, type LogEvent, parseEntry } from '../../src/proof/entry.ts';
 import { leafHash, sha256 } from '../../src/proof/merkle.ts';
 import { CopyReader, readEntries, readStream } from '../../src/store/entries.ts';
@@ -161,6 +162,10 @@ t.test('a caller may stop early, and a last row may be large', async (t) => {
     break;
   }
   t.match(await db`select 1 as one`, [{ one: 1 }]);
+  await db.begin(async (tx) => {
+    for await (const _ of readEntries(tx as unknown as Db, many)) break;
+    t.match(await tx`select 1 as one`, [{ one: 1 }], 'nor in a transaction');
+  });
   const large = many.replace('3000', '1').replace('500 +', '300000 +');
   t.equal((await all(readEntries(db, large))).length, 1);
   t.match(await db`select 1 as one`, [{ one: 1 }], 'the socket is not left paused');

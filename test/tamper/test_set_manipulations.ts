@@ -32,6 +32,13 @@ export const testSetManipulations: readonly Manipulation[] = [
     says: /^content \S+ of test set f\S+, does not have the bytes of that hash/,
   },
   {
+    name: 'the hash of an input is removed',
+    does: statements(
+      'alter table runledger.contents alter sha256 drop not null; update runledger.contents set sha256 = null where size = 1',
+    ),
+    says: /^content \(without a hash\), of test set f\S+, does not have the bytes of that hash/,
+  },
+  {
     name: 'an input is replaced, with its hash',
     does: statements(
       `update runledger.contents set sha256 = sha256('2'::bytea) where size = 1;
