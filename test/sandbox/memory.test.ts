@@ -42,10 +42,15 @@ function touch(kind: Kind, mib: number) {
   return run(languageOf(kind), 'memory_some', mib, (mib + 40) * MiB, kind === 'warm');
 }
 
-/** What its peak has above what the program touches. A JVM decides itself when it collects garbage, so it is asked what it has. */
+/**
+ * What its peak has above what the program touches. A JVM decides itself when it collects garbage and frees what it needed to
+ * compile, so it is asked what it has, and how much more it had.
+ */
 function above({ report, stdout }: Awaited<ReturnType<typeof touch>>, kind: Kind, mib: number) {
-  const said = /^RssAnon:\s+(\d+) kB$/m.exec(stdout)?.[1];
-  return report.memory_peak_bytes - (kind === 'java' ? Number(said) * 1024 : mib * MiB);
+  const said = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(stdout)?.[1]) * 1024;
+  const touched = kind === 'java' ? said('RssAnon') + said('VmHWM') - said('VmRSS') : mib * MiB;
+  return report.memory_peak_bytes - touched;
 }
 
 /** The same for a small amount. A C++ program of a few hundred KiB has nothing else worth counting. */

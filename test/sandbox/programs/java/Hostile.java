@@ -109,11 +109,11 @@ public class Hostile {
         works("memory", () -> blocks[mib - 1].length == 1 << 20);
     }
 
-    /** And says how much memory of its own the process has then. */
+    /** And says how much memory of its own the process has then, and how much it has and had in all. */
     static void memorySaid(int mib) throws Exception {
         memorySome(mib);
         for (String line : Files.readAllLines(Path.of("/proc/self/status")))
-            if (line.startsWith("RssAnon:")) say(line);
+            if (line.matches("(RssAnon|VmRSS|VmHWM):.*")) say(line);
     }
 
     static void diskFill(String[] args) {
