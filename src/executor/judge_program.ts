@@ -20,6 +20,7 @@ import {
   checkerEnd,
   FEEDBACK_FILES,
   MESSAGE_BYTES,
+  MESSAGE_FILES,
 } from '../judging/checker_end.ts';
 import type { JudgeProgram as JudgeOrder, Judging } from '../judging/judging.ts';
 import { SECOND_LOAD_FOLDER, WORK_FOLDER } from '../languages/common/box.ts';
@@ -42,6 +43,8 @@ const JUDGE_LIMITS: LimitOverrides = {
 const FEEDBACK_BYTES = 1 * MiB;
 const FEEDBACK_BYTES_OF_PASSES = 4 * MiB;
 const FEEDBACK_MOST_FILES = 64;
+/** Many checkers quote what the program printed. The record has less of a message than this (MESSAGE_BYTES). */
+const MESSAGE_KEPT_BYTES = 64 * 1024;
 /** A request to the launcher has room for this much, besides its files. */
 const OUTPUT_MOST_BYTES = 8 * MiB;
 
@@ -160,6 +163,7 @@ export class Judge {
         patterns: this.#kept().map((name) => `${feedback}/${name}`),
         max_bytes: this.#passes > 1 ? FEEDBACK_BYTES_OF_PASSES : FEEDBACK_BYTES,
         max_files: FEEDBACK_MOST_FILES,
+        cut: { patterns: MESSAGE_FILES.length, bytes: MESSAGE_KEPT_BYTES },
       },
     };
   }
@@ -209,7 +213,7 @@ export class Judge {
 
   /** A state of its own may be in the folder, if there are several passes. */
   #kept(): readonly string[] {
-    return this.#passes > 1 ? ['*', '*/*'] : FEEDBACK_FILES;
+    return this.#passes > 1 ? [...MESSAGE_FILES, '*', '*/*'] : FEEDBACK_FILES;
   }
 
   #place(name: string, content: BoxContent) {

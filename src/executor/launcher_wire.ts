@@ -34,6 +34,8 @@ export type BoxRequest = {
     patterns: readonly string[];
     max_bytes: number;
     max_files: number;
+    /** Files of the first patterns are cut to so many bytes. */
+    cut?: { patterns: number; bytes: number };
   };
   /** the account whose warm interpreter may run it */
   zygote?: { account: string };
@@ -126,8 +128,11 @@ export function frame(type: number, id: number, parts: readonly Uint8Array[] = [
   return Buffer.concat([head, ...parts]);
 }
 
-/** An open box, or a run of a pair with the length of its transcript; null: a run of its own. */
-export type RunKind = 'stream' | { transcript_bytes: number } | null;
+/**
+ * An open box, or a run of a pair with the length of its transcript; null: a run of its own. The interactor of a pair
+ * `judges`: what it prints is only passed on, without a limit.
+ */
+export type RunKind = 'stream' | { transcript_bytes: number; judges: boolean } | null;
 
 /** Throws a RangeError where a text holds a NUL, or the request is too large to send. */
 export function encodeRequest(request: BoxRequest, kind: RunKind): Uint8Array[] {
@@ -158,12 +163,14 @@ export function encodeRequest(request: BoxRequest, kind: RunKind): Uint8Array[] 
     for (const path of paths) field(FIELD.save_path, text(path));
   }
   if (request.keep !== undefined) {
-    const { patterns, max_bytes, max_files } = request.keep;
-    field(FIELD.keep, number64(max_bytes), number32(max_files));
+    const { patterns, max_bytes, max_files, cut = { patterns: 0, bytes: 0 } } = request.keep;
+    const cuts = [number32(cut.patterns), number32(cut.bytes)];
+    field(FIELD.keep, number64(max_bytes), number32(max_files), ...cuts);
     for (const pattern of patterns) field(FIELD.keep_pattern, text(pattern));
   }
   if (kind === 'stream') field(FIELD.stream);
-  else if (kind !== null) field(FIELD.pair, number32(kind.transcript_bytes));
+  else if (kind !== null)
+    field(FIELD.pair, number32(kind.transcript_bytes), number32(kind.judges ? 1 : 0));
   if (request.zygote !== undefined) field(FIELD.zygote, text(request.zygote.account));
   return fitting(parts);
 }

@@ -126,8 +126,8 @@ export class Sandbox {
     const sides = [this.#job(null, signal), this.#job(null, signal)] as const;
     const [{ job: first }, { job: second }] = sides;
     const encode = () => {
-      const fields = encodeRequest(program, { transcript_bytes });
-      const others = encodeRequest(interactor, { transcript_bytes: 0 });
+      const fields = encodeRequest(program, { transcript_bytes, judges: false });
+      const others = encodeRequest(interactor, { transcript_bytes: 0, judges: true });
       return frame(FRAME.pair, first.id, encodePair([fields, others], second.id));
     };
     this.#submit([first, second], encode, signal);

@@ -47,7 +47,8 @@ const TEAM_MESSAGE = 'teammessage.txt';
 const SCORE = 'score.txt';
 const MULTIPLIER = 'score_multiplier.txt';
 export const NEXT_PASS = 'nextpass.in';
-export const FEEDBACK_FILES = [JUDGE_MESSAGE, TEAM_MESSAGE, SCORE, MULTIPLIER, NEXT_PASS] as const;
+export const MESSAGE_FILES = [JUDGE_MESSAGE, TEAM_MESSAGE] as const;
+export const FEEDBACK_FILES = [...MESSAGE_FILES, SCORE, MULTIPLIER, NEXT_PASS] as const;
 
 /** A message is cut after this many bytes. */
 export const MESSAGE_BYTES = 4_096;

@@ -23,7 +23,7 @@ struct names {
 static const struct request *request;
 static struct shared *shared;
 static unsigned names_left, files_left;
-static uint64_t bytes_left;
+static uint64_t bytes_left, most_bytes; /* of all files, and of one: what is more is cut off */
 static char refused[MAX_PATH + 160]; /* why the first file that is not kept is not */
 
 static void keep_matches(int folder, const char *pattern, char *path, size_t length);
@@ -42,7 +42,10 @@ void keep_files(int directory, const struct request *of_run, struct shared *page
   files_left = request->keep_max_files;
   bytes_left = request->keep_max_bytes;
   refused[0] = 0;
-  for (uint32_t i = 0; i < request->keep_pattern_count; i++) keep_matches(directory, request->keep_patterns[i], path, 0);
+  for (uint32_t i = 0; i < request->keep_pattern_count; i++) {
+    most_bytes = i < request->keep_cut_patterns ? request->keep_cut_bytes : UINT64_MAX;
+    keep_matches(directory, request->keep_patterns[i], path, 0);
+  }
   if (*refused) begin_record(LEFT_REFUSED, refused);
 }
 
@@ -149,6 +152,10 @@ static bool is_kept(const char *path) {
   return false;
 }
 
+static uint64_t kept_size(const struct stat *state) {
+  return (uint64_t)state->st_size < most_bytes ? (uint64_t)state->st_size : most_bytes;
+}
+
 static void keep_file(int folder, const char *name, const char *path) {
   struct stat state;
   if (is_kept(path)) return;
@@ -156,11 +163,11 @@ static void keep_file(int folder, const char *name, const char *path) {
   int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0 || fstat(file, &state)) refuse(path, strerror(errno));
   else if (!S_ISREG(state.st_mode)) refuse(path, "it is no regular file");
-  else if ((uint64_t)state.st_size > bytes_left) refuse(path, "it exceeds what is left of the limit for kept files");
+  else if (kept_size(&state) > bytes_left) refuse(path, "it exceeds what is left of the limit for kept files");
   else {
     const uint64_t start = shared->left;
     uint8_t *head = begin_record(LEFT_FILE, path), *at = output_region(LEFT_REGION) + shared->left;
-    size_t used = 0, size = (size_t)state.st_size;
+    size_t used = 0, size = kept_size(&state);
     for (ssize_t count = 1; used < size && count > 0;) {
       count = read(file, at + used, size - used);
       if (count > 0) used += (size_t)count;

@@ -17,11 +17,18 @@ static int input_pipe = -1, input_socket = -1, output_socket = -1;
 static uint8_t bytes[CHUNK]; /* of the partner's, on their way to the pipe */
 static size_t from, to;
 static size_t sent; /* of the kept standard output */
+/*
+ * An interactor's output on its way to the program. It is read up to a chunk at a time while at most a chunk waits, and
+ * once more when the interactor is dead: its pipe holds no more than a chunk.
+ */
+static uint8_t passing[3 * CHUNK];
+static size_t passing_from, passing_to;
 static bool output_ended;
 static unsigned turn_length;
 static size_t written_down, record; /* of the transcript: its bytes, and where its last record begins */
 
 static void pass_input_on(void);
+static size_t rest_length(void);
 static void send_rest(void);
 static void write_down(enum left_kind kind, const uint8_t *at, size_t count);
 
@@ -37,13 +44,14 @@ void partner_begin(struct shared *pages, const struct request *of_run, int input
   input_socket = sockets[0];
   output_socket = sockets[1];
   from = to = sent = written_down = record = turn_length = 0;
+  passing_from = passing_to = 0;
   output_ended = false;
 }
 
 void partner_poll(struct pollfd *input, struct pollfd *output) {
   const bool writes = from < to;
   *input = (struct pollfd){.fd = writes ? input_pipe : input_socket, .events = writes ? POLLOUT : POLLIN};
-  *output = (struct pollfd){.fd = sent < shared->kept[0] ? output_socket : -1, .events = POLLOUT};
+  *output = (struct pollfd){.fd = rest_length() ? output_socket : -1, .events = POLLOUT};
 }
 
 void partner_serve(const struct pollfd *input, const struct pollfd *output) {
@@ -90,15 +98,46 @@ void partner_note_end(void) {
 
 unsigned partner_turn_length(void) { return turn_length; }
 
+bool partner_is_over(void) { return output_socket < 0 && !output_ended; }
+
+bool partner_takes(void) { return passing_to <= CHUNK; }
+
+uint8_t *partner_room(size_t *room) {
+  if (output_socket < 0) return NULL;
+  *room = sizeof passing - passing_to;
+  if (*room > CHUNK) *room = CHUNK;
+  return passing + passing_to;
+}
+
+void partner_pass(size_t count) {
+  passing_to += count;
+  turn_length++;
+  send_rest();
+}
+
+/* What the partner has not got yet. */
+static size_t rest_length(void) { return request->judges ? passing_to - passing_from : shared->kept[0] - sent; }
+
+static void count_as_sent(size_t count) {
+  if (!request->judges) {
+    sent += count;
+    return;
+  }
+  passing_from += count;
+  if (passing_from == passing_to) passing_from = passing_to = 0;
+}
+
 /* Sends until the socket is full. */
 static void send_rest(void) {
-  while (output_socket >= 0 && sent < shared->kept[0]) {
-    ssize_t count = send(output_socket, output_region(0) + sent, shared->kept[0] - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (output_socket >= 0 && rest_length()) {
+    const uint8_t *rest = request->judges ? passing + passing_from : output_region(0) + sent;
+    ssize_t count = send(output_socket, rest, rest_length(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
     if (count < 0) close_descriptor(&output_socket); /* the partner is over */
-    else sent += (size_t)count;
+    else count_as_sent((size_t)count);
   }
+  if (output_socket < 0) passing_from = passing_to = 0;
   if (output_ended) close_descriptor(&output_socket);
 }
 
@@ -112,6 +151,7 @@ void partner_end(void) {
     poll(&writable, 1, -1);
   }
   memset(bytes, 0, to);
+  if (request->judges) memset(passing, 0, sizeof passing);
 }
 
 /* Bytes of one writer that follow each other are one record. */

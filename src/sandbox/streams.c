@@ -46,6 +46,7 @@ static void pass_input_on(void);
 static bool pass_output_on(int stream);
 static bool look(int stream);
 static ssize_t read_kept(int stream);
+static ssize_t read_passed(void);
 
 /* The program gets the default action again at its execve, which it would not for a signal that is ignored. */
 static void ignore(int number) { (void)number; }
@@ -94,13 +95,17 @@ void streams_begin(struct box *box, const int *given) {
 
 static bool has_carried(int stream) { return carried[stream].from < carried[stream].to; }
 
+static bool is_passed(int stream) { return request->judges && stream == 1; }
+
+static bool takes(int stream) { return !is_passed(stream) || partner_takes(); }
+
 uint64_t streams_poll(struct pollfd *polled) {
   uint64_t next = UINT64_MAX;
   for (int i = 0; i < STREAMS; i++) {
     const bool to_pipe = i == 0 && has_carried(0), to_socket = i > 0 && has_carried(i);
     const bool of_socket = request->stream && (i == 0 ? !to_pipe : to_socket);
     polled[i] = (struct pollfd){.fd = of_socket ? sockets[i] : pipes[i], .events = to_pipe || to_socket ? POLLOUT : POLLIN};
-    if (pipes[i] < 0 || look_us[i]) polled[i].fd = -1;
+    if (pipes[i] < 0 || look_us[i] || !takes(i)) polled[i].fd = -1;
     if (look_us[i] && look_us[i] < next) next = look_us[i];
   }
   polled[STREAMS] = (struct pollfd){.fd = -1};
@@ -114,7 +119,10 @@ void streams_serve(const struct pollfd *polled) {
   for (int i = 1; i < STREAMS; i++) {
     if (pipes[i] < 0) continue;
     if (request->stream && polled[i].revents) pass_output_on(i);
-    if (!request->stream && (polled[i].revents || (look_us[i] && monotonic_us() >= look_us[i]))) look(i);
+    if (!request->stream && (polled[i].revents || (look_us[i] && monotonic_us() >= look_us[i]))) {
+      if (takes(i)) look(i);
+      else look_us[i] = 0;
+    }
   }
 }
 
@@ -173,7 +181,7 @@ static uint64_t limit_of(int stream) {
 
 /* Reads once, and decides when to read again. */
 static bool look(int stream) {
-  const bool discards = shared->kept[stream - 1] == limit_of(stream);
+  const bool discards = is_passed(stream) ? partner_is_over() : shared->kept[stream - 1] == limit_of(stream);
   uint64_t before = own_cpu_us();
   ssize_t count = read_kept(stream);
   if (pipes[stream] < 0) return false;
@@ -190,11 +198,14 @@ static bool look(int stream) {
   return count > 0;
 }
 
+static ssize_t discard(int stream) { return splice(pipes[stream], NULL, nowhere, NULL, DISCARD_BYTES, SPLICE_F_NONBLOCK); }
+
 /* Returns the count of bytes; 0 or less: there are no more for now. */
 static ssize_t read_kept(int stream) {
+  if (is_passed(stream)) return read_passed();
   uint64_t *kept = &shared->kept[stream - 1], room = limit_of(stream) - *kept;
   uint8_t *at = output_region(stream - 1) + *kept;
-  ssize_t count = room ? read(pipes[stream], at, room) : splice(pipes[stream], NULL, nowhere, NULL, DISCARD_BYTES, SPLICE_F_NONBLOCK);
+  ssize_t count = room ? read(pipes[stream], at, room) : discard(stream);
   if (count < 0 && errno == EINTR) return 1;
   if (count < 0) {
     /* Without memory to keep it, any output is over the limit. */
@@ -211,5 +222,21 @@ static ssize_t read_kept(int stream) {
   if (request->pair && stream == 1) partner_note_output(room ? (size_t)count : 0);
   /* Standard error beyond its limit is only dropped: a program may print many messages. */
   if (stream == 1 && !room) shared->over = true;
+  return count;
+}
+
+/* An interactor's standard output. It counts nowhere. */
+static ssize_t read_passed(void) {
+  size_t room = 0;
+  uint8_t *at = partner_room(&room);
+  if (at && !room) return -1;
+  ssize_t count = at ? read(pipes[1], at, room) : discard(1);
+  if (count < 0) return errno == EINTR ? 1 : count;
+  if (count == 0) {
+    close_stream(1);
+    partner_note_end();
+  } else if (at) {
+    partner_pass((size_t)count);
+  }
   return count;
 }

@@ -207,10 +207,12 @@ static const char *parse_folder(const uint8_t *value, uint32_t length, struct re
 }
 
 static const char *parse_keep(const uint8_t *value, uint32_t length, struct request *request) {
-  if (length != 12) return "the keep order is not two numbers";
+  if (length != 20) return "the keep order is not four numbers";
   request->has_keep = true;
   request->keep_max_bytes = get_u64(value);
   request->keep_max_files = get_u32(value + 8);
+  request->keep_cut_patterns = get_u32(value + 12);
+  request->keep_cut_bytes = get_u32(value + 16);
   if (request->keep_max_bytes > KEEP_BYTES_MAX || request->keep_max_files > KEEP_FILES_MAX)
     return "more may be kept than the launcher's ceiling";
   return NULL;
@@ -228,9 +230,10 @@ static const char *parse_keep_pattern(const uint8_t *value, uint32_t length, str
 }
 
 static const char *parse_pair(const uint8_t *value, uint32_t length, struct request *request) {
-  if (length != 4) return "the length of a transcript is not a number";
+  if (length != 8) return "the order of a pair is not two numbers";
   request->pair = true;
   request->transcript_bytes = get_u32(value);
+  request->judges = get_u32(value + 4) != 0;
   return request->transcript_bytes > TRANSCRIPT_MAX ? "the transcript is above the launcher's ceiling" : NULL;
 }
 

@@ -64,9 +64,11 @@ enum field_tag {
   FIELD_ZYGOTE = 12, /* the account whose warm interpreter may be used */
   FIELD_INPUT_KEY = 13, /* a file of the store, which is standard input */
   FIELD_FOLDER = 14, /* path of an empty folder in the work directory */
-  FIELD_KEEP = 15, /* u64 bytes, u32 files: how much may be kept of the files that the run leaves */
+  /* u64 bytes, u32 files: how much may be kept of the files that the run leaves; u32 count, u32 bytes: those that
+   * match the first so many patterns are cut to so many bytes */
+  FIELD_KEEP = 15,
   FIELD_KEEP_PATTERN = 16, /* which: a path in which each * stands for any characters but / */
-  FIELD_PAIR = 17, /* u32: how many bytes of the conversation to write down; a run of FRAME_PAIR */
+  FIELD_PAIR = 17, /* a run of FRAME_PAIR. u32: how many bytes of the conversation to write down; u32: 1 for an interactor */
 };
 
 enum { MAX_ARGUMENTS = 128, MAX_VARIABLES = 64, MAX_FILES = 256, MAX_LOADS = 8, MAX_SAVE_PATHS = 16 };
@@ -104,11 +106,12 @@ struct request {
   uint32_t argument_count, variable_count, file_count, load_count, save_path_count, folder_count, keep_pattern_count;
   const char *directory, *profile, *save_key, *zygote, *input_key;
   uint64_t save_max_bytes, keep_max_bytes;
-  uint32_t save_max_files, keep_max_files, transcript_bytes;
+  uint32_t save_max_files, keep_max_files, keep_cut_patterns, keep_cut_bytes, transcript_bytes;
   const uint8_t *input;
   uint32_t input_length, single_loads; /* loads of single files */
   struct limits limits;
   bool has_limits, has_keep, stream, pair;
+  bool judges; /* the interactor of a pair: its standard output is only passed on */
 };
 
 /* NULL: `request` is valid and points into the payload. Otherwise: why the payload is rejected. */

@@ -157,7 +157,19 @@ const LEFT_BY_CHECKERS: Case[] = [
   {
     title: 'a message of 60 MiB',
     judging: leaves("open(message, 'w').write('x' * (60 << 20))"),
-    expected: IE('(left files that cannot be read|exceeded its limit)'),
+    expected: /^(AC: x{100}|IE: the checker exceeded its limit)/,
+  },
+  {
+    title: 'a message of 3 MiB, because the checker quotes an output',
+    judging: checker(
+      "open(sys.argv[3] + 'judgemessage.txt', 'w').write('wrong: ' + 'x' * (3 << 20))\nsys.exit(43)",
+    ),
+    expected: /^WA: wrong: x{100}/,
+  },
+  {
+    title: 'a score of 3 MiB',
+    judging: scored("' + '1' * (3 << 20) + '"),
+    expected: IE('left files that cannot be read'),
   },
   {
     title: 'a message of 900 KiB',

@@ -47,14 +47,44 @@ t.test(
   },
 );
 
-t.test('both flooding: each ends at its limit of output', async (t) => {
-  const flood = shell('exec cat /dev/zero', { limits: { ...LONG, stdout_bytes: 300_000 } });
-  const { program, interactor } = await sandbox.runPair(flood, flood);
-  for (const report of [program, interactor]) {
-    t.match(report, { killed_for: 'output' });
-    t.equal(report.stdout.length, 300_000);
-  }
-});
+t.test(
+  'both flooding: the program ends at its limit of output, the interactor at its time',
+  async (t) => {
+    const limits = { ...LONG, stdout_bytes: 300_000 };
+    const flood = shell('exec cat /dev/zero', { limits });
+    const timed = shell('exec cat /dev/zero', { limits: { ...limits, wall_ms: 2_000 } });
+    const { program, interactor } = await sandbox.runPair(flood, timed);
+    t.match(program, { killed_for: 'output' });
+    t.equal(program.stdout.length, 300_000);
+    t.match(interactor, { killed_for: 'wall' });
+    t.equal(interactor.stdout.length, 0, 'what it prints is not kept');
+  },
+);
+
+t.test(
+  'a program cannot make its interactor exceed a limit of output, because that is only passed on',
+  async (t) => {
+    const limits = { ...LONG, stdout_bytes: 100_000 };
+    const answers = side(
+      'for line in sys.stdin: print("a longer answer than the question")\nsys.stdout.flush()\nsys.exit(43)',
+      { limits },
+    );
+    const asks = 'sys.stdout.write("?\\n" * 40000)\nsys.stdout.flush()\n';
+    const read = 'print(len(sys.stdin.read()), file=sys.stderr)';
+    for (const [title, after, ends] of [
+      ['exits at once', '', { exit_code: 0 }],
+      ['closes its input', 'os.close(0)', { exit_code: 0 }],
+      ['never reads', 'time.sleep(60)', { killed_for: 'wall' }],
+      ['reads everything', `os.close(1)\n${read}`, { exit_code: 0 }],
+    ] as const) {
+      const program = side(`${asks}${after}`, { limits: { ...limits, wall_ms: 4_000 } });
+      const report = await sandbox.runPair(program, answers);
+      t.match(report.program, ends, title);
+      t.match(report.interactor, { exit_code: 43, killed_for: null }, title);
+      if (after.includes('read()')) t.equal(erred(report.program), `${40_000 * 34}`);
+    }
+  },
+);
 
 t.test(
   'a flood into a partner that never reads ends at the limit, and harms no partner',
@@ -64,8 +94,9 @@ t.test(
     const report = await sandbox.runPair(flood, deaf);
     t.match(report.program, { killed_for: 'output' });
     t.match(report.interactor, { exit_code: 42 });
-    const mirrored = await sandbox.runPair(side('signal.sigtimedwait([signal.SIGUSR1], 1)'), flood);
-    t.match([mirrored.program, mirrored.interactor], [{ exit_code: 0 }, { killed_for: 'output' }]);
+    const timed = shell('exec cat /dev/zero', { limits: { ...LONG, wall_ms: 2_000 } });
+    const mirrored = await sandbox.runPair(side('signal.sigtimedwait([signal.SIGUSR1], 1)'), timed);
+    t.match([mirrored.program, mirrored.interactor], [{ exit_code: 0 }, { killed_for: 'wall' }]);
     const twin = await sandbox.runPair(shell('head -c 900000 /dev/zero'), READER);
     t.match(twin.program, { exit_code: 0 }, 'within its limit');
     t.equal(erred(twin.interactor), 'read 900000', 'and all of it arrives');
