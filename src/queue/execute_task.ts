@@ -115,6 +115,7 @@ async function run(
     const waited_ms = +started.started_at - +started.created_at + performance.now() - waited_from;
     options.observe.phase('queue', language, waited_ms / 1000);
     if (started.unreadable !== null) throw started.unreadable;
+    if (order.judging?.interactor) await slot.pair(end);
     if (order.judging?.tests) {
       const report = progressOf(membership, order);
       slot.willPass();

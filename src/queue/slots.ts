@@ -16,6 +16,9 @@
  * submissions of many tests makes another key's submission wait for one test. A newcomer enters before an execution that has
  * passed its slot, whatever their turns: several of these may take turns with each other.
  *
+ * An execution whose tests are pairs needs two slots (pair). Otherwise two of them would wait for each other's slot in the
+ * launcher, where nobody's turn counts. It passes its slots, so a newcomer waits for one test of it, and not for the next pair.
+ *
  * An execution of many tests may also take spare slots, on which it runs tests ahead of their turn. Only slots that have no
  * reservation are spare, and a spare slot is no reservation: as many jobs are fetched as without it, and as soon as one waits,
  * the slot is wanted back and the test there is ended.
@@ -34,6 +37,8 @@ export type SlotReservation = {
   enter(limit?: WaitLimit): Promise<boolean>;
   /** From now on it passes its slot now and then. */
   willPass(): void;
+  /** From now on it needs two slots, and passes them. Settles when it has them; an aborted signal ends the wait, without any. */
+  pair(signal: AbortSignal): Promise<void>;
   /**
    * Lets the first that waits enter, if one does, and settles when it has a slot again. An aborted signal ends the wait,
    * without a slot.
@@ -69,6 +74,8 @@ export type SlotJob = {
 
 type Waiting = {
   alone: boolean;
+  /** How many slots it needs. */
+  weight: number;
   turn: number;
   newcomer: boolean;
   /** It has had a slot, and passed it. */
@@ -105,8 +112,7 @@ export function createSlots(options: SlotsOptions): Slots {
   /** Spare slots that are in use, each with what says that it is wanted. */
   const spares = new Set<AbortController>();
 
-  const fits = (alone: boolean) => (alone ? occupied === 0 : occupied < count);
-  const weight = (alone: boolean) => (alone ? count : 1);
+  const fits = (weight: number) => occupied + weight <= count;
 
   function prefetch(): number {
     if (durations_ms.length < REMEMBERED || passers > 0) return 0;
@@ -134,18 +140,19 @@ export function createSlots(options: SlotsOptions): Slots {
     let run: Running | null = null;
     let passes = false;
     let gone = false;
-    reserved += weight(alone);
+    let weight = alone ? count : 1;
+    reserved += weight;
     if (alone) alone_reserved += 1;
 
     function occupy(): void {
-      occupied += weight(alone);
+      occupied += weight;
       run = { since_ms: now(), passes };
       running.add(run);
     }
 
     function vacate(left: Running): void {
       run = null;
-      occupied -= weight(alone);
+      occupied -= weight;
       running.delete(left);
       admit();
     }
@@ -154,7 +161,7 @@ export function createSlots(options: SlotsOptions): Slots {
     function wait(passed: boolean): { entered: Promise<boolean>; giveUp: () => boolean } {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       const mine: Waiting = {
-        ...{ alone, turn, newcomer, passed },
+        ...{ alone, weight, turn, newcomer, passed },
         enter() {
           occupy();
           resolve(true);
@@ -172,9 +179,25 @@ export function createSlots(options: SlotsOptions): Slots {
       return { entered: promise, giveUp };
     }
 
+    function willPass(): void {
+      if (!passes) passers += 1;
+      passes = true;
+      if (run !== null) run.passes = true;
+      onFree();
+    }
+
+    async function waitAgain(signal: AbortSignal): Promise<void> {
+      const { entered, giveUp } = wait(true);
+      if (signal.aborted) giveUp();
+      admit();
+      signal.addEventListener('abort', giveUp, { once: true });
+      await entered;
+      signal.removeEventListener('abort', giveUp);
+    }
+
     return {
       async enter(limit) {
-        if (waiting.length === 0 && fits(alone)) {
+        if (waiting.length === 0 && fits(weight)) {
           occupy();
           return true;
         }
@@ -196,23 +219,24 @@ export function createSlots(options: SlotsOptions): Slots {
         signal.removeEventListener('abort', stop);
         return has_entered;
       },
-      willPass() {
-        if (!passes) passers += 1;
-        passes = true;
-        if (run !== null) run.passes = true;
-        onFree();
+      willPass,
+      async pair(signal) {
+        willPass();
+        if (run === null || weight > 1 || count === 1) return;
+        occupied -= 1;
+        running.delete(run);
+        run = null;
+        weight = 2;
+        reserved += 1;
+        await waitAgain(signal);
       },
       async pass(signal) {
         if (run === null || alone || waiting.length === 0 || signal.aborted) return;
         vacate(run);
-        const { entered, giveUp } = wait(true);
-        admit();
-        signal.addEventListener('abort', giveUp, { once: true });
-        await entered;
-        signal.removeEventListener('abort', giveUp);
+        await waitAgain(signal);
       },
       spare() {
-        if (run === null || reserved + spares.size >= count) return null;
+        if (run === null || weight > 1 || reserved + spares.size >= count) return null;
         const wanted = new AbortController();
         spares.add(wanted);
         occupied += 1;
@@ -228,7 +252,7 @@ export function createSlots(options: SlotsOptions): Slots {
       leave() {
         if (gone) return;
         gone = true;
-        reserved -= weight(alone);
+        reserved -= weight;
         if (alone) alone_reserved -= 1;
         if (passes) passers -= 1;
         if (run !== null) {
@@ -253,12 +277,12 @@ export function createSlots(options: SlotsOptions): Slots {
 
   /** Asks for as many as something waits for. One that was asked for before counts: it will be left soon. */
   function wantSpares(): void {
-    const needed = waiting.reduce((sum, { alone }) => sum + weight(alone), 0);
+    const needed = waiting.reduce((sum, { weight }) => sum + weight, 0);
     for (const each of [...spares].slice(0, needed)) each.abort();
   }
 
   function admit(): void {
-    while (waiting.length > 0 && fits(waiting[0]!.alone)) waiting.shift()!.enter();
+    while (waiting.length > 0 && fits(waiting[0]!.weight)) waiting.shift()!.enter();
   }
 
   return { free, newcomers, reserve, backlog: () => (waiting.length > 0 ? prefetch() : 0) };

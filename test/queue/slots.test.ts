@@ -322,3 +322,73 @@ t.test('nothing is prefetched beside an execution of many tests', async (t) => {
   judged.leave();
   t.equal(slots.free(), 3);
 });
+
+t.test('one that runs pairs has two slots, and passes both', async (t) => {
+  const { slots } = given();
+  const { signal } = new AbortController();
+  const judged = slots.reserve();
+  t.ok(await judged.enter());
+  await judged.pair(signal);
+  t.same([slots.free(), slots.newcomers()], [0, 1]);
+  t.equal(judged.spare(), null);
+  const newcomer = slots.reserve({ newcomer: true });
+  let begun = false;
+  const entered = newcomer.enter().then(() => {
+    begun = true;
+  });
+  await Promise.resolve();
+  t.notOk(begun, 'no slot is free');
+  let back = false;
+  const passed = judged.pass(signal).then(() => {
+    back = true;
+  });
+  await entered;
+  t.notOk(back, 'one slot is too few');
+  newcomer.leave();
+  await passed;
+  judged.leave();
+  t.equal(slots.free(), 2);
+});
+
+t.test('two that run pairs take turns, and a newcomer comes before the second', async (t) => {
+  const { slots } = given();
+  const { signal } = new AbortController();
+  const begun: string[] = [];
+  const [one, two] = [slots.reserve(), slots.reserve()];
+  t.ok((await one.enter()) && (await two.enter()));
+  const first = one.pair(signal).then(() => begun.push('one'));
+  const second = two.pair(signal).then(() => begun.push('two'));
+  await first;
+  const newcomer = slots.reserve({ newcomer: true });
+  const third = newcomer.enter().then(() => begun.push('newcomer'));
+  one.leave();
+  await third;
+  t.same(begun, ['one', 'newcomer']);
+  newcomer.leave();
+  await second;
+  two.leave();
+  t.equal(slots.free(), 2);
+});
+
+t.test('one that is cut off while it waits for two slots has none', async (t) => {
+  const { slots } = given();
+  const [one, other] = [slots.reserve(), slots.reserve()];
+  t.ok((await one.enter()) && (await other.enter()));
+  const end = new AbortController();
+  const waits = one.pair(end.signal);
+  end.abort();
+  await waits;
+  one.leave();
+  t.equal(slots.free(), 1);
+  other.leave();
+  t.equal(slots.free(), 2);
+});
+
+t.test('a worker of one slot runs pairs as it can', async (t) => {
+  const { slots } = given({ count: 1 });
+  const judged = slots.reserve();
+  t.ok(await judged.enter());
+  await judged.pair(new AbortController().signal);
+  judged.leave();
+  t.equal(slots.free(), 1);
+});
