@@ -294,6 +294,31 @@ void box_execute(const struct box *box) {
   box_become_program(box);
   box_start_clock(box);
   execve(request->arguments[0], (char *const *)request->arguments, (char *const *)request->variables);
-  box->shared->exec_error = errno;
+  box_not_executed(box->shared, request, request->arguments[0]);
+}
+
+/* Errors that say something about the file. A source can choose the format and the interpreter of its program. */
+static bool is_of_file(int error) {
+  static const int errors[] = {ENOEXEC, ENOENT, ENOTDIR, EACCES, ELIBBAD, ELOOP, ENAMETOOLONG, EINVAL, EIO};
+  for (unsigned i = 0; i < COUNT(errors); i++)
+    if (error == errors[i]) return true;
+  return false;
+}
+
+static bool is_loaded(const struct request *request, const char *path) {
+  for (uint32_t i = 0; i < request->load_count; i++) {
+    const size_t length = strlen(request->loads[i].at);
+    if (!strncmp(path, request->loads[i].at, length) && (path[length] == '/' || !path[length])) return true;
+  }
+  return false;
+}
+
+void box_not_executed(struct shared *shared, const struct request *request, const char *path) {
+  const int error = errno;
+  if (is_of_file(error) && is_loaded(request, request->arguments[0]) && !access(path, F_OK)) {
+    dprintf(2, "cannot execute %s: %s\n", request->arguments[0], strerror(error));
+    _exit(126);
+  }
+  shared->exec_error = error;
   _exit(127);
 }

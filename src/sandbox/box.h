@@ -33,6 +33,11 @@ void box_become_program(const struct box *box);
 void box_start_clock(const struct box *box);
 /* Both, and the program. */
 __attribute__((noreturn)) void box_execute(const struct box *box);
+/*
+ * After an execve that failed. If that is because of a program that was loaded, the run ends with 126 and a line on standard
+ * error, as in a shell. Otherwise it is a fault.
+ */
+__attribute__((noreturn)) void box_not_executed(struct shared *shared, const struct request *request, const char *path);
 __attribute__((noreturn)) void box_await(struct box *box, pid_t program);
 
 #endif

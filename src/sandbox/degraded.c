@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "box.h"
 #include "degraded_files.h"
 #include "failure.h"
 #include "identity.h"
@@ -199,8 +200,7 @@ static void run_program(const int *files) {
   seccomp_confine();
   setup->shared->start_us = monotonic_us();
   execve(arguments[0], (char *const *)arguments, (char *const *)variables);
-  setup->shared->exec_error = errno;
-  _exit(127);
+  box_not_executed(setup->shared, request, arguments[0]);
 }
 
 /* Kills until the slot has no child. If a process forks in time, its child becomes the slot's too. */

@@ -94,13 +94,13 @@ static const struct clause SHMGET[] = {{{BITS(2, SHM_HUGETLB)}, EPERM}};
 
 /*
  * Not MERGEABLE: the time of a write shows whether another process has a page with the same content.
- * Not COLD and PAGEOUT, which act on shared pages.
+ * Not COLD and PAGEOUT, which act on shared pages. Not COLLAPSE: it makes every processor empty its lists of pages.
  */
 static const struct clause MADVISE[] = {
     {{BETWEEN(2, MADV_NORMAL, MADV_DONTNEED)}, ALLOW},
     {{BETWEEN(2, MADV_FREE, MADV_DOFORK)}, ALLOW},
     {{BETWEEN(2, MADV_HUGEPAGE, MADV_KEEPONFORK)}, ALLOW},
-    {{BETWEEN(2, 22 /* MADV_POPULATE_READ */, 25 /* MADV_COLLAPSE */)}, ALLOW},
+    {{BETWEEN(2, 22 /* MADV_POPULATE_READ */, 24 /* MADV_DONTNEED_LOCKED */)}, ALLOW},
 };
 
 /* MS_SYNC makes the host's disk write. Without it, msync only checks the range. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { SandboxFault } from '../../src/executor/sandbox.ts';
 import { LIMITS, MiB, python, request, said, shell, text, withSandbox } from './box.ts';
+import { saysWhyItCannotRun } from './no_program.ts';
 
 const { sandbox, store, close } = await withSandbox();
 t.teardown(close);
@@ -269,3 +270,7 @@ t.test('after the deadline nothing runs, until it is moved', async (t) => {
   t.match(await sandbox.run(shell('exit 7')), { exit_code: 7 });
   sandbox.extendDeadline(0);
 });
+
+t.test('a compiled program that cannot be executed is no failure of the service', (t) =>
+  saysWhyItCannotRun(t, sandbox),
+);

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import t from 'tap';
 import { MiB, python, request, said, shell, text, withSandbox } from './box.ts';
+import { saysWhyItCannotRun } from './no_program.ts';
 import { childrenOf, isAlive, running, within } from './processes.ts';
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
@@ -30,6 +31,7 @@ t.test('honest programs run', async (t) => {
   t.match(made, { saved: { files: 1 } });
   const ran = await sandbox.run(request(['/load/prog'], { load: [{ key: 'made', at: '/load' }] }));
   t.equal(said(ran), 'ran');
+  await saysWhyItCannotRun(t, sandbox);
   const below = [{ key: 'made', at: '/box/a/b' }];
   t.equal(said(await sandbox.run(request(['/box/a/b/prog'], { load: below }))), 'ran');
 });

@@ -107,6 +107,7 @@ PROGRAM(cache_changed) {
     must_fail("readahead", readahead(file, 0, 4096));
     must_fail("madvise PAGEOUT", madvise(mapped, 4096, 21));
     must_fail("madvise COLD", madvise(mapped, 4096, 20));
+    must_answer("madvise COLLAPSE", madvise(mapped, 4096, 25), EINVAL);
     must_fail("an open that goes around the cache", shared_file(O_RDONLY | O_DIRECT));
     must_fail("O_DIRECT by fcntl", fcntl(file, F_SETFL, O_DIRECT));
 }
