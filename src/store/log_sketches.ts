@@ -60,7 +60,7 @@ export class LogSketches {
  * A month that was detached has one sketch. So where only some of its leaves are covered, as at a checkpoint in the middle of
  * that month, nothing can be said.
  */
-function dueOf(given: GivenSketch, gaps: readonly Gap[]): Due[] {
+export function dueOf(given: GivenSketch, gaps: readonly Gap[]): Due[] {
   const covered = (gap: Gap) =>
     Math.max(Math.min(gap.first + gap.count, given.size) - gap.first, 0);
   const gone = new Set(gaps.filter((gap) => covered(gap) > 0).map(({ partition }) => partition));

@@ -15,10 +15,12 @@ import {
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { leafHash } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
-import { copyName, type LogClaim } from './entry_check.ts';
+import { copyName } from './entry_check.ts';
 import { type EventDifference, eventDifferences } from './event_differences.ts';
-import type { Problems } from './problems.ts';
+import { dueOf } from './log_sketches.ts';
+import { Problems } from './problems.ts';
 import type { Kept } from './signed_notes.ts';
+import { readGaps } from './stored_tree.ts';
 import type { LogReport } from './verify_log.ts';
 
 export async function nameDifferences(
@@ -27,9 +29,9 @@ export async function nameDifferences(
   log: LogReport,
   problems: Problems,
 ): Promise<EventDifference[]> {
-  const basis = kept?.sketch?.cells ?? (await storedSketch(db));
+  const cells = kept?.sketch?.cells ?? (await storedSketch(db));
   const size = kept?.sketch ? log.kept_size : log.sealed;
-  const found = basis?.length === SKETCH_BYTES ? await fromSketch(db, basis, size, log.claims) : [];
+  const found = cells?.length === SKETCH_BYTES ? await fromSketch(db, { cells, size }, log) : [];
   const named = new Set(found.map(nameOf));
   for (const event of found) problems.add('events', lineOf(event));
   for (const { kind, leaf, event } of log.differences) {
@@ -53,22 +55,24 @@ async function storedSketch(db: Db): Promise<Buffer | undefined> {
   return row?.cells;
 }
 
-/** The sketch without the log's events, and without those that were detached. */
+/** The sketch without the events that it covers as they are now, and without those of its months that were detached. */
 async function fromSketch(
   db: Db,
-  basis: Buffer,
-  size: number,
-  claims: readonly LogClaim[],
+  { cells, size }: { cells: Buffer; size: number },
+  { claims, sealed }: LogReport,
 ): Promise<EventDifference[]> {
+  const gaps = await readGaps(db, sealed, new Problems());
+  const [due] = dueOf({ size, cells, name: '' }, gaps);
+  if (!due) return [];
   const difference = emptySketch();
-  addSketch(difference, basis);
+  addSketch(difference, cells);
   for (const { type, facts } of claims) {
-    const sketch =
-      type === 'log.detached' ? Buffer.from(String(facts['leaves_sketch']), 'base64') : null;
-    if (sketch?.length === SKETCH_BYTES) addSketch(difference, sketch, -1);
+    if (type !== 'log.detached' || !due.gone.has(String(facts['partition']))) continue;
+    const sketch = Buffer.from(String(facts['leaves_sketch']), 'base64');
+    if (sketch.length === SKETCH_BYTES) addSketch(difference, sketch, -1);
   }
   const item = Buffer.alloc(ITEM_BYTES);
-  const query = `select ${ENTRY_COLUMNS} from runledger.events order by generation, xid, seq limit ${size}`;
+  const query = `select ${ENTRY_COLUMNS} from runledger.events ${await covered(db, size, due.events)}`;
   for await (const entries of readEntries(db, query))
     for (const entry of entries) {
       copyName(entry, item, 0);
@@ -78,4 +82,16 @@ async function fromSketch(
       addItems(difference, item, -1);
     }
   return eventDifferences(db, readDifferences(difference));
+}
+
+/**
+ * The events that a checkpoint of this size covers: those before its end in the feed, also if some were removed or inserted. If
+ * there is no such checkpoint, as many as it covered.
+ */
+async function covered(db: Db, size: number, events: number): Promise<string> {
+  const [end] = await db<{ generation: number; to_xid: string }[]>`
+    select generation, to_xid::text as to_xid from runledger.checkpoints where size = ${size} order by number limit 1`;
+  const order = 'order by generation, xid, seq';
+  if (!end) return `${order} limit ${events}`;
+  return `where (generation, xid) < (${Number(end.generation)}::smallint, '${BigInt(end.to_xid)}'::xid8) ${order}`;
 }
