@@ -21,7 +21,7 @@ as $$
   select (x.d).* from (
     select runledger.delivery_of(l.stream, l.version, l.type, l.at, l.facts) as d
     from (
-      select e.* from (select distinct unnest(ids) as id) given join runledger.log e on e.stream = given.id
+      select e.* from (select distinct pg_catalog.unnest(ids) as id) given join runledger.log e on e.stream = given.id
       where type like 'delivery.%'
       order by stream, version
     ) l

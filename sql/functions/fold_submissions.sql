@@ -22,7 +22,7 @@ as $$
   select (x.s).* from (
     select runledger.submission_of(l.stream, l.version, l.type, l.at, l.facts) as s
     from (
-      select e.* from (select distinct unnest(ids) as id) given join runledger.log e on e.stream = given.id
+      select e.* from (select distinct pg_catalog.unnest(ids) as id) given join runledger.log e on e.stream = given.id
       where stream < 'f0000000-0000-0000-0000-000000000000'
       order by stream, version
     ) l

@@ -5,7 +5,7 @@
  */
 import { CLOCKS_APART_MS, timeOf, timeText } from '../domain/clocks.ts';
 import { eventTypes, problemOf } from '../domain/events.ts';
-import { checkDepth } from '../domain/strict_json.ts';
+import { checkDepth, parseStrictly } from '../domain/strict_json.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
 import { type HashText, leafText } from '../proof/merkle.ts';
 import type { Problems } from './problems.ts';
@@ -63,12 +63,15 @@ export class EntryCheck {
   #next = Buffer.alloc(PLACE_BYTES);
   #count = 0;
   readonly #problems: Problems;
+  readonly #parse: (text: string) => unknown;
   readonly #latest_us = (Date.now() + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
   /** Short facts that were checked, with their type and schema. */
   readonly #good = new Set<string>();
 
-  constructor(problems: Problems) {
+  /** `from`: PostgreSQL never prints a name twice in one object, and what wrote a file may have. */
+  constructor(problems: Problems, { from }: { from: 'database' | 'file' }) {
     this.#problems = problems;
+    this.#parse = from === 'file' ? parseStrictly : parseQuickly;
   }
 
   get count(): number {
@@ -144,7 +147,7 @@ export class EntryCheck {
     // All starts of a worker have the same facts.
     const short = text.length < SHORT ? `${type} ${schema} ${text}` : null;
     if (short !== null && this.#good.has(short)) return;
-    const facts = parse(text);
+    const facts = orUndefined(this.#parse, text);
     const problem = problemOf({ type, schema, facts });
     if (problem !== null)
       this.#problems.add('facts', () => {
@@ -177,11 +180,15 @@ function typeBytes(entry: Buffer): number {
   return bytes;
 }
 
+function parseQuickly(text: string): unknown {
+  checkDepth(text);
+  return JSON.parse(text);
+}
+
 /** Undefined, which no schema accepts, for text that is not JSON, or nested too deep. */
-function parse(text: string): unknown {
+function orUndefined(parse: (text: string) => unknown, text: string): unknown {
   try {
-    checkDepth(text);
-    return JSON.parse(text);
+    return parse(text);
   } catch {
     return undefined;
   }

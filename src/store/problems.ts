@@ -21,7 +21,7 @@ const SHOWN = 100;
 /** In one line, and without what would control a terminal or turn its text around. */
 export const printable = (text: string): string =>
   text.replace(
-    /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
+    /[\p{Cc}\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
     (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 

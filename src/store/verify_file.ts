@@ -71,7 +71,7 @@ class FileCheck {
   readonly problems = new Problems();
   readonly #options: FileOptions;
   readonly #kept: SignedNote | null;
-  readonly #entries = new EntryCheck(this.problems);
+  readonly #entries = new EntryCheck(this.problems, { from: 'file' });
   readonly #tree = new CompactTree();
   readonly #sketch = new ComputedSketch();
   /** The checkpoint that the sketch comes after. */

@@ -180,7 +180,7 @@ class Walk {
     gaps: Gap[],
     problems: Problems,
   ) {
-    this.entries = new EntryCheck(problems);
+    this.entries = new EntryCheck(problems, { from: 'database' });
     this.#db = db;
     this.#trust = trust;
     this.#size = size;

@@ -32,6 +32,16 @@ t.test('SQL and eventTypes have the same newest schemas, and SQL upgrades to the
     select runledger.upgrade_facts('submission.completed', 1::smallint, ${db.json(OLD)}) as facts`;
   t.equal(problemOf({ type: 'submission.completed', schema: 2, facts: row!['facts'] }), null);
   t.match(row!['facts'], { cpu_time_us: 12_000, wall_time_us: null, stderr_truncated: true });
+  await db`create schema if not exists public`;
+  await db`
+    create function public.jsonb_build_object(text, bigint, text, bigint, text, jsonb, text, jsonb) returns jsonb
+    language sql immutable return '{"verdict": "WA"}'::jsonb`;
+  await db`set search_path = public`;
+  const old = `'${JSON.stringify(OLD)}'::jsonb`;
+  const [again] = await db.unsafe(
+    `select runledger.upgrade_facts('submission.completed', 1::smallint, ${old}) as facts`,
+  );
+  t.same(again, row, 'whatever functions there are in public');
 });
 
 t.test('an event has digests of the kinds of its type alone', async (t) => {

@@ -8,7 +8,7 @@ import t from 'tap';
 import { parseRemovals } from '../../src/domain/removals.ts';
 import { addItems, emptySketch, itemBytes } from '../../src/domain/sketch.ts';
 import { parseCheckpoint } from '../../src/proof/checkpoint.ts';
-import { parseEntry } from '../../src/proof/entry.ts';
+import { entryOf, parseEntry } from '../../src/proof/entry.ts';
 import {
   type ExportRecord,
   ExportWriter,
@@ -201,3 +201,28 @@ t.test('events that were detached stay in the sketch', async (t) => {
   t.ok(problems.some((problem) => / version 1, which the file lacks$/.test(problem)));
   t.match(problems.at(-1), /are gone, and no event says that it was detached/);
 });
+
+t.test(
+  'facts that have a name twice are no facts, because readers differ in which one counts',
+  async (t) => {
+    const { w, runOne, exported, written } = await scene(t);
+    await seal(w.web);
+    await runOne();
+    const records = await recordsOf(await exported());
+    const named = async (change: (facts: string) => string) => {
+      const path = await written(
+        records.map(({ kind, body }) => {
+          if (kind !== 'entry') return { kind, body };
+          const entry = parseEntry(body);
+          return { kind, body: entryOf({ ...entry, facts: change(entry.facts) }) };
+        }),
+      );
+      return (await check(path)).problems.filter((line) => line.startsWith('the facts of'));
+    };
+    t.same(await named((facts) => facts), []);
+    const [line] = await named((facts) =>
+      facts.replace('"verdict": "AC"', '"verdict": "WA", "verdict": "AC"'),
+    );
+    t.match(line, /\(submission\.completed\) are not of their schema/);
+  },
+);
