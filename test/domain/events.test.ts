@@ -21,7 +21,8 @@ const OLD = {
 };
 
 t.test('SQL and eventTypes have the same newest schemas, and SQL upgrades to them', async (t) => {
-  const db = connect((await freshDatabase(t)).url, { name: 'test', max: 1 });
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
   t.teardown(() => db.end());
   for (const type of Object.keys(eventTypes) as EventType[]) {
     const [row] = await db`select runledger.current_schema_of(${type}) as schema`;
@@ -36,9 +37,11 @@ t.test('SQL and eventTypes have the same newest schemas, and SQL upgrades to the
   await db`
     create function public.jsonb_build_object(text, bigint, text, bigint, text, jsonb, text, jsonb) returns jsonb
     language sql immutable return '{"verdict": "WA"}'::jsonb`;
-  await db`set search_path = public`;
+  const other = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => other.end());
+  await other`set search_path = public`;
   const old = `'${JSON.stringify(OLD)}'::jsonb`;
-  const [again] = await db.unsafe(
+  const [again] = await other.unsafe(
     `select runledger.upgrade_facts('submission.completed', 1::smallint, ${old}) as facts`,
   );
   t.same(again, row, 'whatever functions there are in public');
