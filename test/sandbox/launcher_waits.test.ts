@@ -7,8 +7,8 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { works } from './case.ts';
 import { CASES } from './cases/all.ts';
+import { erred, READER } from './pair_programs.ts';
 import { openBench, requestFor } from './suite.ts';
 
 /** A launcher that waits for the program does so nearly always. A new slot's or run's group is a moment. */
@@ -61,15 +61,12 @@ for (const name of NAMES) {
   t.test(`a pair: ${name}`, { skip: degraded && 'degraded isolation' }, async (t) => {
     const { hostile, topic } = CASES.find((each) => each.name === name)!;
     const { request } = requestFor(bench, hostile, topic, 'cpp');
-    const long = { wall_ms: 120_000 };
-    const reader = requestFor(bench, works('stdin_counted', { limits: long }), 'output', 'cpp');
-    const { program, interactor, program_ended_first } = await bench.many.runPair(request, {
-      ...reader.request,
-      stdin: new Uint8Array(),
-    });
+    const limits = { ...READER.limits, wall_ms: 120_000 };
+    const pair = await bench.many.runPair(request, { ...READER, profile: 'python', limits });
+    const { program, interactor, program_ended_first } = pair;
     t.equal(program.killed_for, 'wall', 'it blocks its slot and ends at its limit');
-    t.match(interactor, { exit_code: 0, killed_for: null }, 'its partner ends by itself');
-    t.match(Buffer.from(interactor.stdout).toString(), /^OK \d+ bytes/m, 'and has read to the end');
+    t.match(interactor, { exit_code: 42, killed_for: null }, 'its partner ends by itself');
+    t.match(erred(interactor), /^read \d+$/, 'and has read to the end');
     t.equal(program_ended_first, true);
   });
 }
