@@ -18,9 +18,10 @@ $$;
 
 -- Deletes what users sent and received, of up to `most` submissions with ids over `after`: payloads with their salts,
 -- encrypted webhook secrets, idempotency rows. It takes those that have ended, whose delivery has ended, and whose events are
--- all before the time. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the
--- caller goes through the ids in order. The event is in the same transaction. Returns the last id, and how many submissions it
--- purged: 0 when there are none left.
+-- all before the time. A late report that was refused does not count: it says nothing of the submission, and could be appended
+-- to any. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the caller goes
+-- through the ids in order. The event is in the same transaction. Returns the last id, and how many submissions it purged: 0
+-- when there are none left.
 create or replace function runledger.purge_payloads(
   ended_before timestamptz, after uuid default '00000000-0000-0000-0000-000000000000', most integer default 5000,
   operator text default null, out submissions integer, out last_id uuid
@@ -36,7 +37,8 @@ begin
     where s.id > after and s.completed_at < ended_before
       and exists (select from payloads p where p.stream = s.id)
       and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting')
-      and not exists (select from events e where e.stream = s.id and e.at >= ended_before)
+      and not exists (
+        select from events e where e.stream = s.id and e.at >= ended_before and e.type <> 'execution.refused')
     order by s.id limit most
   ) x;
   submissions := coalesce(cardinality(ids), 0);

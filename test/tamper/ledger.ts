@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { connect, type Db } from '../../src/db.ts';
-import { parseRemovals, type Removals } from '../../src/domain/removals.ts';
+import { NO_REMOVALS, parseRemovals, type Removals } from '../../src/domain/removals.ts';
 import { cosignedAt, signatureLine, type VerifierKey } from '../../src/proof/note.ts';
 import type { Policy } from '../../src/proof/policy.ts';
 import { lastCheckpoint, lastSketch, noteWithCosignatures } from '../../src/store/checkpoints.ts';
@@ -65,7 +65,7 @@ export type Copy = {
     policy?: Policy | null;
     kept?: boolean;
     removals?: boolean;
-    /** Besides the removals that are allowed anyway: lines about the newest checkpoint. */
+    /** Besides the removals that are allowed anyway: repairs of the kept checkpoint's name, and ages of purges. */
     allow?: (kept: { origin: string; size: number }) => Removals;
   }): Promise<Verification>;
   drop(): Promise<void>;
@@ -223,13 +223,17 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
       owner_url,
       async verify({ policy: given = policy, kept = false, removals = true, allow } = {}) {
         const [origin, size] = outside.kept.note.split('\n');
-        const { repaired = [] } = allow?.({ origin: origin!, size: Number(size) }) ?? {};
+        const { repaired, purged_older_than_ms } =
+          allow?.({ origin: origin!, size: Number(size) }) ?? NO_REMOVALS;
+        const ages = [...outside.removals.purged_older_than_ms, ...purged_older_than_ms];
         const db = connect(owner_url, { name: 'verify', max: 1 });
         try {
           return await verify(db, {
             policy: given,
             keys: [],
-            removals: removals ? { ...outside.removals, repaired } : null,
+            removals: removals
+              ? { ...outside.removals, repaired, purged_older_than_ms: ages }
+              : null,
             kept: kept ? outside.kept : null,
           });
         } finally {

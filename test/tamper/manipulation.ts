@@ -1,5 +1,6 @@
 /** One thing that a superuser does to a copy of the ledger, and what verify must say about it. */
 import type { Db } from '../../src/db.ts';
+import type { Removals } from '../../src/domain/removals.ts';
 import type { Policy } from '../../src/proof/policy.ts';
 import type { Copy, Ledger } from './ledger.ts';
 
@@ -11,11 +12,12 @@ export type Manipulation = {
   after?(copy: Copy): Promise<unknown>;
   /** One of the problems that verify must name. */
   readonly says: RegExp;
-  /** What the auditor brings: another policy, a kept checkpoint, no removals. */
+  /** What the auditor brings: another policy, a kept checkpoint, no removals, or more of them. */
   readonly with?: {
     readonly policy?: Policy;
     readonly kept?: boolean;
     readonly removals?: boolean;
+    readonly allow?: () => Removals;
   };
   /** Why verify cannot notice it: AUDIT.md has the line. verify must then find nothing. */
   readonly cannot?: string;
