@@ -106,6 +106,27 @@ t.test('a report that is refused while a purge takes the bytes is no problem', a
   t.same(await s.problems(), []);
 });
 
+t.test('a delivery that is requested again while a purge runs keeps its bytes', async (t) => {
+  const s = await scene(t);
+  const noon = new Date();
+  await s.w.clock.set(noon);
+  const id = await s.runOne({ webhook: webhook() });
+  await s.w.db`
+    select runledger.append_to_deliveries(array[s], 'delivery.ended', runledger.clock(), '{"outcome": "delivered"}')
+    from runledger.submissions s where s.id = ${id}`;
+  const other = await s.runOne({ id: newId(Date.now() + 1000) });
+  await s.w.clock.advance(30 * DAY_MS);
+  const purged = await duringCommit(
+    s.w,
+    (late) => late`select runledger.replay_delivery(${id}, 'k1', '\\x01', '\\x02')`,
+    () => purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)),
+  );
+  t.equal(purged, 1, 'the other one');
+  t.equal(await s.count('payloads', other), 0);
+  t.equal(await s.count('payloads', id), 3);
+  t.same(await s.problems(), []);
+});
+
 /** Begins the second while the first is not committed. */
 async function duringCommit<T>(
   w: World,
