@@ -90,7 +90,9 @@ type Stream = {
   readonly bytes: Map<string, Expected>;
   /** Kinds of which a second event has a digest. */
   readonly twice: string[];
+  /** The latest time of its events up to the end: an end may not be dated to before what it ended. */
   ended_at: Date | null;
+  latest: Date;
   /** When its deliveries waited; the last one may still wait. */
   readonly waited: { from: Date; to: Date | null }[];
   /** The times of its deliveries' events: a purge leaves a stream with an event that is not before its time. */
@@ -212,6 +214,9 @@ const textOf = (id: Id): string => uuidText(Buffer.from(id, 'latin1'));
 
 function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   const id = idOf(row, 6);
+  const type_end = 26 + row.readInt32BE(22);
+  const type = row.toString('latin1', 26, type_end);
+  const at = timeOf(row.readBigInt64BE(type_end + 4));
   let stream = streams.get(id);
   if (!stream) {
     stream = {
@@ -219,17 +224,17 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
       bytes: new Map(),
       twice: [],
       ended_at: null,
+      latest: at,
       waited: [],
       later: [],
       deleted: false,
     };
     streams.set(id, stream);
   }
-  const type_end = 26 + row.readInt32BE(22);
-  const type = row.toString('latin1', 26, type_end);
-  const at = timeOf(row.readBigInt64BE(type_end + 4));
+  if (at > stream.latest) stream.latest = at;
   if (isDelivery(stream, type)) stream.later.push(at);
-  if (type === 'submission.completed' || type === 'submission.failed') stream.ended_at = at;
+  if (type === 'submission.completed' || type === 'submission.failed')
+    stream.ended_at = stream.latest;
   else if (type === 'delivery.requested' && isDelivery(stream, type))
     stream.waited.push({ from: at, to: null });
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;

@@ -28,6 +28,8 @@ import {
   world,
 } from '../store/world.ts';
 
+import { inEvents } from './past_triggers.ts';
+
 type Test = { teardown(work: () => unknown): void };
 
 export type Ledger = {
@@ -79,6 +81,7 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   const before = (months: number) =>
     Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 10, 12);
   await w.clock.set(new Date(before(3)));
+  await dateBack(w.connect(w.database.url, 1), new Date(before(3)));
   await w.tier('free', 0, 0);
   const { digest, id: key_id } = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
@@ -150,6 +153,16 @@ export async function makeLedger(t: Test): Promise<Ledger> {
     keys: [key.signer.verifier],
     copy: copies,
   };
+}
+
+/** What the migrations appended is as old as the ledger. */
+async function dateBack(db: Db, at: Date): Promise<void> {
+  const time = `'${at.toISOString()}'`;
+  await inEvents(
+    db,
+    `update runledger.events set at = ${time}; update runledger.tiers set changed_at = ${time}`,
+  );
+  await db.end({ timeout: 1 });
 }
 
 async function storeSet(w: World, key_id: string, name: string, inputs: readonly Uint8Array[]) {
