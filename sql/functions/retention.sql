@@ -16,6 +16,17 @@ begin
 end
 $$;
 
+-- Whether a purge takes the bytes of a submission: it ended before the time, its delivery has ended, and no event of it is of
+-- the time or later. A late report that was refused is no such event: it says nothing of the submission, and it could be
+-- appended to any.
+create or replace function runledger.is_purged_by(s runledger.submissions, ended_before timestamptz) returns boolean
+language sql volatile set search_path = runledger, pg_temp
+as $$
+  select s.completed_at < ended_before
+    and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting')
+    and not exists (select from events e where e.stream = s.id and e.at >= ended_before and e.type <> 'execution.refused')
+$$;
+
 -- Deletes what users sent and received, of up to `most` submissions with ids over `after`: payloads with their salts,
 -- encrypted webhook secrets, idempotency rows. It takes those that have ended, whose delivery has ended, and whose events are
 -- all before the time. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the
@@ -28,21 +39,28 @@ create or replace function runledger.purge_payloads(
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
+  seen uuid := after;
   ids uuid[];
   counted record;
 begin
-  select array_agg(x.id order by x.id) into ids from (
-    select s.id from submissions s
-    where s.id > after and s.completed_at < ended_before
-      and exists (select from payloads p where p.stream = s.id)
-      and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting')
-      and not exists (select from events e where e.stream = s.id and e.at >= ended_before)
-    order by s.id limit most
-  ) x;
-  submissions := coalesce(cardinality(ids), 0);
-  if submissions = 0 then
-    return;
-  end if;
+  loop
+    select array_agg(x.id order by x.id) into ids from (
+      select s.id from submissions s
+      where s.id > seen and s.completed_at < ended_before and exists (select from payloads p where p.stream = s.id)
+      order by s.id limit most
+    ) x;
+    submissions := coalesce(cardinality(ids), 0);
+    if submissions = 0 then
+      return;
+    end if;
+    seen := ids[submissions];
+    -- Their rows order all writers of their streams. What was appended until now is seen by the next statement, and what
+    -- follows is appended after this purge.
+    perform from submissions s where s.id = any (ids) order by s.id for update;
+    select array_agg(s.id order by s.id) into ids from submissions s where s.id = any (ids) and is_purged_by(s, ended_before);
+    submissions := coalesce(cardinality(ids), 0);
+    exit when submissions > 0;
+  end loop;
   last_id := ids[submissions];
   with gone as (
     delete from payloads p where p.stream = any (ids) returning length(p.bytes) as size

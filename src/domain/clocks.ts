@@ -3,6 +3,14 @@
 /** How far the clocks of the database, of web, of a witness and of an auditor may be apart. */
 export const CLOCKS_APART_MS = 300_000;
 
+/**
+ * How far the time of an event may be before that of an event with an earlier place in the feed. An event gets its time while
+ * its transaction runs, and its place when the transaction begins to write. No transaction that takes or runs submissions
+ * writes for an hour, and none of retention or a repair for a day. A clock that ran ahead by an hour may also be set right.
+ */
+export const DATED_BACK_MS = 3_600_000;
+export const DATED_BACK_LATE_MS = 86_400_000;
+
 /** Whether the time is later than the other one by more than clocks differ. True for what is no time, such as infinity. */
 export const isAfter = (time: Date, other: Date): boolean =>
   !(time.getTime() <= other.getTime() + CLOCKS_APART_MS);

@@ -3,7 +3,13 @@
  * writes, does the event come after the one before it, and are its facts of its type's schema? What the log claims to have
  * removed or repaired is collected on the way.
  */
-import { CLOCKS_APART_MS, timeOf, timeText } from '../domain/clocks.ts';
+import {
+  CLOCKS_APART_MS,
+  DATED_BACK_LATE_MS,
+  DATED_BACK_MS,
+  timeOf,
+  timeText,
+} from '../domain/clocks.ts';
 import { eventTypes, problemOf } from '../domain/events.ts';
 import { checkDepth, parseStrictly } from '../domain/strict_json.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
@@ -30,6 +36,12 @@ const CLAIMS = new Set<string>(
     (type) => type in eventTypes,
   ),
 );
+
+/**
+ * Appended at the end of long transactions, whose place in the feed is that of their beginning. So other events may be of
+ * times long before.
+ */
+const LATE = new Set(['payloads.purged', 'log.detached', 'log.repaired']);
 
 // Where the columns of an entry are, when its type has no bytes: each has its length before it (src/proof/entry.ts).
 const TYPE_AT = 34;
@@ -65,6 +77,8 @@ export class EntryCheck {
   readonly #problems: Problems;
   readonly #parse: (text: string) => unknown;
   readonly #latest_us = (Date.now() + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
+  /** The earliest time that the next event may have, because of those before it. */
+  #earliest_us = Number.NEGATIVE_INFINITY;
   /** Short facts that were checked, with their type and schema. */
   readonly #good = new Set<string>();
 
@@ -96,8 +110,8 @@ export class EntryCheck {
       this.#order(entry, PLACE_AT + shift);
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
-      this.#time(entry);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
+      this.#time(entry, type);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
     return leafText(entry);
@@ -126,12 +140,26 @@ export class EntryCheck {
     this.#next = room;
   }
 
-  /** A time that is still to come would let a removal claim what happens until then. Infinity is one. */
-  #time(entry: Buffer): void {
-    if (Math.abs(this.at_us) <= this.#latest_us) return;
+  /**
+   * A time that is still to come would let a removal claim what happens until then. Infinity is one. A time from before other
+   * events would let it claim that these had not happened.
+   */
+  #time(entry: Buffer, type: string): void {
+    const { at_us } = this;
+    if (Math.abs(at_us) > this.#latest_us) this.#wrongTime(entry, 'still to come, or none');
+    else if (at_us < this.#earliest_us)
+      this.#wrongTime(entry, 'long before those of earlier events');
+    else {
+      const back_ms = LATE.has(type) ? DATED_BACK_LATE_MS : DATED_BACK_MS;
+      this.#earliest_us = Math.max(this.#earliest_us, at_us - back_ms * 1000);
+    }
+  }
+
+  #wrongTime(entry: Buffer, how: string): void {
+    const time = timeText(timeOf(this.at_us));
     this.#problems.add('facts', () => {
       const { stream, version } = nameOf(entry);
-      return `${stream} version ${version} is of a time that is still to come, or none: ${timeText(timeOf(this.at_us))}`;
+      return `${stream} version ${version} is of a time that is ${how}: ${time}`;
     });
   }
 

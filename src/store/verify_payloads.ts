@@ -4,8 +4,9 @@
  * neither.
  *
  * A purge claims: of submissions that ended, whose deliveries have ended, and whose events are all before a time, the bytes
- * are gone, up to an id. So bytes that are missing without a claim are a problem, and so are bytes that are there in spite of one: a made-up purge over a few
- * chosen submissions leaves the others.
+ * are gone, up to an id. So bytes that are missing without a claim are a problem, and so are bytes that are there in spite of
+ * one: a made-up purge over a few chosen submissions leaves the others. Reports that were refused don't count, and neither do
+ * deliveries of a submission without a webhook: anybody could append them to the others, to excuse that their bytes are there.
  */
 import { createHash, hash } from 'node:crypto';
 import type { Db } from '../db.ts';
@@ -89,16 +90,18 @@ type Stream = {
   readonly bytes: Map<string, Expected>;
   /** Kinds of which a second event has a digest. */
   readonly twice: string[];
+  /** The latest time of its events up to the end: an end may not be dated to before what it ended. */
   ended_at: Date | null;
+  latest: Date;
   /** When its deliveries waited; the last one may still wait. */
   readonly waited: { from: Date; to: Date | null }[];
-  /** The times of events after its end: a purge leaves a stream with an event that is not before its time. */
+  /** The times of its deliveries' events: a purge leaves a stream with an event that is not before its time. */
   readonly later: Date[];
   /** Of a test set: nothing of it may be there. */
   deleted: boolean;
 };
 
-const OF_SUBMISSIONS = `facts ? 'bytes' or type like 'delivery.%' or type = 'execution.refused'`;
+const OF_SUBMISSIONS = `facts ? 'bytes' or type like 'delivery.%'`;
 
 class PayloadCheck {
   rows = 0;
@@ -192,6 +195,11 @@ function covers({ at, ended_before, last_id }: Purge, stream: Stream, bytes: Exp
 const requires = (purge: Purge, stream: Stream, bytes: Expected): boolean =>
   purge.last_id !== null && covers(purge, stream, bytes);
 
+const WEBHOOK = 'webhook_url';
+
+const isDelivery = ({ bytes }: Stream, type: string): boolean =>
+  type.startsWith('delivery.') && bytes.has(WEBHOOK);
+
 /** The events of a window that decide what bytes there must be, read as text: type, time, and the digests. */
 async function readStreams(db: Db, where: string): Promise<Map<Id, Stream>> {
   const streams = new Map<Id, Stream>();
@@ -206,6 +214,9 @@ const textOf = (id: Id): string => uuidText(Buffer.from(id, 'latin1'));
 
 function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   const id = idOf(row, 6);
+  const type_end = 26 + row.readInt32BE(22);
+  const type = row.toString('latin1', 26, type_end);
+  const at = timeOf(row.readBigInt64BE(type_end + 4));
   let stream = streams.get(id);
   if (!stream) {
     stream = {
@@ -213,18 +224,19 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
       bytes: new Map(),
       twice: [],
       ended_at: null,
+      latest: at,
       waited: [],
       later: [],
       deleted: false,
     };
     streams.set(id, stream);
   }
-  const type_end = 26 + row.readInt32BE(22);
-  const type = row.toString('latin1', 26, type_end);
-  const at = timeOf(row.readBigInt64BE(type_end + 4));
-  if (stream.ended_at !== null) stream.later.push(at);
-  if (type === 'submission.completed' || type === 'submission.failed') stream.ended_at = at;
-  else if (type === 'delivery.requested') stream.waited.push({ from: at, to: null });
+  if (at > stream.latest) stream.latest = at;
+  if (isDelivery(stream, type)) stream.later.push(at);
+  if (type === 'submission.completed' || type === 'submission.failed')
+    stream.ended_at = stream.latest;
+  else if (type === 'delivery.requested' && isDelivery(stream, type))
+    stream.waited.push({ from: at, to: null });
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;
   else if (type === 'test_set.deleted') stream.deleted = true;
   if (row.readInt32BE(type_end + 12) < 0) return;

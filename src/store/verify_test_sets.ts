@@ -4,7 +4,7 @@
  * So a changed byte is named, wherever it is.
  *
  * A set that was deleted has no bytes. Its event says by which key of its account; or, if an operator deleted it, since when
- * no submission had used it, and that must be true.
+ * no submission had used it. That must be true, of all submissions: none uses a set that is gone. And the set must be older.
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Db } from '../db.ts';
@@ -167,13 +167,25 @@ async function checkDeletions(
     if (unused_since === undefined) continue;
     const [used] = await db<{ id: string }[]>`
       select s.id from runledger.submissions s
-      where s.test_set = ${stream} and s.created_at >= ${unused_since}::text::timestamptz and s.created_at <= ${at} limit 1`;
+      where s.test_set = ${stream} and s.created_at >= ${unused_since}::text::timestamptz limit 1`;
     if (used)
       problems.add(
         'removals',
         `test set ${stream} was deleted at ${timeText(at)} because nothing had used it since ${unused_since}, and submission ${used.id} had`,
       );
+    if (!(await existedBefore(db, stream, unused_since)))
+      problems.add(
+        'removals',
+        `test set ${stream} was deleted at ${timeText(at)} because nothing had used it since ${unused_since}, and it was created later`,
+      );
   }
+}
+
+async function existedBefore(db: Db, set: string, time: string): Promise<boolean> {
+  const [row] = await db`
+    select from runledger.events e
+    where e.stream = ${set} and e.version = 1 and e.at < ${time}::text::timestamptz`;
+  return row !== undefined;
 }
 
 async function isOfOwner(db: Db, set: string, key_id: string): Promise<boolean> {

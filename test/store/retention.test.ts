@@ -5,9 +5,10 @@ import { repair } from '../../src/store/repair.ts';
 import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { eventually } from '../support/eventually.ts';
 import { key, seal } from './seal_now.ts';
 import { besides } from './verified.ts';
-import { idOf, newId, outcome, start, submission, webhook, world } from './world.ts';
+import { idOf, newId, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 aloneOnItsServer();
 
@@ -85,6 +86,72 @@ t.test(
     t.same(await s.problems(), uncounted);
   },
 );
+
+t.test('a report that is refused while a purge takes the bytes is no problem', async (t) => {
+  const s = await scene(t);
+  const noon = new Date();
+  await s.w.clock.set(noon);
+  const id = await s.runOne();
+  await s.w.clock.advance(30 * DAY_MS);
+  const purged = await duringCommit(
+    s.w,
+    (late) =>
+      late.unsafe(`select runledger.append_to_submissions(array[s], '{execution.refused}',
+      runledger.clock(), array['{"attempt": 1, "consumer": "${id}", "verdict": "AC"}'::jsonb])
+      from runledger.submissions s where s.id = '${id}'`),
+    () => purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)),
+  );
+  t.equal(purged, 1);
+  t.equal(await s.count('payloads', id), 0, 'the report says nothing of the submission');
+  t.same(await s.problems(), []);
+});
+
+t.test('a delivery that is requested again while a purge runs keeps its bytes', async (t) => {
+  const s = await scene(t);
+  const noon = new Date();
+  await s.w.clock.set(noon);
+  const id = await s.runOne({ webhook: webhook() });
+  await s.w.db`
+    select runledger.append_to_deliveries(array[s], 'delivery.ended', runledger.clock(), '{"outcome": "delivered"}')
+    from runledger.submissions s where s.id = ${id}`;
+  const other = await s.runOne({ id: newId(Date.now() + 1000) });
+  await s.w.clock.advance(30 * DAY_MS);
+  const purged = await duringCommit(
+    s.w,
+    (late) => late`select runledger.replay_delivery(${id}, 'k1', '\\x01', '\\x02')`,
+    () => purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)),
+  );
+  t.equal(purged, 1, 'the other one');
+  t.equal(await s.count('payloads', other), 0);
+  t.equal(await s.count('payloads', id), 3);
+  t.same(await s.problems(), []);
+});
+
+/** Begins the second while the first is not committed. */
+async function duringCommit<T>(
+  w: World,
+  first: (db: Db) => Promise<unknown>,
+  second: () => Promise<T>,
+): Promise<T> {
+  const others = w.connect(w.database.url, 1);
+  let waiting: Promise<T> | undefined;
+  await others.begin(async (tx) => {
+    await first(tx as unknown as Db);
+    let ended = false;
+    waiting = second().finally(() => {
+      ended = true;
+    });
+    // Either it waits for a lock of the first, or it ends.
+    await eventually(async () => ended || (await hasWaiter(w.db)));
+  });
+  return waiting!;
+}
+
+async function hasWaiter(db: Db): Promise<boolean> {
+  const rows = await db`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  return rows.length > 0;
+}
 
 t.test(
   'a month can be detached when everything in it has ended and is sealed, and leaves its leaves in the tree',

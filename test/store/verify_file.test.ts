@@ -22,6 +22,7 @@ import { parseNote } from '../../src/proof/note.ts';
 import { exportLog } from '../../src/store/export_log.ts';
 import { repair } from '../../src/store/repair.ts';
 import { detachMonth } from '../../src/store/retention.ts';
+import { verify } from '../../src/store/verify.ts';
 import { verifyFile } from '../../src/store/verify_file.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { key, seal } from './seal_now.ts';
@@ -155,6 +156,28 @@ t.test('the sketch of an exported log must be that of its events, signed or not'
   t.same(await problemsOf([signed(cells), ...early]), ['the sketch belongs to no checkpoint']);
   const none = await check(await written(records.toSpliced(at, 1)));
   t.same(none.problems, [], 'a file without a sketch is proven, too');
+});
+
+t.test('an event that is dated back is a problem in the database and in the file', async (t) => {
+  const { w, runOne, exported } = await scene(t);
+  await runOne();
+  const append = (name: string, minutes: number) =>
+    w.db.unsafe(`insert into runledger.events (stream, version, type, schema, at, generation, facts)
+      values (runledger.permanent_id(), 1, 'tier.set', 1, now() - interval '${minutes} minutes', 1,
+        '{"name": "${name}", "per_minute": 1, "concurrent": 1}')`);
+  const both = async () => {
+    await seal(w.web);
+    const inside = await verify(w.db, { policy: alone, keys: [] });
+    const outside = await check(await exported());
+    return [inside, outside].map(({ problems }) => problems.filter((line) => /time/.test(line)));
+  };
+  await append('set right', 50);
+  t.same(await both(), [[], []]);
+  await append('dated back', 70);
+  t.match(await both(), [
+    [/long before those of earlier events/],
+    [/long before those of earlier events/],
+  ]);
 });
 
 t.test('events that were detached stay in the sketch', async (t) => {

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { connect, type Db } from '../../src/db.ts';
-import { parseRemovals, type Removals } from '../../src/domain/removals.ts';
+import { NO_REMOVALS, parseRemovals, type Removals } from '../../src/domain/removals.ts';
 import { cosignedAt, signatureLine, type VerifierKey } from '../../src/proof/note.ts';
 import type { Policy } from '../../src/proof/policy.ts';
 import { lastCheckpoint, lastSketch, noteWithCosignatures } from '../../src/store/checkpoints.ts';
@@ -27,6 +27,8 @@ import {
   webhook,
   world,
 } from '../store/world.ts';
+
+import { inEvents } from './past_triggers.ts';
 
 type Test = { teardown(work: () => unknown): void };
 
@@ -65,7 +67,7 @@ export type Copy = {
     policy?: Policy | null;
     kept?: boolean;
     removals?: boolean;
-    /** Besides the removals that are allowed anyway: lines about the newest checkpoint. */
+    /** Besides the removals that are allowed anyway: repairs of the kept checkpoint's name, and ages of purges. */
     allow?: (kept: { origin: string; size: number }) => Removals;
   }): Promise<Verification>;
   drop(): Promise<void>;
@@ -79,6 +81,7 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   const before = (months: number) =>
     Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 10, 12);
   await w.clock.set(new Date(before(3)));
+  await dateBack(w.connect(w.database.url, 1), new Date(before(3)));
   await w.tier('free', 0, 0);
   const { digest, id: key_id } = await w.key({ tier: 'free' });
   const { submit } = w.submissions();
@@ -152,6 +155,16 @@ export async function makeLedger(t: Test): Promise<Ledger> {
   };
 }
 
+/** What the migrations appended is as old as the ledger. */
+async function dateBack(db: Db, at: Date): Promise<void> {
+  const time = `'${at.toISOString()}'`;
+  await inEvents(
+    db,
+    `update runledger.events set at = ${time}; update runledger.tiers set changed_at = ${time}`,
+  );
+  await db.end({ timeout: 1 });
+}
+
 async function storeSet(w: World, key_id: string, name: string, inputs: readonly Uint8Array[]) {
   const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
     select account_id, id as key_id from runledger.keys where id = ${key_id}`;
@@ -223,13 +236,17 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
       owner_url,
       async verify({ policy: given = policy, kept = false, removals = true, allow } = {}) {
         const [origin, size] = outside.kept.note.split('\n');
-        const { repaired = [] } = allow?.({ origin: origin!, size: Number(size) }) ?? {};
+        const { repaired, purged_older_than_ms } =
+          allow?.({ origin: origin!, size: Number(size) }) ?? NO_REMOVALS;
+        const ages = [...outside.removals.purged_older_than_ms, ...purged_older_than_ms];
         const db = connect(owner_url, { name: 'verify', max: 1 });
         try {
           return await verify(db, {
             policy: given,
             keys: [],
-            removals: removals ? { ...outside.removals, repaired } : null,
+            removals: removals
+              ? { ...outside.removals, repaired, purged_older_than_ms: ages }
+              : null,
             kept: kept ? outside.kept : null,
           });
         } finally {

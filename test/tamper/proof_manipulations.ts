@@ -1,5 +1,6 @@
 /** Checkpoints, signatures, cosignatures, tiles, gaps, the sketch; retention's claims; rollbacks and forks. */
 import type { Db } from '../../src/db.ts';
+import { parseRemovals } from '../../src/domain/removals.ts';
 import { addItems, itemBytes } from '../../src/domain/sketch.ts';
 import { checkpointText } from '../../src/proof/checkpoint.ts';
 import { ENTRY_COLUMNS } from '../../src/proof/entry.ts';
@@ -11,7 +12,7 @@ import { CannotSeal, createSealer, signedNote } from '../../src/store/checkpoint
 import { readEntries } from '../../src/store/entries.ts';
 import { key } from '../store/seal_now.ts';
 import { witnesses } from '../store/verified.ts';
-import type { Ledger } from './ledger.ts';
+import type { Copy, Ledger } from './ledger.ts';
 import { inEvents, type Manipulation, quietly } from './manipulation.ts';
 
 const forge = (root: Db, id: string) =>
@@ -38,6 +39,27 @@ export const in_tree =
 async function signAnew(root: Db): Promise<void> {
   await quietly(root, TREE, `${PROOF} delete from runledger.log_gaps`);
   await createSealer(createLogKey(Buffer.alloc(32, 66), key.origin)).seal(root);
+}
+
+/** Events of today, with which the submission s would not be one that a purge takes. */
+const REFUSED = `runledger.append_to_submissions(array[s], '{execution.refused}', runledger.clock(), array[jsonb_build_object(
+  'attempt', 1, 'consumer', gen_random_uuid(), 'verdict', 'AC')])`;
+const DELIVERED = `runledger.append_to_deliveries(runledger.append_to_deliveries(array[s], 'delivery.requested', runledger.clock(),
+  jsonb_build_object('next_at', now())), 'delivery.ended', runledger.clock(), '{"outcome": "delivered"}')`;
+
+/** Of the submissions of five days ago, one loses its bytes. The events are appended to all others, and a purge is claimed. */
+async function purgeOne({ root }: Copy, { ids }: Ledger, events: string): Promise<void> {
+  const target = ids[3]!;
+  await root.unsafe(`select ${events} from runledger.submissions s
+    where s.id = any ('{${ids.slice(0, 6)}}') and s.id <> '${target}'`);
+  const gone = await root`delete from runledger.payloads where stream = ${target} returning 1`;
+  await claim(root, 'payloads.purged', {
+    ended_before: new Date(Date.now() - 4 * 86_400_000).toISOString(),
+    submissions: 1,
+    payloads: gone.length,
+    size_bytes: 10,
+    last_id: ids[5],
+  });
 }
 
 export const proofManipulations: readonly Manipulation[] = [
@@ -352,6 +374,18 @@ export const proofManipulations: readonly Manipulation[] = [
       });
     },
     says: /^payloads: \S+ (code|stdout) is missing, and no purge claims it/,
+  },
+  {
+    name: 'chosen bytes are purged, and late reports are refused for the other submissions',
+    does: (copy, ledger) => purgeOne(copy, ledger, REFUSED),
+    with: { allow: () => parseRemovals('purged older-than 3d') },
+    says: /^payloads: \S+ \S+ is there, and the purge at \S+ claims that it is gone/,
+  },
+  {
+    name: 'the same, and the others, which have no webhook, get deliveries',
+    does: (copy, ledger) => purgeOne(copy, ledger, DELIVERED),
+    with: { allow: () => parseRemovals('purged older-than 3d') },
+    says: /^payloads: \S+ \S+ is there, and the purge at \S+ claims that it is gone/,
   },
   {
     name: 'bytes that were purged are put back',

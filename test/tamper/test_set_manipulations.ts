@@ -1,6 +1,6 @@
 /** Test sets and what is kept of tests: bytes, the rows that derive from them, and deletions that are claimed. */
 import type { Db } from '../../src/db.ts';
-import { type Manipulation, statements } from './manipulation.ts';
+import { inEvents, type Manipulation, statements } from './manipulation.ts';
 
 /** Appends a deletion as the service does, with any facts, and deletes the bytes. */
 const deleteSet = (root: Db, set_id: string, facts: object) =>
@@ -109,6 +109,26 @@ export const testSetManipulations: readonly Manipulation[] = [
     does: ({ root }, { set_id }) =>
       deleteSet(root, set_id, { operator: 'ada@console', unused_since: daysAgo(30) }),
     says: /^test set f\S+ was deleted at \S+ because nothing had used it since \S+, and submission \S+ had/,
+  },
+  {
+    name: 'the same, and the deletion is dated to before the use',
+    does: async ({ root }, { set_id }) => {
+      await deleteSet(root, set_id, { operator: 'ada@console', unused_since: daysAgo(30) });
+      await inEvents(
+        root,
+        `update runledger.events set at = now() - interval '1 day' where stream = '${set_id}' and version = 2`,
+      );
+    },
+    says: /^test set f\S+ was deleted at \S+ because nothing had used it since \S+, and submission \S+ had/,
+  },
+  {
+    name: 'a deletion is claimed of a test set that is younger than the time since when it was unused',
+    does: async ({ root }, { set_id }) => {
+      const [unused] = await root<{ id: string }[]>`
+        select id from runledger.test_sets where id <> ${set_id}`;
+      await deleteSet(root, unused!.id, { operator: 'ada@console', unused_since: daysAgo(120) });
+    },
+    says: /^test set f\S+ was deleted at \S+ because nothing had used it since \S+, and it was created later/,
   },
   {
     name: 'a deletion is claimed that the auditor does not allow',

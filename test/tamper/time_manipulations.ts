@@ -2,6 +2,8 @@
 import type { Db } from '../../src/db.ts';
 import { cosignedAt, type NoteSigner, signatureLine } from '../../src/proof/note.ts';
 import { witnesses } from '../store/verified.ts';
+import { newId } from '../store/world.ts';
+import { type Copy, type Ledger, sealAndCosign } from './ledger.ts';
 import { inEvents, type Manipulation } from './manipulation.ts';
 import { claim, in_tree } from './proof_manipulations.ts';
 
@@ -49,7 +51,80 @@ const datedOff =
 
 const ALL_CHECKPOINTS = 'update runledger.checkpoints set sealed_at =';
 
+/** An event of now with a time of long ago, which is sealed and cosigned like any other. */
+async function datedBack(root: Db, event: string): Promise<void> {
+  await root.unsafe(`
+    insert into runledger.events (stream, version, type, schema, at, generation, facts) ${event}`);
+  await sealAndCosign({ web: root });
+}
+
+const DATED_BACK = /^\S+ version \d+ is of a time that is long before those of earlier events: \S+/;
+
+/** A submission that is accepted now, fails a month ago, and is purged. */
+async function endedLongAgo({ root }: Copy, { ids }: Ledger): Promise<void> {
+  const id = newId();
+  const first = `from runledger.events where stream = '${ids[6]}' and version = 1`;
+  await root.unsafe(
+    `insert into runledger.payloads select '${id}', kind, salt, bytes from runledger.payloads
+       where stream = '${ids[6]}' and kind in (select jsonb_object_keys(facts -> 'bytes') ${first})`,
+  );
+  await datedBack(
+    root,
+    `select '${id}', 1, type, schema, clock_timestamp(), generation, facts ${first}`,
+  );
+  const facts = `{"attempt": 0, "verdict": "IE", "evidence": {}, "bytes": {}}`;
+  await datedBack(
+    root,
+    `select '${id}', 2, 'submission.failed', 1, now() - interval '30 days', runledger.generation(), '${facts}'`,
+  );
+  await root`insert into runledger.submissions select * from runledger.fold_submissions(array[${id}::text::uuid])`;
+  const gone = await root`delete from runledger.payloads where stream = ${id} returning 1`;
+  const ended_before = new Date(Date.now() - 21 * 86_400_000).toISOString();
+  await claim(root, 'payloads.purged', {
+    ...{ ...PURGE, payloads: gone.length, ended_before, last_id: id },
+  });
+  await sealAndCosign({ web: root });
+}
+
 export const timeManipulations: readonly Manipulation[] = [
+  {
+    name: 'a tier is set now, and the event is of two months ago',
+    does: async ({ root }) => {
+      await datedBack(
+        root,
+        `select id, 1 + (select max(version) from runledger.events where stream = id), 'tier.set', 1, now() - interval '60 days',
+           runledger.generation(), '{"name": "free", "per_minute": 1000, "concurrent": 50, "operator": "bob@console"}'
+         from runledger.tiers where name = 'free'`,
+      );
+      await root`
+        update runledger.tiers t set per_minute = 1000, concurrent = 50, changed_at = e.at
+        from (select stream, at from runledger.events where type = 'tier.set' order by version desc limit 1) e
+        where t.id = e.stream`;
+    },
+    says: DATED_BACK,
+  },
+  {
+    name: 'a key is revoked now, and the event is of 1990',
+    does: async ({ root }, { key_id }) => {
+      await datedBack(
+        root,
+        `select stream, 1 + max(version), 'key.revoked', 1, '1990-01-01', runledger.generation(), '{"operator": "bob@console"}'
+         from runledger.events where stream = '${key_id}' group by stream`,
+      );
+      await root`update runledger.keys set revoked_at = '1990-01-01' where id = ${key_id}`;
+    },
+    says: DATED_BACK,
+  },
+  {
+    name: 'a submission ends now, the event is of a month ago, and its bytes are purged',
+    does: endedLongAgo,
+    says: DATED_BACK,
+  },
+  {
+    name: 'the same: its bytes are missed',
+    does: endedLongAgo,
+    says: /^payloads: \S+ code is missing, and no purge claims it/,
+  },
   {
     name: 'a witness of the policy signed ten minutes before the checkpoint was made',
     does: cosignedOff(-600),

@@ -1,0 +1,50 @@
+/** Times of events, in the order of the feed: what an honest service can leave, and what somebody dated back. */
+import t from 'tap';
+import { entryOf } from '../../src/proof/entry.ts';
+import { EntryCheck } from '../../src/store/entry_check.ts';
+import { Problems } from '../../src/store/problems.ts';
+
+const NOW_US = BigInt(Date.now() - 946_684_800_000) * 1000n;
+const MINUTE_US = 60_000_000n;
+const TIER = '{"name": "free", "per_minute": 1, "concurrent": 1}';
+const PURGE =
+  '{"ended_before": "2026-01-01T00:00:00+00:00", "submissions": 1, "payloads": 1, "size_bytes": 1}';
+
+type Given = { minutes: number; type?: string; facts?: string };
+
+/** Events so many minutes from now, one after the other in the feed. */
+function problemsOf(...events: readonly Given[]): string[] {
+  const problems = new Problems();
+  const check = new EntryCheck(problems);
+  events.forEach(({ minutes, type = 'tier.set', facts = TIER }, n) => {
+    const stream = `f0000000-0000-4000-8000-00000000000${n}`;
+    const at_us = NOW_US + BigInt(minutes) * MINUTE_US;
+    const place = { generation: 1, xid: BigInt(n + 10), seq: BigInt(n) };
+    check.check(entryOf({ stream, version: 1, type, schema: 1, at_us, ...place, facts }));
+  });
+  return problems.lines();
+}
+
+const at = (...minutes: number[]) => problemsOf(...minutes.map((each) => ({ minutes: each })));
+
+t.test('an event may be dated before an earlier one, but not by more than an hour', async (t) => {
+  t.same(at(-300, -200, -100, 0), []);
+  t.same(at(-100, -159, -158, 0), [], 'a long transaction, or a clock that was set right');
+  t.match(at(-100, -161, 0), [
+    /^f0000000-0000-4000-8000-000000000001 version 1 is of a time that is long before those of earlier events: /,
+  ]);
+  t.equal(at(-100, -161, -161, -50, -120).length, 3, 'each, against the latest before it');
+});
+
+t.test('a time that is still to come is reported alone', async (t) => {
+  const problems = at(-1, 6000, 0);
+  t.equal(problems.length, 1);
+  t.match(problems[0], /^\S+1 version 1 is of a time that is still to come/);
+});
+
+t.test('a purge began to write long before its time', async (t) => {
+  const purge = { minutes: -10, type: 'payloads.purged', facts: PURGE };
+  t.same(problemsOf({ minutes: -900 }, purge, { minutes: -890 }, { minutes: 0 }), []);
+  t.equal(problemsOf({ minutes: -3000 }, purge, { minutes: -2000 }).length, 1, 'but not a day');
+  t.equal(problemsOf({ minutes: 0 }, { ...purge, minutes: -100 }).length, 1, 'or its own time');
+});
