@@ -4,8 +4,8 @@
 --   counts       the submission may be the cause: the loss is one of its deaths, and it runs alone from then on
 --   ends_after   the submission ends in `error` at this number of deaths (where counts) or of losses for this very reason
 --   failed_for   the word for that in the evidence of submission.failed
-create or replace view runledger.loss_reasons (reason, counts, ends_after, failed_for, description) as
-values
+create or replace view runledger.loss_reasons as
+select * from (values
   ('worker_died', true, 3, 'deaths', 'the worker process has ended: the database lock that it held is free'),
   ('launcher_died', true, 3, 'deaths', 'the launcher ended while it ran the program'),
   ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, for a reason of its own'),
@@ -13,4 +13,5 @@ values
   ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
   ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to the statement that started the execution'),
   ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time'),
-  ('shutdown', false, null, null, 'the worker stopped and gave the execution back');
+  ('shutdown', false, null, null, 'the worker stopped and gave the execution back')
+) reasons (reason, counts, ends_after, failed_for, description);

@@ -4,13 +4,14 @@
  *
  * The lines are the same on every supported version of PostgreSQL and in every month: a month in a name is YYYY_MM, and of
  * partitions by month schema.txt has only what they share with their parents. The text of a view is printed by the server,
- * so its line names the server's major version, as the lines of the server's own catalogue do (server_lines.ts).
+ * so its line names the server's major version, as the lines of trees and of the server's own catalogue do (server_lines.ts).
  * definitions.txt has them for the versions that `make schema` ran on.
  *
  * What must stay true: the statements use nothing but pg_catalog, so that no object of the database can take part.
  */
 import { createHash } from 'node:crypto';
 import type { Db } from '../db.ts';
+import { canonicalTree } from './node_trees.ts';
 import { type SchemaLine, serverLines } from './server_lines.ts';
 
 /** The shape of everything: for reviews, and for verify. */
@@ -118,10 +119,6 @@ const DEFINITIONS = `
     concat_ws(E'\\n', a.aggkind, a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggmtransfn, a.aggserialfn, a.aggdeserialfn,
       format_type(a.aggtranstype, null), a.agginitval)
   from pg_proc p join pg_aggregate a on a.aggfnoid = p.oid cross join owner o where p.pronamespace = 'runledger'::regnamespace
-  union all
-  select format('view %s on PostgreSQL %s', t.relname, current_setting('server_version_num')::integer / 10000), null,
-    concat_ws(E'\\n', pg_get_viewdef(t.oid), t.reloptions::text)
-  from ours t where t.relkind = 'v'
   union all
   select distinct format('relation %s kind %s%s%s%s%s', t.pattern, t.relkind, case t.relpersistence when 'p' then '' else ' not permanent' end,
       case when t.relrowsecurity or t.relforcerowsecurity then ' with row security' else '' end,
@@ -234,6 +231,47 @@ const DEFINITIONS = `
     or exists (select from pg_type y where y.typnamespace = pg_my_temp_schema())
     or exists (select from pg_proc p where p.pronamespace = pg_my_temp_schema())`;
 
+const version = `current_setting('server_version_num')::integer / 10000`;
+
+/**
+ * What the server runs, beside what it prints of it: see node_trees.ts. Each tree has a word before it that says what it is
+ * of. The fields of trees change with the server's major version.
+ */
+const TREES = `
+  with ours as (
+    select c.*, regexp_replace(c.relname, '_\\d{4}_\\d{2}(_|$)', '_YYYY_MM\\1') as pattern
+    from pg_class c where c.relnamespace = 'runledger'::regnamespace
+  )
+  select format('view %s on PostgreSQL %s', t.relname, ${version}) as line, null as name,
+    concat_ws(E'\\n', pg_get_viewdef(t.oid), t.reloptions::text) as text,
+    array(select concat_ws(' ', w.rulename, w.ev_type, w.ev_enabled, w.is_instead, w.ev_qual, w.ev_action)
+      from pg_rewrite w where w.ev_class = t.oid) as trees
+  from ours t where t.relkind = 'v'
+  union all
+  select format('trees of %s on PostgreSQL %s', x.pattern, ${version}), x.name, '', array_agg(x.tree)
+  from (
+    select t.pattern, t.relname::text as name, 'check ' || o.conbin::text as tree
+    from ours t join pg_constraint o on o.conrelid = t.oid where o.conbin is not null
+    union all
+    select t.pattern, t.relname, concat_ws(' ', 'default', a.attname, d.adbin)
+    from ours t join pg_attrdef d on d.adrelid = t.oid join pg_attribute a on a.attrelid = t.oid and a.attnum = d.adnum
+    union all
+    select t.pattern, t.relname, concat_ws(' ', 'index', i.indexprs, 'where', i.indpred)
+    from ours t join pg_index i on i.indrelid = t.oid where i.indexprs is not null or i.indpred is not null
+    union all
+    select t.pattern, t.relname, 'partition by ' || p.partexprs::text
+    from ours t join pg_partitioned_table p on p.partrelid = t.oid where p.partexprs is not null
+  ) x group by x.pattern, x.name
+  union all
+  select format('trees of functions on PostgreSQL %s', ${version}), null, '',
+    array_agg(concat_ws(' ', n.nspname, p.proname, p.prosqlbody, 'defaults', p.proargdefaults))
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+  where n.nspname in ('runledger', 'graphile_worker') and (p.prosqlbody is not null or p.proargdefaults is not null)
+  union all
+  select format('policy tree of %s on %s on PostgreSQL %s', l.polname, c.relname, ${version}), null, '',
+    array[concat_ws(' ', l.polqual, 'check', l.polwithcheck)]
+  from pg_policy l join pg_class c on c.oid = l.polrelid where c.relnamespace = 'graphile_worker'::regnamespace`;
+
 /** In byte order. */
 export async function schemaLines(db: Db): Promise<string[]> {
   const rows = await db.unsafe<{ line: string }[]>(
@@ -247,12 +285,22 @@ export async function definitionLines(db: Db): Promise<SchemaLine[]> {
   const rows = await db.unsafe<{ line: string; name: string | null; text: string | null }[]>(
     `select * from (${DEFINITIONS}) x`,
   );
+  rows.push(...(await treeRows(db)));
   const lines = rows.map(({ line, name, text }) => ({
     name,
     line: `${line.replaceAll(/\s+/g, ' ')}${text === null ? '' : ` ${digestOf(text)}`}`,
   }));
   lines.push(...(await serverLines(db)));
   return lines.sort((a, b) => (a.line < b.line ? -1 : a.line > b.line ? 1 : 0));
+}
+
+async function treeRows(db: Db) {
+  const rows =
+    await db.unsafe<{ line: string; name: string | null; text: string; trees: string[] }[]>(TREES);
+  return rows.map(({ line, name, text, trees }) => ({
+    ...{ line, name },
+    text: [text, ...trees.map(canonicalTree).sort()].join('\n'),
+  }));
 }
 
 const DIGEST_DIGITS = 32;

@@ -18,6 +18,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Db } from '../db.ts';
+import { canonicalTree } from './node_trees.ts';
 
 export type SchemaLine = {
   readonly line: string;
@@ -90,7 +91,7 @@ function rowsOf({ name, oids = 'oid', without = '', where = 'true', own = 'oid' 
         (pg_catalog.to_jsonb(x) - '{${left_out}}'::pg_catalog.text[])::pg_catalog.text) as text,
       pg_catalog.pg_describe_object('pg_catalog.${own === 'oid' ? name : 'pg_proc'}'::pg_catalog.regclass::pg_catalog.oid,
         x.${own}::pg_catalog.oid, 0) as name,
-      pg_catalog.age(x.xmin) as age
+      pg_catalog.age(x.xmin) as age, null::pg_catalog.text as tree
     from pg_catalog.${name} x where x.${own}::pg_catalog.oid < ${FIRST_ADDED} and ${where}`;
 }
 
@@ -98,21 +99,21 @@ function rowsOf({ name, oids = 'oid', without = '', where = 'true', own = 'oid' 
 const RELATIONS = `
   select 'pg_class' as catalogue, pg_catalog.concat_ws(' '::pg_catalog.text, c.relname, c.relkind, c.relowner, c.relpersistence,
       c.relrowsecurity, c.relforcerowsecurity, c.relhasrules, c.relhastriggers, c.relispartition, c.relam) as text,
-    c.relname::pg_catalog.text as name, pg_catalog.age(c.xmin) as age
+    c.relname::pg_catalog.text as name, pg_catalog.age(c.xmin) as age, null::pg_catalog.text as tree
   from pg_catalog.pg_class c where c.relnamespace = ${PG_CATALOG} and c.oid < ${FIRST_ADDED}
   union all
   select 'pg_attribute', pg_catalog.concat_ws(' '::pg_catalog.text, a.attrelid, a.attnum, a.attname, a.atttypid, a.attcollation,
-      a.attnotnull, a.attisdropped, a.attgenerated), c.relname || '.'::pg_catalog.text || a.attname, pg_catalog.age(a.xmin)
+      a.attnotnull, a.attisdropped, a.attgenerated), c.relname || '.'::pg_catalog.text || a.attname, pg_catalog.age(a.xmin), null
   from pg_catalog.pg_attribute a join pg_catalog.pg_class c on c.oid = a.attrelid
   where c.relnamespace = ${PG_CATALOG} and c.oid < ${FIRST_COUNTED} and c.relkind = 'r'::pg_catalog."char"
   union all
   select 'pg_index', pg_catalog.concat_ws(' '::pg_catalog.text, i.indexrelid, i.indrelid, i.indkey, i.indclass, i.indisunique,
-      i.indisvalid, i.indisready, i.indislive, i.indexprs is null, i.indpred is null), c.relname::pg_catalog.text, pg_catalog.age(i.xmin)
+      i.indisvalid, i.indisready, i.indislive, i.indexprs is null, i.indpred is null), c.relname::pg_catalog.text, pg_catalog.age(i.xmin), null
   from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid
   where c.relnamespace = ${PG_CATALOG} and c.oid < ${FIRST_COUNTED}
   union all
-  select 'pg_rewrite', pg_catalog.concat_ws(' '::pg_catalog.text, pg_catalog.pg_get_ruledef(w.oid), w.ev_enabled, c.reloptions),
-    c.relname::pg_catalog.text, pg_catalog.age(w.xmin)
+  select 'pg_rewrite', pg_catalog.concat_ws(' '::pg_catalog.text, pg_catalog.pg_get_ruledef(w.oid), w.ev_type, w.ev_enabled, w.is_instead, w.ev_qual,
+      c.reloptions), c.relname::pg_catalog.text, pg_catalog.age(w.xmin), w.ev_action::pg_catalog.text
   from pg_catalog.pg_rewrite w join pg_catalog.pg_class c on c.oid = w.ev_class
   where c.relnamespace = ${PG_CATALOG} and c.oid < ${FIRST_ADDED} and not c.relname = ${names('pg_stats_ext,pg_stats_ext_exprs')}`;
 
@@ -156,7 +157,7 @@ const ADDED = `
     l.lanplcallfoid::pg_catalog.regprocedure, l.laninline::pg_catalog.regprocedure, l.lanvalidator::pg_catalog.regprocedure))
   from pg_catalog.pg_language l where l.lanname = 'plpgsql'::pg_catalog.name`;
 
-type Row = { catalogue: string; text: string; name: string; age: string };
+type Row = { catalogue: string; text: string; name: string; age: string; tree: string | null };
 
 /** `name` is of the rows that were written last. */
 export async function serverLines(db: Db): Promise<SchemaLine[]> {
@@ -174,7 +175,8 @@ export async function serverLines(db: Db): Promise<SchemaLine[]> {
 /** The order of rows in a table means nothing. */
 function digestOf(rows: readonly Row[]): string {
   const hash = createHash('sha256');
-  for (const text of rows.map(({ text }) => text).sort()) hash.update(text).update('\n');
+  const texts = rows.map(({ text, tree }) => (tree ? `${text} ${canonicalTree(tree)}` : text));
+  for (const text of texts.sort()) hash.update(text).update('\n');
   return hash.digest('hex').slice(0, 32);
 }
 

@@ -11,6 +11,7 @@ import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 import { definitionLines, schemaLines } from './schema_lines.ts';
 import type { SchemaLine } from './server_lines.ts';
+import { checkConstraints } from './verify_constraints.ts';
 
 const SQL_DIR = new URL('../../sql/', import.meta.url);
 
@@ -52,6 +53,11 @@ function unlisted(
   ];
 }
 
+/** Every row must be one that the constraints of this release allow. */
+export async function checkRows(db: Db, problems: Problems): Promise<void> {
+  await checkConstraints(db, await linesOf('schema.txt'), problems);
+}
+
 async function linesOf(file: string): Promise<string[]> {
   return (await readFile(new URL(file, SQL_DIR), 'utf8')).split('\n').filter(Boolean);
 }
@@ -59,7 +65,8 @@ async function linesOf(file: string): Promise<string[]> {
 const rolesIn = (line: string) =>
   /^(may|policy) /.test(line) ? (line.match(/\brunledger_(web|worker|auditor)\b/g) ?? []) : [];
 
-const VERSIONED = /^(view \S+|server catalogue \S+) on PostgreSQL (\d+) /;
+const VERSIONED =
+  /^(view \S+|trees of \S+|policy tree of \S+ on \S+|server catalogue \S+) on PostgreSQL (\d+) /;
 const versionOf = (line: string) => VERSIONED.exec(line)?.[2] ?? null;
 const thingOf = (line: string) => VERSIONED.exec(line)?.[1] ?? '';
 

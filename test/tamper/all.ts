@@ -9,10 +9,12 @@ import { schemaManipulations } from './schema_manipulations.ts';
 import { serverManipulations } from './server_manipulations.ts';
 import { testSetManipulations } from './test_set_manipulations.ts';
 import { timeManipulations } from './time_manipulations.ts';
+import { treeManipulations } from './tree_manipulations.ts';
 
 export const allManipulations: readonly Manipulation[] = [
   ...logManipulations,
   ...schemaManipulations,
+  ...treeManipulations,
   ...catalogueManipulations,
   ...serverManipulations,
   ...proofManipulations,
