@@ -15,7 +15,7 @@ type Given = { minutes: number; type?: string; facts?: string };
 /** Events so many minutes from now, one after the other in the feed. */
 function problemsOf(...events: readonly Given[]): string[] {
   const problems = new Problems();
-  const check = new EntryCheck(problems);
+  const check = new EntryCheck(problems, { from: 'database' });
   events.forEach(({ minutes, type = 'tier.set', facts = TIER }, n) => {
     const stream = `f0000000-0000-4000-8000-00000000000${n}`;
     const at_us = NOW_US + BigInt(minutes) * MINUTE_US;
