@@ -4,7 +4,8 @@
  *
  *   * As long as leaf and tile agree, both are one tree, and each checkpoint must have its root.
  *   * At the first difference the tree forks. The differing leaves wait for the next checkpoint. If the events give its root,
- *     the tiles are damaged. Otherwise events were changed, removed or inserted.
+ *     the tiles are damaged. If the tiles give it, events were changed, removed or inserted. If neither does, both were, and no
+ *     event is named from the tiles; a sketch may name some.
  *
  * Leaves in gaps have no event: retention detached it, and its hash is taken from the tile.
  */
@@ -113,8 +114,10 @@ export class TreeComparison {
       this.#blameTiles();
       return;
     }
-    this.settle();
     const as_sealed = this.#sealed?.root().equals(root) ?? false;
+    // Tiles that are wrong themselves do not say which events are: an innocent one would be named.
+    if (!as_sealed) this.#pending = [];
+    this.settle();
     this.#problems.add(
       'checkpoints',
       as_sealed
