@@ -7,6 +7,7 @@ import type { Db } from '../db.ts';
 import {
   addItems,
   addSketch,
+  type Differences,
   emptySketch,
   ITEM_BYTES,
   readDifferences,
@@ -15,7 +16,7 @@ import {
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { leafHash } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
-import { copyName } from './entry_check.ts';
+import { copyName, nameOf as nameInEntry } from './entry_check.ts';
 import { type EventDifference, eventDifferences } from './event_differences.ts';
 import { dueOf } from './log_sketches.ts';
 import { Problems } from './problems.ts';
@@ -29,9 +30,10 @@ export async function nameDifferences(
   log: LogReport,
   problems: Problems,
 ): Promise<EventDifference[]> {
-  const cells = kept?.sketch?.cells ?? (await storedSketch(db));
-  const size = kept?.sketch ? log.kept_size : log.sealed;
-  const found = cells?.length === SKETCH_BYTES ? await fromSketch(db, { cells, size }, log) : [];
+  const basis = kept?.sketch
+    ? { cells: kept.sketch.cells, size: log.kept_size }
+    : await storedSketch(db);
+  const found = basis?.cells.length === SKETCH_BYTES ? await fromSketch(db, basis, log) : [];
   const named = new Set(found.map(nameOf));
   for (const event of found) problems.add('events', lineOf(event));
   for (const { kind, leaf, event } of log.differences) {
@@ -50,15 +52,34 @@ const nameOf = ({ kind, stream, version }: Pick<EventDifference, 'kind' | 'strea
 const lineOf = ({ kind, stream, version, type }: EventDifference) =>
   `${kind} event: ${stream} version ${version}${type ? ` (${type})` : ''}`;
 
-async function storedSketch(db: Db): Promise<Buffer | undefined> {
-  const [row] = await db<{ cells: Buffer }[]>`select cells from runledger.log_sketch`;
-  return row?.cells;
+/** A sketch has at most about 200 differences that can be read. */
+const LAST = 256;
+
+const keyOf = ({ stream, version }: { stream: string; version: number }) => `${stream} ${version}`;
+
+/**
+ * If the log lost what says how many events were covered, more are read than were. These come last, and no event that was
+ * covered comes after them. They are later events, and not inserted ones.
+ */
+function withoutLater(found: Differences, names: string[]): Differences {
+  const later = new Set(found.inserted.map(keyOf));
+  const last = names.findLastIndex((name) => !later.has(name));
+  const after = new Set(names.slice(last + 1));
+  return { ...found, inserted: found.inserted.filter((item) => !after.has(keyOf(item))) };
+}
+
+type Basis = { readonly cells: Buffer; readonly size: number };
+
+async function storedSketch(db: Db): Promise<Basis | null> {
+  const [row] = await db<{ cells: Buffer; size: string }[]>`
+    select cells, size from runledger.log_sketch`;
+  return row ? { cells: row.cells, size: Number(row.size) } : null;
 }
 
 /** The sketch without the events that it covers as they are now, and without those of its months that were detached. */
 async function fromSketch(
   db: Db,
-  { cells, size }: { cells: Buffer; size: number },
+  { cells, size }: Basis,
   { claims, sealed }: LogReport,
 ): Promise<EventDifference[]> {
   const gaps = await readGaps(db, sealed, new Problems());
@@ -72,6 +93,7 @@ async function fromSketch(
     if (sketch.length === SKETCH_BYTES) addSketch(difference, sketch, -1);
   }
   const item = Buffer.alloc(ITEM_BYTES);
+  const names: string[] = [];
   const query = `select ${ENTRY_COLUMNS} from runledger.events ${await covered(db, size, due.events)}`;
   for await (const entries of readEntries(db, query))
     for (const entry of entries) {
@@ -80,8 +102,10 @@ async function fromSketch(
       item.copyWithin(16, 20, 24);
       item.set(leafHash(entry), 20);
       addItems(difference, item, -1);
+      names.push(keyOf(nameInEntry(entry)));
+      if (names.length > 2 * LAST) names.splice(0, LAST);
     }
-  return eventDifferences(db, readDifferences(difference));
+  return eventDifferences(db, withoutLater(readDifferences(difference), names));
 }
 
 /**

@@ -39,6 +39,7 @@ export type Window = {
 };
 
 const DIFFERENCES_KEPT = 100;
+const MISSING: HashText = '\0'.repeat(HASH_BYTES);
 
 export class TreeComparison {
   /** Of the events as they are, with the hashes of gaps. */
@@ -195,6 +196,8 @@ export class Alignment {
       return n;
     }
     if (there > 0) this.#tree.insert(leaf, this.#window.nameAt(n));
+    // A tile that is missing says nothing of the event.
+    else if (expected === MISSING) this.#tree.differ('changed', expected, leaf, null);
     else this.#tree.differ('changed', expected, leaf, this.#window.nameAt(n));
     return n + 1;
   }
