@@ -169,7 +169,7 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a state outlives its pass',
-      "return this.#passes > 1 ? ['*', '*/*'] : FEEDBACK_FILES;",
+      "return this.#passes > 1 ? [...MESSAGE_FILES, '*', '*/*'] : FEEDBACK_FILES;",
       'return FEEDBACK_FILES;',
     ],
   ),
