@@ -6,6 +6,8 @@ import type { Profile } from './sandbox.ts';
 
 /** A copy of a larger file would cost every slot more memory than a mount costs a run time. */
 const COPIED_BYTES = 256 * 1024;
+/** Of a language, for each slot. */
+const OWN_MOST_BYTES = 256 * 1024 * 1024;
 
 export async function profilesFor(toolchains: Toolchains): Promise<Record<string, Profile>> {
   const profiles: Record<string, Profile> = {};
@@ -22,16 +24,36 @@ export function compileProfileOf({ language, compiler }: Installed): string {
   return compiler?.mounts === undefined ? language.name : `${language.name}-compile`;
 }
 
-/** Links stay links (/bin is one of /usr/bin), and small files are copied: each mount costs every run. */
+/**
+ * Links stay links (/bin is one of /usr/bin), and small files are copied: each mount costs every run. So are the files that
+ * programs map, because slots could see and stop each other through mappings of the same file. What is over the limit for
+ * them is shared.
+ */
 async function profileOf(paths: readonly Mount[]): Promise<Profile> {
-  const mounts: Mount[] = [];
-  const copies: Mount[] = [];
-  const links: { target: string; at: string }[] = [];
-  for (const { from, to } of paths) {
+  const profile = { mounts: [], copies: [], own: [], fronts: [], links: [] } as Lists;
+  const folders: string[] = [];
+  let own_bytes = 0;
+  for (const { from, to, own = false } of paths) {
     const found = await lstat(from);
-    if (found.isSymbolicLink()) links.push({ target: await readlink(from), at: to });
-    else if (found.isFile() && found.size <= COPIED_BYTES) copies.push({ from, to });
-    else mounts.push({ from, to });
+    const isInside = folders.some((folder) => to.startsWith(`${folder}/`));
+    if (found.isDirectory()) folders.push(to);
+    if (found.isSymbolicLink()) {
+      if (!isInside) profile.links.push({ target: await readlink(from), at: to });
+      continue;
+    }
+    if (own) own_bytes += found.size;
+    const isOwn = own && own_bytes <= OWN_MOST_BYTES;
+    if (isInside && isOwn) profile.fronts.push({ from, to });
+    else if (isInside) continue;
+    else if (found.isFile() && found.size <= COPIED_BYTES) profile.copies.push({ from, to });
+    else if (isOwn) profile.own.push({ from, to });
+    else profile.mounts.push({ from, to });
   }
-  return { mounts, copies, links };
+  return profile;
 }
+
+type Lists = {
+  [name in keyof Profile]-?: Profile[name] extends readonly (infer Item)[] | undefined
+    ? Item[]
+    : never;
+};

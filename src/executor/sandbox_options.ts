@@ -8,6 +8,10 @@ export type Profile = {
   mounts: readonly { from: string; to: string }[];
   /** small files, copied when the launcher starts: a mount for each would cost every run */
   copies?: readonly { from: string; to: string }[];
+  /** files that programs map: a slot that runs programs has its own copies */
+  own?: readonly { from: string; to: string }[];
+  /** the same, of files in folders that are mounted */
+  fronts?: readonly { from: string; to: string }[];
   links?: readonly { target: string; at: string }[];
 };
 
@@ -60,8 +64,12 @@ export function launcherArguments(options: SandboxOptions): string[] {
   const zygote = options.zygote === undefined && existsSync(beside) ? beside : options.zygote;
   if (zygote) list.push('--zygote', zygote);
   if (options.store_dir) list.push('--store', options.store_dir);
-  for (const [name, { mounts, copies, links }] of Object.entries(options.profiles)) {
+  for (const [name, profile] of Object.entries(options.profiles)) {
+    const { mounts, copies, own, fronts, links } = profile;
     list.push('--profile', name);
+    // They must be there before the folders are mounted over them.
+    for (const { from, to } of fronts ?? []) list.push('--front', from, to);
+    for (const { from, to } of own ?? []) list.push('--own', from, to);
     for (const { from, to } of mounts) list.push('--bind', from, to);
     for (const { from, to } of copies ?? []) list.push('--copy', from, to);
     for (const { target, at } of links ?? []) list.push('--link', target, at);

@@ -1,7 +1,7 @@
 /** Python, by CPython. Programs can be forked from a warm interpreter. */
 import { BASE_ENVIRONMENT, WORK_FOLDER } from './common/box.ts';
 import { type Language, NO_NEEDS, type Probed } from './common/language.ts';
-import { isInSystem, mountsFor, withoutLocal } from './common/mounts.ts';
+import { isInSystem, programMounts, sharedObjectsIn, withoutLocal } from './common/mounts.ts';
 import { ask } from './common/probing.ts';
 
 const SOURCE = 'main.py';
@@ -50,7 +50,11 @@ async function probe(executable: string): Promise<Probed> {
     found: {
       version: `Python ${version}`,
       at: executable,
-      mounts: await mountsFor([...folders, executable], [executable]),
+      mounts: await programMounts({
+        paths: folders,
+        executables: [executable],
+        objects: (await Promise.all(folders.map(sharedObjectsIn))).flat(),
+      }),
       forks_if: ZYGOTE,
       run: ({ source, has_files, args }) => ({
         argv: [

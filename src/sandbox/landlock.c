@@ -59,7 +59,8 @@ void landlock_confine(const struct request *request, const struct options *optio
   allow(rules, target_of("/tmp"), all & ~EXECUTE);
   const struct profile *profile = &options->profiles[profile_index(options, request->profile)];
   for (unsigned i = 0; i < profile->entry_count; i++)
-    if (profile->entries[i].kind != ENTRY_LINK) allow(rules, profile->entries[i].from, EXECUTE | READ | READ_DIR);
+    if (profile->entries[i].kind != ENTRY_LINK && profile->entries[i].kind != ENTRY_FRONT)
+      allow(rules, profile->entries[i].from, EXECUTE | READ | READ_DIR);
   for (uint32_t i = 0; i < request->load_count; i++)
     allow(rules, target_of(request->loads[i].at), EXECUTE | READ | READ_DIR);
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbid new privileges");

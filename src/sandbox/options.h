@@ -5,9 +5,15 @@
 
 #include "isolation.h"
 
-enum { MAX_SLOTS = 64, MAX_PROFILES = 16, MAX_ENTRIES = 48 };
+enum { MAX_SLOTS = 64, MAX_PROFILES = 16, MAX_ENTRIES = 4096 };
 
-enum entry_kind { ENTRY_BIND, ENTRY_COPY, ENTRY_LINK };
+enum entry_kind {
+  ENTRY_BIND,  /* mounted */
+  ENTRY_COPY,  /* a small file */
+  ENTRY_OWN,   /* a file that programs map: each slot that runs programs has a copy */
+  ENTRY_FRONT, /* the same, in a directory that is mounted later: the copy is in front of its file */
+  ENTRY_LINK,
+};
 
 /* One entry of a box's read-only root. */
 struct entry {

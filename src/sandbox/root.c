@@ -4,9 +4,14 @@
  * mounts of the machine. The store has a namespace too, so no box ever sees its path.
  *
  * Boxes and host could see and stop each other through inodes that they share: watches, locks and
- * leases belong to an inode. So a directory is mounted as an overlay of one layer. Its inodes are the
- * slot's own, and its pages are the machine's, so it takes no memory. Where the kernel has no overlays,
- * or denies them, the directory itself is mounted, and the filter alone denies such calls.
+ * leases belong to an inode. So a directory is mounted as an overlay. Its inodes are the slot's own, and
+ * its pages are the machine's, so it takes no memory. Where the kernel has no overlays, or denies them,
+ * the directory itself is mounted, and the filter alone denies such calls.
+ *
+ * A mapping of a file of an overlay belongs to the machine's inode all the same. So each slot has copies
+ * of the files that programs map: the slot's roots are directories of one file system, and each has a
+ * link to the same copy. What a root has at a place before a directory is mounted there is in front of
+ * the files of this directory.
  */
 #define _GNU_SOURCE
 #include "root.h"
@@ -29,26 +34,36 @@
 #include "failure.h"
 #include "wire.h"
 
-/* A new root is put together here, over a directory that no profile uses. */
-static const char NEW[] = "/sys";
+/* The file system of the roots is mounted over a directory that no profile uses. */
+static const char ROOTS[] = "/sys";
+static const char LAYER[] = "/sys/layer";
+static const char STAGE[] = "/sys/stage";
+/* The root that is being put together. */
+static char new_root[16];
+/* A slot for boxes that stay open runs no submitted program, so it needs no copies of large files. */
+static bool shares_files;
 
+static void mount_file_system(void);
 static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity);
 static int build_store(const char *store);
-static void begin_root(void);
+static void begin_root(const char *path);
 static int finish_root(void);
 static void add_skeleton(const struct identity *identity);
 static void add_devices(const struct identity *identity);
-static void add_entry(const struct entry *entry);
+static void add_entry(const struct options *options, const struct profile *profile, const struct entry *entry);
+static bool link_copy(const struct options *options, const struct profile *profile, const struct entry *entry);
 static bool overlay(const char *from, const char *to);
 static void bind_read_only(const char *from, const char *to);
 static void copy_file(const char *from, const char *to);
 static void write_file(const char *path, const char *text);
 static void make_parents(const char *path);
 
-void roots_build(const struct options *options, const struct identity *identity, struct roots *roots) {
+void roots_build(const struct options *options, const struct identity *identity, bool for_streams, struct roots *roots) {
+  shares_files = for_streams;
   must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make the mounts private");
-  int base = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open the mount namespace");
   umask(0);
+  mount_file_system();
+  int base = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open the mount namespace");
   for (unsigned i = 0; i < options->profile_count; i++) {
     roots->profiles[i] = build_profile(options, &options->profiles[i], identity);
     must(setns(base, CLONE_NEWNS), "return to the first mount namespace");
@@ -61,31 +76,44 @@ void roots_build(const struct options *options, const struct identity *identity,
   umask(022);
 }
 
+static void mount_file_system(void) {
+  must(mount("tmpfs", ROOTS, "tmpfs", MS_NOSUID | MS_NODEV, "size=2g,nr_inodes=65536,mode=0755"), "mount the roots");
+  must(mkdir(LAYER, 0755), "make a directory");
+  must(mkdir(STAGE, 0755), "make a directory");
+}
+
+static void name_root(const struct options *options, const struct profile *profile) {
+  snprintf(new_root, sizeof new_root, "%s/%u", ROOTS, (unsigned)(profile - options->profiles));
+}
+
 static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity) {
-  begin_root();
+  name_root(options, profile);
+  begin_root(new_root);
   add_skeleton(identity);
   add_devices(identity);
-  for (unsigned i = 0; i < profile->entry_count; i++) add_entry(&profile->entries[i]);
+  for (unsigned i = 0; i < profile->entry_count; i++) add_entry(options, profile, &profile->entries[i]);
   if (options->zygote) copy_file(options->zygote, "/zygote.so");
   return finish_root();
 }
 
 static int build_store(const char *store) {
-  begin_root();
+  snprintf(new_root, sizeof new_root, "%s/store", ROOTS);
+  begin_root(new_root);
   bind_read_only(store, "/store");
   return finish_root();
 }
 
-static void begin_root(void) {
+static void begin_root(const char *path) {
   must(unshare(CLONE_NEWNS), "make a mount namespace");
-  must(mount("tmpfs", NEW, "tmpfs", MS_NOSUID | MS_NODEV, "size=8m,nr_inodes=4096,mode=0755"), "mount a root");
+  must(mkdir(path, 0755), "make a root");
 }
 
 /* Returns a descriptor of the mount namespace. The caller is inside it, at its root. */
 static int finish_root(void) {
   int namespace = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open a mount namespace");
-  must(mount(NULL, NEW, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL), "make a root read-only");
-  must(chdir(NEW), "enter a root");
+  must(mount(new_root, new_root, NULL, MS_BIND | MS_REC, NULL), "mount a root");
+  must(mount(NULL, new_root, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL), "make a root read-only");
+  must(chdir(new_root), "enter a root");
   must(syscall(SYS_pivot_root, ".", "."), "pivot_root");
   must(umount2(".", MNT_DETACH), "leave the old root");
   must(chdir("/"), "enter a root");
@@ -94,7 +122,7 @@ static int finish_root(void) {
 
 static const char *inside(const char *path) {
   static char full[MAX_PATH + 8];
-  if (snprintf(full, sizeof full, "%s%s", NEW, path) >= (int)sizeof full) fail("a path is too long: %s", path);
+  if (snprintf(full, sizeof full, "%s%s", new_root, path) >= (int)sizeof full) fail("a path is too long: %s", path);
   return full;
 }
 
@@ -134,17 +162,37 @@ static void add_devices(const struct identity *identity) {
   must(mount(NULL, inside("/dev"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL), "make /dev read-only");
 }
 
-static void add_entry(const struct entry *entry) {
+static void add_entry(const struct options *options, const struct profile *profile, const struct entry *entry) {
+  enum entry_kind kind = entry->kind;
+  if (shares_files && kind == ENTRY_FRONT) return;
+  if (shares_files && kind == ENTRY_OWN) kind = ENTRY_BIND;
   make_parents(entry->to);
-  switch (entry->kind) {
+  switch (kind) {
     case ENTRY_BIND:
       if (!overlay(entry->from, entry->to)) bind_read_only(entry->from, entry->to);
       break;
-    case ENTRY_COPY: copy_file(entry->from, entry->to); break;
+    case ENTRY_COPY:
+    case ENTRY_OWN:
+    case ENTRY_FRONT:
+      if (!link_copy(options, profile, entry)) copy_file(entry->from, entry->to);
+      break;
     case ENTRY_LINK:
       if (symlink(entry->from, inside(entry->to)) && errno != EEXIST) fail("link %s", entry->to);
       break;
   }
+}
+
+/* Of a file that two profiles have, the slot has one copy. */
+static bool link_copy(const struct options *options, const struct profile *profile, const struct entry *entry) {
+  char copy[MAX_PATH + 32];
+  for (const struct profile *other = options->profiles; other < profile; other++)
+    for (unsigned i = 0; i < other->entry_count; i++) {
+      const struct entry *theirs = &other->entries[i];
+      if (theirs->kind != entry->kind || strcmp(theirs->from, entry->from)) continue;
+      snprintf(copy, sizeof copy, "%s/%u%s", ROOTS, (unsigned)(other - options->profiles), theirs->to);
+      return !link(copy, inside(entry->to));
+    }
+  return false;
 }
 
 /* An overlay does not contain what is mounted below its layer. */
@@ -159,36 +207,38 @@ static bool has_mounts_below(const char *directory) {
   return found;
 }
 
-static bool mount_overlay(const char *directory, const char *to) {
+/* The files that the new root has at `over` are in front of those of the directory. */
+static bool mount_overlay(const char *directory, const char *over, const char *to) {
   char layers[64];
   /*
-   * An overlay needs two layers; the other one is empty. The name "." keeps the machine's path out of the mount table.
-   * With xino a directory has the number that it has on disk. Otherwise numbers are given in the order of first use.
+   * Neutral names and the name "." keep paths out of the mount table. With xino a directory has the number
+   * that it has on disk. Otherwise numbers are given in the order of first use.
    */
-  snprintf(layers, sizeof layers, "lowerdir=%s/load2:.,xino=on", NEW);
+  snprintf(layers, sizeof layers, "lowerdir=%s:.,xino=on", LAYER);
   if (has_mounts_below(directory) || chdir(directory)) return false;
-  bool done = !mount("box", inside(to), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME, layers);
+  must(mount(over, LAYER, NULL, MS_BIND, NULL), "mount a layer");
+  bool done = !mount("box", to, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOATIME, layers);
+  must(umount2(LAYER, MNT_DETACH), "unmount a layer");
   must(chdir("/"), "leave a directory");
   return done;
 }
 
 /* A file is bound from an overlay of its directory, which is then unmounted. */
 static bool overlay(const char *from, const char *to) {
-  static const char STAGE[] = "/tmp";
   char path[PATH_MAX], staged[PATH_MAX + 16];
   struct stat state;
   char *slash;
   if (!realpath(from, path) || stat(path, &state)) return false;
   if (S_ISDIR(state.st_mode)) {
     if (mkdir(inside(to), 0755) && errno != EEXIST) fail("make %s", to);
-    return mount_overlay(path, to);
+    return mount_overlay(path, inside(to), inside(to));
   }
   slash = strrchr(path, '/');
   *slash = 0;
-  if (!mount_overlay(*path ? path : "/", STAGE)) return false;
-  snprintf(staged, sizeof staged, "%s%s/%s", NEW, STAGE, slash + 1);
+  if (!mount_overlay(*path ? path : "/", inside("/load2"), STAGE)) return false;
+  snprintf(staged, sizeof staged, "%s/%s", STAGE, slash + 1);
   bind_read_only(staged, to);
-  must(umount2(inside(STAGE), MNT_DETACH), "unmount an overlay");
+  must(umount2(STAGE, MNT_DETACH), "unmount an overlay");
   return true;
 }
 

@@ -1,6 +1,8 @@
 /* The read-only roots of the boxes. */
 #ifndef RUNLEDGER_ROOT_H
 #define RUNLEDGER_ROOT_H
+#include <stdbool.h>
+
 #include "identity.h"
 #include "options.h"
 
@@ -10,6 +12,6 @@ struct roots {
   int store; /* -1: there is no store */
 };
 
-void roots_build(const struct options *options, const struct identity *identity, struct roots *roots);
+void roots_build(const struct options *options, const struct identity *identity, bool for_streams, struct roots *roots);
 
 #endif

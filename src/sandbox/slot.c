@@ -96,7 +96,7 @@ void slot_main(struct slot_setup *setup) {
   enter_namespaces(setup);
   network_open(setup->proc, &setup->identity);
   queues_open();
-  roots_build(setup->options, &setup->identity, &roots);
+  roots_build(setup->options, &setup->identity, setup->number >= setup->options->slots, &roots);
   give_up_rights(setup);
   /* There are always two run groups, the next and the one before, so that a leak of groups shows. */
   group_add_run(setup->group, run_group - 1);

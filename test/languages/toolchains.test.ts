@@ -60,19 +60,18 @@ t.test('two languages never have one recipe', async (t) => {
 });
 
 /** Everything that a profile shows, by its path in the box. */
-const seenIn = ({ mounts, copies = [], links = [] }: Profile) => [
-  ...mounts.map(({ to }) => to),
-  ...copies.map(({ to }) => to),
+const seenIn = ({ mounts, copies = [], own = [], fronts = [], links = [] }: Profile) => [
+  ...[...mounts, ...copies, ...own, ...fronts].map(({ to }) => to),
   ...links.map(({ at }) => at),
 ];
 const BASE =
-  /^\/(bin|lib|lib32|lib64|libx32|etc\/ld\.so\.cache|usr\/lib\/locale|usr\/share\/zoneinfo|usr\/lib(64|64\/ld-[\w.-]+|\/[\w-]+-linux-gnu)|usr\/bin\/(sh|dash|bash|cat|echo|env|false|id|ls|sleep|true|wc|coreutils))$/;
+  /^\/(bin|lib|lib32|lib64|libx32|etc\/ld\.so\.cache|usr\/lib\/locale(\/.+)?|usr\/share\/zoneinfo|usr\/lib64\/ld-[\w.-]+|usr\/lib(64|\/[\w-]+-linux-gnu)\/([\w.+-]+\.so[\d.]*|gconv(\/.+)?)|usr\/bin\/(sh|dash|bash|cat|echo|env|false|id|ls|sleep|true|wc|coreutils))$/;
 const OWN: Readonly<Record<string, RegExp>> = {
-  python: /^\/usr\/(bin\/python3[.\d]*|lib\/python3[.\d]*(\/dist-packages)?)$/,
-  java: /^\/(usr\/lib\/jvm\/[\w.-]+|opt\/java\/\w+|etc\/(java[\w-]*|ssl\/certs\/java))$/,
-  javascript: /^\/opt\/(node|blocking_output\.cjs)$/,
+  python: /^\/usr\/(bin\/python3[.\d]*|lib\/python3[.\d]*(\/dist-packages)?(\/.+\.so)?)$/,
+  java: /^\/((usr\/lib\/jvm\/[\w.-]+|opt\/java\/\w+)(\/bin\/java|\/lib\/.+\.(so|jsa)|\/lib\/jspawnhelper)?|etc\/(java[\w-]*|ssl\/certs\/java))$/,
+  javascript: /^\/opt\/(node\/node|blocking_output\.cjs)$/,
   compile:
-    /^\/usr\/(include|lib(exec)?\/gcc\/.+|bin\/([\w-]*-)?((gcc|g\+\+)(-\d+)?|as|ld(\.\w+)?|mold|gold|lld))$/,
+    /^\/usr\/(include|lib\/[\w-]+-linux-gnu|lib64|lib(exec)?\/gcc\/.+|bin\/([\w-]*-)?((gcc|g\+\+)(-\d+)?|as|ld(\.\w+)?|mold|gold|lld))$/,
 };
 
 t.test('a box sees what its language needs, and nothing else of the machine', async (t) => {
@@ -96,21 +95,18 @@ t.test('a box sees what its language needs, and nothing else of the machine', as
   t.ok(compiler.includes('/usr/include') && compiler.includes('/usr/bin/g++'));
 });
 
-t.test(
-  "of this clone, JavaScript's box sees only Node's folder and its preloaded file",
-  async (t) => {
-    const { toolchains } = await findToolchains();
-    const { mounts } = toolchains.get('javascript')!;
-    const clone = join(import.meta.dirname, '../..');
-    const own: Readonly<Record<string, RegExp>> = {
-      '/opt/node': /\/node_modules\/node-linux-\w+\/bin$/,
-      '/opt/blocking_output.cjs': /\/src\/languages\/javascript\/blocking_output\.cjs$/,
-    };
-    for (const { from, to } of mounts.filter(({ from }) => from.startsWith(clone))) {
-      t.match(from, own[to] ?? /nothing/, to);
-    }
-  },
-);
+t.test("of this clone, JavaScript's box sees only Node and its preloaded file", async (t) => {
+  const { toolchains } = await findToolchains();
+  const { mounts } = toolchains.get('javascript')!;
+  const clone = join(import.meta.dirname, '../..');
+  const own: Readonly<Record<string, RegExp>> = {
+    '/opt/node/node': /\/node_modules\/node-linux-\w+\/bin\/node$/,
+    '/opt/blocking_output.cjs': /\/src\/languages\/javascript\/blocking_output\.cjs$/,
+  };
+  for (const { from, to } of mounts.filter(({ from }) => from.startsWith(clone))) {
+    t.match(from, own[to] ?? /nothing/, to);
+  }
+});
 
 t.test('tools outside the system folders are mounted where they are', async (t) => {
   const folder = t.testdir();

@@ -13,7 +13,7 @@ import type {
   Toolchain,
   Workshop,
 } from './language.ts';
-import { isInSystem, mountsFor, withoutLocal } from './mounts.ts';
+import { compilerMounts, isInSystem, programMounts, withoutLocal } from './mounts.ts';
 import { answer, ask, firstLine } from './probing.ts';
 
 const MOLD = 'mold';
@@ -144,9 +144,9 @@ const RUN_LIBRARIES = ['libc.so.6', 'libm.so.6', 'libstdc++.so.6', 'libgcc_s.so.
 /** Files that the linker adds to a program. */
 const LINKED = ['crt1.o', 'crtbegin.o', 'libc.so', 'libm.so', 'libgcc.a', 'libstdc++.so'];
 
-/** A program needs the folders of its libraries: no compiler, and no headers. */
+/** A program needs its libraries: no compiler, and no headers. */
 async function runMounts(executable: string): Promise<Mount[]> {
-  return mountsFor(await foldersOfFiles(executable, RUN_LIBRARIES), [executable]);
+  return programMounts({ objects: await filesOf(executable, RUN_LIBRARIES) });
 }
 
 /** A compile needs the programs that the driver starts, and the folders that it searches. */
@@ -160,7 +160,7 @@ async function compileMounts(executable: string, linker: string): Promise<Mount[
     ...programs.map(dirname).filter((folder) => !BINARIES.includes(folder)),
     ...(isInSystem(executable) ? [] : [dirname(dirname(executable))]),
   ];
-  return mountsFor([...withoutLocal(folders, executable), ...programs], programs);
+  return compilerMounts([...withoutLocal(folders, executable), ...programs], programs);
 }
 
 /** A box sees single programs of these folders, and not the folders. */
@@ -173,12 +173,15 @@ async function partOf(executable: string, name: string): Promise<string[]> {
   return (await realpath(found).catch(() => null)) === null ? [] : [join(real, name)];
 }
 
-async function foldersOfFiles(executable: string, names: readonly string[]): Promise<string[]> {
-  const folders = names.map(async (name) => {
+const foldersOfFiles = async (executable: string, names: readonly string[]) =>
+  (await filesOf(executable, names)).map(dirname);
+
+async function filesOf(executable: string, names: readonly string[]): Promise<string[]> {
+  const files = names.map(async (name) => {
     const path = (await ask(executable, [`-print-file-name=${name}`])).trim();
-    return isAbsolute(path) ? [await realpath(dirname(path))] : [];
+    return isAbsolute(path) ? [join(await realpath(dirname(path)), name)] : [];
   });
-  return (await Promise.all(folders)).flat();
+  return (await Promise.all(files)).flat();
 }
 
 async function includeFolders(executable: string): Promise<string[]> {

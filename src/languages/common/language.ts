@@ -88,7 +88,12 @@ export type Sources = {
 };
 
 /** A folder, file or link of this machine, and its path in the box. */
-export type Mount = { from: string; to: string };
+export type Mount = {
+  from: string;
+  to: string;
+  /** A file that programs map, or a link to one: each slot has a copy of its own. */
+  own?: boolean;
+};
 
 export type Program = {
   /** Where the box sees the compiled program. */

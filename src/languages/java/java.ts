@@ -17,7 +17,7 @@ import type {
   Sources,
   Workshop,
 } from '../common/language.ts';
-import { isInSystem, mountsFor, withoutNested } from '../common/mounts.ts';
+import { isInSystem, programMounts, sharedObjectsIn, withoutNested } from '../common/mounts.ts';
 import { ask } from '../common/probing.ts';
 import {
   COMPILER_STACK_BYTES,
@@ -108,7 +108,12 @@ async function probe(javac: string): Promise<Probed> {
     found: {
       version: `Java ${version}`,
       at: home,
-      mounts: await mountsFor([home, ...(await linkedFrom(home))], [join(home, 'bin/java')]),
+      mounts: await programMounts({
+        paths: [home, ...(await linkedFrom(home))],
+        executables: EXECUTABLES.map((path) => join(home, path)),
+        objects: await sharedObjectsIn(home),
+        mapped: [join(home, CLASS_ARCHIVE)],
+      }),
       run: ({ artefact, entry, args, limits }) => ({
         argv: [
           `${home}/bin/java`,
@@ -135,6 +140,10 @@ async function probe(javac: string): Promise<Probed> {
     },
   };
 }
+
+/** What a program starts or maps, besides the shared objects. All JVMs share `lib/modules`, which has 130 MB. */
+const EXECUTABLES = ['bin/java', 'lib/jspawnhelper'];
+const CLASS_ARCHIVE = 'lib/server/classes.jsa';
 
 /** Debian's JDK keeps its settings under /etc and links to them. */
 async function linkedFrom(home: string): Promise<string[]> {

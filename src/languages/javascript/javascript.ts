@@ -5,14 +5,14 @@
  * Node decides by the syntax, because the box has no package.json. The ending of a file can decide it,
  * too, and a submission has no file name: `fromFile` writes into the text what `.mjs` says.
  *
- * The box sees the folder of Node's executable at BOX_FOLDER and a copy of PRELOAD, so it shows neither
- * the path of this installation nor anything else of it.
+ * The box sees Node's executable in BOX_FOLDER and a copy of PRELOAD, so it shows neither the path of this
+ * installation nor anything else of it.
  */
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { RunLimits, RuntimeNeeds } from '../../domain/limits.ts';
 import { BASE_ENVIRONMENT, WORK_FOLDER } from '../common/box.ts';
 import type { Language, Mount, Probed } from '../common/language.ts';
-import { isInSystem, mountsFor } from '../common/mounts.ts';
+import { isInSystem, programMounts } from '../common/mounts.ts';
 import { ask } from '../common/probing.ts';
 
 const SOURCE = 'main.js';
@@ -71,16 +71,17 @@ async function probe(executable: string): Promise<Probed> {
   const version = (await ask(executable, ['--version'])).trim();
   const major = Number(/^v(\d+)\./.exec(version)?.[1]);
   if (!(major >= OLDEST)) return { why: `Node ${version} is older than ${OLDEST}` };
-  const folder = dirname(executable);
-  const inSystem = isInSystem(folder);
+  const inSystem = isInSystem(executable);
   const inBox = inSystem ? executable : `${BOX_FOLDER}/${basename(executable)}`;
-  const node = inSystem ? [] : [{ from: folder, to: BOX_FOLDER }];
-  const system = await mountsFor(inSystem ? [executable] : [], [executable]);
+  const system = await programMounts({ executables: [executable], objects: [] });
+  const mounts = system.map((mount) =>
+    mount.from === executable ? { ...mount, to: inBox } : mount,
+  );
   return {
     found: {
       version: `Node ${version}`,
       at: executable,
-      mounts: [...system, ...node, PRELOAD],
+      mounts: [...mounts, PRELOAD],
       // V8 reserves more addresses than degraded isolation allows a process.
       needs_box: true,
       run: ({ source, args, limits }) => ({

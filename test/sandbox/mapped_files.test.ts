@@ -1,0 +1,105 @@
+// needs: python, java, c, javascript
+/**
+ * A futex on a mapping of a file belongs to the file's inode. So one slot can end another's wait exactly where both map the
+ * same file of the machine. There each could also keep the lock of the file's mappings busy, and stop the other.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { profilesFor } from '../../src/executor/profiles.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
+import { MiB, request, said, text, withSandbox } from '../executor/box.ts';
+
+const { toolchains } = await findToolchains();
+const { sandbox, close } = await withSandbox({
+  slots: 2,
+  stream_slots: 0,
+  profiles: await profilesFor(toolchains),
+});
+t.teardown(close);
+
+const overlays = readFileSync('/proc/filesystems', 'utf8').includes('overlay');
+const skip = overlays && !sandbox.isolation.degraded ? false : 'no overlays, or no box';
+const limits = { memory_bytes: 512 * MiB, processes: 256, files: 512, wall_ms: 60_000 };
+const load = [{ key: 'futexes', at: '/load' }];
+const at = (name: string) => toolchains.get(name)!.at;
+
+const PYTHON = `import ctypes, decimal, json, locale, sqlite3, ssl, zlib
+print(open("/proc/self/maps").read())`;
+const JAVA = `class Main {
+  public static void main(String[] args) throws Exception {
+    java.net.InetAddress.getLoopbackAddress();
+    System.out.println(java.nio.file.Files.readString(java.nio.file.Path.of("/proc/self/maps")));
+  }
+}`;
+const JAVASCRIPT = 'console.log(require("fs").readFileSync("/proc/self/maps", "utf8"))';
+
+type Row = {
+  profile: string;
+  argv: string[];
+  source?: [path: string, text: string];
+  shared: RegExp;
+};
+const NOTHING = /^$/;
+/** What a program of each profile maps, by its own account. */
+const rows: readonly Row[] = [
+  { profile: 'c', argv: ['/load/futexes', 'maps'], shared: NOTHING },
+  {
+    profile: 'python',
+    argv: [at('python'), '-I', '/box/main.py'],
+    source: ['main.py', PYTHON],
+    shared: NOTHING,
+  },
+  {
+    profile: 'java',
+    argv: [join(at('java'), 'bin/java'), '-Xmx128m', '/box/Main.java'],
+    source: ['Main.java', JAVA],
+    shared: /\/lib\/modules$/,
+  },
+  {
+    profile: 'javascript',
+    argv: ['/opt/node/node', '/box/main.js'],
+    source: ['main.js', JAVASCRIPT],
+    shared: NOTHING,
+  },
+];
+
+t.test('programs of two slots map no file of the machine', { skip }, async (t) => {
+  const source = readFileSync(join(import.meta.dirname, 'programs/c/futexes.c'));
+  const compiled = await sandbox.run(
+    request([at('c'), '-O1', '-o', 'futexes', 'main.c'], {
+      profile: 'c-compile',
+      files: [{ path: 'main.c', bytes: source }],
+      save: { key: 'futexes', paths: ['futexes'], max_bytes: MiB, max_files: 1 },
+      limits,
+    }),
+  );
+  t.match(compiled, { exit_code: 0, saved: { files: 1 } }, text(compiled.stderr));
+  for (const { profile, argv, source, shared } of rows) {
+    const files = source ? [{ path: source[0], bytes: Buffer.from(source[1]) }] : [];
+    const run = async (argv: string[]) => {
+      const report = await sandbox.run(request(argv, { profile, files, load, limits }));
+      t.equal(report.exit_code, 0, `${profile}: ${text(report.stderr)}`);
+      return said(report);
+    };
+    const table = await run(argv);
+    const mapped = [...new Set(table.match(/(?<= )\/\S+$/gm))].filter(
+      (path) =>
+        !path.startsWith('/load/') && !path.startsWith('/box/') && !path.startsWith('/tmp/'),
+    );
+    t.match(mapped.join('\n'), /libc\.so/, `${profile}: ${mapped.length} files`);
+    const [waited, woke] = await Promise.all([
+      run(['/load/futexes', 'wait', ...mapped]),
+      run(['/load/futexes', 'wake', ...mapped]),
+    ]);
+    t.match(waited, /done$/);
+    const reached = woke.match(/(?<=woke: ).*/g) ?? [];
+    t.strictSame(
+      reached.filter((path) => !shared.test(path)),
+      [],
+      `${profile}: none is shared`,
+    );
+    const both = await run(['/load/futexes', 'both', ...mapped]);
+    for (const path of mapped) t.match(both, `woke: ${path}\n`, 'in one box a wake arrives');
+  }
+});
