@@ -73,6 +73,8 @@ public final class Compile {
   private static final LocalDateTime EPOCH = LocalDateTime.of(1980, 1, 1, 0, 0);
   private static final int CLASS_FILES_MIB = 64;
   private static final int CLASS_FILES_LIMIT = CLASS_FILES_MIB << 20;
+  /** Of a ZIP archive. */
+  private static final int PATH_LIMIT = 0xFFFF;
   /** As javac exits after a failure of its own. */
   private static final int ABNORMAL = 4;
   // java.ts names the limits that these stand for. The JVM itself exits with 3 when it has no heap left.
@@ -202,11 +204,17 @@ public final class Compile {
       end = task.doCall();
       compiled = end == Result.OK;
       writer.flush();
-      if (compiled && declared.isEmpty()) {
-        words.write("error: no class declared in source file\n");
-        compiled = false;
+      if (compiled && declared.isEmpty()) reject("no class declared in source file");
+      for (String path : outputs.keySet()) {
+        boolean fits = path.getBytes(StandardCharsets.UTF_8).length <= PATH_LIMIT;
+        if (compiled && !fits) reject("the path of a class file is longer than " + PATH_LIMIT + " bytes");
       }
       return this;
+    }
+
+    private void reject(String why) {
+      words.write("error: " + why + "\n");
+      compiled = false;
     }
 
     @Override

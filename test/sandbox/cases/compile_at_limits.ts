@@ -91,6 +91,10 @@ const constants = (classes: number) =>
 public static void main(String[] a) { System.out.println("OK " + B0.s.length()); } }
 ${Array.from({ length: classes }, (_, i) => `class B${i}{static String s=Main.T+${i};}`).join('\n')}`;
 
+const named = (length: number) =>
+  `class Main { public static void main(String[] a) { System.out.println("OK " + ${'N'.repeat(length)}.class.getName().length()); } }
+class ${'N'.repeat(length)} {}`;
+
 const CRASH = 'An exception has occurred in the compiler (17). java.lang.OutOfMemoryError';
 
 export const compileAtLimits: readonly CompileCase[] = [
@@ -130,6 +134,20 @@ export const compileAtLimits: readonly CompileCase[] = [
       says: /error while writing B\d+: the class files exceed the limit of 64 MiB$|limit of \d+ s of/m,
     },
     honest: { code: constants(10), verdict: 'AC', says: /^OK 60001$/m },
+  },
+  {
+    name: 'Java: the name of a class over its limit',
+    claim: 'a class whose name no archive can hold is a compile error that says so',
+    because: 'the front measures the names before it packs the classes',
+    language: 'java',
+    hostile: {
+      code: named(65_530),
+      verdict: 'CE',
+      says: /^error: the path of a class file is longer than 65535 bytes$/m,
+      evidence: ({ stderr }) =>
+        /^\s+at /m.test(Buffer.from(stderr).toString()) ? 'a trace' : null,
+    },
+    honest: { code: named(60_000), verdict: 'AC', says: /^OK 60000$/m },
   },
   {
     name: 'Java: words of a crash in the source',
