@@ -109,11 +109,25 @@ public class Hostile {
         works("memory", () -> blocks[mib - 1].length == 1 << 20);
     }
 
-    /** And says how much memory of its own the process has then, and how much it has and had in all. */
+    /**
+     * And says how much memory of its own the process has then, and how much it has and had in all. The JVM's compilers
+     * take some MiB after the program's last step, so it waits until the figures stay.
+     */
     static void memorySaid(int mib) throws Exception {
         memorySome(mib);
-        for (String line : Files.readAllLines(Path.of("/proc/self/status")))
-            if (line.matches("(RssAnon|VmRSS|VmHWM):.*")) say(line);
+        List<String> before = List.of(), now = memoryNow();
+        for (int same = 0; same < 3; same = now.equals(before) ? same + 1 : 0) {
+            Thread.sleep(100);
+            before = now;
+            now = memoryNow();
+        }
+        now.forEach(Hostile::say);
+    }
+
+    static List<String> memoryNow() throws Exception {
+        List<String> lines = Files.readAllLines(Path.of("/proc/self/status"));
+        lines.removeIf(line -> !line.matches("(RssAnon|VmRSS|VmHWM):.*"));
+        return lines;
     }
 
     static void diskFill(String[] args) {
