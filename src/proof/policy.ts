@@ -35,7 +35,7 @@ export type Policy = {
 
 type Group = { readonly name: string; readonly least: number; readonly members: readonly string[] };
 
-const NONE = 'none';
+export const NONE = 'none';
 
 export class BadPolicy extends Error {}
 

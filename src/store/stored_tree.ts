@@ -2,9 +2,9 @@
 import type { Db } from '../db.ts';
 import { isAfter, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
-import { bytesOf, HASH_BYTES, textOf } from '../proof/merkle.ts';
+import { bytesOf, HASH_BYTES, type Range, textOf } from '../proof/merkle.ts';
 import { isKeyOf, signatureLine, type VerifierKey } from '../proof/note.ts';
-import { TILE_WIDTH } from '../proof/tiles.ts';
+import { TILE_WIDTH, type TileName, Tiles, tilesFor } from '../proof/tiles.ts';
 import { cosignatureOf, MOST_COSIGNATURES } from './cosignatures.ts';
 import { PLACE_BYTES } from './entry_check.ts';
 import type { Problems } from './problems.ts';
@@ -91,6 +91,25 @@ export async function checkTiles(
     else if (of_tile.some(differs))
       problems.add('tiles', `tile ${name} does not have the hashes of the tiles below it`);
   }
+}
+
+/** The tiles that the roots of these ranges are computed from; damaged, where some are missing. */
+export async function readStoredTiles(db: Db, ranges: readonly Range[]): Promise<Tiles> {
+  const names = tilesFor(ranges);
+  return new Tiles(
+    await db<(TileName & { hashes: Buffer })[]>`
+      select t.level, t.index::int8::text::float8 as index, t.hashes
+      from unnest(${`{${names.map(({ level }) => level)}}`}::text::smallint[],
+        ${`{${names.map(({ index }) => index)}}`}::text::bigint[]) x(level, index)
+      join runledger.log_tiles t on t.level = x.level and t.index = x.index`,
+  );
+}
+
+/** The note of the newest checkpoint, as its table has it now. */
+export async function newestNote(db: Db): Promise<string | null> {
+  const [row] = await db<{ note: string }[]>`
+    select c.note from runledger.checkpoints c order by c.number desc limit 1`;
+  return row?.note ?? null;
 }
 
 /** A tree of this size has so many tiles with so many hashes, and no more. */

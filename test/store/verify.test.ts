@@ -1,9 +1,6 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { noteText, parseNote } from '../../src/proof/note.ts';
 import { verify } from '../../src/store/verify.ts';
-import { askWitnesses } from '../../src/witness/verify_witnesses.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { seal } from './seal_now.ts';
 import { alone, policy, strangers } from './verified.ts';
@@ -131,39 +128,4 @@ t.test('a checkpoint counts with the signatures that the policy asks for', async
   t.ok(
     problems.some((problem) => problem.startsWith('checkpoint 1: it is not signed by the log ')),
   );
-});
-
-t.test('a witness that knows a larger tree shows a rollback', async (t) => {
-  let status = 409;
-  let size = '12\n';
-  const bodies: string[] = [];
-  let elsewhere = 0;
-  const server = createServer((request, response) => {
-    if (request.url === '/elsewhere') elsewhere++;
-    request.on('data', (chunk) => bodies.push(String(chunk)));
-    request.on('end', () => response.writeHead(status, { Location: '/elsewhere' }).end(size));
-  });
-  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
-  t.teardown(() => new Promise((closed) => server.close(closed)));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const asked = { ...policy, witnesses: policy.witnesses.map((each) => ({ ...each, url })) };
-  const ask = (newest: number) => askWitnesses(asked, { note: 'log\n', size: newest });
-  t.same(await ask(12), { problems: [], unanswered: [] });
-  t.match(await ask(11), {
-    problems: [/^the log was rolled back: witness north has signed a tree of 12 events/, /south/],
-  });
-  t.same(new Set(bodies), new Set(['old 0\n\nlog\n']));
-  status = 500;
-  t.match((await ask(11)).unanswered, [/^witness north .*: it answered 500$/, /south/]);
-  status = 409;
-  size = 'many';
-  t.match(await ask(11), { problems: [], unanswered: [/north/, /south/] });
-  status = 307;
-  t.match((await ask(11)).unanswered, [/it answered 307/, /south/], 'no redirect is followed');
-  t.equal(elsewhere, 0);
-  status = 409;
-  size = '9'.repeat(20_000);
-  t.match((await ask(11)).unanswered, [/an answer over 16384 bytes/, /south/]);
-  t.same(await askWitnesses(policy, { note: '', size: 1 }), { problems: [], unanswered: [] });
-  t.same(await askWitnesses(null, null), { problems: [], unanswered: [] });
 });

@@ -53,7 +53,7 @@ export const command: Command = {
     const report = await verify(db, { ...options, head: await readHead(context), signers });
     const asked = context.options['offline']
       ? { problems: [], unanswered: [] }
-      : await askWitnesses(options.policy, report.newest);
+      : await askWitnesses(db, options.policy, report.newest);
     return answer(context, withWitnesses(report, asked), linesOf);
   },
 };

@@ -1,0 +1,107 @@
+/** What the witnesses of a policy know, against the log that verify has read. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import { verify } from '../../src/store/verify.ts';
+import { askWitnesses } from '../../src/witness/verify_witnesses.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { aWitness } from '../witness/a_witness.ts';
+import { seal } from './seal_now.ts';
+import { alone, LOG_VERIFIER, policy } from './verified.ts';
+import { world } from './world.ts';
+
+aloneOnItsServer();
+
+/** A log that is signed by the same key each time, as a copy of one that was restored is. */
+async function aLog(t: Test) {
+  const w = await world(t);
+  return {
+    db: w.db,
+    /** Its newest checkpoint, after some events more. */
+    async grown(events: number, name: string) {
+      for (let n = 0; n < events; n++) await w.tier(`${name}-${n}`, 1, 1);
+      await seal(w.web);
+      return (await verify(w.db, { policy: alone })).newest!;
+    },
+  };
+}
+
+t.test('a witness shows that a log was rolled back, also where it has grown again', async (t) => {
+  const witness = await aWitness(t, [LOG_VERIFIER]);
+  const asked = { ...alone, witnesses: [{ name: 'north', key: witness.key, url: witness.url }] };
+  const well = { problems: [], unanswered: [] };
+  const log = await aLog(t);
+  const first = await log.grown(5, 'a');
+  t.same(await askWitnesses(log.db, asked, first), well, 'the witness knew none');
+  const second = await log.grown(300, 'b');
+  t.same(await askWitnesses(log.db, asked, second), well);
+  t.same(await askWitnesses(log.db, asked, second), well, 'the same again');
+  t.same(await askWitnesses(log.db, asked, first), well, 'the log has grown since it was read');
+
+  const copy = await aLog(t);
+  const short = await copy.grown(20, 'c');
+  t.match(await askWitnesses(copy.db, asked, short), {
+    problems: [
+      new RegExp(
+        `^the log was rolled back: witness north has signed a tree of ${second.size} events, and the newest checkpoint here covers ${short.size}$`,
+      ),
+    ],
+  });
+  const equal = await copy.grown(second.size - short.size, 'd');
+  t.equal(equal.size, second.size);
+  const forked = new RegExp(
+    `^the log was rolled back or forked: it does not begin with the tree of ${second.size} events that witness north has signed$`,
+  );
+  t.match(await askWitnesses(copy.db, asked, equal), { problems: [forked] });
+  const longer = await copy.grown(10, 'e');
+  t.match(await askWitnesses(copy.db, asked, longer), { problems: [forked] });
+  t.match(
+    await askWitnesses(log.db, asked, longer),
+    { problems: [/^the tiles give no proof from \d+ to \d+ events, so witness north cannot be/] },
+    'a checkpoint of another log',
+  );
+  t.match(
+    await askWitnesses(copy.db, asked, first),
+    { problems: [/^the log was rolled back: witness north/] },
+    'what the log has grown to does not extend what was read',
+  );
+});
+
+t.test('what a witness answers is not believed without its signature', async (t) => {
+  const log = await aLog(t);
+  const newest = await log.grown(10, 'a');
+  let status = 409;
+  let body = '0\n';
+  const bodies: string[] = [];
+  let elsewhere = 0;
+  const server = createServer((request, response) => {
+    if (request.url === '/elsewhere') elsewhere++;
+    request.on('data', (chunk) => bodies.push(String(chunk)));
+    request.on('end', () => response.writeHead(status, { Location: '/elsewhere' }).end(body));
+  });
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+  t.teardown(() => new Promise((closed) => server.close(closed)));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const asked = { ...policy, witnesses: policy.witnesses.map((each) => ({ ...each, url })) };
+  const ask = () => askWitnesses(log.db, asked, newest);
+  t.match(await ask(), {
+    problems: [],
+    unanswered: [/^witness north .*: it answers with/, /south/],
+  });
+  t.equal(bodies[0], `old 0\n\n${newest.note}`);
+  for (const [code, text, why] of [
+    [200, '', /its answer has no signature of its own/],
+    [200, '— north AAAA\n', /its answer has no signature of its own/],
+    [500, '', /it answered 500$/],
+    [409, 'many', /it answered 409$/],
+    [307, '', /it answered 307$/],
+    [409, '9'.repeat(20_000), /an answer over 16384 bytes/],
+  ] as const) {
+    status = code;
+    body = text;
+    t.match(await ask(), { problems: [], unanswered: [why, why] }, `${code} ${text.slice(0, 10)}`);
+  }
+  t.equal(elsewhere, 0, 'no redirect is followed');
+  t.same(await askWitnesses(log.db, policy, newest), { problems: [], unanswered: [] }, 'no URL');
+  t.same(await askWitnesses(log.db, null, null), { problems: [], unanswered: [] });
+});
