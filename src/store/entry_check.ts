@@ -67,6 +67,9 @@ const MOST_GOOD = 1000;
 
 /** The service's facts have some kilobytes. JSON of some megabytes can take gigabytes when it is parsed. */
 const MAX_BYTES = 2 ** 24;
+/** What the log says about itself is kept until the end. A detached month has its two sketches. */
+const MAX_CLAIM_BYTES = 2 ** 16;
+const MAX_DETACHED_BYTES = 2 ** 20;
 
 export class EntryCheck {
   readonly claims: LogClaim[] = [];
@@ -164,7 +167,7 @@ export class EntryCheck {
   }
 
   #facts(entry: Buffer, type: string, schema: number, at: number): void {
-    if (entry.length > MAX_BYTES) {
+    if (entry.length > mostBytes(type)) {
       this.#problems.add('facts', () => {
         const { stream, version } = nameOf(entry);
         return `the facts of ${stream} version ${version} are longer than any that the service appends`;
@@ -193,6 +196,11 @@ export class EntryCheck {
       this.#good.add(short);
     }
   }
+}
+
+function mostBytes(type: string): number {
+  if (type === 'log.detached') return MAX_DETACHED_BYTES;
+  return CLAIMS.has(type) ? MAX_CLAIM_BYTES : MAX_BYTES;
 }
 
 /** How many bytes the type has; -1 if the entry's columns do not have their lengths. */

@@ -103,14 +103,64 @@ type Stream = {
 
 const OF_SUBMISSIONS = `facts ? 'bytes' or type like 'delivery.%'`;
 
+/**
+ * Purges by their time, and those of one time by their last id. A purge of ten million submissions is ten thousand events, and
+ * each payload looks for its own, so none before it is tried.
+ */
+class PurgeIndex {
+  readonly #times: { readonly ended_before: Date; readonly purges: Purge[] }[] = [];
+
+  constructor(purges: readonly Purge[]) {
+    const byTime = Map.groupBy(purges, ({ ended_before }) => ended_before.getTime());
+    // A time that is none covers nothing.
+    for (const [time, of_time] of byTime)
+      if (!Number.isNaN(time))
+        this.#times.push({
+          ended_before: new Date(time),
+          purges: of_time.sort((a, b) => Number(idBefore(b, a)) - Number(idBefore(a, b))),
+        });
+    this.#times.sort((a, b) => a.ended_before.getTime() - b.ended_before.getTime());
+  }
+
+  /** A purge that covers these bytes, and whose claim is of this kind. */
+  find(stream: Stream, bytes: Expected, isOf: (purge: Purge) => boolean): Purge | null {
+    const { ended_at } = stream;
+    if (ended_at === null) return null;
+    const times = this.#times;
+    for (let n = firstFrom(times, (each) => each.ended_before > ended_at); n < times.length; n++) {
+      const { purges } = times[n]!;
+      const reaches = ({ last_id }: Purge) => last_id === null || stream.id <= last_id;
+      for (let m = firstFrom(purges, reaches); m < purges.length; m++)
+        if (isOf(purges[m]!) && covers(purges[m]!, stream, bytes)) return purges[m]!;
+    }
+    return null;
+  }
+}
+
+/** One without a last id covers any id, so it is behind the others. */
+const idBefore = (a: Purge, b: Purge): boolean =>
+  a.last_id !== null && (b.last_id === null || a.last_id < b.last_id);
+
+/** The index of the first element from which on all are of this kind. */
+function firstFrom<Element>(list: readonly Element[], isOf: (element: Element) => boolean): number {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isOf(list[middle]!)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
 class PayloadCheck {
   rows = 0;
   purged = 0;
-  readonly #purges: readonly Purge[];
+  readonly #purges: PurgeIndex;
   readonly #problems: Problems;
 
   constructor(purges: readonly Purge[], problems: Problems) {
-    this.#purges = purges;
+    this.#purges = new PurgeIndex(purges);
     this.#problems = problems;
   }
 
@@ -160,7 +210,7 @@ class PayloadCheck {
         'bytes',
         () => `payloads: ${textOf(id)} ${kind} is there, and its test set was deleted`,
       );
-    const claim = this.#purges.find((purge) => requires(purge, stream!, expected));
+    const claim = this.#purges.find(stream!, expected, isRequired);
     if (claim)
       this.#problems.add(
         'bytes',
@@ -170,7 +220,7 @@ class PayloadCheck {
   }
 
   #missing(stream: Stream, kind: string, expected: Expected): void {
-    if (this.#purges.some((purge) => covers(purge, stream, expected))) this.purged++;
+    if (this.#purges.find(stream, expected, () => true)) this.purged++;
     else
       this.#problems.add(
         'bytes',
@@ -191,9 +241,8 @@ function covers({ at, ended_before, last_id }: Purge, stream: Stream, bytes: Exp
   );
 }
 
-/** Whether it must have removed them. */
-const requires = (purge: Purge, stream: Stream, bytes: Expected): boolean =>
-  purge.last_id !== null && covers(purge, stream, bytes);
+/** Whether it must have removed what it covers. */
+const isRequired = ({ last_id }: Purge): boolean => last_id !== null;
 
 const WEBHOOK = 'webhook_url';
 

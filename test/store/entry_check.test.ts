@@ -48,3 +48,17 @@ t.test('a purge began to write long before its time', async (t) => {
   t.equal(problemsOf({ minutes: -3000 }, purge, { minutes: -2000 }).length, 1, 'but not a day');
   t.equal(problemsOf({ minutes: 0 }, { ...purge, minutes: -100 }).length, 1, 'or its own time');
 });
+
+t.test('what the log says about itself is short: all of it is kept until the end', async (t) => {
+  const repaired = (length: number) => ({
+    minutes: 0,
+    type: 'log.repaired',
+    facts: `{"origin": "o", "size": 1, "root": "${'0'.repeat(64)}", "reason": "${'x'.repeat(length)}", "operator": "o"}`,
+  });
+  t.match(problemsOf(repaired(70_000)), [
+    / version 1 are longer than any that the service appends/,
+  ]);
+  const facts = `{"name": "${'x'.repeat(70_000)}", "per_minute": 1, "concurrent": 1}`;
+  for (const each of [repaired(200), { minutes: 0, facts }])
+    t.notMatch(problemsOf(each).join(), /are longer/);
+});
