@@ -105,11 +105,17 @@ async function verifyNow(db: Db, options: VerifyOptions): Promise<Verification> 
     marks = await attempt('schema', 'the catalogue', catalogueMarks, marks);
     return verifyIn(tx, options, problems);
   });
-  await db.begin('read only', async (tx) => {
-    await tx.unsafe(settings).simple();
-    await reportChanges(tx as unknown as Db, marks, problems);
-  });
+  await readNow(db, (tx) => reportChanges(tx, marks, problems));
   return conclude(found as Found, options, problems);
+}
+
+/** Reads with verify's settings, outside its snapshot. */
+export async function readNow<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
+  const settings = await sessionSettings(db);
+  return (await db.begin('read only', async (tx) => {
+    await tx.unsafe(settings).simple();
+    return work(tx as unknown as Db);
+  })) as T;
 }
 
 /** For verify's transactions, as statements. */

@@ -14,6 +14,7 @@ import { BadNote, parseNote } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { newestNote, readStoredTiles } from '../store/stored_tree.ts';
+import { readNow } from '../store/verify.ts';
 import { askWitness, NoAnswer } from './ask_witness.ts';
 
 export type Asked = {
@@ -90,7 +91,7 @@ async function ask(
 
 /** The newest checkpoint now, if it extends the one that was verified: the log may have grown since. */
 async function extended(db: Db, policy: Policy, from: Signed): Promise<Signed | null> {
-  const note = await newestNote(db);
+  const note = await readNow(db, newestNote);
   const newest = note === null ? null : signedOf(note);
   if (!newest || newest.size < from.size) return null;
   const proof = await proofOf(db, from.size, newest.size);
@@ -102,7 +103,8 @@ async function extended(db: Db, policy: Policy, from: Signed): Promise<Signed | 
 
 async function proofOf(db: Db, old: number, size: number): Promise<Buffer[] | null> {
   try {
-    const tiles = await readStoredTiles(db, consistencyRanges(old, size));
+    const ranges = consistencyRanges(old, size);
+    const tiles = await readNow(db, (tx) => readStoredTiles(tx, ranges));
     return tiles.consistencyProof(old, size);
   } catch (error) {
     if (error instanceof DamagedTree) return null;
