@@ -9,10 +9,10 @@ import { printable } from '../../store/problems.ts';
 import type { Kept } from '../../store/signed_notes.ts';
 import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
-import { type Asked, askWitnesses } from '../../witness/verify_witnesses.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { readOption } from '../read_text.ts';
 import { logKey, oldSigner } from '../signing.ts';
+import { type Asked, askWitnesses } from '../verify_witnesses.ts';
 
 export const command: Command = {
   summary:

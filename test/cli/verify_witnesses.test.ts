@@ -2,13 +2,13 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
+import { askWitnesses } from '../../src/cli/verify_witnesses.ts';
 import { verify } from '../../src/store/verify.ts';
-import { askWitnesses } from '../../src/witness/verify_witnesses.ts';
+import { seal } from '../store/seal_now.ts';
+import { alone, LOG_VERIFIER, policy } from '../store/verified.ts';
+import { world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { aWitness } from '../witness/a_witness.ts';
-import { seal } from './seal_now.ts';
-import { alone, LOG_VERIFIER, policy } from './verified.ts';
-import { world } from './world.ts';
 
 aloneOnItsServer();
 

@@ -15,7 +15,7 @@ import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
 import { newestNote, readStoredTiles } from '../store/stored_tree.ts';
 import { readNow } from '../store/verify.ts';
-import { askWitness, NoAnswer } from './ask_witness.ts';
+import { askWitness, NoAnswer } from '../witness/ask_witness.ts';
 
 export type Asked = {
   readonly problems: readonly string[];
