@@ -259,10 +259,12 @@ void box_become_program(const struct box *box) {
     must(dup2(box->files[i], i), "set up standard input, output and error");
     /*
      * The program opens them again as /dev/stdin and so on. Both ends of its own pipes are all that it gets. A compile
-     * whose files are saved gets neither: a source could make the compiler wait for its own output, at no cost. An input
-     * that is a file can be opened by anybody who can see it.
+     * whose files are saved gets neither, also where all have one user id: a source could make the compiler wait for its
+     * own output, at no cost. An input that is a file can be opened by anybody who can see it.
      */
-    if (!request->save_key && (i > 0 || request->stream || request->pair)) must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
+    if (i == 0 && !request->stream && !request->pair) continue;
+    if (request->save_key) must(fchmod(i, 0), "close a standard stream to others");
+    else must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");

@@ -181,7 +181,9 @@ static void run_program(const int *files) {
   for (int i = 0; i < 3; i++) {
     must(dup2(files[i], i), "set up standard input, output and error");
     /* A compile does not get them, see box.c. */
-    if (!setup->identity.shares_uid && !request->save_key && (i > 0 || request->stream || request->pair))
+    if (i == 0 && !request->stream && !request->pair) continue;
+    if (request->save_key) must(fchmod(i, 0), "close a standard stream to others");
+    else if (!setup->identity.shares_uid)
       must(fchown(i, setup->identity.uid, setup->identity.gid), "change the owner of a standard stream");
   }
   must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");

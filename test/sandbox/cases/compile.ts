@@ -88,12 +88,12 @@ const streams = [
   [
     'fd/1',
     'CE',
-    'the pipes of a compile do not belong to the box’s user, so no process can open them',
+    'nobody may open the pipes of a compile, and they do not belong to the box’s user',
   ],
   [
     'fd/2',
     'CE',
-    'the pipes of a compile do not belong to the box’s user, so no process can open them',
+    'nobody may open the pipes of a compile, and they do not belong to the box’s user',
   ],
 ] as const;
 const waits = streams.map(
