@@ -6,6 +6,7 @@
  * key, because the public libraries verify with that one. A receiver may verify either.
  */
 import { createHmac } from 'node:crypto';
+import { decodedKey } from '../domain/webhook_secret.ts';
 
 export type SignatureHeaders = {
   'webhook-id': string;
@@ -30,7 +31,6 @@ export function signatureHeaders({ id, at, body, secret }: Signable): SignatureH
 
 function signingKeys(secret: string): Buffer[] {
   const written = Buffer.from(secret, 'utf8');
-  const [, encoded] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret) ?? [];
-  const decoded = Buffer.from(encoded ?? '', 'base64');
-  return decoded.length === 0 ? [written] : [written, decoded];
+  const decoded = decodedKey(secret);
+  return decoded === null ? [written] : [written, decoded];
 }

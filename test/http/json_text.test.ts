@@ -37,6 +37,12 @@ t.test('nesting is bounded', async (t) => {
   t.match(read(nested(1_000_000)).errors[0]!.message, /nests deeper/, 'a million levels');
 });
 
+t.test('a byte order mark is named', async (t) => {
+  t.same(read('\uFEFF{}').errors, [
+    { path: '', message: 'the body begins with a byte order mark: send it without' },
+  ]);
+});
+
 t.test('text that is not JSON, and bytes that are not UTF-8, are errors', async (t) => {
   for (const text of ['', '{', '\ufeff{}', "{'a':1}", '{"a":1,}', 'NaN', '{"a":\u0001}']) {
     t.equal(read(text).value, undefined, JSON.stringify(text));

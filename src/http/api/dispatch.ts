@@ -66,6 +66,9 @@ function malformedHead({ req }: Exchange): Answer | null {
   if (Buffer.byteLength(req.url ?? '') > TARGET_LIMIT_BYTES) {
     return problem('header_too_large', { close: true });
   }
+  const coding = req.headers['transfer-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked')
+    return problem('unknown_transfer_coding', { close: true });
   const hosts = req.headers.host === undefined ? 0 : 1;
   const missing = req.httpVersion === '1.1' && hosts === 0;
   const repeated = repeatedHeaders(req.rawHeaders).includes('host');

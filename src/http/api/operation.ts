@@ -63,12 +63,15 @@ export const COMMON: readonly ProblemWord[] = [
   'https_required',
   'rate_limited',
   'header_too_large',
+  'unknown_transfer_coding',
   'internal',
   'unavailable',
 ];
 
 /** Of every call that needs none. */
-export const BARE: readonly ProblemWord[] = ['https_required', 'header_too_large', 'internal'];
+export const BARE: readonly ProblemWord[] = [
+  ...(['https_required', 'header_too_large', 'unknown_transfer_coding', 'internal'] as const),
+];
 
 export const EXAMPLE_ID = EXAMPLE_COMPLETED.id;
 

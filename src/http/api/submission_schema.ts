@@ -4,6 +4,7 @@
  * field's description.
  */
 import * as v from 'valibot';
+import { ENCODED_PREFIX, isSecret, SECRET_PATTERN } from '../../domain/webhook_secret.ts';
 import { acceptedNames, BY_NAME } from '../../languages/common/registry.ts';
 import {
   argsSchema,
@@ -68,8 +69,10 @@ export function submissionSchema(rules: SubmissionRules) {
               const bytes = Buffer.byteLength(value);
               return bytes >= 1 && bytes <= SECRET_LIMIT_BYTES;
             }, `must be 1 to ${SECRET_LIMIT_BYTES} bytes of UTF-8`),
+            v.check(isSecret, `begins with ${ENCODED_PREFIX}, so base64 must follow`),
             v.metadata({
-              description: `Signs the delivery (Standard Webhooks); 1 to ${SECRET_LIMIT_BYTES} bytes of UTF-8. Required with webhook_url, and only allowed with it.`,
+              description: `Signs the delivery (Standard Webhooks); 1 to ${SECRET_LIMIT_BYTES} bytes of UTF-8. After ${ENCODED_PREFIX} it is the key as base64. Required with webhook_url, and only allowed with it.`,
+              pattern: SECRET_PATTERN,
               minLength: 1,
               maxLength: SECRET_LIMIT_BYTES,
             }),

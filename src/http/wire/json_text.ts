@@ -16,8 +16,10 @@ export const ERRORS_SHOWN = 100;
 
 export type ParsedJson = { value: unknown; errors: FieldError[] };
 
-// fatal: throw for bytes that are not UTF-8. ignoreBOM: keep a byte order mark, which is then not valid JSON.
+// fatal: throw for bytes that are not UTF-8. ignoreBOM: keep a byte order mark, so that it can be named.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+const BYTE_ORDER_MARK = '\uFEFF';
 
 export function parseJson(bytes: Uint8Array): ParsedJson {
   let text: string;
@@ -26,6 +28,8 @@ export function parseJson(bytes: Uint8Array): ParsedJson {
   } catch {
     return notJson('the body is not valid UTF-8');
   }
+  if (text.startsWith(BYTE_ORDER_MARK))
+    return notJson('the body begins with a byte order mark: send it without');
   let value: unknown;
   try {
     value = JSON.parse(text);

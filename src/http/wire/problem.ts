@@ -58,6 +58,10 @@ const PROBLEMS = {
     status: 500,
     message: 'Something failed on our side. Give us the X-Request-Id of this answer.',
   },
+  unknown_transfer_coding: {
+    status: 501,
+    message: 'This service knows no transfer coding but chunked.',
+  },
   no_receipts: {
     status: 501,
     message: 'This service does not seal its log, so it has no receipts.',

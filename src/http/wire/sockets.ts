@@ -61,9 +61,12 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   const openOn = new WeakMap<Duplex, Set<Exchange>>();
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
+  // A client may close its half of the connection behind its last request, and still reads the answers.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
     const open = new Set<Exchange>();
     openOn.set(socket, open);
+    socket.once('end', () => probe(open));
     socket.once('close', () => {
       for (const exchange of open) answers.cut(exchange);
     });
@@ -95,6 +98,15 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   };
 }
 
+/**
+ * The client has closed its half, or all of it: the network does not say which. To an interim answer, which every client
+ * skips, the system of one that is gone answers with a reset.
+ */
+function probe(open: Set<Exchange>): void {
+  const waiting = [...open].find(({ res }) => res.socket !== null && !res.headersSent);
+  if (waiting?.req.httpVersion === '1.1') waiting.res.writeContinue();
+}
+
 const newestOf = (open: Set<Exchange> | undefined) => [...(open ?? [])].at(-1);
 
 const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
@@ -102,6 +114,8 @@ const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
 /** Null where closing the socket is the only answer. */
 function answerTo(error: NodeJS.ErrnoException): Answer | null {
   if (error.code === 'HPE_HEADER_OVERFLOW') return problem('header_too_large', { close: true });
+  if (error.code === 'HPE_INVALID_TRANSFER_ENCODING')
+    return problem('unknown_transfer_coding', { close: true });
   const malformed = error.code?.startsWith('HPE_');
   if (!malformed) return null;
   return { ...invalid([{ path: '', message: 'the request is not valid HTTP/1.1' }]), close: true };

@@ -182,6 +182,17 @@ export const requestRules: Rule[] = [
     await rejected(s, hello({ ...HOOK, webhook_secret: 'x'.repeat(257) }), 'webhook_secret');
     await rejected(s, hello({ ...HOOK, webhook_secret: 'é'.repeat(129) }), 'webhook_secret');
   }),
+  contract('a webhook_secret that begins with whsec_ goes on as base64', async (s) => {
+    for (const secret of [
+      'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+      'whsec',
+      'WHSEC_!',
+      'a whsec_!',
+    ])
+      await taken(s, hello({ ...HOOK, webhook_secret: secret }));
+    for (const secret of ['whsec_', 'whsec_=', 'whsec_a', 'whsec_not base64', 'whsec_YWJj\n'])
+      await rejected(s, hello({ ...HOOK, webhook_secret: secret }), 'webhook_secret');
+  }),
   contract('webhook_secret is at least 1 byte', async (s) => {
     await rejected(s, hello({ ...HOOK, webhook_secret: '' }), 'webhook_secret');
   }),
