@@ -62,16 +62,20 @@ void group_retire(struct group *group, uint32_t run) {
   unlinkat(group->directories[0], group->kind == ISOLATION_V1 ? RUN_BEFORE : name, AT_REMOVEDIR);
 }
 
+void group_keep_memory(struct group *group) {
+  group->reclaim_above_bytes = read_counter(group->slot_memory, NULL) + LEFTOVERS_MOST;
+}
+
 void group_reclaim(struct group *group) {
   uint64_t used = read_counter(group->slot_memory, NULL);
-  if (used <= group->reclaim_above_bytes || used <= LEFTOVERS_MOST) return;
+  if (used <= group->reclaim_above_bytes) return;
   if (group->kind == ISOLATION_V1) {
     write_text(group->directories[0], "memory.force_empty", "0");
   } else {
     char bytes[24];
-    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)used);
+    snprintf(bytes, sizeof bytes, "%llu", (unsigned long long)(used - group->reclaim_above_bytes + LEFTOVERS_MOST));
     write_text(group->directories[0], "memory.reclaim", bytes);
   }
   /* The rest is in use, as by a warm interpreter. Another try is worth its time only when there is as much again. */
-  group->reclaim_above_bytes = read_counter(group->slot_memory, NULL) + LEFTOVERS_MOST;
+  group_keep_memory(group);
 }

@@ -25,6 +25,8 @@ void group_prepare(struct group *group, uint32_t run);
 void group_add_run(struct group *group, uint32_t run);
 /* Removes the group of a run that is over. */
 void group_retire(struct group *group, uint32_t run);
+/* What is charged to the slot now is no leftover: the copies of files in its roots. */
+void group_keep_memory(struct group *group);
 /* Between two runs: if earlier runs left much memory, has the kernel reclaim it. */
 void group_reclaim(struct group *group);
 

@@ -97,6 +97,7 @@ void slot_main(struct slot_setup *setup) {
   network_open(setup->proc, &setup->identity);
   queues_open();
   roots_build(setup->options, &setup->identity, setup->number >= setup->options->slots, &roots);
+  group_keep_memory(setup->group);
   give_up_rights(setup);
   /* There are always two run groups, the next and the one before, so that a leak of groups shows. */
   group_add_run(setup->group, run_group - 1);

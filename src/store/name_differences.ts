@@ -20,20 +20,20 @@ import { copyName, nameOf as nameInEntry } from './entry_check.ts';
 import { type EventDifference, eventDifferences } from './event_differences.ts';
 import { dueOf } from './log_sketches.ts';
 import { Problems } from './problems.ts';
-import type { Kept } from './signed_notes.ts';
+import { isSketchOfLog, type Kept, type Trust } from './signed_notes.ts';
 import { readGaps } from './stored_tree.ts';
 import type { LogReport } from './verify_log.ts';
 
 export async function nameDifferences(
   db: Db,
-  kept: Kept | null,
+  { trust, kept }: { trust: Trust; kept: Kept | null },
   log: LogReport,
   problems: Problems,
 ): Promise<EventDifference[]> {
-  const basis = kept?.sketch
-    ? { cells: kept.sketch.cells, size: log.kept_size }
-    : await storedSketch(db);
-  const found = basis?.cells.length === SKETCH_BYTES ? await fromSketch(db, basis, log) : [];
+  const basis = kept?.sketch ? { ...kept.sketch, size: log.kept_size } : await storedSketch(db);
+  // Whoever can write a sketch could name any event by it.
+  const named_by = basis?.cells.length === SKETCH_BYTES && isSketchOfLog(trust, basis);
+  const found = named_by ? await fromSketch(db, basis, log) : [];
   const named = new Set(found.map(nameOf));
   for (const event of found) problems.add('events', lineOf(event));
   for (const { kind, leaf, event } of log.differences) {
@@ -68,12 +68,12 @@ function withoutLater(found: Differences, names: string[]): Differences {
   return { ...found, inserted: found.inserted.filter((item) => !after.has(keyOf(item))) };
 }
 
-type Basis = { readonly cells: Buffer; readonly size: number };
+type Basis = { readonly cells: Buffer; readonly size: number; readonly signature: Buffer };
 
 async function storedSketch(db: Db): Promise<Basis | null> {
-  const [row] = await db<{ cells: Buffer; size: string }[]>`
-    select cells, size from runledger.log_sketch`;
-  return row ? { cells: row.cells, size: Number(row.size) } : null;
+  const [row] = await db<{ cells: Buffer; size: string; signature: Buffer }[]>`
+    select cells, size, signature from runledger.log_sketch`;
+  return row ? { ...row, size: Number(row.size) } : null;
 }
 
 /** The sketch without the events that it covers as they are now, and without those of its months that were detached. */

@@ -101,6 +101,17 @@ export const witnessKeys = ({ policy }: Trust): readonly VerifierKey[] =>
 const logKeys = ({ policy, keys }: Trust): readonly VerifierKey[] =>
   policy ? policy.logs.map(({ key }) => key) : keys;
 
+/** Whether a key of the log signed this sketch. Where no key is known, nobody can say, and it is believed. */
+export function isSketchOfLog(
+  trust: Trust,
+  { size, cells, signature }: { size: number; cells: Buffer; signature: Buffer },
+): boolean {
+  const keys = logKeys(trust);
+  const isBy = (key: VerifierKey) =>
+    isSketchOf([key], { origin: key.name, size }, cells, signature);
+  return keys.length === 0 || keys.some(isBy);
+}
+
 /** Reports a sketch that the log's key did not sign. Where no key is known, nobody can say. */
 export function judgeSketch(
   trust: Trust,

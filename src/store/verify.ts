@@ -200,7 +200,12 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
   );
   const differences =
     log.difference_count > 0 || log.kept_differs
-      ? await attempt('events', 'differences', (db) => nameDifferences(db, kept, log, problems), [])
+      ? await attempt(
+          'events',
+          'differences',
+          (db) => nameDifferences(db, { trust, kept }, log, problems),
+          [],
+        )
       : [];
   const stored = await attempt('streams', 'streams', (db) => checkStreams(db, problems), null);
   if (stored !== null && log !== UNREAD && stored !== log.events)

@@ -247,6 +247,19 @@ export const proofManipulations: readonly Manipulation[] = [
     says: /^the sketch in the database has \S+ version 9, which the log lacks/,
   },
   {
+    name: 'an event is changed, and the sketch is made to accuse another',
+    does: async ({ root }, { ids, unsealed_id }) => {
+      await root.unsafe(
+        `update runledger.events set facts = facts || '{"exit_code": 9}' where stream = '${ids[8]}' and type = 'submission.completed'`,
+      );
+      const [stored] = await root<{ cells: Buffer }[]>`select cells from runledger.log_sketch`;
+      const cells = Buffer.from(stored!.cells);
+      addItems(cells, itemBytes(unsealed_id, 1, Buffer.alloc(32, 1)));
+      await root`update runledger.log_sketch set cells = ${cells}`;
+    },
+    says: /^the sketch in the database is not signed by the log/,
+  },
+  {
     name: 'the sketch is removed',
     does: in_tree('delete from runledger.log_sketch'),
     says: /^the sketch in the database is missing/,
