@@ -1,10 +1,10 @@
 /**
- * Asks each witness of a policy whether the tree of this log extends the tree that it has signed last. The question is
- * c2sp.org/tlog-witness's own: the witness names the size that it knows (409), gets a proof from there, and signs (200) or
- * does not (422). So a database that was rolled back is shown also where it has grown again since.
+ * Asks each witness of a policy whether it has signed the same tree. The question is c2sp.org/tlog-witness's own: a checkpoint
+ * that extends nothing. A witness that has signed this tree signs it again (200). Another one names the size of the tree that it
+ * has signed (409), and is then asked with our checkpoint of that size. So no question moves a witness on, not even to the tree
+ * of a copy that has gone its own way; and a database that was rolled back is shown also where it has grown again since.
  *
- * What the database answers here is not believed: only the witness's signature on a checkpoint that was verified, or that
- * extends it, is an answer.
+ * A size comes without a signature. What contradicts the log is therefore reported as what the witness says.
  */
 import type { Db } from '../db.ts';
 import { additionText, cosignedNote, parseSize, WITNESS_STATUS } from '../proof/addition.ts';
@@ -13,7 +13,7 @@ import { consistencyRanges, provesConsistency } from '../proof/merkle.ts';
 import { BadNote, parseNote } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
-import { newestNote, readStoredTiles } from '../store/stored_tree.ts';
+import { noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
 import { readNow } from '../store/verify.ts';
 import { askWitness, NoAnswer } from '../witness/ask_witness.ts';
 
@@ -23,9 +23,14 @@ export type Asked = {
 };
 
 type Witness = Policy['witnesses'][number];
-type Signed = { readonly note: string; readonly size: number; readonly root: Buffer };
+type Signed = {
+  readonly note: string;
+  readonly origin: string;
+  readonly size: number;
+  readonly root: Buffer;
+};
 
-/** Once for its size, once with a proof, and some times more where the log grows meanwhile. */
+/** Twice, and some times more where the witness signs larger trees meanwhile. */
 const MOST_ASKS = 6;
 
 /** `newest`: the newest checkpoint of the log, as it was verified. */
@@ -52,7 +57,7 @@ export async function askWitnesses(
   return { problems, unanswered };
 }
 
-/** What is wrong with the log, by what the witness says; null: it has signed our tree. Throws NoAnswer. */
+/** What is wrong with the log, by what the witness says; null: it has signed our tree, or none. Throws NoAnswer. */
 async function ask(
   db: Db,
   policy: Policy,
@@ -62,43 +67,42 @@ async function ask(
 ): Promise<string | null> {
   const { signal } = new AbortController();
   let ours = verified;
-  let old = 0;
   for (let count = 0; count < MOST_ASKS; count++) {
-    if (old > ours.size) {
-      const larger = await extended(db, policy, ours);
-      if (larger === null || larger.size < old)
-        return `the log was rolled back: witness ${name} has signed a tree of ${old} events, and the newest checkpoint here covers ${ours.size}`;
-      ours = larger;
-    }
-    const proof = await proofOf(db, old, ours.size);
-    if (proof === null)
-      return `the tiles give no proof from ${old} to ${ours.size} events, so witness ${name} cannot be asked`;
-    const addition = additionText(old, proof, ours.note);
+    const addition = additionText(ours.size, [], ours.note);
     const answer = await askWitness(url.replace(/\/$/, ''), addition, signal);
-    const forked = `the log was rolled back or forked: it does not begin with the tree of ${old} events that witness ${name} has signed`;
-    if (answer.status === WITNESS_STATUS.not_proven) return forked;
     if (answer.status === WITNESS_STATUS.cosigned) {
       if (isCosigned(ours.note, answer.body, key)) return null;
       throw new NoAnswer('its answer has no signature of its own');
     }
     const size = answer.status === WITNESS_STATUS.other_size ? parseSize(answer.body) : null;
     if (size === null) throw new NoAnswer(`it answered ${answer.status}`);
-    if (size === old && old === ours.size) return forked;
-    old = size;
+    if (size === 0) return null;
+    if (size === ours.size)
+      return `the log was rolled back or forked: witness ${name} says that it has signed another tree of ${size} events`;
+    const other = await checkpointOf(db, policy, size, verified);
+    if (other === null)
+      return `the log was rolled back or forked: witness ${name} says that it has signed a tree of ${size} events, and the log has no checkpoint of that size that fits`;
+    ours = other;
   }
   throw new NoAnswer('it answers with another size each time');
 }
 
-/** The newest checkpoint now, if it extends the one that was verified: the log may have grown since. */
-async function extended(db: Db, policy: Policy, from: Signed): Promise<Signed | null> {
-  const note = await readNow(db, newestNote);
-  const newest = note === null ? null : signedOf(note);
-  if (!newest || newest.size < from.size) return null;
-  const proof = await proofOf(db, from.size, newest.size);
-  const { size, root } = newest;
-  const claim = { old_size: from.size, old_root: from.root, size, root, proof: proof ?? [] };
-  const { problem } = judgeCheckpoint({ ...policy, quorum: NONE }, parseNote(newest.note));
-  return problem === null && proof !== null && provesConsistency(claim) ? newest : null;
+/** Our checkpoint of this size, if it is of the same log as the one that was verified. The log may have grown since. */
+async function checkpointOf(
+  db: Db,
+  policy: Policy,
+  size: number,
+  verified: Signed,
+): Promise<Signed | null> {
+  const note = await readNow(db, (tx) => noteOfSize(tx, verified.origin, size));
+  const found = note === null ? null : signedOf(note);
+  if (found?.size !== size || found.origin !== verified.origin) return null;
+  const [old, grown] = size < verified.size ? [found, verified] : [verified, found];
+  const proof = await proofOf(db, old.size, grown.size);
+  const claim = { old_size: old.size, old_root: old.root, size: grown.size, root: grown.root };
+  const { problem } = judgeCheckpoint({ ...policy, quorum: NONE }, parseNote(found.note));
+  const fits = proof !== null && provesConsistency({ ...claim, proof });
+  return problem === null && fits ? found : null;
 }
 
 async function proofOf(db: Db, old: number, size: number): Promise<Buffer[] | null> {
@@ -114,8 +118,8 @@ async function proofOf(db: Db, old: number, size: number): Promise<Buffer[] | nu
 
 function signedOf(note: string): Signed | null {
   try {
-    const { size, root } = parseCheckpoint(parseNote(note).text);
-    return { note, size, root };
+    const { origin, size, root } = parseCheckpoint(parseNote(note).text);
+    return { note, origin, size, root };
   } catch (error) {
     if (error instanceof BadNote) return null;
     throw error;

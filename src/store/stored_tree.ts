@@ -105,10 +105,10 @@ export async function readStoredTiles(db: Db, ranges: readonly Range[]): Promise
   );
 }
 
-/** The note of the newest checkpoint, as its table has it now. */
-export async function newestNote(db: Db): Promise<string | null> {
+/** The note of the checkpoint of this size, as its table has it now. */
+export async function noteOfSize(db: Db, origin: string, size: number): Promise<string | null> {
   const [row] = await db<{ note: string }[]>`
-    select c.note from runledger.checkpoints c order by c.number desc limit 1`;
+    select c.note from runledger.checkpoints c where c.origin = ${origin} and c.size = ${size} limit 1`;
   return row?.note ?? null;
 }
 
