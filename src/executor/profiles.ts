@@ -1,11 +1,15 @@
 /** The profiles of all languages, in the form that the launcher takes. */
-import { lstat, readlink } from 'node:fs/promises';
+import { lstat, readdir, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Mount } from '../languages/common/language.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
 import type { Profile } from './sandbox.ts';
 
 /** A copy of a larger file would cost every slot more memory than a mount costs a run time. */
 const COPIED_BYTES = 256 * 1024;
+/** And of a larger folder. */
+const TREE_BYTES = 16 * 1024 * 1024;
+const TREE_ENTRIES = 4096;
 /** Of a language, for each slot. */
 const OWN_MOST_BYTES = 256 * 1024 * 1024;
 
@@ -25,17 +29,25 @@ export function compileProfileOf({ language, compiler }: Installed): string {
 }
 
 /**
- * Links stay links (/bin is one of /usr/bin), and small files are copied: each mount costs every run. So are the files that
+ * Links stay links (/bin is one of /usr/bin), and small files and folders are copied: each mount costs every run. So are the files that
  * programs map, because slots could see and stop each other through mappings of the same file. What is over the limit for
  * them is shared.
  */
 async function profileOf(paths: readonly Mount[]): Promise<Profile> {
-  const profile = { mounts: [], copies: [], own: [], fronts: [], links: [] } as Lists;
+  const profile = { mounts: [], copies: [], own: [], trees: [], fronts: [], links: [] } as Lists;
   const folders: string[] = [];
+  const trees: string[] = [];
   let own_bytes = 0;
   for (const { from, to, own = false } of paths) {
     const found = await lstat(from);
-    const isInside = folders.some((folder) => to.startsWith(`${folder}/`));
+    const isIn = (folder: string) => to.startsWith(`${folder}/`);
+    if (trees.some(isIn)) continue;
+    const isInside = folders.some(isIn);
+    if (found.isDirectory() && (await isSmall(from))) {
+      trees.push(to);
+      profile.trees.push({ from, to });
+      continue;
+    }
     if (found.isDirectory()) folders.push(to);
     if (found.isSymbolicLink()) {
       if (!isInside) profile.links.push({ target: await readlink(from), at: to });
@@ -50,6 +62,16 @@ async function profileOf(paths: readonly Mount[]): Promise<Profile> {
     else profile.mounts.push({ from, to });
   }
   return profile;
+}
+
+async function isSmall(folder: string): Promise<boolean> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  if (entries.length > TREE_ENTRIES) return false;
+  const files = entries.filter((entry) => entry.isFile());
+  const states = await Promise.all(
+    files.map(({ parentPath, name }) => lstat(join(parentPath, name))),
+  );
+  return states.reduce((sum, { size }) => sum + size, 0) <= TREE_BYTES;
 }
 
 type Lists = {

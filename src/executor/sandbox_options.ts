@@ -10,7 +10,9 @@ export type Profile = {
   copies?: readonly { from: string; to: string }[];
   /** files that programs map: a slot that runs programs has its own copies */
   own?: readonly { from: string; to: string }[];
-  /** the same, of files in folders that are mounted */
+  /** small folders, copied like small files */
+  trees?: readonly { from: string; to: string }[];
+  /** like `own`, of files in folders that are mounted */
   fronts?: readonly { from: string; to: string }[];
   links?: readonly { target: string; at: string }[];
 };
@@ -65,10 +67,11 @@ export function launcherArguments(options: SandboxOptions): string[] {
   if (zygote) list.push('--zygote', zygote);
   if (options.store_dir) list.push('--store', options.store_dir);
   for (const [name, profile] of Object.entries(options.profiles)) {
-    const { mounts, copies, own, fronts, links } = profile;
+    const { mounts, copies, own, trees, fronts, links } = profile;
     list.push('--profile', name);
     // They must be there before the folders are mounted over them.
     for (const { from, to } of fronts ?? []) list.push('--front', from, to);
+    for (const { from, to } of trees ?? []) list.push('--tree', from, to);
     for (const { from, to } of own ?? []) list.push('--own', from, to);
     for (const { from, to } of mounts) list.push('--bind', from, to);
     for (const { from, to } of copies ?? []) list.push('--copy', from, to);

@@ -21,10 +21,11 @@ static const char USAGE[] =
     "  --uid-base N           first of the user ids that programs run as (720000)\n"
     "  --store DIR            directory of artefacts\n"
     "  --zygote FILE          shared object that makes a Python interpreter fork its runs\n"
-    "  --profile NAME         start a root file system; the next five options add to it:\n"
+    "  --profile NAME         start a root file system; the next six options add to it:\n"
     "  --bind FROM TO         mount FROM read-only at TO\n"
     "  --copy FROM TO         copy a small file\n"
     "  --own FROM TO          copy a file that programs map\n"
+    "  --tree FROM TO         copy a small folder\n"
     "  --front FROM TO        copy it in front of its directory, which a later --bind mounts\n"
     "  --link TARGET AT       make a symbolic link\n"
     "  --probe                start one slot, print the isolation as JSON, and exit\n"
@@ -32,7 +33,7 @@ static const char USAGE[] =
 
 typedef void setter(struct options *options, char **values);
 static setter set_socket, set_slots, set_stream_slots, set_cpu_reserve, set_isolation, set_uid_base, set_store, set_zygote;
-static setter begin_profile, add_bind, add_copy, add_own, add_front, add_link, set_probe, set_print_filter;
+static setter begin_profile, add_bind, add_copy, add_own, add_front, add_tree, add_link, set_probe, set_print_filter;
 
 static const struct {
   const char *name;
@@ -45,6 +46,7 @@ static const struct {
     {"--profile", 1, begin_profile},   {"--bind", 2, add_bind},
     {"--copy", 2, add_copy},           {"--link", 2, add_link},
     {"--own", 2, add_own},             {"--front", 2, add_front},
+    {"--tree", 2, add_tree},
     {"--zygote", 1, set_zygote},       {"--cpu-reserve", 1, set_cpu_reserve},
     {"--probe", 0, set_probe},         {"--print-filter", 0, set_print_filter},
 };
@@ -134,7 +136,7 @@ static void begin_profile(struct options *options, char **values) {
 }
 
 static void add_entry(struct options *options, enum entry_kind kind, char **values) {
-  if (!options->profile_count) reject("--bind, --copy, --own, --front and --link must follow a --profile");
+  if (!options->profile_count) reject("--bind, --copy, --own, --front, --tree and --link must follow a --profile");
   struct profile *profile = &options->profiles[options->profile_count - 1];
   if (profile->entry_count == MAX_ENTRIES) reject("profile %s has more than %d entries", profile->name, MAX_ENTRIES);
   if (kind != ENTRY_LINK && values[0][0] != '/') reject("%s is not an absolute path", values[0]);
@@ -146,6 +148,7 @@ static void add_bind(struct options *options, char **values) { add_entry(options
 static void add_copy(struct options *options, char **values) { add_entry(options, ENTRY_COPY, values); }
 static void add_own(struct options *options, char **values) { add_entry(options, ENTRY_OWN, values); }
 static void add_front(struct options *options, char **values) { add_entry(options, ENTRY_FRONT, values); }
+static void add_tree(struct options *options, char **values) { add_entry(options, ENTRY_TREE, values); }
 static void add_link(struct options *options, char **values) { add_entry(options, ENTRY_LINK, values); }
 
 int profile_index(const struct options *options, const char *name) {

@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include "root.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -47,15 +48,17 @@ static bool shares_files;
 static void mount_file_system(void);
 static int build_profile(const struct options *options, const struct profile *profile, const struct identity *identity);
 static int build_store(const char *store);
+static const char *inside(const char *path);
 static void begin_root(const char *path);
 static int finish_root(void);
 static void add_skeleton(const struct identity *identity);
 static void add_devices(const struct identity *identity);
 static void add_entry(const struct options *options, const struct profile *profile, const struct entry *entry);
-static bool link_copy(const struct options *options, const struct profile *profile, const struct entry *entry);
+static bool find_copy(const struct options *options, const struct profile *profile, const struct entry *entry, char *copy, size_t room);
+static void copy_tree(const char *from, const char *to, bool by_links);
 static bool overlay(const char *from, const char *to);
 static void bind_read_only(const char *from, const char *to);
-static void copy_file(const char *from, const char *to);
+static void copy_file(const char *from, const char *full);
 static void write_file(const char *path, const char *text);
 static void make_parents(const char *path);
 
@@ -97,7 +100,7 @@ static int build_profile(const struct options *options, const struct profile *pr
   add_skeleton(identity);
   add_devices(identity);
   for (unsigned i = 0; i < profile->entry_count; i++) add_entry(options, profile, &profile->entries[i]);
-  if (options->zygote) copy_file(options->zygote, "/zygote.so");
+  if (options->zygote) copy_file(options->zygote, inside("/zygote.so"));
   return finish_root();
 }
 
@@ -169,8 +172,9 @@ static void add_devices(const struct identity *identity) {
 
 static void add_entry(const struct options *options, const struct profile *profile, const struct entry *entry) {
   enum entry_kind kind = entry->kind;
+  char copy[MAX_PATH + 32];
   if (shares_files && kind == ENTRY_FRONT) return;
-  if (shares_files && kind == ENTRY_OWN) kind = ENTRY_BIND;
+  if (shares_files && (kind == ENTRY_OWN || kind == ENTRY_TREE)) kind = ENTRY_BIND;
   make_parents(entry->to);
   switch (kind) {
     case ENTRY_BIND:
@@ -179,8 +183,14 @@ static void add_entry(const struct options *options, const struct profile *profi
     case ENTRY_COPY:
     case ENTRY_OWN:
     case ENTRY_FRONT:
-      if (!link_copy(options, profile, entry)) copy_file(entry->from, entry->to);
+      if (!find_copy(options, profile, entry, copy, sizeof copy) || link(copy, inside(entry->to)))
+        copy_file(entry->from, inside(entry->to));
       break;
+    case ENTRY_TREE: {
+      const bool found = find_copy(options, profile, entry, copy, sizeof copy);
+      copy_tree(found ? copy : entry->from, inside(entry->to), found);
+      break;
+    }
     case ENTRY_LINK:
       if (symlink(entry->from, inside(entry->to)) && errno != EEXIST) fail("link %s", entry->to);
       break;
@@ -188,16 +198,38 @@ static void add_entry(const struct options *options, const struct profile *profi
 }
 
 /* Of a file that two profiles have, the slot has one copy. */
-static bool link_copy(const struct options *options, const struct profile *profile, const struct entry *entry) {
-  char copy[MAX_PATH + 32];
+static bool find_copy(const struct options *options, const struct profile *profile, const struct entry *entry, char *copy, size_t room) {
   for (const struct profile *other = options->profiles; other < profile; other++)
     for (unsigned i = 0; i < other->entry_count; i++) {
       const struct entry *theirs = &other->entries[i];
       if (theirs->kind != entry->kind || strcmp(theirs->from, entry->from)) continue;
-      snprintf(copy, sizeof copy, "%s/%u%s", ROOTS, (unsigned)(other - options->profiles), theirs->to);
-      return !link(copy, inside(entry->to));
+      snprintf(copy, room, "%s/%u%s", ROOTS, (unsigned)(other - options->profiles), theirs->to);
+      return true;
     }
   return false;
+}
+
+static void copy_tree(const char *from, const char *to, bool by_links) {
+  char source[PATH_MAX], target[PATH_MAX], text[PATH_MAX];
+  struct stat state;
+  snprintf(target, sizeof target, "%s", to);
+  to = target;
+  size_t length = strlen(to);
+  DIR *folder = opendir(from);
+  if (!folder || (mkdir(to, 0755) && errno != EEXIST)) fail("copy %s", from);
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+    snprintf(target + length, sizeof target - length, "/%s", entry->d_name);
+    if (snprintf(source, sizeof source, "%s/%s", from, entry->d_name) >= (int)sizeof source || lstat(source, &state))
+      fail("copy %s", source);
+    if (S_ISDIR(state.st_mode)) copy_tree(source, target, by_links);
+    else if (S_ISLNK(state.st_mode)) {
+      ssize_t size = must(readlink(source, text, sizeof text - 1), "read a link");
+      text[size] = 0;
+      must(symlink(text, target), "copy a link");
+    } else if (S_ISREG(state.st_mode) && (!by_links || link(source, target))) copy_file(source, target);
+  }
+  closedir(folder);
 }
 
 /* An overlay does not contain what is mounted below its layer. */
@@ -262,12 +294,12 @@ static void bind_read_only(const char *from, const char *to) {
 }
 
 /* One write makes large pages, if it is large. */
-static void copy_file(const char *from, const char *to) {
+static void copy_file(const char *from, const char *full) {
   enum { MOST = 4 * 1024 * 1024 };
   struct stat state;
   int source = open(from, O_RDONLY | O_CLOEXEC);
   if (source < 0 || fstat(source, &state)) fail("copy %s", from);
-  int target = (int)must(open(inside(to), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644 | (state.st_mode & 0111)), "make a copy");
+  int target = (int)must(open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644 | (state.st_mode & 0111)), "make a copy");
   char *bytes = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (bytes == MAP_FAILED) fail("copy %s", from);
   for (ssize_t count; (count = must(read(source, bytes, MOST), "read a file to copy")) > 0;)

@@ -60,8 +60,15 @@ t.test('two languages never have one recipe', async (t) => {
 });
 
 /** Everything that a profile shows, by its path in the box. */
-const seenIn = ({ mounts, copies = [], own = [], fronts = [], links = [] }: Profile) => [
-  ...[...mounts, ...copies, ...own, ...fronts].map(({ to }) => to),
+const seenIn = ({
+  mounts,
+  copies = [],
+  own = [],
+  trees = [],
+  fronts = [],
+  links = [],
+}: Profile) => [
+  ...[...mounts, ...copies, ...own, ...trees, ...fronts].map(({ to }) => to),
   ...links.map(({ at }) => at),
 ];
 const BASE =

@@ -66,26 +66,15 @@ export async function programMounts(seen: {
   loaders.push(commandLibraries(), librariesOf(executables[0] ?? COMMAND_PATHS[0]!, objects));
   const libraries = (await Promise.all(loaders)).flat();
   const more = await besideLibc(libraries);
-  const locales = await localeFiles();
   const programs = [...executables, ...COMMAND_PATHS];
   const files = await existingChains([...programs, ...objects, ...mapped, ...more.files]);
-  const own = [...new Set([...files, ...libraries, ...locales.files])];
-  const folders = [...paths, ...locales.folders, ...more.folders];
+  const own = [...new Set([...files, ...libraries, ...(await filesIn(LOCALES, () => true))])];
+  const folders = [...paths, LOCALES, ...more.folders];
   const others = (await basePaths([...folders, ...executables])).filter((p) => !own.includes(p));
   return [
     ...withoutNested([...new Set(others)]).map(atItsOwnPath),
     ...own.map((path) => ({ ...atItsOwnPath(path), own: true })),
   ];
-}
-
-/** Each run would pay for a mount, so the locales are one only where they are large. */
-const LOCALES_MOST_BYTES = 16 * 1024 * 1024;
-
-async function localeFiles() {
-  const files = await filesIn(LOCALES, () => true);
-  const sizes = await Promise.all(files.map(async (path) => (await lstat(path)).size));
-  const isLarge = sizes.reduce((sum, size) => sum + size, 0) > LOCALES_MOST_BYTES;
-  return isLarge ? { files: [], folders: [LOCALES] } : { files, folders: [] };
 }
 
 /** The same for every language. */
