@@ -1,27 +1,43 @@
 /** The profiles of all languages, in the form that the launcher takes. */
 import { lstat, readdir, readlink } from 'node:fs/promises';
+import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
 import type { Mount } from '../languages/common/language.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
 import type { Profile } from './sandbox.ts';
 
-/** A copy of a larger file would cost every slot more memory than a mount costs a run time. */
-const COPIED_BYTES = 256 * 1024;
-/** And of a larger folder. */
-const TREE_BYTES = 16 * 1024 * 1024;
-const TREE_ENTRIES = 4096;
-/** Of a language, for each slot. */
+/** A copy of a larger file or folder that no submitted program sees would cost memory without a use. */
+const SMALL_BYTES = 16 * 1024 * 1024;
+const SMALL_FILE_BYTES = 256 * 1024;
+/** What one language's copies take in each slot, at most: this, or its part of a thirty-second of the memory. */
 const OWN_MOST_BYTES = 256 * 1024 * 1024;
+const OWN_MOST_PART = 1 / 32;
 
-export async function profilesFor(toolchains: Toolchains): Promise<Record<string, Profile>> {
+export async function profilesFor(
+  toolchains: Toolchains,
+  slots = availableParallelism(),
+): Promise<Record<string, Profile>> {
+  const own_bytes = Math.min(OWN_MOST_BYTES, (memoryBytes() * OWN_MOST_PART) / slots);
   const profiles: Record<string, Profile> = {};
   for (const [name, installed] of toolchains) {
-    profiles[name] = await profileOf(installed.mounts);
+    profiles[name] = await profileOf(installed.mounts, own_bytes);
     const { mounts } = installed.compiler ?? {};
-    if (mounts !== undefined) profiles[compileProfileOf(installed)] = await profileOf(mounts);
+    if (mounts !== undefined) profiles[compileProfileOf(installed)] = await profileOf(mounts, 0);
   }
   return profiles;
 }
+
+/** The folders and files of the machine that the slots' programs share, because the memory for copies did not reach. */
+export function sharedIn(
+  toolchains: Toolchains,
+  profiles: Readonly<Record<string, Profile>>,
+): string[] {
+  const of_programs = [...toolchains.keys()].flatMap((name) => profiles[name]!.mounts);
+  return [...new Set(of_programs.map(({ from }) => from))];
+}
+
+/** Of this machine, or of the container that this process is in. */
+const memoryBytes = () => Math.min(totalmem(), process.constrainedMemory() || Infinity);
 
 /** The profile in which a language's sources are compiled. */
 export function compileProfileOf({ language, compiler }: Installed): string {
@@ -29,49 +45,63 @@ export function compileProfileOf({ language, compiler }: Installed): string {
 }
 
 /**
- * Links stay links (/bin is one of /usr/bin), and small files and folders are copied: each mount costs every run. So are the files that
- * programs map, because slots could see and stop each other through mappings of the same file. What is over the limit for
- * them is shared.
+ * Slots could see and stop each other through files that they share, and each mount costs every run. So files and folders are
+ * copied as far as the memory for them goes: small ones first, then the files that programs map, then other folders. Links stay
+ * links (/bin is one of /usr/bin).
  */
-async function profileOf(paths: readonly Mount[]): Promise<Profile> {
+async function profileOf(paths: readonly Mount[], own_bytes: number): Promise<Profile> {
   const profile = { mounts: [], copies: [], own: [], trees: [], fronts: [], links: [] } as Lists;
-  const folders: string[] = [];
-  const trees: string[] = [];
-  let own_bytes = 0;
-  for (const { from, to, own = false } of paths) {
-    const found = await lstat(from);
-    const isIn = (folder: string) => to.startsWith(`${folder}/`);
-    if (trees.some(isIn)) continue;
-    const isInside = folders.some(isIn);
-    if (found.isDirectory() && (await isSmall(from))) {
-      trees.push(to);
-      profile.trees.push({ from, to });
-      continue;
-    }
-    if (found.isDirectory()) folders.push(to);
-    if (found.isSymbolicLink()) {
+  const found = await Promise.all(
+    paths.map(async (mount) => ({ mount, state: await lstat(mount.from) })),
+  );
+  const folders = found.filter(({ state }) => state.isDirectory()).map(({ mount }) => mount);
+  const isIn = (to: string) => (folder: Mount) => to.startsWith(`${folder.to}/`);
+  const own: { mount: Mount; size: number }[] = [];
+  let left = own_bytes;
+  for (const { mount, state } of found) {
+    const { from, to } = mount;
+    if (state.isDirectory()) continue;
+    const isInside = folders.some(isIn(to));
+    if (state.isSymbolicLink()) {
       if (!isInside) profile.links.push({ target: await readlink(from), at: to });
-      continue;
+    } else if (mount.own && state.size <= left) {
+      left -= state.size;
+      own.push({ mount, size: state.size });
+    } else if (!isInside) {
+      profile[state.size <= SMALL_FILE_BYTES ? 'copies' : 'mounts'].push({ from, to });
     }
-    if (own) own_bytes += found.size;
-    const isOwn = own && own_bytes <= OWN_MOST_BYTES;
-    if (isInside && isOwn) profile.fronts.push({ from, to });
-    else if (isInside) continue;
-    else if (found.isFile() && found.size <= COPIED_BYTES) profile.copies.push({ from, to });
-    else if (isOwn) profile.own.push({ from, to });
-    else profile.mounts.push({ from, to });
+  }
+  const sizes = await Promise.all(folders.map(({ from }) => bytesIn(from)));
+  const smallest = folders
+    .map((folder, n) => ({ folder, size: sizes[n]! }))
+    .sort((a, b) => a.size - b.size);
+  for (const { folder, size } of smallest) {
+    const { from, to } = folder;
+    const inside = own.filter(({ mount }) => isIn(mount.to)(folder));
+    const more = inside.reduce((bytes, each) => bytes - each.size, size);
+    if (size <= SMALL_BYTES || more <= left) {
+      left -= more;
+      profile.trees.push({ from, to });
+    } else {
+      profile.mounts.push({ from, to });
+      profile.fronts.push(...inside.map(({ mount }) => ({ from: mount.from, to: mount.to })));
+    }
+  }
+  for (const { mount, size } of own) {
+    const { from, to } = mount;
+    if (folders.some(isIn(to))) continue;
+    profile[size <= SMALL_FILE_BYTES ? 'copies' : 'own'].push({ from, to });
   }
   return profile;
 }
 
-async function isSmall(folder: string): Promise<boolean> {
+async function bytesIn(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  if (entries.length > TREE_ENTRIES) return false;
   const files = entries.filter((entry) => entry.isFile());
   const states = await Promise.all(
     files.map(({ parentPath, name }) => lstat(join(parentPath, name))),
   );
-  return states.reduce((sum, { size }) => sum + size, 0) <= TREE_BYTES;
+  return states.reduce((sum, { size }) => sum + size, 0);
 }
 
 type Lists = {

@@ -8,7 +8,7 @@ import { openCompileCache } from '../executor/compile_cache.ts';
 import { type FetchContent, openContentCache } from '../executor/content_cache.ts';
 import { createExecutor } from '../executor/executor.ts';
 import { BUILD_REMEDY, notBuilt } from '../executor/probe.ts';
-import { profilesFor } from '../executor/profiles.ts';
+import { profilesFor, sharedIn } from '../executor/profiles.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../executor/sandbox.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { findToolchains, switchReader, type Toolchains } from '../languages/common/toolchains.ts';
@@ -38,11 +38,19 @@ export async function openExecutor(
   });
   const switches = languageSwitches(config);
   const slots = config.slots ?? availableParallelism();
+  const box_slots = Math.max(slots, PAIR_SLOTS);
+  const profiles = await profilesFor(toolchains, box_slots);
+  const shared = sharedIn(toolchains, profiles);
+  if (shared.length > 0)
+    log.info(
+      { shared },
+      'programs share these files: copies for each slot would take too much memory',
+    );
   const sandbox = await startSandbox({
     launcher: launcherOf(config),
-    slots: Math.max(slots, PAIR_SLOTS),
+    slots: box_slots,
     stream_slots: standingBoxes(toolchains, switches),
-    profiles: await profilesFor(toolchains),
+    profiles,
     store_dir: cache.artefacts_folder,
     isolation: config.isolation,
     cpu_reserve_percent: config.cpu_reserve_percent,

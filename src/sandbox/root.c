@@ -305,6 +305,8 @@ static void copy_file(const char *from, const char *full) {
   for (ssize_t count; (count = must(read(source, bytes, MOST), "read a file to copy")) > 0;)
     if (write(target, bytes, (size_t)count) != count) fail("copy %s", from);
   munmap(bytes, MOST);
+  /* Python and the JVM compare the times of files with those that they noted when they compiled or archived them. */
+  must(futimens(target, (struct timespec[]){state.st_atim, state.st_mtim}), "set the times of a copy");
   close(source);
   close(target);
 }

@@ -75,7 +75,7 @@ const BASE =
   /^\/(bin|lib|lib32|lib64|libx32|etc\/ld\.so\.cache|usr\/lib\/locale(\/.+)?|usr\/share\/zoneinfo|usr\/lib64\/ld-[\w.-]+|usr\/lib(64|\/[\w-]+-linux-gnu)\/([\w.+-]+\.so[\d.]*|gconv(\/.+)?)|usr\/bin\/(sh|dash|bash|cat|echo|env|false|id|ls|sleep|true|wc|coreutils))$/;
 const OWN: Readonly<Record<string, RegExp>> = {
   python: /^\/usr\/(bin\/python3[.\d]*|lib\/python3[.\d]*(\/dist-packages)?(\/.+\.so)?)$/,
-  java: /^\/((usr\/lib\/jvm\/[\w.-]+|opt\/java\/\w+)(\/bin\/java|\/lib\/.+\.(so|jsa)|\/lib\/jspawnhelper)?|etc\/(java[\w-]*|ssl\/certs\/java))$/,
+  java: /^\/((usr\/lib\/jvm\/[\w.-]+|opt\/java\/\w+)\/(bin|conf|lib|release)(\/.+)?|etc\/(java[\w-]*|ssl\/certs\/java))$/,
   javascript: /^\/opt\/(node\/node|blocking_output\.cjs)$/,
   compile:
     /^\/usr\/(include|lib\/[\w-]+-linux-gnu|lib64|lib(exec)?\/gcc\/.+|bin\/([\w-]*-)?((gcc|g\+\+)(-\d+)?|as|ld(\.\w+)?|mold|gold|lld))$/,

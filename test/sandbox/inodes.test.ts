@@ -10,7 +10,8 @@ const { toolchains } = await findToolchains();
 const { sandbox, close } = await withSandbox({
   slots: 2,
   stream_slots: 0,
-  profiles: await profilesFor(toolchains),
+  // For so many slots the memory allows no copies, so folders are mounted.
+  profiles: await profilesFor(toolchains, 100_000),
 });
 t.teardown(close);
 const executable = toolchains.get('python')!.at;
@@ -49,7 +50,7 @@ if (!readFileSync('/proc/filesystems', 'utf8').includes('overlay') || sandbox.is
 
   t.test('the mount table names no folder of the machine', async (t) => {
     const overlays = one.mounts.split('\n').filter((line) => line.includes(' - overlay '));
-    t.ok(overlays.length >= 1, `${overlays.length} overlays`);
+    t.ok(overlays.length >= 2, `${overlays.length} overlays`);
     for (const line of overlays) t.match(line, / - overlay box .*lowerdir=[\w/]+:\.(,|$)/);
   });
 }

@@ -109,10 +109,10 @@ async function probe(javac: string): Promise<Probed> {
       version: `Java ${version}`,
       at: home,
       mounts: await programMounts({
-        paths: [home, ...(await linkedFrom(home))],
+        paths: [...PARTS.map((path) => join(home, path)), ...(await linkedFrom(home))],
         executables: EXECUTABLES.map((path) => join(home, path)),
         objects: await sharedObjectsIn(home),
-        mapped: [join(home, CLASS_ARCHIVE)],
+        mapped: [CLASS_ARCHIVE, CLASSES].map((path) => join(home, path)),
       }),
       run: ({ artefact, entry, args, limits }) => ({
         argv: [
@@ -141,9 +141,12 @@ async function probe(javac: string): Promise<Probed> {
   };
 }
 
-/** What a program starts or maps, besides the shared objects. All JVMs share `lib/modules`, which has 130 MB. */
+/** What a program starts or maps, besides the shared objects. */
 const EXECUTABLES = ['bin/java', 'lib/jspawnhelper'];
+/** Not its modules for making other runtimes, headers and manuals. */
+const PARTS = ['bin', 'conf', 'lib', 'release'];
 const CLASS_ARCHIVE = 'lib/server/classes.jsa';
+const CLASSES = 'lib/modules';
 
 /** Debian's JDK keeps its settings under /etc and links to them. */
 async function linkedFrom(home: string): Promise<string[]> {
