@@ -176,7 +176,8 @@ export class EntryCheck {
     }
     const text = entry.toString('utf8', at, entry.length);
     // All starts of a worker have the same facts.
-    const short = text.length < SHORT ? `${type} ${schema} ${text}` : null;
+    // No type, and no JSON, has a NUL. A type of a file may have spaces, and so could stand for a type and facts.
+    const short = text.length < SHORT ? `${type}\0${schema}\0${text}` : null;
     if (short !== null && this.#good.has(short)) return;
     const facts = orUndefined(this.#parse, text);
     const problem = problemOf({ type, schema, facts });
