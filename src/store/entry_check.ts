@@ -68,7 +68,7 @@ const MOST_GOOD = 1000;
 /** The service's facts have some kilobytes. JSON of some megabytes can take gigabytes when it is parsed. */
 const MAX_BYTES = 2 ** 24;
 /** What the log says about itself is kept until the end. A detached month has its two sketches. */
-const MAX_CLAIM_BYTES = 2 ** 16;
+export const MAX_CLAIM_BYTES = 2 ** 16;
 const MAX_DETACHED_BYTES = 2 ** 20;
 
 export class EntryCheck {

@@ -241,6 +241,10 @@ t.test('repair says what it did', async (t) => {
     'alter table runledger.log_tiles disable trigger all; delete from runledger.log_tiles',
   );
   t.match(await run('repair'), { status: 2, stderr: /--reason is missing/ });
+  t.match(await run('repair', '--reason', 'x'.repeat(4097)), {
+    status: 2,
+    stderr: /^[^\n]*the reason has 4097 bytes, and may have 4096\n/,
+  });
   t.match(await run('repair', '--reason', 'tiles were lost'), {
     status: 0,
     stdout: /has the root of the last checkpoint: sealing goes on\n$/,
