@@ -189,7 +189,7 @@ class Walk {
     this.#tree = new TreeComparison((entry) => {
       if (this.#tree.agrees) this.#tiles.push(entry);
     }, problems);
-    this.#notes = storedNotes(db, witnessKeys(trust), problems);
+    this.#notes = storedNotes(db, { only: witnessKeys(trust) }, problems);
     this.#kept = keptClaim(kept, trust, problems);
     this.#kept_due = this.#kept !== null;
   }
