@@ -23,10 +23,16 @@ const withoutText = (test: unknown) =>
     Object.entries(test ?? {}).map(([name, value]) => [name, TEXTS.includes(name) ? null : value]),
   );
 
-/** The payloads of kind `tests` that these can be of: their outputs may be text or base64. None without texts. */
-export function packedTests(tests: unknown): Uint8Array[] {
-  if (!Array.isArray(tests) || !tests.every(hasTexts)) return [];
-  return (['utf8', 'base64'] as const).map((encoding) =>
+/**
+ * The payloads of kind `tests` that these can be of: their outputs may be text or base64. Null if all texts of all tests are
+ * null: they then claim nothing. One payload has all texts, so none of it is of tests that have only some.
+ */
+export function packedTests(tests: unknown): Uint8Array[] | null {
+  if (!Array.isArray(tests) || tests.every(hasNoTexts)) return null;
+  if (!tests.every(hasTexts)) return [];
+  const is_base64 = tests.every(({ stdout, stderr }) => isBase64(stdout!) && isBase64(stderr!));
+  // Node reads base64 with anything behind it.
+  return (is_base64 ? (['utf8', 'base64'] as const) : (['utf8'] as const)).map((encoding) =>
     packTests(
       tests.map(({ name, group, message, stdout, stderr }) => ({
         ...{ name: name!, group: group!, message },
@@ -35,6 +41,11 @@ export function packedTests(tests: unknown): Uint8Array[] {
     ),
   );
 }
+
+const hasNoTexts = (test: unknown) =>
+  TEXTS.every((name) => (test as Record<string, unknown> | null)?.[name] === null);
+
+const isBase64 = (text: string) => Buffer.from(text, 'base64').toString('base64') === text;
 
 function hasTexts(test: unknown): test is RenderedTest {
   const { name, group, stdout, stderr } = (test ?? {}) as RenderedTest;

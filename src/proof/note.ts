@@ -26,7 +26,7 @@ export type Note = { readonly text: string; readonly signatures: readonly NoteSi
 
 /** What a note may have at most. The specification asks for room for 16 signatures. */
 const MOST_SIGNATURES = 64;
-const MOST_BYTES = 64 * 1024;
+export const MOST_NOTE_BYTES = 64 * 1024;
 
 /** PKCS #8 and SPKI around the 32 bytes of an Ed25519 key (RFC 8410). */
 const PKCS8 = Buffer.from('302e020100300506032b657004220420', 'hex');
@@ -71,7 +71,7 @@ export function decode(base64: string): Buffer | null {
 }
 
 export function parseNote(note: string): Note {
-  if (Buffer.byteLength(note) > MOST_BYTES) throw new BadNote('the note is too long');
+  if (Buffer.byteLength(note) > MOST_NOTE_BYTES) throw new BadNote('the note is too long');
   if (/[^\n\P{Cc}]/u.test(note)) throw new BadNote('the note has control characters');
   const end = note.lastIndexOf('\n\n');
   if (end < 0 || !note.endsWith('\n')) throw new BadNote('the note has no signatures');

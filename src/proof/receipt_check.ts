@@ -212,7 +212,7 @@ function checkHistory(
     for (const kind of BYTES_FIELDS) compare(kind, candidatesOf(given.record[kind]));
     const { tests, files, transcript } = given.record;
     const packed = packedTests(tests);
-    if (packed.length > 0) compare('tests', packed);
+    if (packed !== null) compare('tests', packed);
     if (files !== null) compare('files', packedFiles(files));
     if (transcript !== null) compare('transcript', candidatesOf(transcript));
   }
@@ -287,7 +287,7 @@ function bytesProblem(
   digest: Digests[string] | undefined,
   salt: Buffer | undefined,
 ): string | null {
-  if (candidates.length === 0) return 'the record has none';
+  if (candidates.length === 0) return 'the record has none of it, or not all';
   // Empty bytes have no digest.
   const fitting = candidates.filter(({ length }) => length === (digest?.size ?? 0));
   if (digest === undefined) return fitting.length > 0 ? null : 'the log has no bytes of it';

@@ -68,7 +68,7 @@ const MOST_GOOD = 1000;
 /** The service's facts have some kilobytes. JSON of some megabytes can take gigabytes when it is parsed. */
 const MAX_BYTES = 2 ** 24;
 /** What the log says about itself is kept until the end. A detached month has its two sketches. */
-const MAX_CLAIM_BYTES = 2 ** 16;
+export const MAX_CLAIM_BYTES = 2 ** 16;
 const MAX_DETACHED_BYTES = 2 ** 20;
 
 export class EntryCheck {
@@ -176,7 +176,8 @@ export class EntryCheck {
     }
     const text = entry.toString('utf8', at, entry.length);
     // All starts of a worker have the same facts.
-    const short = text.length < SHORT ? `${type} ${schema} ${text}` : null;
+    // No type, and no JSON, has a NUL. A type of a file may have spaces, and so could stand for a type and facts.
+    const short = text.length < SHORT ? `${type}\0${schema}\0${text}` : null;
     if (short !== null && this.#good.has(short)) return;
     const facts = orUndefined(this.#parse, text);
     const problem = problemOf({ type, schema, facts });

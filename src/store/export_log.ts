@@ -7,7 +7,7 @@ import type { Db } from '../db.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { ExportWriter, gapBody } from '../proof/export_file.ts';
 import { HASH_BYTES } from '../proof/merkle.ts';
-import { noteText } from '../proof/note.ts';
+import { noteText, type VerifierKey } from '../proof/note.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { readEntries } from './entries.ts';
 import { placeOf, placeText } from './entry_check.ts';
@@ -30,7 +30,12 @@ export type Exported = {
 
 const WINDOW = 2 ** 15;
 
-export async function exportLog(db: Db, path: string): Promise<Exported> {
+/** `first`: the witnesses whose cosignatures come first, because a note has room for some only. */
+export async function exportLog(
+  db: Db,
+  path: string,
+  first: readonly VerifierKey[] = [],
+): Promise<Exported> {
   const file = await open(path, 'wx', 0o600);
   try {
     const writer = new ExportWriter(async (bytes) => {
@@ -40,7 +45,7 @@ export async function exportLog(db: Db, path: string): Promise<Exported> {
     const entries = (await db.begin('isolation level repeatable read read only', async (tx) => {
       await tx.unsafe(settings).simple();
       await tx.unsafe(VERIFY_LOCK).simple();
-      return new LogExport(tx as unknown as Db, writer).write();
+      return new LogExport(tx as unknown as Db, writer, first).write();
     })) as number;
     const sha256 = await writer.end();
     return { entries, bytes: writer.bytes, sha256 };
@@ -59,10 +64,10 @@ class LogExport {
   #leaf = 0;
   #entries = 0;
 
-  constructor(db: Db, writer: ExportWriter) {
+  constructor(db: Db, writer: ExportWriter, first: readonly VerifierKey[]) {
     this.#db = db;
     this.#writer = writer;
-    this.#notes = storedNotes(db, null, new Problems());
+    this.#notes = storedNotes(db, { first }, new Problems());
   }
 
   async write(): Promise<number> {

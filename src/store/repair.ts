@@ -27,16 +27,32 @@ import {
   tilesJson,
 } from './checkpoints.ts';
 import { readEntries } from './entries.ts';
+import { MAX_CLAIM_BYTES } from './entry_check.ts';
 import { Growth } from './growth.ts';
 import { type Place, placeOf } from './tree.ts';
 
 export type Repaired = { origin: string; size: number; root: string; before: string | null };
+
+/** A byte of it takes up to six in JSON. The event must not be longer than what verify reads (entry_check.ts). */
+const MAX_REASON_BYTES = 4096;
+/** The columns of the event, and the spaces that PostgreSQL prints between its facts. */
+const BESIDE_FACTS_BYTES = 1024;
+
+/** Why a reason cannot be one, in one line; null if it can. */
+export function reasonProblem(reason: string): string | null {
+  const bytes = Buffer.byteLength(reason);
+  return bytes > MAX_REASON_BYTES
+    ? `the reason has ${bytes} bytes, and may have ${MAX_REASON_BYTES}`
+    : null;
+}
 
 export async function repair(
   db: Db,
   key: LogKey,
   why: { reason: string; operator: string },
 ): Promise<Repaired> {
+  const wrong = reasonProblem(why.reason);
+  if (wrong !== null) throw new RangeError(wrong);
   return db.begin(async (tx) => {
     const owner = tx as unknown as Db;
     await owner.unsafe(EXCHANGE_LOCK);
@@ -69,12 +85,23 @@ export async function repair(
       ...why,
       ...(last.origin !== key.origin && { before }),
     };
-    await owner`select runledger.append_retention('log.repaired', ${JSON.stringify(facts)}::text::jsonb)`;
+    const text = JSON.stringify(facts);
+    checkLength(text, last);
+    await owner`select runledger.append_retention('log.repaired', ${text}::text::jsonb)`;
     return {
       ...{ origin: facts.origin, size: facts.size, root: facts.root },
       before: last.origin === key.origin ? null : last.origin,
     };
   }) as Promise<Repaired>;
+}
+
+/** A note that somebody wrote into the database may be of any length. */
+function checkLength(facts: string, { number }: StoredCheckpoint): void {
+  const bytes = Buffer.byteLength(facts) + BESIDE_FACTS_BYTES;
+  if (bytes > MAX_CLAIM_BYTES)
+    throw new CannotSeal(
+      `the event of the repair would have ${bytes} bytes, and may have ${MAX_CLAIM_BYTES}: the note of checkpoint ${number} or a name of the log is too long`,
+    );
 }
 
 function goesOn(last: StoredCheckpoint, now: Checkpoint, key: LogKey, same: boolean): void {

@@ -3,7 +3,13 @@ import type { Db } from '../db.ts';
 import { isAfter, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { bytesOf, HASH_BYTES, type Range, textOf } from '../proof/merkle.ts';
-import { isKeyOf, signatureLine, type VerifierKey } from '../proof/note.ts';
+import {
+  isKeyOf,
+  MOST_NOTE_BYTES,
+  type NoteSignature,
+  signatureLine,
+  type VerifierKey,
+} from '../proof/note.ts';
 import { TILE_WIDTH, type TileName, Tiles, tilesFor } from '../proof/tiles.ts';
 import { cosignatureOf, MOST_COSIGNATURES } from './cosignatures.ts';
 import { PLACE_BYTES } from './entry_check.ts';
@@ -154,13 +160,18 @@ type Row = {
   times: Date[];
 };
 
+/** Whose cosignatures a note gets: those of these witnesses alone; or of all, but of these first. */
+export type Cosigners =
+  | { readonly only: readonly VerifierKey[] }
+  | { readonly first: readonly VerifierKey[] };
+
 /**
- * The checkpoints in order, each with the cosignatures of these witnesses (null: of all). Checkpoints of a name that the log
- * gave up are left out: a repair says that its events are not the ones that they were signed over.
+ * The checkpoints in order, each with its cosignatures. Checkpoints of a name that the log gave up are left out: a repair says
+ * that its events are not the ones that they were signed over.
  */
 export async function* storedNotes(
   db: Db,
-  witnesses: readonly VerifierKey[] | null,
+  cosigners: Cosigners,
   problems: Problems,
 ): AsyncGenerator<StoredNote> {
   const given_up = await namesGivenUp(db);
@@ -181,7 +192,7 @@ export async function* storedNotes(
         problems.add('checkpoints', `checkpoint ${row.number} has a number that none can have`);
         continue;
       }
-      const stored = storedNote(row, witnesses, problems);
+      const stored = storedNote(row, cosigners, problems);
       if (Number(row.number) !== before.number + 1)
         problems.add('checkpoints', `checkpoint ${before.number + 1} is missing`);
       // A repair under a new name begins with the events that there are.
@@ -215,12 +226,9 @@ async function namesGivenUp(db: Db): Promise<Set<string>> {
   return new Set(rows.map(({ origin }) => origin));
 }
 
-function storedNote(
-  row: Row,
-  witnesses: readonly VerifierKey[] | null,
-  problems: Problems,
-): StoredNote | null {
+function storedNote(row: Row, cosigners: Cosigners, problems: Problems): StoredNote | null {
   const name = `checkpoint ${row.number}`;
+  const witnesses = 'only' in cosigners ? cosigners.only : null;
   const known = row.lines.flatMap((line, n) => {
     const signature = cosignatureOf(line);
     const of = signature ?? rowName(row.witnesses[n]!);
@@ -230,7 +238,10 @@ function storedNote(
     if (witnesses) problems.add('checkpoints', `${name} has a cosignature that cannot be read`);
     return [];
   });
-  const cosignatures = known.slice(0, MOST_COSIGNATURES);
+  const cosignatures =
+    'only' in cosigners
+      ? known.slice(0, MOST_COSIGNATURES)
+      : fitting(row.note, known, cosigners.first);
   const text = row.note + cosignatures.map(({ signature }) => signatureLine(signature)).join('');
   const signed = readNote(text, name, problems);
   if (!signed) return null;
@@ -253,6 +264,26 @@ function storedNote(
     horizon: placeBytes(row.generation, row.to_xid).subarray(0, HORIZON_BYTES),
     sealed_at: row.sealed_at,
   };
+}
+
+type Cosignature = { readonly signature: NoteSignature; readonly stored: Date };
+
+/** As many as a note can have, the ones that count first: anybody may have cosigned, with a name of any length. */
+function fitting(
+  note: string,
+  known: readonly Cosignature[],
+  first: readonly VerifierKey[],
+): Cosignature[] {
+  const counts = ({ signature }: Cosignature) => first.some((key) => isKeyOf(signature, key));
+  let left = MOST_NOTE_BYTES - Buffer.byteLength(note);
+  return [...known.filter(counts), ...known.filter((each) => !counts(each))]
+    .filter(({ signature }) => {
+      const bytes = Buffer.byteLength(signatureLine(signature));
+      if (bytes > left) return false;
+      left -= bytes;
+      return true;
+    })
+    .slice(0, MOST_COSIGNATURES);
 }
 
 /** A cosignature begins with its time. */

@@ -21,6 +21,7 @@ import { timeText } from '../domain/clocks.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { noteText } from '../proof/note.ts';
+import type { Policy } from '../proof/policy.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { catalogueMarks, type Marks, reportChanges } from './catalogue_changes.ts';
 import type { LogClaim } from './entry_check.ts';
@@ -63,7 +64,7 @@ export type Verification = {
   problem_counts: Readonly<Record<string, number>>;
   /** The events that differ, as far as they can be named. */
   differences: EventDifference[];
-  /** What this server does not let us check. */
+  /** What could not be checked, on this server or in this database. */
   unchecked: string[];
   comparisons: Comparison[];
   /** The old chain, if a head of it was given. */
@@ -239,8 +240,23 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
       )
     : null;
   if (seals) reportSeals(seals, problems);
+  unchecked.push(...absentLogs(log, policy));
   return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
 }
+
+/**
+ * Witnesses are asked about the name of the newest checkpoint, so not about a later name, if the database was rolled back to
+ * before it got that one. It is no problem: a policy can name a log before its first checkpoint.
+ */
+function absentLogs({ origins, claims }: LogReport, policy: Policy | null): string[] {
+  const given_up = claims.map(({ facts }) => (facts['before'] as Named | undefined)?.origin);
+  const named = new Set((policy?.logs ?? []).map(({ key }) => key.name));
+  return [...named]
+    .filter((name) => !origins.has(name) && !given_up.includes(name))
+    .map((name) => `the database has no checkpoint of the log ${name}, which the policy names`);
+}
+
+type Named = { readonly origin: string };
 
 type Found = Awaited<ReturnType<typeof verifyIn>>;
 
@@ -286,6 +302,7 @@ const UNREAD: LogReport = {
   ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
   unproven: 'the log could not be read',
   ...{
+    origins: new Set(),
     gaps: [],
     claims: [],
     differences: [],

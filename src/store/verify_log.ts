@@ -73,6 +73,8 @@ export type LogReport = {
   readonly claims: readonly LogClaim[];
   /** The newest checkpoint of the database. */
   readonly newest: SignedNote | null;
+  /** The names that its checkpoints have. */
+  readonly origins: ReadonlySet<string>;
   /** How many events the kept checkpoint covers, and whether the log's first events are not these. */
   readonly kept_size: number;
   readonly kept_differs: boolean;
@@ -164,6 +166,7 @@ class Walk {
   #block: SealedBlock | null = null;
   #checkpoints = 0;
   #newest: SignedNote | null = null;
+  readonly #origins = new Set<string>();
   #unsealed = 0;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
@@ -189,7 +192,7 @@ class Walk {
     this.#tree = new TreeComparison((entry) => {
       if (this.#tree.agrees) this.#tiles.push(entry);
     }, problems);
-    this.#notes = storedNotes(db, witnessKeys(trust), problems);
+    this.#notes = storedNotes(db, { only: witnessKeys(trust) }, problems);
     this.#kept = keptClaim(kept, trust, problems);
     this.#kept_due = this.#kept !== null;
   }
@@ -260,6 +263,7 @@ class Walk {
     this.#judge(claim);
     this.#checkpoints++;
     this.#newest = note;
+    this.#origins.add(note.origin);
     this.#horizon = note.horizon;
     const last = this.#last;
     this.#checkTime(note, note.sealed_at, 'says that it was made at');
@@ -372,6 +376,7 @@ class Walk {
       })),
       claims: this.entries.claims,
       newest: this.#newest,
+      origins: this.#origins,
       kept_size: size,
       kept_differs: this.#kept !== null && !this.#kept.met,
       differences: this.#tree.differences,

@@ -5,8 +5,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { createSigner } from '../../src/domain/seal_chain.ts';
 import { isSketchOf } from '../../src/proof/log_key.ts';
-import { parseNote } from '../../src/proof/note.ts';
+import { keyText, NoteSigner, parseNote, WITNESS_KEY } from '../../src/proof/note.ts';
 import { judgeCheckpoint, parsePolicy } from '../../src/proof/policy.ts';
+import { lastCheckpoint } from '../../src/store/checkpoints.ts';
+import { putCosignature } from '../../src/store/cosignatures.ts';
 import { headFile, seal as sealOld } from '../store/old_chain.ts';
 import { idOf, outcome, start, submission, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
@@ -232,6 +234,35 @@ t.test('without a key nothing is printed; the key of the state directory is foun
   t.match(await runledger(['seal'], without), { status: 0, stdout: /^runledger\/[0-9a-f]{16}\n/ });
 });
 
+t.test(
+  'an export has the cosignatures of the witnesses that are named, before strangers',
+  async (t) => {
+    const { w, run, env, folder } = await scene(t);
+    const file = (name: string) => join(folder, name);
+    await run('seal');
+    const last = (await lastCheckpoint(w.web))!;
+    const { text } = parseNote(last.note);
+    const signers = [...Array(70).keys(), 'north'].map(
+      (name, n) => new NoteSigner(`a${name}`, WITNESS_KEY, Buffer.alloc(32, n + 1)),
+    );
+    for (const signer of signers)
+      await putCosignature(w.web, last, signer.verifier, signer.sign(text));
+    const witness = keyText(signers.at(-1)!.verifier);
+    const own = (await run('policy')).stdout.replace(/^quorum .*$/m, '');
+    await writeFile(file('policy.txt'), `${own}\nwitness north ${witness}\nquorum north\n`);
+    const policy = ['--policy', file('policy.txt')];
+    const write = (name: string) => ['verify', '--export', file(name)];
+    t.match(await run(...write('all')), { status: 0 });
+    t.match(await run(...write('asked'), ...policy), { status: 0 });
+    const configured = { ...env, RUNLEDGER_WITNESSES: `${witness}=https://north.example` };
+    t.match(await runledger(write('configured'), configured), { status: 0 });
+    const check = (name: string) => run('verify', file(name), ...policy);
+    t.match(await check('all'), { status: 1, stdout: /the policy accepts no checkpoint/ });
+    for (const name of ['asked', 'configured'])
+      t.match(await check(name), { status: 0, stdout: /, cosigned by north\)\n$/ });
+  },
+);
+
 t.test('repair says what it did', async (t) => {
   const { w, run, env } = await scene(t);
   await run('seal');
@@ -241,6 +272,10 @@ t.test('repair says what it did', async (t) => {
     'alter table runledger.log_tiles disable trigger all; delete from runledger.log_tiles',
   );
   t.match(await run('repair'), { status: 2, stderr: /--reason is missing/ });
+  t.match(await run('repair', '--reason', 'x'.repeat(4097)), {
+    status: 2,
+    stderr: /^[^\n]*the reason has 4097 bytes, and may have 4096\n/,
+  });
   t.match(await run('repair', '--reason', 'tiles were lost'), {
     status: 0,
     stdout: /has the root of the last checkpoint: sealing goes on\n$/,

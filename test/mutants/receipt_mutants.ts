@@ -8,6 +8,16 @@ const FOLD = 'test/domain/submission_fold.test.ts';
 
 export const receiptMutants: readonly Mutant[] = [
   ...inFile(
+    'src/proof/judged_bytes.ts',
+    CHECK,
+    ['one null text hides no other', 'TEXTS.every((name)', 'TEXTS.some((name)'],
+    [
+      'base64 has nothing behind it',
+      "Buffer.from(text, 'base64').toString('base64') === text;",
+      "Buffer.from(text, 'base64').length >= 0;",
+    ],
+  ),
+  ...inFile(
     'src/proof/receipt_check.ts',
     CHECK,
     [

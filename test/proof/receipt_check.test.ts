@@ -330,6 +330,36 @@ t.test('a record of a submission that was judged', async (t) => {
     transcript: null,
   };
   await proven('after a purge', given('submission.completed', OUTCOMES, purged));
+  const mixed = (change: (tests: AnyRecord[]) => void) => {
+    const changed = structuredClone(honest);
+    change(changed.record.tests as AnyRecord[]);
+    return changed;
+  };
+  for (const text of ['name', 'group', 'stdout', 'stderr'])
+    await wrong(
+      `a null ${text} of one test does not hide what is said of another`,
+      mixed((tests) => {
+        tests[1]![text] = null;
+        Object.assign(tests[0]!, { name: 'another', message: 'forged', stdout: 'forged' });
+      }),
+      /^tests: /m,
+    );
+  const after_purge = given('submission.completed', OUTCOMES, purged);
+  for (const text of ['name', 'group', 'message', 'stdout', 'stderr']) {
+    const changed = structuredClone(after_purge);
+    (changed.record.tests as unknown as AnyRecord[])[0]![text] = 'forged';
+    await wrong(`a purge that leaves one ${text}`, changed, /^tests: /m);
+  }
+  const silent = OUTCOMES.map((each) => ({ ...each, message: null }));
+  await proven('no messages', given('submission.completed', silent));
+  await proven('no messages, after a purge', given('submission.completed', silent, purged));
+  const in_base64 = given('submission.completed', OUTCOMES, { tests: exact(OUTCOMES) });
+  await proven('all outputs as base64', in_base64);
+  for (const forged of ['MQo=forged', 'MQo', 'M Q o =']) {
+    const changed = structuredClone(in_base64);
+    (changed.record.tests as unknown as AnyRecord[])[0]!['stdout'] = forged;
+    await wrong(`base64 with text behind it: ${forged}`, changed, /^tests: /m);
+  }
   const nothing = Object.fromEntries(
     ['exit_code', 'signal', 'cpu_time', 'wall_time', 'memory_peak', 'score'].map((name) => [
       name,

@@ -360,9 +360,11 @@ def packed(value):
 
 
 def packed_tests(tests):
-    """The bytes that these tests can be of: their outputs are text, or base64. None without names."""
-    if not all(isinstance(test.get(name), str) for test in tests for name in ("name", "group", "stdout", "stderr")):
-        return []
+    """The bytes that these tests can be of: their outputs are text, or base64. None if all texts of all tests are null."""
+    if all(test.get(name) is None for test in tests for name in TEXTS):
+        return None
+    for test in tests:
+        need(all(isinstance(test.get(name), str) for name in TEXTS if name != "message"), "tests: some texts are null")
     encoded = lambda text: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
     each = lambda of: packed([[*(test[name] for name in TEXTS[:3]), of(test["stdout"]), of(test["stderr"])] for test in tests])
     return [each(encoded), each(lambda text: text)]
@@ -503,8 +505,9 @@ def check(receipt, policy, record):
         check_record(record, events, status, end, proofs[end][0], size)
         for kind in ("stdout", "stderr"):
             check_bytes(kind, texts_of(record[kind]), digests, salts)
-        if record["tests"] and packed_tests(record["tests"]):
-            check_bytes("tests", packed_tests(record["tests"]), digests, salts)
+        made = packed_tests(record["tests"] or [])
+        if made is not None:
+            check_bytes("tests", made, digests, salts)
         if record["files"] is not None:
             check_bytes("files", packed_files(record["files"]), digests, salts)
         if record["transcript"] is not None:

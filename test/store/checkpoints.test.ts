@@ -19,6 +19,7 @@ import { aloneOnItsServer } from '../support/database.ts';
 import { headFile } from './old_chain.ts';
 import { append, key, rootOf, seal } from './seal_now.ts';
 import { sealed as oldLog, signer } from './sealed_log.ts';
+import { alone } from './verified.ts';
 import { type World, world } from './world.ts';
 
 aloneOnItsServer();
@@ -255,6 +256,37 @@ t.test('a repair restores what is derived, or begins under a new name', async (t
     select facts from runledger.events where type = 'log.repaired' order by version desc limit 1`;
   t.match(fact!.facts, { ...why, before: { origin: key.origin, note: /^runledger\// } });
   await t.rejects(repair(w.db, key, why), { message: /was this log's name before/ });
+});
+
+t.test('a repair appends no event that is too long for verify', async (t) => {
+  const w = await world(t);
+  await append(w.db, 10);
+  await seal(w.web);
+  const repaired = async () => {
+    const { problems } = await verify(w.db, { policy: alone });
+    const [row] = await w.db<{ events: number }[]>`
+      select count(*)::integer as events from runledger.events where type = 'log.repaired'`;
+    return { ...row!, too_long: problems.filter((problem) => /are longer than any/.test(problem)) };
+  };
+  const root = await attacker(w);
+  const why = (reason: string) => ({ reason, operator: 'me@here' });
+  for (const reason of ['x'.repeat(72_000), 'é'.repeat(2049)])
+    await t.rejects(repair(w.db, key, why(reason)), {
+      message: /^the reason has \d+ bytes, and may have 4096$/,
+    });
+  t.same(await repaired(), { events: 0, too_long: [] });
+  for (const reason of ['\u0001'.repeat(4096), 'é'.repeat(2048)])
+    t.match(await repair(w.db, key, why(reason)), { before: null });
+  t.same(await repaired(), { events: 2, too_long: [] }, 'also where each byte takes six in JSON');
+
+  await root`update runledger.checkpoints set note = note || ${'— x AAAAAAAA\n'.repeat(5000)}`;
+  await root`update runledger.events set at = at + interval '1 s' where xid = (select min(xid) from runledger.events where type = 'account.created')`;
+  const renamed = createLogKey(Buffer.alloc(32, 7), 'example.com/second');
+  await t.rejects(repair(w.db, renamed, why('a test')), {
+    message:
+      /^the event of the repair would have \d+ bytes, and may have \d+: the note of checkpoint 1 /,
+  });
+  t.same(await repaired(), { events: 2, too_long: [] });
 });
 
 t.test('cosignatures are kept once, of checkpoints that there are', async (t) => {

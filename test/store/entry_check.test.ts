@@ -62,3 +62,12 @@ t.test('what the log says about itself is short: all of it is kept until the end
   for (const each of [repaired(200), { minutes: 0, facts }])
     t.notMatch(problemsOf(each).join(), /are longer/);
 });
+
+t.test('a type with spaces is not taken for one whose facts were checked', async (t) => {
+  const type = 'account.created 1 {"name": "q';
+  const honest = { minutes: 0, type: 'account.created', facts: '{"name": "q 1 {}"}' };
+  const forged = { minutes: 0, type, facts: '{}"}' };
+  t.same(problemsOf(honest, honest), []);
+  for (const before of [[], [honest]])
+    t.match(problemsOf(...before, forged), [/ are not of their schema: no such event/]);
+});

@@ -1,9 +1,14 @@
 import t from 'tap';
-import { noteText, parseNote } from '../../src/proof/note.ts';
+import { parseRemovals } from '../../src/domain/removals.ts';
+import { createLogKey } from '../../src/proof/log_key.ts';
+import { keyText, noteText, parseNote, type VerifierKey } from '../../src/proof/note.ts';
+import { type Policy, parsePolicy } from '../../src/proof/policy.ts';
+import { createSealer, lastCheckpoint } from '../../src/store/checkpoints.ts';
+import { repair } from '../../src/store/repair.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { seal } from './seal_now.ts';
-import { alone, policy, strangers } from './verified.ts';
+import { alone, LOG_VERIFIER, policy, strangers } from './verified.ts';
 import { idOf, outcome, start, submission, webhook, world } from './world.ts';
 
 aloneOnItsServer();
@@ -47,6 +52,41 @@ t.test('a sealed log is proven with a policy, and consistent without one', async
   t.equal(proven.sealed + proven.unsealed, proven.events);
   t.equal(proven.proven!.size, proven.sealed);
   t.match(await verify(w.db), { well: true, proven: null, unproven: 'there is no policy' });
+});
+
+t.test('a log of the policy that the database has no checkpoint of is named', async (t) => {
+  const { w, more } = await scene(t);
+  const [second, third] = ['example.org/second', 'example.org/third'].map((name, n) =>
+    createLogKey(Buffer.alloc(32, 60 + n), name, [LOG_VERIFIER]),
+  );
+  const rotated = createLogKey(Buffer.alloc(32, 62), LOG_VERIFIER.name).signer.verifier;
+  const trusting = (...keys: VerifierKey[]) =>
+    parsePolicy(`${keys.map((each) => `log ${keyText(each)}\n`).join('')}quorum none\n`);
+  const both = trusting(LOG_VERIFIER, second!.signer.verifier);
+  const unchecked = async (policy: Policy, removals = '') => {
+    const report = await verify(w.db, { policy, removals: parseRemovals(removals) });
+    t.same(report.problems, []);
+    t.ok(report.proven);
+    return report.unchecked;
+  };
+  await more(2);
+  await seal(w.web);
+  t.same(await unchecked(alone), []);
+  t.same(await unchecked(trusting(LOG_VERIFIER, rotated)), [], 'another key of the same name');
+  // As it looks before the log is renamed, and after a rollback to then.
+  t.same(await unchecked(both), [
+    'the database has no checkpoint of the log example.org/second, which the policy names',
+  ]);
+  await more(2);
+  await createSealer(second!).seal(w.web);
+  t.same(await unchecked(both), []);
+
+  const before = (await lastCheckpoint(w.web))!;
+  const all = trusting(LOG_VERIFIER, second!.signer.verifier, third!.signer.verifier);
+  await repair(w.db, third!, { reason: 'a test', operator: 'me@here' });
+  await createSealer(third!).seal(w.web);
+  const given_up = `repaired ${before.origin} ${before.size}\n`;
+  t.same(await unchecked(all, given_up), [], 'a repair gave the name up');
 });
 
 t.test(

@@ -18,7 +18,9 @@ import {
 } from '../../src/proof/export_file.ts';
 import { sketchText } from '../../src/proof/log_key.ts';
 import { leafHash } from '../../src/proof/merkle.ts';
-import { parseNote } from '../../src/proof/note.ts';
+import { NoteSigner, parseNote, type VerifierKey, WITNESS_KEY } from '../../src/proof/note.ts';
+import { lastCheckpoint } from '../../src/store/checkpoints.ts';
+import { putCosignature } from '../../src/store/cosignatures.ts';
 import { exportLog } from '../../src/store/export_log.ts';
 import { repair } from '../../src/store/repair.ts';
 import { detachMonth } from '../../src/store/retention.ts';
@@ -26,7 +28,7 @@ import { verify } from '../../src/store/verify.ts';
 import { verifyFile } from '../../src/store/verify_file.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { key, seal } from './seal_now.ts';
-import { alone } from './verified.ts';
+import { alone, policy, witnesses } from './verified.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 aloneOnItsServer();
@@ -48,9 +50,9 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   t.teardown(() => rm(folder, { recursive: true }));
   let files = 0;
   const newFile = () => join(folder, String(++files));
-  const exported = async () => {
+  const exported = async (first: readonly VerifierKey[] = []) => {
     const path = newFile();
-    await exportLog(w.db, path);
+    await exportLog(w.db, path, first);
     return path;
   };
   /** Writes the records as a file of its own. */
@@ -249,3 +251,41 @@ t.test(
     t.match(line, /\(submission\.completed\) are not of their schema/);
   },
 );
+
+t.test('cosignatures of strangers take the place of no witness', async (t) => {
+  const { w, runOne, exported } = await scene(t);
+  await runOne();
+  await seal(w.web);
+  const last = (await lastCheckpoint(w.web))!;
+  const { text } = parseNote(last.note);
+  const cosign = (signer: NoteSigner) =>
+    putCosignature(w.web, last, signer.verifier, signer.sign(text));
+  const stranger = (name: string, n: number) =>
+    new NoteSigner(name, WITNESS_KEY, Buffer.alloc(32, n));
+  const trust = { policy, keys: [], removals: null, kept: null };
+  const proven = async (path: string) => {
+    const { problems, proven } = await verifyFile(path, trust);
+    t.same(problems, []);
+    t.match(proven, { size: last.size, witnesses: ['north', 'south'] });
+  };
+  const keys = witnesses.map(({ verifier }) => verifier);
+  for (const witness of witnesses) await cosign(witness);
+  await proven(await exported());
+  await cosign(stranger('a', 1));
+  await proven(await exported(keys));
+  const signatures = async (path: string) => {
+    const note = (await recordsOf(path)).find(({ kind }) => kind === 'checkpoint')!;
+    return parseNote(note.body.toString()).signatures.map(({ name }) => name);
+  };
+  t.same(await signatures(await exported()), [last.origin, 'a', 'north', 'south']);
+  t.same(await signatures(await exported(keys)), [last.origin, 'north', 'south', 'a']);
+
+  for (let n = 0; n < 70; n++) await cosign(stranger(`a${n}`, 100 + n));
+  const full = await exported(keys);
+  t.equal((await signatures(full)).length, 64);
+  await proven(full);
+  t.match((await verifyFile(await exported(), trust)).problems, [/policy accepts no checkpoint/]);
+  await cosign(stranger('b'.repeat(70_000), 2));
+  await cosign(stranger(`${'a'.repeat(65_000)}`, 3));
+  await proven(await exported(keys));
+});

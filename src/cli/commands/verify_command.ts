@@ -6,7 +6,7 @@ import { verifierKeys } from '../../proof/log_key.ts';
 import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
 import { printable } from '../../store/problems.ts';
-import type { Kept } from '../../store/signed_notes.ts';
+import { type Kept, witnessKeys } from '../../store/signed_notes.ts';
 import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
@@ -25,7 +25,10 @@ export const command: Command = {
       value: 'FILE',
       help: 'prove the log against this checkpoint, too; `./runledger seal` prints one',
     },
-    export: { value: 'FILE', help: 'write the log to this file, and check nothing' },
+    export: {
+      value: 'FILE',
+      help: 'write the log to this file, and check nothing; cosignatures of the witnesses in the policy come first',
+    },
     offline: { help: 'do not ask the witnesses of the policy' },
     head: {
       value: 'FILE',
@@ -45,7 +48,10 @@ export const command: Command = {
     const db = await context.database();
     const target = context.options['export'];
     if (typeof target === 'string') {
-      const { entries, bytes, sha256 } = await exportLog(db, target);
+      const { entries, bytes, sha256 } = await exportLog(db, target, [
+        ...witnessKeys(options),
+        ...(context.config.witnesses ?? []).map(({ key }) => key),
+      ]);
       context.answer(`${entries} events in ${bytes} bytes; SHA-256 ${sha256}`);
       return 0;
     }

@@ -111,22 +111,23 @@ public class Hostile {
 
     /**
      * And says how much memory of its own the process has then, and how much it has and had in all. The JVM's compilers
-     * take some MiB after the program's last step, so it waits until the figures stay.
+     * take some MiB after the program's last step, so it waits until they rest.
      */
     static void memorySaid(int mib) throws Exception {
         memorySome(mib);
-        List<String> before = List.of(), now = memoryNow();
-        for (int same = 0; same < 3; same = now.equals(before) ? same + 1 : 0) {
-            Thread.sleep(100);
+        long before = 0;
+        for (int same = 0, looks = 0; same < 3 && looks < 30; looks++) {
+            Thread.sleep(50);
+            long now = Long.parseLong(memoryNow("RssAnon").get(0).replaceAll("\\D", ""));
+            same = Math.abs(now - before) < 64 ? same + 1 : 0;
             before = now;
-            now = memoryNow();
         }
-        now.forEach(Hostile::say);
+        memoryNow("RssAnon|VmRSS|VmHWM").forEach(Hostile::say);
     }
 
-    static List<String> memoryNow() throws Exception {
+    static List<String> memoryNow(String names) throws Exception {
         List<String> lines = Files.readAllLines(Path.of("/proc/self/status"));
-        lines.removeIf(line -> !line.matches("(RssAnon|VmRSS|VmHWM):.*"));
+        lines.removeIf(line -> !line.matches("(" + names + "):.*"));
         return lines;
     }
 
