@@ -223,7 +223,7 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
     (db) => checkTestSets(db, log.claims, problems),
     { sets: 0, contents: 0 },
   );
-  const comparisons = await compareAll(tx);
+  const comparisons = await compareAll(tx, log.types);
   for (const comparison of comparisons) reportComparison(comparison, problems);
   const seals = head
     ? await attempt(
@@ -283,6 +283,7 @@ const UNREAD: LogReport = {
   ...{
     gaps: [],
     claims: [],
+    types: new Set(),
     differences: [],
     difference_count: 0,
     kept_size: 0,

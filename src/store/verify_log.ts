@@ -71,6 +71,8 @@ export type LogReport = {
   readonly unproven: string;
   readonly gaps: readonly GapDigest[];
   readonly claims: readonly LogClaim[];
+  /** The types of its events. */
+  readonly types: ReadonlySet<string>;
   /** The newest checkpoint of the database. */
   readonly newest: SignedNote | null;
   /** How many events the kept checkpoint covers, and whether the log's first events are not these. */
@@ -371,6 +373,7 @@ class Walk {
         sha256: hash.digest('hex'),
       })),
       claims: this.entries.claims,
+      types: this.entries.types,
       newest: this.#newest,
       kept_size: size,
       kept_differs: this.#kept !== null && !this.#kept.met,
