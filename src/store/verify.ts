@@ -27,6 +27,7 @@ import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems, printable } from './problems.ts';
+import { hasConflictCode, isRecoveryConflict } from './recovery.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
@@ -84,6 +85,11 @@ export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verif
   try {
     return await verifyNow(db, options);
   } catch (error) {
+    if (hasConflictCode(error))
+      throw new Error(
+        `the standby cancelled a statement of verify: ${(error as Error).message}. Run it again; with hot_standby_feedback, or a longer max_standby_streaming_delay, it happens less often`,
+        { cause: error },
+      );
     // A connection that ends between two statements of a transaction is a TypeError in postgres.js.
     if (!isAway(error) && !(error instanceof TypeError)) throw error;
     throw new Error(
@@ -303,7 +309,7 @@ function attempts(tx: postgres.TransactionSql, problems: Problems) {
       return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
     } catch (error) {
       // Anything else is content that no check expected. If the connection is gone after all, the next statement says so.
-      if (isAway(error)) throw error;
+      if (isAway(error) || (await isRecoveryConflict(tx, error))) throw error;
       problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
       return otherwise;
     }

@@ -6,6 +6,7 @@
  */
 import type postgres from 'postgres';
 import { type Db, isRejected } from '../db.ts';
+import { isRecoveryConflict } from './recovery.ts';
 import { BY_PAGES, reading } from './scans.ts';
 
 export type Difference = {
@@ -206,7 +207,7 @@ async function compareOrReport(
   try {
     return await tx.savepoint((inner) => compare(inner, question));
   } catch (error) {
-    if (!isRejected(error)) throw error;
+    if (!isRejected(error) || (await isRecoveryConflict(tx, error))) throw error;
     const problem = (error as Error).message;
     return { name: question.name, rows: 0, differences: 1, first: null, problem };
   }
