@@ -3,8 +3,8 @@
  * is believed:
  *
  *   1. The schema must be the one of this release (verify_shape.ts), because the rest reads tables.
- *      No row may break a constraint (verify_constraints.ts). Each index must lead to the rows of its table
- *      (verify_indexes.ts).
+ *      No row may break a constraint (verify_constraints.ts), or be in another partition than its own (verify_places.ts). Each
+ *      index must lead to the rows of its table, and to no two with a key that must be unique (verify_indexes.ts).
  *   2. The log is read as rows, hashed here, and compared with the tree and with every checkpoint (verify_log.ts).
  *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts), and the bytes of test sets
  *      against their hashes (verify_test_sets.ts).
@@ -35,7 +35,7 @@ import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
 import { checkDetached, checkRemovals, checkRepairs } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
-import { checkRows, checkShape } from './verify_shape.ts';
+import { checkRows, checkShape, knownDefinitions } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
 import { checkTestSets, type TestSetReport } from './verify_test_sets.ts';
 
@@ -189,9 +189,12 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
   const trust = { policy, keys };
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
   const attempt = attempts(tx, problems);
-  const unchecked = await attempt('schema', 'the schema', (db) => checkShape(db, problems), []);
-  await attempt('schema', 'rows', (db) => checkRows(db, problems), null);
-  await attempt('schema', 'indexes', (db) => checkIndexes(db, problems), null);
+  const unchecked = [
+    ...(await attempt('schema', 'the schema', (db) => checkShape(db, problems), [])),
+    ...(await attempt('schema', 'rows', (db) => checkRows(db, problems), [])),
+  ];
+  const known = await knownDefinitions();
+  await attempt('schema', 'indexes', (db) => checkIndexes(db, known, problems), null);
   const log = await attempt(
     'events',
     'the log',
