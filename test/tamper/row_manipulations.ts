@@ -34,6 +34,11 @@ const twice = (root: Db, table: string, where = 'true') =>
     `insert into runledger.${table} select * from runledger.${table} where ${where}`,
   );
 
+const notUnique = (root: Db, table: string) =>
+  root.unsafe(
+    `update pg_index set indisunique = false, indisprimary = false where indrelid = 'runledger.${table}'::regclass`,
+  );
+
 const hasTwice = (index: string) =>
   new RegExp(`^the index ${index} is unique, and \\d+ of its keys are there again`);
 
@@ -169,6 +174,23 @@ export const rowManipulations: readonly Manipulation[] = [
     ...['accounts', 'keys', 'key_secrets', 'tiers', 'test_sets', 'test_set_contents'],
     ...['log_sketch', 'cosignatures', 'generations', 'key_usage', 'account_usage'],
   ].map(wholeTwice),
+  {
+    name: 'each row of keys is there twice, and their index is not called unique any more',
+    does: async ({ root }) => {
+      await twice(root, 'keys');
+      await notUnique(root, 'keys');
+    },
+    says: hasTwice('keys_pkey'),
+  },
+  {
+    name: 'a submission is there twice, and the index of its month is not called unique any more',
+    does: async ({ root }, { ids }) => {
+      const table = await nameOf(root, 'submissions', 'id', ids[8]!);
+      await twice(root, table, `id = '${ids[8]}'`);
+      await notUnique(root, table);
+    },
+    says: hasTwice('submissions_\\S+_pkey'),
+  },
   {
     name: 'a refusal without a key is counted in two rows',
     does: async ({ root }) => {
