@@ -26,7 +26,7 @@ const ALWAYS = [
   /^a check is printed, and holds for no row/,
   /^a checkpoint of a number below 1/,
   /^a submission is moved to the table of another month/,
-  /^each row of keys is there twice/,
+  /^each row of keys is there twice$/,
   /^count\(\*\) is replaced while verify reads/,
 ];
 const MORE = 8;
