@@ -73,6 +73,8 @@ const MAX_DETACHED_BYTES = 2 ** 20;
 
 export class EntryCheck {
   readonly claims: LogClaim[] = [];
+  /** Those that there are any events of. */
+  readonly types = new Set<string>();
   /** Of the event before, and room for the next one's. */
   #last = Buffer.alloc(PLACE_BYTES);
   #next = Buffer.alloc(PLACE_BYTES);
@@ -114,6 +116,7 @@ export class EntryCheck {
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
+      if (!this.types.has(type)) this.types.add(type);
       this.#time(entry, type);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }

@@ -8,14 +8,13 @@
  * callable. Trigger functions belong to their tables, and so to the
  * migrations.
  */
-import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { runMigrations } from 'graphile-worker';
 import type postgres from 'postgres';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
+import { digestOf, SQL_DIR, sqlFiles } from './sql_files.ts';
 
-const SQL_DIR = new URL('../../sql/', import.meta.url);
 // Any constant that only we use.
 const LOCK = 0x52_4c_44_47;
 const OLDEST_SERVER = 150_000;
@@ -139,13 +138,3 @@ const DROP_DEFINITIONS = `
     ) x;
     execute coalesce(commands, 'select');
   end $$;`;
-
-async function sqlFiles(folder: string): Promise<{ name: string; text: string }[]> {
-  const directory = new URL(`${folder}/`, SQL_DIR);
-  const names = (await readdir(directory)).filter((name) => name.endsWith('.sql')).sort();
-  return Promise.all(
-    names.map(async (name) => ({ name, text: await readFile(new URL(name, directory), 'utf8') })),
-  );
-}
-
-const digestOf = (text: string) => createHash('sha256').update(text).digest('hex');

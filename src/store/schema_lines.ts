@@ -70,8 +70,12 @@ const SCHEMA = `
     union all
     select 'schema ' || n.nspname, n.nspowner, n.nspacl, n.oid from pg_namespace n
     union all
+    -- Of all schemas, what the owner of ours and superusers make: nobody else may make anything in ours.
     select 'what is made later', d.defaclrole, d.defaclacl, coalesce(nullif(d.defaclnamespace, 0::oid), 'runledger'::regnamespace)
     from pg_default_acl d
+    where d.defaclnamespace <> 0::oid
+      or d.defaclrole in (select n.nspowner from pg_namespace n where n.nspname in ('runledger', 'graphile_worker'))
+      or d.defaclrole in (select r.oid from pg_roles r where r.rolsuper)
   ) r cross join lateral aclexplode(r.acl) a
   where r.namespace in ('runledger'::regnamespace, 'graphile_worker'::regnamespace) and a.grantee <> r.owner
   union all

@@ -3,8 +3,8 @@
  * is believed:
  *
  *   1. The schema must be the one of this release (verify_shape.ts), because the rest reads tables.
- *      No row may break a constraint (verify_constraints.ts). Each index must lead to the rows of its table
- *      (verify_indexes.ts).
+ *      No row may break a constraint (verify_constraints.ts), or be in another partition than its own (verify_places.ts). Each
+ *      index must lead to the rows of its table, and to no two with a key that must be unique (verify_indexes.ts).
  *   2. The log is read as rows, hashed here, and compared with the tree and with every checkpoint (verify_log.ts).
  *   3. What retention claims is held against what is gone (verify_removals.ts, verify_payloads.ts), and the bytes of test sets
  *      against their hashes (verify_test_sets.ts).
@@ -28,6 +28,7 @@ import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems, printable } from './problems.ts';
+import { hasConflictCode, isRecoveryConflict } from './recovery.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
@@ -35,7 +36,7 @@ import { checkPayloads } from './verify_payloads.ts';
 import { type Comparison, compareAll, type Difference } from './verify_projections.ts';
 import { checkDetached, checkRemovals, checkRepairs } from './verify_removals.ts';
 import { type SealReport, verifySeals } from './verify_seals.ts';
-import { checkRows, checkShape } from './verify_shape.ts';
+import { checkRows, checkShape, knownDefinitions } from './verify_shape.ts';
 import { checkStreams } from './verify_streams.ts';
 import { checkTestSets, type TestSetReport } from './verify_test_sets.ts';
 
@@ -85,6 +86,11 @@ export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verif
   try {
     return await verifyNow(db, options);
   } catch (error) {
+    if (hasConflictCode(error))
+      throw new Error(
+        `the standby cancelled a statement of verify: ${(error as Error).message}. Run it again; with hot_standby_feedback, or a longer max_standby_streaming_delay, it happens less often`,
+        { cause: error },
+      );
     // A connection that ends between two statements of a transaction is a TypeError in postgres.js.
     if (!isAway(error) && !(error instanceof TypeError)) throw error;
     throw new Error(
@@ -184,9 +190,12 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
   const trust = { policy, keys };
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
   const attempt = attempts(tx, problems);
-  const unchecked = await attempt('schema', 'the schema', (db) => checkShape(db, problems), []);
-  await attempt('schema', 'rows', (db) => checkRows(db, problems), null);
-  await attempt('schema', 'indexes', (db) => checkIndexes(db, problems), null);
+  const unchecked = [
+    ...(await attempt('schema', 'the schema', (db) => checkShape(db, problems), [])),
+    ...(await attempt('schema', 'rows', (db) => checkRows(db, problems), [])),
+  ];
+  const known = await knownDefinitions();
+  await attempt('schema', 'indexes', (db) => checkIndexes(db, known, problems), null);
   const log = await attempt(
     'events',
     'the log',
@@ -229,7 +238,7 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
     (db) => checkTestSets(db, log.claims, problems),
     { sets: 0, contents: 0 },
   );
-  const comparisons = await compareAll(tx);
+  const comparisons = await compareAll(tx, log.types);
   for (const comparison of comparisons) reportComparison(comparison, problems);
   const seals = head
     ? await attempt(
@@ -305,6 +314,7 @@ const UNREAD: LogReport = {
     origins: new Set(),
     gaps: [],
     claims: [],
+    types: new Set(),
     differences: [],
     difference_count: 0,
     kept_size: 0,
@@ -324,7 +334,7 @@ function attempts(tx: postgres.TransactionSql, problems: Problems) {
       return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
     } catch (error) {
       // Anything else is content that no check expected. If the connection is gone after all, the next statement says so.
-      if (isAway(error)) throw error;
+      if (isAway(error) || (await isRecoveryConflict(tx, error))) throw error;
       problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
       return otherwise;
     }

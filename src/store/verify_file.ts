@@ -29,9 +29,9 @@ import {
   type SignedNote,
   type Trust,
 } from './signed_notes.ts';
+import { monthOf } from './uuid_months.ts';
 import { repairLines, type Verification } from './verify.ts';
 import { checkRemovals, checkRepairs } from './verify_removals.ts';
-import { monthOf } from './verify_shape.ts';
 import { VersionTable } from './version_table.ts';
 
 export type FileVerification = Pick<

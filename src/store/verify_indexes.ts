@@ -4,7 +4,9 @@
  *
  *   * the keys that the index itself holds are those of the table's rows;
  *   * in its order it leads to each row of the table once;
- *   * and the keys of the rows that it leads to are in order.
+ *   * and the keys of the rows that it leads to are in order;
+ *   * if this release has it as unique, no two of them are equal. The server looks only when a row is written, and only if
+ *     the catalogue calls the index unique just then.
  *
  * Sets of keys are compared by their number and a sum of hashes with a random seed of this run, so nobody can choose keys that have
  * the same sum.
@@ -25,13 +27,23 @@ type Index = {
   readonly where: string;
   /** An expression must be computed from the row: the server does not take it from the index. */
   readonly of_expressions: boolean;
+  /** The tables' names have YYYY_MM for months in this: what its line in sql/definitions.txt begins with. */
+  readonly line: string;
+  readonly unique: boolean;
+  /** No two keys may be empty, either. */
+  readonly nulls_equal: boolean;
 };
 
 type Sum = { readonly rows: string; readonly sum: string | null };
 
-export async function checkIndexes(db: Db, problems: Problems): Promise<void> {
+/** `known`: the lines of sql/definitions.txt. */
+export async function checkIndexes(
+  db: Db,
+  known: readonly string[],
+  problems: Problems,
+): Promise<void> {
   const seed = randomBytes(8).readBigInt64BE();
-  const indexes = await btrees(db);
+  const indexes = await btrees(db, known);
   for (const [table, of_table] of Map.groupBy(indexes, (index) => index.table)) {
     const sums = await reading(db, BY_PAGES, () => sumsOfTable(db, table, of_table, seed));
     for (const [n, index] of of_table.entries()) {
@@ -43,17 +55,45 @@ export async function checkIndexes(db: Db, problems: Problems): Promise<void> {
   }
 }
 
-async function btrees(db: Db): Promise<Index[]> {
-  const rows = await db<(Omit<Index, 'where'> & { where: string | null })[]>`
+/** Those that this release has as unique, by the line of any other: see schema_lines.ts. */
+const UNIQUE =
+  /^index on (\w+): UNIQUE (USING btree .*?)( NULLS NOT DISTINCT)?( WHERE .*?)?( primary)?$/;
+
+function uniqueLines(known: readonly string[]): Map<string, { nulls_equal: boolean }> {
+  return new Map(
+    known.flatMap((line) => {
+      const [found, table, keys, nulls, where = ''] = UNIQUE.exec(line) ?? [];
+      return found ? [[`${table}: ${keys}${where}`, { nulls_equal: nulls !== undefined }]] : [];
+    }),
+  );
+}
+
+type Row = Omit<Index, 'where' | 'unique' | 'nulls_equal'> & {
+  where: string | null;
+  is_unique: boolean;
+  is_nulls_equal: boolean;
+};
+
+async function btrees(db: Db, known: readonly string[]): Promise<Index[]> {
+  const rows = await db<Row[]>`
     select ic.relname as name, quote_ident(c.relname) as table,
       array(select pg_get_indexdef(i.indexrelid, n, false) from generate_series(1, i.indnkeyatts) n order by n) as keys,
-      pg_get_expr(i.indpred, i.indrelid) as where, i.indexprs is not null as of_expressions
+      pg_get_expr(i.indpred, i.indrelid) as where, i.indexprs is not null as of_expressions,
+      regexp_replace(c.relname, '_\\d{4}_\\d{2}$', '_YYYY_MM') || ': ' || replace(regexp_replace(pg_get_indexdef(i.indexrelid),
+        '^CREATE (UNIQUE )?INDEX \\S+ ON (ONLY )?\\S+ ', ''), ' NULLS NOT DISTINCT', '') as line,
+      i.indisunique as is_unique, i.indnullsnotdistinct as is_nulls_equal
     from pg_index i
     join pg_class ic on ic.oid = i.indexrelid join pg_am a on a.oid = ic.relam
     join pg_class c on c.oid = i.indrelid
     where c.relnamespace = 'runledger'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p' and a.amname = 'btree'
     order by c.relname, ic.relname`;
-  return rows.map((row) => ({ ...row, where: row.where ?? 'true' }));
+  const lines = uniqueLines(known);
+  return rows.map(({ is_unique, is_nulls_equal, ...row }) => ({
+    ...row,
+    where: row.where ?? 'true',
+    unique: is_unique || lines.has(row.line),
+    nulls_equal: is_nulls_equal || lines.get(row.line)?.nulls_equal === true,
+  }));
 }
 
 const hashed = (columns: readonly string[], seed: bigint) =>
@@ -117,14 +157,20 @@ async function compareRows(
 ): Promise<void> {
   const keys = names(index.keys);
   const before = keys.map((key) => `lag(${key}) over ()`);
+  const these = `row(${keys.join(', ')})`;
+  const those = `row(${keys.map((key) => `before_${key}`).join(', ')})`;
+  const again = index.nulls_equal
+    ? `${these} is not distinct from ${those} and place_before is not null`
+    : `${these} = ${those}`;
   const query = `select count(*) as rows, sum(hashtidextended(place, '${seed}'::bigint)) as sum,
-      count(*) filter (where row(${keys.join(', ')}) < row(${keys.map((key) => `before_${key}`).join(', ')})) as wrong
+      count(*) filter (where ${these} < ${those}) as wrong,
+      ${index.unique ? `count(*) filter (where ${again})` : '0'} as again
     from (
-      select *, ${before.map((each, n) => `${each} as before_${keys[n]}`).join(', ')}
+      select *, lag(place) over () as place_before, ${before.map((each, n) => `${each} as before_${keys[n]}`).join(', ')}
       from (${inOrder(index, [...named(index.keys), 'ctid as place'])}) x
     ) y`;
   if (!(await usesIndex(db, query, index, 'Index Scan', problems))) return;
-  const [found] = await db.unsafe<(Sum & { wrong: string })[]>(query);
+  const [found] = await db.unsafe<(Sum & { wrong: string; again: string })[]>(query);
   if (found!.rows !== expected.rows || found!.sum !== expected.sum)
     problems.add(
       'schema',
@@ -132,6 +178,11 @@ async function compareRows(
     );
   if (found!.wrong !== '0')
     problems.add('schema', `the index ${index.name} leads to rows of other keys than it has`);
+  if (Number(found!.again) > 0)
+    problems.add(
+      'schema',
+      `the index ${index.name} is unique, and ${found!.again} of its keys are there again in ${index.table}`,
+    );
 }
 
 /** Otherwise the comparison would say nothing about the index. */

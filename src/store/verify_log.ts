@@ -71,6 +71,8 @@ export type LogReport = {
   readonly unproven: string;
   readonly gaps: readonly GapDigest[];
   readonly claims: readonly LogClaim[];
+  /** The types of its events. */
+  readonly types: ReadonlySet<string>;
   /** The newest checkpoint of the database. */
   readonly newest: SignedNote | null;
   /** The names that its checkpoints have. */
@@ -375,6 +377,7 @@ class Walk {
         sha256: hash.digest('hex'),
       })),
       claims: this.entries.claims,
+      types: this.entries.types,
       newest: this.#newest,
       origins: this.#origins,
       kept_size: size,

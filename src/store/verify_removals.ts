@@ -19,8 +19,8 @@ import type { Policy } from '../proof/policy.ts';
 import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { Problems } from './problems.ts';
+import { monthOf } from './uuid_months.ts';
 import type { GapDigest } from './verify_log.ts';
-import { monthOf } from './verify_shape.ts';
 
 export type DetachedMonth = {
   readonly partition: string;

@@ -9,22 +9,25 @@
 import { readFile } from 'node:fs/promises';
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
+import { isInRecovery } from './recovery.ts';
 import { definitionLines, schemaLines } from './schema_lines.ts';
 import type { SchemaLine } from './server_lines.ts';
+import { SQL_DIR } from './sql_files.ts';
+import { monthOf } from './uuid_months.ts';
 import { checkConstraints } from './verify_constraints.ts';
-
-const SQL_DIR = new URL('../../sql/', import.meta.url);
+import { checkMigrations } from './verify_migrations.ts';
+import { checkPlaces } from './verify_places.ts';
 
 /** Reports every difference. Returns what could not be compared on this server. */
 export async function checkShape(db: Db, problems: Problems): Promise<string[]> {
   const here = new Set(
     (await db<{ name: string }[]>`select rolname as name from pg_roles`).map(({ name }) => name),
   );
-  const known = [...(await linesOf('schema.txt')), ...(await linesOf('definitions.txt'))].filter(
-    (line) => rolesIn(line).every((role) => here.has(role)),
-  );
+  const known = [...(await linesOf('schema.txt')), ...(await linesOf('definitions.txt'))]
+    .filter((line) => rolesIn(line).every((role) => here.has(role)))
+    .map(withoutUpkeep);
   const found = [
-    ...(await schemaLines(db)).map((line) => ({ line, name: null })),
+    ...(await schemaLines(db)).map((line) => ({ line: withoutUpkeep(line), name: null })),
     ...(await definitionLines(db)),
   ];
   const version = found.map(({ line }) => versionOf(line)).find((each) => each !== null)!;
@@ -53,10 +56,28 @@ function unlisted(
   ];
 }
 
-/** Every row must be one that the constraints of this release allow. */
-export async function checkRows(db: Db, problems: Problems): Promise<void> {
-  await checkConstraints(db, await linesOf('schema.txt'), problems);
+const NOT_PERMANENT = /^relation (\w+) kind r not permanent$/;
+
+/**
+ * Every row must be one that the constraints of this release allow, in its partition; and the migrations must be those of this
+ * release. Returns what could not be checked on this server.
+ */
+export async function checkRows(db: Db, problems: Problems): Promise<string[]> {
+  const known = await linesOf('schema.txt');
+  // The release says which tables these are: who could mark another one as such would hide its rows.
+  const unreadable = (await isInRecovery(db))
+    ? (await linesOf('definitions.txt')).flatMap((line) => NOT_PERMANENT.exec(line)?.[1] ?? [])
+    : [];
+  await checkConstraints(db, known, unreadable, problems);
+  await checkPlaces(db, known, problems);
+  await checkMigrations(db, problems);
+  return unreadable.map(
+    (table) => `the rows of ${table}: a standby does not have those of an unlogged table`,
+  );
 }
+
+/** The lines of this release, for the indexes that it has. */
+export const knownDefinitions = (): Promise<string[]> => linesOf('definitions.txt');
 
 async function linesOf(file: string): Promise<string[]> {
   return (await readFile(new URL(file, SQL_DIR), 'utf8')).split('\n').filter(Boolean);
@@ -69,6 +90,17 @@ const VERSIONED =
   /^(view \S+|trees of \S+|policy tree of \S+ on \S+|server catalogue \S+) on PostgreSQL (\d+) /;
 const versionOf = (line: string) => VERSIONED.exec(line)?.[2] ?? null;
 const thingOf = (line: string) => VERSIONED.exec(line)?.[1] ?? '';
+
+/** Storage parameters that change no answer: when a table is cleaned, how full its pages are, how many processes read it. */
+const IS_UPKEEP = /^"?(?:(?:toast\.)?autovacuum_\w+|fillfactor|parallel_workers)=/;
+const WITH = /^(table \w+(?: partition .*)?) with \{(.*)\}$/;
+
+function withoutUpkeep(line: string): string {
+  const [, table, list] = WITH.exec(line) ?? [];
+  if (list === undefined) return line;
+  const kept = list.split(',').filter((each) => !IS_UPKEEP.test(each));
+  return kept.length > 0 ? `${table} with {${kept.join(',')}}` : table!;
+}
 
 /** Rights to read the audit views may be given to others, too. */
 const isHarmless = (line: string) => /^may \S+ select runledger\.audit_\w+$/.test(line);
@@ -117,26 +149,4 @@ async function checkBounds(db: Db, problems: Problems): Promise<void> {
     if (bounds !== expected)
       problems.add('schema', `${name} is attached ${bounds}, and not ${expected}`);
   }
-}
-
-export type Month = {
-  /** The lowest id, and the lowest of the next month. */
-  readonly low: string;
-  readonly high: string;
-  readonly ends: Date;
-};
-
-/** Of a partition's name, such as events_2026_11; null for a partition that is no month. */
-export function monthOf(partition: string): Month | null {
-  const [, year, month] = /_(\d{4})_(0[1-9]|1[0-2])$/.exec(partition) ?? [];
-  if (!year) return null;
-  const begins = Date.UTC(Number(year), Number(month) - 1);
-  const ends = new Date(Date.UTC(Number(year), Number(month)));
-  return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
-}
-
-/** The lowest UUIDv7 of an instant. */
-export function floorOf(at_ms: number): string {
-  const hex = at_ms.toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }

@@ -6,6 +6,7 @@ const EXPORT = 'test/proof/export_file.test.ts';
 const REMOVALS = 'test/domain/removals.test.ts';
 const TREE = 'test/proof/compact_tree.test.ts';
 const RETENTION = 'test/store/retention.test.ts';
+const CATALOGUE = 'test/store/catalogue_changes.test.ts';
 
 export const verifyMutants: readonly Mutant[] = [
   ...inFile(
@@ -52,6 +53,17 @@ export const verifyMutants: readonly Mutant[] = [
     ],
     ['what purges claim is what is gone', 'check.purged !== claimed', 'check.purged < claimed'],
   ),
+  ...inFile(
+    'src/store/verify_projections.ts',
+    CATALOGUE,
+    ['a server that sees no rows is not believed', '&& rows === 0)', '&& rows < 0)'],
+    ['a row that differs is a difference', 'if (differences === 0 && first)', 'if (rows < 0)'],
+  ),
+  ...inFile('src/store/catalogue_changes.ts', CATALOGUE, [
+    'a row has its place and its transaction',
+    `x.xmin::text || ' ' || x.ctid::text as mark`,
+    `''::text as mark`,
+  ]),
   ...inFile(
     'src/store/verify_tree.ts',
     VERIFY,

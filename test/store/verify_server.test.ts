@@ -1,4 +1,6 @@
 /** What the administrator of a server does, honest and not: each on a server of its own, because roles and settings are shared. */
+import { chown, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
@@ -78,4 +80,53 @@ t.test('settings of the server and of the owner cannot mislead verify', async (t
   t.match(await problems(), [
     /^the schema has what this release has not: setting of the server: search_path=evil, pg_catalog/,
   ]);
+});
+
+t.test('a standby is checked without what it cannot read', async (t) => {
+  const { server, root } = await scene(t);
+  const conflict = (code: string) =>
+    root.unsafe(`create or replace function public.fails() returns boolean language plpgsql as $$ begin
+      raise exception 'canceling statement due to conflict with recovery' using errcode = '${code}'; end $$`);
+  const checked = async () => {
+    const db = connect(server.url, { name: 'verify', max: 1 });
+    try {
+      return await verify(db);
+    } finally {
+      await db.end();
+    }
+  };
+  const again = async (standby: boolean) => {
+    await server.stop();
+    const file = join(server.data_dir, 'standby.signal');
+    if (standby) {
+      await writeFile(file, '');
+      const { uid, gid } = await stat(server.data_dir);
+      await chown(file, uid, gid);
+    } else await rm(file);
+    await server.start();
+  };
+  const shown = async () => {
+    const { problems, unchecked } = await checked();
+    return { problems, unchecked };
+  };
+  t.same(await shown(), { problems: [], unchecked: [] });
+  await again(true);
+  t.same((await root`select pg_is_in_recovery() as yes`)[0], { yes: true });
+  t.same(await shown(), {
+    problems: [],
+    unchecked: ['the rows of progress: a standby does not have those of an unlogged table'],
+  });
+  await again(false);
+  await conflict('40001');
+  await root.unsafe(`create or replace view runledger.tiers_from_log as
+    select * from runledger.tiers where public.fails()`);
+  const { problems } = await checked();
+  t.ok(
+    problems.includes('tiers: canceling statement due to conflict with recovery'),
+    'on a primary it is a problem',
+  );
+  await again(true);
+  await t.rejects(checked(), {
+    message: /^the standby cancelled a statement of verify: .*\. Run it again/,
+  });
 });

@@ -5,6 +5,7 @@ import type { Ledger } from './ledger.ts';
 import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
 import { proofManipulations } from './proof_manipulations.ts';
+import { rowManipulations } from './row_manipulations.ts';
 import { schemaManipulations } from './schema_manipulations.ts';
 import { serverManipulations } from './server_manipulations.ts';
 import { testSetManipulations } from './test_set_manipulations.ts';
@@ -19,6 +20,7 @@ export const allManipulations: readonly Manipulation[] = [
   ...serverManipulations,
   ...proofManipulations,
   ...indexManipulations,
+  ...rowManipulations,
   ...timeManipulations,
   ...claimManipulations,
   ...testSetManipulations,

@@ -152,15 +152,45 @@ export const catalogueManipulations: readonly Manipulation[] = [
     does: replaceWhileItRuns,
     says: /^the schema was changed while verify ran: function runledger\.fold_submissions\(\)/,
   },
+  ...[
+    {
+      what: 'count(*)',
+      first: `update pg_aggregate set aggtransfn = 'pg_catalog.int8up'::regproc where aggfnoid = 'pg_catalog.count()'::regprocedure`,
+      last: `update pg_aggregate set aggtransfn = 'pg_catalog.int8inc'::regproc where aggfnoid = 'pg_catalog.count()'::regprocedure`,
+      says: /^the schema was changed while verify ran: function count\(\)/,
+    },
+    {
+      what: 'whether a column may be empty',
+      first: `update pg_attribute set attnotnull = false where attrelid = 'runledger.keys'::regclass and attname = 'account_id'`,
+      last: `update pg_attribute set attnotnull = true where attrelid = 'runledger.keys'::regclass and attname = 'account_id'`,
+      says: /^the schema was changed while verify ran: column account_id of table runledger\.keys/,
+    },
+    {
+      what: 'whether an index is unique',
+      first: `update pg_index set indisunique = false where indexrelid = 'runledger.tiers_pkey'::regclass`,
+      last: `update pg_index set indisunique = true where indexrelid = 'runledger.tiers_pkey'::regclass`,
+      says: /^the schema was changed while verify ran: index runledger\.tiers_pkey/,
+    },
+  ].map(({ what, first, last, says }) => ({
+    name: `${what} is replaced while verify reads the log, and put back before it ends`,
+    does: (copy: Copy) => whileItRuns(copy, first, last),
+    says,
+  })),
 ];
 
-async function replaceWhileItRuns({ root, root_url }: Copy, { ids }: Ledger): Promise<void> {
+async function replaceWhileItRuns(copy: Copy, { ids }: Ledger): Promise<void> {
+  const { root } = copy;
   await root`update runledger.submissions set verdict = 'WA' where id = ${ids[8]!}`;
   const [fold] = await root<{ honest: string; result: string }[]>`
     select pg_get_functiondef(oid) as honest, pg_get_function_result(oid) as result
     from pg_proc where oid = 'runledger.fold_submissions()'::regprocedure`;
   const evil = `create or replace function runledger.fold_submissions() returns ${fold!.result} language sql stable
     as 'select * from runledger.submissions'`;
+  await whileItRuns(copy, evil, fold!.honest);
+}
+
+/** One statement when verify has checked the schema, and another one later. */
+async function whileItRuns({ root, root_url }: Copy, first: string, last: string): Promise<void> {
   const stops = async (table: string) => {
     const one = connect(root_url, { name: 'attacker', max: 1 });
     await one.unsafe(`begin; lock table runledger.${table} in access exclusive mode`).simple();
@@ -175,5 +205,5 @@ async function replaceWhileItRuns({ root, root_url }: Copy, { ids }: Ledger): Pr
   // verify reads submissions when it has checked the functions, and webhook_secrets last.
   const whenItFolds = await stops('submissions');
   const whenItEnds = await stops('webhook_secrets');
-  void whenItFolds(evil).then(() => whenItEnds(fold!.honest));
+  void whenItFolds(first).then(() => whenItEnds(last));
 }

@@ -9,6 +9,7 @@ import type { Manipulation } from './manipulation.ts';
 import { putCosignature } from './time_manipulations.ts';
 
 type Honest = Pick<Manipulation, 'name' | 'does'> & {
+  readonly after?: Manipulation['after'];
   readonly with?: Parameters<Copy['verify']>[0];
 };
 
@@ -50,6 +51,35 @@ export const honest: readonly Honest[] = [
     name: 'an operator deletes the test sets that nothing has used for long',
     does: ({ root }) =>
       root`select runledger.purge_test_set(now() - interval '30 days', 'ada@console')`,
+  },
+  {
+    name: 'a role that owns nothing of ours shares what it makes later',
+    does: ({ root }) =>
+      // Roles are the server's, so the copy's end does not remove them.
+      root
+        .unsafe(`create role bob; create role alice;
+        alter default privileges for role bob grant select on tables to alice`)
+        .simple(),
+    after: ({ root }) => root.unsafe('drop owned by bob; drop role bob; drop role alice').simple(),
+  },
+  {
+    name: 'an administrator sets when tables are cleaned and read in parallel',
+    does: ({ root }) =>
+      root
+        .unsafe(`alter table runledger.test_sets set (autovacuum_vacuum_scale_factor = 0.01, parallel_workers = 2,
+          toast.autovacuum_enabled = on, fillfactor = 90);
+        alter table runledger.submissions_default reset (fillfactor)`)
+        .simple(),
+  },
+  {
+    name: 'a refusal of each of two kinds, and of one in two hours',
+    does: ({ root }) => {
+      const refusal = (error: string, ago: string) =>
+        `(date_trunc('hour', now()) - interval '${ago}', '${error}', 1, now(), 'x', 'rl_x')`;
+      const rows = [refusal('a', '0'), refusal('b', '0'), refusal('a', '1 hour')];
+      return root.unsafe(`insert into runledger.refusals (hour, error, requests, last_at, last_request_id, key_prefix)
+        values ${rows.join(', ')}`);
+    },
   },
   {
     name: 'a repair under a new name that the auditor allows',

@@ -25,11 +25,14 @@ const ALWAYS = [
   /^pg_roles shows another column/,
   /^a check is printed, and holds for no row/,
   /^a checkpoint of a number below 1/,
+  /^a submission is moved to the table of another month/,
+  /^each row of keys is there twice$/,
+  /^count\(\*\) is replaced while verify reads/,
 ];
 const MORE = 8;
 
 t.test('there are enough, and no two have the same name', async (t) => {
-  t.ok(allManipulations.length >= 199);
+  t.ok(allManipulations.length >= 238);
   t.equal(new Set(allManipulations.map(({ name }) => name)).size, allManipulations.length);
 });
 
@@ -41,10 +44,11 @@ t.test('verify with a policy names each', async (t) => {
     proven: { witnesses: ['north', 'south'] },
   });
   await untouched.drop();
-  for (const { name, does, with: brought = {} } of honest) {
+  for (const { name, does, after, with: brought = {} } of honest) {
     const copy = await ledger.copy();
     await does(copy, ledger);
     t.match(await copy.verify(brought), { problems: [], proven: { size: Number } }, name);
+    await after?.(copy);
     await copy.drop();
   }
   const seed = seedOfRun();

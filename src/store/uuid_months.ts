@@ -1,0 +1,23 @@
+/** Months and the ids of their submissions: partitions are named after months, and a UUIDv7 begins with its time. */
+
+export type Month = {
+  /** The lowest id, and the lowest of the next month. */
+  readonly low: string;
+  readonly high: string;
+  readonly ends: Date;
+};
+
+/** Of a partition's name, such as events_2026_11; null for a partition that is no month. */
+export function monthOf(partition: string): Month | null {
+  const [, year, month] = /_(\d{4})_(0[1-9]|1[0-2])$/.exec(partition) ?? [];
+  if (!year) return null;
+  const begins = Date.UTC(Number(year), Number(month) - 1);
+  const ends = new Date(Date.UTC(Number(year), Number(month)));
+  return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
+}
+
+/** The lowest UUIDv7 of an instant. */
+export function floorOf(at_ms: number): string {
+  const hex = at_ms.toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
+}

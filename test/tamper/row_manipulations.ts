@@ -1,0 +1,233 @@
+/** Rows that are there twice, or in the partition of another month; and rows of tables that the log does not give. */
+import type { Db } from '../../src/db.ts';
+import { type Manipulation, statements } from './manipulation.ts';
+
+const nameOf = async (root: Db, table: string, column: string, id: string): Promise<string> => {
+  const [row] = await root.unsafe<{ name: string }[]>(
+    `select c.relname as name from runledger.${table} x join pg_class c on c.oid = x.tableoid where x.${column} = '${id}' limit 1`,
+  );
+  return row!.name;
+};
+
+/** Writes rows that unique indexes would refuse. All indexes have their entries. */
+async function pastUniqueness(root: Db, table: string, sql: string): Promise<void> {
+  const its = `indrelid = 'runledger.${table}'::regclass`;
+  // The server looks at the indexes of a table again when the row of the table has changed.
+  const look = `update pg_class set relname = relname where oid = 'runledger.${table}'::regclass`;
+  await root
+    .unsafe(`create table public.marks as select indexrelid, indisunique, indisprimary from pg_index where ${its};
+      update pg_index set indisunique = false, indisprimary = false where ${its}; ${look}`)
+    .simple();
+  await root
+    .unsafe(`set session_replication_role = replica; ${sql}; reset session_replication_role`)
+    .simple();
+  await root
+    .unsafe(`update pg_index x set indisunique = m.indisunique, indisprimary = m.indisprimary
+      from public.marks m where m.indexrelid = x.indexrelid; ${look}; drop table public.marks`)
+    .simple();
+}
+
+const twice = (root: Db, table: string, where = 'true') =>
+  pastUniqueness(
+    root,
+    table,
+    `insert into runledger.${table} select * from runledger.${table} where ${where}`,
+  );
+
+const notUnique = (root: Db, table: string) =>
+  root.unsafe(
+    `update pg_index set indisunique = false, indisprimary = false where indrelid = 'runledger.${table}'::regclass`,
+  );
+
+const hasTwice = (index: string) =>
+  new RegExp(`^the index ${index} is unique, and \\d+ of its keys are there again`);
+
+const wholeTwice = (table: string): Manipulation => ({
+  name: `each row of ${table} is there twice`,
+  does: async ({ root }) => twice(root, table),
+  says: hasTwice(`${table}_pkey`),
+});
+
+/** A table of another month, as of the submission `like`. */
+async function moveRows(
+  root: Db,
+  { table, column, id, like }: { table: string; column: string; id: string; like: string },
+): Promise<void> {
+  const from = await nameOf(root, table, column, id);
+  const to = await nameOf(root, 'submissions', 'id', like);
+  await moveInto(root, { from, to: to.replace('submissions', table), column, id });
+}
+
+async function moveInto(
+  root: Db,
+  { from, to, column, id }: { from: string; to: string; column: string; id: string },
+): Promise<void> {
+  const attached = (value: boolean) =>
+    `update pg_class set relispartition = ${value} where oid = 'runledger.${to}'::regclass`;
+  await root.unsafe(`set session_replication_role = replica; ${attached(false)}`).simple();
+  await root
+    .unsafe(`create temporary table moved as select * from runledger.${from} where ${column} = '${id}';
+      delete from runledger.${from} where ${column} = '${id}'; insert into runledger.${to} select * from moved; drop table moved`)
+    .simple();
+  await root.unsafe(`${attached(true)}; reset session_replication_role`).simple();
+}
+
+const isElsewhere = (partition: string, rows: number) =>
+  new RegExp(`^${rows} rows of ${partition} belong to another partition, the first of `);
+
+export const rowManipulations: readonly Manipulation[] = [
+  {
+    name: 'a submission is moved to the table of another month',
+    does: ({ root }, { ids, purged_ids }) =>
+      moveRows(root, { table: 'submissions', column: 'id', id: ids[8]!, like: purged_ids[0]! }),
+    says: isElsewhere('submissions_\\d{4}_\\d\\d', 1),
+  },
+  {
+    name: 'a delivery is moved to the table of another month',
+    does: ({ root }, { ids, purged_ids }) =>
+      moveRows(root, { table: 'deliveries', column: 'id', id: ids[7]!, like: purged_ids[0]! }),
+    says: isElsewhere('deliveries_\\d{4}_\\d\\d', 1),
+  },
+  {
+    name: 'bytes of a submission are moved to the table of another month',
+    does: ({ root }, { judged_id, purged_ids }) =>
+      moveRows(root, {
+        table: 'payloads',
+        column: 'stream',
+        id: judged_id,
+        like: purged_ids[0]!,
+      }),
+    says: isElsewhere('payloads_\\d{4}_\\d\\d', 5),
+  },
+  {
+    name: 'a submission is moved to the table of what has no month',
+    does: async ({ root }, { ids }) =>
+      moveInto(root, {
+        from: await nameOf(root, 'submissions', 'id', ids[8]!),
+        to: 'submissions_default',
+        column: 'id',
+        id: ids[8]!,
+      }),
+    says: isElsewhere('submissions_default', 1),
+  },
+  {
+    name: 'the bytes of a test set are moved to the table of what has no month',
+    does: ({ root }, { set_id }) =>
+      moveInto(root, {
+        from: 'payloads_permanent',
+        to: 'payloads_default',
+        column: 'stream',
+        id: set_id,
+      }),
+    says: isElsewhere('payloads_default', 1),
+  },
+  {
+    name: 'the events of a submission are moved to the table of what has no month',
+    does: async ({ root }, { ids, partition }) => {
+      for (const table of [partition, 'events_default'])
+        await root.unsafe(`alter table runledger.${table} disable trigger refuse_change`);
+      await moveInto(root, {
+        from: partition,
+        to: 'events_default',
+        column: 'stream',
+        id: ids[8]!,
+      });
+      for (const table of [partition, 'events_default'])
+        await root.unsafe(`alter table runledger.${table} enable always trigger refuse_change`);
+    },
+    says: /^stream \S+ is in events_default, which is not its partition/,
+  },
+  {
+    name: 'a submission is there twice, in a table that is said to be large',
+    does: async ({ root }, { ids }) => {
+      const table = await nameOf(root, 'submissions', 'id', ids[8]!);
+      await twice(root, table, `id = '${ids[8]}'`);
+      await root.unsafe(
+        `update pg_class set reltuples = 1000000, relpages = 1 where relname ~ '^submissions_20' and relkind = 'r'`,
+      );
+    },
+    says: hasTwice('submissions_\\S+_pkey'),
+  },
+  {
+    name: 'a delivery is there twice',
+    does: async ({ root }, { ids }) =>
+      twice(root, await nameOf(root, 'deliveries', 'id', ids[1]!), `id = '${ids[1]}'`),
+    says: hasTwice('deliveries_\\S+_pkey'),
+  },
+  {
+    name: 'bytes of a submission are there twice',
+    does: async ({ root }, { ids }) =>
+      twice(root, await nameOf(root, 'payloads', 'stream', ids[8]!), `stream = '${ids[8]}'`),
+    says: hasTwice('payloads_\\S+_pkey'),
+  },
+  {
+    name: 'the bytes of its tests are there twice',
+    does: async ({ root }, { judged_id }) =>
+      twice(
+        root,
+        await nameOf(root, 'payloads', 'stream', judged_id),
+        `stream = '${judged_id}' and kind = 'tests'`,
+      ),
+    says: hasTwice('payloads_\\S+_pkey'),
+  },
+  ...[
+    ...['accounts', 'keys', 'key_secrets', 'tiers', 'test_sets', 'test_set_contents'],
+    ...['log_sketch', 'cosignatures', 'generations', 'key_usage', 'account_usage'],
+  ].map(wholeTwice),
+  {
+    name: 'each row of keys is there twice, and their index is not called unique any more',
+    does: async ({ root }) => {
+      await twice(root, 'keys');
+      await notUnique(root, 'keys');
+    },
+    says: hasTwice('keys_pkey'),
+  },
+  {
+    name: 'a submission is there twice, and the index of its month is not called unique any more',
+    does: async ({ root }, { ids }) => {
+      const table = await nameOf(root, 'submissions', 'id', ids[8]!);
+      await twice(root, table, `id = '${ids[8]}'`);
+      await notUnique(root, table);
+    },
+    says: hasTwice('submissions_\\S+_pkey'),
+  },
+  {
+    name: 'a refusal without a key is counted in two rows',
+    does: async ({ root }) => {
+      await root.unsafe(`insert into runledger.refusals (hour, error, requests, last_at, last_request_id, key_prefix)
+        values (date_trunc('hour', now()), 'unauthorized', 1, now(), 'x', 'rl_x')`);
+      await twice(root, 'refusals');
+    },
+    says: hasTwice('refusals_key_id_hour_error_key_prefix_key'),
+  },
+  {
+    name: 'an idempotency key is there twice',
+    does: async ({ root }) => {
+      await root.unsafe(`insert into runledger.idempotency (account_id, key, submission_id, created_at, request_digest)
+        select account_id, gen_random_uuid(), id, created_at, sha256('x') from runledger.submissions limit 1`);
+      await twice(root, 'idempotency');
+    },
+    says: hasTwice('idempotency_pkey'),
+  },
+  {
+    name: 'a migration was not applied',
+    does: statements(
+      `delete from runledger.migrations where name = (select max(name) from runledger.migrations where name ~ '^0')`,
+    ),
+    says: /^the database lacks the migration \d{6}_\w+\.sql of this release/,
+  },
+  {
+    name: 'a migration of another text was applied',
+    does: statements(
+      `update runledger.migrations set sha256 = encode(sha256('x'), 'hex') where name ~ '^000001'`,
+    ),
+    says: /^the migration 000001_ledger\.sql was applied with another text/,
+  },
+  {
+    name: 'a migration of no release was applied',
+    does: statements(
+      `insert into runledger.migrations (name, sha256) values ('999999_x.sql', 'x')`,
+    ),
+    says: /^the database has the migration 999999_x\.sql, which this release has not/,
+  },
+];
