@@ -209,6 +209,7 @@ static bool find_copy(const struct options *options, const struct profile *profi
   return false;
 }
 
+/* What not everybody on the machine may read is left out: the slot could read it, and boxes must not. */
 static void copy_tree(const char *from, const char *to, bool by_links) {
   char source[PATH_MAX], target[PATH_MAX], text[PATH_MAX];
   struct stat state;
@@ -222,6 +223,8 @@ static void copy_tree(const char *from, const char *to, bool by_links) {
     snprintf(target + length, sizeof target - length, "/%s", entry->d_name);
     if (snprintf(source, sizeof source, "%s/%s", from, entry->d_name) >= (int)sizeof source || lstat(source, &state))
       fail("copy %s", source);
+    const mode_t needed = S_ISDIR(state.st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
+    if ((state.st_mode & needed) != needed) continue;
     if (S_ISDIR(state.st_mode)) copy_tree(source, target, by_links);
     else if (S_ISLNK(state.st_mode)) {
       ssize_t size = must(readlink(source, text, sizeof text - 1), "read a link");

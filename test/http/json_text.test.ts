@@ -44,7 +44,7 @@ t.test('a byte order mark is named', async (t) => {
 });
 
 t.test('text that is not JSON, and bytes that are not UTF-8, are errors', async (t) => {
-  for (const text of ['', '{', '\ufeff{}', "{'a':1}", '{"a":1,}', 'NaN', '{"a":\u0001}']) {
+  for (const text of ['', '{', "{'a':1}", '{"a":1,}', 'NaN', '{"a":\u0001}']) {
     t.equal(read(text).value, undefined, JSON.stringify(text));
     t.match(read(text).errors[0]!.message, /not valid JSON/);
   }

@@ -3,12 +3,12 @@
  * A futex on a mapping of a file belongs to the file's inode. So one slot can end another's wait exactly where both map the
  * same file of the machine. There each could also keep the lock of the file's mappings busy, and stop the other.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
-import { MiB, request, said, text, withSandbox } from '../executor/box.ts';
+import { MiB, ROOT, request, said, shell, text, withSandbox } from '../executor/box.ts';
 
 const { toolchains } = await findToolchains();
 const { sandbox, close } = await withSandbox({
@@ -68,6 +68,34 @@ const rows: readonly Row[] = [
     shared: NOTHING,
   },
 ];
+
+t.test('a copied folder has what everybody may read, and nothing else', { skip }, async (t) => {
+  const from = t.testdir({
+    open: 'open',
+    run: '#!/bin/sh\necho ran',
+    closed: 'closed',
+    folder: { open: 'inner' },
+    hidden: { open: 'hidden' },
+    link: t.fixture('symlink', 'folder/open'),
+  });
+  chmodSync(join(from, 'run'), 0o755);
+  chmodSync(join(from, 'closed'), 0o640);
+  chmodSync(join(from, 'hidden'), 0o750);
+  utimesSync(join(from, 'open'), 1_000_000, 1_000_000);
+  const trees = [{ from, to: '/opt/tree' }];
+  const folder = await withSandbox({
+    stream_slots: 0,
+    // The second profile's copy is a link to that of the first.
+    profiles: { first: { ...ROOT, trees }, base: { ...ROOT, trees } },
+  });
+  t.teardown(folder.close);
+  for (const profile of ['first', 'base']) {
+    const look = 'cd /opt/tree; ls; cat folder/open link; stat -c " %Y" open; ./run; echo > open';
+    const report = await folder.sandbox.run(shell(look, { profile }));
+    t.equal(text(report.stdout), 'folder\nlink\nopen\nrun\ninnerinner 1000000\nran\n', profile);
+    t.match(text(report.stderr), /Read-only file system/);
+  }
+});
 
 t.test('programs of two slots map no file of the machine', { skip }, async (t) => {
   const source = readFileSync(join(import.meta.dirname, 'programs/c/futexes.c'));
