@@ -98,13 +98,19 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   };
 }
 
+/** When to ask again, from the one before. The last is repeated. */
+const PROBES_MS = [100, 400, 2_000, 10_000];
+
 /**
  * The client has closed its half, or all of it: the network does not say which. To an interim answer, which every client
- * skips, the system of one that is gone answers with a reset.
+ * skips, the system of one that is gone answers with a reset. The next interim answer then fails, and the socket closes.
  */
-function probe(open: Set<Exchange>): void {
+function probe(open: Set<Exchange>, count = 0): void {
   const waiting = [...open].find(({ res }) => res.socket !== null && !res.headersSent);
-  if (waiting?.req.httpVersion === '1.1') waiting.res.writeContinue();
+  if (waiting?.req.httpVersion !== '1.1') return;
+  waiting.res.writeContinue();
+  const next_ms = PROBES_MS[Math.min(count, PROBES_MS.length - 1)];
+  setTimeout(() => probe(open, count + 1), next_ms).unref();
 }
 
 const newestOf = (open: Set<Exchange> | undefined) => [...(open ?? [])].at(-1);
