@@ -30,7 +30,7 @@ type Signed = {
   readonly root: Buffer;
 };
 
-/** Twice, and some times more where the witness signs larger trees meanwhile. */
+/** Two are enough, unless the witness signs larger trees between them. */
 const MOST_ASKS = 6;
 
 /** `newest`: the newest checkpoint of the log, as it was verified. */

@@ -9,7 +9,7 @@ import type { Profile } from './sandbox.ts';
 /** A copy of a larger file or folder that no submitted program sees would cost memory without a use. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 const SMALL_FILE_BYTES = 256 * 1024;
-/** What one language's copies take in each slot, at most: this, or its part of a thirty-second of the memory. */
+/** One language's copies take at most this in each slot, and at most this part of the memory in all slots together. */
 const OWN_MOST_BYTES = 256 * 1024 * 1024;
 const OWN_MOST_PART = 1 / 32;
 
@@ -27,7 +27,7 @@ export async function profilesFor(
   return profiles;
 }
 
-/** The folders and files of the machine that the slots' programs share, because the memory for copies did not reach. */
+/** The folders and files of the machine that programs of all slots share, because copies would take too much memory. */
 export function sharedIn(
   toolchains: Toolchains,
   profiles: Readonly<Record<string, Profile>>,

@@ -10,7 +10,7 @@ export type Profile = {
   copies?: readonly { from: string; to: string }[];
   /** files that programs map: a slot that runs programs has its own copies */
   own?: readonly { from: string; to: string }[];
-  /** small folders, copied like small files */
+  /** folders that are copied whole */
   trees?: readonly { from: string; to: string }[];
   /** like `own`, of files in folders that are mounted */
   fronts?: readonly { from: string; to: string }[];

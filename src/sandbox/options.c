@@ -25,7 +25,7 @@ static const char USAGE[] =
     "  --bind FROM TO         mount FROM read-only at TO\n"
     "  --copy FROM TO         copy a small file\n"
     "  --own FROM TO          copy a file that programs map\n"
-    "  --tree FROM TO         copy a small folder\n"
+    "  --tree FROM TO         copy a folder\n"
     "  --front FROM TO        copy it in front of its directory, which a later --bind mounts\n"
     "  --link TARGET AT       make a symbolic link\n"
     "  --probe                start one slot, print the isolation as JSON, and exit\n"

@@ -12,7 +12,7 @@ enum entry_kind {
   ENTRY_COPY,  /* a small file */
   ENTRY_OWN,   /* a file that programs map: each slot that runs programs has a copy */
   ENTRY_FRONT, /* the same, in a directory that is mounted later: the copy is in front of its file */
-  ENTRY_TREE,  /* a small folder: copied with all that is in it */
+  ENTRY_TREE,  /* a folder: copied with all that everybody may read in it */
   ENTRY_LINK,
 };
 

@@ -9,8 +9,8 @@
  * the directory itself is mounted, and the filter alone denies such calls.
  *
  * A mapping of a file of an overlay belongs to the machine's inode all the same. So each slot has copies
- * of the files that programs map: the slot's roots are directories of one file system, and each has a
- * link to the same copy. What a root has at a place before a directory is mounted there is in front of
+ * of the files that programs map, and of whole folders as far as the memory goes: the slot's roots are
+ * directories of one file system, and each has a link to the same copy. What a root has at a place before a directory is mounted there is in front of
  * the files of this directory.
  */
 #define _GNU_SOURCE

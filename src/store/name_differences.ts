@@ -31,7 +31,7 @@ export async function nameDifferences(
   problems: Problems,
 ): Promise<EventDifference[]> {
   const basis = kept?.sketch ? { ...kept.sketch, size: log.kept_size } : await storedSketch(db);
-  // Whoever can write a sketch could name any event by it.
+  // A sketch that nobody signed could name any event.
   const named_by = basis?.cells.length === SKETCH_BYTES && isSketchOfLog(trust, basis);
   const found = named_by ? await fromSketch(db, basis, log) : [];
   const named = new Set(found.map(nameOf));

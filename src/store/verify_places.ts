@@ -1,7 +1,7 @@
 /**
  * Is each row in the partition that its id belongs to? The server looks only when a row is written, and while the catalogue
  * calls a table no partition, it does not. A row in another partition is not found by its id, because the server looks for
- * that in one partition alone; whoever reads the whole table finds it.
+ * that in one partition alone. A scan of the whole table finds it.
  *
  * Of events, verify_streams.ts asks this for each stream.
  */

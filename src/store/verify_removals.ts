@@ -21,6 +21,7 @@ import type { LogClaim } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import { monthOf } from './uuid_months.ts';
 import type { GapDigest } from './verify_log.ts';
+import { quoted } from './verify_places.ts';
 
 export type DetachedMonth = {
   readonly partition: string;
@@ -222,5 +223,3 @@ async function detachedTable(db: Db, partition: string): Promise<{ plain: boolea
     where n.nspname = 'runledger_detached' and c.relname = ${partition}`;
   return row ?? null;
 }
-
-const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;

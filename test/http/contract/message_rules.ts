@@ -137,10 +137,10 @@ export const messageRules: Rule[] = [
   contract('a client that closes its half behind its request is answered', async (s) => {
     const service = await s.plain();
     const key = await keyOf(service);
-    const ask = async (text: string, meanwhile = async () => {}) => {
+    const ask = async (text: string, afterwards = async () => {}) => {
       const line = wire(service.webs[0]!.port);
       line.socket.end(text);
-      await meanwhile();
+      await afterwards();
       const answer = await line.ended();
       line.socket.destroy();
       // By interim answers the service asks whether somebody still reads.
