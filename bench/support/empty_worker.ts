@@ -23,7 +23,7 @@ export async function startBenchWorker(run: (code: string) => Promise<void>): Pr
     config,
     log: createLog({ level: 'warn', process: 'worker', to: 'stderr' }),
     executor: {
-      languages: () => config.languages,
+      toolchains: () => Object.fromEntries(config.languages.map((name) => [name, 'none'])),
       slots: config.slots ?? 24,
       isolation: { kind: 'none' },
       async execute({ code }) {

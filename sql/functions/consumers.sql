@@ -5,13 +5,13 @@
 -- frees it the moment the process dies. A heartbeat each second: it stops when the process hangs or is cut off. Both
 -- functions below run on that connection; each heartbeat takes the lock again if a broken connection lost it.
 create or replace function runledger.register_consumer(
-  consumer uuid, kind text, host text, slots integer, languages text[], isolation jsonb, lock_key bigint
+  consumer uuid, kind text, host text, slots integer, toolchains jsonb, isolation jsonb, lock_key bigint
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 begin
-  insert into consumers (id, kind, host, slots, languages, isolation, lock_key, postmaster_start, started_at, heartbeat_at, locked)
-  values (consumer, register_consumer.kind, register_consumer.host, register_consumer.slots, register_consumer.languages, register_consumer.isolation,
+  insert into consumers (id, kind, host, slots, toolchains, isolation, lock_key, postmaster_start, started_at, heartbeat_at, locked)
+  values (consumer, register_consumer.kind, register_consumer.host, register_consumer.slots, register_consumer.toolchains, register_consumer.isolation,
     register_consumer.lock_key, pg_postmaster_start_time(), clock(), clock(), pg_try_advisory_lock(register_consumer.lock_key));
   insert into consumer_progress (consumer_id) values (consumer);
 end

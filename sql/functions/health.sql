@@ -2,7 +2,7 @@
 -- alive until its heartbeat is older than twice the time after which a sweep ends it.
 create or replace function runledger.service_health(
   out pending bigint, out running bigint, out workers integer, out slots integer,
-  out languages text[], out isolation text[], out degraded boolean, out missing text[],
+  out toolchains jsonb, out isolation text[], out degraded boolean, out missing text[],
   out unsealed bigint, out checkpoint_age_s double precision
 )
 language sql stable security definer set search_path = runledger, pg_temp
@@ -14,7 +14,9 @@ as $$
   select (select q.accepted - p.started from queue_state q, queue_progress() p),
     (select count(*) from leases),
     count(*)::integer, coalesce(sum(a.slots), 0)::integer,
-    array(select distinct l from alive, unnest(alive.languages) l order by l),
+    (select coalesce(jsonb_object_agg(v.language, v.versions), '{}') from (
+      select t.key as language, jsonb_agg(distinct t.value) as versions from alive, jsonb_each_text(alive.toolchains) t group by t.key
+    ) v),
     array(select distinct coalesce(alive.isolation ->> 'kind', 'unknown') k from alive order by k),
     coalesce(bool_or((a.isolation ->> 'degraded')::boolean), false),
     array(select distinct alive.isolation ->> 'missing' m from alive where alive.isolation ->> 'missing' is not null order by m),

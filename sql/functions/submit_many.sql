@@ -132,7 +132,7 @@ begin
     end if;
 
     if waiting >= capacity or account_waiting >= greatest(capacity / 2, 1) then
-      outcome := 'queue_full';
+      outcome := case when waiting >= capacity then 'queue_full' else 'account_queue_full' end;
       return next;
       continue;
     end if;

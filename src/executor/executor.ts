@@ -33,7 +33,8 @@ export type ExecutorOptions = {
 };
 
 export type Executor = {
-  languages(): string[];
+  /** the version of each language that it runs */
+  toolchains(): Record<string, string>;
   /** Throws SandboxFault where no outcome could be had. `turns` are those of an order that has tests. */
   execute(
     order: ExecutionOrder,
@@ -58,7 +59,8 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
     ...{ sandbox, toolchains, compiler, isOn, policy, contents, tests_wall_ms },
   };
   return {
-    languages: () => [...toolchains.keys()],
+    toolchains: () =>
+      Object.fromEntries([...toolchains].map(([name, { version }]) => [name, version])),
     execute: (order, signal, turns) => execute(parts, order, signal, { ...NO_TURNS, ...turns }),
     prepared: () => compilers.prepared(),
     async close() {

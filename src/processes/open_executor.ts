@@ -67,7 +67,7 @@ export async function openExecutor(
     log: (message, error) => log.warn({ err: error }, message),
   });
   return {
-    languages: () => executor.languages(),
+    toolchains: () => executor.toolchains(),
     slots,
     isolation: sandbox.isolation,
     execute: (order, signal, onProgress) => executor.execute(order, signal, onProgress),

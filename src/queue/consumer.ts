@@ -103,7 +103,8 @@ export type ConsumerOptions<E extends Epoch> = {
   readonly address: DatabaseAddress | string;
   readonly kind: 'worker' | 'web';
   readonly slots: number;
-  readonly languages: readonly string[];
+  /** the version of each language that it runs */
+  readonly toolchains: Readonly<Record<string, string>>;
   readonly isolation: object;
   readonly openEpoch: (context: EpochContext<E>) => E;
   /** A heartbeat was acknowledged: this consumer is certainly alive for so long from now. */
@@ -181,9 +182,9 @@ export async function joinQueue<E extends Epoch>(
       schema_checked = true;
     }
     const consumer_id = randomUUID();
-    const { slots, languages, isolation } = options;
+    const { slots, toolchains, isolation } = options;
     const lock_key = randomBytes(8).readBigUInt64BE() >> 2n;
-    const facts = { host: hostname(), kind, slots, languages, isolation, lock_key };
+    const facts = { host: hostname(), kind, slots, toolchains, isolation, lock_key };
     const sent = performance.now();
     await session.ask((db) => registerConsumer(db, { id: consumer_id, ...facts }));
     confirm(sent);

@@ -51,7 +51,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     address,
     kind: 'web',
     slots: DELIVERIES_AT_ONCE,
-    languages: [],
+    toolchains: {},
     isolation: {},
     openEpoch: (context) =>
       task

@@ -15,7 +15,8 @@ import { createSlots } from './slots.ts';
 
 /** What a worker needs of an executor. */
 export type Executor = {
-  languages(): readonly string[];
+  /** the version of each language that it runs */
+  toolchains(): Readonly<Record<string, string>>;
   readonly slots: number;
   readonly isolation: object;
   execute: Execute;
@@ -76,19 +77,19 @@ export async function startWorker(given: {
     log,
   });
   const address = databaseAddress(config, url);
-  const languages = executor.languages();
+  const toolchains = executor.toolchains();
   let epoch: ExecutionEpoch | undefined;
   let stopped = false;
   const consumer = await joinQueue<ExecutionEpoch>({
     address,
     kind: 'worker',
     slots: executor.slots,
-    languages,
+    toolchains,
     isolation: executor.isolation,
     openEpoch: (context) => {
       epoch = openExecutionEpoch(context, {
         address,
-        tasks: languages.map((name) => `execute_${name}`),
+        tasks: Object.keys(toolchains).map((name) => `execute_${name}`),
         task,
         free: () => (mayStart() ? slots.free() : 0),
         newcomers: () => (mayStart() ? slots.newcomers() : 0),

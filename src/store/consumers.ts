@@ -6,7 +6,8 @@ export type NewConsumer = {
   kind: 'worker' | 'web';
   host: string;
   slots: number;
-  languages: readonly string[];
+  /** the version of each language that it runs */
+  toolchains: Readonly<Record<string, string>>;
   isolation: object;
   lock_key: bigint;
 };
@@ -21,7 +22,7 @@ export async function queueSchemaProblem(db: Db): Promise<string | null> {
 /** On the connection that keeps the consumer's lock. */
 export async function registerConsumer(db: Db, consumer: NewConsumer): Promise<void> {
   await db`select runledger.register_consumer(${consumer.id}, ${consumer.kind}, ${consumer.host}, ${consumer.slots},
-    ${`{${consumer.languages.join(',')}}`}::text::text[], ${JSON.stringify(consumer.isolation)}::text::jsonb,
+    ${JSON.stringify(consumer.toolchains)}::text::jsonb, ${JSON.stringify(consumer.isolation)}::text::jsonb,
     ${String(consumer.lock_key)}::text::bigint)`;
 }
 

@@ -7,8 +7,8 @@ export type ServiceHealth = {
   running: number;
   workers: number;
   slots: number;
-  /** Languages that the live workers can run. */
-  languages: string[];
+  /** Languages that the live workers can run, each with the versions that they have. */
+  toolchains: Record<string, string[]>;
   isolation: string[];
   /** At least one worker runs without the isolation that production requires. */
   degraded: boolean;

@@ -50,6 +50,8 @@ export type SubmitCommand = {
 export type SubmitOutcome =
   | Rejected
   | { kind: 'spent' | 'queue_full'; caller: Caller }
+  /** The queue has places, but the account has its half of them. */
+  | { kind: 'account_queue_full'; caller: Caller }
   /** The account has no test set of that id. */
   | { kind: 'no_test_set'; caller: Caller }
   | { kind: 'accepted'; caller: Caller; id: string }
@@ -201,6 +203,7 @@ function outcomeOf(row: OutcomeRow): SubmitOutcome {
       return { kind: 'replayed', caller, id, mismatch: row.mismatch };
     case 'spent':
     case 'queue_full':
+    case 'account_queue_full':
     case 'no_test_set':
       return { kind: row.outcome, caller };
     default:

@@ -12,23 +12,23 @@ import type {
 import { type ResultRecord, renderResult } from '../../src/domain/record.ts';
 import type { RECEIPT } from '../../src/http/api/read_receipt.ts';
 import { RESULT } from '../../src/http/api/result_schema.ts';
-import type { SubmissionInput } from '../../src/http/api/submission_schema.ts';
+import type { SubmissionBody } from '../../src/http/api/submission_schema.ts';
 import type { TestSetRecord } from '../../src/http/api/test_set_record.ts';
 
 type Same<A, B> = [A, B] extends [B, A] ? true : false;
 type Keys<A, B> = Same<keyof A, keyof B>;
 
-const requests: Same<SubmissionRequest, SubmissionInput> = true;
-const fields: Keys<SubmissionRequest, SubmissionInput> = true;
+const requests: Same<SubmissionRequest, SubmissionBody> = true;
+const fields: Keys<SubmissionRequest, SubmissionBody> = true;
 const limits: Keys<
   NonNullable<SubmissionRequest['limits']>,
-  NonNullable<SubmissionInput['limits']>
+  NonNullable<SubmissionBody['limits']>
 > = true;
 
-type Item<F extends 'files' | 'tests'> = NonNullable<SubmissionInput[F]>[number];
+type Item<F extends 'files' | 'tests'> = NonNullable<SubmissionBody[F]>[number];
 const files: Keys<FileInput, Item<'files'>> = true;
 const tests: Keys<TestInput, Item<'tests'>> = true;
-const checkers: Keys<JudgeInput, NonNullable<SubmissionInput['checker']>> = true;
+const checkers: Keys<JudgeInput, NonNullable<SubmissionBody['checker']>> = true;
 
 const sets: Same<TestSet, TestSetRecord> = true;
 const set_fields: Keys<TestSet, TestSetRecord> = true;

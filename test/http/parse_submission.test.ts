@@ -1,6 +1,6 @@
 import t from 'tap';
 import { requestDigest, submissionParser } from '../../src/http/api/parse_submission.ts';
-import type { SubmissionRules } from '../../src/http/api/submission_schema.ts';
+import { type SubmissionRules, submissionSchema } from '../../src/http/api/submission_schema.ts';
 import { unpackRequest } from '../../src/judging/packed_request.ts';
 
 const RULES: SubmissionRules = {
@@ -111,6 +111,46 @@ t.test('the digest depends on the meaning of a request, not on its spelling', as
   t.not(digest(base), digest(base, Buffer.alloc(32, 2)), 'and on its key');
   const limits = { cpu_time: 1, memory: 5 };
   t.equal(digest({ ...base, limits }), digest({ ...base, limits: { memory: 5, cpu_time: 1 } }));
+});
+
+t.test('null for an optional field is as if it were absent', async (t) => {
+  const plain = { language: 'py', code: 'x' };
+  const optional = Object.entries(submissionSchema(RULES).entries)
+    .filter(([, { type }]) => type === 'exact_optional')
+    .map(([name]) => name);
+  t.ok(optional.length >= 15, `${optional.length} fields`);
+  for (const name of optional) t.equal(digest({ ...plain, [name]: null }), digest(plain), name);
+  const limits = { cpu_time: 1, memory: null, processes: null };
+  t.equal(digest({ ...plain, limits }), digest({ ...plain, limits: { cpu_time: 1 } }));
+  const nested = {
+    tests: [{ name: null, stdin: null, stdin_base64: 'YQ==', args: null, limits }],
+    files: [{ path: 'a', content: null, content_base64: 'Yg==' }],
+    checker: { ...exact, files: null },
+  };
+  const without = {
+    tests: [{ stdin_base64: 'YQ==', limits: { cpu_time: 1 } }],
+    files: [{ path: 'a', content_base64: 'Yg==' }],
+    checker: exact,
+  };
+  t.equal(digest({ ...plain, ...nested }), digest({ ...plain, ...without }));
+  const tokens = { by: 'tokens', relative: 0.5 };
+  t.equal(
+    digest({ ...plain, compare: { ...tokens, case_sensitive: null, absolute: null } }),
+    digest({ ...plain, compare: tokens }),
+  );
+
+  const wrong: [object, string][] = [
+    [{ nope: null }, 'nope'],
+    [{ limits: { nope: null } }, 'limits.nope'],
+    [{ tests: [{ nope: null }] }, 'tests[0].nope'],
+    [{ code: null }, 'code'],
+    [{ args: [null] }, 'args[0]'],
+    [{ files: [{ path: 'a', content: null }] }, 'files[0].content'],
+    [{ webhook_url: 'https://example.test', webhook_secret: null }, 'webhook_secret'],
+  ];
+  for (const [more, path] of wrong) {
+    t.match(parseText(JSON.stringify({ ...plain, ...more })).errors, [{ path }], path);
+  }
 });
 
 t.test('each field has one error, and there are a hundred at most', async (t) => {

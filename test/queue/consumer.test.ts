@@ -27,7 +27,7 @@ async function scene(t: Test) {
       address: url,
       kind: 'worker',
       slots: 4,
-      languages: ['python'],
+      toolchains: { python: 'none' },
       isolation: {},
       openEpoch: (context) =>
         openExecutionEpoch(context, {

@@ -62,7 +62,7 @@ export async function openBench(
     kind: 'worker' as const,
     host: 'test',
     slots: 1,
-    languages: [],
+    toolchains: {},
     isolation: {},
   };
   await registerConsumer(db, { ...consumer, lock_key: 1n });

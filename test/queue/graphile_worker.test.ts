@@ -71,7 +71,7 @@ t.test('a consumer does not join a queue whose schema is unknown', async (t) => 
     address: database.urls.worker,
     kind: 'worker',
     slots: 1,
-    languages: [],
+    toolchains: {},
     isolation: {},
     openEpoch: () => NO_RUNNER,
     log: createLog({ level: 'silent', process: 'test', to: 'stderr' }),

@@ -88,7 +88,7 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
         kind: 'worker',
         host: 'test',
         slots: 2,
-        languages: ['python'],
+        toolchains: { python: 'none' },
         isolation: {},
         lock_key: randomBytes(8).readBigUInt64BE() >> 2n,
       });

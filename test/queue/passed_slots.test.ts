@@ -19,7 +19,7 @@ t.test('the first submission of a key waits for one test of another key', async 
     config: loadConfig({ RUNLEDGER_WORKER_DATABASE_URL: w.database.urls.worker }),
     log: createLog({ level: 'silent', process: 'test', to: 'stderr' }),
     executor: {
-      ...{ languages: () => ['python'], slots: 1, isolation: {} },
+      ...{ toolchains: () => ({ python: 'none' }), slots: 1, isolation: {} },
       async execute({ code, judging }, signal, turns) {
         const count = judging?.tests?.length ?? 1;
         for (let n = 0; n < count; n += 1) {
@@ -88,7 +88,7 @@ t.test('a spare slot runs tests ahead, and a job that arrives gets it at once', 
     config: loadConfig({ RUNLEDGER_WORKER_DATABASE_URL: w.database.urls.worker }),
     log: createLog({ level: 'silent', process: 'test', to: 'stderr' }),
     executor: {
-      ...{ languages: () => ['python'], slots: 2, isolation: {} },
+      ...{ toolchains: () => ({ python: 'none' }), slots: 2, isolation: {} },
       async execute({ code }, _, turns) {
         if (turns) spare.push(turns.spareSlot(), turns.spareSlot());
         begun.push(Buffer.from(code).toString());

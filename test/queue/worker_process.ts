@@ -49,7 +49,7 @@ const worker = await startWorker({
   config,
   log,
   executor: {
-    languages: () => config.languages,
+    toolchains: () => Object.fromEntries(config.languages.map((name) => [name, 'none'])),
     slots: Number(slots),
     isolation: { kind: 'none', pid: process.pid },
     execute,

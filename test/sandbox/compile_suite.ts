@@ -62,7 +62,7 @@ export async function openCompileBench(without: readonly string[] = []): Promise
   return {
     executor,
     host,
-    languages: executor.languages(),
+    languages: Object.keys(executor.toolchains()),
     close: async () => {
       await executor.close();
       await Promise.all([sandbox.close(), close()]);

@@ -126,7 +126,7 @@ for (const program of PROGRAMS.slice(0, 5)) {
 }
 
 t.test('SIGSTOP of the worker: its run ends at the deadline', async (t) => {
-  const { worker } = await startWorker(t, 'loop_ignore', 4_000);
+  const { worker } = await startWorker(t, 'loop_ignore', 10_000);
   t.ok(await started('loop_ignore'));
   worker.kill('SIGSTOP');
   t.ok(await gone('loop_ignore'), 'while it is stopped');

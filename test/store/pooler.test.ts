@@ -107,7 +107,7 @@ t.test(
       secret_digest: secretDigest(secret),
     });
     const consumer = randomUUID();
-    await worker`select runledger.register_consumer(${consumer}, 'worker', 'host', 1, '{python}', '{}', 4711)`;
+    await worker`select runledger.register_consumer(${consumer}, 'worker', 'host', 1, '{"python": "none"}', '{}', 4711)`;
     const executions = createExecutions(worker, worker, consumer);
     const answer = fetch(`${web.origin}/api/submit?wait=true`, {
       method: 'POST',

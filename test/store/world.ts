@@ -62,7 +62,7 @@ export async function world(t: Test, options: DatabaseOptions = {}): Promise<Wor
     async consumer({ slots = 2 } = {}) {
       const id = randomUUID();
       await worker`
-        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, '{python}', '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
+        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, '{"python": "none"}', '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
       return { id, executions: createExecutions(worker, worker, id) };
     },
   };

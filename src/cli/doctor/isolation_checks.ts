@@ -89,7 +89,7 @@ async function tryPrograms(config: Config, kind: Config['isolation']): Promise<F
     const executor = await openExecutor(own, log);
     try {
       const findings: Finding[] = [];
-      for (const name of executor.languages()) {
+      for (const name of Object.keys(executor.toolchains())) {
         const failed = (error: Error) => fail(`${name} program`, error.message, 'see the message');
         findings.push(await tryProgram(executor, name).catch(failed));
       }

@@ -1,7 +1,7 @@
 /** Every address of this service. */
 import type { ApiCall } from './api_call.ts';
 import { frontPage } from './front_page.ts';
-import { languages } from './list_languages.ts';
+import { languages, toolchains } from './list_languages.ts';
 import { listTestSets } from './list_test_sets.ts';
 import { deleteTestSet, readTestSet } from './one_test_set.ts';
 import { openapiJson } from './openapi_json.ts';
@@ -21,6 +21,7 @@ export const calls: readonly ApiCall[] = [
   readTestSet,
   deleteTestSet,
   languages,
+  toolchains,
   health,
   healthReady,
   livez,

@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { type Bound, REQUEST_LIMITS, type RequestLimitName } from '../../domain/limits.ts';
+import { DEPTH_LIMIT } from '../wire/json_text.ts';
 
 export const TEXT_LIMIT_BYTES = 65_536;
 export const ARGS_LIMIT = 64;
@@ -65,15 +66,12 @@ export function argsSchema() {
   );
 }
 
-type LimitEntries = Record<
-  RequestLimitName,
-  v.ExactOptionalSchema<v.GenericSchema<number>, undefined>
->;
+type LimitEntries = Record<RequestLimitName, Optional<v.GenericSchema<number>>>;
 
 export function limitsSchema(bounds: RequestBounds) {
   const entries = REQUEST_LIMITS.map(({ name, unit, description }) => {
     const number = unit === 'ms' ? seconds(bounds[name]) : whole(bounds[name]);
-    return [name, v.exactOptional(v.pipe(number, v.description(description)))];
+    return [name, optional(v.pipe(number, v.description(description)))];
   });
   return object(Object.fromEntries(entries) as LimitEntries);
 }
@@ -104,6 +102,36 @@ function isBase64(value: string): boolean {
 export function base64Bytes(value: string): number {
   const padding = value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0;
   return (value.length / 4) * 3 - padding;
+}
+
+type Optional<S extends v.GenericSchema> = v.ExactOptionalSchema<
+  v.NullableSchema<S, undefined>,
+  undefined
+>;
+
+/** A field that may be absent. Null is the same as absent, because many clients send it for a value that they do not have. */
+export function optional<S extends v.GenericSchema>(schema: S): Optional<S> {
+  return v.exactOptional(v.nullable(schema));
+}
+
+/** The type of a value whose optional fields are absent where they were null. */
+export type WithoutNulls<T> = T extends readonly (infer Item)[]
+  ? WithoutNulls<Item>[]
+  : T extends object
+    ? { [Name in keyof T]: WithoutNulls<Exclude<T[Name], null>> }
+    : T;
+
+/** Removes each field that is null, and returns the same value: no field of a request has null as its value. */
+export function withoutNulls<T>(value: T, depth = 0): WithoutNulls<T> {
+  // A value that nests deeper has an error already.
+  if (typeof value === 'object' && value !== null && depth < DEPTH_LIMIT) {
+    const fields = value as Record<string, unknown>;
+    for (const name of Object.keys(fields)) {
+      if (fields[name] === null && !Array.isArray(value)) delete fields[name];
+      else withoutNulls(fields[name], depth + 1);
+    }
+  }
+  return value as WithoutNulls<T>;
 }
 
 /** Its errors name what is missing and what is unknown. */

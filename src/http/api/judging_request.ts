@@ -44,7 +44,7 @@ function judgedCompare({ compare, test_set }: SubmissionBody): Compare | null {
 
 type AskedTokens = Exclude<NonNullable<SubmissionBody['compare']>, string>;
 
-function tokenCompare({ case_sensitive, absolute, relative }: AskedTokens): TokenCompare {
+function tokenCompare({ case_sensitive = true, absolute, relative }: AskedTokens): TokenCompare {
   return { by: 'tokens', case_sensitive, absolute: absolute ?? null, relative: relative ?? null };
 }
 

@@ -22,6 +22,7 @@ import {
   LONE_SURROGATE,
   limitsSchema,
   object,
+  optional,
   type RequestBounds,
   TEXT_LIMIT_BYTES,
   text,
@@ -39,40 +40,38 @@ export function judgingEntries(rules: { languages: readonly string[]; bounds: Re
     object({
       language: languageName(rules.languages),
       code: text(`Source code, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
-      files: v.exactOptional(filesSchema()),
+      files: optional(filesSchema()),
       protocol: described(
         protocol,
         'icpc: exit code 42 is right and 43 is wrong. testlib: 0 is right, 1 and 2 are wrong, 7 gives points.',
       ),
     });
   return {
-    files: v.exactOptional(filesSchema()),
-    tests: v.exactOptional(testsSchema(rules.bounds)),
-    test_set: v.exactOptional(
+    files: optional(filesSchema()),
+    tests: optional(testsSchema(rules.bounds)),
+    test_set: optional(
       described(
         v.pipe(v.string('must be a string'), v.uuid('must be the id of a test set, a UUID')),
         'The id of a stored test set, instead of tests.',
       ),
     ),
-    stop: v.exactOptional(
+    stop: optional(
       described(
         v.picklist(['first', 'never'], 'must be first or never'),
         'first (the default): tests after the first that is not AC are not run. never: all are run.',
       ),
     ),
-    compare: v.exactOptional(compareSchema()),
-    checker: v.exactOptional(described(program(), 'A program that judges each output.')),
-    interactor: v.exactOptional(
+    compare: optional(compareSchema()),
+    checker: optional(described(program(), 'A program that judges each output.')),
+    interactor: optional(
       described(program(), 'A program that talks with the submitted one and judges it.'),
     ),
-    stdin_file: v.exactOptional(
+    stdin_file: optional(
       path('The input is in this file of the work folder, as well as on stdin.'),
     ),
-    stdout_file: v.exactOptional(
-      path('This file of the work folder is judged, instead of stdout.'),
-    ),
-    outputs: v.exactOptional(outputsSchema()),
-    transcript: v.exactOptional(
+    stdout_file: optional(path('This file of the work folder is judged, instead of stdout.')),
+    outputs: optional(outputsSchema()),
+    transcript: optional(
       described(
         v.boolean('must be true or false'),
         'Whether the beginning of the talk with the interactor is kept.',
@@ -88,8 +87,8 @@ export type JudgingFields = v.InferOutput<
 function filesSchema() {
   const file = object({
     path: path('Its path in the work folder.'),
-    content: v.exactOptional(text('UTF-8.', FILES_LIMIT_BYTES)),
-    content_base64: v.exactOptional(base64(FILES_LIMIT_BYTES, 'Its bytes, instead of content.')),
+    content: optional(text('UTF-8.', FILES_LIMIT_BYTES)),
+    content_base64: optional(base64(FILES_LIMIT_BYTES, 'Its bytes, instead of content.')),
   });
   return v.pipe(
     v.array(file, 'must be a list of files'),
@@ -104,24 +103,24 @@ function filesSchema() {
   );
 }
 
-function sizeOf(file: { content?: string; content_base64?: string }): number {
+function sizeOf(file: { content?: string | null; content_base64?: string | null }): number {
   return Buffer.byteLength(file.content ?? '') + base64Bytes(file.content_base64 ?? '');
 }
 
 function testsSchema(bounds: RequestBounds) {
   const size = `at most ${count(TEXT_LIMIT_BYTES)} bytes`;
   const test = object({
-    name: v.exactOptional(testName()),
-    stdin: v.exactOptional(text(`Standard input, ${size} of UTF-8.`)),
-    stdin_base64: v.exactOptional(
+    name: optional(testName()),
+    stdin: optional(text(`Standard input, ${size} of UTF-8.`)),
+    stdin_base64: optional(
       base64(TEXT_LIMIT_BYTES, `Standard input as base64, instead of stdin; ${size}.`),
     ),
-    expected_output: v.exactOptional(text(`The output that AC needs, ${size} of UTF-8.`)),
-    expected_output_base64: v.exactOptional(
+    expected_output: optional(text(`The output that AC needs, ${size} of UTF-8.`)),
+    expected_output_base64: optional(
       base64(TEXT_LIMIT_BYTES, `The same as base64, instead of expected_output; ${size}.`),
     ),
-    args: v.exactOptional(argsSchema()),
-    limits: v.exactOptional(limitsSchema(bounds)),
+    args: optional(argsSchema()),
+    limits: optional(limitsSchema(bounds)),
   });
   return v.pipe(
     v.array(test, 'must be a list of tests'),
@@ -164,9 +163,11 @@ function compareSchema() {
     );
   const tokens = object({
     by: v.literal('tokens', 'must be tokens'),
-    case_sensitive: v.exactOptional(v.boolean('must be true or false'), true),
-    absolute: v.exactOptional(tolerance('Numbers may differ by this much.')),
-    relative: v.exactOptional(tolerance('Or by this share of the expected number.')),
+    case_sensitive: optional(
+      described(v.boolean('must be true or false'), 'True unless it is given.'),
+    ),
+    absolute: optional(tolerance('Numbers may differ by this much.')),
+    relative: optional(tolerance('Or by this share of the expected number.')),
   });
   return v.pipe(
     v.union([v.picklist(COMPARE_WORDS), tokens], nestedMessage),
@@ -229,7 +230,7 @@ function described<S extends v.GenericSchema>(schema: S, description: string) {
 
 type Raw = Record<string, unknown>;
 
-/** Mistakes between fields. The body may be anything: what has the wrong type is left to the schema. */
+/** Mistakes between fields. The body may be anything but has no nulls: what has the wrong type is left to the schema. */
 export function judgingClashes(body: unknown): FieldError[] {
   if (!isObject(body)) return [];
   const errors: FieldError[] = [];

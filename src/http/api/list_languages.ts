@@ -1,14 +1,16 @@
-/** GET /api/languages */
+/** GET /api/languages and GET /api/toolchains */
 import * as v from 'valibot';
+import { BY_NAME } from '../../languages/common/registry.ts';
+import type { ServiceHealth } from '../../store/service_health.ts';
 import { STATUS } from '../wire/answer.ts';
-import type { ApiCall } from './api_call.ts';
+import type { ApiCall, Web } from './api_call.ts';
 import { COMMON, RATE } from './operation.ts';
 import { withHealth } from './read_health.ts';
 
-const answerOf = (on: readonly string[]) =>
-  v.strictObject({
-    languages: v.pipe(v.array(v.picklist(on)), v.description('What workers can run now.')),
-  });
+/** The languages that this deployment accepts and a live worker has, by their canonical names. */
+function runnable({ config }: Web, { toolchains }: ServiceHealth): string[] {
+  return config.languages.filter((name) => Object.hasOwn(toolchains, name)).sort();
+}
 
 export const languages: ApiCall = {
   method: 'GET',
@@ -20,18 +22,69 @@ export const languages: ApiCall = {
     success: (rules) => [
       {
         status: '200',
-        description: 'The languages of the workers that are alive.',
-        schemas: { Languages: answerOf(rules.languages) },
+        description: 'The canonical names of the languages that live workers can run.',
+        schemas: { Languages: v.array(v.picklist(rules.languages)) },
         headers: RATE,
-        examples: { all: { value: { languages: rules.languages.toSorted() } } },
+        examples: { all: { value: rules.languages.toSorted() } },
       },
     ],
     problems: ['method_not_allowed', ...COMMON],
   },
   handler: (web, exchange, digest) =>
-    withHealth(web, exchange, digest, (health) => {
-      const offered: readonly string[] = web.config.languages;
-      const body = { languages: health.languages.filter((name) => offered.includes(name)) };
-      return { status: STATUS.ok, body };
-    }),
+    withHealth(web, exchange, digest, (health) => ({
+      status: STATUS.ok,
+      body: runnable(web, health),
+    })),
 };
+
+const toolchainsOf = (names: readonly string[]) =>
+  v.array(
+    v.strictObject({
+      name: v.pipe(v.picklist(names), v.description('The canonical name.')),
+      title: v.pipe(v.string(), v.description('For people.')),
+      aliases: v.pipe(v.array(v.string()), v.description('Other names that are accepted.')),
+      versions: v.pipe(
+        v.array(v.string()),
+        v.description('Of the live workers; more than one while they differ.'),
+      ),
+      runs_now: v.pipe(
+        v.boolean(),
+        v.description('A live worker has it. A submission waits until one does.'),
+      ),
+    }),
+  );
+
+type ToolchainList = v.InferOutput<ReturnType<typeof toolchainsOf>>;
+
+export const toolchains: ApiCall = {
+  method: 'GET',
+  path: '/api/toolchains',
+  keyed: true,
+  operation: {
+    id: 'toolchains',
+    summary: 'Every language, with its aliases and versions',
+    success: (rules) => [
+      {
+        status: '200',
+        description: 'Every language that this deployment accepts.',
+        schemas: { Toolchains: toolchainsOf(rules.languages) },
+        headers: RATE,
+        examples: { all: { value: listOf(rules.languages, {}) } },
+      },
+    ],
+    problems: ['method_not_allowed', ...COMMON],
+  },
+  handler: (web, exchange, digest) =>
+    withHealth(web, exchange, digest, (health) => ({
+      status: STATUS.ok,
+      body: listOf(web.config.languages, health.toolchains),
+    })),
+};
+
+function listOf(names: readonly string[], found: ServiceHealth['toolchains']): ToolchainList {
+  return names.toSorted().map((name) => {
+    const { title, aliases } = BY_NAME.get(name)!;
+    const versions = found[name] ?? [];
+    return { name, title, aliases: [...aliases], versions, runs_now: Object.hasOwn(found, name) };
+  });
+}

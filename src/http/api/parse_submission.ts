@@ -8,7 +8,7 @@ import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { SubmittedJudging } from '../../store/submissions.ts';
 import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
-import { ARGS_LIMIT } from './field_schemas.ts';
+import { ARGS_LIMIT, withoutNulls } from './field_schemas.ts';
 import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
 import { FILES_LIMIT, judgingClashes, OUTPUTS_LIMIT, TESTS_LIMIT } from './judging_schema.ts';
 import {
@@ -38,7 +38,7 @@ export type SubmissionParse =
 export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => SubmissionParse {
   const schema = submissionSchema(rules);
   const known = new Set(Object.keys(schema.entries));
-  const knownLimits = new Set(Object.keys(schema.entries.limits.wrapped.entries));
+  const knownLimits = new Set(Object.keys(schema.entries.limits.wrapped.wrapped.entries));
   return (body) => {
     const { value, errors } = parseJson(body);
     if (value === undefined) return { errors };
@@ -50,16 +50,20 @@ export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => 
     errors.push(
       ...namesOutside(known, value, ''),
       ...namesOutside(knownLimits, (value as { limits?: unknown } | null)?.limits, 'limits'),
-      ...forbiddenNames(rules.forbidden, value),
-      ...clashes(value as object | null),
-      ...judgingClashes(value),
+    );
+    // Only now: a field that does not exist is an error even if it is null.
+    const given = withoutNulls(value);
+    errors.push(
+      ...forbiddenNames(rules.forbidden, given),
+      ...clashes(given as object | null),
+      ...judgingClashes(given),
     );
     for (const issue of parsed.issues ?? []) {
       if (isNamedAlready(issue)) continue;
       errors.push({ path: pathOf(issue), message: messageOf(issue) });
     }
     if (errors.length > 0 || !parsed.success) return { errors: shownErrors(errors) };
-    return { submission: submissionOf(parsed.output) };
+    return { submission: submissionOf(withoutNulls(parsed.output)) };
   };
 }
 

@@ -117,7 +117,7 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
     queue: { pending: now.pending, running: now.running, capacity: web.config.queue_capacity },
     workers: { alive: now.workers, slots: now.slots },
     isolation: { kinds: now.isolation, degraded: now.degraded, missing: now.missing },
-    languages: now.languages,
+    languages: Object.keys(now.toolchains).sort(),
     log: {
       problem: web.sealingProblem(),
       unsealed: now.unsealed,

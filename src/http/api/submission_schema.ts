@@ -13,9 +13,11 @@ import {
   isWellFormed,
   LONE_SURROGATE,
   limitsSchema,
+  optional,
   type RequestBounds,
   TEXT_LIMIT_BYTES,
   text,
+  type WithoutNulls,
 } from './field_schemas.ts';
 import { judgingEntries } from './judging_schema.ts';
 
@@ -43,25 +45,23 @@ export function submissionSchema(rules: SubmissionRules) {
           v.description(aliasesOf(rules.languages)),
         ),
         code: text(`Source code, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
-        stdin: v.exactOptional(
-          text(`Standard input, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`),
-        ),
-        stdin_base64: v.exactOptional(
+        stdin: optional(text(`Standard input, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8.`)),
+        stdin_base64: optional(
           base64(
             TEXT_LIMIT_BYTES,
             `Standard input as base64, instead of stdin; at most ${count(TEXT_LIMIT_BYTES)} bytes when decoded.`,
           ),
         ),
-        args: v.exactOptional(argsSchema()),
-        expected_output: v.exactOptional(
+        args: optional(argsSchema()),
+        expected_output: optional(
           text(
             `The stdout that AC needs, at most ${count(TEXT_LIMIT_BYTES)} bytes of UTF-8; another one is a WA.`,
           ),
         ),
-        limits: v.exactOptional(limitsSchema(bounds)),
+        limits: optional(limitsSchema(bounds)),
         ...judgingEntries(rules),
-        webhook_url: v.exactOptional(webhookUrl(rules.webhookUrlProblem)),
-        webhook_secret: v.exactOptional(
+        webhook_url: optional(webhookUrl(rules.webhookUrlProblem)),
+        webhook_secret: optional(
           v.pipe(
             v.string('must be a string'),
             v.check(isWellFormed, LONE_SURROGATE),
@@ -96,9 +96,9 @@ function aliasesOf(languages: readonly string[]): string {
   return sentences.length === 0 ? 'The canonical name.' : `${sentences.join('; ')}.`;
 }
 
-export type SubmissionBody = v.InferOutput<ReturnType<typeof submissionSchema>>;
-/** As a client sends it: without the defaults. */
+/** As a client sends it. */
 export type SubmissionInput = v.InferInput<ReturnType<typeof submissionSchema>>;
+export type SubmissionBody = WithoutNulls<SubmissionInput>;
 
 type WebhookField = 'webhook_url' | 'webhook_secret';
 type RawCheck = {
@@ -110,7 +110,8 @@ type RawCheck = {
 function need(given: WebhookField, wanted: WebhookField, { dataset, addIssue }: RawCheck): void {
   const input = dataset.value as Record<string, unknown> | null;
   if (typeof input !== 'object' || input === null) return;
-  if (input[given] === undefined || input[wanted] !== undefined) return;
+  const has = (name: WebhookField) => input[name] !== undefined && input[name] !== null;
+  if (!has(given) || has(wanted)) return;
   addIssue({
     message: `is required when ${given} is set`,
     path: [{ type: 'object', origin: 'value', input, key: wanted, value: undefined }],

@@ -154,8 +154,9 @@ async function store(
       exchange.caller = outcome.caller;
       return invalid([{ path: 'test_set', message: 'is not a test set of this account' }]);
     case 'queue_full':
+    case 'account_queue_full':
       exchange.caller = outcome.caller;
-      return problem('queue_full', { headers: { 'Retry-After': QUEUE_FULL_RETRY_S } });
+      return queueFull(outcome.kind);
     case 'accepted':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
@@ -168,6 +169,14 @@ async function store(
     case 'spent':
       throw new Error('a submission was sent and only its rate was spent');
   }
+}
+
+function queueFull(which: 'queue_full' | 'account_queue_full'): Answer {
+  const headers = { 'Retry-After': QUEUE_FULL_RETRY_S };
+  if (which === 'queue_full') return problem('queue_full', { headers });
+  const message =
+    'Your account has half of the queue, which is the most for one account: wait as long as Retry-After says.';
+  return problem('queue_full', { message, headers });
 }
 
 async function answerAccepted(

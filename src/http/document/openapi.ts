@@ -99,8 +99,19 @@ function jsonSchemaOf(schema: v.GenericSchema): object {
     target: 'draft-2020-12',
     errorMode: 'throw',
     ignoreActions: NOT_IN_JSON_SCHEMA,
+    overrideSchema: ({ jsonSchema }) => nullableInOne(jsonSchema),
   });
   return converted;
+}
+
+/** Generators of clients and readers understand `type: [string, null]` better than a choice of two schemas. */
+function nullableInOne(schema: object): object | undefined {
+  const { anyOf, ...others } = schema as { anyOf?: { type?: unknown; enum?: unknown[] }[] };
+  const [value, none] = anyOf ?? [];
+  if (value === undefined || anyOf?.length !== 2 || none?.type !== 'null') return undefined;
+  if (typeof value.type !== 'string') return undefined;
+  const words = value.enum && { enum: [...value.enum, null] };
+  return { ...others, ...value, type: [value.type, 'null'], ...words };
 }
 
 /** Without the fields and languages that this deployment does not accept. */
@@ -118,13 +129,23 @@ function requestSchemaHere(rules: SubmissionRules): object {
   }
   return {
     ...schema,
-    dependentRequired: {
-      webhook_url: ['webhook_secret'],
-      webhook_secret: ['webhook_url'],
-    },
-    not: { required: ['stdin', 'stdin_base64'] },
+    allOf: [
+      { anyOf: [given('webhook_url', 'webhook_secret'), without('webhook_url', 'webhook_secret')] },
+      { not: given('stdin', 'stdin_base64') },
+    ],
   };
 }
+
+/** All these fields are there, and not null. */
+const given = (...names: string[]) => ({
+  required: names,
+  properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+});
+
+/** Each of these fields is absent or null. */
+const without = (...names: string[]) => ({
+  properties: Object.fromEntries(names.map((name) => [name, { type: 'null' }])),
+});
 
 /** Only examples that this deployment answers as they announce. */
 function examplesHere(

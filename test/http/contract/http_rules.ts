@@ -252,7 +252,17 @@ export const httpRules: Rule[] = [
     const service = await s.plain();
     await service.worker.beat();
     const reply = await service.call({ path: '/api/languages', key: await keyOf(service) });
-    deepEqual(reply.json, { languages: ['cpp', 'python'] });
+    deepEqual(reply.json, ['cpp', 'python']);
+  }),
+  contract('GET /api/toolchains gives aliases, versions and whether a worker has it', async (s) => {
+    const service = await s.plain();
+    await service.worker.beat();
+    const { json } = await service.call({ path: '/api/toolchains', key: await keyOf(service) });
+    deepEqual(json, [
+      { name: 'cpp', title: 'C++', aliases: ['c++', 'cxx'], versions: ['cpp 1'], runs_now: true },
+      { name: 'java', title: 'Java', aliases: [], versions: [], runs_now: false },
+      { name: 'python', title: 'Python', aliases: ['py'], versions: ['python 1'], runs_now: true },
+    ]);
   }),
   contract('GET /api/health has queue depth, workers alive and isolation', async (s) => {
     const service = await s.plain();

@@ -33,7 +33,21 @@ export const queueRules: Rule[] = [
       const reply = await service.submit(await service.key());
       equal(reply.json.error, 'queue_full');
       match(reply.headers['retry-after'] ?? '', /^[1-9]\d*$/);
+      match(reply.json.message, /^The queue is full:/);
     });
+  }),
+  contract('the message tells an account with half of the queue from a full queue', async (s) => {
+    const service = await s.small();
+    const key = await service.key();
+    const others = await service.key();
+    await service.submit(key);
+    await service.submit(key);
+    await service.submit(others);
+    const reply = await service.submit(key);
+    equal(reply.json.error, 'queue_full');
+    match(reply.json.message, /^Your account has half of the queue/);
+    match(reply.headers['retry-after'] ?? '', /^[1-9]\d*$/);
+    await filled(service, async () => {});
   }),
   contract('one account has at most half of the queue', async (s) => {
     const service = await s.small();

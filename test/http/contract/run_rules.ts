@@ -23,7 +23,7 @@ async function ran(stage: Stage, body: Body): Promise<Reply> {
   const { json } = await service.call({ path: '/api/languages', key });
   const canonical = ({ 'c++': 'cpp', py: 'python' } as Record<string, string>)[whole.language];
   const language = canonical ?? whole.language;
-  if (!json.languages.includes(language)) throw new NotRun(`no ${language} on this machine`);
+  if (!json.includes(language)) throw new NotRun(`no ${language} on this machine`);
   let reply = await service.submit(key, whole, { path: '/api/submit?wait=true' });
   // A busy machine may need longer than one wait.
   while (
