@@ -125,6 +125,8 @@ export type Client = {
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** The record when the submission has ended, however long that takes. */
   wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
+  /** Ends a submission that has not ended. An ApiError with `already_ended` if it has, in another way. */
+  cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
@@ -207,6 +209,11 @@ export function createClient(options: ClientOptions): Client {
         const record = await read(id, given, ['wait=true']);
         if (hasEnded(record.status)) return record;
       }
+    },
+    async cancel(id, given = {}) {
+      const path = `/api/submissions/${encodeURIComponent(id)}`;
+      const { body } = await send(path, { method: 'DELETE' }, given);
+      return body as ResultRecord;
     },
     async receipt(id, given = {}) {
       const path = `/api/result/${encodeURIComponent(id)}/proof`;

@@ -241,6 +241,16 @@ export const EXAMPLE_PENDING: ResultRecord = {
   attempts: 0,
 };
 
+export const EXAMPLE_CANCELLED: ResultRecord = {
+  ...EXAMPLE_PENDING,
+  status: 'cancelled',
+  stdout: '',
+  stderr: '',
+  stdout_truncated: false,
+  stderr_truncated: false,
+  completed_at: EXAMPLE_COMPLETED.completed_at,
+};
+
 type Text = (bytes: Uint8Array) => string;
 type Field<T> = {
   schema: v.GenericSchema<unknown, T>;

@@ -7,6 +7,7 @@ import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
 import { createReceipts } from '../store/receipts.ts';
@@ -162,6 +163,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
       submit: withPatience(submissions.submit),
       settle: withPatience(submissions.settle),
     },
+    cancel: withPatience(createCancel(db)),
     results: {
       read: withPatience(results.read),
       spend: withPatience(results.spend),

@@ -9,6 +9,7 @@ import {
   openExecutionEpoch,
 } from '../../src/queue/epoch.ts';
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
+import { createRuns } from '../../src/queue/runs.ts';
 import { advanceEpoch } from '../../src/store/consumers.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
@@ -22,6 +23,7 @@ async function scene(t: Test) {
   const { submit } = w.submissions();
   const { id: consumer_id } = await w.consumer({ slots: 10 });
   const in_flight = createInFlight();
+  const runs = createRuns();
   const lost = new AbortController();
   const failed: number[] = [];
   let number = 0;
@@ -51,6 +53,7 @@ async function scene(t: Test) {
         free: () => 10,
         newcomers: () => 0,
         in_flight_max: 100,
+        runs,
         backlog: () => 0,
         log,
         async task(job, membership) {

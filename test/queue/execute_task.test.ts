@@ -6,6 +6,7 @@ import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
 import type { Membership } from '../../src/queue/epoch.ts';
 import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';
+import { createRuns } from '../../src/queue/runs.ts';
 import { createSlots } from '../../src/queue/slots.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import type { NewSubmission } from '../../src/store/submissions.ts';
@@ -24,6 +25,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const lost = new AbortController();
   const cut = new AbortController();
   const slots = createSlots({ count, prefetch_per_slot: 0, onFree: () => {} });
+  const runs = createRuns();
   const free_at_complete: number[] = [];
   const sandbox: boolean[] = [];
   const losses: string[] = [];
@@ -41,6 +43,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const taskOf = (execute: Execute) =>
     createExecuteTask({
       slots,
+      runs,
       execute,
       mayStart: () => true,
       cut: cut.signal,

@@ -5,6 +5,7 @@
  */
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
+import type { Cancel } from '../../store/cancel.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
 import type { Receipts } from '../../store/receipts.ts';
 import type { Results } from '../../store/results.ts';
@@ -41,6 +42,7 @@ export type Web = {
   readonly config: Config;
   readonly log: Log;
   readonly submissions: Submissions;
+  readonly cancel: Cancel;
   readonly results: Results;
   readonly receipts: Receipts;
   readonly test_sets: TestSets;

@@ -1,5 +1,6 @@
 /** Every address of this service. */
 import type { ApiCall } from './api_call.ts';
+import { cancelSubmission } from './cancel_submission.ts';
 import { frontPage } from './front_page.ts';
 import { languages, toolchains } from './list_languages.ts';
 import { listTestSets } from './list_test_sets.ts';
@@ -16,6 +17,7 @@ export const calls: readonly ApiCall[] = [
   submit,
   readResult,
   readReceipt,
+  cancelSubmission,
   uploadTestSet,
   listTestSets,
   readTestSet,
