@@ -8,7 +8,6 @@ import {
   foldSubmission,
   nextStatus,
 } from '../../src/domain/submission_fold.ts';
-import { createCancel } from '../../src/store/cancel.ts';
 import { createResults } from '../../src/store/results.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 
@@ -55,14 +54,10 @@ t.test('events fold to the record that the projection gives', async (t) => {
   await executions.release([lost], 'shutdown');
   await start(executions, lost);
   ids.push(lost);
-  const [owner] = await w.db<{ account_id: string; key_id: string }[]>`
-    select account_id, key_id from runledger.submissions where id = ${lost}`;
   for (const runs of [false, true]) {
     const id = await submitted({ webhook: webhook() });
     if (runs) await start(executions, id);
-    const rate = { limit: 0, remaining: 0, reset_s: 0 };
-    const call = { request_id: 'a request', traceparent: null };
-    await createCancel(w.web)({ ...owner!, rate }, id, call);
+    await w.cancel(id);
     ids.push(id);
   }
   for (const id of ids) {

@@ -78,6 +78,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
     lost,
     cut,
     slots,
+    runs,
     sandbox,
     losses,
     run,
@@ -98,6 +99,26 @@ t.test('it runs and completes; the slot is free before the result is stored', as
   t.same([free_while_running, s.free_at_complete], [0, [1]]);
   t.match((await s.events(job.submission_id)).at(-1), { type: 'submission.completed' });
 });
+
+t.test(
+  'a cancelled submission: its run is ended, its job finished, and nothing reported',
+  async (t) => {
+    const s = await scene(t, { slots: 1 });
+    const job = await s.fetched();
+    const running = s.run(job, (_, signal) => {
+      const { promise, reject } = Promise.withResolvers<ExecutionOutcome>();
+      const fault = new SandboxFault('cancelled', 'the run was cancelled');
+      signal.addEventListener('abort', () => reject(fault), { once: true });
+      return promise;
+    });
+    t.equal(await s.w.cancel(job.submission_id), 'cancelled');
+    t.same(s.runs.ids(0), [job.submission_id]);
+    s.runs.cancel([job.submission_id]);
+    t.equal(await running, 'finished');
+    t.match((await s.events(job.submission_id)).at(-1), { type: 'submission.cancelled' });
+    t.same([s.losses, s.sandbox, s.runs.ids(0), s.slots.free()], [[], [], [], 1]);
+  },
+);
 
 t.test('a stale job is finished and runs nothing', async (t) => {
   const s = await scene(t);
