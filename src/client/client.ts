@@ -10,10 +10,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { RequestLimitName } from '../domain/limits.ts';
-import type { ResultRecord } from '../domain/record.ts';
-import { hasEnded } from '../domain/statuses.ts';
+import type { ResultRecord, Summary } from '../domain/record.ts';
+import { hasEnded, type Status } from '../domain/statuses.ts';
+import type { Verdict } from '../domain/verdicts.ts';
 
-export type { ResultRecord } from '../domain/record.ts';
+export type { ResultRecord, Summary } from '../domain/record.ts';
 
 /** The proof that the log has a submission; AUDIT.md has the format, and `check-receipt` checks it. */
 export type Receipt = {
@@ -118,6 +119,15 @@ export type CallOptions = { signal?: AbortSignal };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
 
+export type ListOptions = CallOptions & {
+  status?: Status;
+  verdict?: Verdict;
+  language?: string;
+  /** what was accepted at this time or later, and before that one */
+  from?: Date;
+  to?: Date;
+};
+
 export type Client = {
   /** Resolves when the submission is stored. */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
@@ -127,6 +137,8 @@ export type Client = {
   wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** Ends a submission that has not ended. An ApiError with `already_ended` if it has, in another way. */
   cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
+  /** The submissions of the account, newest first, without what they printed; one page after the other is asked for. */
+  submissions(options?: ListOptions): AsyncGenerator<Summary, void>;
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
@@ -178,6 +190,9 @@ const UPLOAD_TIMEOUT_MS = 10 * 60_000;
 const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 
 const TEST_SETS = '/api/test-sets';
+const SUBMISSIONS = '/api/submissions';
+/** The largest page that the service gives. */
+const LIST_PAGE = 200;
 
 export function createClient(options: ClientOptions): Client {
   const send = (path: string, init: RequestInit, given: SendOptions) =>
@@ -211,9 +226,22 @@ export function createClient(options: ClientOptions): Client {
       }
     },
     async cancel(id, given = {}) {
-      const path = `/api/submissions/${encodeURIComponent(id)}`;
+      const path = `${SUBMISSIONS}/${encodeURIComponent(id)}`;
       const { body } = await send(path, { method: 'DELETE' }, given);
       return body as ResultRecord;
+    },
+    async *submissions({ signal, ...filters } = {}) {
+      const query = new URLSearchParams({ limit: String(LIST_PAGE) });
+      for (const [name, value] of Object.entries(filters))
+        if (value !== undefined)
+          query.set(name, value instanceof Date ? value.toISOString() : value);
+      for (;;) {
+        const { body } = await send(`${SUBMISSIONS}?${query}`, {}, signal ? { signal } : {});
+        const page = body as unknown as { submissions: Summary[]; next: string | null };
+        yield* page.submissions;
+        if (page.next === null) return;
+        query.set('after', page.next);
+      }
     },
     async receipt(id, given = {}) {
       const path = `/api/result/${encodeURIComponent(id)}/proof`;

@@ -10,6 +10,7 @@ import { createMetrics, type Metrics } from '../metrics.ts';
 import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
+import { createLists } from '../store/lists.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
 import { createResults } from '../store/results.ts';
@@ -128,6 +129,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   }
   const rules = submissionRules(config, webhooks);
   const results = createResults(db);
+  const lists = createLists(db);
   const receipts = createReceipts(
     db,
     (config.witnesses ?? []).map(({ key }) => key),
@@ -163,6 +165,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
       submit: withPatience(submissions.submit),
       settle: withPatience(submissions.settle),
     },
+    lists: { page: withPatience(lists.page), summaries: withPatience(lists.summaries) },
     cancel: withPatience(createCancel(db)),
     results: {
       read: withPatience(results.read),

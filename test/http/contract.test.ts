@@ -6,6 +6,7 @@ import { cancelRules } from './contract/cancel_rules.ts';
 import { commandRules } from './contract/command_rules.ts';
 import { httpRules } from './contract/http_rules.ts';
 import { judgingRules } from './contract/judging_rules.ts';
+import { listRules } from './contract/list_rules.ts';
 import { messageRules } from './contract/message_rules.ts';
 import { queueRules } from './contract/queue_rules.ts';
 import { rateRules } from './contract/rate_rules.ts';
@@ -27,6 +28,7 @@ const RULES: readonly Rule[] = [
   ...queueRules,
   ...resultRules,
   ...cancelRules,
+  ...listRules,
   ...accessRules,
   ...rateRules,
   ...tlsRules,

@@ -7,6 +7,7 @@ import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import type { Cancel } from '../../store/cancel.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
+import type { Lists } from '../../store/lists.ts';
 import type { Receipts } from '../../store/receipts.ts';
 import type { Results } from '../../store/results.ts';
 import type { Health } from '../../store/service_health.ts';
@@ -43,6 +44,7 @@ export type Web = {
   readonly log: Log;
   readonly submissions: Submissions;
   readonly cancel: Cancel;
+  readonly lists: Lists;
   readonly results: Results;
   readonly receipts: Receipts;
   readonly test_sets: TestSets;

@@ -3,6 +3,7 @@ import type { ApiCall } from './api_call.ts';
 import { cancelSubmission } from './cancel_submission.ts';
 import { frontPage } from './front_page.ts';
 import { languages, toolchains } from './list_languages.ts';
+import { listSubmissions } from './list_submissions.ts';
 import { listTestSets } from './list_test_sets.ts';
 import { deleteTestSet, readTestSet } from './one_test_set.ts';
 import { openapiJson } from './openapi_json.ts';
@@ -17,6 +18,7 @@ export const calls: readonly ApiCall[] = [
   submit,
   readResult,
   readReceipt,
+  listSubmissions,
   cancelSubmission,
   uploadTestSet,
   listTestSets,
