@@ -129,6 +129,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   }
   const rules = submissionRules(config, webhooks);
   const results = createResults(db);
+  const parser = submissionParser(rules);
   const lists = createLists(db);
   const receipts = createReceipts(
     db,
@@ -163,6 +164,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log,
     submissions: {
       submit: withPatience(submissions.submit),
+      submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
     },
     lists: { page: withPatience(lists.page), summaries: withPatience(lists.summaries) },
@@ -188,7 +190,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     spent_keys,
     webhooks,
     digest_key: config.digest_key,
-    parseSubmission: submissionParser(rules),
+    parseSubmission: parser.body,
+    parseItem: parser.item,
     openapi: Buffer.from(JSON.stringify(openapiDocument(calls, rules))),
     page: (origin) => page(calls, config.languages, origin),
     isReady: createReadiness(health, log),

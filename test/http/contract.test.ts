@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { accessRules } from './contract/access_rules.ts';
+import { batchRules } from './contract/batch_rules.ts';
 import { cancelRules } from './contract/cancel_rules.ts';
 import { commandRules } from './contract/command_rules.ts';
 import { httpRules } from './contract/http_rules.ts';
@@ -27,6 +28,7 @@ const RULES: readonly Rule[] = [
   ...submitRules,
   ...queueRules,
   ...resultRules,
+  ...batchRules,
   ...cancelRules,
   ...listRules,
   ...accessRules,

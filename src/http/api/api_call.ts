@@ -17,7 +17,7 @@ import type { Waiters } from '../../store/waiters.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import type { Operation } from './operation.ts';
-import type { SubmissionParse } from './parse_submission.ts';
+import type { SubmissionParser } from './parse_submission.ts';
 import type { SpentKeys } from './spent_keys.ts';
 import type { Uploads } from './uploads.ts';
 
@@ -57,7 +57,8 @@ export type Web = {
   readonly spent_keys: SpentKeys;
   readonly webhooks: WebhookPort;
   readonly digest_key: Uint8Array;
-  readonly parseSubmission: (body: Uint8Array) => SubmissionParse;
+  readonly parseSubmission: SubmissionParser['body'];
+  readonly parseItem: SubmissionParser['item'];
   readonly openapi: Uint8Array;
   /** the page for people, for the address at which the caller sees this service */
   readonly page: (origin: string) => Answer;

@@ -12,10 +12,12 @@ import { health, healthReady } from './read_health.ts';
 import { readReceipt } from './read_receipt.ts';
 import { readResult } from './read_result.ts';
 import { submit } from './submit.ts';
+import { submitBatch } from './submit_batch.ts';
 import { uploadTestSet } from './upload_test_set.ts';
 
 export const calls: readonly ApiCall[] = [
   submit,
+  submitBatch,
   readResult,
   readReceipt,
   listSubmissions,
