@@ -56,6 +56,16 @@ export type SubmissionRequest = {
   webhook_secret?: string;
 };
 
+export type BatchItem = SubmissionRequest & { idempotency_key?: string };
+
+/** Accepted, or replayed, or rejected. */
+export type BatchAnswer =
+  | { id: string }
+  | ({ id: string; replayed: true; mismatch: boolean } & Partial<Summary>)
+  | { id?: undefined; error: string; message: string; fields?: FieldProblem[] };
+
+export type FieldProblem = { path: string; message: string };
+
 /** Times in seconds, sizes in bytes. */
 export type Limits = Partial<Record<RequestLimitName, number>>;
 
@@ -131,6 +141,8 @@ export type ListOptions = CallOptions & {
 export type Client = {
   /** Resolves when the submission is stored. */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
+  /** Up to 100 in one call: an answer for each, in their order. One that is rejected does not keep out the others. */
+  submitAll(requests: readonly BatchItem[], options?: CallOptions): Promise<BatchAnswer[]>;
   /** The record as it is now. */
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** The record when the submission has ended, however long that takes. */
@@ -155,7 +167,7 @@ export type Client = {
 export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
-  readonly fields: readonly { path: string; message: string }[];
+  readonly fields: readonly FieldProblem[];
   readonly request_id: string | null;
 
   constructor(status: number, body: ProblemBody, request_id: string | null) {
@@ -173,7 +185,7 @@ export class ApiError extends Error {
 type ProblemBody = {
   error?: string;
   message?: string;
-  fields?: { path: string; message: string }[];
+  fields?: FieldProblem[];
   id?: string;
 };
 type SendOptions = CallOptions & { timeout_ms?: number };
@@ -217,6 +229,13 @@ export function createClient(options: ClientOptions): Client {
     async submit(request, given = {}) {
       const { body } = await post('/api/submit', request, given);
       return { id: body.id! };
+    },
+    async submitAll(requests, given = {}) {
+      const items = requests.map((one) => ({ idempotency_key: randomUUID(), ...one }));
+      const headers = { 'content-type': 'application/json' };
+      const init = { method: 'POST', headers, body: JSON.stringify(items) };
+      const { body } = await send(SUBMISSIONS, init, given);
+      return body as unknown as BatchAnswer[];
     },
     result: (id, given = {}) => read(id, given, []),
     async wait(id, given = {}) {
