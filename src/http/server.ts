@@ -9,6 +9,7 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
+import { createEventFeed } from '../store/event_feed.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
 import { createResults } from '../store/results.ts';
@@ -19,6 +20,7 @@ import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, withPatience } from './api/dispatch.ts';
+import { createEventStreams } from './api/event_streams.ts';
 import { submissionParser } from './api/parse_submission.ts';
 import { createReadiness } from './api/probes.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
@@ -75,6 +77,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     isOpen: web.isOpen,
     rejected: countRefused(refusals),
     waiting: () => web.waiters.count,
+    streams: () => web.event_streams.count,
   });
   const sockets = watchSockets(server, {
     respond: open_requests.respond,
@@ -146,6 +149,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
+  const feed = createEventFeed(db, (error) =>
+    log.error({ err: error }, 'following submissions failed'),
+  );
   const onAccessChange = () => {
     spent_keys.forget();
     log.info('keys or limits were changed');
@@ -177,6 +183,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     },
     uploads: createUploads(UPLOADS),
     waiters,
+    event_streams: createEventStreams({ ...feed, read: withPatience(feed.read) }),
     health,
     witnesses,
     sealingProblem: parts.sealingProblem,
@@ -234,6 +241,7 @@ async function stop(
   grace_ms: number,
 ): Promise<void> {
   await connections.accepted();
+  web.event_streams.close();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   const giveUp = setTimeout(() => void web.waiters.close(), grace_ms);

@@ -9,6 +9,7 @@ import { livez, readyz } from './probes.ts';
 import { health, healthReady } from './read_health.ts';
 import { readReceipt } from './read_receipt.ts';
 import { readResult } from './read_result.ts';
+import { streamEvents } from './stream_events.ts';
 import { submit } from './submit.ts';
 import { uploadTestSet } from './upload_test_set.ts';
 
@@ -16,6 +17,7 @@ export const calls: readonly ApiCall[] = [
   submit,
   readResult,
   readReceipt,
+  streamEvents,
   uploadTestSet,
   listTestSets,
   readTestSet,
