@@ -10,6 +10,7 @@ import { createMetrics, type Metrics } from '../metrics.ts';
 import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
+import { createEventFeed } from '../store/event_feed.ts';
 import { createLists } from '../store/lists.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
@@ -21,6 +22,7 @@ import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, withPatience } from './api/dispatch.ts';
+import { createEventStreams } from './api/event_streams.ts';
 import { submissionParser } from './api/parse_submission.ts';
 import { createReadiness } from './api/probes.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
@@ -77,6 +79,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     isOpen: web.isOpen,
     rejected: countRefused(refusals),
     waiting: () => web.waiters.count,
+    streams: () => web.event_streams.count,
   });
   const sockets = watchSockets(server, {
     respond: open_requests.respond,
@@ -150,6 +153,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
+  const feed = createEventFeed(db, (error) =>
+    log.error({ err: error }, 'following submissions failed'),
+  );
   const onAccessChange = () => {
     spent_keys.forget();
     log.info('keys or limits were changed');
@@ -184,6 +190,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     },
     uploads: createUploads(UPLOADS),
     waiters,
+    event_streams: createEventStreams({ ...feed, read: withPatience(feed.read) }),
     health,
     witnesses,
     sealingProblem: parts.sealingProblem,
@@ -242,6 +249,7 @@ async function stop(
   grace_ms: number,
 ): Promise<void> {
   await connections.accepted();
+  web.event_streams.close();
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
   const giveUp = setTimeout(() => void web.waiters.close(), grace_ms);

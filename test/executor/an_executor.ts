@@ -25,6 +25,8 @@ type Options = Partial<Omit<ExecutorOptions, 'sandbox' | 'cache' | 'contents'>> 
   /** kept, where it is given */
   folder?: string;
   slots?: number;
+  /** all, if they are not given; with fewer it is ready sooner */
+  languages?: readonly LanguageName[];
   standing_boxes?: number;
   /** the headers that are compiled ahead */
   header_sets?: readonly HeaderSet[];
@@ -45,7 +47,7 @@ export type Outcome = Omit<ExecutionOutcome, 'stdout' | 'stderr'> & {
 
 export async function anExecutor(t: Test, options: Options = {}) {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'runledger-executor-')));
-  const toolchains = options.toolchains ?? (await toolchainsWith(options.header_sets));
+  const toolchains = options.toolchains ?? (await toolchainsWith(options));
   const max_bytes = options.cache_bytes ?? 2 ** 30;
   const cache = await openCompileCache({ folder, max_bytes, max_entries: 10_000 });
   const sandbox = await openSandbox({
@@ -112,10 +114,10 @@ export async function anExecutor(t: Test, options: Options = {}) {
 
 export const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 
-async function toolchainsWith(header_sets: readonly HeaderSet[] | undefined) {
-  const languages = header_sets
-    ? LANGUAGES.map((one) => (one.name === 'cpp' ? createCpp(header_sets) : one))
-    : LANGUAGES;
+async function toolchainsWith({ header_sets, languages: names }: Options) {
+  const languages = LANGUAGES.filter(({ name }) => names?.includes(name as LanguageName) ?? true)
+    // Another set of headers is another C++.
+    .map((one) => (header_sets && one.name === 'cpp' ? createCpp(header_sets) : one));
   return (await findToolchains({ languages })).toolchains;
 }
 

@@ -23,7 +23,11 @@ import { anExecutor, PLAIN } from './an_executor.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'runledger-compile-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));
-const { executor, sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN, folder });
+const { executor, sandbox, cache, toolchains } = await anExecutor(t, {
+  languages: ['c'],
+  switches: PLAIN,
+  folder,
+});
 // It prepares things in the folder that a test looks at.
 await executor.prepared();
 const policy = {

@@ -9,7 +9,10 @@ const SLEEPS = 'import time; time.sleep(60)';
 const LONG = { limits: { wall_time_ms: 30_000 } };
 
 t.test('faults', async (t) => {
-  const { run, sandbox, cache } = await anExecutor(t, { switches: PLAIN });
+  const { run, sandbox, cache } = await anExecutor(t, {
+    languages: ['python', 'cpp'],
+    switches: PLAIN,
+  });
 
   t.test('a cancelled run rejects with a fault, before and during the run', async (t) => {
     const gone = { name: 'SandboxFault', kind: 'cancelled' };
@@ -54,7 +57,11 @@ t.test('faults', async (t) => {
 });
 
 t.test('the evidence has the isolation, the toolchain, the limits and the counters', async (t) => {
-  const { run, sandbox } = await anExecutor(t, { switches: PLAIN, policy: DEFAULT_POLICY });
+  const { run, sandbox } = await anExecutor(t, {
+    languages: ['python'],
+    switches: PLAIN,
+    policy: DEFAULT_POLICY,
+  });
   const { evidence, limits } = await run('python', 'print(1)', { limits: { cpu_time_ms: 1_000 } });
   t.match(evidence, {
     isolation: sandbox.isolation.kind,
@@ -94,7 +101,11 @@ t.test('degraded isolation leaves out the languages that need a box', async (t) 
 });
 
 t.test('a cache of size 0 leaves nothing on disk', async (t) => {
-  const { run, cache, executor } = await anExecutor(t, { switches: PLAIN, cache_bytes: 0 });
+  const { run, cache, executor } = await anExecutor(t, {
+    languages: ['cpp'],
+    switches: PLAIN,
+    cache_bytes: 0,
+  });
   await executor.prepared();
   const code = 'int main() { return 0; }';
   for (const _ of [1, 2]) t.match(await run('cpp', code), { compile: { cached: false } });
@@ -106,7 +117,7 @@ t.test('a cache of size 0 leaves nothing on disk', async (t) => {
 });
 
 t.test('many runs on few slots: each gets its own answer', async (t) => {
-  const { run } = await anExecutor(t, { switches: PLAIN });
+  const { run } = await anExecutor(t, { languages: ['python', 'cpp'], switches: PLAIN });
   const runs = Array.from({ length: 24 }, (_, i) =>
     i % 4 === 0
       ? run('cpp', `#include <cstdio>\nint main() { printf("%d", ${i}); }`)

@@ -21,7 +21,12 @@ type Case = {
   expected: RegExp;
 };
 
-const { run } = await anExecutor(t, { switches: PLAIN, slots: 2, fetch: store.fetch });
+const { run } = await anExecutor(t, {
+  languages: ['python', 'c', 'cpp'],
+  switches: PLAIN,
+  slots: 2,
+  fetch: store.fetch,
+});
 
 async function end(each: Case): Promise<string> {
   const { program = 'print(input())', limits = SHORT } = each;

@@ -10,7 +10,12 @@ import { aJudge, aTest, contentStore, judging } from './judgings.ts';
 const store = contentStore();
 /** Enough for an honest program on a busy machine. */
 const SHORT = { cpu_time_ms: 1_000, wall_time_ms: 2_000, memory_bytes: 64 * 2 ** 20 };
-const { run } = await anExecutor(t, { switches: PLAIN, slots: 2, fetch: store.fetch });
+const { run } = await anExecutor(t, {
+  languages: ['python'],
+  switches: PLAIN,
+  slots: 2,
+  fetch: store.fetch,
+});
 
 async function judged(code: string, more: Partial<Judging>, language = 'python') {
   const tests = more.tests ?? [aTest('input', 'answer')];

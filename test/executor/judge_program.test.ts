@@ -7,7 +7,11 @@ import { anExecutor, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run, cache } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, cache } = await anExecutor(t, {
+  languages: ['python', 'cpp'],
+  switches: PLAIN,
+  fetch: store.fetch,
+});
 
 const ECHO = 'print(input())';
 const python = (code: string, more = {}) => aJudge('python', code, more);

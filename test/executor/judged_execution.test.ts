@@ -6,7 +6,11 @@ import { anExecutor, type Outcome, PLAIN, text } from './an_executor.ts';
 import { aJudge, aTest, contentStore, damage, group, judging } from './judgings.ts';
 
 const store = contentStore();
-const { run, sandbox, cache } = await anExecutor(t, { switches: PLAIN, fetch: store.fetch });
+const { run, sandbox, cache } = await anExecutor(t, {
+  languages: ['python', 'c', 'cpp'],
+  switches: PLAIN,
+  fetch: store.fetch,
+});
 
 /** Its message has the input and the answer that it got. */
 const ECHO_CHECKER = `import sys
@@ -135,7 +139,11 @@ t.test('a group stops by itself, and the score is that of the groups', async (t)
 });
 
 t.test('when the time of all tests is spent, no further one is run', async (t) => {
-  const slow = await anExecutor(t, { switches: PLAIN, tests_wall_ms: 1 });
+  const slow = await anExecutor(t, {
+    languages: ['python', 'c', 'cpp'],
+    switches: PLAIN,
+    tests_wall_ms: 1,
+  });
   const tests = [aTest('1', null), aTest('2', null)];
   const code = 'import time; time.sleep(60)';
   const outcome = await slow.run('python', code, { judging: judging({ tests, stop: 'never' }) });
@@ -145,7 +153,11 @@ t.test('when the time of all tests is spent, no further one is run', async (t) =
 });
 
 t.test('checkers and passes are within the time of all tests', async (t) => {
-  const bounded = await anExecutor(t, { switches: PLAIN, tests_wall_ms: 2_000 });
+  const bounded = await anExecutor(t, {
+    languages: ['python', 'c', 'cpp'],
+    switches: PLAIN,
+    tests_wall_ms: 2_000,
+  });
   const sleeps = (more: string) =>
     aJudge('python', `import sys, time; time.sleep(1.1); ${more}; raise SystemExit(42)`);
   const instant = 'int main() {}';

@@ -37,7 +37,7 @@ const step = {
 };
 
 t.test('a preparation that failed is made at the next request', async (t) => {
-  const { sandbox, cache } = await anExecutor(t, { switches: PLAIN });
+  const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const folder = cache.artefacts_folder;
   const preparation = new Preparation(failing(sandbox, 1), folder, await bootId());
   t.teardown(() => preparation.close());
@@ -60,7 +60,7 @@ t.test('a preparation that failed is made at the next request', async (t) => {
 });
 
 t.test('headers that could not be prepared are prepared later', async (t) => {
-  const { sandbox, cache } = await anExecutor(t, { switches: PLAIN });
+  const { sandbox, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const { toolchains } = await findToolchains({ languages: [createCpp([['cstdio']])] });
   const log: string[] = [];
   const compilers = openCompilers({

@@ -9,7 +9,7 @@ const main = (body: string, head = '') =>
   `#include <iostream>\n${head}\nint main(int argc, char** argv) { ${body} }\n`;
 
 t.test('C++', async (t) => {
-  const { run, cache } = await anExecutor(t, { switches: PLAIN });
+  const { run, cache } = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const cpp = (code: string, more = {}) => run('cpp', code, more);
 
   t.test('compiles and runs, and tells the two apart', async (t) => {
@@ -152,7 +152,7 @@ t.test('a compiler has limits of its own', async (t) => {
   const { compile } = DEFAULT_POLICY;
   const with_limits = async (limits: Partial<typeof compile>) => {
     const policy = { ...DEFAULT_POLICY, compile: { ...compile, ...limits } };
-    return (await anExecutor(t, { policy, switches: PLAIN })).run;
+    return (await anExecutor(t, { languages: ['cpp'], policy, switches: PLAIN })).run;
   };
 
   t.test('time', async (t) => {

@@ -9,7 +9,11 @@ const main = (body: string) =>
 for (const way of ['resident', 'plain'] as const) {
   t.test(`Java, by a ${way} compiler`, async (t) => {
     const switches = { ...PLAIN, java_compiler: way === 'resident' };
-    const { run, executor } = await anExecutor(t, { switches, standing_boxes: 2 });
+    const { run, executor } = await anExecutor(t, {
+      languages: ['java'],
+      switches,
+      standing_boxes: 2,
+    });
     await executor.prepared();
     const java = async (code: string, more = {}) => {
       const outcome = await run('java', code, more);

@@ -111,8 +111,9 @@ const seen = ({ verdict, exit_code, signal, stdout, stderr, compile }: Outcome) 
 });
 
 t.test('a corpus compiled both ways', async (t) => {
-  const plain = await anExecutor(t, { switches: PLAIN });
+  const plain = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
   const fast = await anExecutor(t, {
+    languages: ['cpp'],
     switches: { ...PLAIN, precompiled_headers: true },
     header_sets: SETS,
   });
@@ -128,6 +129,7 @@ t.test('a corpus compiled both ways', async (t) => {
 
 t.test('a file of the program goes before a precompiled header of its name', async (t) => {
   const { run, executor } = await anExecutor(t, {
+    languages: ['cpp'],
     switches: { ...PLAIN, precompiled_headers: true },
     header_sets: [['iostream']],
   });

@@ -5,7 +5,10 @@ const MiB = 1024 * 1024;
 
 for (const python_zygote of [false, true])
   t.test(python_zygote ? 'Python, forked' : 'Python, started', async (t) => {
-    const { run } = await anExecutor(t, { switches: { ...PLAIN, python_zygote } });
+    const { run } = await anExecutor(t, {
+      languages: ['python'],
+      switches: { ...PLAIN, python_zygote },
+    });
     const python = (code: string, more = {}) => run('python', code, more);
 
     t.test('runs, and its measurements are of the run', async (t) => {

@@ -10,8 +10,12 @@ import { CORPUS } from './python_corpus.ts';
 
 const IS_WARM = 'import sys; print("decimal" in sys.modules)';
 
-const { run } = await anExecutor(t, { switches: { ...PLAIN, python_zygote: true }, slots: 1 });
-const plain = await anExecutor(t, { switches: PLAIN, slots: 1 });
+const { run } = await anExecutor(t, {
+  languages: ['python'],
+  switches: { ...PLAIN, python_zygote: true },
+  slots: 1,
+});
+const plain = await anExecutor(t, { languages: ['python'], switches: PLAIN, slots: 1 });
 
 /** The slot warms its interpreters in its pauses; a run after this one is forked. */
 async function warm(): Promise<void> {

@@ -7,7 +7,11 @@ import { openCompilers } from '../../src/executor/compilers.ts';
 import { ResidentCompilers } from '../../src/languages/java/resident_compilers.ts';
 import { anExecutor, PLAIN } from '../executor/an_executor.ts';
 
-const WITH_RESIDENTS = { switches: { ...PLAIN, java_compiler: true }, standing_boxes: 2 };
+const WITH_RESIDENTS: Parameters<typeof anExecutor>[1] = {
+  languages: ['java'],
+  switches: { ...PLAIN, java_compiler: true },
+  standing_boxes: 2,
+};
 const hello = (n: number) =>
   `class A { public static void main(String[] a) { System.out.print(${n}); } }`;
 
@@ -95,7 +99,10 @@ type Residents = { idle_ms: number; failures?: number; log?: (message: string) =
 async function residents(t: Test, options: Residents) {
   const { idle_ms, failures = 0, log = (message) => t.fail(message) } = options;
   let left = failures;
-  const { sandbox, cache, toolchains } = await anExecutor(t, { switches: PLAIN });
+  const { sandbox, cache, toolchains } = await anExecutor(t, {
+    languages: ['java'],
+    switches: PLAIN,
+  });
   const java = toolchains.get('java')!;
   const opened = openCompilers({
     ...{ sandbox, toolchains: new Map([['java', java]]), artefacts_folder: cache.artefacts_folder },

@@ -114,6 +114,7 @@ export async function startFleet(
         stdio: ['ignore', log, log, 'ipc'],
         env: {
           PATH: process.env['PATH'],
+          NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
           DATABASE_URL: other ?? database.worker_url ?? url,
           RUNLEDGER_LOG_LEVEL: 'debug',
           RUNLEDGER_DATABASE_TLS: 'disable',

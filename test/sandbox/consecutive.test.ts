@@ -12,7 +12,7 @@ const MiB = 1024 * 1024;
 const SMALL_BYTES = 4 * MiB;
 const SMALL_CPU_US = 100_000;
 
-const bench = await openBench();
+const bench = await openBench(['cpp']);
 t.teardown(() => bench.close());
 
 const cpp = (side: Side, topic: Topic = 'bombs'): BoxRequest =>

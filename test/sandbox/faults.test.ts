@@ -47,7 +47,7 @@ const victims: Record<string, (launcher: number) => number[]> = {
   everything: (launcher) => [...initsOf(launcher), ...slotsOf(launcher), launcher],
 };
 
-const bench = await openBench();
+const bench = await openBench(['cpp']);
 t.teardown(() => bench.close());
 const sideOf = (program: string): Side =>
   works(program, { args: [MARK], limits: { cpu_ms: 600_000, wall_ms: 600_000 } });

@@ -22,7 +22,7 @@ const NAMES = [
   'waiters on the output pipe',
 ];
 
-const bench = await openBench();
+const bench = await openBench(['cpp', 'python']);
 t.teardown(() => bench.close());
 const { pid, degraded } = bench.many.isolation;
 

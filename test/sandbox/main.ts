@@ -6,6 +6,8 @@
  * machine offers no isolation.
  */
 import { parseArgs } from 'node:util';
+import type { LanguageName } from '../../src/domain/limits.ts';
+import { BY_NAME } from '../../src/languages/common/registry.ts';
 import { CASES } from './cases/all.ts';
 import { compile } from './cases/compile.ts';
 import { type CompileResult, runCompileCases, SPEED_UPS } from './compile_suite.ts';
@@ -42,6 +44,15 @@ const isChosen = ({ topic, name }: Entry) =>
   (values.topic ?? topic) === topic && name.includes(values.name ?? '');
 const isSpoken = (language: string) => (values.language ?? language) === language;
 
+function chosenLanguages(): LanguageName[] | undefined {
+  const { language } = values;
+  if (language === undefined) return undefined;
+  const { name } = BY_NAME.get(language) ?? {};
+  if (name !== undefined) return [name as LanguageName];
+  console.error(`--language must be one of ${[...BY_NAME.keys()].join(', ')}, not ${language}`);
+  process.exit(2);
+}
+
 const begun = performance.now();
 const keyOf = ({ topic, name }: Entry) => `${topic} ${name}`;
 const lines = new Map<string, Line[]>();
@@ -53,7 +64,7 @@ if (!values['no-compile']) await sourcesInCompilers();
 summary();
 
 async function programsInBoxes(): Promise<string> {
-  const bench = await openBench().catch((error: Error) => {
+  const bench = await openBench(chosenLanguages()).catch((error: Error) => {
     console.error(error.message);
     process.exit(1);
   });

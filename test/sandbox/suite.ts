@@ -18,7 +18,7 @@ import {
   openSandbox,
   type Sandbox,
 } from '../../src/executor/sandbox.ts';
-import { BY_NAME } from '../../src/languages/common/registry.ts';
+import { BY_NAME, LANGUAGES } from '../../src/languages/common/registry.ts';
 import { findToolchains, type Toolchains } from '../../src/languages/common/toolchains.ts';
 import { type Case, type Host, problemOf, type Seen, type Side, type Topic } from './case.ts';
 import { openHost } from './host.ts';
@@ -45,6 +45,8 @@ export type Result = {
 /** A case in one language. `warm`: the run is forked from a warm interpreter instead of started. */
 export type Spoken = { test: Case; language: Language; warm?: boolean };
 
+const ALL_NAMES = LANGUAGES.map(({ name }) => name as Language);
+
 export type Bench = {
   programs: Programs;
   toolchains: Toolchains;
@@ -56,8 +58,10 @@ export type Bench = {
   close: () => Promise<void>;
 };
 
-export async function openBench(): Promise<Bench> {
-  const { toolchains } = await findToolchains();
+/** With fewer languages it is ready sooner, because each slot copies what their programs see. */
+export async function openBench(names: readonly Language[] = ALL_NAMES): Promise<Bench> {
+  const languages = names.map((name) => BY_NAME.get(name)!);
+  const { toolchains } = await findToolchains({ languages });
   const programs = await preparePrograms({ java: toolchains.get('java')?.at ?? null });
   const store_dir = await mkdtemp(join(tmpdir(), 'hostile-store-'));
   await placeInStore(programs, store_dir);

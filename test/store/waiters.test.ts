@@ -114,19 +114,24 @@ t.test('a lost LISTEN connection is replaced, even if that takes several attempt
   await db.unsafe(`alter database ${s.w.database.name} connection limit -1`);
   await until(async () => (await listening()).length === 1);
   t.not((await listening())[0], first);
-  const [pending, id] = [await s.submitOne(), await s.submitOne()];
-  void s.waiters.wait(pending, { timeout_ms: LONG });
-  const waiting = s.waiters.wait(id, { timeout_ms: LONG });
-  const asked_alone = () => s.asked.filter((ids) => ids.length === 1 && ids[0] === id).length;
-  // A wait asks when it begins. After that, a poll asks for both submissions, and a hint for this one.
-  await until(async () => asked_alone() > 0);
-  const before = asked_alone();
-  await s.end(id);
-  t.match(await waiting, { id });
-  t.ok(asked_alone() > before, 'by the hint and not by the next poll');
+  void s.waiters.wait(await s.submitOne(), { timeout_ms: 10 * LONG });
+  // A poll asks for both submissions, and a hint for this one alone, unless a poll comes at the same moment.
+  const endedByHint = async () => {
+    const id = await s.submitOne();
+    const waiting = s.waiters.wait(id, { timeout_ms: LONG });
+    await until(async () => s.asked.flat().includes(id));
+    const before = s.asked.length;
+    await s.end(id);
+    t.match(await waiting, { id });
+    return s.asked.slice(before).some((ids) => ids.length === 1 && ids[0] === id);
+  };
+  let by_hint = false;
+  for (let tries = 0; tries < 20 && !by_hint; tries++) by_hint = await endedByHint();
+  t.ok(by_hint, 'by the hint and not by the next poll');
   await db`select pg_notify('other', 'word')`;
-  await until(async () => s.heard.length === 3);
-  t.same(s.heard, ['hearing', 'hearing', 'word'], 'other channels are heard on it, too');
+  await until(async () => s.heard.includes('word'));
+  const times = s.heard.filter((what) => what === 'hearing').length;
+  t.ok(times >= 2, 'other channels are heard on it, too');
 });
 
 t.test('10,000 waiters cost one timer and few queries', async (t) => {

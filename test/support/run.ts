@@ -16,6 +16,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
 import { Parser } from 'tap-parser';
 import { lacking, needsOf } from './needs.ts';
 import { addTo, type Counts, countResults, newCounts, printFiles } from './report.ts';
@@ -50,6 +51,8 @@ async function runTap(files: readonly string[], counts: Counts): Promise<number 
     ['--pdeathsig=KILL', 'tap', '--reporter=tap', `--jobs=${JOBS}`, ...files],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
+      // The test files themselves and the processes that inherit it; the command line sets its own.
+      env: { NODE_COMPILE_CACHE: resolve('build/compiled-modules'), ...process.env },
     },
   );
   // On Ctrl-C tap ends its test files; then this process still prints the counts.

@@ -16,6 +16,7 @@ import type { TestSets } from '../../store/test_sets.ts';
 import type { Waiters } from '../../store/waiters.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
+import type { EventStreams } from './event_streams.ts';
 import type { Operation } from './operation.ts';
 import type { SubmissionParser } from './parse_submission.ts';
 import type { SpentKeys } from './spent_keys.ts';
@@ -50,6 +51,7 @@ export type Web = {
   readonly test_sets: TestSets;
   readonly uploads: Uploads;
   readonly waiters: Waiters;
+  readonly event_streams: EventStreams;
   readonly health: Health;
   readonly witnesses: () => readonly WitnessState[];
   /** Why this process signs no checkpoints; null while it does. */

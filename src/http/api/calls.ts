@@ -11,6 +11,7 @@ import { livez, readyz } from './probes.ts';
 import { health, healthReady } from './read_health.ts';
 import { readReceipt } from './read_receipt.ts';
 import { readResult } from './read_result.ts';
+import { streamEvents } from './stream_events.ts';
 import { submit } from './submit.ts';
 import { submitBatch } from './submit_batch.ts';
 import { uploadTestSet } from './upload_test_set.ts';
@@ -22,6 +23,7 @@ export const calls: readonly ApiCall[] = [
   readReceipt,
   listSubmissions,
   cancelSubmission,
+  streamEvents,
   uploadTestSet,
   listTestSets,
   readTestSet,

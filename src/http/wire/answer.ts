@@ -1,5 +1,5 @@
 /** What a handler answers, and the status codes of answers that are no errors (problem.ts has the others). */
-import type { OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
 export const STATUS = { ok: 200, created: 201, accepted: 202, no_content: 204 } as const;
 
@@ -8,6 +8,8 @@ export type Answer = {
   /** serialised as JSON, unless it is bytes already (then `type` names their media type) */
   body?: object | Uint8Array;
   type?: string;
+  /** Writes the body, instead of `body`, for as long as the connection lives; `type` names its media type. */
+  stream?: (res: ServerResponse) => void;
   headers?: OutgoingHttpHeaders;
   /** The connection ends with this answer: what follows on it cannot be trusted, or nothing should keep it open. */
   close?: boolean;

@@ -79,12 +79,15 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   if (bytes !== null) {
     headers['Content-Type'] = answer.type ?? 'application/json; charset=utf-8';
     headers['Content-Length'] = bytes.length;
+  } else if (answer.stream !== undefined) {
+    headers['Content-Type'] = answer.type;
   }
   if (exchange.caller !== null) Object.assign(headers, rateHeaders(exchange.caller.rate));
   Object.assign(headers, answer.headers);
   if (answer.close || unread) headers['Connection'] = 'close';
   if (unread) closeUnread(req);
   res.writeHead(answer.status, headers);
-  res.end(bytes ?? undefined);
+  if (answer.stream !== undefined && req.method !== 'HEAD') answer.stream(res);
+  else res.end(bytes ?? undefined);
   return bytes?.length ?? 0;
 }

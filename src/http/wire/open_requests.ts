@@ -25,6 +25,7 @@ export type OpenRequestsParts = {
   /** Called for each answer that is an error. */
   rejected?: (exchange: Exchange, answer: Answer) => void;
   waiting: () => number;
+  streams: () => number;
 };
 
 /** Of all large answers that their clients have not read yet. */
@@ -45,6 +46,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     DURATION_BUCKETS_S,
   );
   metrics.gauge('runledger_http_held_requests', 'Requests that wait for a result.', parts.waiting);
+  metrics.gauge('runledger_http_event_streams', 'Event streams that are open.', parts.streams);
   const open = new Map<Exchange, () => void>();
   let onIdle: (() => void) | null = null;
 

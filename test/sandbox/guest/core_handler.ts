@@ -25,7 +25,7 @@ writeFileSync('/proc/sys/kernel/core_pattern', `|${HANDLER} %P`);
 const callers = () => readFileSync(CALLERS, 'utf8').split('\n').filter(Boolean);
 const isHandling = () => pids().some((pid) => commandOf(pid).includes(HANDLER));
 
-const bench = await openBench();
+const bench = await openBench(['cpp']);
 for (const program of ['segfault', 'dumps_core', 'core_limit_lowered'])
   await bench.single.run(requestFor(bench, works(program), 'endings', 'cpp').request);
 const { pid } = spawnSync(join(bench.programs.cpp, 'hostile'), ['segfault'], { stdio: 'ignore' });

@@ -1,0 +1,114 @@
+/** The command line: finds the command, reads its options, runs it, and reports an error in one line. */
+import { readFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { ConfigError } from '../config.ts';
+import { isAway } from '../db.ts';
+import { CannotSeal } from '../store/checkpoints.ts';
+import { type Command, CommandFailed, UsageError } from './command.ts';
+import { createContext } from './command_context.ts';
+import { commands, commandsOf, isGroup } from './command_table.ts';
+import { commandHelp, groupHelp, overview, seeHelp, usageOf } from './help.ts';
+
+const OK = 0;
+const FAILED = 1;
+const USAGE = 2;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  // A reader may stop early (`| head`); that is not an error.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(OK);
+  });
+  return run(argv).catch(report);
+}
+
+async function run(argv: readonly string[]): Promise<number> {
+  const [first = '', second = ''] = argv;
+  const name = [`${first} ${second}`, first].find((words) => Object.hasOwn(commands, words));
+  if (name === undefined) return withoutCommand(first, second);
+  const { command } = await commands[name]!();
+  const args = argv.slice(name.split(' ').length);
+  if (args.some(isHelp)) return print(commandHelp(name, command));
+  const { context, close } = createContext(parse(name, command, args));
+  try {
+    return await command.run(context);
+  } finally {
+    await close();
+  }
+}
+
+const isHelp = (word: string) => word === '--help' || word === '-h';
+
+async function withoutCommand(first: string, second: string): Promise<number> {
+  if (isHelp(first) || first === 'help') return print(await overview());
+  if (first === '--version') return print(`runledger ${await version()}\n`);
+  if (first === '') {
+    process.stderr.write(await overview());
+    return USAGE;
+  }
+  if (!isGroup(first)) throw new UsageError(`no such command: ${first}; ${seeHelp()}`);
+  if (isHelp(second)) return print(await groupHelp(first));
+  const known = commandsOf(first).map((name) => name.slice(first.length + 1));
+  const problem = second ? `no such command: ${first} ${second}` : `${first}: no command given`;
+  throw new UsageError(`${problem} (${known.join(', ')}); ${seeHelp(first)}`);
+}
+
+function print(text: string): number {
+  process.stdout.write(text);
+  return OK;
+}
+
+async function version(): Promise<string> {
+  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+function parse(name: string, command: Command, args: readonly string[]) {
+  const { words = [] } = command;
+  const required = words.filter(({ optional }) => !optional).length;
+  const { values, positionals } = parsed(name, command, args);
+  if (positionals.length < required || positionals.length > words.length) {
+    throw new UsageError(`usage: ${usageOf(name, command)}; ${seeHelp(name)}`);
+  }
+  for (const [option, { required }] of Object.entries(command.options ?? {})) {
+    if (required && !values[option])
+      throw new UsageError(`--${option} is missing; ${seeHelp(name)}`);
+  }
+  return { words: positionals, options: values };
+}
+
+function parsed(name: string, { options = {} }: Command, args: readonly string[]) {
+  const declared = Object.entries(options).map(([option, { value, default: preset }]) => [
+    option,
+    { type: value ? 'string' : 'boolean', ...(preset !== undefined && { default: preset }) },
+  ]);
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: Object.fromEntries(declared) as Record<string, { type: 'string' | 'boolean' }>,
+      allowPositionals: true,
+    });
+    return { values: values as Record<string, string | boolean | undefined>, positionals };
+  } catch (error) {
+    // Node's message goes on with advice about `--` that does not help here.
+    const [problem] = (error as Error).message.split(/\. To specify|\n/);
+    throw new UsageError(`${problem}; ${seeHelp(name)}`);
+  }
+}
+
+function report(error: unknown): number {
+  if (error instanceof UsageError || error instanceof ConfigError) {
+    process.stderr.write(`${error.message}\n`);
+    return USAGE;
+  }
+  process.stderr.write(`${problemOf(error)}\n`);
+  return FAILED;
+}
+
+/** One line where the line explains everything: our own errors, and a database that rejects a call or is away. */
+function problemOf(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: string };
+  const rejected = typeof code === 'string' && code.startsWith('RL');
+  const expected = error instanceof CommandFailed || error instanceof CannotSeal;
+  if (expected || rejected || isAway(error)) return String(message);
+  return error instanceof Error ? String(error.stack) : String(error);
+}

@@ -1,0 +1,94 @@
+/** GET /api/result/{id}/events */
+import { type Answer, STATUS } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { headerText, parseUuid } from '../wire/header_values.ts';
+import { type FieldError, invalid, problem } from '../wire/problem.ts';
+import type { ApiCall, Web } from './api_call.ts';
+import { STREAMS_PER_KEY } from './event_streams.ts';
+import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
+import { spendThen } from './spend_rate.ts';
+import { rejectUnknownParameters } from './waiting_request.ts';
+
+/** Until the client tries again when the stream was cut. */
+const RETRY_MS = 1_000;
+const MOST_VERSION = 2 ** 31 - 1;
+
+const operation: Operation = {
+  id: 'events',
+  summary: 'What happens to a submission, as it happens',
+  description:
+    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended; it has no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
+  parameters: [
+    {
+      name: 'id',
+      in: 'path',
+      required: true,
+      schema: { type: 'string', format: 'uuid' },
+      example: EXAMPLE_ID,
+    },
+    {
+      name: 'Last-Event-ID',
+      in: 'header',
+      description: 'The id of the last event that the client has: only later ones are sent.',
+      schema: { type: 'string', pattern: '^[0-9]{1,9}$' },
+      example: '1',
+    },
+  ],
+  success: [
+    {
+      status: '200',
+      description: `The events so far, and then each as it happens. A comment comes every 15 seconds. A key can have ${STREAMS_PER_KEY} open streams in one process.`,
+      schemas: {},
+      type: 'text/event-stream',
+      headers: RATE,
+    },
+  ],
+  problems: ['invalid_request', 'not_found', 'method_not_allowed', ...COMMON],
+};
+
+export const streamEvents: ApiCall = {
+  method: 'GET',
+  path: '/api/result/{id}/events',
+  keyed: true,
+  operation,
+  async handler(web, exchange, digest) {
+    const errors: FieldError[] = [];
+    const id = parseUuid(exchange.params['id'] ?? '');
+    if (id === null) errors.push({ path: 'id', message: 'must be a UUID' });
+    rejectUnknownParameters(new URLSearchParams(exchange.query), [], errors);
+    const after = lastEvent(headerText(exchange.req.headers['last-event-id']), errors);
+    if (errors.length > 0) return spendThen(web, exchange, digest, invalid(errors));
+    const found: Answer = { status: STATUS.ok };
+    const spent = await spendThen(web, exchange, digest, found);
+    return spent === found ? answer(web, exchange, id!, after) : spent;
+  },
+};
+
+async function answer(web: Web, exchange: Exchange, id: string, after: number): Promise<Answer> {
+  const { account_id, key_id } = exchange.caller!;
+  // From the beginning, because an empty answer does not say whether the submission exists.
+  const update = await web.event_streams.feed.read(id, 0);
+  if (update?.account_id !== account_id) return problem('not_found');
+  exchange.submission_id = id;
+  if (!web.event_streams.mayOpen(key_id)) {
+    const message = `This key has ${STREAMS_PER_KEY} open event streams, which is the most: close one.`;
+    return problem('rate_limited', { message, headers: { 'Retry-After': 1 } });
+  }
+  const events = update.events.filter(({ version }) => version > after);
+  return {
+    status: STATUS.ok,
+    type: 'text/event-stream; charset=utf-8',
+    stream(res) {
+      res.write(`retry: ${RETRY_MS}\n\n`);
+      const stop = web.event_streams.open(res, { key_id, id, update: { ...update, events } });
+      exchange.onCut = stop;
+    },
+  };
+}
+
+function lastEvent(given: string | undefined, errors: FieldError[]): number {
+  if (given === undefined) return 0;
+  if (/^[0-9]{1,9}$/.test(given)) return Math.min(Number(given), MOST_VERSION);
+  errors.push({ path: 'last-event-id', message: 'must be the id of an event, a whole number' });
+  return 0;
+}

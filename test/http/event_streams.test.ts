@@ -1,0 +1,153 @@
+/** GET /api/result/{id}/events: what happened and happens to a submission, in order, to the end. */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { Agent, get, type IncomingMessage } from 'node:http';
+import t from 'tap';
+import { STREAMS_PER_KEY } from '../../src/http/api/event_streams.ts';
+import { call } from './support/call.ts';
+import { startService } from './support/service.ts';
+
+type Message = { id?: string; event?: string; data?: string };
+
+const service = await startService(t);
+const key = await service.key();
+const pathOf = (id: string) => `/api/result/${id}/events`;
+const agent = new Agent({ maxSockets: Infinity });
+t.teardown(() => agent.destroy());
+
+async function open(path: string, headers: Record<string, string> = {}, web = service.webs[0]!) {
+  const request = get(`${web.origin}${path}`, { agent, headers: { 'X-API-Key': key, ...headers } });
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  return response;
+}
+
+/** Reads messages as they come; `next` gives null when the stream has ended. */
+function reader(response: IncomingMessage) {
+  const messages = parse(response);
+  return async (): Promise<Message | null> => {
+    const { value, done } = await messages.next();
+    return done ? null : value;
+  };
+}
+
+async function* parse(response: IncomingMessage): AsyncGenerator<Message> {
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) {
+    text += chunk;
+    const blocks = text.split('\n\n');
+    text = blocks.pop()!;
+    for (const block of blocks) {
+      const fields = block.split('\n').map((line) => line.split(/: (.*)/s).slice(0, 2));
+      const message: Message = Object.fromEntries(fields.filter(([name]) => name !== ''));
+      if (message.event !== undefined) yield message;
+    }
+  }
+}
+
+const all = async (next: () => Promise<Message | null>) => {
+  const found: Message[] = [];
+  for (let message = await next(); message; message = await next()) found.push(message);
+  return found;
+};
+
+t.test('each event comes as it happens, and the stream ends after the last', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const response = await open(pathOf(id));
+  t.match(response.headers, { 'content-type': 'text/event-stream; charset=utf-8' });
+  const next = reader(response);
+  t.match(await next(), { id: '1', event: 'accepted' });
+  const attempt = await service.worker.start(id);
+  const started = (await next())!;
+  t.match(started, { id: '2', event: 'started' });
+  t.match(JSON.parse(started.data!), { attempt: 1, at: /^\d{4}-.*Z$/ });
+  await service.worker.executions.progress({ submission_id: id, attempt, done: 1, of: 3 });
+  t.same(await next(), { event: 'progress', data: '{"done":1,"of":3}' });
+  await service.worker.executions.release([id], 'no_slot');
+  const lost = (await next())!;
+  t.match(lost, { id: '3', event: 'lost' });
+  t.match(JSON.parse(lost.data!), { reason: 'no_slot' });
+  await service.worker.start(id);
+  t.match(await next(), { id: '4', event: 'started' });
+  await service.worker.finish(id);
+  const completed = (await next())!;
+  t.match(completed, { id: '5', event: 'completed' });
+  t.match(JSON.parse(completed.data!), { attempt: 2, verdict: 'AC' });
+  t.equal(await next(), null);
+
+  t.test('Last-Event-ID continues behind that event, also when all is over', async (t) => {
+    const from = async (last: string) => {
+      const left = await all(reader(await open(pathOf(id), { 'Last-Event-ID': last })));
+      return left.map((message) => message.id);
+    };
+    t.same(await from('0'), ['1', '2', '3', '4', '5']);
+    t.same(await from('3'), ['4', '5']);
+    t.same(await from('5'), []);
+    t.same(await from('999999999'), []);
+  });
+});
+
+t.test('a stream ends when the submission is cancelled', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const next = reader(await open(pathOf(id)));
+  t.match(await next(), { event: 'accepted' });
+  await service.call({ path: `/api/submissions/${id}`, key, method: 'DELETE' });
+  t.match(await next(), { id: '2', event: 'cancelled' });
+  t.equal(await next(), null);
+});
+
+t.test('only the account of the submission may follow it', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const other = await service.key();
+  for (const path of [pathOf(id), pathOf(randomUUID())])
+    t.match(await service.call({ path, key: other }), {
+      status: 404,
+      json: { error: 'not_found' },
+    });
+  t.equal((await service.call({ path: pathOf(id) })).status, 401);
+  for (const last of ['-1', '1.5', 'x', '1234567890'])
+    t.match(
+      await service.call({ path: pathOf(id), key, headers: { 'last-event-id': last } }),
+      { status: 400, json: { fields: [{ path: 'last-event-id' }] } },
+      last,
+    );
+  t.equal((await service.call({ path: pathOf('7'), key })).status, 400);
+  t.equal((await service.call({ path: `${pathOf(id)}?wait=true`, key })).status, 400);
+  const head = await call(service.webs[0]!.origin, { method: 'HEAD', path: pathOf(id), key });
+  t.match(head, { status: 200, text: '' });
+  await service.worker.finish(id);
+});
+
+t.test('a key has a bounded number of streams, and a closed one makes place', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const streams: IncomingMessage[] = [];
+  while (streams.length < STREAMS_PER_KEY) {
+    const more = await Promise.all(Array.from({ length: 100 }, () => open(pathOf(id))));
+    streams.push(...more);
+  }
+  t.ok(streams.every(({ statusCode }) => statusCode === 200));
+  const { origin } = service.webs[0]!;
+  const another = () => call(origin, { path: pathOf(id), key });
+  t.match(await another(), { status: 429, json: { error: 'rate_limited' } });
+  t.match((await another()).json.message, /1000 open event streams/);
+  const other = (await service.submit(await service.key())).json.id;
+  t.ok(other, 'others are served');
+  for (const stream of streams) stream.destroy();
+  await service.worker.finish(id);
+  let last = await another();
+  while (last.status === 429) last = await another();
+  t.match(last.text, /event: completed/);
+});
+
+t.test('a process that stops ends its streams, and another continues them', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const next = reader(await open(pathOf(id)));
+  const first = (await next())!;
+  service.webs[0]!.process.kill('SIGTERM');
+  t.equal(await next(), null);
+  const rest = reader(await open(pathOf(id), { 'Last-Event-ID': first.id! }, service.webs[1]!));
+  await service.worker.finish(id);
+  t.same(
+    (await all(rest)).map(({ event }) => event),
+    ['started', 'completed'],
+  );
+});
