@@ -22,7 +22,20 @@ t.test('the items of an array, as they are in the body', async (t) => {
 });
 
 t.test('what is no array, and more items than allowed', async (t) => {
-  for (const text of ['', '{}', '1', '[', '[1', '[1,', '["]', '[1]]', '[1] 1', '\uFEFF[]'])
+  for (const text of [
+    '',
+    '{}',
+    '1',
+    '[',
+    '[1',
+    '[1,',
+    '["]',
+    '[1]]',
+    '[1}',
+    '[[]}',
+    '[1] 1',
+    '\uFEFF[]',
+  ])
     t.equal(read(text).end, 'not an array', text);
   t.same(read('[1,2,3]', 2), { items: ['1', '2'], end: 'too many' });
   t.equal(read('[1,2]', 2).end, 'end');

@@ -18,10 +18,10 @@ export function* itemsOf(body: Uint8Array, at_most: number): Generator<Uint8Arra
   for (let count = 0; ; count += 1) {
     if (count === at_most) return 'too many';
     const end = endOfItem(body, at);
-    // The bracket that ends the array, or a comma, must follow.
     if (end === body.length) return 'not an array';
     yield body.subarray(at, end);
-    if (body[end] !== COMMA) return isOver(body, end + 1);
+    if (body[end] === 0x5d) return isOver(body, end + 1);
+    if (body[end] !== COMMA) return 'not an array';
     at = end + 1;
   }
 }

@@ -110,6 +110,20 @@ export const cancelRules: Rule[] = [
     rejectedFor(await cancel(service, key, 'seven'), 'id');
     rejectedFor(await cancel(service, key, `${randomUUID()}?force=true`), '?force');
   }),
+  contract('web processes are notified of it, so that no call waits for their poll', async (s) => {
+    const { service, key, id } = await submitted(s);
+    const heard: string[] = [];
+    const marked = Promise.withResolvers<void>();
+    const listening = await service.db.listen('runledger_done', (payload) => {
+      heard.push(payload);
+      if (payload === `after ${id}`) marked.resolve();
+    });
+    await cancel(service, key, id);
+    await service.db`select pg_notify('runledger_done', ${`after ${id}`})`;
+    await marked.promise;
+    await listening.unlisten();
+    ok(heard.includes(id));
+  }),
   contract('calls that wait are answered with the cancelled record', async (s) => {
     const service = await s.plain();
     const key = await service.key();
