@@ -26,20 +26,11 @@ export const accountMutants: readonly Mutant[] = [
     ['waiting calls are notified', "  perform pg_notify('runledger_done', before.id::text);\n", ''],
     ['the key is recorded', "'key_id', key_id)", "'key_id', before.account_id)"],
   ),
-  ...inFile(
-    'src/queue/epoch.ts',
-    'test/queue/epoch.test.ts',
-    [
-      'a hint alone ends nothing',
-      'runs.cancel(await executions.cancelled(running));',
-      'runs.cancel(running);',
-    ],
-    [
-      'a lost hint is made up for',
-      '  const asking = setInterval(() => void endCancelled(runs.ids(POLL_MS)), POLL_MS);\n',
-      '  const asking = setInterval(() => {}, POLL_MS);\n',
-    ],
-  ),
+  ...inFile('src/queue/epoch.ts', 'test/queue/epoch.test.ts', [
+    'a hint alone ends nothing',
+    'runs.cancel(await executions.cancelled(running));',
+    'runs.cancel(running);',
+  ]),
   ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
     'a cancelled run is not released as a failure',
     "if (one.isCancelled()) logOf(options, started).debug('cancelled');\n    else await",
