@@ -6,7 +6,7 @@ language sql immutable parallel safe
 as $$
   select case
     when facts ->> 'operator' is not null then 'operator ' || (facts ->> 'operator')
-    when type in ('submission.accepted', 'test_set.created', 'test_set.deleted') and facts ? 'key_id' then 'key ' || (facts ->> 'key_id')
+    when type in ('submission.accepted', 'submission.cancelled', 'test_set.created', 'test_set.deleted') and facts ? 'key_id' then 'key ' || (facts ->> 'key_id')
     -- Found by the sweep of another process, or ended by a rule.
     when facts -> 'evidence' ? 'found_at' or facts -> 'evidence' ? 'failed_for' then 'service'
     when coalesce(facts ->> 'consumer', started_by::text) is not null then 'consumer ' || coalesce(facts ->> 'consumer', started_by::text)

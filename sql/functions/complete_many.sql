@@ -114,7 +114,10 @@ begin
   )
   select array_agg(x.id), array_agg(x.key_id), array_agg(x.id) filter (where x.attempts = 0), bool_or(x.has_webhook), array_agg(x.facts)
   into ids, keys, never_started, has_webhooks, all_facts from (
-    select s.id, s.key_id, s.attempts, s.has_webhook, facts[s.ordinality] || jsonb_build_object('bytes', coalesce(d.bytes, '{}')) as facts
+    select s.id, s.key_id, s.attempts, s.has_webhook,
+      -- What is cancelled leaves no output.
+      case types[s.ordinality] when 'submission.cancelled' then facts[s.ordinality]
+        else facts[s.ordinality] || jsonb_build_object('bytes', coalesce(d.bytes, '{}')) end as facts
     from unnest(found_rows) with ordinality s left join digests d on d.id = s.id
     order by s.ordinality
   ) x;

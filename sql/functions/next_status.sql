@@ -12,11 +12,12 @@ as $$
     when 'execution.lost' then case status when 'running' then 'pending' end
     when 'submission.completed' then case status when 'running' then 'completed' end
     when 'submission.failed' then case when status in ('pending', 'running') then 'error' end
+    when 'submission.cancelled' then case when status in ('pending', 'running') then 'cancelled' end
     -- a late report changes nothing, whatever the status is
     when 'execution.refused' then status
     -- a delivery belongs to a submission that has ended
-    when 'delivery.requested' then case when status in ('completed', 'error') then status end
-    when 'delivery.attempted' then case when status in ('completed', 'error') then status end
-    when 'delivery.ended' then case when status in ('completed', 'error') then status end
+    when 'delivery.requested' then case when status in ('completed', 'error', 'cancelled') then status end
+    when 'delivery.attempted' then case when status in ('completed', 'error', 'cancelled') then status end
+    when 'delivery.ended' then case when status in ('completed', 'error', 'cancelled') then status end
   end
 $$;

@@ -50,6 +50,10 @@ begin
       s.judged := true;
       s.tests := nullif(facts -> 'tests', 'null');
     end if;
+  when 'submission.cancelled' then
+    s.completed_at := at;
+    s.stdout_truncated := false;
+    s.stderr_truncated := false;
   else
     -- the other events only count in the version
   end case;

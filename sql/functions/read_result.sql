@@ -86,7 +86,7 @@ begin
     outcome := coalesce(outcome, 'not_found');
     if record ->> 'status' = 'running' then
       progress := progress_of(read_result.id, (record ->> 'attempts')::integer);
-    elsif record ->> 'status' in ('completed', 'error') then
+    elsif record ->> 'status' in ('completed', 'error', 'cancelled') then
       select to_jsonb(p) into proof from proof_of(read_result.id) p where p.checkpoint is not null;
     end if;
   end if;
@@ -124,6 +124,6 @@ begin
     (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id),
     case when s.judged then judged_parts(s.id) end
   from submissions s
-  where s.id = any (ids) and s.id >= from_id and s.id <= to_id and s.status in ('completed', 'error');
+  where s.id = any (ids) and s.id >= from_id and s.id <= to_id and s.status in ('completed', 'error', 'cancelled');
 end
 $$;

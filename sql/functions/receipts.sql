@@ -30,7 +30,7 @@ begin
   select e.generation, e.xid, e.seq,
     leaf_of(e.stream, e.version, e.type, e.schema, e.at, e.generation, e.xid, e.seq, e.facts) as leaf into ended
   from events e
-  where e.stream = proof_of.id and e.type in ('submission.completed', 'submission.failed')
+  where e.stream = proof_of.id and e.type in ('submission.completed', 'submission.failed', 'submission.cancelled')
     and (e.generation, e.xid) < (head.generation, head.to_xid);
   if not found then
     return;

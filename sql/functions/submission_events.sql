@@ -12,11 +12,11 @@ declare
   to_id uuid := bounds.last_id;
 begin
   return query
-  select s.id, s.account_id, s.version, s.status in ('completed', 'error'),
+  select s.id, s.account_id, s.version, s.status in ('completed', 'error', 'cancelled'),
     (select coalesce(jsonb_agg(jsonb_build_object('version', e.version, 'type', e.type, 'at', e.at, 'facts', jsonb_strip_nulls(
         jsonb_build_object('attempt', e.facts -> 'attempt', 'reason', e.facts -> 'reason', 'verdict', e.facts -> 'verdict'))) order by e.version), '[]')
       from log e where e.stream = s.id and e.stream >= from_id and e.stream <= to_id and e.version > a.version
-        and e.type in ('submission.accepted', 'execution.started', 'execution.lost', 'submission.completed', 'submission.failed')),
+        and e.type in ('submission.accepted', 'execution.started', 'execution.lost', 'submission.completed', 'submission.failed', 'submission.cancelled')),
     case when s.status = 'running' then progress_of(s.id, s.attempts) end
   from unnest(ids, after) a(id, version)
   join submissions s on s.id = a.id and s.id >= from_id and s.id <= to_id and (s.version > a.version or s.status = 'running');

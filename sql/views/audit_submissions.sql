@@ -10,8 +10,8 @@ comment on column runledger.audit_submissions.account_id is 'The id of the accou
 comment on column runledger.audit_submissions.account is 'The name of the account.';
 comment on column runledger.audit_submissions.key_id is 'The key that submitted it.';
 comment on column runledger.audit_submissions.language is 'The canonical name of the language.';
-comment on column runledger.audit_submissions.status is 'pending, running, completed or error.';
-comment on column runledger.audit_submissions.verdict is 'The verdict. Null: it has not ended.';
+comment on column runledger.audit_submissions.status is 'pending, running, completed, error or cancelled.';
+comment on column runledger.audit_submissions.verdict is 'The verdict. Null: it has not ended, or was cancelled.';
 comment on column runledger.audit_submissions.exit_code is 'The exit code of the program; 128 + N after signal N. Null: it did not run, or has not ended.';
 comment on column runledger.audit_submissions.signal is 'The signal that ended the program. Null: none.';
 comment on column runledger.audit_submissions.cpu_time_us is 'CPU time of the run in microseconds.';

@@ -7,5 +7,5 @@ group by 1, 2, 3;
 comment on view runledger.audit_verdicts_daily is 'How many submissions got each verdict.';
 comment on column runledger.audit_verdicts_daily.day is 'The day (UTC) on which they were accepted.';
 comment on column runledger.audit_verdicts_daily.language is 'Their language.';
-comment on column runledger.audit_verdicts_daily.verdict is 'Their verdict.';
+comment on column runledger.audit_verdicts_daily.verdict is 'Their verdict. Null: they were cancelled.';
 comment on column runledger.audit_verdicts_daily.submissions is 'How many.';

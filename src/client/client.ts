@@ -10,10 +10,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { RequestLimitName } from '../domain/limits.ts';
-import type { ResultRecord } from '../domain/record.ts';
-import { hasEnded } from '../domain/statuses.ts';
+import type { ResultRecord, Summary } from '../domain/record.ts';
+import { hasEnded, type Status } from '../domain/statuses.ts';
+import type { Verdict } from '../domain/verdicts.ts';
 
-export type { ResultRecord } from '../domain/record.ts';
+export type { ResultRecord, Summary } from '../domain/record.ts';
 
 /** The proof that the log has a submission; AUDIT.md has the format, and `check-receipt` checks it. */
 export type Receipt = {
@@ -54,6 +55,16 @@ export type SubmissionRequest = {
   webhook_url?: string;
   webhook_secret?: string;
 };
+
+export type BatchItem = SubmissionRequest & { idempotency_key?: string };
+
+/** Accepted, or replayed, or rejected. */
+export type BatchAnswer =
+  | { id: string }
+  | ({ id: string; replayed: true; mismatch: boolean } & Partial<Summary>)
+  | { id?: undefined; error: string; message: string; fields?: FieldProblem[] };
+
+export type FieldProblem = { path: string; message: string };
 
 /** Times in seconds, sizes in bytes. */
 export type Limits = Partial<Record<RequestLimitName, number>>;
@@ -118,13 +129,28 @@ export type CallOptions = { signal?: AbortSignal };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
 
+export type ListOptions = CallOptions & {
+  status?: Status;
+  verdict?: Verdict;
+  language?: string;
+  /** what was accepted at this time or later, and before that one */
+  from?: Date;
+  to?: Date;
+};
+
 export type Client = {
   /** Resolves when the submission is stored. */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
+  /** Up to 100 in one call: an answer for each, in their order. One that is rejected does not keep out the others. */
+  submitAll(requests: readonly BatchItem[], options?: CallOptions): Promise<BatchAnswer[]>;
   /** The record as it is now. */
   result(id: string, options?: ResultOptions): Promise<ResultRecord>;
   /** The record when the submission has ended, however long that takes. */
   wait(id: string, options?: ResultOptions): Promise<ResultRecord>;
+  /** Ends a submission that has not ended. An ApiError with `already_ended` if it has, in another way. */
+  cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
+  /** The submissions of the account, newest first, without what they printed; one page after the other is asked for. */
+  submissions(options?: ListOptions): AsyncGenerator<Summary, void>;
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
@@ -141,7 +167,7 @@ export type Client = {
 export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
-  readonly fields: readonly { path: string; message: string }[];
+  readonly fields: readonly FieldProblem[];
   readonly request_id: string | null;
 
   constructor(status: number, body: ProblemBody, request_id: string | null) {
@@ -159,7 +185,7 @@ export class ApiError extends Error {
 type ProblemBody = {
   error?: string;
   message?: string;
-  fields?: { path: string; message: string }[];
+  fields?: FieldProblem[];
   id?: string;
 };
 type SendOptions = CallOptions & { timeout_ms?: number };
@@ -176,6 +202,9 @@ const UPLOAD_TIMEOUT_MS = 10 * 60_000;
 const TEMPORARY = new Set([429, 500, 502, 503, 504]);
 
 const TEST_SETS = '/api/test-sets';
+const SUBMISSIONS = '/api/submissions';
+/** The largest page that the service gives. */
+const LIST_PAGE = 200;
 
 export function createClient(options: ClientOptions): Client {
   const send = (path: string, init: RequestInit, given: SendOptions) =>
@@ -201,11 +230,36 @@ export function createClient(options: ClientOptions): Client {
       const { body } = await post('/api/submit', request, given);
       return { id: body.id! };
     },
+    async submitAll(requests, given = {}) {
+      const items = requests.map((one) => ({ idempotency_key: randomUUID(), ...one }));
+      const headers = { 'content-type': 'application/json' };
+      const init = { method: 'POST', headers, body: JSON.stringify(items) };
+      const { body } = await send(SUBMISSIONS, init, given);
+      return body as unknown as BatchAnswer[];
+    },
     result: (id, given = {}) => read(id, given, []),
     async wait(id, given = {}) {
       for (;;) {
         const record = await read(id, given, ['wait=true']);
         if (hasEnded(record.status)) return record;
+      }
+    },
+    async cancel(id, given = {}) {
+      const path = `${SUBMISSIONS}/${encodeURIComponent(id)}`;
+      const { body } = await send(path, { method: 'DELETE' }, given);
+      return body as ResultRecord;
+    },
+    async *submissions({ signal, ...filters } = {}) {
+      const query = new URLSearchParams({ limit: String(LIST_PAGE) });
+      for (const [name, value] of Object.entries(filters))
+        if (value !== undefined)
+          query.set(name, value instanceof Date ? value.toISOString() : value);
+      for (;;) {
+        const { body } = await send(`${SUBMISSIONS}?${query}`, {}, signal ? { signal } : {});
+        const page = body as unknown as { submissions: Summary[]; next: string | null };
+        yield* page.submissions;
+        if (page.next === null) return;
+        query.set('after', page.next);
       }
     },
     async receipt(id, given = {}) {

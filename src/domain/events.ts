@@ -172,6 +172,15 @@ export const eventTypes = {
       bytes: bytesOf('submission.failed'),
     }),
   ],
+  /** By a key of its account. attempt: the newest, or 0; it was running only if that one was neither lost nor ended. */
+  'submission.cancelled': [
+    v.strictObject({
+      attempt,
+      key_id: uuid,
+      request_id: v.optional(name),
+      traceparent: v.optional(v.string()),
+    }),
+  ],
   /** replay: an operator asked for it. */
   'delivery.requested': [
     v.strictObject({ next_at: time, replay: v.optional(v.literal(true)), operator }),

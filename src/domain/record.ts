@@ -213,14 +213,59 @@ export type ResultRecord = { [N in Name]: v.InferOutput<Fields[N]['schema']> };
 const ENTRIES = Object.entries(FIELDS) as [Name, Field<unknown>][];
 
 export function renderResult(row: ResultRow, encoding: ResultEncoding = 'utf8'): ResultRecord {
-  const text = encoding === 'base64' ? base64Of : textOf;
+  return rendered(ENTRIES, row, encoding === 'base64' ? base64Of : textOf) as ResultRecord;
+}
+
+function rendered(entries: typeof ENTRIES, row: ResultRow, text: Text) {
   const ended = hasEnded(row.status);
   const record: Partial<Record<Name, unknown>> = {};
-  for (const [name, field] of ENTRIES) {
+  for (const [name, field] of entries) {
     record[name] = ended || !field.at_end ? field.value(row, text) : null;
   }
-  return record as ResultRecord;
+  return record;
 }
+
+/** The fields that a list shows: nothing that a program printed, and nothing that grows with the number of tests. */
+const SUMMARY_FIELDS = [
+  'id',
+  'status',
+  'verdict',
+  'exit_code',
+  'signal',
+  'cpu_time',
+  'wall_time',
+  'memory_peak',
+  'limit_exceeded',
+  'score',
+  'language',
+  'created_at',
+  'started_at',
+  'completed_at',
+  'attempts',
+] as const satisfies readonly Name[];
+type SummaryName = (typeof SUMMARY_FIELDS)[number];
+
+/** The columns that these fields need. */
+export type SummaryRow = Pick<
+  ResultRow,
+  | Exclude<SummaryName, 'cpu_time' | 'wall_time' | 'memory_peak'>
+  | 'cpu_time_us'
+  | 'wall_time_us'
+  | 'memory_peak_bytes'
+>;
+export type Summary = Pick<ResultRecord, SummaryName>;
+
+/** These fields read no other column. */
+export const renderSummary = (row: SummaryRow): Summary =>
+  rendered(SUMMARY_ENTRIES, row as ResultRow, textOf) as Summary;
+
+const SUMMARY_ENTRIES = ENTRIES.filter(([name]) =>
+  (SUMMARY_FIELDS as readonly string[]).includes(name),
+);
+
+/** Of a record, or of the schemas of its fields. */
+export const summaryOf = <T extends Record<SummaryName, unknown>>(all: T): Pick<T, SummaryName> =>
+  Object.fromEntries(SUMMARY_FIELDS.map((name) => [name, all[name]])) as Pick<T, SummaryName>;
 
 /** The schema of each field, for the OpenAPI document. */
 export const RESULT_SCHEMAS = Object.fromEntries(
@@ -239,6 +284,16 @@ export const EXAMPLE_PENDING: ResultRecord = {
   status: 'pending',
   started_at: null,
   attempts: 0,
+};
+
+export const EXAMPLE_CANCELLED: ResultRecord = {
+  ...EXAMPLE_PENDING,
+  status: 'cancelled',
+  stdout: '',
+  stderr: '',
+  stdout_truncated: false,
+  stderr_truncated: false,
+  completed_at: EXAMPLE_COMPLETED.completed_at,
 };
 
 type Text = (bytes: Uint8Array) => string;

@@ -5,6 +5,7 @@ export const STATUSES = {
   running: { ended: false, meaning: 'a worker runs it' },
   completed: { ended: true, meaning: 'the program ran to its end, or did not compile' },
   error: { ended: true, meaning: 'the service failed for good, not the program' },
+  cancelled: { ended: true, meaning: 'its account cancelled it before it ended' },
 } as const satisfies Readonly<Record<string, { ended: boolean; meaning: string }>>;
 
 export type Status = keyof typeof STATUSES;

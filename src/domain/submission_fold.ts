@@ -4,7 +4,7 @@
  */
 import { eventTypes, isKnown } from './events.ts';
 import type { ResultRow } from './record.ts';
-import type { Status } from './statuses.ts';
+import { hasEnded, STATUS_NAMES, type Status } from './statuses.ts';
 
 /** An event as it was appended, in any schema that its type ever had. */
 export type AppendedEvent = {
@@ -21,6 +21,7 @@ export type Facts = Readonly<Record<string, unknown>>;
 export class BadHistory extends Error {}
 
 type Before = Status | 'none';
+const ENDED = STATUS_NAMES.filter(hasEnded);
 const stays = (...all: Status[]) => Object.fromEntries(all.map((status) => [status, status]));
 
 /** The status after an event, by its type and the status before. No entry: the event cannot come in that status. */
@@ -30,14 +31,23 @@ const NEXT: Readonly<Record<string, Partial<Record<Before, Status>>>> = {
   'execution.lost': { running: 'pending' },
   'submission.completed': { running: 'completed' },
   'submission.failed': { pending: 'error', running: 'error' },
-  'execution.refused': stays('pending', 'running', 'completed', 'error'),
-  'delivery.requested': stays('completed', 'error'),
-  'delivery.attempted': stays('completed', 'error'),
-  'delivery.ended': stays('completed', 'error'),
+  'submission.cancelled': { pending: 'cancelled', running: 'cancelled' },
+  'execution.refused': stays(...STATUS_NAMES),
+  'delivery.requested': stays(...ENDED),
+  'delivery.attempted': stays(...ENDED),
+  'delivery.ended': stays(...ENDED),
 };
 
 export const nextStatus = (before: Before, type: string): Status | null =>
   (Object.hasOwn(NEXT, type) ? NEXT[type]![before] : null) ?? null;
+
+/** The types of events that end a submission. */
+export const ENDING_TYPES: ReadonlySet<string> = new Set(
+  Object.keys(NEXT).filter((type) => {
+    const after = NEXT[type]!.running;
+    return after !== undefined && hasEnded(after);
+  }),
+);
 
 /** The facts of an end that are columns of the row; every one is null until there is an end that has it. */
 const COLUMNS = Object.keys(eventTypes['submission.completed'].at(-1)!.entries).filter(
@@ -97,6 +107,8 @@ function after(row: ResultRow | null, event: AppendedEvent): ResultRow {
       stderr_truncated: false,
       tests: (facts['tests'] as ResultRow['tests'] | undefined) ?? null,
     };
+  if (type === 'submission.cancelled')
+    return { ...row, completed_at: at, stdout_truncated: false, stderr_truncated: false };
   return row;
 }
 

@@ -7,9 +7,11 @@ import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
 import { createEventFeed } from '../store/event_feed.ts';
+import { createLists } from '../store/lists.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
 import { createResults } from '../store/results.ts';
@@ -130,6 +132,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   }
   const rules = submissionRules(config, webhooks);
   const results = createResults(db);
+  const parser = submissionParser(rules);
+  const lists = createLists(db);
   const receipts = createReceipts(
     db,
     (config.witnesses ?? []).map(({ key }) => key),
@@ -166,8 +170,11 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log,
     submissions: {
       submit: withPatience(submissions.submit),
+      submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
     },
+    lists: { page: withPatience(lists.page), summaries: withPatience(lists.summaries) },
+    cancel: withPatience(createCancel(db)),
     results: {
       read: withPatience(results.read),
       spend: withPatience(results.spend),
@@ -190,7 +197,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     spent_keys,
     webhooks,
     digest_key: config.digest_key,
-    parseSubmission: submissionParser(rules),
+    parseSubmission: parser.body,
+    parseItem: parser.item,
     openapi: Buffer.from(JSON.stringify(openapiDocument(calls, rules))),
     page: (origin) => page(calls, config.languages, origin),
     isReady: createReadiness(health, log),

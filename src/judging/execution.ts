@@ -32,7 +32,8 @@ export type ExecutionOutcome = Omit<
   'attempt' | 'bytes' | 'verdict' | 'tests' | 'score'
 > & {
   verdict: Verdict;
-  status: EndedStatus;
+  /** What is cancelled has no outcome. */
+  status: Exclude<EndedStatus, 'cancelled'>;
   stdout: Uint8Array;
   stderr: Uint8Array;
   /** null for an order without judging */

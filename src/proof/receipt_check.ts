@@ -16,6 +16,7 @@ import { parseStrictly } from '../domain/strict_json.ts';
 import {
   type AppendedEvent,
   BadHistory,
+  ENDING_TYPES,
   type Facts,
   foldSubmission,
 } from '../domain/submission_fold.ts';
@@ -207,7 +208,7 @@ function checkHistory(
   for (const [kind, bytes] of Object.entries(given.bytes ?? {})) compare(kind, [bytes]);
   if (given.record === null) report.unchecked.push('a record, because none was given');
   else {
-    const end = events.findIndex(({ type }) => /^submission\.(completed|failed)$/.test(type));
+    const end = events.findIndex(({ type }) => ENDING_TYPES.has(type));
     checkRecord(given.record, renderResult(row), { ...given.proofs, end }, report);
     for (const kind of BYTES_FIELDS) compare(kind, candidatesOf(given.record[kind]));
     const { tests, files, transcript } = given.record;

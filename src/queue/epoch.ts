@@ -19,6 +19,9 @@
  *   * Fencing comes before the list of jobs in flight is read for advance_epoch(): what arrives later is not on that list.
  *   * Tasks outlive their epoch. They complete, finish and return on the consumer's current epoch, and the job's own epoch is
  *     checked by the statement: a job that somebody else holds by now is not touched.
+ *   * A cancelled submission's run is ended. A NOTIFY names it, as a hint: the database is asked before anything is ended. A
+ *     hint may be lost, or come before the answer of the fetch that started the execution; so what runs is also asked for once
+ *     a second, and whenever the connection that listens is made again.
  *   * Returning and fetching use one connection, so that the answer of a return arrives before the answer of a later fetch
  *     that brings the same job.
  */
@@ -32,6 +35,7 @@ import { createExecutions, type Executions } from '../store/executions.ts';
 import { type FetchedJob, fetchExecutions, finishJobs, returnJob } from '../store/jobs.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
+import type { Runs } from './runs.ts';
 
 /** What an execution task may do in the name of the consumer that fetched its job. */
 export type Membership = {
@@ -59,6 +63,7 @@ export type ExecutionEpochOptions = {
   /** graphile-worker's names of the tasks to fetch. */
   readonly tasks: readonly string[];
   readonly task: ExecutionTask;
+  readonly runs: Runs;
   /** How many jobs can be run or prefetched now. */
   readonly free: () => number;
   /** How many jobs of newcomers can wait for a slot that will be passed to them. */
@@ -85,7 +90,7 @@ export function openExecutionEpoch(
   options: ExecutionEpochOptions,
 ): ExecutionEpoch {
   const { consumer_id, epoch, in_flight } = context;
-  const { address, log } = options;
+  const { address, log, runs } = options;
   const name = `runledger consumer ${consumer_id}`;
   // Three: a batch of starts, a batch of deletions, and a release beside them.
   const db = connect(address, { name, max: 3 });
@@ -114,6 +119,8 @@ export function openExecutionEpoch(
   let outstanding: Promise<void> | null = null;
   let waking = false;
   let poll: NodeJS.Timeout | undefined;
+  /** Submissions that were cancelled while a fetch was out: it may have started them. */
+  let hinted: string[] = [];
 
   const loop = {
     fence() {
@@ -150,6 +157,8 @@ export function openExecutionEpoch(
       clearTimeout(poll);
       outstanding = fetch(at_most, only_newcomers).then((full) => {
         outstanding = null;
+        void endCancelled(hinted);
+        hinted = [];
         if (isFenced) return;
         if (full) may_have_newcomers = true;
         if (full && !only_newcomers) available = true;
@@ -158,6 +167,22 @@ export function openExecutionEpoch(
       });
     },
   };
+
+  /** Ends the runs of those of the submissions that were cancelled. A later poll asks again if the database does not answer. */
+  async function endCancelled(ids: readonly string[]): Promise<void> {
+    const running = ids.filter((id) => runs.has(id));
+    if (running.length === 0) return;
+    try {
+      runs.cancel(await executions.cancelled(running));
+    } catch (error) {
+      if (!isAway(error)) log.warn({ err: error }, 'cancelled submissions could not be read');
+    }
+  }
+
+  function onCancelled(id: string): void {
+    if (outstanding !== null) hinted.push(id);
+    void endCancelled([id]);
+  }
 
   /** An answer was lost, or cannot be used: what the statement has fetched is unknown here. */
   function answerLost(): void {
@@ -214,14 +239,21 @@ export function openExecutionEpoch(
 
   const listening = listen(
     fetching,
-    { [CHANNELS.jobs]: loop.announce },
+    { [CHANNELS.jobs]: loop.announce, [CHANNELS.cancelled]: onCancelled },
     {
       // A NOTIFY may have been missed while the connection was lost.
-      onHearing: loop.announce,
+      onHearing() {
+        loop.announce();
+        void endCancelled(runs.ids(0));
+      },
       onFault: (error) => log.warn({ err: error }, 'listening for jobs failed'),
     },
   );
-  const end = (timeout: number) => endAll([db, ending, fetching], timeout, listening);
+  const asking = setInterval(() => void endCancelled(runs.ids(POLL_MS)), POLL_MS);
+  const end = (timeout: number) => {
+    clearInterval(asking);
+    return endAll([db, ending, fetching], timeout, listening);
+  };
   loop.fetch();
 
   return {

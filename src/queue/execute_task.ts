@@ -6,6 +6,8 @@
  *   * If the database starts nothing, the job is stale: its submission ended or runs elsewhere. The job is finished.
  *   * A fault (a SandboxFault, or anything else that the executor throws) never becomes a verdict: the execution is released
  *     and runs elsewhere. It counts as a death if the program may have caused it.
+ *   * If the submission is cancelled, its run is ended, and nothing is reported: its lease is gone. A report that was on its way
+ *     is refused.
  *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
  */
 import type { LossReason } from '../domain/loss_reasons.ts';
@@ -16,6 +18,7 @@ import type { Log } from '../log.ts';
 import type { Started } from '../store/executions.ts';
 import type { ExecutionTask, Membership } from './epoch.ts';
 import { retryWhileAway } from './retry.ts';
+import type { Run, Runs } from './runs.ts';
 import type { SlotReservation, Slots } from './slots.ts';
 
 /** Runs a program: the executor, or one that does nothing where only the queue is measured. */
@@ -30,6 +33,7 @@ export type Phase = 'queue' | 'compile' | 'run' | 'append';
 
 export type ExecuteOptions = {
   readonly slots: Slots;
+  readonly runs: Runs;
   readonly execute: Execute;
   /** False: nothing that need not run may start now. */
   readonly mayStart: () => boolean;
@@ -77,8 +81,12 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
           membership.executions().start({ submission_id, job_id, priority: turn }),
         ));
       if (started !== null) {
-        const end = endOf(membership.lost);
-        await run(options, membership, started, { slot, entered: job.alone, end });
+        const one = options.runs.begin(submission_id, endOf(membership.lost));
+        try {
+          await run(options, membership, started, { slot, entered: job.alone, one });
+        } finally {
+          one.leave();
+        }
       }
       return 'finished';
     } finally {
@@ -97,16 +105,17 @@ function endSignals(cut: AbortSignal): (lost: AbortSignal) => AbortSignal {
   };
 }
 
-type Run = { slot: SlotReservation; entered: boolean; end: AbortSignal };
+type Entered = { slot: SlotReservation; entered: boolean; one: Run };
 
 async function run(
   options: ExecuteOptions,
   membership: Membership,
   started: Started,
-  { slot, entered, end }: Run,
+  { slot, entered, one }: Entered,
 ): Promise<void> {
   const { order } = started;
   const { language, submission_id, attempt } = order;
+  const end = one.signal;
   const waited_from = performance.now();
   let outcome: ExecutionOutcome;
   try {
@@ -130,7 +139,8 @@ async function run(
       outcome = await options.execute(order, end);
     }
   } catch (error) {
-    await release(options, membership, started, error);
+    if (one.isCancelled()) logOf(options, started).debug('cancelled');
+    else await release(options, membership, started, error);
     return;
   }
   slot.leave();

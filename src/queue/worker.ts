@@ -11,6 +11,7 @@ import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
 import { createExecuteTask, type Execute } from './execute_task.ts';
 import { executionObserver } from './queue_metrics.ts';
 import { retryWhileAway } from './retry.ts';
+import { createRuns } from './runs.ts';
 import { createSlots } from './slots.ts';
 
 /** What a worker needs of an executor. */
@@ -67,8 +68,10 @@ export async function startWorker(given: {
   });
   const mayStart = () => health.works() && memory.enough();
   const cut = new AbortController();
+  const runs = createRuns();
   const task = createExecuteTask({
     slots,
+    runs,
     execute: (...order) => executor.execute(...order),
     mayStart,
     cut: cut.signal,
@@ -91,6 +94,7 @@ export async function startWorker(given: {
         address,
         tasks: Object.keys(toolchains).map((name) => `execute_${name}`),
         task,
+        runs,
         free: () => (mayStart() ? slots.free() : 0),
         newcomers: () => (mayStart() ? slots.newcomers() : 0),
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,

@@ -14,6 +14,8 @@ type Waiting<T, R> = { item: T; resolve(result: R): void; reject(error: unknown)
 
 export function createBatcher<T, R>(options: {
   readonly max_items: number;
+  /** Of how many an item consists; 1 if absent. No item is split. */
+  readonly size?: (item: T) => number;
   /** The bytes of an item, and of a batch at most: items beyond that go with the next batch. */
   readonly bytes?: (item: T) => number;
   readonly max_bytes?: number;
@@ -57,10 +59,13 @@ export function createBatcher<T, R>(options: {
 
   function take(): Waiting<T, R>[] {
     let bytes = 0;
+    let size = 0;
     let count = 0;
     for (const { item } of queue.slice(0, options.max_items)) {
       bytes += options.bytes?.(item) ?? 0;
-      if (count > 0 && bytes > (options.max_bytes ?? Infinity)) break;
+      size += options.size?.(item) ?? 1;
+      const is_full = size > options.max_items || bytes > (options.max_bytes ?? Infinity);
+      if (count > 0 && is_full) break;
       count += 1;
     }
     return queue.splice(0, count);

@@ -4,6 +4,8 @@ export const CHANNELS = {
   done: 'runledger_done',
   /** keys or limits were changed */
   access: 'runledger_access',
+  /** a submission that was running was cancelled */
+  cancelled: 'runledger_cancelled',
   /** jobs of executions were added or freed */
   jobs: 'runledger_jobs',
 } as const;

@@ -47,6 +47,8 @@ export type Executions = {
     /** Only these attempts, in the order of the ids. */
     attempts?: readonly number[],
   ): Promise<string[]>;
+  /** Those of the submissions that were cancelled. */
+  cancelled(submission_ids: readonly string[]): Promise<string[]>;
   /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
   progress(progress: Progress): Promise<void>;
   /** Of the contents of the test sets that this consumer's submissions need; see readContent. */
@@ -90,6 +92,11 @@ export function createExecutions(
           ${reason}, ${jsonText(evidence)}::text::jsonb,
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
+    },
+    async cancelled(submission_ids) {
+      const [row] = await db<{ ids: string[] }[]>`
+        select runledger.cancelled_of(${`{${submission_ids.join(',')}}`}::text::uuid[]) as ids`;
+      return row!.ids;
     },
     async progress({ submission_id, attempt, done, of }) {
       await db`

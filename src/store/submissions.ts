@@ -59,6 +59,8 @@ export type SubmitOutcome =
 
 export type Submissions = {
   submit(command: SubmitCommand): Promise<SubmitOutcome>;
+  /** In one transaction, in their order. */
+  submitAll(commands: readonly SubmitCommand[]): Promise<SubmitOutcome[]>;
   /** True: the submission exists, and is on disk. False: a crash has undone it before its client got an answer. */
   settle(id: string): Promise<boolean>;
 };
@@ -79,20 +81,22 @@ export type SubmissionsOptions = {
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
   const { waiting = () => 0 } = options;
-  const batcher = createBatcher<SubmitCommand, SubmitOutcome>({
+  // The commands of one request go together.
+  const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
     max_items: BATCH_ITEMS,
+    size: (commands) => commands.length,
     max_bytes: BATCH_BYTES,
-    bytes: ({ submission }) =>
-      submission === null
-        ? 0
-        : submission.code.length +
-          submission.stdin.length +
-          (submission.judging?.packed.length ?? 0),
-    run: (commands) => submitMany(db, commands, options.queue_capacity),
+    bytes: (commands) => commands.reduce((sum, command) => sum + bytesIn(command), 0),
+    async run(groups) {
+      const outcomes = await submitMany(db, groups.flat(), options.queue_capacity);
+      return groups.map(({ length }) => outcomes.splice(0, length));
+    },
     isAway,
     linger: {
-      for_items: (commands) =>
-        commands.every(({ unflushed }) => unflushed) ? waiting() / WAITING_FOR_EACH : 0,
+      for_items: (groups) =>
+        groups.every((commands) => commands.every(({ unflushed }) => unflushed))
+          ? waiting() / WAITING_FOR_EACH
+          : 0,
       ms: LINGER_MS,
     },
   });
@@ -103,9 +107,16 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     isAway,
   });
   return {
-    submit: (command) => batcher.add(command),
+    submit: async (command) => (await batcher.add([command]))[0]!,
+    submitAll: (commands) => batcher.add(commands),
     settle: (id) => settling.add(id),
   };
+}
+
+function bytesIn({ submission }: SubmitCommand): number {
+  if (submission === null) return 0;
+  const { code, stdin, judging } = submission;
+  return code.length + stdin.length + (judging?.packed.length ?? 0);
 }
 
 type OutcomeRow = CallerRow & {

@@ -12,6 +12,7 @@ import { createHash, hash } from 'node:crypto';
 import type { Db } from '../db.ts';
 import { timeOf, timeText } from '../domain/clocks.ts';
 import { allowsPurge, type Purge as ClaimedPurge, type Removals } from '../domain/removals.ts';
+import { ENDING_TYPES } from '../domain/submission_fold.ts';
 import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import { uuidText } from './entry_check.ts';
@@ -282,8 +283,7 @@ function addEvent(streams: Map<Id, Stream>, row: Buffer): void {
   }
   if (at > stream.latest) stream.latest = at;
   if (isDelivery(stream, type)) stream.later.push(at);
-  if (type === 'submission.completed' || type === 'submission.failed')
-    stream.ended_at = stream.latest;
+  if (ENDING_TYPES.has(type)) stream.ended_at = stream.latest;
   else if (type === 'delivery.requested' && isDelivery(stream, type))
     stream.waited.push({ from: at, to: null });
   else if (type === 'delivery.ended' && stream.waited.length > 0) stream.waited.at(-1)!.to = at;

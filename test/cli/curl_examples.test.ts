@@ -93,7 +93,7 @@ function withoutMeasures(shown: unknown): unknown {
 
 t.test('of README.md and JUDGING.md', { skip }, async (t) => {
   const examples = ['README.md', 'JUDGING.md'].flatMap(examplesOf);
-  t.equal(examples.length, 8);
+  t.equal(examples.length, 10);
   t.equal(examples.filter(({ record }) => record).length, 2);
   const { RUNLEDGER_SERVER, RUNLEDGER_API_KEY } = await judgingService(t);
   await sendAll(t, examples, RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);

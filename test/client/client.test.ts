@@ -26,6 +26,29 @@ t.test('submit, result, wait, run', async (t) => {
   t.equal((await ran).verdict, 'AC');
 });
 
+t.test('submitAll, submissions, cancel', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  // The first answer is lost, and the call is repeated.
+  const way = await flaky(t, service.webs[0]!.origin, 1);
+  const client = createClient({
+    server: way.origin,
+    api_key: await service.key(),
+    pause: async () => {},
+  });
+  const answers = await client.submitAll([hello, { ...hello, language: 'cobol' }, hello]);
+  t.match(answers, [{ id: String }, { error: 'invalid_request' }, { id: String, replayed: true }]);
+  const [first, , second] = answers.map(({ id }) => id!);
+  const ids = async (options = {}) =>
+    (await Array.fromAsync(client.submissions(options))).map(({ id }) => id);
+  t.same((await ids()).toSorted(), [first, second].toSorted(), 'none was accepted twice');
+  t.match(await client.cancel(first!), { id: first, status: 'cancelled', verdict: null });
+  t.same(await ids({ status: 'cancelled', from: new Date(0) }), [first]);
+  t.match(await client.wait(first!), { status: 'cancelled' });
+  await service.worker.finish(second!);
+  const late = await client.cancel(second!).catch((thrown) => thrown);
+  t.match(late, { status: 409, error: 'already_ended' });
+});
+
 t.test('a receipt is null until the log is sealed', async (t) => {
   const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
   const service = await startService(t, { webs: 1, env });

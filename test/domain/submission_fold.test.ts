@@ -54,6 +54,12 @@ t.test('events fold to the record that the projection gives', async (t) => {
   await executions.release([lost], 'shutdown');
   await start(executions, lost);
   ids.push(lost);
+  for (const runs of [false, true]) {
+    const id = await submitted({ webhook: webhook() });
+    if (runs) await start(executions, id);
+    await w.cancel(id);
+    ids.push(id);
+  }
   for (const id of ids) {
     const events = await w.db<AppendedEvent[]>`
       select stream, version, type, schema, at, facts from runledger.events where stream = ${id} order by version`;

@@ -2,9 +2,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { accessRules } from './contract/access_rules.ts';
+import { batchRules } from './contract/batch_rules.ts';
+import { cancelRules } from './contract/cancel_rules.ts';
 import { commandRules } from './contract/command_rules.ts';
 import { httpRules } from './contract/http_rules.ts';
 import { judgingRules } from './contract/judging_rules.ts';
+import { listRules } from './contract/list_rules.ts';
 import { messageRules } from './contract/message_rules.ts';
 import { queueRules } from './contract/queue_rules.ts';
 import { rateRules } from './contract/rate_rules.ts';
@@ -25,6 +28,9 @@ const RULES: readonly Rule[] = [
   ...submitRules,
   ...queueRules,
   ...resultRules,
+  ...batchRules,
+  ...cancelRules,
+  ...listRules,
   ...accessRules,
   ...rateRules,
   ...tlsRules,

@@ -86,6 +86,15 @@ t.test('each event comes as it happens, and the stream ends after the last', asy
   });
 });
 
+t.test('a stream ends when the submission is cancelled', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const next = reader(await open(pathOf(id)));
+  t.match(await next(), { event: 'accepted' });
+  await service.call({ path: `/api/submissions/${id}`, key, method: 'DELETE' });
+  t.match(await next(), { id: '2', event: 'cancelled' });
+  t.equal(await next(), null);
+});
+
 t.test('only the account of the submission may follow it', async (t) => {
   const { id } = (await service.submit(key)).json;
   const other = await service.key();

@@ -16,7 +16,7 @@ const RULES: SubmissionRules = {
   forbidden: [],
   webhookUrlProblem: (url) => (url.startsWith('https://') ? null : 'must begin with https://'),
 };
-const parse = submissionParser(RULES);
+const parse = submissionParser(RULES).body;
 const parseText = (text: string) => parse(Buffer.from(text));
 const parsed = (body: object) => parseText(JSON.stringify(body)).submission!;
 const KEY = Buffer.alloc(32, 1);
@@ -168,7 +168,7 @@ t.test('every unknown field is named, those of limits, too', async (t) => {
 });
 
 t.test('each field that a deployment forbids has an error', async (t) => {
-  const narrow = submissionParser({ ...RULES, forbidden: ['args', 'limits'] });
+  const narrow = submissionParser({ ...RULES, forbidden: ['args', 'limits'] }).body;
   const body = { language: 'py', code: '', args: ['a'], limits: { cpu_time: 99 } };
   const { errors } = narrow(Buffer.from(JSON.stringify(body)));
   t.same(errors!.map(({ path }) => path).sort(), ['args', 'limits', 'limits.cpu_time']);

@@ -187,6 +187,16 @@ t.test('receipts of all kinds of submissions are proven by both verifiers', asyn
   await worker.finish(failed, { status: 'error', verdict: 'IE', exit_code: null });
   await proven('a failure of the service', await caseOf(service, key, failed));
 
+  const cancelled = await submitted(service, key);
+  await worker.start(cancelled);
+  const asked = await service.call({
+    path: `/api/submissions/${cancelled}`,
+    key,
+    method: 'DELETE',
+  });
+  t.match(asked, { status: 200, json: { status: 'cancelled' } });
+  await proven('a cancelled submission', await caseOf(service, key, cancelled));
+
   const lost = await submitted(service, key);
   await worker.start(lost);
   await worker.executions.release([lost], 'shutdown');

@@ -45,7 +45,7 @@ export const httpMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/wire/read_body.ts',
     contract('a body over'),
-    ['a body over the cap is rejected', 'if (size > BODY_LIMIT_BYTES) {', 'if (size < 0) {'],
+    ['a body over the cap is rejected', 'if (size > most_bytes) {', 'if (size < 0) {'],
     [
       'a length over the cap is rejected before the body is read',
       "Number(req.headers['content-length'] ?? 0) > most_bytes",

@@ -2,6 +2,7 @@
  * The mutants. To add one, append a row to the list of its room. A row that survives needs a test, and stays; only a change
  * that no test can notice, because nothing behaves differently, is replaced by another.
  */
+import { accountMutants } from './account_mutants.ts';
 import { auditMutants } from './audit_mutants.ts';
 import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
@@ -30,6 +31,7 @@ export const mutants: readonly Mutant[] = [
   ...receiptMutants,
   ...verifyMutants,
   ...httpMutants,
+  ...accountMutants,
   ...judgedRequestMutants,
   ...judgedStoreMutants,
   ...testSetMutants,

@@ -201,7 +201,11 @@ export const storeMutants: readonly Mutant[] = [
       's.deaths + 1',
     ],
     // The verdict from the facts would be the same: the schema of submission.failed allows IE alone.
-    ['a failure of the service has no cut output', '    s.stdout_truncated := false;\n', ''],
+    [
+      'a failure of the service has no cut output',
+      "s.verdict := 'IE';\n    s.stdout_truncated := false;\n",
+      "s.verdict := 'IE';\n",
+    ],
     ['a start is timed', '    s.started_at := at;\n', ''],
   ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [

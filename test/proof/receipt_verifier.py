@@ -288,13 +288,14 @@ def parse_entry(entry):
     return event
 
 
-ENDED = ("completed", "error")
+ENDED = ("completed", "error", "cancelled")
 EVENTS = {
     "submission.accepted": (1, {None: "pending"}),
     "execution.started": (2, {"pending": "running"}),
     "execution.lost": (2, {"running": "pending"}),
     "submission.completed": (2, {"running": "completed"}),
     "submission.failed": (1, {"pending": "error", "running": "error"}),
+    "submission.cancelled": (1, {"pending": "cancelled", "running": "cancelled"}),
     "execution.refused": (2, {status: status for status in ("pending", "running") + ENDED}),
     "delivery.requested": (1, {status: status for status in ENDED}),
     "delivery.attempted": (1, {status: status for status in ENDED}),
@@ -380,9 +381,11 @@ def packed_files(files):
 
 
 def record_of(events, status, end):
-    facts = {} if events[end]["type"] == "submission.failed" else dict(events[end]["facts"])
+    facts = dict(events[end]["facts"]) if events[end]["type"] == "submission.completed" else {}
     if events[end]["type"] == "submission.failed":
         facts.update(verdict="IE", stdout_truncated=False, stderr_truncated=False, tests=events[end]["facts"].get("tests"))
+    elif events[end]["type"] == "submission.cancelled":
+        facts.update(stdout_truncated=False, stderr_truncated=False)
     elif events[end]["schema"] == 1:
         for name in ("cpu", "wall"):
             milliseconds = facts[name + "_ms"]

@@ -5,6 +5,7 @@ import t from 'tap';
 import { createLog } from '../../src/log.ts';
 import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
+import { createRuns } from '../../src/queue/runs.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
@@ -36,6 +37,7 @@ async function scene(t: Test) {
           free: () => 4,
           newcomers: () => 0,
           in_flight_max: 10,
+          runs: createRuns(),
           backlog: () => 0,
           log,
           async task(job, membership) {
@@ -123,6 +125,7 @@ t.test(
           free: () => 0,
           newcomers: () => 0,
           in_flight_max: 1,
+          runs: createRuns(),
           backlog: () => 0,
           log,
         });

@@ -9,6 +9,7 @@ import {
   openExecutionEpoch,
 } from '../../src/queue/epoch.ts';
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
+import { createRuns } from '../../src/queue/runs.ts';
 import { advanceEpoch } from '../../src/store/consumers.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
@@ -22,6 +23,7 @@ async function scene(t: Test) {
   const { submit } = w.submissions();
   const { id: consumer_id } = await w.consumer({ slots: 10 });
   const in_flight = createInFlight();
+  const runs = createRuns();
   const lost = new AbortController();
   const failed: number[] = [];
   let number = 0;
@@ -51,6 +53,7 @@ async function scene(t: Test) {
         free: () => 10,
         newcomers: () => 0,
         in_flight_max: 100,
+        runs,
         backlog: () => 0,
         log,
         async task(job, membership) {
@@ -99,7 +102,7 @@ async function scene(t: Test) {
     return rows.length > 0;
   };
   return {
-    ...{ w, consumer_id, in_flight, lost, failed, begun },
+    ...{ w, consumer_id, in_flight, runs, lost, failed, begun },
     ...{ open, add, addOf, jobs, status, until, isLockWaited },
   };
 }
@@ -397,3 +400,44 @@ t.test('a worker cannot fetch what is not an execution', async (t) => {
     select * from runledger.fetch_executions(${s.consumer_id}, 1, '{deliver_webhook,execute_python}', 5)`;
   t.equal(fetched.length, 0);
 });
+
+t.test('a cancelled submission: its run is ended, also if the hint is lost', async (t) => {
+  const s = await scene(t);
+  const never = new AbortController().signal;
+  const ended = Promise.withResolvers<void>();
+  /** Whatever runs, it goes on until it is ended. */
+  const open = () =>
+    s.open({
+      async task(job) {
+        const run = s.runs.begin(job.submission_id, never);
+        s.begun.push(job.submission_id);
+        await Promise.race([ended.promise, untilAborted(run.signal)]);
+        run.leave();
+        return 'finished';
+      },
+    });
+  const runs = (id: string) => s.until(() => s.runs.has(id));
+  const ends = (id: string) => s.until(() => !s.runs.has(id));
+  open();
+  const [spared, hinted] = [await s.add(), await s.add()];
+  await Promise.all([runs(spared), runs(hinted)]);
+  await s.w.db`select pg_notify('runledger_cancelled', ${spared})`;
+  t.equal(await s.w.cancel(hinted), 'cancelled');
+  await ends(hinted);
+  t.ok(s.runs.has(spared), 'a hint alone ends nothing');
+
+  // The NOTIFY comes before the run is known here.
+  t.equal(await s.w.cancel(spared), 'cancelled');
+  await ends(spared);
+  const late = s.runs.begin(spared, never);
+  await untilAborted(late.signal);
+  t.ok(late.isCancelled(), 'the poll finds it');
+  late.leave();
+  ended.resolve();
+});
+
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });

@@ -6,6 +6,7 @@ import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
 import type { Membership } from '../../src/queue/epoch.ts';
 import { createExecuteTask, type Execute, LeaseLost } from '../../src/queue/execute_task.ts';
+import { createRuns } from '../../src/queue/runs.ts';
 import { createSlots } from '../../src/queue/slots.ts';
 import { type FetchedJob, fetchExecutions } from '../../src/store/jobs.ts';
 import type { NewSubmission } from '../../src/store/submissions.ts';
@@ -24,6 +25,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const lost = new AbortController();
   const cut = new AbortController();
   const slots = createSlots({ count, prefetch_per_slot: 0, onFree: () => {} });
+  const runs = createRuns();
   const free_at_complete: number[] = [];
   const sandbox: boolean[] = [];
   const losses: string[] = [];
@@ -41,6 +43,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
   const taskOf = (execute: Execute) =>
     createExecuteTask({
       slots,
+      runs,
       execute,
       mayStart: () => true,
       cut: cut.signal,
@@ -75,6 +78,7 @@ async function scene(t: Test, { slots: count = 2 } = {}) {
     lost,
     cut,
     slots,
+    runs,
     sandbox,
     losses,
     run,
@@ -95,6 +99,26 @@ t.test('it runs and completes; the slot is free before the result is stored', as
   t.same([free_while_running, s.free_at_complete], [0, [1]]);
   t.match((await s.events(job.submission_id)).at(-1), { type: 'submission.completed' });
 });
+
+t.test(
+  'a cancelled submission: its run is ended, its job finished, and nothing reported',
+  async (t) => {
+    const s = await scene(t, { slots: 1 });
+    const job = await s.fetched();
+    const running = s.run(job, (_, signal) => {
+      const { promise, reject } = Promise.withResolvers<ExecutionOutcome>();
+      const fault = new SandboxFault('cancelled', 'the run was cancelled');
+      signal.addEventListener('abort', () => reject(fault), { once: true });
+      return promise;
+    });
+    t.equal(await s.w.cancel(job.submission_id), 'cancelled');
+    t.same(s.runs.ids(0), [job.submission_id]);
+    s.runs.cancel([job.submission_id]);
+    t.equal(await running, 'finished');
+    t.match((await s.events(job.submission_id)).at(-1), { type: 'submission.cancelled' });
+    t.same([s.losses, s.sandbox, s.runs.ids(0), s.slots.free()], [[], [], [], 1]);
+  },
+);
 
 t.test('a stale job is finished and runs nothing', async (t) => {
   const s = await scene(t);

@@ -71,11 +71,13 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
       program: draw(draws),
       key: draws.pick(keys),
       webhook: draws.next() < 0.5,
+      // Some while they wait, some while they run, and some after their end.
+      cancel_after_ms: draws.next() < 0.15 ? draws.whole(0, 2_000) : null,
     }));
     const accepted = [...expected.accepted];
     const clients = Array.from({ length: CLIENTS }, async () => {
       for (let order = orders.pop(); order; order = orders.pop())
-        accepted.push(await submitUntilAccepted(service, receiver, order));
+        accepted.push(await submitAndCancel(service, receiver, order));
     });
     await Promise.all(clients);
     say(`all ${submissions} accepted after ${Math.round((performance.now() - began) / 1000)} s`);
@@ -97,7 +99,12 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   }
 }
 
-type Order = { program: Program; key: string; webhook: boolean };
+type Order = {
+  program: Program;
+  key: string;
+  webhook: boolean;
+  cancel_after_ms: number | null;
+};
 
 function draw(random: Dice): Program {
   const all = PROGRAMS.reduce((sum, { weight }) => sum + weight, 0);
@@ -132,7 +139,7 @@ async function makeKeys(service: Service): Promise<string[]> {
 async function quietRun(service: Service, keys: string[], receiver: Receiver) {
   const accepted: Accepted[] = [];
   for (const program of PROGRAMS) {
-    const order = { program, key: keys[0]!, webhook: true };
+    const order = { program, key: keys[0]!, webhook: true, cancel_after_ms: null };
     accepted.push(await submitUntilAccepted(service, receiver, order));
   }
   await allEnded(service, () => {});
@@ -143,6 +150,22 @@ async function quietRun(service: Service, keys: string[], receiver: Receiver) {
   const byId = new Map(rows.map(({ id, verdict }) => [id, verdict]));
   const verdicts = new Map(accepted.map(({ id, program }) => [program, byId.get(id) ?? 'none']));
   return { accepted, verdicts };
+}
+
+async function submitAndCancel(
+  service: Service,
+  receiver: Receiver,
+  order: Order,
+): Promise<Accepted> {
+  const accepted = await submitUntilAccepted(service, receiver, order);
+  if (order.cancel_after_ms === null) return accepted;
+  await wait(order.cancel_after_ms);
+  const path = `/api/submissions/${accepted.id}`;
+  const headers = { 'x-api-key': order.key };
+  const status = await answered(service, path, { method: 'DELETE', headers }, ({ status }) =>
+    status === 200 || status === 409 ? status : null,
+  );
+  return { ...accepted, cancelled: status === 200 };
 }
 
 /** Asks with the same key until an answer has an id. */
@@ -163,22 +186,37 @@ async function submitUntilAccepted(
     args: [`token-${idempotency_key}`],
     ...(webhook && { webhook_url: `https://127.0.0.1:${receiver.port}/results`, webhook_secret }),
   });
+  const headers = {
+    'content-type': 'application/json',
+    'x-api-key': key,
+    'idempotency-key': idempotency_key,
+  };
+  const init = { method: 'POST', body, headers };
+  const id = await answered(service, '/api/submit', init, ({ status, said }) =>
+    status === 202 && said.id ? said.id : null,
+  );
+  return { id, program: name, webhook_secret, cancelled: false };
+}
+
+type Answer = { status: number; said: { id?: string } };
+
+/** Calls one web after the other until there is an answer that is wanted. Of the others only a 503 is expected. */
+async function answered<T>(
+  service: Service,
+  path: string,
+  init: RequestInit,
+  wanted: (answer: Answer) => T | null,
+): Promise<T> {
   for (let n = 0; ; n += 1) {
     const web = service.webs[n % service.webs.length]!;
     try {
-      const answer = await fetch(`${web.origin}/api/submit`, {
-        method: 'POST',
-        body,
-        headers: {
-          'content-type': 'application/json',
-          'x-api-key': key,
-          'idempotency-key': idempotency_key,
-        },
-        signal: AbortSignal.timeout(PATIENCE_MS),
-      });
-      const said = (await answer.json()) as { id?: string };
-      if (answer.status === 202 && said.id) return { id: said.id, program: name, webhook_secret };
-      if (answer.status !== 503) throw new Rejected(`${answer.status} ${JSON.stringify(said)}`);
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      const answer = await fetch(`${web.origin}${path}`, { ...init, signal });
+      const said = (await answer.json()) as Answer['said'];
+      const { status } = answer;
+      const found = wanted({ status, said });
+      if (found !== null) return found;
+      if (status !== 503) throw new Rejected(`${status} ${JSON.stringify(said)}`);
     } catch (error) {
       if (error instanceof Rejected) throw error;
     }

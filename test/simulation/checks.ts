@@ -5,20 +5,28 @@ import { verify } from '../../src/store/verify.ts';
 import type { Got } from '../webhooks/receiver.ts';
 import type { Service } from './service.ts';
 
-export type Accepted = { id: string; program: string; webhook_secret: string | null };
+export type Accepted = {
+  id: string;
+  program: string;
+  webhook_secret: string | null;
+  /** Its client was answered that it is cancelled. */
+  cancelled: boolean;
+};
 
 export type Facts = {
   events: number;
   executions: number;
   lost: Record<string, number>;
   refused: number;
+  cancelled: number;
   failed_by_deaths: number;
   deliveries: number;
 };
 
 type Row = {
   id: string;
-  verdict: string;
+  status: string;
+  verdict: string | null;
   terminal: number;
   deaths: number;
   disorder: boolean;
@@ -33,13 +41,13 @@ export async function check(
   const db = connect(service.database.urls.owner, { name: 'checks', max: 2 });
   try {
     const rows = await db<Row[]>`
-      select s.id, s.verdict, s.deaths,
-        count(*) filter (where e.type in ('submission.completed', 'submission.failed'))::integer as terminal,
+      select s.id, s.status, s.verdict, s.deaths,
+        count(*) filter (where e.type in ('submission.completed', 'submission.failed', 'submission.cancelled'))::integer as terminal,
         bool_or(e.type = 'execution.started' and e.previous not in ('submission.accepted', 'execution.lost', 'execution.refused')) as disorder
       from runledger.submissions s join (
         select stream, type, lag(type) over (partition by stream order by version) as previous from runledger.events
         where type not like 'delivery.%'
-      ) e on e.stream = s.id group by 1, 2, 3`;
+      ) e on e.stream = s.id group by 1, 2, 3, 4`;
     const wrong = [
       ...endings(rows, accepted, expected),
       ...(await leftovers(db)),
@@ -60,12 +68,15 @@ function endings(
 ): string[] {
   const wrong: string[] = [];
   const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const { id, program } of accepted) {
+  for (const { id, program, cancelled } of accepted) {
     const row = byId.get(id);
     byId.delete(id);
     if (!row) wrong.push(`${id}: accepted, and not in the log`);
     else if (row.terminal !== 1) wrong.push(`${id}: ${row.terminal} terminal events`);
     else if (row.disorder) wrong.push(`${id}: started while it ran`);
+    else if (cancelled !== (row.status === 'cancelled'))
+      wrong.push(`${id}: ${cancelled ? 'cancelled' : 'not cancelled'}, and ended in ${row.status}`);
+    else if (cancelled) continue;
     else if (row.verdict !== expected.get(program) && !(row.verdict === 'IE' && row.deaths >= 3))
       wrong.push(`${id}: ${program} ended in ${row.verdict} after ${row.deaths} deaths`);
   }
@@ -134,6 +145,7 @@ async function factsOf(db: ReturnType<typeof connect>): Promise<Facts> {
       counts.filter(({ reason }) => reason).map(({ reason, count }) => [reason, count]),
     ),
     refused: of('execution.refused'),
+    cancelled: of('submission.cancelled'),
     failed_by_deaths: of('submission.failed'),
     deliveries: of('delivery.attempted'),
   };

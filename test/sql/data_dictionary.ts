@@ -18,6 +18,8 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'submission.completed': 'The program was run, or the compiler rejected it. Ends the submission.',
   'submission.failed':
     'The service failed to run the program. Ends the submission. Facts of a run are there only if a worker reported the failure; the record does not show them.',
+  'submission.cancelled':
+    'A key of its account cancelled it. Ends the submission. attempt: the number of executions that were started before.',
   'delivery.requested': 'The result is to be delivered to the webhook: at its end, or again.',
   'delivery.attempted':
     'An attempt to deliver was made. bytes: of the body, in the first attempt whose body has to be sent again.',

@@ -40,6 +40,8 @@ t.test('projections after a random history equal a rebuild', async (t) => {
     'ended',
     'refused',
     'released',
+    'cancelled',
+    'already_ended',
   ])
     t.ok(history.outcomes[kind], `the history has something that is ${kind}`);
   const old = await oldShapes(w);
@@ -198,6 +200,15 @@ async function play(w: World, seed: number): Promise<History> {
         apply(id, { kind: 'release', consumer: consumer.id, reason });
       }
     },
+    async cancel() {
+      const id = random.pick(live);
+      const outcome = await w.cancel(id);
+      seen(outcome);
+      const { status } = states.get(id)!;
+      apply(id, { kind: 'cancel' });
+      if ((outcome === 'cancelled') !== (states.get(id)!.status === 'cancelled'))
+        throw new Error(`cancel of ${status} ${id} differs`);
+    },
     async tiers() {
       await w.tier('few', 20 + random.below(60), 1 + random.below(6));
     },
@@ -229,6 +240,8 @@ async function play(w: World, seed: number): Promise<History> {
     'complete',
     'complete',
     'release',
+    'cancel',
+    'cancel',
     'tiers',
     'expire',
   ];

@@ -106,6 +106,11 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
     },
     expire: (db) =>
       db`select runledger.expire_pending(make_interval(secs => ${random.below(3)}), 5)`,
+    cancel: async (db) => {
+      const rows = await db`select id from runledger.submissions
+        where status in ('pending', 'running') order by random() limit 1`;
+      for (const { id } of rows) await w.cancel(String(id));
+    },
     limits: () => w.tier('few', 0, 1 + random.below(6)),
     recount: (db) => db`select runledger.recount()`,
   };

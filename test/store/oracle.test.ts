@@ -38,6 +38,10 @@ const failed = (attempt: number): Event => ({
   type: 'submission.failed',
   facts: { attempt, verdict: 'IE' },
 });
+const cancelled = (attempt: number): Event => ({
+  type: 'submission.cancelled',
+  facts: { attempt },
+});
 const requested: Event = { type: 'delivery.requested', facts: {} };
 
 const fold = (events: readonly Event[]): State => events.reduce(evolve, NEW);
@@ -61,6 +65,7 @@ const given: Record<string, Event[]> = {
   completed: [accepted(), started(1), completed(1)],
   'completed elsewhere': [accepted(), started(1, 'other'), completed(1)],
   error: [accepted(), failed(0)],
+  cancelled: [accepted(), started(1), cancelled(1)],
 };
 
 const complete: Command = {
@@ -79,6 +84,7 @@ const when: Record<string, Command> = {
   release: { kind: 'release', consumer: 'mine', reason: 'shutdown' },
   'release, dead': { kind: 'release', consumer: 'mine', reason: 'worker_died' },
   expire: { kind: 'expire' },
+  cancel: { kind: 'cancel' },
 };
 
 const refusedIE: Event = {
@@ -94,23 +100,30 @@ const late = {
 /** A command that is not named appends nothing. */
 const then: Record<string, Partial<Record<keyof typeof when, Event[]>>> = {
   none: { submit: [accepted()] },
-  pending: { start: [started(1)], expire: [failed(0)], ...late },
-  'pending again': { start: [started(2)], expire: [failed(1)], ...late },
-  'pending after two deaths': { start: [started(3)], expire: [failed(2)], ...late },
+  pending: { start: [started(1)], expire: [failed(0)], cancel: [cancelled(0)], ...late },
+  'pending again': { start: [started(2)], expire: [failed(1)], cancel: [cancelled(1)], ...late },
+  'pending after two deaths': {
+    start: [started(3)],
+    expire: [failed(2)],
+    cancel: [cancelled(2)],
+    ...late,
+  },
   running: {
     complete: [completed(1)],
     'complete the third': [refused(3)],
     'complete with IE': [failed(1)],
     release: [lost(1, false)],
     'release, dead': [lost(1, true)],
+    cancel: [cancelled(1)],
   },
-  'running elsewhere': late,
+  'running elsewhere': { ...late, cancel: [cancelled(1)] },
   'running, with a webhook': {
     complete: [completed(1), requested],
     'complete the third': [refused(3)],
     'complete with IE': [failed(1), requested],
     release: [lost(1, false)],
     'release, dead': [lost(1, true)],
+    cancel: [cancelled(1), requested],
   },
   'running after two deaths': {
     complete: [refused(1)],
@@ -118,10 +131,12 @@ const then: Record<string, Partial<Record<keyof typeof when, Event[]>>> = {
     'complete with IE': [refusedIE],
     release: [lost(3, false)],
     'release, dead': [lost(3, true), failed(3)],
+    cancel: [cancelled(3)],
   },
   completed: { 'complete the third': [refused(3)] },
   'completed elsewhere': late,
   error: late,
+  cancelled: late,
 };
 
 for (const [state, events] of Object.entries(given)) {

@@ -6,11 +6,13 @@
  *   pending ──start──▶ running ──complete──▶ completed | error
  *      ▲                  │
  *      └──── release ─────┘        a loss too many, or waiting too long: error
+ *
+ *   pending, running ──cancel──▶ cancelled
  */
 import type { LossReason } from '../../src/domain/loss_reasons.ts';
 
 export type State = {
-  readonly status: 'none' | 'pending' | 'running' | 'completed' | 'error';
+  readonly status: 'none' | 'pending' | 'running' | 'completed' | 'error' | 'cancelled';
   readonly version: number;
   readonly webhook: boolean;
   /** Executions started so far; the number of the newest. */
@@ -35,6 +37,7 @@ export type Command =
       readonly verdict: string;
     }
   | { readonly kind: 'release'; readonly consumer: string; readonly reason: LossReason }
+  | { readonly kind: 'cancel' }
   | { readonly kind: 'expire' };
 
 export type Event = {
@@ -45,6 +48,7 @@ export type Event = {
     | 'execution.refused'
     | 'submission.completed'
     | 'submission.failed'
+    | 'submission.cancelled'
     | 'delivery.requested'
     | 'delivery.attempted'
     | 'delivery.ended';
@@ -105,6 +109,10 @@ export function decide(state: State, command: Command): Event[] {
       return decideRelease(state, command);
     case 'expire':
       return state.status === 'pending' ? fail(state) : [];
+    case 'cancel':
+      return state.status === 'pending' || state.status === 'running'
+        ? end(state, 'submission.cancelled', { attempt: state.attempts })
+        : [];
   }
 }
 
@@ -117,7 +125,7 @@ function decideComplete(state: State, command: Command & { kind: 'complete' }): 
       ? fail(state, attempt)
       : end(state, 'submission.completed', { attempt, verdict });
   // A repeated report: the answer to the first was lost with the connection.
-  if (holds && state.status !== 'pending') return [];
+  if (holds && (state.status === 'completed' || state.status === 'error')) return [];
   return [{ type: 'execution.refused', facts: { attempt, consumer, verdict } }];
 }
 
@@ -147,12 +155,13 @@ const MAY_COME: Readonly<Record<Event['type'], readonly State['status'][]>> = {
   'submission.accepted': ['none'],
   'execution.started': ['pending'],
   'execution.lost': ['running'],
-  'execution.refused': ['pending', 'running', 'completed', 'error'],
+  'execution.refused': ['pending', 'running', 'completed', 'error', 'cancelled'],
   'submission.completed': ['running'],
   'submission.failed': ['pending', 'running'],
-  'delivery.requested': ['completed', 'error'],
-  'delivery.attempted': ['completed', 'error'],
-  'delivery.ended': ['completed', 'error'],
+  'submission.cancelled': ['pending', 'running'],
+  'delivery.requested': ['completed', 'error', 'cancelled'],
+  'delivery.attempted': ['completed', 'error', 'cancelled'],
+  'delivery.ended': ['completed', 'error', 'cancelled'],
 };
 
 export const mayCome = (status: State['status'], type: string): boolean =>
@@ -185,6 +194,8 @@ export function evolve(state: State, { type, facts }: Event): State {
       return { ...next, status: 'completed', verdict: facts.verdict ?? null };
     case 'submission.failed':
       return { ...next, status: 'error', verdict: 'IE' };
+    case 'submission.cancelled':
+      return { ...next, status: 'cancelled' };
     case 'execution.refused':
     case 'delivery.requested':
     case 'delivery.attempted':

@@ -13,5 +13,6 @@ t.test('ARCHITECTURE.md shows the states and the reasons that SQL has', async (t
   ) ?? [null, null];
   t.equal(shown, chart, 'put the output of ./runledger states between the marks');
   t.match(chart, /^ {2}running --> completed: submission\.completed$/m);
+  t.match(chart, /^ {2}pending --> cancelled: submission\.cancelled$/m);
   t.match(chart, /^\| `worker_silent` \| no \| 20 \| /m);
 });

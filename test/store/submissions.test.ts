@@ -153,7 +153,11 @@ t.test('the bound of the queue is exact, and one account gets at most half of it
       ),
     );
   const first = await flood(0, 120);
-  t.same(tally(first), { accepted: 50, queue_full: 70 }, 'half, though the other half is free');
+  t.same(
+    tally(first),
+    { accepted: 50, account_queue_full: 70 },
+    'half, though the other half is free',
+  );
   const [second, third] = await Promise.all([flood(1, 60), flood(2, 60)]);
   const both = tally([...second, ...third]);
   t.same(both, { accepted: 50, queue_full: 70 }, 'and exactly 100 in all');

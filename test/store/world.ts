@@ -4,6 +4,7 @@ import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
 import type { ExecutionOutcome } from '../../src/judging/execution.ts';
+import { type CancelOutcome, createCancel } from '../../src/store/cancel.ts';
 import { createExecutions, type Executions } from '../../src/store/executions.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
 import {
@@ -29,6 +30,8 @@ export type World = {
   key(options?: { account?: string; tier?: string }): Promise<Key>;
   tier(name: string, per_minute: number, concurrent: number): Promise<void>;
   submissions(capacity?: number): Submissions;
+  /** Asked for by the key of the submission, or by another. */
+  cancel(id: string, by?: Key): Promise<CancelOutcome>;
   /** A worker's consumer, registered. */
   consumer(options?: { slots?: number }): Promise<{ id: string; executions: Executions }>;
 };
@@ -59,6 +62,13 @@ export async function world(t: Test, options: DatabaseOptions = {}): Promise<Wor
     },
     tier: (name, per_minute, concurrent) => setTier(db, { name, per_minute, concurrent }),
     submissions: (queue_capacity = 10_000) => createSubmissions(web, { queue_capacity }),
+    async cancel(id, by) {
+      const [key] = await db<{ account_id: string; key_id: string }[]>`
+        select account_id, id as key_id from runledger.keys
+        where id = ${by?.id ?? null} or (${by === undefined} and id = (select key_id from runledger.submissions where id = ${id}))`;
+      const rate = { limit: 0, remaining: 0, reset_s: 0 };
+      return createCancel(web)({ ...key!, rate }, id, { request_id: 'a call', traceparent: null });
+    },
     async consumer({ slots = 2 } = {}) {
       const id = randomUUID();
       await worker`

@@ -5,7 +5,9 @@
  */
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
+import type { Cancel } from '../../store/cancel.ts';
 import type { WitnessState } from '../../store/cosignatures.ts';
+import type { Lists } from '../../store/lists.ts';
 import type { Receipts } from '../../store/receipts.ts';
 import type { Results } from '../../store/results.ts';
 import type { Health } from '../../store/service_health.ts';
@@ -16,7 +18,7 @@ import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import type { EventStreams } from './event_streams.ts';
 import type { Operation } from './operation.ts';
-import type { SubmissionParse } from './parse_submission.ts';
+import type { SubmissionParser } from './parse_submission.ts';
 import type { SpentKeys } from './spent_keys.ts';
 import type { Uploads } from './uploads.ts';
 
@@ -42,6 +44,8 @@ export type Web = {
   readonly config: Config;
   readonly log: Log;
   readonly submissions: Submissions;
+  readonly cancel: Cancel;
+  readonly lists: Lists;
   readonly results: Results;
   readonly receipts: Receipts;
   readonly test_sets: TestSets;
@@ -55,7 +59,8 @@ export type Web = {
   readonly spent_keys: SpentKeys;
   readonly webhooks: WebhookPort;
   readonly digest_key: Uint8Array;
-  readonly parseSubmission: (body: Uint8Array) => SubmissionParse;
+  readonly parseSubmission: SubmissionParser['body'];
+  readonly parseItem: SubmissionParser['item'];
   readonly openapi: Uint8Array;
   /** the page for people, for the address at which the caller sees this service */
   readonly page: (origin: string) => Answer;

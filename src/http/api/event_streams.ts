@@ -24,6 +24,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'execution.lost': 'lost',
   'submission.completed': 'completed',
   'submission.failed': 'failed',
+  'submission.cancelled': 'cancelled',
 };
 
 export function createEventStreams(feed: EventFeed): EventStreams {

@@ -11,6 +11,8 @@ export type Operation = {
   parameters?: readonly object[];
   /** examples of the submission that the call takes, beside one program for each language */
   request?: Record<string, RequestExample>;
+  /** the call takes an array of so many submissions */
+  batch?: { at_most: number };
   /** a body that is no JSON */
   upload?: { type: string; description: string };
   success: readonly Success[] | ((rules: SubmissionRules) => readonly Success[]);

@@ -6,7 +6,8 @@ import { type JudgingRequest, packRequest } from '../../judging/packed_request.t
 import type { TokenCompare } from '../../judging/tokens.ts';
 import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { SubmittedJudging } from '../../store/submissions.ts';
-import { DEPTH_LIMIT, ERRORS_SHOWN, join, parseJson } from '../wire/json_text.ts';
+import { parseUuid } from '../wire/header_values.ts';
+import { DEPTH_LIMIT, ERRORS_SHOWN, join, type ParsedJson, parseJson } from '../wire/json_text.ts';
 import type { FieldError } from '../wire/problem.ts';
 import { ARGS_LIMIT, withoutNulls } from './field_schemas.ts';
 import { bytesOf, judgingRequestOf, limitsOf, storedCompare } from './judging_request.ts';
@@ -35,12 +36,23 @@ export type SubmissionParse =
   | { submission: ParsedSubmission; errors?: undefined }
   | { submission?: undefined; errors: FieldError[] };
 
-export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => SubmissionParse {
+/** An item of a batch has its Idempotency-Key as a field, because the headers are of the whole batch. */
+export type ItemParse =
+  | { submission: ParsedSubmission; idempotency_key: string | null; errors?: undefined }
+  | { submission?: undefined; errors: FieldError[] }
+  | 'not JSON';
+
+export type SubmissionParser = {
+  body(body: Uint8Array): SubmissionParse;
+  item(bytes: Uint8Array): ItemParse;
+};
+
+export function submissionParser(rules: SubmissionRules): SubmissionParser {
   const schema = submissionSchema(rules);
   const known = new Set(Object.keys(schema.entries));
   const knownLimits = new Set(Object.keys(schema.entries.limits.wrapped.wrapped.entries));
-  return (body) => {
-    const { value, errors } = parseJson(body);
+
+  function read({ value, errors }: ParsedJson): SubmissionParse {
     if (value === undefined) return { errors };
     // The schema would accept an array as an object without names.
     if (Array.isArray(value)) return { errors: [{ path: '', message: 'must be a JSON object' }] };
@@ -64,7 +76,28 @@ export function submissionParser(rules: SubmissionRules): (body: Uint8Array) => 
     }
     if (errors.length > 0 || !parsed.success) return { errors: shownErrors(errors) };
     return { submission: submissionOf(withoutNulls(parsed.output)) };
+  }
+
+  return {
+    body: (body) => read(parseJson(body)),
+    item(bytes) {
+      const { value, errors } = parseJson(bytes);
+      if (value === undefined) return 'not JSON';
+      const { key, others } = splitKey(value);
+      const idempotency_key = key === null ? null : parseUuid(String(key));
+      if (key !== null && (typeof key !== 'string' || idempotency_key === null))
+        errors.push({ path: 'idempotency_key', message: 'must be a UUID' });
+      const parsed = read({ value: others, errors });
+      return parsed.errors ? parsed : { ...parsed, idempotency_key };
+    },
   };
+}
+
+function splitKey(value: unknown): { key: unknown; others: unknown } {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { key: null, others: value };
+  const { idempotency_key: key = null, ...others } = value as Record<string, unknown>;
+  return { key, others };
 }
 
 /**

@@ -13,22 +13,23 @@ import {
   repeatedHeaders,
 } from '../wire/header_values.ts';
 import { type FieldError, problem } from '../wire/problem.ts';
-import { isDeclaredTooLarge } from '../wire/read_body.ts';
+import { BODY_LIMIT_BYTES, isDeclaredTooLarge } from '../wire/read_body.ts';
 import type { Web } from './api_call.ts';
 import { type ParsedSubmission, requestDigest } from './parse_submission.ts';
 import { readWaitWish, rejectUnknownParameters, type WaitWish } from './waiting_request.ts';
 
-export type Asked = {
+type Given = {
   submission: ParsedSubmission;
-  wish: WaitWish;
   idempotency_key: string | null;
   request_id: string;
   traceparent: string | null;
 };
 
+export type Asked = Given & { wish: WaitWish };
+
 /** Rejections for which the body is not read. */
-export function rejectedHead(req: IncomingMessage): Answer | null {
-  if (isDeclaredTooLarge(req)) return tooLarge();
+export function rejectedHead(req: IncomingMessage, most_bytes = BODY_LIMIT_BYTES): Answer | null {
+  if (isDeclaredTooLarge(req, most_bytes)) return tooLarge();
   const { 'content-type': type, 'content-encoding': encoding } = req.headers;
   if (isJsonContentType(type) && isIdentityEncoding(encoding)) return null;
   return problem('unsupported_media_type', { headers: { Accept: 'application/json' } });
@@ -67,7 +68,7 @@ function readIdempotencyKey(req: IncomingMessage, errors: FieldError[]): string 
   return key;
 }
 
-export function newSubmission(web: Web, asked: Asked): NewSubmission {
+export function newSubmission(web: Web, asked: Given): NewSubmission {
   const { webhook, ...submission } = asked.submission;
   const id = newId();
   return {

@@ -17,7 +17,7 @@ const operation: Operation = {
   id: 'events',
   summary: 'What happens to a submission, as it happens',
   description:
-    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed. While tests run, progress says how many have ended; it has no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
+    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended; it has no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
   parameters: [
     {
       name: 'id',

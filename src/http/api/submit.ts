@@ -7,7 +7,7 @@ import { EXAMPLE_COMPLETED, type ResultRow, renderResult } from '../../domain/re
 import type { NewSubmission } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
-import { invalid, problem, unavailable } from '../wire/problem.ts';
+import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
 import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED } from './judging_examples.ts';
@@ -22,9 +22,9 @@ import { type Waiting, type WaitWish, waitForEnd } from './waiting_request.ts';
 const UNFLUSHED_FROM_MS = 1_000;
 
 /** A full queue empties at the pace of executions; an earlier try would only be rejected again. */
-const QUEUE_FULL_RETRY_S = 5;
+export const QUEUE_FULL_RETRY_S = 5;
 
-const ACCEPTED = v.strictObject({
+export const ACCEPTED = v.strictObject({
   id: v.pipe(uuid, v.description('Names the result: GET /api/result/{id}.')),
 });
 
@@ -152,7 +152,7 @@ async function store(
       return rejectedKey(web, exchange, digest, outcome);
     case 'no_test_set':
       exchange.caller = outcome.caller;
-      return invalid([{ path: 'test_set', message: 'is not a test set of this account' }]);
+      return invalid([NO_TEST_SET]);
     case 'queue_full':
     case 'account_queue_full':
       exchange.caller = outcome.caller;
@@ -171,7 +171,12 @@ async function store(
   }
 }
 
-function queueFull(which: 'queue_full' | 'account_queue_full'): Answer {
+export const NO_TEST_SET: FieldError = {
+  path: 'test_set',
+  message: 'is not a test set of this account',
+};
+
+export function queueFull(which: 'queue_full' | 'account_queue_full'): Answer {
   const headers = { 'Retry-After': QUEUE_FULL_RETRY_S };
   if (which === 'queue_full') return problem('queue_full', { headers });
   const message =

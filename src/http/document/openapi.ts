@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made from the list of calls and the schemas that validate. */
 import { toJsonSchema } from '@valibot/to-json-schema';
-import * as v from 'valibot';
+import type * as v from 'valibot';
 import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
 import {
@@ -10,9 +10,9 @@ import {
   type RequestExample,
   type Success,
 } from '../api/operation.ts';
-import { uuid } from '../api/result_schema.ts';
+import { PROBLEM } from '../api/problem_schema.ts';
 import { type SubmissionRules, submissionSchema } from '../api/submission_schema.ts';
-import { PROBLEM_WORDS, type ProblemWord, problemOf } from '../wire/problem.ts';
+import { type ProblemWord, problemOf } from '../wire/problem.ts';
 
 export type OpenapiDocument = Record<string, unknown> & {
   paths: Record<string, Record<string, OperationObject>>;
@@ -46,37 +46,13 @@ export function openapiDocument(
       },
       schemas: {
         SubmissionRequest: requestSchemaHere(rules),
+        BatchItem: batchItemHere(rules),
         ...answerSchemas(calls, rules),
       },
       headers: RESPONSE_HEADERS,
     },
   };
 }
-
-const PROBLEM = v.strictObject({
-  error: v.pipe(
-    v.picklist(PROBLEM_WORDS),
-    v.description('A stable word, for programs to decide by.'),
-  ),
-  message: v.pipe(v.string(), v.description('For people.')),
-  fields: v.exactOptional(
-    v.pipe(
-      v.array(
-        v.strictObject({
-          path: v.pipe(
-            v.string(),
-            v.description(
-              'A field (limits.memory, args[2]), a parameter (?wait), a header (idempotency-key), or empty for the body as a whole.',
-            ),
-          ),
-          message: v.string(),
-        }),
-      ),
-      v.description('With invalid_request: every mistake.'),
-    ),
-  ),
-  id: v.exactOptional(v.pipe(uuid, v.description('With timeout: the submission, which goes on.'))),
-});
 
 function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
   const named = calls.flatMap((call) =>
@@ -136,6 +112,17 @@ function requestSchemaHere(rules: SubmissionRules): object {
   };
 }
 
+/** A submission, with its Idempotency-Key as a field. */
+function batchItemHere(rules: SubmissionRules): object {
+  const schema = requestSchemaHere(rules) as { properties: object };
+  const idempotency_key = {
+    type: ['string', 'null'],
+    format: 'uuid',
+    description: 'As the header Idempotency-Key of a submission alone.',
+  };
+  return { ...schema, properties: { ...schema.properties, idempotency_key } };
+}
+
 /** All these fields are there, and not null. */
 const given = (...names: string[]) => ({
   required: names,
@@ -170,6 +157,14 @@ function helloIn(name: string): [string, RequestExample] {
   return [name, { summary, value: { language: name, code: hello }, 'x-answer': '202' }];
 }
 
+function twoHellos({ languages }: SubmissionRules): RequestExample {
+  const value = languages.slice(0, 2).map((name, n) => ({
+    ...helloIn(name)[1].value,
+    idempotency_key: `0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e2${n}`,
+  }));
+  return { summary: 'Each can be sent again safely', value, 'x-answer': '202' };
+}
+
 function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocument['paths'] {
   const paths: OpenapiDocument['paths'] = {};
   for (const call of calls) {
@@ -182,7 +177,7 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request, upload } = call.operation;
+  const { id, summary, description, parameters, request, batch, upload } = call.operation;
   return {
     operationId: id,
     summary,
@@ -196,6 +191,22 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
           'application/json': {
             schema: { $ref: '#/components/schemas/SubmissionRequest' },
             examples: examplesHere(request, rules),
+          },
+        },
+      },
+    }),
+    ...(batch !== undefined && {
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': {
+            schema: {
+              type: 'array',
+              minItems: 1,
+              maxItems: batch.at_most,
+              items: { $ref: '#/components/schemas/BatchItem' },
+            },
+            examples: { two: twoHellos(rules) },
           },
         },
       },

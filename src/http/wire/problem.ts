@@ -41,6 +41,10 @@ const PROBLEMS = {
     message: 'The submission has not finished yet. It goes on: ask for its result by its id.',
     headers: ['Location'],
   },
+  already_ended: {
+    status: 409,
+    message: 'The submission has ended, so it cannot be cancelled: ask for its result by its id.',
+  },
   in_use: { status: 409, message: 'A submission that has not ended needs this test set.' },
   payload_too_large: { status: 413, message: 'The body is larger than this service reads.' },
   unsupported_media_type: {

@@ -10,8 +10,12 @@ export const BODY_LIMIT_BYTES = 2 * 1024 * 1024;
 
 export type BodyRead = Uint8Array | 'too_large' | 'gone';
 
-export function readBody(req: IncomingMessage, res: ServerResponse): Promise<BodyRead> {
-  if (isDeclaredTooLarge(req)) return Promise.resolve('too_large');
+export function readBody(
+  req: IncomingMessage,
+  res: ServerResponse,
+  most_bytes = BODY_LIMIT_BYTES,
+): Promise<BodyRead> {
+  if (isDeclaredTooLarge(req, most_bytes)) return Promise.resolve('too_large');
   sendContinue(req, res);
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -22,7 +26,7 @@ export function readBody(req: IncomingMessage, res: ServerResponse): Promise<Bod
     };
     const onData = (chunk: Buffer) => {
       size += chunk.length;
-      if (size > BODY_LIMIT_BYTES) {
+      if (size > most_bytes) {
         req.pause();
         settle('too_large');
       } else {

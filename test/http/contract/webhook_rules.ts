@@ -15,7 +15,7 @@ type Received = { headers: IncomingHttpHeaders; body: string };
 type Receiver = { url: string; received: Received[]; until(count: number): Promise<Received[]> };
 
 /** Answers with each status in turn, and then always with the last. */
-async function receiver(t: Test, statuses: number[]): Promise<Receiver> {
+export async function receiver(t: Test, statuses: number[]): Promise<Receiver> {
   const received: Received[] = [];
   let wake = () => {};
   const server = createServer((req, res) => {

@@ -1,0 +1,83 @@
+/** The parameters of GET /api/submissions: from a query string to a page's question, or to every mistake in it. Pure. */
+import { STATUS_NAMES } from '../../domain/statuses.ts';
+import { VERDICT_NAMES } from '../../domain/verdicts.ts';
+import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
+import type { ListPlace, ListQuery } from '../../store/lists.ts';
+import { parseUuid } from '../wire/header_values.ts';
+import type { FieldError } from '../wire/problem.ts';
+import { rejectUnknownParameters } from './waiting_request.ts';
+
+export const PAGE_LIMIT = 200;
+export const PAGE_DEFAULT = 50;
+
+export const LIST_PARAMETERS = ['status', 'verdict', 'language', 'from', 'to', 'limit', 'after'];
+
+/** A name; or what is wrong with its value. */
+type Read<T> = (text: string) => T | { problem: string };
+
+export function readListQuery(query: URLSearchParams, errors: FieldError[]): ListQuery {
+  rejectUnknownParameters(query, LIST_PARAMETERS, errors);
+  const read = <T>(name: string, parse: Read<T>): T | null => {
+    const given = query.getAll(name);
+    if (given.length === 0) return null;
+    const value = given.length > 1 ? { problem: 'is given more than once' } : parse(given[0]!);
+    if (!isProblem(value)) return value;
+    errors.push({ path: `?${name}`, message: value.problem });
+    return null;
+  };
+  return {
+    status: read('status', oneOf(STATUS_NAMES)),
+    verdict: read('verdict', oneOf(VERDICT_NAMES)),
+    language: read('language', languageOf),
+    from: read('from', timeOf),
+    to: read('to', timeOf),
+    limit: read('limit', limitOf) ?? PAGE_DEFAULT,
+    after: read('after', placeOf),
+  };
+}
+
+const isProblem = (value: unknown): value is { problem: string } =>
+  typeof value === 'object' && value !== null && 'problem' in value;
+
+const oneOf =
+  <T extends string>(names: readonly T[]): Read<T> =>
+  (text) =>
+    names.find((name) => name === text) ?? { problem: `must be one of ${names.join(', ')}` };
+
+/** A name or an alias, also of a language that is off now. */
+const languageOf: Read<string> = (text) =>
+  CANONICAL_NAMES.get(text) ?? {
+    problem: `must be one of ${[...CANONICAL_NAMES.keys()].join(', ')}`,
+  };
+
+const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
+
+const timeOf: Read<Date> = (text) => {
+  const time = new Date(TIME.test(text) ? text : Number.NaN);
+  if (!Number.isNaN(time.getTime())) return time;
+  return { problem: 'must be a time with its zone, as 2026-11-20T09:22:23Z (+ is sent as %2B)' };
+};
+
+const limitOf: Read<number> = (text) => {
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= PAGE_LIMIT) return limit;
+  return { problem: `must be a whole number from 1 to ${PAGE_LIMIT}` };
+};
+
+/** Callers need not know what is in it, so that it can change. */
+export function cursorOf({ at_us, id }: ListPlace): string {
+  const bytes = Buffer.alloc(24);
+  bytes.writeBigUInt64BE(BigInt(at_us));
+  bytes.write(id.replaceAll('-', ''), 8, 'hex');
+  return bytes.toString('base64url');
+}
+
+const placeOf: Read<ListPlace> = (text) => {
+  const problem = 'must be the next of an earlier page';
+  if (!/^[A-Za-z0-9_-]{32}$/.test(text)) return { problem };
+  const bytes = Buffer.from(text, 'base64url');
+  const at_us = Number(bytes.readBigUInt64BE());
+  const hex = bytes.toString('hex', 8);
+  const id = parseUuid(hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
+  return id === null || !Number.isSafeInteger(at_us) ? { problem } : { at_us, id };
+};

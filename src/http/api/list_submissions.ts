@@ -1,0 +1,93 @@
+/** GET /api/submissions */
+import * as v from 'valibot';
+import {
+  EXAMPLE_COMPLETED,
+  RESULT_SCHEMAS,
+  renderSummary,
+  summaryOf,
+} from '../../domain/record.ts';
+import { STATUS_NAMES } from '../../domain/statuses.ts';
+import { VERDICT_NAMES } from '../../domain/verdicts.ts';
+import { STATUS } from '../wire/answer.ts';
+import { type FieldError, invalid } from '../wire/problem.ts';
+import type { ApiCall } from './api_call.ts';
+import { cursorOf, PAGE_DEFAULT, PAGE_LIMIT, readListQuery } from './list_query.ts';
+import { COMMON, EXAMPLE_ID, RATE } from './operation.ts';
+import { LANGUAGE } from './result_schema.ts';
+import { rejectedKey, spendThen } from './spend_rate.ts';
+
+export const SUMMARY = v.strictObject({ ...summaryOf(RESULT_SCHEMAS), language: LANGUAGE });
+
+const EXAMPLE_NEXT = cursorOf({ at_us: 1_795_080_143_104_000, id: EXAMPLE_ID });
+
+const SUBMISSIONS = v.strictObject({
+  submissions: v.pipe(
+    v.array(SUMMARY),
+    v.description(
+      'Newest first, without what the programs printed: GET /api/result/{id} has the whole record.',
+    ),
+  ),
+  next: v.pipe(
+    v.nullable(v.string()),
+    v.description('Goes on behind this page: send it as `after`. Null: this was the last page.'),
+  ),
+});
+
+const time = { type: 'string', format: 'date-time' };
+
+const filter = (name: string, description: string, schema: object, example: unknown) => ({
+  name,
+  in: 'query',
+  description,
+  schema,
+  example,
+});
+
+export const listSubmissions: ApiCall = {
+  method: 'GET',
+  path: '/api/submissions',
+  keyed: true,
+  operation: {
+    id: 'submissions',
+    summary: 'The submissions of the account, newest first',
+    description:
+      'One page of them. A page can have fewer rows than `limit` though more follow, even none: with filters that few submissions fit, the service looks through a bounded number of submissions for each page. Go on until `next` is null.',
+    parameters: [
+      filter('status', 'Only of this status.', { type: 'string', enum: STATUS_NAMES }, 'completed'),
+      filter('verdict', 'Only of this verdict.', { type: 'string', enum: VERDICT_NAMES }, 'AC'),
+      filter('language', 'Only in this language.', { type: 'string' }, 'python'),
+      filter('from', 'Only what was accepted at this time or later.', time, '2026-11-01T00:00:00Z'),
+      filter('to', 'Only what was accepted before this time.', time, '2036-12-01T00:00:00Z'),
+      filter(
+        'limit',
+        'The most submissions of one page.',
+        { type: 'integer', minimum: 1, maximum: PAGE_LIMIT, default: PAGE_DEFAULT },
+        PAGE_DEFAULT,
+      ),
+      filter('after', 'The `next` of the page before.', { type: 'string' }, EXAMPLE_NEXT),
+    ],
+    success: [
+      {
+        status: '200',
+        description: 'One page.',
+        schemas: { Submissions: SUBMISSIONS },
+        headers: RATE,
+        examples: {
+          page: { value: { submissions: [summaryOf(EXAMPLE_COMPLETED)], next: EXAMPLE_NEXT } },
+        },
+      },
+    ],
+    problems: ['invalid_request', 'method_not_allowed', ...COMMON],
+  },
+  async handler(web, exchange, digest) {
+    const errors: FieldError[] = [];
+    const query = readListQuery(new URLSearchParams(exchange.query), errors);
+    if (errors.length > 0) return spendThen(web, exchange, digest, invalid(errors));
+    const spent = await web.results.spend(digest);
+    if (spent.kind !== 'spent') return rejectedKey(web, exchange, digest, spent);
+    exchange.caller = spent.caller;
+    const { rows, next } = await web.lists.page(spent.caller.account_id, query);
+    const submissions = rows.map(renderSummary);
+    return { status: STATUS.ok, body: { submissions, next: next && cursorOf(next) } };
+  },
+};

@@ -1,0 +1,85 @@
+/** POST /api/submissions: from a body to its submissions, or to what is wrong with each of them, or with the body. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { NewSubmission } from '../../store/submissions.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { headerText, parseTraceparent, repeatedHeaders } from '../wire/header_values.ts';
+import { itemsOf } from '../wire/json_items.ts';
+import { type FieldError, invalid, problem } from '../wire/problem.ts';
+import { BODY_LIMIT_BYTES } from '../wire/read_body.ts';
+import type { Web } from './api_call.ts';
+import { newSubmission } from './read_submission.ts';
+import { rejectUnknownParameters } from './waiting_request.ts';
+
+export const BATCH_LIMIT = 100;
+/** Of four submissions that are as large as can be: most are much smaller, and the body is in memory as a whole. */
+export const BATCH_BODY_LIMIT_BYTES = 4 * BODY_LIMIT_BYTES;
+/** An answer must not grow with the number of mistakes. */
+const ITEM_ERRORS_SHOWN = 10;
+/** So long at most, or for one item, other requests wait for the parsing of a batch. */
+const TURN_MS = 5;
+
+/** What is wrong with an item is an answer as that of a submission alone. */
+export type BatchItem = { submission: NewSubmission } | { submission: null; problem: object };
+
+export async function readBatch(
+  web: Web,
+  exchange: Exchange,
+  body: Uint8Array,
+): Promise<BatchItem[] | { errors: FieldError[] }> {
+  const { req, query, id: request_id } = exchange;
+  const errors: FieldError[] = repeatedHeaders(req.rawHeaders).map((path) => ({
+    path,
+    message: 'is given more than once',
+  }));
+  rejectUnknownParameters(new URLSearchParams(query), [], errors);
+  if (req.headers['idempotency-key'] !== undefined)
+    errors.push({
+      path: 'idempotency-key',
+      message: 'is not of a batch: give each item its own idempotency_key',
+    });
+  if (errors.length > 0) return { errors };
+  const context = {
+    request_id,
+    traceparent: parseTraceparent(headerText(req.headers['traceparent'])),
+  };
+  const items: BatchItem[] = [];
+  const found = itemsOf(body, BATCH_LIMIT);
+  let turn_began = performance.now();
+  for (;;) {
+    const { value, done } = found.next();
+    if (done) {
+      const wrong = wrongBody(value, items.length);
+      return wrong === null ? items : { errors: [{ path: '', message: wrong }] };
+    }
+    const item = readItem(web, value, context);
+    if (item === 'not JSON')
+      return { errors: [{ path: `[${items.length}]`, message: 'is not valid JSON' }] };
+    items.push(item);
+    if (performance.now() - turn_began < TURN_MS) continue;
+    await nextTurn();
+    turn_began = performance.now();
+  }
+}
+
+function wrongBody(end: 'end' | 'not an array' | 'too many', count: number): string | null {
+  if (end === 'too many') return `has more than ${BATCH_LIMIT} items`;
+  if (end === 'not an array') return 'must be a JSON array of submissions';
+  return count === 0 ? 'has no items' : null;
+}
+
+function readItem(
+  web: Web,
+  bytes: Uint8Array,
+  context: { request_id: string; traceparent: string | null },
+): BatchItem | 'not JSON' {
+  if (bytes.length > BODY_LIMIT_BYTES)
+    return { submission: null, problem: problem('payload_too_large').body! };
+  const parsed = web.parseItem(bytes);
+  if (parsed === 'not JSON') return parsed;
+  if (parsed.errors) {
+    const shown = parsed.errors.slice(0, ITEM_ERRORS_SHOWN);
+    return { submission: null, problem: invalid(shown).body! };
+  }
+  const { submission, idempotency_key } = parsed;
+  return { submission: newSubmission(web, { submission, idempotency_key, ...context }) };
+}

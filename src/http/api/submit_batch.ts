@@ -1,0 +1,138 @@
+/** POST /api/submissions: many submissions in one call, one trip to the database and one commit. */
+import * as v from 'valibot';
+import { EXAMPLE_COMPLETED, renderSummary, summaryOf } from '../../domain/record.ts';
+import type { SubmitOutcome } from '../../store/submissions.ts';
+import { type Answer, STATUS } from '../wire/answer.ts';
+import { invalid, problem } from '../wire/problem.ts';
+import { readBody } from '../wire/read_body.ts';
+import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
+import { SUMMARY } from './list_submissions.ts';
+import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
+import { ITEM_PROBLEM } from './problem_schema.ts';
+import { BATCH_BODY_LIMIT_BYTES, BATCH_LIMIT, type BatchItem, readBatch } from './read_batch.ts';
+import { rejectedHead, tooLarge } from './read_submission.ts';
+import { rejectedKey, spendThen } from './spend_rate.ts';
+import { ACCEPTED, NO_TEST_SET, QUEUE_FULL_RETRY_S, queueFull } from './submit.ts';
+
+const REPLAYED = v.strictObject({
+  ...v.partial(SUMMARY).entries,
+  id: SUMMARY.entries.id,
+  replayed: v.pipe(
+    v.literal(true),
+    v.description('The submission of an earlier call, or item, with the same idempotency_key.'),
+  ),
+  mismatch: v.pipe(v.boolean(), v.description('That one had another request.')),
+});
+
+const BATCH_ANSWER = v.pipe(
+  v.array(v.union([ACCEPTED, REPLAYED, ITEM_PROBLEM])),
+  v.description(
+    'One answer for each item, in their order: its id; or, for a repeated idempotency_key, the submission as in a list; or an error.',
+  ),
+);
+
+const operation: Operation = {
+  id: 'submitBatch',
+  summary: 'Run up to 100 programs',
+  description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values: look at each answer. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
+  batch: { at_most: BATCH_LIMIT },
+  success: [
+    {
+      status: '202',
+      description:
+        'One answer for each item. Retry-After is there if some were rejected that can be sent again.',
+      schemas: { BatchAnswer: BATCH_ANSWER },
+      headers: [...RATE, 'Retry-After'],
+      examples: {
+        mixed: {
+          value: [
+            { id: EXAMPLE_ID },
+            { ...summaryOf(EXAMPLE_COMPLETED), replayed: true, mismatch: false },
+            invalid([{ path: 'code', message: 'is required' }]).body,
+          ],
+        },
+      },
+    },
+  ],
+  problems: [
+    'invalid_request',
+    'payload_too_large',
+    'unsupported_media_type',
+    'method_not_allowed',
+    ...COMMON,
+  ],
+};
+
+const handler: KeyedHandler = async (web, exchange, digest): Promise<Answer | null> => {
+  const { req, res } = exchange;
+  const rejection = rejectedHead(req, BATCH_BODY_LIMIT_BYTES);
+  if (rejection !== null) return spendThen(web, exchange, digest, rejection);
+  const body = await readBody(req, res, BATCH_BODY_LIMIT_BYTES);
+  if (body === 'gone') return null;
+  if (body === 'too_large') return spendThen(web, exchange, digest, tooLarge());
+
+  const items = await readBatch(web, exchange, body);
+  if ('errors' in items) return spendThen(web, exchange, digest, invalid(items.errors));
+  const outcomes = await web.submissions.submitAll(
+    items.map(({ submission }) => ({ secret_digest: digest, submission })),
+  );
+  // All are of one key: it is unknown for all, and the last one saw the most of its rate spent.
+  const last = outcomes.at(-1)!;
+  if (last.kind === 'unauthorized') return rejectedKey(web, exchange, digest, last);
+  if (outcomes.every(({ kind }) => kind === 'rate_limited') && last.kind === 'rate_limited')
+    return rejectedKey(web, exchange, digest, last);
+  if (last.kind === 'rate_limited') web.spent_keys.remember(digest, last);
+  exchange.caller = last.caller;
+  const answers = await answersTo(web, items, outcomes);
+  return { status: STATUS.accepted, body: answers, headers: retryAfter(outcomes) };
+};
+
+export const submitBatch: ApiCall = {
+  method: 'POST',
+  path: '/api/submissions',
+  keyed: true,
+  operation,
+  handler,
+};
+
+async function answersTo(
+  web: Web,
+  items: readonly BatchItem[],
+  outcomes: readonly SubmitOutcome[],
+): Promise<object[]> {
+  const replayed = outcomes.flatMap((one) => (one.kind === 'replayed' ? [one.id] : []));
+  const rows = await web.lists.summaries([...new Set(replayed)]);
+  const summaries = new Map(rows.map((row) => [row.id, renderSummary(row)]));
+  const answerTo = (outcome: SubmitOutcome, item: BatchItem): object => {
+    switch (outcome.kind) {
+      case 'accepted':
+        return { id: outcome.id };
+      case 'replayed': {
+        // Retention may have removed the record; its id is still what the first call got.
+        const { id, mismatch } = outcome;
+        return { ...(summaries.get(id) ?? { id }), replayed: true, mismatch };
+      }
+      case 'spent':
+        return (item as BatchItem & { submission: null }).problem;
+      case 'no_test_set':
+        return invalid([NO_TEST_SET]).body!;
+      case 'queue_full':
+      case 'account_queue_full':
+        return queueFull(outcome.kind).body!;
+      case 'rate_limited':
+      case 'unauthorized':
+        return problem(outcome.kind).body!;
+    }
+  };
+  return outcomes.map((outcome, n) => answerTo(outcome, items[n]!));
+}
+
+/** When what was rejected can be sent again; no header if nothing was. */
+function retryAfter(outcomes: readonly SubmitOutcome[]): Record<string, number> {
+  const seconds = outcomes.flatMap((outcome) => {
+    if (outcome.kind === 'rate_limited') return [outcome.retry_after_s];
+    const is_full = outcome.kind === 'queue_full' || outcome.kind === 'account_queue_full';
+    return is_full ? [QUEUE_FULL_RETRY_S] : [];
+  });
+  return seconds.length === 0 ? {} : { 'Retry-After': Math.max(...seconds) };
+}

@@ -1,0 +1,18 @@
+/** Cancels submissions: sql/functions/cancel.sql. */
+import type { Db } from '../db.ts';
+import type { Caller } from './caller.ts';
+
+/** The call that asks for it, as the log has it. */
+export type CancelRequest = { request_id: string; traceparent: string | null };
+export type CancelOutcome = 'cancelled' | 'already_ended' | 'not_found';
+
+/** Ends a submission of the caller's account that has not ended. */
+export type Cancel = (caller: Caller, id: string, request: CancelRequest) => Promise<CancelOutcome>;
+
+export function createCancel(db: Db): Cancel {
+  return async ({ account_id, key_id }, id, request) => {
+    const [row] = await db<{ outcome: CancelOutcome }[]>`
+      select runledger.cancel_submission(${account_id}, ${key_id}, ${id}, ${JSON.stringify(request)}::text::jsonb) as outcome`;
+    return row!.outcome;
+  };
+}

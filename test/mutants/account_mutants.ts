@@ -1,0 +1,88 @@
+/** Mutants of the calls for an account's submissions: cancel one, list them, submit many. */
+import { inFile, type Mutant } from './mutant.ts';
+
+const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
+
+export const accountMutants: readonly Mutant[] = [
+  ...inFile(
+    'sql/functions/cancel.sql',
+    contract('cancel: '),
+    [
+      'another account cannot cancel it',
+      'where s.id = cancel_submission.id and s.account_id = cancel_submission.account_id for update;',
+      'where s.id = cancel_submission.id for update;',
+    ],
+    [
+      'to cancel it again is no error',
+      "case before.status when 'cancelled' then 'cancelled' else 'already_ended' end",
+      "'already_ended'",
+    ],
+    ['what has ended is not cancelled', "else 'already_ended' end", "else 'cancelled' end"],
+    [
+      'its job is removed',
+      'perform graphile_worker.complete_jobs(lock_jobs(jobs)) where jobs is not null;',
+      '',
+    ],
+    ['waiting calls are notified', "  perform pg_notify('runledger_done', before.id::text);\n", ''],
+    ['the key is recorded', "'key_id', key_id)", "'key_id', before.account_id)"],
+  ),
+  ...inFile('src/queue/epoch.ts', 'test/queue/epoch.test.ts', [
+    'a hint alone ends nothing',
+    'runs.cancel(await executions.cancelled(running));',
+    'runs.cancel(running);',
+  ]),
+  ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
+    'a cancelled run is not released as a failure',
+    "if (one.isCancelled()) logOf(options, started).debug('cancelled');\n    else await",
+    'await',
+  ]),
+  ...inFile(
+    'sql/functions/list_submissions.sql',
+    contract('list: '),
+    ['another account sees nothing', 'x.account_id = list_submissions.account_id', 'true'],
+    [
+      'pages do not repeat what has the same time',
+      ' and (x.created_at, x.id) < (after_time, after_id)',
+      ' and (x.created_at, x.id) <= (after_time, after_id)',
+    ],
+    [
+      'pages leave out nothing that has the same time',
+      'x.created_at <= after_time and',
+      'x.created_at < after_time and',
+    ],
+    ['the end is not in the time', 'x.created_at < before_time', 'x.created_at <= before_time'],
+    ['a page looks at a bounded number', ' or seen = most then', ' then'],
+  ),
+  ...inFile(
+    'src/http/wire/json_items.ts',
+    'test/http/json_items.test.ts',
+    ['a comma in a string ends no item', 'else if (byte === QUOTE) in_string = true;', ''],
+    ['an escaped quote ends no string', 'if (byte === BACKSLASH) at += 1;\n      else if', 'if'],
+    ['nothing follows the array', 'afterSpace(body, at) === body.length', 'true'],
+  ),
+  ...inFile(
+    'src/http/api/read_batch.ts',
+    contract('batch: '),
+    ['errors of an item are bounded', '.slice(0, ITEM_ERRORS_SHOWN)', ''],
+    [
+      'an item is as large as a submission alone at most',
+      'if (bytes.length > BODY_LIMIT_BYTES)',
+      'if (bytes.length < 0)',
+    ],
+    [
+      'the header is not silently ignored',
+      "if (req.headers['idempotency-key'] !== undefined)",
+      'if (req.headers.host === null)',
+    ],
+  ),
+  ...inFile(
+    'src/http/api/submit_batch.ts',
+    contract('batch: '),
+    [
+      'a key over its rate is a 429',
+      "outcomes.every(({ kind }) => kind === 'rate_limited')",
+      'outcomes.length === 0',
+    ],
+    ['a replay has the submission', '...(summaries.get(id) ?? { id })', 'id'],
+  ),
+];
