@@ -9,6 +9,7 @@ import {
   RESPONSE_HEADERS,
   type RequestExample,
   type Success,
+  TAGS,
 } from '../api/operation.ts';
 import { uuid } from '../api/result_schema.ts';
 import { type SubmissionRules, submissionSchema } from '../api/submission_schema.ts';
@@ -28,11 +29,13 @@ export function openapiDocument(
     info: {
       title: 'Runledger',
       version: '1.0.0',
-      license: { name: 'MIT', identifier: 'MIT' },
+      contact: { name: 'The operator of this service' },
+      license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
       description:
         'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`.',
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: '/', description: 'The service that this document comes from.' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths: pathsOf(calls, rules),
     components: {
       securitySchemes: {
@@ -153,9 +156,8 @@ function examplesHere(
   { forbidden, languages }: SubmissionRules,
 ): Record<string, RequestExample> {
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
-    // The example of a mistake may have a name that no language has.
-    const language = CANONICAL_NAMES.get((value as { language: string }).language);
-    if (language !== undefined && !languages.includes(language)) return false;
+    const language = CANONICAL_NAMES.get((value as { language: string }).language)!;
+    if (!languages.includes(language)) return false;
     const { tests = [] } = value as { tests?: object[] };
     const has = (name: string) => [value, ...tests].some((item) => Object.hasOwn(item, name));
     return answer !== '202' || !forbidden.some(has);
@@ -182,11 +184,12 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request, upload } = call.operation;
+  const { id, tag, summary, description, parameters, request, upload } = call.operation;
   return {
     operationId: id,
+    tags: [tag],
     summary,
-    ...(description !== undefined && { description }),
+    description,
     security: call.keyed ? [{ key: [] }] : [],
     ...(parameters !== undefined && { parameters }),
     ...(request !== undefined && {
