@@ -3,6 +3,7 @@ import type { GenericSchema } from 'valibot';
 import { EXAMPLE_COMPLETED } from '../../domain/record.ts';
 import { IDEMPOTENCY_KEY, PREFER_WAIT, TRACEPARENT, UUID } from '../wire/header_values.ts';
 import type { ProblemWord } from '../wire/problem.ts';
+import type { ParameterObject } from './openapi_types.ts';
 import type { SubmissionRules } from './submission_schema.ts';
 
 /** What the calls are about, in the order of the document. */
@@ -20,22 +21,13 @@ export type Operation = {
   tag: keyof typeof TAGS;
   summary: string;
   description: string;
-  parameters?: readonly Parameter[];
+  parameters?: readonly ParameterObject[];
   /** examples of the submission that the call takes, beside one program for each language */
   request?: Record<string, RequestExample>;
   /** a body that is no JSON */
   upload?: { type: string; description: string };
   success: readonly Success[] | ((rules: SubmissionRules) => readonly Success[]);
   problems: readonly ProblemWord[];
-};
-
-export type Parameter = {
-  name: string;
-  in: 'path' | 'query' | 'header';
-  required?: true;
-  description: string;
-  schema: object;
-  example: string;
 };
 
 /** A request that can be sent as it is; `x-answer` is the status of its answer. */
@@ -97,9 +89,14 @@ export const BARE: readonly ProblemWord[] = [
 export const EXAMPLE_ID = EXAMPLE_COMPLETED.id;
 
 /** A header that is ignored, and no error, where its value is another text. */
-function header(name: string, pattern: RegExp, example: string, description: string): Parameter {
+function header(
+  name: string,
+  pattern: RegExp,
+  example: string,
+  description: string,
+): ParameterObject {
   const understood = { type: 'string', pattern: pattern.source };
-  const ignored = { type: 'string', description: 'Ignored.' };
+  const ignored = { type: 'string', description: 'ignored' };
   return { name, in: 'header', description, schema: { anyOf: [understood, ignored] }, example };
 }
 
@@ -110,7 +107,7 @@ export const TRACEPARENT_PARAMETER = header(
   'W3C Trace Context: stored in the log, and passed on. Another value is ignored.',
 );
 
-export const IDEMPOTENCY_KEY_PARAMETER: Parameter = {
+export const IDEMPOTENCY_KEY_PARAMETER: ParameterObject = {
   name: 'Idempotency-Key',
   in: 'header',
   description: 'A UUID, bare or in double quotes. The call can then be repeated safely.',
@@ -118,7 +115,7 @@ export const IDEMPOTENCY_KEY_PARAMETER: Parameter = {
   example: '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10',
 };
 
-export const idParameter = (description: string, example: string): Parameter => ({
+export const idParameter = (description: string, example: string): ParameterObject => ({
   name: 'id',
   in: 'path',
   required: true,
@@ -129,7 +126,7 @@ export const idParameter = (description: string, example: string): Parameter => 
 
 export const SUBMISSION_ID = idParameter('Of the submission.', EXAMPLE_ID);
 
-export const WAIT_PARAMETERS: readonly Parameter[] = [
+export const WAIT_PARAMETERS: readonly ParameterObject[] = [
   {
     name: 'wait',
     in: 'query',

@@ -3,6 +3,13 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
+import type {
+  Example,
+  OpenapiDocument,
+  OperationObject,
+  ResponseObject,
+  Schema,
+} from '../api/openapi_types.ts';
 import {
   EXAMPLE_ID,
   RATE,
@@ -14,11 +21,6 @@ import {
 import { uuid } from '../api/result_schema.ts';
 import { type SubmissionRules, submissionSchema } from '../api/submission_schema.ts';
 import { PROBLEM_WORDS, type ProblemWord, problemOf } from '../wire/problem.ts';
-
-export type OpenapiDocument = Record<string, unknown> & {
-  paths: Record<string, Record<string, OperationObject>>;
-};
-type OperationObject = Record<string, unknown>;
 
 export function openapiDocument(
   calls: readonly ApiCall[],
@@ -81,7 +83,7 @@ const PROBLEM = v.strictObject({
   id: v.exactOptional(v.pipe(uuid, v.description('With timeout: the submission, which goes on.'))),
 });
 
-function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
+function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, Schema> {
   const named = calls.flatMap((call) =>
     successOf(call, rules).flatMap(({ schemas }) => Object.entries(schemas)),
   );
@@ -97,14 +99,14 @@ function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Suc
 /** JSON Schema has no words for these checks; the descriptions state them. */
 const NOT_IN_JSON_SCHEMA = ['check', 'raw_check', 'max_bytes'];
 
-function jsonSchemaOf(schema: v.GenericSchema): object {
+function jsonSchemaOf(schema: v.GenericSchema): Schema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {
     target: 'draft-2020-12',
     errorMode: 'throw',
     ignoreActions: NOT_IN_JSON_SCHEMA,
     overrideSchema: ({ jsonSchema }) => nullableInOne(jsonSchema),
   });
-  return converted;
+  return converted as Schema;
 }
 
 /** Generators of clients and readers understand `type: [string, null]` better than a choice of two schemas. */
@@ -118,15 +120,12 @@ function nullableInOne(schema: object): object | undefined {
 }
 
 /** Without the fields and languages that this deployment does not accept. */
-function requestSchemaHere(rules: SubmissionRules): object {
-  const schema = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, unknown> & {
-      tests: { items: { properties: Record<string, unknown> } };
-    };
-  };
-  const of_tests = schema.properties.tests.items.properties;
+function requestSchemaHere(rules: SubmissionRules): Schema {
+  const schema = jsonSchemaOf(submissionSchema(rules));
+  const properties = schema.properties!;
+  const of_tests = properties['tests']!.items!.properties!;
   for (const name of rules.forbidden) {
-    delete schema.properties[name];
+    delete properties[name];
     delete of_tests[name];
     delete of_tests[`${name}_base64`];
   }
@@ -214,7 +213,7 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
   };
 }
 
-function successResponses(all: readonly Success[]): Record<string, unknown> {
+function successResponses(all: readonly Success[]): Record<string, ResponseObject> {
   return Object.fromEntries(
     all.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
       const refs = Object.keys(schemas).map((name) => ({ $ref: `#/components/schemas/${name}` }));
@@ -235,7 +234,7 @@ function successResponses(all: readonly Success[]): Record<string, unknown> {
 }
 
 /** Problems that share a status (503) share a response. */
-function problemResponses({ operation, keyed }: ApiCall): Record<string, unknown> {
+function problemResponses({ operation, keyed }: ApiCall): Record<string, ResponseObject> {
   const byStatus = Map.groupBy(operation.problems, (word) => problemOf(word).status);
   return Object.fromEntries(
     [...byStatus].map(([status, words]) => [
@@ -254,7 +253,7 @@ function problemResponses({ operation, keyed }: ApiCall): Record<string, unknown
   );
 }
 
-function problemExample(word: ProblemWord): { value: object } {
+function problemExample(word: ProblemWord): Example {
   return {
     value: {
       error: word,
