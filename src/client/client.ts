@@ -12,8 +12,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { RequestLimitName } from '../domain/limits.ts';
 import type { ResultRecord } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
+import type { Health, Probe, Toolchain } from './service_state.ts';
 
 export type { ResultRecord } from '../domain/record.ts';
+export type { Health, Probe, Toolchain } from './service_state.ts';
 
 /** The proof that the log has a submission; AUDIT.md has the format, and `check-receipt` checks it. */
 export type Receipt = {
@@ -118,6 +120,7 @@ export type CallOptions = { signal?: AbortSignal };
 export type SubmitOptions = CallOptions & { idempotency_key?: string };
 export type ResultOptions = CallOptions & { encoding?: 'utf8' | 'base64' };
 
+/** A method for each call of the OpenAPI document, by its operation id; beside these, wait and run. */
 export type Client = {
   /** Resolves when the submission is stored. */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
@@ -135,6 +138,16 @@ export type Client = {
   testSet(id: string, options?: CallOptions): Promise<TestSet>;
   /** An ApiError with `in_use` while a submission that has not ended needs it. */
   deleteTestSet(id: string, options?: CallOptions): Promise<void>;
+  /** The names of the languages that can run now. */
+  languages(options?: CallOptions): Promise<string[]>;
+  toolchains(options?: CallOptions): Promise<Toolchain[]>;
+  health(options?: CallOptions): Promise<Health>;
+  /** An ApiError with `unavailable` while no worker is alive. This and the probes are tried once. */
+  healthReady(options?: CallOptions): Promise<Health>;
+  livez(options?: CallOptions): Promise<Probe>;
+  readyz(options?: CallOptions): Promise<Probe>;
+  /** The OpenAPI document of this deployment. */
+  openapi(options?: CallOptions): Promise<Record<string, unknown>>;
 };
 
 /** An error that the service answered, with its words. */
@@ -162,7 +175,7 @@ type ProblemBody = {
   fields?: { path: string; message: string }[];
   id?: string;
 };
-type SendOptions = CallOptions & { timeout_ms?: number };
+type SendOptions = CallOptions & { timeout_ms?: number; attempts?: number };
 type Sent = { status: number; body: ProblemBody & Partial<ResultRecord> };
 
 const ATTEMPTS = 6;
@@ -187,6 +200,11 @@ export function createClient(options: ClientOptions): Client {
       'idempotency-key': given.idempotency_key ?? randomUUID(),
     };
     return send(path, { method: 'POST', headers, body: JSON.stringify(request) }, given);
+  }
+
+  async function get<T>(path: string, given: SendOptions): Promise<T> {
+    const { body } = await send(path, {}, given);
+    return body as unknown as T;
   }
 
   async function read(id: string, given: ResultOptions, query: string[]): Promise<ResultRecord> {
@@ -224,16 +242,19 @@ export function createClient(options: ClientOptions): Client {
       return body as unknown as TestSet;
     },
     async testSets(given = {}) {
-      const { body } = await send(TEST_SETS, {}, given);
-      return (body as unknown as { test_sets: TestSet[] }).test_sets;
+      return (await get<{ test_sets: TestSet[] }>(TEST_SETS, given)).test_sets;
     },
-    async testSet(id, given = {}) {
-      const { body } = await send(`${TEST_SETS}/${encodeURIComponent(id)}`, {}, given);
-      return body as unknown as TestSet;
-    },
+    testSet: (id, given = {}) => get(`${TEST_SETS}/${encodeURIComponent(id)}`, given),
     async deleteTestSet(id, given = {}) {
       await send(`${TEST_SETS}/${encodeURIComponent(id)}`, { method: 'DELETE' }, given);
     },
+    languages: (given = {}) => get('/api/languages', given),
+    toolchains: (given = {}) => get('/api/toolchains', given),
+    health: (given = {}) => get('/api/health', given),
+    healthReady: (given = {}) => get('/api/health/ready', { ...given, attempts: 1 }),
+    livez: (given = {}) => get('/livez', { ...given, attempts: 1 }),
+    readyz: (given = {}) => get('/readyz', { ...given, attempts: 1 }),
+    openapi: (given = {}) => get('/openapi.json', given),
   };
   return client;
 }
@@ -246,9 +267,8 @@ async function sendWithRetries(
   options: ClientOptions,
   path: string,
   init: RequestInit,
-  { signal, timeout_ms = CALL_TIMEOUT_MS }: SendOptions,
+  { signal, timeout_ms = CALL_TIMEOUT_MS, attempts = options.attempts ?? ATTEMPTS }: SendOptions,
 ): Promise<Sent> {
-  const attempts = options.attempts ?? ATTEMPTS;
   const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
   for (let attempt = 1; ; attempt += 1) {
     const outcome = await sendOnce(options, path, init, signal, timeout_ms);

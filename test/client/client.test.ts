@@ -24,6 +24,14 @@ t.test('submit, result, wait, run', async (t) => {
   const ran = client.run(hello);
   await service.worker.finish(await firstPending(service));
   t.equal((await ran).verdict, 'AC');
+
+  t.same(await client.languages(), ['cpp', 'python']);
+  const [cpp] = await client.toolchains();
+  t.match(cpp, { name: 'cpp', aliases: ['c++', 'cxx'], runs_now: true });
+  t.match(await client.health(), { workers: { alive: 1 }, languages: ['cpp', 'python'] });
+  t.match(await client.healthReady(), { workers: { alive: 1 } });
+  t.same([await client.livez(), await client.readyz()], [{ status: 'live' }, { status: 'ready' }]);
+  t.equal((await client.openapi())['openapi'], '3.1.0');
 });
 
 t.test('a receipt is null until the log is sealed', async (t) => {

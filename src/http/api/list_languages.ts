@@ -57,7 +57,7 @@ const toolchainsOf = (names: readonly string[]) =>
     }),
   );
 
-type ToolchainList = v.InferOutput<ReturnType<typeof toolchainsOf>>;
+export type ToolchainList = v.InferOutput<ReturnType<typeof toolchainsOf>>;
 
 export const toolchains: ApiCall = {
   method: 'GET',

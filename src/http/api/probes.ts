@@ -8,7 +8,7 @@ import { unavailable } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';
 import { BARE, type Operation } from './operation.ts';
 
-const PROBE = v.strictObject({ status: v.picklist(['live', 'ready']) });
+export const PROBE = v.strictObject({ status: v.picklist(['live', 'ready']) });
 
 type Texts = Pick<Operation, 'summary' | 'description'>;
 

@@ -9,7 +9,7 @@ import { COMMON, type Operation, RATE } from './operation.ts';
 import { whole } from './result_schema.ts';
 import { spendThen } from './spend_rate.ts';
 
-const HEALTH = v.strictObject({
+export const HEALTH = v.strictObject({
   status: v.pipe(
     v.picklist(['ok', 'degraded']),
     v.description(
