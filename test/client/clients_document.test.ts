@@ -8,6 +8,7 @@ import t from 'tap';
 import { runProgram } from '../cli/command_line.ts';
 import { startService } from '../http/support/service.ts';
 import { archiveOf } from '../judging/packages.ts';
+import { endingAll } from './ending.ts';
 
 const text = readFileSync('CLIENTS.md', 'utf8');
 const programs = [...text.matchAll(/^```(python|ts)\n(.*?)^```$/gms)].map(
@@ -50,21 +51,3 @@ t.test('the programs of CLIENTS.md', async (t) => {
     t.same(stdout.trim().split('\n'), says, source);
   }
 });
-
-/** Ends every submission, until the program has ended. */
-async function endingAll<T>(
-  { db, worker }: Awaited<ReturnType<typeof startService>>,
-  running: Promise<T>,
-): Promise<T> {
-  let ended = false;
-  const end = running.finally(() => {
-    ended = true;
-  });
-  while (!ended) {
-    const rows = await db<{ id: string }[]>`
-      select id from runledger.submissions where status = 'pending'`;
-    for (const { id } of rows) await worker.finish(id);
-    await new Promise(setImmediate);
-  }
-  return end;
-}
