@@ -19,7 +19,7 @@ export const judgedRequestMutants: readonly Mutant[] = [
       'return path.length === 1 ||',
       'return path.length > 0 ||',
     ],
-    ['mistakes between fields are named', '      ...judgingClashes(value),\n', ''],
+    ['mistakes between fields are named', '      ...judgingClashes(given),\n', ''],
     ['arguments of each test are bounded before they are checked', "  ['args', ARGS_LIMIT],\n", ''],
   ),
   ...inFile(
