@@ -19,6 +19,7 @@ export const commands: Readonly<Record<string, Load>> = {
   run: () => import('./commands/run_command.ts'),
   judge: () => import('./commands/judge_command.ts'),
   'problem check': () => import('./commands/problem_check_command.ts'),
+  mcp: () => import('./commands/mcp_command.ts'),
   receipt: () => import('./commands/receipt_command.ts'),
   'check-receipt': () => import('./commands/check_receipt_command.ts'),
   verify: () => import('./commands/verify_command.ts'),

@@ -13,8 +13,12 @@ import type { RequestLimitName } from '../domain/limits.ts';
 import type { ResultRecord, Summary } from '../domain/record.ts';
 import { hasEnded, type Status } from '../domain/statuses.ts';
 import type { Verdict } from '../domain/verdicts.ts';
+import { eventsFrom, type SubmissionEvent } from './event_stream.ts';
+import type { Health, Probe, Toolchain } from './service_state.ts';
 
 export type { ResultRecord, Summary } from '../domain/record.ts';
+export type { SubmissionEvent } from './event_stream.ts';
+export type { Health, Probe, Toolchain } from './service_state.ts';
 
 /** The proof that the log has a submission; AUDIT.md has the format, and `check-receipt` checks it. */
 export type Receipt = {
@@ -138,6 +142,7 @@ export type ListOptions = CallOptions & {
   to?: Date;
 };
 
+/** A method for each call of the OpenAPI document, by its operation id; beside these, wait and run. */
 export type Client = {
   /** Resolves when the submission is stored. */
   submit(request: SubmissionRequest, options?: SubmitOptions): Promise<{ id: string }>;
@@ -151,6 +156,11 @@ export type Client = {
   cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
   /** The submissions of the account, newest first, without what they printed; one page after the other is asked for. */
   submissions(options?: ListOptions): AsyncGenerator<Summary, void>;
+  /** What happens to a submission, behind the event of that id, to its end. It opens the stream again when it is cut. */
+  events(
+    id: string,
+    options?: CallOptions & { after?: number },
+  ): AsyncGenerator<SubmissionEvent, void>;
   /** The receipt; null while the log is not sealed up to the submission's last event. */
   receipt(id: string, options?: CallOptions): Promise<Receipt | null>;
   /** submit and wait; one call where the result is there in time. */
@@ -161,6 +171,16 @@ export type Client = {
   testSet(id: string, options?: CallOptions): Promise<TestSet>;
   /** An ApiError with `in_use` while a submission that has not ended needs it. */
   deleteTestSet(id: string, options?: CallOptions): Promise<void>;
+  /** The names of the languages that can run now. */
+  languages(options?: CallOptions): Promise<string[]>;
+  toolchains(options?: CallOptions): Promise<Toolchain[]>;
+  health(options?: CallOptions): Promise<Health>;
+  /** An ApiError with `unavailable` while no worker is alive. This and the probes are tried once. */
+  healthReady(options?: CallOptions): Promise<Health>;
+  livez(options?: CallOptions): Promise<Probe>;
+  readyz(options?: CallOptions): Promise<Probe>;
+  /** The OpenAPI document of this deployment. */
+  openapi(options?: CallOptions): Promise<Record<string, unknown>>;
 };
 
 /** An error that the service answered, with its words. */
@@ -188,8 +208,9 @@ type ProblemBody = {
   fields?: FieldProblem[];
   id?: string;
 };
-type SendOptions = CallOptions & { timeout_ms?: number };
-type Sent = { status: number; body: ProblemBody & Partial<ResultRecord> };
+/** streams: the body of a good answer is not read here, and has no time limit. */
+type SendOptions = CallOptions & { timeout_ms?: number; attempts?: number; streams?: boolean };
+type Sent = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
 
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 250;
@@ -216,6 +237,11 @@ export function createClient(options: ClientOptions): Client {
       'idempotency-key': given.idempotency_key ?? randomUUID(),
     };
     return send(path, { method: 'POST', headers, body: JSON.stringify(request) }, given);
+  }
+
+  async function get<T>(path: string, given: SendOptions): Promise<T> {
+    const { body } = await send(path, {}, given);
+    return body as unknown as T;
   }
 
   async function read(id: string, given: ResultOptions, query: string[]): Promise<ResultRecord> {
@@ -262,6 +288,12 @@ export function createClient(options: ClientOptions): Client {
         query.set('after', page.next);
       }
     },
+    events: (id, { after = 0, ...given } = {}) =>
+      eventsFrom(async (last) => {
+        const path = `/api/result/${encodeURIComponent(id)}/events`;
+        const headers = { 'last-event-id': String(last) };
+        return (await send(path, { headers }, { ...given, streams: true })).response;
+      }, after),
     async receipt(id, given = {}) {
       const path = `/api/result/${encodeURIComponent(id)}/proof`;
       const { status, body } = await send(path, {}, given);
@@ -278,16 +310,19 @@ export function createClient(options: ClientOptions): Client {
       return body as unknown as TestSet;
     },
     async testSets(given = {}) {
-      const { body } = await send(TEST_SETS, {}, given);
-      return (body as unknown as { test_sets: TestSet[] }).test_sets;
+      return (await get<{ test_sets: TestSet[] }>(TEST_SETS, given)).test_sets;
     },
-    async testSet(id, given = {}) {
-      const { body } = await send(`${TEST_SETS}/${encodeURIComponent(id)}`, {}, given);
-      return body as unknown as TestSet;
-    },
+    testSet: (id, given = {}) => get(`${TEST_SETS}/${encodeURIComponent(id)}`, given),
     async deleteTestSet(id, given = {}) {
       await send(`${TEST_SETS}/${encodeURIComponent(id)}`, { method: 'DELETE' }, given);
     },
+    languages: (given = {}) => get('/api/languages', given),
+    toolchains: (given = {}) => get('/api/toolchains', given),
+    health: (given = {}) => get('/api/health', given),
+    healthReady: (given = {}) => get('/api/health/ready', { ...given, attempts: 1 }),
+    livez: (given = {}) => get('/livez', { ...given, attempts: 1 }),
+    readyz: (given = {}) => get('/readyz', { ...given, attempts: 1 }),
+    openapi: (given = {}) => get('/openapi.json', given),
   };
   return client;
 }
@@ -300,12 +335,12 @@ async function sendWithRetries(
   options: ClientOptions,
   path: string,
   init: RequestInit,
-  { signal, timeout_ms = CALL_TIMEOUT_MS }: SendOptions,
+  given: SendOptions,
 ): Promise<Sent> {
-  const attempts = options.attempts ?? ATTEMPTS;
+  const { signal, attempts = options.attempts ?? ATTEMPTS } = given;
   const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await sendOnce(options, path, init, signal, timeout_ms);
+    const outcome = await sendOnce(options, path, init, given);
     if ('sent' in outcome) return outcome.sent;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
@@ -319,22 +354,21 @@ async function sendOnce(
   { server, api_key, fetch: send = fetch }: ClientOptions,
   path: string,
   init: RequestInit,
-  signal: AbortSignal | undefined,
-  timeout_ms: number,
+  { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false }: SendOptions,
 ): Promise<Outcome> {
-  const timeout = AbortSignal.timeout(timeout_ms);
+  const limits = [signal, streams ? undefined : AbortSignal.timeout(timeout_ms)];
   try {
     const response = await send(`${server.replace(/\/+$/, '')}${path}`, {
       ...init,
       headers: { ...init.headers, 'x-api-key': api_key },
       // A redirect would send the key to another address.
       redirect: 'error',
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      signal: AbortSignal.any(limits.filter((each) => each !== undefined)),
     });
-    const body = parse(await response.text());
+    const body = streams && response.ok ? {} : parse(await response.text());
     // 408: the submission goes on, and its id leads to the result.
     const accepted = response.ok || (response.status === 408 && body.id !== undefined);
-    if (accepted) return { sent: { status: response.status, body } };
+    if (accepted) return { sent: { status: response.status, body, response } };
     const pause_ms = retryAfterMs(response.headers.get('retry-after'));
     return {
       error: new ApiError(response.status, body, response.headers.get('x-request-id')),

@@ -29,7 +29,7 @@ import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
 import { createUploads } from './api/uploads.ts';
 import { openapiDocument } from './document/openapi.ts';
-import { page } from './document/page.ts';
+import { pageOf } from './document/page.ts';
 import { createRouter } from './router.ts';
 import type { Answer } from './wire/answer.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
@@ -131,6 +131,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
   }
   const rules = submissionRules(config, webhooks);
+  const document = openapiDocument(calls, rules);
   const results = createResults(db);
   const parser = submissionParser(rules);
   const lists = createLists(db);
@@ -199,8 +200,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     digest_key: config.digest_key,
     parseSubmission: parser.body,
     parseItem: parser.item,
-    openapi: Buffer.from(JSON.stringify(openapiDocument(calls, rules))),
-    page: (origin) => page(calls, config.languages, origin),
+    openapi: Buffer.from(JSON.stringify(document)),
+    page: pageOf(document, config.languages),
     isReady: createReadiness(health, log),
     isOpen,
   };

@@ -9,6 +9,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { calls as operations } from '../../src/http/api/calls.ts';
 import { startService } from '../http/support/service.ts';
 import { archiveOf } from '../judging/packages.ts';
 import { runProgram } from './command_line.ts';
@@ -91,12 +92,45 @@ function withoutMeasures(shown: unknown): unknown {
   );
 }
 
-t.test('of README.md and JUDGING.md', { skip }, async (t) => {
+/** With the option that keeps the settings of this machine out. */
+const SHELLS = { bash: '--norc', zsh: '-f' };
+
+/** The calls of the page at `/`, in its order, with an id of an earlier answer for ID. */
+async function sendPage(t: Test, [shell, plain]: [string, string], base: string, key: string) {
+  const cwd = await mkdtemp(join(tmpdir(), 'runledger-page-'));
+  t.teardown(() => rm(cwd, { recursive: true }));
+  await writeFile(join(cwd, 'problem.zip'), PACKAGE);
+  const page = await (await fetch(base)).text();
+  const calls = [...page.matchAll(/<pre tabindex="0"><code>(curl .*?)<\/code><\/pre>/gs)].map(
+    ([, call]) => call!.replaceAll('&quot;', '"').replaceAll('&gt;', '>').replaceAll('&lt;', '<'),
+  );
+  t.equal(calls.length, operations.length + 2, 'one for each operation, and two to start with');
+  const ids = new Map<string, string>();
+  for (const call of calls) {
+    const [, kind = ''] = /\/api\/(result|submissions|submit|test-sets)/.exec(call) ?? [];
+    const line = call.replace('/ID', `/${ids.get(kind)}`).replaceAll('&amp;', '&');
+    const env = { PATH: process.env['PATH'], RUNLEDGER_API_KEY: key };
+    const options = `-sS -w '\n%{http_code}'`;
+    const sent = await runProgram(shell, [plain, '-c', `${line} ${options}`], { cwd, env });
+    // A submission may have ended before it is cancelled.
+    const good = line.includes('-X DELETE') ? /\n(20[04]|409)$/ : /\n20[0124]$/;
+    t.match(sent.stdout, good, `${shell}: ${call}: ${sent.stdout} ${sent.stderr}`);
+    t.equal(sent.stderr, '', call);
+    const [, id] = /^\[?\{"id":"([0-9a-f-]{36})"/.exec(sent.stdout) ?? [];
+    if (id !== undefined) ids.set(kind === 'submit' ? 'result' : kind, id);
+  }
+}
+
+t.test('of README.md, JUDGING.md and the page', { skip }, async (t) => {
   const examples = ['README.md', 'JUDGING.md'].flatMap(examplesOf);
   t.equal(examples.length, 10);
   t.equal(examples.filter(({ record }) => record).length, 2);
   const { RUNLEDGER_SERVER, RUNLEDGER_API_KEY } = await judgingService(t);
   await sendAll(t, examples, RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);
+  for (const [shell, plain] of Object.entries(SHELLS)) {
+    if (spawnSync(shell, ['--version']).error) continue;
+    await sendPage(t, [shell, plain], RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);
+  }
 });
 
 t.test(

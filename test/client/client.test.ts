@@ -3,6 +3,7 @@ import t from 'tap';
 import { ApiError, createClient } from '../../src/client/client.ts';
 import { setTier } from '../../src/store/keys.ts';
 import { freePort } from '../http/support/call.ts';
+import { cuttable } from '../http/support/cuttable.ts';
 import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { seal } from '../store/seal_now.ts';
@@ -24,6 +25,14 @@ t.test('submit, result, wait, run', async (t) => {
   const ran = client.run(hello);
   await service.worker.finish(await firstPending(service));
   t.equal((await ran).verdict, 'AC');
+
+  t.same(await client.languages(), ['cpp', 'python']);
+  const [cpp] = await client.toolchains();
+  t.match(cpp, { name: 'cpp', aliases: ['c++', 'cxx'], runs_now: true });
+  t.match(await client.health(), { workers: { alive: 1 }, languages: ['cpp', 'python'] });
+  t.match(await client.healthReady(), { workers: { alive: 1 } });
+  t.same([await client.livez(), await client.readyz()], [{ status: 'live' }, { status: 'ready' }]);
+  t.equal((await client.openapi())['openapi'], '3.1.0');
 });
 
 t.test('submitAll, submissions, cancel', async (t) => {
@@ -47,6 +56,27 @@ t.test('submitAll, submissions, cancel', async (t) => {
   await service.worker.finish(second!);
   const late = await client.cancel(second!).catch((thrown) => thrown);
   t.match(late, { status: 409, error: 'already_ended' });
+});
+
+t.test('events, to the end and across a cut', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const way = await cuttable(t, service.webs[0]!.origin);
+  const client = createClient({ server: way.url, api_key: await service.key() });
+  const { id } = await client.submit(hello);
+  const found: [number | null, string][] = [];
+  for await (const { id: version, event } of client.events(id)) {
+    found.push([version, event]);
+    if (event !== 'accepted') continue;
+    await way.cut();
+    await way.mend();
+    await service.worker.finish(id);
+  }
+  t.same(found, [
+    [1, 'accepted'],
+    [2, 'started'],
+    [3, 'completed'],
+  ]);
+  for await (const { event } of client.events(id, { after: 3 })) t.fail(event);
 });
 
 t.test('a receipt is null until the log is sealed', async (t) => {

@@ -3,13 +3,21 @@ import t from 'tap';
 import type { InferOutput } from 'valibot';
 import type {
   FileInput,
+  Health,
   JudgeInput,
+  Probe,
   Receipt,
   SubmissionRequest,
   TestInput,
   TestSet,
+  Toolchain,
 } from '../../src/client/client.ts';
+import { createClient } from '../../src/client/client.ts';
 import { type ResultRecord, renderResult } from '../../src/domain/record.ts';
+import { calls } from '../../src/http/api/calls.ts';
+import type { ToolchainList } from '../../src/http/api/list_languages.ts';
+import type { PROBE } from '../../src/http/api/probes.ts';
+import type { HEALTH } from '../../src/http/api/read_health.ts';
 import type { RECEIPT } from '../../src/http/api/read_receipt.ts';
 import { RESULT } from '../../src/http/api/result_schema.ts';
 import type { SubmissionBody } from '../../src/http/api/submission_schema.ts';
@@ -33,11 +41,23 @@ const checkers: Keys<JudgeInput, NonNullable<SubmissionBody['checker']>> = true;
 const sets: Same<TestSet, TestSetRecord> = true;
 const set_fields: Keys<TestSet, TestSetRecord> = true;
 
+const healths: Same<Health, InferOutput<typeof HEALTH>> = true;
+const toolchains: Same<Toolchain[], ToolchainList> = true;
+const probes: Same<Probe, InferOutput<typeof PROBE>> = true;
+
 const receipts: Same<Receipt, InferOutput<typeof RECEIPT>> = true;
 
 t.test('requests have the same fields', async (t) => {
   t.ok(requests && fields && limits && receipts);
   t.ok(files && tests && checkers && sets && set_fields);
+  t.ok(healths && toolchains && probes);
+});
+
+t.test('there is a method for each call, but for the page for people', async (t) => {
+  const ids = calls.map(({ operation }) => operation.id).filter((id) => id !== 'page');
+  const beside = ['wait', 'run'];
+  const client = createClient({ server: 'http://x.example', api_key: 'x' });
+  t.strictSame(new Set(Object.keys(client)), new Set([...ids, ...beside]));
 });
 
 t.test('a result has the fields of the schema, in its order', async (t) => {

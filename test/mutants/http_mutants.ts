@@ -22,11 +22,7 @@ export const httpMutants: readonly Mutant[] = [
     'test/http/header_values.test.ts',
     ['two X-API-Key headers are ambiguous and rejected', "  'x-api-key',\n", ''],
     ['two Content-Length headers are, too', "  'content-length',\n", ''],
-    [
-      'an invalid traceparent is ignored',
-      "version === undefined || version === 'ff'",
-      'version === undefined',
-    ],
+    ['an invalid traceparent is ignored', '(?!00|ff)', '(?!00)'],
     [
       'a charset must be UTF-8',
       "name !== 'charset' || value === 'utf-8'",
@@ -34,6 +30,16 @@ export const httpMutants: readonly Mutant[] = [
     ],
     ['an encoded body is rejected', "text.trim().toLowerCase() === 'identity'", 'true'],
     ['a UUID has one spelling', 'text.toLowerCase() : null', 'text : null'],
+  ),
+  ...inFile(
+    'src/http/document/html.ts',
+    'test/http/page.test.ts',
+    ['text of the document is no markup', "    .replaceAll('<', '&lt;')\n", ''],
+    [
+      'each id of the page is there once',
+      "name.toLowerCase().replace(/[^a-z0-9]+/g, '-')",
+      'name.slice(0, 1)',
+    ],
   ),
   ...inFile(
     'src/http/wire/rate_headers.ts',

@@ -4,7 +4,7 @@ import { type Answer, STATUS } from '../wire/answer.ts';
 import { headerText, parseTraceparent, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, KeyedHandler } from './api_call.ts';
-import { COMMON, EXAMPLE_ID, RATE } from './operation.ts';
+import { COMMON, RATE, SUBMISSION_ID } from './operation.ts';
 import { RESULT } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
@@ -35,18 +35,11 @@ export const cancelSubmission: ApiCall = {
   keyed: true,
   operation: {
     id: 'cancel',
+    tag: 'submissions',
     summary: 'Cancel a submission',
     description:
       'Ends a submission that is pending or running: its status becomes `cancelled`, without a verdict. Calls that wait for it are answered at once, and its webhook is delivered. To cancel it again is no error.',
-    parameters: [
-      {
-        name: 'id',
-        in: 'path',
-        required: true,
-        schema: { type: 'string', format: 'uuid' },
-        example: EXAMPLE_ID,
-      },
-    ],
+    parameters: [SUBMISSION_ID],
     success: [
       {
         status: '200',

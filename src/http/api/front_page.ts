@@ -8,7 +8,9 @@ export const frontPage: ApiCall = {
   keyed: false,
   operation: {
     id: 'page',
+    tag: 'documents',
     summary: 'A page for people',
+    description: 'The same as the OpenAPI document, to read, with calls to copy.',
     success: [{ status: '200', description: 'HTML.', schemas: {}, type: 'text/html', headers: [] }],
     problems: BARE,
   },

@@ -18,7 +18,10 @@ export const languages: ApiCall = {
   keyed: true,
   operation: {
     id: 'languages',
+    tag: 'service',
     summary: 'What can run now',
+    description:
+      'A language that no live worker has is left out. It is accepted all the same, and waits for a worker.',
     success: (rules) => [
       {
         status: '200',
@@ -54,7 +57,7 @@ const toolchainsOf = (names: readonly string[]) =>
     }),
   );
 
-type ToolchainList = v.InferOutput<ReturnType<typeof toolchainsOf>>;
+export type ToolchainList = v.InferOutput<ReturnType<typeof toolchainsOf>>;
 
 export const toolchains: ApiCall = {
   method: 'GET',
@@ -62,7 +65,9 @@ export const toolchains: ApiCall = {
   keyed: true,
   operation: {
     id: 'toolchains',
+    tag: 'service',
     summary: 'Every language, with its aliases and versions',
+    description: 'The versions are those that the live workers found on their machines.',
     success: (rules) => [
       {
         status: '200',

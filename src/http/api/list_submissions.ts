@@ -12,6 +12,7 @@ import { STATUS } from '../wire/answer.ts';
 import { type FieldError, invalid } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';
 import { cursorOf, PAGE_DEFAULT, PAGE_LIMIT, readListQuery } from './list_query.ts';
+import type { ParameterObject, Schema } from './openapi_types.ts';
 import { COMMON, EXAMPLE_ID, RATE } from './operation.ts';
 import { LANGUAGE } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
@@ -35,7 +36,12 @@ const SUBMISSIONS = v.strictObject({
 
 const time = { type: 'string', format: 'date-time' };
 
-const filter = (name: string, description: string, schema: object, example: unknown) => ({
+const filter = (
+  name: string,
+  description: string,
+  schema: Schema,
+  example: string | number,
+): ParameterObject => ({
   name,
   in: 'query',
   description,
@@ -49,6 +55,7 @@ export const listSubmissions: ApiCall = {
   keyed: true,
   operation: {
     id: 'submissions',
+    tag: 'submissions',
     summary: 'The submissions of the account, newest first',
     description:
       'One page of them. A page can have fewer rows than `limit` though more follow, even none: with filters that few submissions fit, the service looks through a bounded number of submissions for each page. Go on until `next` is null.',

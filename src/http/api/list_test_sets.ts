@@ -18,7 +18,9 @@ export const listTestSets: ApiCall = {
   keyed: true,
   operation: {
     id: 'testSets',
+    tag: 'test sets',
     summary: 'The test sets of the account',
+    description: 'All sets that any key of the account has stored, without their bytes.',
     success: [
       {
         status: '200',

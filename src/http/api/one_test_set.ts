@@ -5,22 +5,14 @@ import type { Exchange } from '../wire/exchange.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
-import { COMMON, type Operation, RATE } from './operation.ts';
+import { COMMON, idParameter, RATE } from './operation.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
 const PATH = '/api/test-sets/{id}';
 
-const parameters: Operation['parameters'] = [
-  {
-    name: 'id',
-    in: 'path',
-    required: true,
-    schema: { type: 'string', format: 'uuid' },
-    example: EXAMPLE_TEST_SET.id,
-  },
-];
+const parameters = [idParameter('Of the test set.', EXAMPLE_TEST_SET.id)];
 
 export const readTestSet: ApiCall = {
   method: 'GET',
@@ -28,7 +20,9 @@ export const readTestSet: ApiCall = {
   keyed: true,
   operation: {
     id: 'testSet',
+    tag: 'test sets',
     summary: 'One test set',
+    description: 'How many tests it has, its limits and its size. Its bytes are not given back.',
     parameters,
     success: [
       {
@@ -55,6 +49,7 @@ export const deleteTestSet: ApiCall = {
   keyed: true,
   operation: {
     id: 'deleteTestSet',
+    tag: 'test sets',
     summary: 'Delete a test set',
     description:
       'Its bytes are deleted, but for those that another set has, too. Records of submissions that were judged on it stay.',

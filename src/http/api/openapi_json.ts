@@ -9,7 +9,10 @@ export const openapiJson: ApiCall = {
   keyed: false,
   operation: {
     id: 'openapi',
+    tag: 'documents',
     summary: 'This document',
+    description:
+      'The API of this deployment: its languages, its limits, the fields that it accepts.',
     success: [{ status: '200', description: 'OpenAPI 3.1.', schemas: {}, headers: [] }],
     problems: BARE,
   },

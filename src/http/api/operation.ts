@@ -1,14 +1,27 @@
 /** A call's entry in the OpenAPI document, and the parts that several calls share. */
 import type { GenericSchema } from 'valibot';
 import { EXAMPLE_COMPLETED } from '../../domain/record.ts';
+import { IDEMPOTENCY_KEY, PREFER_WAIT, TRACEPARENT, UUID } from '../wire/header_values.ts';
 import type { ProblemWord } from '../wire/problem.ts';
+import type { ParameterObject } from './openapi_types.ts';
 import type { SubmissionRules } from './submission_schema.ts';
 
+/** What the calls are about, in the order of the document. */
+export const TAGS = {
+  submissions: 'Run code, and read what happened. A submission that was accepted is never lost.',
+  'test sets': 'Tests that are stored once, for many submissions. A set belongs to its account.',
+  service: 'What this service can run now, and how it is.',
+  probes: 'For watchdogs and routers; they need no key.',
+  documents: 'What you read here; they need no key.',
+} as const;
+
 export type Operation = {
+  /** also the name of the method in the clients (src/client) */
   id: string;
+  tag: keyof typeof TAGS;
   summary: string;
-  description?: string;
-  parameters?: readonly object[];
+  description: string;
+  parameters?: readonly ParameterObject[];
   /** examples of the submission that the call takes, beside one program for each language */
   request?: Record<string, RequestExample>;
   /** the call takes an array of so many submissions */
@@ -77,7 +90,45 @@ export const BARE: readonly ProblemWord[] = [
 
 export const EXAMPLE_ID = EXAMPLE_COMPLETED.id;
 
-export const WAIT_PARAMETERS: readonly object[] = [
+/** A header that is ignored, and no error, where its value is another text. */
+function header(
+  name: string,
+  pattern: RegExp,
+  example: string,
+  description: string,
+): ParameterObject {
+  const understood = { type: 'string', pattern: pattern.source };
+  const ignored = { type: 'string', description: 'ignored' };
+  return { name, in: 'header', description, schema: { anyOf: [understood, ignored] }, example };
+}
+
+export const TRACEPARENT_PARAMETER = header(
+  'traceparent',
+  TRACEPARENT,
+  '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+  'W3C Trace Context: stored in the log, and passed on. Another value is ignored.',
+);
+
+export const IDEMPOTENCY_KEY_PARAMETER: ParameterObject = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description: 'A UUID, bare or in double quotes. The call can then be repeated safely.',
+  schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
+  example: '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10',
+};
+
+export const idParameter = (description: string, example: string): ParameterObject => ({
+  name: 'id',
+  in: 'path',
+  required: true,
+  description,
+  schema: { type: 'string', format: 'uuid', pattern: UUID.source },
+  example,
+});
+
+export const SUBMISSION_ID = idParameter('Of the submission.', EXAMPLE_ID);
+
+export const WAIT_PARAMETERS: readonly ParameterObject[] = [
   {
     name: 'wait',
     in: 'query',
@@ -85,12 +136,10 @@ export const WAIT_PARAMETERS: readonly object[] = [
     schema: { type: 'string', enum: ['true', 'false'] },
     example: 'false',
   },
-  {
-    name: 'Prefer',
-    in: 'header',
-    description:
-      '`wait=N` (RFC 7240) keeps the call open for N seconds at most; `?wait=` takes precedence.',
-    schema: { type: 'string' },
-    example: 'wait=1',
-  },
+  header(
+    'Prefer',
+    PREFER_WAIT,
+    'wait=1',
+    '`wait=N` (RFC 7240) keeps the call open for N seconds at most; `?wait=` takes precedence. Other preferences are ignored.',
+  ),
 ];

@@ -8,11 +8,24 @@ import { unavailable } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';
 import { BARE, type Operation } from './operation.ts';
 
-const PROBE = v.strictObject({ status: v.picklist(['live', 'ready']) });
+export const PROBE = v.strictObject({ status: v.picklist(['live', 'ready']) });
 
-const operation = (id: string, summary: string, problems: Operation['problems']): Operation => ({
+type Texts = Pick<Operation, 'summary' | 'description'>;
+
+const LIVE: Texts = {
+  summary: 'The process answers',
+  description: 'Restart a process that does not answer this.',
+};
+const READY: Texts = {
+  summary: 'Requests may be sent here',
+  description:
+    'Not while the process stops, nor while its database is away: then the answer is 503.',
+};
+
+const operation = (id: string, texts: Texts, problems: Operation['problems']): Operation => ({
   id,
-  summary,
+  tag: 'probes',
+  ...texts,
   success: [{ status: '200', description: 'Yes.', schemas: { Probe: PROBE }, headers: [] }],
   problems,
 });
@@ -22,7 +35,7 @@ export const livez: ApiCall = {
   method: 'GET',
   path: '/livez',
   keyed: false,
-  operation: operation('livez', 'The process answers', BARE),
+  operation: operation('livez', LIVE, BARE),
   handler: () => ({ status: STATUS.ok, body: { status: 'live' } }),
 };
 
@@ -31,7 +44,7 @@ export const readyz: ApiCall = {
   method: 'GET',
   path: '/readyz',
   keyed: false,
-  operation: operation('readyz', 'Requests may be sent here', [...BARE, 'unavailable']),
+  operation: operation('readyz', READY, [...BARE, 'unavailable']),
   async handler(web) {
     if (!web.isOpen()) return unavailable('This process is stopping.');
     if (await web.isReady()) return { status: STATUS.ok, body: { status: 'ready' } };

@@ -9,7 +9,7 @@ import { COMMON, type Operation, RATE } from './operation.ts';
 import { whole } from './result_schema.ts';
 import { spendThen } from './spend_rate.ts';
 
-const HEALTH = v.strictObject({
+export const HEALTH = v.strictObject({
   status: v.pipe(
     v.picklist(['ok', 'degraded']),
     v.description(
@@ -72,9 +72,11 @@ const HEALTH = v.strictObject({
   }),
 });
 
-const operation = (id: string, summary: string): Operation => ({
+const operation = (id: string, summary: string, description: string): Operation => ({
   id,
+  tag: 'service',
   summary,
+  description,
   success: [
     {
       status: '200',
@@ -90,7 +92,11 @@ export const health: ApiCall = {
   method: 'GET',
   path: '/api/health',
   keyed: true,
-  operation: operation('health', 'Queue, workers, isolation'),
+  operation: operation(
+    'health',
+    'Queue, workers, isolation',
+    'Answers 200 while the service answers at all: `status` says how it is.',
+  ),
   handler: (web, exchange, digest) =>
     withHealth(web, exchange, digest, (now) => ({ status: STATUS.ok, body: bodyOf(web, now) })),
 };
@@ -100,7 +106,11 @@ export const healthReady: ApiCall = {
   method: 'GET',
   path: '/api/health/ready',
   keyed: true,
-  operation: operation('healthReady', 'The same, 503 without a worker'),
+  operation: operation(
+    'healthReady',
+    'The same, 503 without a worker',
+    'For monitoring: 200 means that a submission would run now.',
+  ),
   handler: (web, exchange, digest) =>
     withHealth(web, exchange, digest, (now) =>
       now.workers > 0

@@ -5,7 +5,7 @@ import type { Exchange } from '../wire/exchange.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
-import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
+import { COMMON, EXAMPLE_ID, type Operation, RATE, SUBMISSION_ID } from './operation.ts';
 import { uuid, whole } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
@@ -41,18 +41,11 @@ const UNSEALED = v.strictObject({ id: uuid });
 
 const operation: Operation = {
   id: 'receipt',
+  tag: 'submissions',
   summary: 'A receipt: the proof that the log has this submission',
   description:
     'The events of the submission with their proofs against a signed checkpoint. `./runledger check-receipt` checks it without this service; AUDIT.md has the format.',
-  parameters: [
-    {
-      name: 'id',
-      in: 'path',
-      required: true,
-      schema: { type: 'string', format: 'uuid' },
-      example: EXAMPLE_ID,
-    },
-  ],
+  parameters: [SUBMISSION_ID],
   success: [
     {
       status: '200',

@@ -12,7 +12,7 @@ import { headerText, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED, EXAMPLE_PROGRESS } from './judging_examples.ts';
-import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
+import { COMMON, type Operation, RATE, SUBMISSION_ID, WAIT_PARAMETERS } from './operation.ts';
 import { RESULT } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import {
@@ -26,17 +26,12 @@ const ENCODINGS: readonly ResultEncoding[] = ['utf8', 'base64'];
 
 const operation: Operation = {
   id: 'result',
+  tag: 'submissions',
   summary: 'The result record, in every state',
   description:
     'Until the submission has ended the record has nulls. With `?wait=true` the call waits for the end; it answers 200 in any case.',
   parameters: [
-    {
-      name: 'id',
-      in: 'path',
-      required: true,
-      schema: { type: 'string', format: 'uuid' },
-      example: EXAMPLE_ID,
-    },
+    SUBMISSION_ID,
     ...WAIT_PARAMETERS,
     {
       name: 'encoding',

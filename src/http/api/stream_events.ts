@@ -5,7 +5,7 @@ import { headerText, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { STREAMS_PER_KEY } from './event_streams.ts';
-import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
+import { COMMON, type Operation, RATE, SUBMISSION_ID } from './operation.ts';
 import { spendThen } from './spend_rate.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
@@ -15,17 +15,12 @@ const MOST_VERSION = 2 ** 31 - 1;
 
 const operation: Operation = {
   id: 'events',
+  tag: 'submissions',
   summary: 'What happens to a submission, as it happens',
   description:
     'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended; it has no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
   parameters: [
-    {
-      name: 'id',
-      in: 'path',
-      required: true,
-      schema: { type: 'string', format: 'uuid' },
-      example: EXAMPLE_ID,
-    },
+    SUBMISSION_ID,
     {
       name: 'Last-Event-ID',
       in: 'header',
@@ -40,6 +35,13 @@ const operation: Operation = {
       description: `The events so far, and then each as it happens. A comment comes every 15 seconds. A key can have ${STREAMS_PER_KEY} open streams in one process.`,
       schemas: {},
       type: 'text/event-stream',
+      headers: RATE,
+    },
+    {
+      status: '204',
+      description: 'The submission has ended, and nothing happened to it after Last-Event-ID.',
+      schemas: {},
+      type: null,
       headers: RATE,
     },
   ],
@@ -75,6 +77,8 @@ async function answer(web: Web, exchange: Exchange, id: string, after: number): 
     return problem('rate_limited', { message, headers: { 'Retry-After': 1 } });
   }
   const events = update.events.filter(({ version }) => version > after);
+  // Browsers and libraries open a stream again when it has ended, but not after this status.
+  if (update.ended && events.length === 0) return { status: STATUS.no_content };
   return {
     status: STATUS.ok,
     type: 'text/event-stream; charset=utf-8',

@@ -11,7 +11,15 @@ import { type FieldError, invalid, problem, unavailable } from '../wire/problem.
 import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED } from './judging_examples.ts';
-import { COMMON, EXAMPLE_ID, type Operation, RATE, WAIT_PARAMETERS } from './operation.ts';
+import {
+  COMMON,
+  EXAMPLE_ID,
+  IDEMPOTENCY_KEY_PARAMETER,
+  type Operation,
+  RATE,
+  TRACEPARENT_PARAMETER,
+  WAIT_PARAMETERS,
+} from './operation.ts';
 import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
 import { RESULT, uuid } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
@@ -30,26 +38,11 @@ export const ACCEPTED = v.strictObject({
 
 const operation: Operation = {
   id: 'submit',
+  tag: 'submissions',
   summary: 'Run code',
   description:
     'Answers 202 with an id at once. With `?wait=true` it waits, and answers 200 with the result, or 408 with the id when the result is not there in time (the submission goes on). A repeated Idempotency-Key (of one account, for at least 24 hours) always answers 202 with the record of the first call.',
-  parameters: [
-    ...WAIT_PARAMETERS,
-    {
-      name: 'Idempotency-Key',
-      in: 'header',
-      description: 'A UUID, bare or in double quotes. The call can then be repeated safely.',
-      schema: { type: 'string' },
-      example: '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10',
-    },
-    {
-      name: 'traceparent',
-      in: 'header',
-      description: 'W3C Trace Context: stored with the submission, and passed on.',
-      schema: { type: 'string' },
-      example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-    },
-  ],
+  parameters: [...WAIT_PARAMETERS, IDEMPOTENCY_KEY_PARAMETER, TRACEPARENT_PARAMETER],
   request: SUBMIT_EXAMPLES,
   success: [
     {

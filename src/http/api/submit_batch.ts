@@ -32,7 +32,8 @@ const BATCH_ANSWER = v.pipe(
 );
 
 const operation: Operation = {
-  id: 'submitBatch',
+  id: 'submitAll',
+  tag: 'submissions',
   summary: 'Run up to 100 programs',
   description: `Takes an array of submissions, each like the body of POST /api/submit, with an optional \`idempotency_key\` (a UUID). Each is accepted or rejected on its own, so 202 is answered in any case in which the body is an array of JSON values: look at each answer. Each item counts as one request of the key's rate. The body has at most ${BATCH_BODY_LIMIT_BYTES} bytes, and each item as many as a body of POST /api/submit.`,
   batch: { at_most: BATCH_LIMIT },

@@ -37,9 +37,4 @@ export const SUBMIT_EXAMPLES: Record<string, RequestExample> = {
     },
     'x-answer': '202',
   },
-  misspelt: {
-    summary: 'Rejected: the answer names every mistake',
-    value: { language: 'Python', source: 'print(6 * 7)', webhook_url: 'https://127.0.0.1/' },
-    'x-answer': '400',
-  },
 };

@@ -29,7 +29,7 @@ import { isDeclaredTooLarge } from '../wire/read_body.ts';
 import { receiveFile } from '../wire/receive_file.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { ARGS_LIMIT, ARGS_LIMIT_BYTES } from './field_schemas.ts';
-import { COMMON, type Operation, RATE } from './operation.ts';
+import { COMMON, type Operation, RATE, TRACEPARENT_PARAMETER } from './operation.ts';
 import { tooLarge } from './read_submission.ts';
 import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
@@ -40,9 +40,11 @@ const STORE_LIMIT_MS = 120_000;
 
 const operation: Operation = {
   id: 'uploadTestSet',
+  tag: 'test sets',
   summary: 'Store a test set',
   description:
     'The body is a zip archive: a problem package of the ICPC or Kattis format (legacy, 2023-07 or 2025-09), or a flat archive of NAME.in and NAME.ans. A set belongs to its account and never changes. The same content again is the same set. An account can send one at a time to a process.',
+  parameters: [TRACEPARENT_PARAMETER],
   upload: { type: 'application/zip', description: 'The archive.' },
   success: [
     {

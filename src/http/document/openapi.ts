@@ -3,21 +3,24 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
 import { BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { ApiCall } from '../api/api_call.ts';
+import type {
+  Example,
+  OpenapiDocument,
+  OperationObject,
+  ResponseObject,
+  Schema,
+} from '../api/openapi_types.ts';
 import {
   EXAMPLE_ID,
   RATE,
   RESPONSE_HEADERS,
   type RequestExample,
   type Success,
+  TAGS,
 } from '../api/operation.ts';
 import { PROBLEM } from '../api/problem_schema.ts';
 import { type SubmissionRules, submissionSchema } from '../api/submission_schema.ts';
 import { type ProblemWord, problemOf } from '../wire/problem.ts';
-
-export type OpenapiDocument = Record<string, unknown> & {
-  paths: Record<string, Record<string, OperationObject>>;
-};
-type OperationObject = Record<string, unknown>;
 
 export function openapiDocument(
   calls: readonly ApiCall[],
@@ -28,11 +31,13 @@ export function openapiDocument(
     info: {
       title: 'Runledger',
       version: '1.0.0',
-      license: { name: 'MIT', identifier: 'MIT' },
+      contact: { name: 'The operator of this service' },
+      license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
       description:
         'Runs submitted source code and keeps a record of every run. All addresses are served over HTTPS only. Every call under /api/ needs a key and counts against its rate. Every error is JSON with a stable word in `error`; every answer has an `X-Request-Id`.',
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: '/', description: 'The service that this document comes from.' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths: pathsOf(calls, rules),
     components: {
       securitySchemes: {
@@ -54,7 +59,7 @@ export function openapiDocument(
   };
 }
 
-function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, object> {
+function answerSchemas(calls: readonly ApiCall[], rules: SubmissionRules): Record<string, Schema> {
   const named = calls.flatMap((call) =>
     successOf(call, rules).flatMap(({ schemas }) => Object.entries(schemas)),
   );
@@ -70,14 +75,14 @@ function successOf({ operation }: ApiCall, rules: SubmissionRules): readonly Suc
 /** JSON Schema has no words for these checks; the descriptions state them. */
 const NOT_IN_JSON_SCHEMA = ['check', 'raw_check', 'max_bytes'];
 
-function jsonSchemaOf(schema: v.GenericSchema): object {
+function jsonSchemaOf(schema: v.GenericSchema): Schema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {
     target: 'draft-2020-12',
     errorMode: 'throw',
     ignoreActions: NOT_IN_JSON_SCHEMA,
     overrideSchema: ({ jsonSchema }) => nullableInOne(jsonSchema),
   });
-  return converted;
+  return converted as Schema;
 }
 
 /** Generators of clients and readers understand `type: [string, null]` better than a choice of two schemas. */
@@ -91,15 +96,12 @@ function nullableInOne(schema: object): object | undefined {
 }
 
 /** Without the fields and languages that this deployment does not accept. */
-function requestSchemaHere(rules: SubmissionRules): object {
-  const schema = jsonSchemaOf(submissionSchema(rules)) as {
-    properties: Record<string, unknown> & {
-      tests: { items: { properties: Record<string, unknown> } };
-    };
-  };
-  const of_tests = schema.properties.tests.items.properties;
+function requestSchemaHere(rules: SubmissionRules): Schema {
+  const schema = jsonSchemaOf(submissionSchema(rules));
+  const properties = schema.properties!;
+  const of_tests = properties['tests']!.items!.properties!;
   for (const name of rules.forbidden) {
-    delete schema.properties[name];
+    delete properties[name];
     delete of_tests[name];
     delete of_tests[`${name}_base64`];
   }
@@ -140,9 +142,8 @@ function examplesHere(
   { forbidden, languages }: SubmissionRules,
 ): Record<string, RequestExample> {
   const works = ([, { value, 'x-answer': answer }]: [string, RequestExample]) => {
-    // The example of a mistake may have a name that no language has.
-    const language = CANONICAL_NAMES.get((value as { language: string }).language);
-    if (language !== undefined && !languages.includes(language)) return false;
+    const language = CANONICAL_NAMES.get((value as { language: string }).language)!;
+    if (!languages.includes(language)) return false;
     const { tests = [] } = value as { tests?: object[] };
     const has = (name: string) => [value, ...tests].some((item) => Object.hasOwn(item, name));
     return answer !== '202' || !forbidden.some(has);
@@ -177,11 +178,12 @@ function pathsOf(calls: readonly ApiCall[], rules: SubmissionRules): OpenapiDocu
 }
 
 function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject {
-  const { id, summary, description, parameters, request, batch, upload } = call.operation;
+  const { id, tag, summary, description, parameters, request, batch, upload } = call.operation;
   return {
     operationId: id,
+    tags: [tag],
     summary,
-    ...(description !== undefined && { description }),
+    description,
     security: call.keyed ? [{ key: [] }] : [],
     ...(parameters !== undefined && { parameters }),
     ...(request !== undefined && {
@@ -222,7 +224,7 @@ function operationObject(call: ApiCall, rules: SubmissionRules): OperationObject
   };
 }
 
-function successResponses(all: readonly Success[]): Record<string, unknown> {
+function successResponses(all: readonly Success[]): Record<string, ResponseObject> {
   return Object.fromEntries(
     all.map(({ status, description, schemas, type = 'application/json', headers, examples }) => {
       const refs = Object.keys(schemas).map((name) => ({ $ref: `#/components/schemas/${name}` }));
@@ -243,7 +245,7 @@ function successResponses(all: readonly Success[]): Record<string, unknown> {
 }
 
 /** Problems that share a status (503) share a response. */
-function problemResponses({ operation, keyed }: ApiCall): Record<string, unknown> {
+function problemResponses({ operation, keyed }: ApiCall): Record<string, ResponseObject> {
   const byStatus = Map.groupBy(operation.problems, (word) => problemOf(word).status);
   return Object.fromEntries(
     [...byStatus].map(([status, words]) => [
@@ -262,7 +264,7 @@ function problemResponses({ operation, keyed }: ApiCall): Record<string, unknown
   );
 }
 
-function problemExample(word: ProblemWord): { value: object } {
+function problemExample(word: ProblemWord): Example {
   return {
     value: {
       error: word,

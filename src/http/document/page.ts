@@ -1,136 +1,133 @@
-/** The page for people at `/`: what the API does, with calls to copy. */
+/** The page for people at `/`: the whole OpenAPI document, with calls to copy. It needs no script. */
 import { createHash } from 'node:crypto';
 import { VERDICTS } from '../../domain/verdicts.ts';
 import { BY_NAME, titlesOf } from '../../languages/common/registry.ts';
-import type { ApiCall } from '../api/api_call.ts';
 import { TESTS_LIMIT } from '../api/judging_schema.ts';
+import type { OpenapiDocument } from '../api/openapi_types.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
-
-const STYLE = `
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
-h1 { margin: 0; font-size: 1.8rem; } h1 + p { margin-top: .2rem; opacity: .8; }
-h2 { margin-top: 2.2rem; font-size: 1.15rem; }
-pre { background: var(--soft); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
-  overflow-x: auto; user-select: all; font-size: .85rem; line-height: 1.45; }
-code { font-family: ui-monospace, monospace; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-td, th { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
-nav a { margin-right: 1.2rem; }
-`;
+import { block, code, escaped, link, prose, slug, terms } from './html.ts';
+import {
+  answerHeaderTerms,
+  callId,
+  callSection,
+  callsWith,
+  errorTerms,
+  requestHeaderTerms,
+} from './page_calls.ts';
+import { schemaId, schemaSection } from './page_fields.ts';
+import { PAGE_STYLE } from './page_style.ts';
+import { ORIGIN, shellRun } from './shell_call.ts';
 
 // The page needs no script, font, image or frame, so the policy allows none.
 const POLICY = [
   "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  `style-src 'sha256-${createHash('sha256').update(PAGE_STYLE).digest('base64')}'`,
   "base-uri 'none'",
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ');
 
-const VERDICT_ROWS = Object.entries(VERDICTS).map(
-  ([name, { meaning }]) => [name, meaning] as const,
-);
-
-/** `languages`: those of this deployment, by their canonical names. */
-export function page(
-  calls: readonly ApiCall[],
+/** `languages`: those of this deployment, by their canonical names. The result is called for each request. */
+export function pageOf(
+  document: OpenapiDocument,
   languages: readonly string[],
-  origin: string,
-): Answer {
-  return {
+): (origin: string) => Answer {
+  const html = htmlOf(document, languages);
+  return (origin) => ({
     status: STATUS.ok,
     type: 'text/html; charset=utf-8',
     headers: { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' },
-    body: Buffer.from(html(calls, languages, origin)),
-  };
+    body: Buffer.from(html.replaceAll(ORIGIN, origin)),
+  });
 }
 
-function html(calls: readonly ApiCall[], languages: readonly string[], origin: string): string {
-  const [first, second = first] = languages;
+function htmlOf(document: OpenapiDocument, languages: readonly string[]): string {
+  const { info, tags, components } = document;
+  const tagged = tags.map((tag) => ({ ...tag, calls: callsWith(tag.name, document) }));
+  const schemas = Object.entries(components.schemas);
   return `<!doctype html>
 <html lang="en">
+<head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Runledger</title>
-<style>${STYLE}</style>
-<h1>Runledger</h1>
+<title>${escaped(info.title)}</title>
+<style>${PAGE_STYLE}</style>
+</head>
+<body>
+<header>
+<h1>${escaped(info.title)}</h1>
 <p>Send source code in ${escaped(titlesOf(languages, 'or'))}; get a verdict, the output, and the time and memory that it used.</p>
-<nav><a href="/openapi.json">OpenAPI document</a><a href="/livez">live</a><a href="/readyz">ready</a></nav>
+</header>
+<nav aria-label="Contents"><ul>
+<li><a href="#start">Start</a></li>
+${tagged.map(({ name, calls }) => `<li>${link(tagId(name), titled(name))}<ul>${calls.map((call) => `<li>${link(callId(call), `${call.method} ${call.path}`)}</li>`).join('')}</ul></li>`).join('\n')}
+<li><a href="#schemas">Bodies, field by field</a><ul>${schemas.map(([name]) => `<li>${link(schemaId(name), name)}</li>`).join('')}</ul></li>
+<li><a href="#verdicts">Verdicts</a></li>
+<li><a href="#errors">Errors</a></li>
+<li><a href="#headers">Headers</a></li>
+<li><a href="/openapi.json">OpenAPI document</a></li>
+</ul></nav>
+<main>
+${start(info.description, languages)}
+${tagged
+  .map(
+    ({ name, description, calls }) => `<h2 id="${tagId(name)}">${escaped(titled(name))}</h2>
+<p>${prose(description)}</p>
+${calls.map(callSection).join('\n')}`,
+  )
+  .join('\n')}
 
-<h2>Run something</h2>
-<p>Every call under <code>/api/</code> needs your key. Keep it on your own servers.</p>
-<pre><code>export RUNLEDGER_API_KEY=...</code></pre>
-<pre><code>${curl(origin, '/api/submit?wait=true', helloIn(first))}</code></pre>
+<h2 id="schemas">Bodies, field by field</h2>
+<p>In requests, a field that is not required may also be null, which is the same as absent.
+In answers, more fields may come with a later version: ignore what you do not know.</p>
+${schemas.map(([name, schema]) => schemaSection(name, schema)).join('\n')}
 
-<h2>Run it later</h2>
-<p>Without <code>wait</code> the answer is <code>202</code> with an id, at once. With an
-<code>Idempotency-Key</code> a call can be repeated safely: it never runs twice.</p>
-<pre><code>${curl(origin, '/api/submit', helloIn(second), 'Idempotency-Key: 0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10')}</code></pre>
-<pre><code>curl ${origin}/api/result/ID?wait=true -H "X-API-Key: $RUNLEDGER_API_KEY"</code></pre>
+<h2 id="verdicts">Verdicts</h2>
+${terms(Object.entries(VERDICTS).map(([name, { meaning }]) => [code(name), prose(meaning)]))}
 
-<h2>Judge it</h2>
-<p>One submission can have up to ${TESTS_LIMIT} tests: it is compiled once and has one verdict, and each test has its own.
-A comparison can allow for small differences of numbers, and a checker or an interactor of yours can judge
-instead; the <a href="/openapi.json">document</a> has an example of each.</p>
-<pre><code>${curl(origin, '/api/submit?wait=true', testsIn(first))}</code></pre>
-<p>Larger tests are stored once, as a problem package or as an archive of <code>NAME.in</code> and
-<code>NAME.ans</code>. A submission names the stored set by its id: <code>"test_set": "ID"</code>.</p>
-<pre><code>curl '${origin}/api/test-sets' \
-  -H "X-API-Key: $RUNLEDGER_API_KEY" \
-  -H 'Content-Type: application/zip' \
-  --data-binary @problem.zip</code></pre>
+<h2 id="errors">Errors</h2>
+<p>With ${code('400')} each mistake is in ${code('fields')}. Quote the
+${code('X-Request-Id')} when you ask us about an answer. With ${code('429')} and ${code('503')}, ${code('Retry-After')} is the
+number of seconds to wait.</p>
+${terms(errorTerms(document))}
 
-<h2>Endpoints</h2>
-<table>${rows(endpointRows(calls))}</table>
-
-<h2>Verdicts</h2>
-<table>${rows(VERDICT_ROWS)}</table>
-
-<h2>Errors</h2>
-<p>Every error is JSON: a stable word in <code>error</code>, a sentence in <code>message</code>, and for a
-<code>400</code> each mistake in <code>fields</code>. Every answer has an <code>X-Request-Id</code>:
-quote it when you ask us about one. With <code>429</code> and <code>503</code>, <code>Retry-After</code> is the number
-of seconds to wait.</p>
+<h2 id="headers">Headers</h2>
+<h3>In requests</h3>
+${terms(requestHeaderTerms(document))}
+<h3>In answers</h3>
+${terms(answerHeaderTerms(document))}
+</main>
+</body>
 </html>
 `;
 }
 
-function helloIn(name: string | undefined): string {
-  const code = BY_NAME.get(name ?? '')?.hello ?? '';
-  return `{"language": ${JSON.stringify(name)}, "code": ${JSON.stringify(code)}}`;
-}
+const tagId = (name: string): string => `tag-${slug(name)}`;
 
-function testsIn(name: string | undefined): string {
+/** "test sets" -> "Test sets" */
+const titled = (name: string): string => `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+
+function start(description: string, languages: readonly string[]): string {
+  const [first] = languages;
   const tests = [{ expected_output: '42' }, { name: 'wrong', expected_output: '43' }];
-  return helloIn(name).replace(
-    /\}$/,
-    `,\n      "tests": ${JSON.stringify(tests)}, "stop": "never"}`,
-  );
+  return `<h2 id="start">Start</h2>
+<p>${prose(description)} The calls below work in bash and zsh.</p>
+${block('export RUNLEDGER_API_KEY=...')}
+<h3>Run something</h3>
+${block(shellRun(helloIn(first)))}
+<h3>Run it later</h3>
+<p>Without ${code('wait')} the answer is ${code('202')} with an id, at once. ${link('call-submit', 'POST /api/submit')} has the call,
+and ${link('call-result', 'GET /api/result/{id}')} waits for the result. With an ${code('Idempotency-Key')} a call can be repeated
+safely: it never runs twice.</p>
+<h3>Judge it</h3>
+<p>One submission can have up to ${TESTS_LIMIT} tests: it is compiled once and has one verdict, and each test has its own.
+A comparison can allow for small differences of numbers, and a checker or an interactor of yours can judge
+instead; ${link('call-submit', 'POST /api/submit')} has an example of each. Larger tests are
+${link('call-uploadTestSet', 'stored once')}, and submissions name the stored set.</p>
+${block(shellRun({ ...helloIn(first), tests, stop: 'never' }))}`;
 }
 
-const escaped = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-
-/** The calls that need a key; the others are links at the top. */
-function endpointRows(calls: readonly ApiCall[]): [string, string][] {
-  return calls
-    .filter(({ keyed }) => keyed)
-    .map(({ method, path, operation }) => [`${method} ${path}`, operation.summary]);
-}
-
-function curl(origin: string, path: string, body: string, header?: string): string {
-  return [
-    `curl '${origin}${path}' \\`,
-    '  -H "X-API-Key: $RUNLEDGER_API_KEY" \\',
-    ...(header === undefined ? [] : [`  -H '${header}' \\`]),
-    "  -H 'Content-Type: application/json' \\",
-    `  -d '${escaped(body)}'`,
-  ].join('\n');
-}
-
-function rows(items: readonly (readonly [string, string])[]): string {
-  return items
-    .map(([name, what]) => `<tr><td><code>${name}</code></td><td>${what}</td></tr>`)
-    .join('');
-}
+const helloIn = (name: string | undefined): object => ({
+  language: name,
+  code: BY_NAME.get(name ?? '')?.hello ?? '',
+});

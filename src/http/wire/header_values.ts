@@ -1,6 +1,10 @@
-/** Values of headers and parameters. Pure: strings in, values or null out. */
+/**
+ * Values of headers and parameters. Pure: strings in, values or null out. The OpenAPI document has the expressions, so they
+ * have no flags and no `\s`, which other languages read in other ways.
+ */
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const UUID_TEXT = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
+export const UUID = new RegExp(`^${UUID_TEXT}$`);
 
 /** In lower case, so that both spellings are the same id; null where the text is no UUID. */
 export function parseUuid(text: string): string | null {
@@ -8,22 +12,24 @@ export function parseUuid(text: string): string | null {
 }
 
 /** A UUID, bare or in double quotes (the IETF draft writes it as a structured string). */
+export const IDEMPOTENCY_KEY = new RegExp(`^(?:${UUID_TEXT}|"${UUID_TEXT}")$`);
+
 export function parseIdempotencyKey(text: string): string | null {
-  const quoted = /^"([^"]*)"$/.exec(text.trim());
-  return parseUuid(quoted ? quoted[1]! : text.trim());
+  const key = text.trim();
+  return IDEMPOTENCY_KEY.test(key) ? key.replaceAll('"', '').toLowerCase() : null;
 }
 
+/** `wait=N` among other preferences (RFC 7240). */
+export const PREFER_WAIT =
+  /^(?:[^,]*,)*?[ \t]*[wW][aA][iI][tT][ \t]*=[ \t]*(?:"([0-9]{1,9})"|([0-9]{1,9}))[ \t]*(?:;[^,]*)?(?:,.*)?$/;
+
 /**
- * Seconds of `wait` in a Prefer header (RFC 7240), or null. The RFC asks a server to ignore a preference that it does
- * not understand, and to use the first where one is given twice.
+ * Seconds of `wait` in a Prefer header, or null. The RFC asks a server to ignore a preference that it does not understand,
+ * and to use the first where one is given twice.
  */
 export function parsePreferWait(text: string | undefined): number | null {
-  if (text === undefined) return null;
-  for (const preference of text.split(',')) {
-    const found = /^\s*wait\s*=\s*(?:"(\d{1,9})"|(\d{1,9}))\s*(?:;.*)?$/i.exec(preference);
-    if (found) return Number(found[1] ?? found[2]);
-  }
-  return null;
+  const found = PREFER_WAIT.exec(text ?? '');
+  return found && Number(found[1] ?? found[2]);
 }
 
 /** application/json; a charset, where there is one, must be UTF-8. */
@@ -50,14 +56,16 @@ export function headerText(value: string | string[] | undefined): string | undef
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
+/** Trace and parent have a digit other than 0. */
+const TRACE_TEXT = '(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}';
+/** Of version 00, or of a later one, which may go on. */
+export const TRACEPARENT = new RegExp(
+  `^(?:00-${TRACE_TEXT}|(?!00|ff)[0-9a-f]{2}-${TRACE_TEXT}(?:-.*)?)$`,
+);
 
 /** W3C Trace Context: a value that does not parse is ignored, and the request is not rejected for it. */
 export function parseTraceparent(text: string | undefined): string | null {
-  const [, version, trace, parent, rest] = TRACEPARENT.exec(text ?? '') ?? [];
-  if (version === undefined || version === 'ff') return null;
-  if (version === '00' && rest !== undefined) return null;
-  return /^0+$/.test(trace!) || /^0+$/.test(parent!) ? null : text!.slice(0, 55);
+  return text !== undefined && TRACEPARENT.test(text) ? text.slice(0, 55) : null;
 }
 
 /** Headers that must not be repeated: a proxy in front may have acted on the other value. */

@@ -7,8 +7,20 @@ type Schema = object;
 type Content = { schema: Schema; examples?: Record<string, { value: unknown }> };
 type RequestExample = { value: object; 'x-answer': string };
 
+type Parameter = {
+  name: string;
+  in: string;
+  description: string;
+  example: unknown;
+  schema: Schema;
+};
+
 type Operation = {
-  parameters?: { name: string; in: string; example: unknown }[];
+  operationId: string;
+  tags: string[];
+  summary: string;
+  description: string;
+  parameters?: Parameter[];
   requestBody?: {
     content: { 'application/json': { examples: Record<string, RequestExample> } };
   };
@@ -19,7 +31,14 @@ type Operation = {
 };
 
 export type Document = {
-  json: { openapi: string; paths: Record<string, Record<string, Operation>> };
+  json: {
+    openapi: string;
+    info: { contact: object; license: object; description: string };
+    servers: { url: string }[];
+    tags: { name: string; description: string }[];
+    paths: Record<string, Record<string, Operation>>;
+    components: Record<string, Record<string, object>>;
+  };
   operation(method: string, path: string): Operation;
   /** Whether the value matches the schema of that name. */
   check(name: string, value: unknown): boolean;

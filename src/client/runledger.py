@@ -1,0 +1,520 @@
+"""The API of Runledger for programs in Python 3.9 or newer. This file is the whole client: copy it. It needs no package.
+
+    from runledger import Runledger
+
+    runledger = Runledger("https://...", os.environ["RUNLEDGER_API_KEY"])
+    result = runledger.run({"language": "python", "code": "print(6 * 7)"})
+    print(result["verdict"], result["stdout"])
+
+What must stay true: nothing runs twice because of a retry. Every submission has an Idempotency-Key from its first try on, so
+a call whose answer was lost can be repeated.
+
+Records are plain dictionaries. A later version of the service may send more fields than the types here have.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import time
+import urllib.error
+import urllib.request
+import uuid
+from email.message import Message
+from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, Optional, Sequence, TypedDict, Union, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+__all__ = ["ApiError", "Runledger", "RunledgerError", "Unreachable"]
+
+ATTEMPTS = 6
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 60.0
+# The longest wait of one call; the service may end it earlier.
+WAIT_S = 30
+# Longer than that, so that the service ends the wait.
+CALL_TIMEOUT_S = 45.0
+# An upload takes as long as the network does; the service ends one that is too slow.
+UPLOAD_TIMEOUT_S = 600.0
+# Statuses after which the same call may succeed.
+TEMPORARY = frozenset({429, 500, 502, 503, 504})
+ENDED = frozenset({"completed", "error", "cancelled"})
+# The types of a submission's last event.
+LAST_EVENTS = frozenset({"completed", "failed", "cancelled"})
+LIST_PAGE = 200
+
+Encoding = Literal["utf8", "base64"]
+Status = Literal["pending", "running", "completed", "error", "cancelled"]
+
+
+class Limits(TypedDict, total=False):
+    """Times in seconds, sizes in bytes."""
+
+    cpu_time: Optional[float]
+    wall_time: Optional[float]
+    memory: Optional[int]
+    stack: Optional[int]
+    output: Optional[int]
+    processes: Optional[int]
+
+
+class TokenCompare(TypedDict, total=False):
+    by: Literal["tokens"]
+    case_sensitive: bool
+    absolute: float
+    relative: float
+
+
+class _FileInput(TypedDict):
+    path: str
+
+
+class FileInput(_FileInput, total=False):
+    """Either content or content_base64."""
+
+    content: str
+    content_base64: str
+
+
+class TestInput(TypedDict, total=False):
+    name: str
+    stdin: str
+    stdin_base64: str
+    expected_output: str
+    expected_output_base64: str
+    args: list[str]
+    limits: Limits
+
+
+class _JudgeInput(TypedDict):
+    language: str
+    code: str
+    protocol: Literal["icpc", "testlib"]
+
+
+class JudgeInput(_JudgeInput, total=False):
+    """A checker or an interactor."""
+
+    files: list[FileInput]
+
+
+class _SubmissionRequest(TypedDict):
+    language: str
+    code: str
+
+
+class SubmissionRequest(_SubmissionRequest, total=False):
+    stdin: str
+    stdin_base64: str
+    args: list[str]
+    expected_output: str
+    compare: Union[Literal["lines", "lenient", "exact"], TokenCompare]
+    limits: Limits
+    files: list[FileInput]
+    tests: list[TestInput]
+    test_set: str
+    stop: Literal["first", "never"]
+    checker: JudgeInput
+    interactor: JudgeInput
+    stdin_file: str
+    stdout_file: str
+    outputs: list[str]
+    transcript: bool
+    webhook_url: str
+    webhook_secret: str
+
+
+class BatchItem(SubmissionRequest, total=False):
+    idempotency_key: str
+
+
+class Event(TypedDict):
+    """id: None for progress, which is not in the log."""
+
+    id: Optional[int]
+    event: str
+    data: dict[str, Any]
+
+
+class CompileRecord(TypedDict):
+    cpu_time: Optional[float]
+    wall_time: Optional[float]
+    memory_peak: Optional[int]
+    exit_code: Optional[int]
+    cached: bool
+
+
+class TestRecord(TypedDict):
+    n: int
+    name: Optional[str]
+    group: Optional[str]
+    verdict: Optional[str]
+    exit_code: Optional[int]
+    signal: Optional[str]
+    cpu_time: Optional[float]
+    wall_time: Optional[float]
+    memory_peak: Optional[int]
+    limit_exceeded: Optional[str]
+    message: Optional[str]
+    stdout: Optional[str]
+    stderr: Optional[str]
+    stdout_truncated: bool
+    stderr_truncated: bool
+
+
+class FileRecord(TypedDict):
+    path: str
+    size: int
+    sha256: str
+    content_base64: Optional[str]
+
+
+class Progress(TypedDict):
+    done: int
+    of: int
+
+
+class Proof(TypedDict):
+    index: int
+    checkpoint: int
+
+
+class Result(TypedDict):
+    """The record of a submission; until it has ended, most values are None."""
+
+    id: str
+    status: Status
+    verdict: Optional[str]
+    exit_code: Optional[int]
+    signal: Optional[str]
+    stdout: Optional[str]
+    stderr: Optional[str]
+    stdout_truncated: Optional[bool]
+    stderr_truncated: Optional[bool]
+    cpu_time: Optional[float]
+    wall_time: Optional[float]
+    memory_peak: Optional[int]
+    compile: Optional[CompileRecord]
+    limits: Optional[Limits]
+    limit_exceeded: Optional[str]
+    tests: Optional[list[TestRecord]]
+    score: Optional[float]
+    files: Optional[list[FileRecord]]
+    transcript: Optional[str]
+    progress: Optional[Progress]
+    language: str
+    created_at: str
+    started_at: Optional[str]
+    completed_at: Optional[str]
+    attempts: int
+    proof: Optional[Proof]
+
+
+class ReceiptEvent(TypedDict):
+    index: int
+    entry: str
+    proof: str
+
+
+class Receipt(TypedDict):
+    """The proof that the log has a submission. AUDIT.md has the format; `./runledger check-receipt` checks it."""
+
+    events: list[ReceiptEvent]
+    openings: dict[str, dict[str, str]]
+
+
+class TestSet(TypedDict):
+    """A stored test set, without its bytes."""
+
+    id: str
+    name: str
+    tests: int
+    groups: int
+    bytes: int
+    limits: Limits
+    checker: Optional[str]
+    interactive: bool
+    sha256: str
+    created_at: str
+
+
+class Toolchain(TypedDict):
+    name: str
+    title: str
+    aliases: list[str]
+    versions: list[str]
+    runs_now: bool
+
+
+class Health(TypedDict):
+    """GET /openapi.json describes what the dictionaries have."""
+
+    status: Literal["ok", "degraded"]
+    queue: dict[str, int]
+    workers: dict[str, int]
+    isolation: dict[str, Any]
+    languages: list[str]
+    log: dict[str, Any]
+
+
+class RunledgerError(Exception):
+    """A call that did not succeed."""
+
+
+class Unreachable(RunledgerError):
+    """No answer came, in any of the tries."""
+
+
+class ApiError(RunledgerError):
+    """An error that the service answered. Decide by `error`, its stable word."""
+
+    def __init__(self, status: int, body: Mapping[str, Any], request_id: Optional[str]) -> None:
+        self.status = status
+        self.error: str = body.get("error", "unknown")
+        self.fields: list[dict[str, str]] = body.get("fields", [])
+        self.request_id = request_id
+        named = [f"{each['path'] or 'the body'} {each['message']}" for each in self.fields]
+        message = body.get("message", f"the service answered {status}")
+        super().__init__("\n  ".join([message, *named]))
+
+
+class Runledger:
+    """A method for each call of the API, beside wait() and run(). Threads may share one."""
+
+    def __init__(
+        self,
+        server: str,
+        api_key: str,
+        *,
+        attempts: int = ATTEMPTS,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """attempts: tries of one call, including the first. pause: waits between them, so many seconds."""
+        if urlsplit(server).scheme not in ("http", "https"):
+            raise ValueError(f"{server} is not an address: it begins with http:// or https://")
+        self._server = server.rstrip("/")
+        self._api_key = api_key
+        self._attempts = attempts
+        self._pause = pause
+        # A redirect would send the key to another address.
+        self._opener = urllib.request.build_opener(_NoRedirects)
+
+    def submit(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> str:
+        """The id of the submission, once it is stored."""
+        return cast(str, self._post("/api/submit", request, idempotency_key)[1]["id"])
+
+    def run(self, request: SubmissionRequest, *, idempotency_key: Optional[str] = None) -> Result:
+        """The record of the submission when it has ended: one call where the result is there in time."""
+        _, body = self._post("/api/submit?wait=true", request, idempotency_key)
+        return cast(Result, body) if body.get("status") in ENDED else self.wait(body["id"])
+
+    def result(self, id: str, *, encoding: Encoding = "utf8") -> Result:
+        """The record as it is now."""
+        return self._result(id, encoding, {})
+
+    def wait(
+        self, id: str, *, encoding: Encoding = "utf8", timeout_s: Optional[float] = None
+    ) -> Result:
+        """The record when the submission has ended. TimeoutError: it has not within timeout_s, and goes on."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"submission {id} has not ended within {timeout_s} s")
+            wait_s = WAIT_S if left is None else min(int(left) + 1, WAIT_S)
+            headers = {"Prefer": f"wait={wait_s}"}
+            record = self._result(id, encoding, headers)
+            if record["status"] in ENDED:
+                return record
+
+    def cancel(self, id: str) -> Result:
+        """The cancelled record. ApiError with the word already_ended: it has ended in another way."""
+        return cast(Result, self._send("DELETE", f"/api/submissions/{quote(id, safe='')}")[1])
+
+    def submit_all(self, requests: Sequence[BatchItem]) -> list[dict[str, Any]]:
+        """Up to 100 submissions in one call: an answer for each, in order, with an id or an error."""
+        items = [{"idempotency_key": str(uuid.uuid4()), **request} for request in requests]
+        headers = {"Content-Type": "application/json"}
+        body = json.dumps(items, allow_nan=False).encode()
+        return cast("list[dict[str, Any]]", self._send("POST", "/api/submissions", body, headers)[1])
+
+    def submissions(self, **filters: str) -> Iterator[dict[str, Any]]:
+        """The submissions of the account, newest first, without what they printed. Filters are those of the API."""
+        query = {"limit": str(LIST_PAGE), **filters}
+        while True:
+            page = self._get(f"/api/submissions?{urlencode(query)}")
+            yield from page["submissions"]
+            if page["next"] is None:
+                return
+            query["after"] = page["next"]
+
+    def events(self, id: str, *, after: int = 0) -> Iterator[Event]:
+        """What happens to a submission, to its end. The stream is opened again when it is cut."""
+        while True:
+            headers = {"Last-Event-ID": str(after)}
+            path = f"/api/result/{quote(id, safe='')}/events"
+            status, answer = self._send("GET", path, None, headers, streams=True)
+            # There is nothing behind that event, and there will be nothing.
+            if status == 204:
+                return
+            try:
+                with answer:
+                    for event in _events_in(answer):
+                        yield event
+                        after = event["id"] or after
+                        if event["event"] in LAST_EVENTS:
+                            return
+            except (OSError, http.client.HTTPException):
+                pass
+            self._pause(1.0)
+
+    def receipt(self, id: str) -> Optional[Receipt]:
+        """None while the log is not sealed up to the submission's last event."""
+        status, body = self._send("GET", f"/api/result/{quote(id, safe='')}/proof")
+        return cast(Receipt, body) if status == 200 else None
+
+    def upload_test_set(self, archive: bytes) -> TestSet:
+        """Stores the test set of a problem package, a zip archive. The same content again is the same set."""
+        headers = {"Content-Type": "application/zip"}
+        return cast(
+            TestSet,
+            self._send("POST", "/api/test-sets", archive, headers, timeout_s=UPLOAD_TIMEOUT_S)[1],
+        )
+
+    def test_sets(self) -> list[TestSet]:
+        return cast("list[TestSet]", self._get("/api/test-sets")["test_sets"])
+
+    def test_set(self, id: str) -> TestSet:
+        return cast(TestSet, self._get(f"/api/test-sets/{quote(id, safe='')}"))
+
+    def delete_test_set(self, id: str) -> None:
+        """ApiError with the word in_use while a submission that has not ended needs it."""
+        self._send("DELETE", f"/api/test-sets/{quote(id, safe='')}")
+
+    def languages(self) -> list[str]:
+        """The names of the languages that can run now."""
+        return cast("list[str]", self._get("/api/languages"))
+
+    def toolchains(self) -> list[Toolchain]:
+        return cast("list[Toolchain]", self._get("/api/toolchains"))
+
+    def health(self) -> Health:
+        return cast(Health, self._get("/api/health"))
+
+    def health_ready(self) -> Health:
+        """ApiError with the word unavailable while no worker is alive. This and the probes are tried once."""
+        return cast(Health, self._get("/api/health/ready", attempts=1))
+
+    def livez(self) -> dict[str, str]:
+        return cast("dict[str, str]", self._get("/livez", attempts=1))
+
+    def readyz(self) -> dict[str, str]:
+        return cast("dict[str, str]", self._get("/readyz", attempts=1))
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document of this deployment."""
+        return cast("dict[str, Any]", self._get("/openapi.json"))
+
+    def _post(
+        self, path: str, request: SubmissionRequest, idempotency_key: Optional[str]
+    ) -> tuple[int, Any]:
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": idempotency_key or str(uuid.uuid4()),
+        }
+        return self._send("POST", path, json.dumps(request, allow_nan=False).encode(), headers)
+
+    def _result(self, id: str, encoding: Encoding, headers: Mapping[str, str]) -> Result:
+        query = urlencode({"encoding": encoding})
+        path = f"/api/result/{quote(id, safe='')}?{query}"
+        return cast(Result, self._send("GET", path, None, headers)[1])
+
+    def _get(self, path: str, *, attempts: Optional[int] = None) -> Any:
+        return self._send("GET", path, attempts=attempts)[1]
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Optional[bytes] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+        attempts: Optional[int] = None,
+        streams: bool = False,
+    ) -> tuple[int, Any]:
+        """Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet."""
+        request = urllib.request.Request(f"{self._server}{path}", data=body, method=method)
+        for name, value in {**(headers or {}), "X-API-Key": self._api_key}.items():
+            request.add_header(name, value)
+        attempt = 0
+        while True:
+            attempt += 1
+            pause_s = _backoff(attempt)
+            try:
+                status, found, received = self._once(request, timeout_s, streams)
+            except (OSError, http.client.HTTPException) as failure:
+                reason = getattr(failure, "reason", failure)
+                error: RunledgerError = Unreachable(f"cannot reach {self._server}: {reason}")
+            else:
+                problem = found if isinstance(found, dict) else {}
+                # 408: the submission goes on, and its id leads to the result.
+                if status < 300 or (status == 408 and "id" in problem):
+                    return status, found
+                error = ApiError(status, problem, received.get("X-Request-Id"))
+                if status not in TEMPORARY:
+                    raise error
+                pause_s = _retry_after(received.get("Retry-After"), pause_s)
+            if attempt >= (self._attempts if attempts is None else attempts):
+                raise error
+            self._pause(pause_s)
+
+    def _once(
+        self, request: urllib.request.Request, timeout_s: float, streams: bool
+    ) -> tuple[int, Any, Message]:
+        try:
+            if streams:
+                answer = self._opener.open(request, timeout=timeout_s)
+                return answer.status, answer, answer.headers
+            with self._opener.open(request, timeout=timeout_s) as answer:
+                return answer.status, _parsed(answer.read()), answer.headers
+        except urllib.error.HTTPError as answer:
+            with answer:
+                return answer.code, _parsed(answer.read()), answer.headers
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _events_in(lines: Iterable[bytes]) -> Iterator[Event]:
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if name:
+            fields[name] = value
+            continue
+        if "event" in fields and "data" in fields:
+            id = int(fields["id"]) if "id" in fields else None
+            yield {"id": id, "event": fields["event"], "data": json.loads(fields["data"])}
+        fields = {}
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}
+
+
+def _retry_after(header: Optional[str], otherwise_s: float) -> float:
+    if header is None or not header.isascii() or not header.isdigit():
+        return otherwise_s
+    return min(float(header), LONGEST_PAUSE_S)
+
+
+def _backoff(attempt: int) -> float:
+    """Doubles with each try, with jitter, so that callers that failed together do not retry together."""
+    full: float = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
+    return full * random.uniform(0.5, 1)

@@ -1,0 +1,53 @@
+/** The programs in CLIENTS.md run as they are printed, and print what their comments say. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { runProgram } from '../cli/command_line.ts';
+import { startService } from '../http/support/service.ts';
+import { archiveOf } from '../judging/packages.ts';
+import { endingAll } from './ending.ts';
+
+const text = readFileSync('CLIENTS.md', 'utf8');
+const programs = [...text.matchAll(/^```(python|ts)\n(.*?)^```$/gms)].map(
+  ([, language, source]) => ({ language: language!, source: source! }),
+);
+const PACKAGE = archiveOf({
+  'problem.yaml': 'problem_format_version: 2025-09\nname: Sums\nuuid: 0\n',
+  'data/secret/1.in': '1 2\n',
+  'data/secret/1.ans': '3\n',
+});
+const COMMANDS: Record<string, string[]> = {
+  python: ['python3', '-B', '-c'],
+  ts: [process.execPath, '--input-type=module-typescript', '-e'],
+};
+
+t.test('the programs of CLIENTS.md', async (t) => {
+  t.same(
+    programs.map(({ language }) => language),
+    ['python', 'python', 'python', 'ts'],
+  );
+  const service = await startService(t, { webs: 1 });
+  const cwd = await mkdtemp(join(tmpdir(), 'runledger-clients-'));
+  t.teardown(() => rm(cwd, { recursive: true }));
+  await writeFile(join(cwd, 'problem.zip'), PACKAGE);
+  await symlink(resolve('src'), join(cwd, 'src'));
+  const env = {
+    PATH: process.env['PATH'],
+    PYTHONPATH: resolve('src/client'),
+    RUNLEDGER_SERVER: service.webs[0]!.origin,
+    RUNLEDGER_API_KEY: await service.key(),
+  };
+  for (const { language, source } of programs) {
+    const [command, ...options] = COMMANDS[language]!;
+    if (spawnSync(command!, ['--version']).error) continue;
+    const running = runProgram(command!, [...options, source], { cwd, env });
+    const { status, stdout, stderr } = await endingAll(service, running);
+    t.equal(status, 0, stderr);
+    const says = [...source.matchAll(/(?:#|\/\/) prints: (.*)$/gm)].map(([, line]) => line);
+    t.ok(says.length > 0, source);
+    t.same(stdout.trim().split('\n'), says, source);
+  }
+});

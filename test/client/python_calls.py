@@ -1,0 +1,40 @@
+"""Calls src/client/runledger.py as a test says: a JSON line in for each call, a JSON line out with what came of it."""
+
+import base64
+import json
+import os
+import sys
+import typing
+
+import runledger
+
+pauses = []
+client = runledger.Runledger(
+    os.environ["SERVER"], os.environ["KEY"], attempts=int(os.environ["ATTEMPTS"]), pause=pauses.append
+)
+
+
+def fields_of(name):
+    return sorted(typing.get_type_hints(getattr(runledger, name)))
+
+
+def answer(call):
+    method, args, options = call["method"], call["args"], call["options"]
+    if method == "fields_of":
+        return fields_of(*args)
+    if method == "methods":
+        return sorted(name for name in dir(client) if not name.startswith("_"))
+    if method == "pauses":
+        return pauses
+    if method == "upload_test_set":
+        args = [base64.b64decode(args[0])]
+    value = getattr(client, method)(*args, **options)
+    return list(value) if isinstance(value, typing.Iterator) else value
+
+
+for line in sys.stdin:
+    try:
+        out = {"value": answer(json.loads(line))}
+    except (runledger.RunledgerError, TimeoutError) as error:
+        out = {"thrown": type(error).__name__, "message": str(error), **vars(error)}
+    print(json.dumps(out), flush=True)

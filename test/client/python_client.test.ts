@@ -1,0 +1,212 @@
+/** The client in Python against the real service: each call, retries, waits and errors. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import { calls } from '../../src/http/api/calls.ts';
+import { setTier } from '../../src/store/keys.ts';
+import { freePort } from '../http/support/call.ts';
+import { readDocument } from '../http/support/document.ts';
+import { flaky } from '../http/support/flaky.ts';
+import { HELLO, startService } from '../http/support/service.ts';
+import { archiveOf, LEGACY } from '../judging/packages.ts';
+import { seal } from '../store/seal_now.ts';
+
+/** Read as it comes: the types of the client in Python are compared below. */
+type Json = ReturnType<typeof JSON.parse>;
+type Outcome = { value?: Json; thrown?: string; [field: string]: unknown };
+type Python = (method: string, args?: unknown[], options?: object) => Promise<Outcome>;
+
+/** A process with a client of its own. Its calls are answered in turn. */
+function python(t: Test, server: string, key: string, attempts = 6): Python {
+  const child = spawn('python3', ['-B', 'test/client/python_calls.py'], {
+    env: {
+      PATH: process.env['PATH'],
+      PYTHONPATH: 'src/client',
+      SERVER: server,
+      KEY: key,
+      ATTEMPTS: String(attempts),
+    },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(async () => {
+    if (child.exitCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return async (method, args = [], options = {}) => {
+    child.stdin.write(`${JSON.stringify({ method, args, options })}\n`);
+    const { value, done } = await lines.next();
+    if (done) throw new Error('the Python process has ended');
+    return JSON.parse(value);
+  };
+}
+
+const skip = spawnSync('python3', ['--version']).error ? 'no python3 on this machine' : false;
+const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+t.test('the client in Python', { skip }, async (t) => {
+  const env = { RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64') };
+  const service = await startService(t, { webs: 1, env: { ...env, RUNLEDGER_WAIT_CAP: '1s' } });
+  const { origin } = service.webs[0]!;
+  const key = await service.key();
+  const client = python(t, `${origin}/`, key);
+
+  t.test('has a method for each call, but for the page for people', async (t) => {
+    const ids = calls.map(({ operation }) => operation.id).filter((id) => id !== 'page');
+    const { value } = await client('methods');
+    t.strictSame(value, [...ids.map(snake), 'wait', 'run'].sort());
+  });
+
+  t.test('has the fields of the schemas', async (t) => {
+    const { schemas } = (await readDocument(origin)).json.components as Json;
+    const { SubmissionRequest, Result, TestSet, Toolchains, Health, Receipt } = schemas;
+    const asked = SubmissionRequest.properties;
+    const shown = Result.properties;
+    const expected: Record<string, Json> = {
+      SubmissionRequest,
+      Limits: asked.limits,
+      FileInput: asked.files.items,
+      TestInput: asked.tests.items,
+      JudgeInput: asked.checker,
+      TokenCompare: asked.compare.anyOf
+        .flatMap((each: Json) => each.anyOf ?? [each])
+        .find((each: Json) => each.properties),
+      Result,
+      CompileRecord: shown.compile,
+      TestRecord: shown.tests.items,
+      FileRecord: shown.files.items,
+      Progress: shown.progress,
+      Proof: shown.proof,
+      TestSet,
+      Toolchain: Toolchains.items,
+      Health,
+      Receipt,
+      ReceiptEvent: Receipt.properties.events.items,
+    };
+    for (const [name, { properties }] of Object.entries(expected)) {
+      const { value } = await client('fields_of', [name]);
+      const own = Object.keys(properties);
+      // This service accepts no webhooks, and does not document them.
+      if (name === 'SubmissionRequest')
+        own.push(...['webhook_url', 'webhook_secret'].filter((each) => !own.includes(each)));
+      t.strictSame(value, own.sort(), name);
+    }
+  });
+
+  t.test('submits, waits and reads', async (t) => {
+    const { value: id } = await client('submit', [HELLO]);
+    t.equal((await client('result', [id])).value.status, 'pending');
+    t.equal((await client('receipt', [id])).value, null);
+    t.match(await client('wait', [id], { timeout_s: 0.01 }), { thrown: 'TimeoutError' });
+    const waited = client('wait', [id]);
+    await service.worker.finish(id);
+    t.equal((await waited).value.stdout, '42\n');
+    t.equal((await client('result', [id], { encoding: 'base64' })).value.stdout, 'NDIK');
+    let receipt = null;
+    while (receipt === null) {
+      await seal(service.db);
+      receipt = (await client('receipt', [id])).value;
+    }
+    t.equal(receipt.events.length, 3);
+  });
+
+  t.test('goes on waiting after the service has ended one wait', async (t) => {
+    const ran = client('run', [HELLO]);
+    const timedOut = (line: string) => line.includes('"status":408');
+    while (!service.webs[0]!.written.some(timedOut)) await new Promise(setImmediate);
+    const [row] = await service.db<{ id: string }[]>`
+      select id from runledger.submissions where status = 'pending'`;
+    await service.worker.finish(row!.id);
+    t.match((await ran).value, { id: row!.id, verdict: 'AC' });
+  });
+
+  t.test('sends many, lists, cancels and follows', async (t) => {
+    const { value: many } = await client('submit_all', [[HELLO, { language: 'cobol', code: '' }]]);
+    t.match(many, [{ id: /./ }, { error: 'invalid_request' }]);
+    const { id } = many[0];
+    const listed = await client('submissions', [], { status: 'pending', language: 'python' });
+    t.match(listed.value, [{ id, status: 'pending' }]);
+    t.match(await client('cancel', [id]), { value: { id, status: 'cancelled' } });
+    t.match(await client('events', [id]), {
+      value: [
+        { id: 1, event: 'accepted' },
+        { id: 2, event: 'cancelled' },
+      ],
+    });
+    t.same((await client('events', [id], { after: 2 })).value, []);
+    const ended = (await client('submit', [HELLO])).value;
+    await service.worker.finish(ended);
+    t.match(await client('cancel', [ended]), { error: 'already_ended', status: 409 });
+  });
+
+  t.test('stores test sets', async (t) => {
+    const archive = Buffer.from(archiveOf(LEGACY)).toString('base64');
+    const { value: set } = await client('upload_test_set', [archive]);
+    t.same((await client('upload_test_set', [archive])).value, set);
+    t.same((await client('test_sets')).value, [set]);
+    t.same((await client('test_set', [set.id])).value, set);
+    t.equal((await client('delete_test_set', [set.id])).value, null);
+    t.match(await client('test_set', [set.id]), { thrown: 'ApiError', error: 'not_found' });
+  });
+
+  t.test('asks for the state of the service', async (t) => {
+    await service.worker.beat();
+    t.same((await client('languages')).value, ['cpp', 'python']);
+    t.match((await client('toolchains')).value[0], { name: 'cpp', runs_now: true });
+    t.match((await client('health')).value, { workers: { alive: 1 } });
+    t.match((await client('health_ready')).value, { workers: { alive: 1 } });
+    t.same((await client('livez')).value, { status: 'live' });
+    t.same((await client('readyz')).value, { status: 'ready' });
+    t.equal((await client('openapi')).value.openapi, '3.1.0');
+  });
+
+  t.test('repeats a call whose answer was lost, and nothing runs twice', async (t) => {
+    const own = await service.key({ account: 'flaky' });
+    const way = await flaky(t, origin, 2);
+    const through = python(t, way.origin, own);
+    const { value: id } = await through('submit', [HELLO]);
+    t.equal(new Set(way.seen.map((call) => call.idempotency)).size, 1, 'one Idempotency-Key');
+    t.equal(way.seen.length, 3);
+    t.equal((await through('pauses')).value.length, 2);
+    const rows = await service.db<{ id: string }[]>`
+      select s.id from runledger.submissions s join runledger.accounts a on a.id = s.account_id
+      where a.name = 'flaky'`;
+    t.same(
+      rows.map((row) => row.id),
+      [id],
+    );
+  });
+
+  t.test('waits as long as Retry-After, and then has the word of the error', async (t) => {
+    await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });
+    const limited = python(t, origin, await service.key({ tier: 'once' }), 3);
+    await limited('submit', [HELLO]);
+    t.match(await limited('submit', [HELLO]), { status: 429, error: 'rate_limited' });
+    const { value: pauses } = await limited('pauses');
+    t.equal(pauses.length, 2);
+    t.ok(
+      pauses.every((s: number) => s >= 50 && s <= 60),
+      pauses.join(),
+    );
+  });
+
+  t.test('does not repeat a permanent error, and has its reasons', async (t) => {
+    const way = await flaky(t, origin, 0);
+    const through = python(t, way.origin, key);
+    const outcome = await through('submit', [{ ...HELLO, limits: { memory: 1 } }]);
+    t.match(outcome, { thrown: 'ApiError', status: 400, error: 'invalid_request' });
+    t.match(outcome['message'], /limits\.memory must be at least/);
+    t.match(outcome['request_id'], /^[0-9a-f-]{36}$/);
+    t.equal(way.seen.length, 1);
+  });
+
+  t.test('names the address of a service that it cannot reach', async (t) => {
+    const nowhere = python(t, `http://127.0.0.1:${await freePort()}`, key, 2);
+    const outcome = await nowhere('submit', [HELLO]);
+    t.equal(outcome.thrown, 'Unreachable');
+    t.match(outcome['message'], /^cannot reach http:\/\/127\.0\.0\.1:\d+: .*refused/);
+  });
+});
