@@ -76,7 +76,9 @@ bool degraded_usable(unsigned uid_base, char *why, size_t size) {
 void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
+  if (!setup->identity.shares_uid) kill_user(); /* if another slot of this number died in a run */
   degraded_files_open(setup);
+  degraded_remove();
   /* Only root has these sets to give up. */
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) prctl(PR_CAPBSET_DROP, capability);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -117,6 +119,8 @@ void degraded_run(struct box *box, const int *sockets) {
   shared->ended = true;
   if (request->save_key || request->has_keep) relay_keep(degraded_open_work());
   relay_end(true);
+  /* The launcher has saved what it wanted. This can take as long as the program took to make its files. */
+  degraded_remove();
 }
 
 /* Orphans become the slot's children. It reaps them as they end, and the program last. */

@@ -1,6 +1,6 @@
 /** Degraded isolation, without control groups and namespaces: honest programs, limits, and leftovers. */
 import { spawn } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,6 +27,18 @@ if os.fork() == 0:
             except OSError: pass
 time.sleep(0.05)
 print("bye")`;
+
+/** Folders in folders, with names that what removes them may want, and some that their owner may not open. */
+const DEEP = `
+import os
+for level in range(2000):
+    os.mkdir("d")
+    os.mkdir(f"moved.{level}")
+    open("file", "w").close()
+    os.symlink("/etc", "link")
+    os.chdir("d")
+    if level % 7 == 6: os.chmod("..", 0)
+print(2000)`;
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
 t.teardown(close);
@@ -133,6 +145,23 @@ t.test('a program cannot stop or end what ends it', { skip: !isRoot }, async (t)
     }
   }
   t.equal(said(await other.sandbox.run(shell('echo next'))), 'next');
+});
+
+t.test('a deep folder neither breaks its slot nor lasts', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const launcher = join(folder, 'launcher');
+  writeFileSync(launcher, `#!/bin/sh\nulimit -n 512\nexec ${LAUNCHER} "$@"\n`, { mode: 0o755 });
+  const other = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits', launcher });
+  const { groups, pid } = other.sandbox.isolation;
+  const deep = await other.sandbox.run(python(DEEP));
+  t.match({ ...deep, said: said(deep) }, { exit_code: 0, said: '2000' });
+  const [slot] = childrenOf(pid);
+  t.equal(said(await other.sandbox.run(shell('ls -A'))), '', 'the next run has an empty folder');
+  t.same(childrenOf(pid), [slot], 'in the same slot');
+  t.ok(await within(60_000, () => readdirSync(join(groups, 's0')).length === 0));
+  await other.close();
+  t.notOk(existsSync(groups));
 });
 
 t.test(
