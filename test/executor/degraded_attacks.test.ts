@@ -20,7 +20,7 @@ import { constants, getPriority } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
-import { LAUNCHER, python, said, shell, text, withSandbox } from './box.ts';
+import { LAUNCHER, python, ROOT, said, shell, text, withSandbox } from './box.ts';
 import { isAlive, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
@@ -28,13 +28,16 @@ const ORDINARY = 4_242;
 const SECRET = 'a secret of the worker';
 /**
  * Calls that may succeed without an effect: the kernel decides for each process that a signal would reach, and the filter
- * answers what would place a process on a processor.
+ * answers what would place a process on a processor, and what changes an open file.
  */
 const MAY_SUCCEED = [
   'signal by a pipe',
   'signal everything',
   'change a scheduler',
   'pin to a processor',
+  'change a mode by descriptor',
+  'change an owner by descriptor',
+  'change times by descriptor',
 ];
 /** With another user id, this reaches only the program's own processes. */
 const OWN_USER = ['lower all priorities'];
@@ -55,6 +58,7 @@ for (const kind of kinds)
   t.test(`programs with ${kind === 'own' ? "the worker's" : 'another'} user id`, async (t) => {
     const folder = await aFolder(t, kind);
     const launcher = join(folder, 'launcher');
+    const tool = join(folder, 'tool');
     writeFileSync(launcher, `#!/bin/sh\nexec ${asUser(kind).join(' ')} ${LAUNCHER} "$@"\n`, {
       mode: 0o755,
     });
@@ -64,6 +68,7 @@ for (const kind of kinds)
       stream_slots: 0,
       isolation: 'rlimits',
       store_dir: join(folder, 'store'),
+      profiles: { base: { ...ROOT, mounts: [...ROOT.mounts, { from: tool, to: tool }] } },
     });
     t.teardown(close);
 
@@ -103,7 +108,8 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
   t.ok(await within(60_000, () => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'sleep'));
   const segment = aSegment(t, kind);
   const secret = join(folder, 'data/secret');
-  const before = stateOf(pid, secret);
+  const tool = join(folder, 'tool/tool');
+  const before = [stateOf(pid, secret), stateOfFile(tool)];
 
   const end = new AbortController();
   const other = sandbox.run(python(THEIRS, { limits: { wall_ms: 600_000 } }), {
@@ -114,7 +120,7 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
       .map((slot) => join(sandbox.isolation.groups, slot, 'box/theirs'))
       .find((path) => existsSync(path));
   t.ok(await within(60_000, () => theirs() !== undefined), 'another run has a file');
-  const stdin = [pid, secret, join(folder, 'data'), segment, theirs()].join('\n');
+  const stdin = [pid, secret, join(folder, 'data'), segment, theirs(), tool].join('\n');
   const report = await sandbox.run(python(ATTACK, { stdin }));
   t.equal(text(report.stderr), '');
   const lines = said(report).split('\n');
@@ -125,7 +131,7 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
     if (!mayPass.includes(name)) t.equal(got, 'DENIED', name);
   }
   t.ok(isAlive(pid), 'the victim is alive');
-  t.same(stateOf(pid, secret), before, 'and nothing of it has changed');
+  t.same([stateOf(pid, secret), stateOfFile(tool)], before, 'and nothing of it has changed');
   t.ok(segments().includes(segment), 'the segment is there');
   end.abort();
   await t.rejects(other, 'it was cancelled');
@@ -135,22 +141,28 @@ async function aFolder(t: Test, kind: string): Promise<string> {
   // Not in /tmp, which a run has of its own.
   const folder = await mkdtemp('/var/tmp/runledger-degraded-');
   t.teardown(() => rm(folder, { recursive: true, force: true }));
-  for (const name of ['', 'data', 'store']) mkdirSync(join(folder, name), { recursive: true });
+  for (const name of ['', 'data', 'store', 'tool'])
+    mkdirSync(join(folder, name), { recursive: true });
   writeFileSync(join(folder, 'data/secret'), SECRET, { mode: 0o600 });
+  writeFileSync(join(folder, 'tool/tool'), 'of a toolchain', { mode: 0o644 });
   if (kind === 'own' && isRoot)
-    for (const name of ['', 'data', 'store', 'data/secret'])
+    for (const name of ['', 'data', 'store', 'data/secret', 'tool', 'tool/tool'])
       chownSync(join(folder, name), ORDINARY, ORDINARY);
   chmodSync(folder, 0o755);
   return folder;
 }
 
+function stateOfFile(path: string) {
+  const { mode, uid, mtimeMs, size } = statSync(path);
+  return { mode, uid, mtimeMs, size, text: readFileSync(path, 'utf8') };
+}
+
 /** Everything of the victim and of its user's file that an attempt could change. */
 function stateOf(pid: number, secret: string) {
-  const { mode, uid, mtimeMs, size } = statSync(secret);
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ');
   return {
-    file: { mode, uid, mtimeMs, size, text: readFileSync(secret, 'utf8') },
+    file: stateOfFile(secret),
     folder: statSync(join(secret, '..')).mode,
     files: readdirSync(join(secret, '..')),
     limits: readFileSync(`/proc/${pid}/limits`, 'utf8'),
