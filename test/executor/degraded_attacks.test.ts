@@ -20,7 +20,7 @@ import { constants, getPriority } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
-import { LAUNCHER, python, ROOT, said, shell, text, withSandbox } from './box.ts';
+import { LAUNCHER, MiB, python, ROOT, said, shell, text, withSandbox } from './box.ts';
 import { isAlive, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
@@ -91,6 +91,23 @@ for (const kind of kinds)
       t.match(report, { exit_code: 7 });
     });
 
+    t.test('a run that takes all pipe pages of the user does not slow others down', async (t) => {
+      const end = new AbortController();
+      const limits = { wall_ms: 600_000 };
+      const hostile = sandbox.run(python(HOLDS_PIPES, { limits }), { signal: end.signal });
+      t.ok(await within(60_000, () => fileOfRun(sandbox, 'held') !== undefined));
+      const { wall_us, ...report } = await sandbox.run(
+        python(PRINTS, { limits: { stdout_bytes: PRINTED } }),
+      );
+      end.abort();
+      await t.rejects(hostile, 'it was cancelled');
+      t.match(report, { exit_code: 0, stdout_seen_bytes: PRINTED });
+      const [size, rest] = text(report.stderr).split('\n');
+      t.match([size, rest], [kind === 'own' ? '8192' : '65536', '']);
+      // It never waits for a pause of the slot: with a pause of 1 ms for each pipe full it would take twice this time.
+      t.ok(wall_us < (PRINTED / 8_192 / 2) * 1_000, `${wall_us}`);
+    });
+
     t.test('a fork bomb is bounded, and nothing is left of it', async (t) => {
       const report = await sandbox.run(python(BOMB, { limits: { processes: 32 } }));
       t.ok(Number(said(report)) < 100, `${said(report)} processes`);
@@ -115,10 +132,7 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
   const other = sandbox.run(python(THEIRS, { limits: { wall_ms: 600_000 } }), {
     signal: end.signal,
   });
-  const theirs = () =>
-    readdirSync(sandbox.isolation.groups)
-      .map((slot) => join(sandbox.isolation.groups, slot, 'box/theirs'))
-      .find((path) => existsSync(path));
+  const theirs = () => fileOfRun(sandbox, 'theirs');
   t.ok(await within(60_000, () => theirs() !== undefined), 'another run has a file');
   const stdin = [pid, secret, join(folder, 'data'), segment, theirs(), tool].join('\n');
   const report = await sandbox.run(python(ATTACK, { stdin }));
@@ -135,6 +149,12 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
   t.ok(segments().includes(segment), 'the segment is there');
   end.abort();
   await t.rejects(other, 'it was cancelled');
+}
+
+function fileOfRun(sandbox: Sandbox, name: string): string | undefined {
+  const { groups } = sandbox.isolation;
+  const paths = readdirSync(groups).map((slot) => join(groups, slot, 'box', name));
+  return paths.find((path) => existsSync(path));
 }
 
 async function aFolder(t: Test, kind: string): Promise<string> {
@@ -174,6 +194,28 @@ function stateOf(pid: number, secret: string) {
 }
 
 const THEIRS = 'import time; open("theirs", "w").write("x"); time.sleep(600)';
+
+/** More than fs.pipe-user-pages-soft, which is 16,384 for each user. */
+const HOLDS_PIPES = `
+import os, signal
+ready = os.pipe()
+for child in range(50):
+    if os.fork() == 0:
+        pipes = [os.pipe() for _ in range(28)]
+        os.write(ready[1], b"x")
+        signal.pause()
+for child in range(50): os.read(ready[0], 1)
+open("held", "w").close()
+signal.pause()`;
+
+const PRINTED = 32 * MiB;
+const PRINTS = `
+import fcntl, os, sys
+block = b"x" * (1 << 20)
+for _ in range(${PRINTED} >> 20):
+    left = block
+    while left: left = left[os.write(1, left):]
+print(fcntl.fcntl(1, 1032), file=sys.stderr)`;
 
 const BOMB = `
 import os, signal
