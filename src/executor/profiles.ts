@@ -9,6 +9,11 @@ import type { Profile } from './sandbox.ts';
 /** A copy of a larger file or folder that no submitted program sees would cost memory without a use. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 const SMALL_FILE_BYTES = 256 * 1024;
+/** Each slot copies a folder entry by entry when it starts, however small they are. */
+const MOST_ENTRIES = 20_000;
+/** What a copy takes: whole pages, and what the kernel keeps of each entry of a file system in memory. */
+const PAGE_BYTES = 4096;
+const ENTRY_BYTES = 1024;
 /** One language's copies take at most this in each slot, and at most this part of the memory in all slots together. */
 const OWN_MOST_BYTES = 256 * 1024 * 1024;
 const OWN_MOST_PART = 1 / 32;
@@ -56,30 +61,32 @@ async function profileOf(paths: readonly Mount[], own_bytes: number): Promise<Pr
   );
   const folders = found.filter(({ state }) => state.isDirectory()).map(({ mount }) => mount);
   const isIn = (to: string) => (folder: Mount) => to.startsWith(`${folder.to}/`);
-  const own: { mount: Mount; size: number }[] = [];
+  const own: { mount: Mount; bytes: number; is_small: boolean }[] = [];
   let left = own_bytes;
   for (const { mount, state } of found) {
     const { from, to } = mount;
     if (state.isDirectory()) continue;
     const isInside = folders.some(isIn(to));
+    const bytes = bytesOf(state.size);
+    const is_small = state.size <= SMALL_FILE_BYTES;
     if (state.isSymbolicLink()) {
       if (!isInside) profile.links.push({ target: await readlink(from), at: to });
-    } else if (mount.own && state.size <= left) {
-      left -= state.size;
-      own.push({ mount, size: state.size });
+    } else if (mount.own && bytes <= left) {
+      left -= bytes;
+      own.push({ mount, bytes, is_small });
     } else if (!isInside) {
-      profile[state.size <= SMALL_FILE_BYTES ? 'copies' : 'mounts'].push({ from, to });
+      profile[is_small ? 'copies' : 'mounts'].push({ from, to });
     }
   }
-  const sizes = await Promise.all(folders.map(({ from }) => bytesIn(from)));
+  const sizes = await Promise.all(folders.map(({ from }) => sizeOf(from)));
   const smallest = folders
-    .map((folder, n) => ({ folder, size: sizes[n]! }))
-    .sort((a, b) => a.size - b.size);
-  for (const { folder, size } of smallest) {
+    .map((folder, n) => ({ folder, ...sizes[n]! }))
+    .sort((a, b) => a.bytes - b.bytes);
+  for (const { folder, bytes, entries } of smallest) {
     const { from, to } = folder;
     const inside = own.filter(({ mount }) => isIn(mount.to)(folder));
-    const more = inside.reduce((bytes, each) => bytes - each.size, size);
-    if (size <= SMALL_BYTES || more <= left) {
+    const more = inside.reduce((sum, each) => sum - each.bytes, bytes);
+    if (entries <= MOST_ENTRIES && (bytes <= SMALL_BYTES || more <= left)) {
       left -= more;
       profile.trees.push({ from, to });
     } else {
@@ -87,21 +94,28 @@ async function profileOf(paths: readonly Mount[], own_bytes: number): Promise<Pr
       profile.fronts.push(...inside.map(({ mount }) => ({ from: mount.from, to: mount.to })));
     }
   }
-  for (const { mount, size } of own) {
+  for (const { mount, is_small } of own) {
     const { from, to } = mount;
     if (folders.some(isIn(to))) continue;
-    profile[size <= SMALL_FILE_BYTES ? 'copies' : 'own'].push({ from, to });
+    profile[is_small ? 'copies' : 'own'].push({ from, to });
   }
   return profile;
 }
 
-async function bytesIn(folder: string): Promise<number> {
+const bytesOf = (size: number) => Math.ceil(size / PAGE_BYTES) * PAGE_BYTES + ENTRY_BYTES;
+
+/** What a copy of the folder takes. */
+async function sizeOf(folder: string): Promise<{ bytes: number; entries: number }> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile());
   const states = await Promise.all(
     files.map(({ parentPath, name }) => lstat(join(parentPath, name))),
   );
-  return states.reduce((sum, { size }) => sum + size, 0);
+  const others = (entries.length - files.length) * bytesOf(0);
+  return {
+    bytes: states.reduce((sum, { size }) => sum + bytesOf(size), others),
+    entries: entries.length,
+  };
 }
 
 type Lists = {

@@ -24,6 +24,7 @@ static unsigned instance;
 
 static bool delegate_base(char *why, size_t size);
 static bool sweep_directory(int directory);
+static bool remove_all(int directory);
 static bool empty_group(int directory);
 static bool lock_instance(unsigned number, bool make, int *directories);
 static bool lock_directory(int *directory, const char *path);
@@ -132,9 +133,10 @@ static bool lock_directory(int *directory, const char *path) {
 /* A killed process ends when it gets a processor: on a busy machine that can take seconds. 30 s in all. */
 enum { KILL_PAUSE_US = 2000, KILL_LOOKS = 15000 };
 
-/* Kills the processes of every group below a directory, then removes the groups. */
+/* Kills the processes of every group below a directory, then removes the groups. Without groups it removes working directories. */
 static bool sweep_directory(int directory) {
   if (directory < 0) return true;
+  if (layout.kind == ISOLATION_RLIMITS) return remove_all(directory);
   int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *list = copy < 0 ? NULL : fdopendir(copy);
   if (!list) return false;
@@ -144,13 +146,21 @@ static bool sweep_directory(int directory) {
     int child = openat(directory, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (child < 0) continue;
     sweep_directory(child);
-    if (layout.kind == ISOLATION_RLIMITS) remove_tree(directory, entry->d_name);
     for (int tries = 0; tries < KILL_LOOKS && !empty_group(child); tries++) usleep(KILL_PAUSE_US);
     close(child);
     if (unlinkat(directory, entry->d_name, AT_REMOVEDIR)) clean = false;
   }
   closedir(list);
   return clean;
+}
+
+static bool remove_all(int directory) {
+  int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *list = copy < 0 ? NULL : fdopendir(copy);
+  for (struct dirent *entry; list && (entry = readdir(list));)
+    if (entry->d_name[0] != '.') remove_tree(directory, entry->d_name);
+  if (list) closedir(list);
+  return list != NULL;
 }
 
 /* Sends SIGKILL once to every process in a group. true: the group has none. */
@@ -192,7 +202,8 @@ bool group_make(struct group *group, unsigned slot) {
 void group_unmake(struct group *group) {
   close_all(group->files, GROUP_FILES);
   if (group->run_group >= 0) close(group->run_group);
-  for (unsigned h = 0; h < layout.hierarchies; h++) {
+  /* Files can take long to remove, and other runs wait for the launcher: so the new slot removes them (degraded.c). */
+  for (unsigned h = 0; h < layout.hierarchies && layout.kind != ISOLATION_RLIMITS; h++) {
     sweep_directory(group->directories[h]);
     unlinkat(instance_directories[h], group->name, AT_REMOVEDIR);
   }

@@ -149,10 +149,12 @@ void group_read_memory(const struct group *group, struct counters *counters) {
   counters->memory_peak_bytes = peak > KERNEL_BYTES ? peak - KERNEL_BYTES : peak;
 }
 
+uint64_t group_oom_kills(const struct group *group) { return read_counter(group->memory_events, "oom_kill"); }
+
 void group_read(const struct group *group, struct counters *counters) {
   group_read_memory(group, counters);
   counters->cpu_us = group_cpu_us(group);
-  counters->oom_kills = read_counter(group->memory_events, "oom_kill");
+  counters->oom_kills = group_oom_kills(group);
   counters->process_limit_hits = read_counter(group->process_events, "max");
   /* v1 cannot reset it: there it would be the peak over all runs of this slot. */
   bool known = group->kind != ISOLATION_V1 && group->processes_peak >= 0;

@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,6 +53,8 @@
 
 /* The slot reaps orphans as often. */
 enum { ORPHANS_MS = 50 };
+/* What ends a run needs a moment of a processor. */
+enum { KILLER_MS = 5000 };
 
 static const struct slot_setup *setup;
 static const struct request *request;
@@ -60,6 +63,7 @@ static unsigned tasks_before; /* of the worker's user, if programs share its id 
 static void serve_until_end_of(pid_t program);
 static void run_program(const int *files);
 static void kill_all(void);
+static void kill_user(void);
 static void kill_tree(pid_t parent);
 
 bool degraded_usable(unsigned uid_base, char *why, size_t size) {
@@ -72,7 +76,9 @@ bool degraded_usable(unsigned uid_base, char *why, size_t size) {
 void degraded_open(const struct slot_setup *slot_setup) {
   setup = slot_setup;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
+  if (!setup->identity.shares_uid) kill_user(); /* if another slot of this number died in a run */
   degraded_files_open(setup);
+  degraded_remove();
   /* Only root has these sets to give up. */
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) prctl(PR_CAPBSET_DROP, capability);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -113,6 +119,8 @@ void degraded_run(struct box *box, const int *sockets) {
   shared->ended = true;
   if (request->save_key || request->has_keep) relay_keep(degraded_open_work());
   relay_end(true);
+  /* The launcher has saved what it wanted. This can take as long as the program took to make its files. */
+  degraded_remove();
 }
 
 /* Orphans become the slot's children. It reaps them as they end, and the program last. */
@@ -210,12 +218,7 @@ static void kill_all(void) {
   for (int tries = 0; tries < 5000; tries++) {
     pid_t reaped;
     if (!setup->identity.shares_uid) {
-      pid_t killer = fork();
-      if (killer == 0) {
-        if (!setresuid(setup->identity.uid, setup->identity.uid, setup->identity.uid)) kill(-1, SIGKILL);
-        _exit(0);
-      }
-      if (killer > 0) waitpid(killer, NULL, 0);
+      kill_user();
     } else {
       kill_tree(getpid());
     }
@@ -224,6 +227,25 @@ static void kill_all(void) {
     usleep(200);
   }
   fail("kill the processes that are left");
+}
+
+/*
+ * The kernel ends what has the box's id as real or saved id. A process may signal only processes of which one of these is its
+ * own, so no program can stop the process that does this: its real and saved ids are those of no other process. (Root's
+ * would not do: the signal would reach every process of root.)
+ */
+static void kill_user(void) {
+  const unsigned user = setup->identity.uid, ender = setup->identity.ender;
+  pid_t killer = fork();
+  if (killer == 0) {
+    if (!setresuid(ender, user, ender)) kill(-1, SIGKILL);
+    _exit(0);
+  }
+  if (killer < 0) return;
+  struct pollfd end = {.fd = (int)must((long)syscall(SYS_pidfd_open, killer, 0), "watch what ends a run"), .events = POLLIN};
+  if (poll(&end, 1, KILLER_MS) == 0) kill(killer, SIGKILL);
+  close(end.fd);
+  waitpid(killer, NULL, 0);
 }
 
 static void kill_tree(pid_t parent) {

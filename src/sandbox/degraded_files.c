@@ -47,10 +47,12 @@ static void make_directory(const char *path) {
   must(chown(path, setup->identity.uid, setup->identity.gid), "change the owner of a directory of the run");
 }
 
-/* The previous run's files are removed only now, because the launcher may have been saving from them until its answer. */
-static void make_directories(void) {
+void degraded_remove(void) {
   static const char *const NAMES[] = {"/box", "/tmp", "/load", "/load2"};
   for (unsigned i = 0; i < COUNT(NAMES); i++) remove_tree(AT_FDCWD, degraded_path(NAMES[i]));
+}
+
+static void make_directories(void) {
   make_directory(work_directory);
   make_directory(degraded_path("/tmp"));
   must(chdir(work_directory), "enter the work directory");

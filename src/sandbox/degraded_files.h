@@ -14,7 +14,9 @@
 void degraded_files_open(const struct slot_setup *setup);
 /* The request's input, if it is in the store. false: it is not there, and the failure is recorded. */
 bool degraded_open_input(struct box *box);
-/* Removes the previous run's files, and makes the request's. Enters the work directory. */
+/* Removes what a run had and left. */
+void degraded_remove(void);
+/* Makes the request's files. Enters the work directory. */
 void degraded_furnish(const struct request *request);
 int degraded_open_work(void);
 /* The real path of a path of the box: /box/x lies in the work directory, /load beside it. */

@@ -18,8 +18,8 @@
 #include "options.h"
 
 enum { INSIDE = 1000 };
-/* All ids that slots may get, in degraded isolation and without. */
-enum { IDS = 2 * MAX_INSTANCES * MAX_SLOTS };
+/* All ids that slots may get: in full isolation, in degraded isolation, and for what ends a degraded run. */
+enum { RANGE = MAX_INSTANCES * MAX_SLOTS, IDS = 3 * RANGE };
 /* For a container whose user namespace has the usual 65,536 ids: outside the ranges that Debian and systemd assign there. */
 enum { CONTAINER_BASE = 40000 };
 
@@ -45,7 +45,7 @@ void identity_choose(struct identity *identity, const struct slot_number *number
     /* Without groups, instances are claimed elsewhere. The two kinds can run at once and must not share ids. */
     if (number->kind == ISOLATION_RLIMITS) instance += MAX_INSTANCES;
     unsigned id = uid_base + instance * MAX_SLOTS + number->slot;
-    *identity = (struct identity){.uid = id, .gid = id};
+    *identity = (struct identity){.uid = id, .gid = id, .ender = id + RANGE};
     return;
   }
   bool helped = own_subordinate("/etc/subuid", number) && own_subordinate("/etc/subgid", number) &&

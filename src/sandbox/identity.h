@@ -17,6 +17,7 @@
 struct identity {
   uid_t uid;
   gid_t gid;
+  uid_t ender;        /* in degraded isolation with an id of its own: what ends its processes has this id, and nothing else has */
   bool own_namespace; /* each slot has a user namespace */
   bool shares_uid;    /* there are no subordinate ids: init and slot have the program's uid */
 };

@@ -82,7 +82,7 @@ void roots_build(const struct options *options, const struct identity *identity,
 
 /* Large pages make a program's start shorter: a page fault maps more of a library. Not every kernel has them. */
 static void mount_file_system(void) {
-  static const char *const OPTIONS[] = {"size=2g,nr_inodes=65536,mode=0755,huge=within_size", "size=2g,nr_inodes=65536,mode=0755"};
+  static const char *const OPTIONS[] = {"size=2g,nr_inodes=2m,mode=0755,huge=within_size", "size=2g,nr_inodes=2m,mode=0755"};
   unsigned i = 0;
   while (i < COUNT(OPTIONS) && mount("tmpfs", ROOTS, "tmpfs", MS_NOSUID | MS_NODEV, OPTIONS[i])) i++;
   if (i == COUNT(OPTIONS)) fail("mount the roots");

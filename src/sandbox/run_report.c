@@ -83,6 +83,8 @@ void run_note_estimate(struct slot *slot) {
   note_peak(slot);
 }
 
+uint64_t run_oom_kills(const struct slot *slot) { return above(group_oom_kills(&slot->group), slot->before.oom_kills); }
+
 void run_note_memory(struct slot *slot) {
   struct counters now;
   group_read_memory(&slot->group, &now);
@@ -132,7 +134,9 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   if (slot->group.kind == ISOLATION_RLIMITS) slot->memory_peak_bytes = shared->largest_bytes;
   else note_memory(slot, now.memory_bytes, now.memory_peak_bytes);
   note_peak(slot); /* the run may have ended before the slot had made its estimate */
-  uint64_t oom_kills = above(now.oom_kills, slot->before.oom_kills);
+  const uint64_t oom_kills = above(now.oom_kills, slot->before.oom_kills);
+  /* Whichever of its processes the kernel killed, and whether the launcher had to end the others: it is one ending. */
+  const bool ran_out = oom_kills && (!slot->ending || slot->ending == ENDING_MEMORY);
   /* It was killed at its limit, in which shared pages do not count. */
   if (oom_kills && slot->inherited_bytes) slot->memory_peak_bytes = slot->charged_peak_bytes;
   bool whole = shared->ended && !shared->orphans;
@@ -143,12 +147,12 @@ static void fill_report(struct slot *slot, const struct saved *saved, uint8_t *r
   if (shared->start_us && wall < cpu / processors()) wall = cpu / processors(); /* orphans, until they were dead */
   int status = shared->wait_status;
   bool exited = shared->ended && WIFEXITED(status), signaled = shared->ended && WIFSIGNALED(status);
-  report[0] = exited ? 1 : signaled ? 2 : 0;
-  report[1] = (uint8_t)slot->ending;
+  report[0] = ran_out ? 2 : exited ? 1 : signaled ? 2 : 0;
+  report[1] = ran_out ? ENDING_NONE : (uint8_t)slot->ending;
   report[2] = saved->done ? 1 : *saved->reason ? 2 : 0;
   report[3] = slot->request.has_keep ? 1 : 0;
   put_u32(report + 4, exited ? (uint32_t)WEXITSTATUS(status) : 0);
-  put_u32(report + 8, signaled ? (uint32_t)WTERMSIG(status) : 0);
+  put_u32(report + 8, ran_out ? SIGKILL : signaled ? (uint32_t)WTERMSIG(status) : 0);
   put_u32(report + 12, saved->files);
   const uint64_t numbers[] = {
       slot->ending_us,

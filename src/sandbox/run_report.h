@@ -10,6 +10,8 @@ void run_follow_group(struct slot *slot);
 uint64_t run_cpu_us(const struct slot *slot);
 /* Notes the memory in use, while the program runs. */
 void run_note_memory(struct slot *slot);
+/* Processes of this run that the kernel killed for its memory limit. */
+uint64_t run_oom_kills(const struct slot *slot);
 /* The slot has estimated what the run still shares with its zygote. */
 void run_note_estimate(struct slot *slot);
 /* Answers FRAME_METER. */

@@ -159,6 +159,7 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
     uint64_t used = run_cpu_us(slot), most = limits->cpu_ms * 1000;
     if (used >= most) return run_end(slot, ENDING_CPU), now + 1000;
     run_note_memory(slot);
+    if (run_oom_kills(slot)) return run_end(slot, ENDING_MEMORY), now + 1000;
     /* Even all processors together cannot use up the rest before then. */
     uint64_t wait = (most - used) / processors();
     slot->next_check_us = now + (wait < 1000 ? 1000 : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);

@@ -2,7 +2,8 @@
  * The kernel lets a user signal, slow down and limit all of his processes, change modes and times of all of
  * his files, and use all of his System V objects. A program with the worker's user id could do all of this
  * to the worker. Landlock prevents only part of it: opening files, tracing, and (from Linux 6.12) signals.
- * This filter denies the rest. A call that names a process may name only the program's own.
+ * This filter denies the rest. A call that names a process may name only the program's own. A call that changes a file's
+ * mode, owner or times by a descriptor has no effect: the filter cannot see whose file it is.
  *
  * A filter cannot ask which process calls, so it contains the process id of the program. Where it filters
  * signals, a process that the program starts can therefore signal the program and its own process group,
@@ -30,6 +31,7 @@
 
 enum test {
   ALWAYS,    /* the call is denied */
+  IDLE,      /* the call returns success and does nothing */
   FOREIGN,   /* denied if the argument is neither 0 nor the program's process id */
   EQUAL,     /* denied if the argument is `value` */
   NOT_NULL,  /* denied if the argument, a pointer, is not null */
@@ -59,6 +61,12 @@ static const struct row ROWS[] = {
     {SYS_removexattr, ALWAYS, 0, 0},
     {SYS_lremovexattr, ALWAYS, 0, 0},
     {SYS_utimensat, NOT_NULL, 1, 0},
+    /* files by descriptor: one that is open for reading will do; linkers and archivers do this to files of their own */
+    {SYS_fchmod, IDLE, 0, 0},
+    {SYS_fchown, IDLE, 0, 0},
+    {SYS_utimensat, IDLE, 0, 0},
+    {SYS_fsetxattr, ALWAYS, 0, 0},
+    {SYS_fremovexattr, ALWAYS, 0, 0},
 #ifdef __x86_64__
     {SYS_chmod, ALWAYS, 0, 0},
     {SYS_chown, ALWAYS, 0, 0},
@@ -66,6 +74,7 @@ static const struct row ROWS[] = {
     {SYS_utime, ALWAYS, 0, 0},
     {SYS_utimes, ALWAYS, 0, 0},
     {SYS_futimesat, NOT_NULL, 1, 0},
+    {SYS_futimesat, IDLE, 0, 0},
 #endif
     /* the user's System V objects and queues; the program can make none of its own */
     {SYS_shmat, ALWAYS, 0, 0},
@@ -120,6 +129,10 @@ static void emit_row(const struct row *row, unsigned own_pid) {
     case ALWAYS:
       emit_compare(row->call, 0, 1);
       emit_deny();
+      return;
+    case IDLE:
+      emit_compare(row->call, 0, 1);
+      emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO));
       return;
     case FOREIGN:
       emit_compare(row->call, 0, 5);

@@ -11,8 +11,8 @@
 #include "shared.h"
 #include "wire.h"
 
-/* Why the launcher ended a run. The protocol carries these numbers. */
-enum ending { ENDING_NONE, ENDING_CPU, ENDING_WALL, ENDING_OUTPUT, ENDING_CANCELLED, ENDING_DEADLINE };
+/* Why the launcher ended a run. The protocol carries these numbers, but for the last: then it says that SIGKILL ended the run. */
+enum ending { ENDING_NONE, ENDING_CPU, ENDING_WALL, ENDING_OUTPUT, ENDING_CANCELLED, ENDING_DEADLINE, ENDING_MEMORY };
 
 enum slot_state {
   SLOT_STARTING, /* forked and not yet ready */

@@ -17,10 +17,9 @@
 #include "wire.h"
 
 enum {
-  CHUNK = 64 * 1024, /* a pipe usually holds this much */
+  CHUNK = 64 * 1024, /* a pipe usually holds this much; less if the user of all slots has many pipes */
   LITTLE = 4096,     /* libc writes this much at once to a pipe */
   LITTLE_US = 4000,
-  MUCH = 32 * 1024,  /* a pipe that had this much will soon be full again */
   SOON_US = 1000,
   DISCARD_BYTES = 1024 * 1024,
   DEAR_US = 250,
@@ -39,6 +38,7 @@ static const struct slot_setup *setup;
 static int nowhere = -1; /* /dev/null */
 static const struct request *request;
 static int pipes[STREAMS] = {-1, -1, -1}, sockets[STREAMS] = {-1, -1, -1};
+static ssize_t much[STREAMS];     /* a pipe that had this much will soon be full again */
 static uint64_t look_us[STREAMS]; /* when to read again; 0: when there is something */
 static struct carried carried[STREAMS];
 
@@ -84,6 +84,7 @@ void streams_begin(struct box *box, const int *given) {
     box->files[i] = ends[i != 0];
     must(fcntl(pipes[i], F_SETFL, O_NONBLOCK), "make a pipe non-blocking");
     sockets[i] = request->stream ? given[i] : -1;
+    much[i] = fcntl(pipes[i], F_GETPIPE_SZ) / 2;
     if (i > 0 && !request->stream && !(request->pair && i == 1)) look_us[i] = monotonic_us() + LITTLE_US;
     box->slot_ends[2 * i] = pipes[i];
     box->slot_ends[2 * i + 1] = request->stream || (request->pair && i < 2) ? given[i] : -1;
@@ -189,7 +190,7 @@ static bool look(int stream) {
   if (request->pair && stream == 1) {
     if (count > 0 && (discards || partner_turn_length() > TURN_MOST)) pause = SOON_US;
   } else {
-    if (count > 0 && (discards || count < MUCH)) pause = SOON_US;
+    if (count > 0 && (discards || count < much[stream])) pause = SOON_US;
     if (count > 0 && count < LITTLE) pause = LITTLE_US;
   }
   if (spent >= DEAR_US && spent * PAUSE_TIMES > pause) pause = spent * PAUSE_TIMES;

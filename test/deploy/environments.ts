@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { chmod, chown, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
+import { WITHOUT_LANDLOCK } from '../support/without_landlock.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 
@@ -107,21 +108,7 @@ export const UNPROTECTED: Environment = {
   name: 'an ordinary user without Landlock',
   uid: ORDINARY,
   isolation: null,
-  inside: [
-    ...asUser(ORDINARY),
-    ...['/usr/bin/python3', '-c'],
-    `
-import ctypes, os, struct, sys
-def instruction(*parts): return struct.pack("HBBI", *parts)
-# landlock_create_ruleset does not exist; every other call is allowed.
-rows = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)]
-text = ctypes.create_string_buffer(b"".join(instruction(*row) for row in rows))
-class Program(ctypes.Structure): _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-program = Program(len(rows), ctypes.addressof(text))
-libc = ctypes.CDLL(None)
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0): sys.exit("no filter")
-os.execvp(sys.argv[1], sys.argv[1:])`,
-  ],
+  inside: [...asUser(ORDINARY), ...WITHOUT_LANDLOCK],
 };
 
 /** An ordinary user without control groups of his own. */

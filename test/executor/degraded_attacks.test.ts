@@ -20,7 +20,7 @@ import { constants, getPriority } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
-import { LAUNCHER, python, said, shell, text, withSandbox } from './box.ts';
+import { LAUNCHER, MiB, python, ROOT, said, shell, text, withSandbox } from './box.ts';
 import { isAlive, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
@@ -28,13 +28,16 @@ const ORDINARY = 4_242;
 const SECRET = 'a secret of the worker';
 /**
  * Calls that may succeed without an effect: the kernel decides for each process that a signal would reach, and the filter
- * answers what would place a process on a processor.
+ * answers what would place a process on a processor, and what changes an open file.
  */
 const MAY_SUCCEED = [
   'signal by a pipe',
   'signal everything',
   'change a scheduler',
   'pin to a processor',
+  'change a mode by descriptor',
+  'change an owner by descriptor',
+  'change times by descriptor',
 ];
 /** With another user id, this reaches only the program's own processes. */
 const OWN_USER = ['lower all priorities'];
@@ -55,6 +58,7 @@ for (const kind of kinds)
   t.test(`programs with ${kind === 'own' ? "the worker's" : 'another'} user id`, async (t) => {
     const folder = await aFolder(t, kind);
     const launcher = join(folder, 'launcher');
+    const tool = join(folder, 'tool');
     writeFileSync(launcher, `#!/bin/sh\nexec ${asUser(kind).join(' ')} ${LAUNCHER} "$@"\n`, {
       mode: 0o755,
     });
@@ -64,6 +68,7 @@ for (const kind of kinds)
       stream_slots: 0,
       isolation: 'rlimits',
       store_dir: join(folder, 'store'),
+      profiles: { base: { ...ROOT, mounts: [...ROOT.mounts, { from: tool, to: tool }] } },
     });
     t.teardown(close);
 
@@ -86,6 +91,23 @@ for (const kind of kinds)
       t.match(report, { exit_code: 7 });
     });
 
+    t.test('a run that takes all pipe pages of the user does not slow others down', async (t) => {
+      const end = new AbortController();
+      const limits = { wall_ms: 600_000 };
+      const hostile = sandbox.run(python(HOLDS_PIPES, { limits }), { signal: end.signal });
+      t.ok(await within(60_000, () => fileOfRun(sandbox, 'held') !== undefined));
+      const { wall_us, ...report } = await sandbox.run(
+        python(PRINTS, { limits: { stdout_bytes: PRINTED } }),
+      );
+      end.abort();
+      await t.rejects(hostile, 'it was cancelled');
+      t.match(report, { exit_code: 0, stdout_seen_bytes: PRINTED });
+      const [size, rest] = text(report.stderr).split('\n');
+      t.match([size, rest], [kind === 'own' ? '8192' : '65536', '']);
+      // It never waits for a pause of the slot: with a pause of 1 ms for each pipe full it would take twice this time.
+      t.ok(wall_us < (PRINTED / 8_192 / 2) * 1_000, `${wall_us}`);
+    });
+
     t.test('a fork bomb is bounded, and nothing is left of it', async (t) => {
       const report = await sandbox.run(python(BOMB, { limits: { processes: 32 } }));
       t.ok(Number(said(report)) < 100, `${said(report)} processes`);
@@ -103,18 +125,16 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
   t.ok(await within(60_000, () => readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'sleep'));
   const segment = aSegment(t, kind);
   const secret = join(folder, 'data/secret');
-  const before = stateOf(pid, secret);
+  const tool = join(folder, 'tool/tool');
+  const before = [stateOf(pid, secret), stateOfFile(tool)];
 
   const end = new AbortController();
   const other = sandbox.run(python(THEIRS, { limits: { wall_ms: 600_000 } }), {
     signal: end.signal,
   });
-  const theirs = () =>
-    readdirSync(sandbox.isolation.groups)
-      .map((slot) => join(sandbox.isolation.groups, slot, 'box/theirs'))
-      .find((path) => existsSync(path));
+  const theirs = () => fileOfRun(sandbox, 'theirs');
   t.ok(await within(60_000, () => theirs() !== undefined), 'another run has a file');
-  const stdin = [pid, secret, join(folder, 'data'), segment, theirs()].join('\n');
+  const stdin = [pid, secret, join(folder, 'data'), segment, theirs(), tool].join('\n');
   const report = await sandbox.run(python(ATTACK, { stdin }));
   t.equal(text(report.stderr), '');
   const lines = said(report).split('\n');
@@ -125,32 +145,44 @@ async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox)
     if (!mayPass.includes(name)) t.equal(got, 'DENIED', name);
   }
   t.ok(isAlive(pid), 'the victim is alive');
-  t.same(stateOf(pid, secret), before, 'and nothing of it has changed');
+  t.same([stateOf(pid, secret), stateOfFile(tool)], before, 'and nothing of it has changed');
   t.ok(segments().includes(segment), 'the segment is there');
   end.abort();
   await t.rejects(other, 'it was cancelled');
+}
+
+function fileOfRun(sandbox: Sandbox, name: string): string | undefined {
+  const { groups } = sandbox.isolation;
+  const paths = readdirSync(groups).map((slot) => join(groups, slot, 'box', name));
+  return paths.find((path) => existsSync(path));
 }
 
 async function aFolder(t: Test, kind: string): Promise<string> {
   // Not in /tmp, which a run has of its own.
   const folder = await mkdtemp('/var/tmp/runledger-degraded-');
   t.teardown(() => rm(folder, { recursive: true, force: true }));
-  for (const name of ['', 'data', 'store']) mkdirSync(join(folder, name), { recursive: true });
+  for (const name of ['', 'data', 'store', 'tool'])
+    mkdirSync(join(folder, name), { recursive: true });
   writeFileSync(join(folder, 'data/secret'), SECRET, { mode: 0o600 });
+  writeFileSync(join(folder, 'tool/tool'), 'of a toolchain', { mode: 0o644 });
   if (kind === 'own' && isRoot)
-    for (const name of ['', 'data', 'store', 'data/secret'])
+    for (const name of ['', 'data', 'store', 'data/secret', 'tool', 'tool/tool'])
       chownSync(join(folder, name), ORDINARY, ORDINARY);
   chmodSync(folder, 0o755);
   return folder;
 }
 
+function stateOfFile(path: string) {
+  const { mode, uid, mtimeMs, size } = statSync(path);
+  return { mode, uid, mtimeMs, size, text: readFileSync(path, 'utf8') };
+}
+
 /** Everything of the victim and of its user's file that an attempt could change. */
 function stateOf(pid: number, secret: string) {
-  const { mode, uid, mtimeMs, size } = statSync(secret);
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ');
   return {
-    file: { mode, uid, mtimeMs, size, text: readFileSync(secret, 'utf8') },
+    file: stateOfFile(secret),
     folder: statSync(join(secret, '..')).mode,
     files: readdirSync(join(secret, '..')),
     limits: readFileSync(`/proc/${pid}/limits`, 'utf8'),
@@ -162,6 +194,28 @@ function stateOf(pid: number, secret: string) {
 }
 
 const THEIRS = 'import time; open("theirs", "w").write("x"); time.sleep(600)';
+
+/** More than fs.pipe-user-pages-soft, which is 16,384 for each user. */
+const HOLDS_PIPES = `
+import os, signal
+ready = os.pipe()
+for child in range(50):
+    if os.fork() == 0:
+        pipes = [os.pipe() for _ in range(28)]
+        os.write(ready[1], b"x")
+        signal.pause()
+for child in range(50): os.read(ready[0], 1)
+open("held", "w").close()
+signal.pause()`;
+
+const PRINTED = 32 * MiB;
+const PRINTS = `
+import fcntl, os, sys
+block = b"x" * (1 << 20)
+for _ in range(${PRINTED} >> 20):
+    left = block
+    while left: left = left[os.write(1, left):]
+print(fcntl.fcntl(1, 1032), file=sys.stderr)`;
 
 const BOMB = `
 import os, signal

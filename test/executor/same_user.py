@@ -1,7 +1,7 @@
 """A hostile program for degraded isolation: tries what a user may do to processes and files of his own.
 
 It reads one line for each: the victim's process id, a file of the victim's user, that file's folder, a System V segment of
-that user, and a file of another run. It prints a line for each try: DENIED, or what it got.
+that user, a file of another run, and a file of that user that it may read. It prints a line for each try: DENIED, or what it got.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 
-victim, secret, folder, segment, other = [line.rstrip("\n") for line in sys.stdin]
+victim, secret, folder, segment, other, readable = [line.rstrip("\n") for line in sys.stdin]
 victim, segment = int(victim), int(segment)
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -36,6 +36,16 @@ def own_by_signal():
     return "done"
 
 
+def changed(change):
+    """A file that every program may read, and that belongs to the worker's user."""
+    file = os.open(readable, os.O_RDONLY)
+    try:
+        change(file)
+    finally:
+        os.close(file)
+    return "done"
+
+
 TRIES = {
     "environment": lambda: read(f"/proc/{victim}/environ"),
     "memory": lambda: read(f"/proc/{victim}/mem"),
@@ -55,6 +65,10 @@ TRIES = {
     "change a folder's mode": lambda: os.chmod(folder, 0),
     "change an owner": lambda: os.chown(secret, os.getuid(), os.getgid()),
     "change times": lambda: os.utime(secret, (0, 0)),
+    "change a mode by descriptor": lambda: changed(lambda file: os.fchmod(file, 0)),
+    "change an owner by descriptor": lambda: changed(lambda file: os.fchown(file, -1, os.getgid())),
+    "change times by descriptor": lambda: changed(lambda file: os.utime(file, (0, 0))),
+    "change an attribute by descriptor": lambda: changed(lambda file: os.setxattr(file, "user.x", b"x")),
     "change an attribute": lambda: os.setxattr(secret, "user.x", b"x"),
     "signal": lambda: os.kill(victim, signal.SIGKILL),
     "signal everything": lambda: os.kill(-1, signal.SIGKILL),

@@ -1,10 +1,45 @@
 /** Degraded isolation, without control groups and namespaces: honest programs, limits, and leftovers. */
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
-import { MiB, python, request, said, shell, text, withSandbox } from './box.ts';
+import { FILTER_OF_LANDLOCK } from '../support/without_landlock.ts';
+import { LAUNCHER, MiB, python, request, said, shell, text, withSandbox } from './box.ts';
 import { saysWhyItCannotRun } from './no_program.ts';
 import { childrenOf, isAlive, running, within } from './processes.ts';
+
+const isRoot = process.getuid!() === 0;
+
+/** Leaves processes that signal whatever comes after the program, as far as they may. */
+const SIGNALS_WHAT_COMES = `
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    os.close(1)
+    os.close(2)
+    first = os.getpid() + 2
+    os.fork()
+    while True:
+        for pid in range(first, first + 10):
+            try: os.kill(pid, signal.SIGNAL)
+            except OSError: pass
+time.sleep(0.05)
+print("bye")`;
+
+/** Folders in folders, with names that what removes them may want, and some that their owner may not open. */
+const DEEP = `
+import os
+for level in range(1000):
+    os.mkdir("d")
+    if level % 10 == 0:
+        os.mkdir(f"moved.{level}")
+        open("file", "w").close()
+        os.symlink("/etc", "link")
+    os.chdir("d")
+    if level % 10 == 6: os.chmod("..", 0)
+print(1000)`;
 
 const { sandbox, close } = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits' });
 t.teardown(close);
@@ -84,6 +119,52 @@ t.test('a run leaves nothing to the next one', async (t) => {
   );
   t.equal(running(`sleep ${word}`).length, 0);
   t.equal(said(await sandbox.run(shell('ls -A'))), '');
+});
+
+/** Without Landlock's scope for signals, which some kernels lack. */
+t.test('a program cannot stop or end what ends it', { skip: !isRoot }, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, 'filter.py'), FILTER_OF_LANDLOCK);
+  const launcher = join(folder, 'launcher');
+  writeFileSync(
+    launcher,
+    `#!/bin/sh\nexec /usr/bin/python3 ${folder}/filter.py ${LAUNCHER} "$@"\n`,
+    {
+      mode: 0o755,
+    },
+  );
+  const own = { slots: 1, stream_slots: 0, isolation: 'rlimits', launcher } as const;
+  const other = await withSandbox(own);
+  t.teardown(other.close);
+  for (const signal of ['SIGSTOP', 'SIGKILL']) {
+    const source = SIGNALS_WHAT_COMES.replace('SIGNAL', signal);
+    const limits = { wall_ms: 5_000, cpu_ms: 5_000 };
+    for (let time = 0; time < 3; time++) {
+      const report = await other.sandbox.run(python(source, { limits }));
+      t.match({ ...report, said: said(report) }, { exit_code: 0, said: 'bye' }, signal);
+    }
+  }
+  t.equal(said(await other.sandbox.run(shell('echo next'))), 'next');
+});
+
+t.test('a deep folder neither breaks its slot nor lasts', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const launcher = join(folder, 'launcher');
+  writeFileSync(launcher, `#!/bin/sh\nulimit -n 512\nexec ${LAUNCHER} "$@"\n`, { mode: 0o755 });
+  const other = await withSandbox({ slots: 1, stream_slots: 0, isolation: 'rlimits', launcher });
+  const { groups, pid } = other.sandbox.isolation;
+  const deep = await other.sandbox.run(
+    python(DEEP, { limits: { cpu_ms: 60_000, wall_ms: 120_000 } }),
+  );
+  t.match({ ...deep, said: said(deep) }, { exit_code: 0, said: '1000' });
+  const [slot] = childrenOf(pid);
+  t.equal(said(await other.sandbox.run(shell('ls -A'))), '', 'the next run has an empty folder');
+  t.same(childrenOf(pid), [slot], 'in the same slot');
+  t.ok(await within(60_000, () => readdirSync(join(groups, 's0')).length === 0));
+  await other.close();
+  t.notOk(existsSync(groups));
 });
 
 t.test(

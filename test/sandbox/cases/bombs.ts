@@ -141,6 +141,21 @@ export const bombs: readonly Case[] = [
     honest: ends('memory_children', 'SIG', { args: ['2', '16'], says: /^OK/m }),
   },
   {
+    name: 'one child after another over the limit',
+    topic,
+    needs_box: true,
+    claim: 'a program cannot make the kernel kill without end, and fill the machine’s log',
+    because:
+      'the launcher ends a run as soon as it sees that the kernel killed one of its processes',
+    languages: CPP,
+    hostile: ends('memory_in_turn', 'MLE', {
+      args: ['400', '9'],
+      limits: { memory_bytes: 8 * MiB, cpu_ms: 20_000, wall_ms: 30_000 },
+      signal: 'SIGKILL',
+    }),
+    honest: works('memory_in_turn', { args: ['40', '4'], limits: { memory_bytes: 8 * MiB } }),
+  },
+  {
     name: 'shared memory bomb',
     topic,
     needs_box: true,

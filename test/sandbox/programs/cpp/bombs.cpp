@@ -125,6 +125,21 @@ PROGRAM(memory_children) {
     say("%s %ld children hold %ld MiB", have * size > 600 * (long)MIB ? "ESCAPED" : "OK", have, have * size / (long)MIB);
     kill(0, SIGKILL);
 }
+PROGRAM(memory_in_turn) {
+    // one child after another; the kernel kills those that are over the limit, and writes to the machine's log each time
+    long children = number(args, 0, 400), size = number(args, 1, 300) * MIB, killed = 0;
+    for (long i = 0; i < children; i++) {
+        if (fork() == 0) {
+            char *memory = fresh(size, MAP_PRIVATE);
+            if (memory) touch(memory, size);
+            _exit(0);
+        }
+        int status = 0;
+        wait(&status);
+        killed += WIFSIGNALED(status);
+    }
+    say("%s %ld children were killed", killed ? "ESCAPED" : "OK", killed);
+}
 PROGRAM(memory_swap_hint) {
     // pages out its memory repeatedly: with swap the peak would stay small
     size_t size = 1024 * MIB;
