@@ -26,6 +26,9 @@ t.test('each verdict is answered with its status', async (t) => {
     await service.worker.finish(json.id, { verdict, status });
     t.match(await read(json.id), { verdict, status }, verdict);
   }
+  const { json } = await service.submit(key);
+  await service.call({ method: 'DELETE', path: `/api/submissions/${json.id}`, key });
+  t.match(await read(json.id), { verdict: null, status: 'cancelled' });
   t.strictSame([...statuses].sort(), [...STATUS_NAMES].sort(), 'and every status was seen');
 
   const events = await service.db<{ type: string; schema: number; facts: unknown }[]>`

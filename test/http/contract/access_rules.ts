@@ -122,7 +122,9 @@ export const accessRules: Rule[] = [
       for (const path of ['/livez', '/readyz', '/openapi.json', '/']) {
         const reply = await service.call({ path });
         equal(reply.status, 200, path);
-        ok(!/tenant-name|pending|workers"/.test(reply.text) || path === '/openapi.json');
+        ok(!reply.text.includes('tenant-name'), path);
+        // The document and the page made from it describe every field.
+        if (path.endsWith('z')) ok(!/pending|workers"/.test(reply.text), path);
         equal(reply.headers.ratelimit, undefined);
       }
     },
