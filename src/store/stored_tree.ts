@@ -74,6 +74,24 @@ export function placeBytes(generation: number, xid: string, seq = '0'): Buffer {
 /** Generation and xid alone, which a checkpoint ends at. */
 export const HORIZON_BYTES = 14;
 
+export type FeedEnd = {
+  /** Generation and xid, from which on no event can be: no transaction has begun there. */
+  readonly place: Buffer;
+  /** The log has run on another cluster last, whose transactions this one cannot know. */
+  readonly elsewhere: boolean;
+};
+
+/** By this transaction's snapshot. Until `migrate` begins a generation, a restored log has the transactions of another cluster. */
+export async function readFeedEnd(db: Db): Promise<FeedEnd> {
+  const [row] = await db<{ generation: number; xmax: string; elsewhere: boolean }[]>`
+    select generation, pg_snapshot_xmax(pg_current_snapshot())::text as xmax,
+      system_identifier <> (select system_identifier from pg_control_system()) as elsewhere
+    from runledger.generations order by generation desc limit 1`;
+  const { generation, xmax, elsewhere } = row ?? { generation: 0, xmax: '0', elsewhere: false };
+  const place = elsewhere ? placeBytes(generation + 1, '0') : placeBytes(generation, xmax);
+  return { place: place.subarray(0, HORIZON_BYTES), elsewhere };
+}
+
 /** Compares hashes of the levels above 0 with the tiles. */
 export async function checkTiles(
   db: Db,
