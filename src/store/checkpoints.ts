@@ -12,6 +12,8 @@
  * A checkpoint says when it was made, which verify compares with its events and its cosignatures for as long as the log
  * lasts. So nothing is signed while the clocks of this process and of the database are far apart.
  *
+ * What is signed stays, so events that verify would reject are not sealed (seal_check.ts).
+ *
  * Without a key nothing is sealed, because a tree that nobody signed proves nothing.
  */
 import type { Db } from '../db.ts';
@@ -25,6 +27,7 @@ import { DamagedTree, GrowingTree, type Tile, Tiles } from '../proof/tiles.ts';
 import { cosignedText } from './cosignatures.ts';
 import { readRange } from './entries.ts';
 import { Growth } from './growth.ts';
+import { SealCheck } from './seal_check.ts';
 import { readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
 
 /** Bounds the memory that one checkpoint needs. */
@@ -230,7 +233,11 @@ async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | nul
   if (number !== (start.last?.number ?? 0) + 1) throw Object.assign(new Error(), { code: 'RL409' });
   const size = start.last?.size ?? 0;
   const grown = new Growth(size, start);
-  for await (const entries of readRange(db, window)) for (const entry of entries) grown.add(entry);
+  const check = new SealCheck();
+  for await (const entries of readRange(db, window))
+    for (const entry of entries) grown.add(entry, check.take(entry));
+  const wrong = await check.problem(db);
+  if (wrong !== null) throw new CannotSeal(`an event is not as this version writes them: ${wrong}`);
   const checkpoint = { origin: key.origin, size: grown.tree.size, root: grown.tree.root() };
   const tiles = grown.takeTiles();
   checkGrowth(start, checkpoint, tiles);
