@@ -71,9 +71,17 @@ const MAX_BYTES = 2 ** 24;
 export const MAX_CLAIM_BYTES = 2 ** 16;
 const MAX_DETACHED_BYTES = 2 ** 20;
 
+/** Of all claims together. They are kept until the end, and an honest log has a few million bytes of them. */
+const MAX_CLAIMS_BYTES = 2 ** 28;
+/** What a claim takes besides its texts. */
+const CLAIM_BYTES = 256;
+/** Facts of claims that nothing is compared with. A repair is printed with its operator. */
+const UNUSED = new Set(['operator', 'request_id', 'traceparent']);
+
 export class EntryCheck {
   readonly claims: LogClaim[] = [];
-  /** Those that there are any events of. */
+  #claims_bytes = 0;
+  /** Those of this version that there are any events of. Of others there can be any number, of any length. */
   readonly types = new Set<string>();
   /** Of the event before, and room for the next one's. */
   #last = Buffer.alloc(PLACE_BYTES);
@@ -88,6 +96,7 @@ export class EntryCheck {
   readonly #good = new Set<string>();
 
   readonly #before_sealing: boolean;
+  readonly #most_claims_bytes: number;
 
   /**
    * `from`: PostgreSQL never prints a name twice in one object, and what wrote a file may have. `before_sealing`: the facts of the
@@ -95,8 +104,13 @@ export class EntryCheck {
    */
   constructor(
     problems: Problems,
-    { from, before_sealing = false }: { from: 'database' | 'file'; before_sealing?: boolean },
+    {
+      from,
+      before_sealing = false,
+      most_claims_bytes = MAX_CLAIMS_BYTES,
+    }: { from: 'database' | 'file'; before_sealing?: boolean; most_claims_bytes?: number },
   ) {
+    this.#most_claims_bytes = most_claims_bytes;
     this.#problems = problems;
     this.#parse = from === 'file' ? parseStrictly : parseQuickly;
     this.#before_sealing = before_sealing;
@@ -125,7 +139,7 @@ export class EntryCheck {
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
-      if (!this.types.has(type)) this.types.add(type);
+      if (!this.types.has(type) && isKnown(type, 1)) this.types.add(type);
       this.#time(entry, type);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
@@ -199,16 +213,29 @@ export class EntryCheck {
         const { stream, version } = nameOf(entry);
         return `the facts of ${stream} version ${version} (${type}) are not of their schema: ${problem}`;
       });
-    else if (CLAIMS.has(type)) {
-      const { stream, version, at_us } = parseEntry(entry);
-      this.claims.push({
-        ...{ stream, version, type, at: timeOf(at_us) },
-        facts: facts as LogClaim['facts'],
-      });
-    } else if (short !== null) {
+    else if (CLAIMS.has(type)) this.#claim(entry, type, facts as LogClaim['facts']);
+    else if (short !== null) {
       if (this.#good.size >= MOST_GOOD) this.#good.clear();
       this.#good.add(short);
     }
+  }
+
+  #claim(entry: Buffer, type: string, all: LogClaim['facts']): void {
+    const { stream, version, at_us } = parseEntry(entry);
+    const used = Object.entries(all).filter(
+      ([fact]) => type === 'log.repaired' || !UNUSED.has(fact),
+    );
+    this.#claims_bytes += CLAIM_BYTES + JSON.stringify(used).length;
+    if (this.#claims_bytes > this.#most_claims_bytes)
+      this.#problems.add(
+        'removals',
+        `${stream} version ${version} (${type}) is beyond what verify keeps: the log says too much about itself`,
+      );
+    else
+      this.claims.push({
+        ...{ stream, version, type, at: timeOf(at_us) },
+        facts: Object.fromEntries(used),
+      });
   }
 }
 

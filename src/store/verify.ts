@@ -27,7 +27,7 @@ import { catalogueMarks, type Marks, reportChanges } from './catalogue_changes.t
 import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
-import { type Group, Problems, printable } from './problems.ts';
+import { type Group, oneLine, Problems } from './problems.ts';
 import { hasConflictCode, isRecoveryConflict } from './recovery.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
@@ -321,7 +321,7 @@ export const repairLines = (claims: readonly LogClaim[]): string[] =>
 function repairLine({ at, facts }: LogClaim): string {
   const before = facts['before'] as { origin: string; size: number } | undefined;
   const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
-  return printable(
+  return oneLine(
     `${timeText(at)} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`,
   );
 }

@@ -5,7 +5,7 @@ import { parseStrictly } from '../../domain/strict_json.ts';
 import { verifierKeys } from '../../proof/log_key.ts';
 import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
-import { printable } from '../../store/problems.ts';
+import { oneLine } from '../../store/problems.ts';
 import { type Kept, witnessKeys } from '../../store/signed_notes.ts';
 import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
@@ -185,7 +185,7 @@ const fileLines = (report: FileVerification): string[] => [
 
 /** What was done to the log as a whole. */
 const changeLines = ({ detached, repaired }: FileVerification): string[] => [
-  ...(detached.length > 0 ? [`detached by retention: ${printable(detached.join(', '))}`] : []),
+  ...(detached.length > 0 ? [oneLine(`detached by retention: ${detached.join(', ')}`)] : []),
   ...repaired.map((repair) => `repaired: ${repair}`),
 ];
 
