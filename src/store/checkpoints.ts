@@ -65,7 +65,8 @@ export type Sealer = {
   stop(reason: string | null): void;
 };
 
-export function createSealer(key: LogKey | null): Sealer {
+/** `now`: events of later times are not sealed. */
+export function createSealer(key: LogKey | null, now: () => number = Date.now): Sealer {
   let stopped: string | null = null;
   let failed: string | null = key ? null : NO_KEY;
   /** The newest checkpoint that this process has seen. Nobody who writes to the database can take it back. */
@@ -91,7 +92,7 @@ export function createSealer(key: LogKey | null): Sealer {
     return start;
   };
   const sealOne = async (db: Db): Promise<Sealed | null> => {
-    const next = await sealWindow(db, key!, await begin(db));
+    const next = await sealWindow(db, key!, await begin(db), now());
     seen = next?.checkpoint ?? seen;
     return next && { number: next.number, events: next.events, size: next.checkpoint.size };
   };
@@ -224,7 +225,7 @@ const timeBefore = (last: StoredCheckpoint | null, origin: string): number =>
 type Next = { number: number; checkpoint: Checkpoint; events: number };
 type WindowRow = { number: string | null; generation: number; from_xid: string; to_xid: string };
 
-async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | null> {
+async function sealWindow(db: Db, key: LogKey, start: Start, now_ms: number): Promise<Next | null> {
   const [window] = await db<WindowRow[]>`
     select number, generation, from_xid::text, to_xid::text from runledger.seal_window(${MAX_EVENTS})`;
   if (window?.number == null) return null;
@@ -233,7 +234,7 @@ async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | nul
   if (number !== (start.last?.number ?? 0) + 1) throw Object.assign(new Error(), { code: 'RL409' });
   const size = start.last?.size ?? 0;
   const grown = new Growth(size, start);
-  const check = new SealCheck();
+  const check = new SealCheck(now_ms);
   for await (const entries of readRange(db, window))
     for (const entry of entries) grown.add(entry, check.take(entry));
   const wrong = await check.problem(db);

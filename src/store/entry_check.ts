@@ -89,7 +89,7 @@ export class EntryCheck {
   #count = 0;
   readonly #problems: Problems;
   readonly #parse: (text: string) => unknown;
-  readonly #latest_us = (Date.now() + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
+  readonly #latest_us: number;
   /** The earliest time that the next event may have, because of those before it. */
   #earliest_us = Number.NEGATIVE_INFINITY;
   /** Short facts that were checked, with their type and schema. */
@@ -108,8 +108,15 @@ export class EntryCheck {
       from,
       before_sealing = false,
       most_claims_bytes = MAX_CLAIMS_BYTES,
-    }: { from: 'database' | 'file'; before_sealing?: boolean; most_claims_bytes?: number },
+      now_ms = Date.now(),
+    }: {
+      from: 'database' | 'file';
+      before_sealing?: boolean;
+      most_claims_bytes?: number;
+      now_ms?: number;
+    },
   ) {
+    this.#latest_us = (now_ms + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
     this.#most_claims_bytes = most_claims_bytes;
     this.#problems = problems;
     this.#parse = from === 'file' ? parseStrictly : parseQuickly;

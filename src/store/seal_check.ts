@@ -11,12 +11,17 @@ import { Problems } from './problems.ts';
 
 export class SealCheck {
   readonly #problems = new Problems();
-  readonly #entries = new EntryCheck(this.#problems, { from: 'database', before_sealing: true });
+  readonly #entries: EntryCheck;
   /** By stream: the version that was last in the feed. */
   readonly #versions = new Map<string, number>();
   /** Those whose stream did not have the version before in this window. Honest ones are few. */
   readonly #late: { stream: string; version: number }[] = [];
   readonly #name = Buffer.alloc(NAME_BYTES);
+
+  constructor(now_ms: number) {
+    const how = { from: 'database', before_sealing: true, now_ms } as const;
+    this.#entries = new EntryCheck(this.#problems, how);
+  }
 
   /** Returns the hash of its leaf. */
   take(entry: Buffer): Buffer {
