@@ -44,7 +44,7 @@ const teardowns: (() => unknown)[] = [];
 const server = await ownServer(
   { teardown: (work) => void teardowns.unshift(work) },
   { max_connections: '120', max_wal_size: '8GB', checkpoint_timeout: '1h' },
-  { strange_events: 'the bare inserts are of no type' },
+  { strange_events: 'the bare inserts have the facts of another type' },
 );
 const owner = connect(server.url, { name: 'bench', max: 4 });
 const web = connect(server.urls.web, { name: 'bench web', max: 2 });
@@ -154,7 +154,7 @@ async function aFact(): Promise<string> {
 async function insertEvent(db: Db, facts: string): Promise<void> {
   await db`
     insert into runledger.events (stream, version, type, at, generation, facts)
-    values (${`f${newId().slice(1)}`}, 1, 'bench.bare', clock_timestamp(), 1, ${facts}::text::jsonb)`;
+    values (${`f${newId().slice(1)}`}, 1, 'account.created', clock_timestamp(), 1, ${facts}::text::jsonb)`;
 }
 
 async function pgbench(args: readonly string[]): Promise<string> {

@@ -4,16 +4,19 @@
  * has signed (409), and is then asked with our checkpoint of that size. So no question moves a witness on, not even to the tree
  * of a copy that has gone its own way; and a database that was rolled back is shown also where it has grown again since.
  *
- * A size comes without a signature. What contradicts the log is therefore reported as what the witness says.
+ * Whoever is on the way to a witness can answer in its place. So only a cosignature of now says that it has our tree: one that
+ * is stored could be sent again, with the tree that it is of. A size comes without a signature. What contradicts the log is
+ * therefore reported as what the witness says, and a size below that of a tree that it has signed is no answer.
  */
 import type { Db } from '../db.ts';
+import { apartText, CLOCKS_APART_MS } from '../domain/clocks.ts';
 import { additionText, cosignedNote, parseSize, WITNESS_STATUS } from '../proof/addition.ts';
 import { parseCheckpoint } from '../proof/checkpoint.ts';
 import { consistencyRanges, provesConsistency } from '../proof/merkle.ts';
-import { BadNote, parseNote } from '../proof/note.ts';
+import { BadNote, cosignedAt, parseNote, signatureBy } from '../proof/note.ts';
 import { judgeCheckpoint, NONE, type Policy } from '../proof/policy.ts';
 import { DamagedTree } from '../proof/tiles.ts';
-import { noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
+import { lastCosigned, noteOfSize, readStoredTiles } from '../store/stored_tree.ts';
 import { readNow } from '../store/verify.ts';
 import { askWitness, NoAnswer } from '../witness/ask_witness.ts';
 
@@ -71,11 +74,12 @@ async function ask(
     const addition = additionText(ours.size, [], ours.note);
     const answer = await askWitness(url.replace(/\/$/, ''), addition, signal);
     if (answer.status === WITNESS_STATUS.cosigned) {
-      if (isCosigned(ours.note, answer.body, key)) return null;
-      throw new NoAnswer('its answer has no signature of its own');
+      checkCosigned(ours.note, answer.body, key);
+      return null;
     }
     const size = answer.status === WITNESS_STATUS.other_size ? parseSize(answer.body) : null;
     if (size === null) throw new NoAnswer(`it answered ${answer.status}`);
+    await checkRemembers(db, verified.origin, key, size);
     if (size === 0) return null;
     if (size === ours.size)
       return `the log was rolled back or forked: witness ${name} says that it has signed another tree of ${size} events`;
@@ -117,20 +121,44 @@ async function proofOf(db: Db, old: number, size: number): Promise<Buffer[] | nu
 }
 
 function signedOf(note: string): Signed | null {
-  try {
+  return orNull(() => {
     const { origin, size, root } = parseCheckpoint(parseNote(note).text);
     return { note, origin, size, root };
-  } catch (error) {
-    if (error instanceof BadNote) return null;
-    throw error;
-  }
+  });
 }
 
-function isCosigned(note: string, answer: string, key: Witness['key']): boolean {
+/** Throws NoAnswer unless the witness has signed this tree just now. */
+function checkCosigned(note: string, answer: string, key: Witness['key']): void {
+  const cosigned = orNull(() => cosignedNote(parseNote(note).text, answer, key));
+  if (!cosigned) throw new NoAnswer('its answer has no signature of its own');
+  const signed_ms = cosignedAt(cosigned.signatures[0]!) * 1000;
+  const now_ms = Date.now();
+  if (!(Math.abs(signed_ms - now_ms) <= CLOCKS_APART_MS))
+    throw new NoAnswer(
+      `the time of its signature is ${apartText(signed_ms, now_ms)} the clock of this machine: it may be an old one that somebody sent again`,
+    );
+}
+
+/** Throws NoAnswer if the database has a signature of the witness on a larger tree: a witness never goes back. */
+async function checkRemembers(
+  db: Db,
+  origin: string,
+  key: Witness['key'],
+  size: number,
+): Promise<void> {
+  const last = await readNow(db, (tx) => lastCosigned(tx, origin, key));
+  if (last === null || last.size <= size) return;
+  if (orNull(() => signatureBy(parseNote(last.note), key)))
+    throw new NoAnswer(
+      `it says that it has signed a tree of ${size} events, and has signed one of ${last.size}: it has lost its file, or somebody answers in its place`,
+    );
+}
+
+function orNull<T>(work: () => T): T | null {
   try {
-    return cosignedNote(parseNote(note).text, answer, key) !== null;
+    return work();
   } catch (error) {
-    if (error instanceof BadNote) return false;
+    if (error instanceof BadNote) return null;
     throw error;
   }
 }

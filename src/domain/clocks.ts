@@ -19,9 +19,28 @@ export const isAfter = (time: Date, other: Date): boolean =>
 export const timeOf = (at_us: bigint | number): Date =>
   new Date(Math.floor(Number(at_us) / 1000) + 946_684_800_000);
 
+/** Null for infinity, and for what no Date can hold. */
+export function dateOrNull(at_us: number): Date | null {
+  const time = timeOf(at_us);
+  return Number.isNaN(time.getTime()) ? null : time;
+}
+
 /** Never throws. */
 export const timeText = (time: Date): string =>
   Number.isNaN(time.getTime()) ? 'no time' : time.toISOString();
+
+/** How long ago it was, in the largest unit that fits. */
+export function agoText(time_ms: number, now_ms: number): string {
+  const ago_s = Math.max(Math.round((now_ms - time_ms) / 1000), 0);
+  const [unit, seconds] = UNITS.find(([, length]) => ago_s >= 2 * length) ?? ['seconds', 1];
+  return `${Math.floor(ago_s / seconds)} ${unit} ago`;
+}
+
+const UNITS = [
+  ['days', 86_400],
+  ['hours', 3_600],
+  ['minutes', 60],
+] as const;
 
 /** By how much the first is ahead of the second, or behind it. */
 export function apartText(time_ms: number, other_ms: number): string {

@@ -28,6 +28,7 @@ import {
 import { DamagedTree } from '../proof/tiles.ts';
 import { lastCheckpoint, type StoredCheckpoint } from '../store/checkpoints.ts';
 import { putCosignature } from '../store/cosignatures.ts';
+import { printable } from '../store/problems.ts';
 import { readRanges } from '../store/tree.ts';
 import { askWitness, NoAnswer, type WitnessAnswer } from '../witness/ask_witness.ts';
 
@@ -82,7 +83,7 @@ const failed = (reason: string): CosignOutcome => ({ kind: 'failed', reason });
 const forked = (how: string): CosignOutcome => ({ kind: 'forked', reason: `our tree ${how}` });
 
 /** The first line of what a stranger wrote, without control characters. */
-const shown = (body: string) => JSON.stringify(body.split('\n')[0]!.slice(0, 100));
+const shown = (body: string) => printable(JSON.stringify(body.split('\n')[0]!.slice(0, 100)));
 
 /** Throws DamagedTree unless the tiles lead to the root of the checkpoint. */
 async function checkedProof(

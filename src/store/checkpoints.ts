@@ -12,6 +12,8 @@
  * A checkpoint says when it was made, which verify compares with its events and its cosignatures for as long as the log
  * lasts. So nothing is signed while the clocks of this process and of the database are far apart.
  *
+ * What is signed stays, so events that verify would reject are not sealed (seal_check.ts).
+ *
  * Without a key nothing is sealed, because a tree that nobody signed proves nothing.
  */
 import type { Db } from '../db.ts';
@@ -25,6 +27,7 @@ import { DamagedTree, GrowingTree, type Tile, Tiles } from '../proof/tiles.ts';
 import { cosignedText } from './cosignatures.ts';
 import { readRange } from './entries.ts';
 import { Growth } from './growth.ts';
+import { SealCheck } from './seal_check.ts';
 import { readConsistencyProof, readEdge, type StoredTile } from './tree.ts';
 
 /** Bounds the memory that one checkpoint needs. */
@@ -62,7 +65,8 @@ export type Sealer = {
   stop(reason: string | null): void;
 };
 
-export function createSealer(key: LogKey | null): Sealer {
+/** `now`: events of later times are not sealed. */
+export function createSealer(key: LogKey | null, now: () => number = Date.now): Sealer {
   let stopped: string | null = null;
   let failed: string | null = key ? null : NO_KEY;
   /** The newest checkpoint that this process has seen. Nobody who writes to the database can take it back. */
@@ -88,7 +92,7 @@ export function createSealer(key: LogKey | null): Sealer {
     return start;
   };
   const sealOne = async (db: Db): Promise<Sealed | null> => {
-    const next = await sealWindow(db, key!, await begin(db));
+    const next = await sealWindow(db, key!, await begin(db), now());
     seen = next?.checkpoint ?? seen;
     return next && { number: next.number, events: next.events, size: next.checkpoint.size };
   };
@@ -221,7 +225,7 @@ const timeBefore = (last: StoredCheckpoint | null, origin: string): number =>
 type Next = { number: number; checkpoint: Checkpoint; events: number };
 type WindowRow = { number: string | null; generation: number; from_xid: string; to_xid: string };
 
-async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | null> {
+async function sealWindow(db: Db, key: LogKey, start: Start, now_ms: number): Promise<Next | null> {
   const [window] = await db<WindowRow[]>`
     select number, generation, from_xid::text, to_xid::text from runledger.seal_window(${MAX_EVENTS})`;
   if (window?.number == null) return null;
@@ -230,7 +234,11 @@ async function sealWindow(db: Db, key: LogKey, start: Start): Promise<Next | nul
   if (number !== (start.last?.number ?? 0) + 1) throw Object.assign(new Error(), { code: 'RL409' });
   const size = start.last?.size ?? 0;
   const grown = new Growth(size, start);
-  for await (const entries of readRange(db, window)) for (const entry of entries) grown.add(entry);
+  const check = new SealCheck(now_ms);
+  for await (const entries of readRange(db, window))
+    for (const entry of entries) grown.add(entry, check.take(entry));
+  const wrong = await check.problem(db);
+  if (wrong !== null) throw new CannotSeal(`an event is not as this version writes them: ${wrong}`);
   const checkpoint = { origin: key.origin, size: grown.tree.size, root: grown.tree.root() };
   const tiles = grown.takeTiles();
   checkGrowth(start, checkpoint, tiles);

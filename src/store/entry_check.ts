@@ -10,7 +10,7 @@ import {
   timeOf,
   timeText,
 } from '../domain/clocks.ts';
-import { eventTypes, problemOf } from '../domain/events.ts';
+import { eventTypes, isKnown, problemOf } from '../domain/events.ts';
 import { checkDepth, parseStrictly } from '../domain/strict_json.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
 import { type HashText, leafText } from '../proof/merkle.ts';
@@ -71,9 +71,17 @@ const MAX_BYTES = 2 ** 24;
 export const MAX_CLAIM_BYTES = 2 ** 16;
 const MAX_DETACHED_BYTES = 2 ** 20;
 
+/** Of all claims together. They are kept until the end, and an honest log has a few million bytes of them. */
+const MAX_CLAIMS_BYTES = 2 ** 28;
+/** What a claim takes besides its texts. */
+const CLAIM_BYTES = 256;
+/** Facts of claims that nothing is compared with. A repair is printed with its operator. */
+const UNUSED = new Set(['operator', 'request_id', 'traceparent']);
+
 export class EntryCheck {
   readonly claims: LogClaim[] = [];
-  /** Those that there are any events of. */
+  #claims_bytes = 0;
+  /** Those of this version that there are any events of. Of others there can be any number, of any length. */
   readonly types = new Set<string>();
   /** Of the event before, and room for the next one's. */
   #last = Buffer.alloc(PLACE_BYTES);
@@ -81,16 +89,38 @@ export class EntryCheck {
   #count = 0;
   readonly #problems: Problems;
   readonly #parse: (text: string) => unknown;
-  readonly #latest_us = (Date.now() + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
+  readonly #latest_us: number;
   /** The earliest time that the next event may have, because of those before it. */
   #earliest_us = Number.NEGATIVE_INFINITY;
   /** Short facts that were checked, with their type and schema. */
   readonly #good = new Set<string>();
 
-  /** `from`: PostgreSQL never prints a name twice in one object, and what wrote a file may have. */
-  constructor(problems: Problems, { from }: { from: 'database' | 'file' }) {
+  readonly #before_sealing: boolean;
+  readonly #most_claims_bytes: number;
+
+  /**
+   * `from`: PostgreSQL never prints a name twice in one object, and what wrote a file may have. `before_sealing`: the facts of the
+   * common types are not read, which is most of the cost, and a clock that was set back is no reason to reject what it dated.
+   */
+  constructor(
+    problems: Problems,
+    {
+      from,
+      before_sealing = false,
+      most_claims_bytes = MAX_CLAIMS_BYTES,
+      now_ms = Date.now(),
+    }: {
+      from: 'database' | 'file';
+      before_sealing?: boolean;
+      most_claims_bytes?: number;
+      now_ms?: number;
+    },
+  ) {
+    this.#latest_us = (now_ms + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
+    this.#most_claims_bytes = most_claims_bytes;
     this.#problems = problems;
     this.#parse = from === 'file' ? parseStrictly : parseQuickly;
+    this.#before_sealing = before_sealing;
   }
 
   get count(): number {
@@ -116,7 +146,7 @@ export class EntryCheck {
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
-      if (!this.types.has(type)) this.types.add(type);
+      if (!this.types.has(type) && isKnown(type, 1)) this.types.add(type);
       this.#time(entry, type);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
@@ -153,7 +183,7 @@ export class EntryCheck {
   #time(entry: Buffer, type: string): void {
     const { at_us } = this;
     if (Math.abs(at_us) > this.#latest_us) this.#wrongTime(entry, 'still to come, or none');
-    else if (at_us < this.#earliest_us)
+    else if (at_us < this.#earliest_us && !this.#before_sealing)
       this.#wrongTime(entry, 'long before those of earlier events');
     else {
       const back_ms = LATE.has(type) ? DATED_BACK_LATE_MS : DATED_BACK_MS;
@@ -177,6 +207,7 @@ export class EntryCheck {
       });
       return;
     }
+    if (this.#before_sealing && !CLAIMS.has(type) && isKnown(type, schema)) return;
     const text = entry.toString('utf8', at, entry.length);
     // All starts of a worker have the same facts.
     // No type, and no JSON, has a NUL. A type of a file may have spaces, and so could stand for a type and facts.
@@ -189,16 +220,29 @@ export class EntryCheck {
         const { stream, version } = nameOf(entry);
         return `the facts of ${stream} version ${version} (${type}) are not of their schema: ${problem}`;
       });
-    else if (CLAIMS.has(type)) {
-      const { stream, version, at_us } = parseEntry(entry);
-      this.claims.push({
-        ...{ stream, version, type, at: timeOf(at_us) },
-        facts: facts as LogClaim['facts'],
-      });
-    } else if (short !== null) {
+    else if (CLAIMS.has(type)) this.#claim(entry, type, facts as LogClaim['facts']);
+    else if (short !== null) {
       if (this.#good.size >= MOST_GOOD) this.#good.clear();
       this.#good.add(short);
     }
+  }
+
+  #claim(entry: Buffer, type: string, all: LogClaim['facts']): void {
+    const { stream, version, at_us } = parseEntry(entry);
+    const used = Object.entries(all).filter(
+      ([fact]) => type === 'log.repaired' || !UNUSED.has(fact),
+    );
+    this.#claims_bytes += CLAIM_BYTES + JSON.stringify(used).length;
+    if (this.#claims_bytes > this.#most_claims_bytes)
+      this.#problems.add(
+        'removals',
+        `${stream} version ${version} (${type}) is beyond what verify keeps: the log says too much about itself`,
+      );
+    else
+      this.claims.push({
+        ...{ stream, version, type, at: timeOf(at_us) },
+        facts: Object.fromEntries(used),
+      });
   }
 }
 

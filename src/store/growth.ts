@@ -20,8 +20,7 @@ export class Growth {
       if (level === 0 && first) this.#first.set(index, first);
   }
 
-  add(entry: Buffer): void {
-    const leaf = leafHash(entry);
+  add(entry: Buffer, leaf = leafHash(entry)): void {
     if (this.tree.size % TILE_WIDTH === 0) this.#begin(placeOf(entry));
     this.tree.append(leaf);
     // Stream and version are the first two columns of the entry.

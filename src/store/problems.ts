@@ -25,6 +25,14 @@ export const printable = (text: string): string =>
     (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
+const MOST_LINE = 2000;
+
+/** What is printed of a line. A copy, because a part of a text keeps the whole in memory. */
+export function oneLine(text: string): string {
+  if (text.length <= MOST_LINE) return printable(text);
+  return `${printable(Buffer.from(text.slice(0, MOST_LINE)).toString())}… (${text.length} characters)`;
+}
+
 export class Problems {
   readonly #groups = new Map<Group, { lines: string[]; count: number }>();
 
@@ -33,7 +41,7 @@ export class Problems {
     const group = this.#group(name);
     group.count++;
     if (group.lines.length < SHOWN)
-      group.lines.push(printable(typeof line === 'string' ? line : line()));
+      group.lines.push(oneLine(typeof line === 'string' ? line : line()));
   }
 
   /** Problems that are counted and not named. */

@@ -11,7 +11,7 @@ import {
   type VerifierKey,
 } from '../proof/note.ts';
 import { TILE_WIDTH, type TileName, Tiles, tilesFor } from '../proof/tiles.ts';
-import { cosignatureOf, MOST_COSIGNATURES } from './cosignatures.ts';
+import { cosignatureOf, cosignedText, MOST_COSIGNATURES, witnessName } from './cosignatures.ts';
 import { PLACE_BYTES } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import { readNote, type SignedNote, signedAt } from './signed_notes.ts';
@@ -74,6 +74,24 @@ export function placeBytes(generation: number, xid: string, seq = '0'): Buffer {
 /** Generation and xid alone, which a checkpoint ends at. */
 export const HORIZON_BYTES = 14;
 
+export type FeedEnd = {
+  /** Generation and xid, from which on no event can be: no transaction has begun there. */
+  readonly place: Buffer;
+  /** The log has run on another cluster last, whose transactions this one cannot know. */
+  readonly elsewhere: boolean;
+};
+
+/** By this transaction's snapshot. Until `migrate` begins a generation, a restored log has the transactions of another cluster. */
+export async function readFeedEnd(db: Db): Promise<FeedEnd> {
+  const [row] = await db<{ generation: number; xmax: string; elsewhere: boolean }[]>`
+    select generation, pg_snapshot_xmax(pg_current_snapshot())::text as xmax,
+      system_identifier <> (select system_identifier from pg_control_system()) as elsewhere
+    from runledger.generations order by generation desc limit 1`;
+  const { generation, xmax, elsewhere } = row ?? { generation: 0, xmax: '0', elsewhere: false };
+  const place = elsewhere ? placeBytes(generation + 1, '0') : placeBytes(generation, xmax);
+  return { place: place.subarray(0, HORIZON_BYTES), elsewhere };
+}
+
 /** Compares hashes of the levels above 0 with the tiles. */
 export async function checkTiles(
   db: Db,
@@ -116,6 +134,19 @@ export async function noteOfSize(db: Db, origin: string, size: number): Promise<
   const [row] = await db<{ note: string }[]>`
     select c.note from runledger.checkpoints c where c.origin = ${origin} and c.size = ${size} limit 1`;
   return row?.note ?? null;
+}
+
+/** The note of the largest tree that, by its row, this witness has cosigned, with its line; null if there is none. */
+export async function lastCosigned(
+  db: Db,
+  origin: string,
+  key: VerifierKey,
+): Promise<{ note: string; size: number } | null> {
+  const [row] = await db<{ note: string; line: string; size: string }[]>`
+    select c.note, s.line, s.size from runledger.cosignatures s
+    join runledger.checkpoints c on c.origin = s.origin and c.size = s.size
+    where s.origin = ${origin} and s.witness = ${witnessName(key)} order by s.size desc limit 1`;
+  return row ? { note: cosignedText(row.note, [row.line], [key]), size: Number(row.size) } : null;
 }
 
 /** A tree of this size has so many tiles with so many hashes, and no more. */

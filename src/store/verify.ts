@@ -17,7 +17,7 @@
  */
 import type postgres from 'postgres';
 import { type Db, isAway } from '../db.ts';
-import { timeText } from '../domain/clocks.ts';
+import { agoText, DATED_BACK_LATE_MS, timeText } from '../domain/clocks.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { noteText } from '../proof/note.ts';
@@ -27,7 +27,7 @@ import { catalogueMarks, type Marks, reportChanges } from './catalogue_changes.t
 import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
-import { type Group, Problems, printable } from './problems.ts';
+import { type Group, oneLine, Problems } from './problems.ts';
 import { hasConflictCode, isRecoveryConflict } from './recovery.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
@@ -50,6 +50,8 @@ export type Verification = {
   events: number;
   sealed: number;
   unsealed: number;
+  /** The earliest time of those that are not sealed, as they say. */
+  oldest_unsealed_at: Date | null;
   checkpoints: number;
   /** The newest checkpoint, with its cosignatures. */
   newest: { size: number; note: string } | null;
@@ -77,6 +79,8 @@ export type VerifyOptions = Partial<Trust> & {
   readonly removals?: Removals | null;
   /** A checkpoint that was kept outside the database. */
   readonly kept?: Kept | null;
+  /** The database is that of the service, and no earlier copy: what can be sealed is sealed within a day. */
+  readonly live?: boolean;
   /** A head of the old chain, and whose signatures count: public keys, base64. */
   readonly head?: HeadFile | null;
   readonly signers?: readonly string[];
@@ -249,8 +253,22 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
       )
     : null;
   if (seals) reportSeals(seals, problems);
-  unchecked.push(...absentLogs(log, policy));
+  if (options.live) checkAge(log, problems);
+  unchecked.push(...absentLogs(log, policy), ...(log.elsewhere ? [ELSEWHERE] : []));
   return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
+}
+
+const ELSEWHERE =
+  'the log ran on another PostgreSQL last, so its newest events can be of transactions that had not begun there; `migrate` begins to seal them';
+
+/** Sealing waits for transactions that run. The longest are those of retention. */
+function checkAge({ oldest_unsealed_at: oldest, newest }: LogReport, problems: Problems): void {
+  const now = Date.now();
+  if (!newest || !oldest || now - oldest.getTime() <= DATED_BACK_LATE_MS) return;
+  problems.add(
+    'checkpoints',
+    `the log has checkpoints, and an event of ${agoText(oldest.getTime(), now)} is not sealed: anybody could change it. \`doctor\` says why nothing is sealed; for an earlier copy of the database, use --offline`,
+  );
 }
 
 /**
@@ -284,6 +302,7 @@ function conclude(
     proven: well ? log.proven : null,
     unproven: well && !log.proven ? log.unproven : null,
     ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
+    oldest_unsealed_at: log.oldest_unsealed_at,
     checkpoints: log.checkpoints,
     newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
     detached: months.map(({ partition }) => partition),
@@ -302,7 +321,7 @@ export const repairLines = (claims: readonly LogClaim[]): string[] =>
 function repairLine({ at, facts }: LogClaim): string {
   const before = facts['before'] as { origin: string; size: number } | undefined;
   const from = before ? `, which was ${before.origin} over ${before.size} events` : '';
-  return printable(
+  return oneLine(
     `${timeText(at)} ${facts['origin']} over ${facts['size']} events${from}: ${facts['reason']} (${facts['operator']})`,
   );
 }
@@ -315,6 +334,8 @@ const UNREAD: LogReport = {
     gaps: [],
     claims: [],
     types: new Set(),
+    oldest_unsealed_at: null,
+    elsewhere: false,
     differences: [],
     difference_count: 0,
     kept_size: 0,

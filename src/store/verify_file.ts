@@ -4,7 +4,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { isAfter, timeOf, timeText } from '../domain/clocks.ts';
+import { dateOrNull, isAfter, timeOf, timeText } from '../domain/clocks.ts';
 import type { Removals } from '../domain/removals.ts';
 import { NO_REMOVALS } from '../domain/removals.ts';
 import { CompactTree } from '../proof/compact_tree.ts';
@@ -42,6 +42,7 @@ export type FileVerification = Pick<
   | 'events'
   | 'sealed'
   | 'unsealed'
+  | 'oldest_unsealed_at'
   | 'checkpoints'
   | 'detached'
   | 'repaired'
@@ -84,8 +85,9 @@ class FileCheck {
   #newest: SignedNote | null = null;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
-  /** The latest time of the events so far. */
+  /** The latest time of the events so far, and the earliest of those behind the last checkpoint. */
   #newest_us = Number.NEGATIVE_INFINITY;
+  #oldest_unsealed_us = Number.POSITIVE_INFINITY;
 
   constructor(options: FileOptions) {
     this.#options = options;
@@ -111,6 +113,7 @@ class FileCheck {
   #takeEntry(entry: Buffer): void {
     const leaf = this.#entries.check(entry);
     this.#newest_us = Math.max(this.#newest_us, this.#entries.at_us);
+    this.#oldest_unsealed_us = Math.min(this.#oldest_unsealed_us, this.#entries.at_us);
     this.#append(leaf);
     if (!isEntry(entry)) return;
     if (this.#sketch.taken === 0) this.#sketch.add(entry, leaf);
@@ -149,6 +152,7 @@ class FileCheck {
     if (this.#newest && signed.size <= this.#newest.size)
       this.problems.add('checkpoints', `${name} does not cover more events than the one before it`);
     this.#newest = signed;
+    this.#oldest_unsealed_us = Number.POSITIVE_INFINITY;
     this.#reach(signed);
   }
 
@@ -227,6 +231,7 @@ class FileCheck {
       events: this.#entries.count,
       sealed: this.#newest?.size ?? 0,
       unsealed: Math.max(this.#tree.size - (this.#newest?.size ?? 0), 0),
+      oldest_unsealed_at: dateOrNull(this.#oldest_unsealed_us),
       checkpoints: this.#checkpoints,
       detached: months.map(({ partition }) => partition),
       repaired: repairLines(this.#entries.claims),

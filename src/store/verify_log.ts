@@ -7,7 +7,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { Db } from '../db.ts';
-import { isAfter, timeOf, timeText } from '../domain/clocks.ts';
+import { dateOrNull, isAfter, timeOf, timeText } from '../domain/clocks.ts';
 import type { TileEntry } from '../proof/compact_tree.ts';
 import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
@@ -37,8 +37,10 @@ import {
 import {
   checkTileCounts,
   checkTiles,
+  type FeedEnd,
   type Gap,
   HORIZON_BYTES,
+  readFeedEnd,
   readGaps,
   readSealed,
   type SealedBlock,
@@ -65,6 +67,8 @@ export type LogReport = {
   /** Leaves that the newest checkpoint covers, and events after them. */
   readonly sealed: number;
   readonly unsealed: number;
+  /** The earliest time of the events after them; null if there are none, or none has a time. */
+  readonly oldest_unsealed_at: Date | null;
   readonly checkpoints: number;
   /** The largest checkpoint that the policy accepts and the log has; else why there is none. */
   readonly proven: Proven | null;
@@ -82,6 +86,8 @@ export type LogReport = {
   readonly kept_differs: boolean;
   readonly differences: readonly Difference[];
   readonly difference_count: number;
+  /** See FeedEnd. */
+  readonly elsewhere: boolean;
 };
 
 const WINDOW = 2 ** 15;
@@ -101,7 +107,8 @@ export async function checkLog(
       gaps,
       problems,
     );
-    const walk = new Walk(db, options, size, [...gaps], problems);
+    const end = await readFeedEnd(db);
+    const walk = new Walk(db, options, { size, gaps: [...gaps], end }, problems);
     for (;;) {
       const window = await readWindow(db, walk.entries, sketches);
       if (!window) break;
@@ -156,6 +163,7 @@ class Walk {
   readonly #size: number;
   readonly #problems: Problems;
   readonly #gaps: Gap[];
+  readonly #end: FeedEnd;
   readonly #gap_digests = new Map<string, { count: number; hash: Hash }>();
   readonly #tree: TreeComparison;
   readonly #tiles: TileEntry[] = [];
@@ -170,6 +178,7 @@ class Walk {
   #newest: SignedNote | null = null;
   readonly #origins = new Set<string>();
   #unsealed = 0;
+  #oldest_unsealed_us = Number.POSITIVE_INFINITY;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
   /** The place of the last event that was compared, and the horizon of the last checkpoint. */
@@ -181,8 +190,7 @@ class Walk {
   constructor(
     db: Db,
     { trust, kept }: { trust: Trust; kept: Kept | null },
-    size: number,
-    gaps: Gap[],
+    { size, gaps, end }: { size: number; gaps: Gap[]; end: FeedEnd },
     problems: Problems,
   ) {
     this.entries = new EntryCheck(problems, { from: 'database' });
@@ -190,6 +198,7 @@ class Walk {
     this.#trust = trust;
     this.#size = size;
     this.#gaps = gaps;
+    this.#end = end;
     this.#problems = problems;
     this.#tree = new TreeComparison((entry) => {
       if (this.#tree.agrees) this.#tiles.push(entry);
@@ -339,9 +348,21 @@ class Walk {
       else {
         if (this.#kept_due) this.#tree.takeUnsealed(leaf);
         this.#unsealed++;
+        this.#oldest_unsealed_us = Math.min(this.#oldest_unsealed_us, window.times_us[n]!);
+        this.#checkEnd(window, n);
       }
     }
     return n;
+  }
+
+  /** Sealing waits for transactions that run, so for ever for one that has not begun. */
+  #checkEnd(window: FeedWindow, n: number): void {
+    if (this.#end.place.compare(window.placeAt(n), 0, HORIZON_BYTES) > 0) return;
+    const { stream, version } = window.nameAt(n);
+    this.#problems.add(
+      'order',
+      `${stream} version ${version} is of a transaction that has not begun, so it is never sealed`,
+    );
   }
 
   async end(): Promise<LogReport> {
@@ -369,6 +390,7 @@ class Walk {
       events: this.entries.count,
       sealed: this.#size,
       unsealed: this.#unsealed,
+      oldest_unsealed_at: dateOrNull(this.#oldest_unsealed_us),
       checkpoints: this.#checkpoints,
       proven: this.#proven,
       unproven: this.#unproven,
@@ -384,6 +406,7 @@ class Walk {
       kept_differs: this.#kept !== null && !this.#kept.met,
       differences: this.#tree.differences,
       difference_count: this.#tree.difference_count,
+      elsewhere: this.#end.elsewhere,
     };
   }
 }

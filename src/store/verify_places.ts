@@ -12,7 +12,7 @@ import { monthOf } from './uuid_months.ts';
 
 const PARTITIONED = /^table (\w+) partition by RANGE \((\w+)\)$/;
 /** Ids from here on have no month. */
-const PERMANENT = 'f0000000-0000-0000-0000-000000000000';
+export const PERMANENT = 'f0000000-0000-0000-0000-000000000000';
 
 /** `known`: the lines of sql/schema.txt. */
 export async function checkPlaces(

@@ -1,12 +1,12 @@
 /**
- * What the order of the feed does not show: that the versions of each stream run from 1 without a gap, that each stream is in
- * the partition of its month, and that the partitions hold no event that reading by the index did not give. So this reads the
+ * What the order of the feed does not show: that the versions of each stream run from 1 without a gap, that its events are of
+ * one kind of thing, that each stream is in the partition of its month, and that the partitions hold no event that reading by the index did not give. So this reads the
  * tables themselves, and no index.
  */
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 import { BY_PAGES, reading } from './scans.ts';
-import { partitionsOf, quoted, staysIn } from './verify_places.ts';
+import { PERMANENT, partitionsOf, quoted, staysIn } from './verify_places.ts';
 
 const SHOWN = 100;
 
@@ -21,7 +21,12 @@ export async function checkStreams(db: Db, problems: Problems): Promise<number> 
   });
 }
 
-type Broken = { stream: string; count: string; newest: number; place: boolean };
+type Broken = { stream: string; count: string; newest: number; place: boolean; alike: boolean };
+
+/** What a stream with an event of this type is about. A submission's stream has a time for its id, and no other has. */
+const KIND = `case split_part(type, '.', 1) when 'execution' then 'submission' when 'delivery' then 'submission'
+  when 'payloads' then 'log' else split_part(type, '.', 1) end collate "C"`;
+const ALIKE = `min(${KIND}) = max(${KIND}) and (min(${KIND}) = 'submission') = (stream < '${PERMANENT}')`;
 
 async function checkPartition(
   db: Db,
@@ -31,17 +36,19 @@ async function checkPartition(
 ): Promise<number> {
   const [row] = await db.unsafe<{ events: string; broken: string; first: Broken[] | null }[]>(`
     with streams as (
-      select stream, count(*) as count, max(version) as newest, min(version) as oldest, ${stays} as place
+      select stream, count(*) as count, max(version) as newest, min(version) as oldest, ${stays} as place, ${ALIKE} as alike
       from only runledger.${quoted(name)} group by stream
     ), wrong as (
-      select * from streams where count <> newest or oldest <> 1 or not place
+      select * from streams where count <> newest or oldest <> 1 or not place or not alike
     )
     select coalesce((select sum(count) from streams), 0) as events, (select count(*) from wrong) as broken,
-      (select jsonb_agg(to_jsonb(w)) from (select stream, count::text, newest, place from wrong order by stream limit ${SHOWN}) w) as first`);
+      (select jsonb_agg(to_jsonb(w)) from (select stream, count::text, newest, place, alike from wrong order by stream limit ${SHOWN}) w) as first`);
   const { events, broken, first } = row!;
-  for (const { stream, count, newest, place } of first ?? []) {
+  for (const { stream, count, newest, place, alike } of first ?? []) {
     if (!place)
       problems.add('streams', `stream ${stream} is in ${name}, which is not its partition`);
+    else if (!alike)
+      problems.add('streams', `stream ${stream} has events of a type that it cannot have`);
     else problems.add('streams', `stream ${stream} has ${count} events up to version ${newest}`);
   }
   problems.addMore('streams', Number(broken) - (first?.length ?? 0));

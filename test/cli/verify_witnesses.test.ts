@@ -4,12 +4,14 @@ import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { askWitnesses } from '../../src/cli/verify_witnesses.ts';
 import { additionText } from '../../src/proof/addition.ts';
+import { signatureLine } from '../../src/proof/note.ts';
 import { readConsistencyProof } from '../../src/store/tree.ts';
 import { verify } from '../../src/store/verify.ts';
 import { seal } from '../store/seal_now.ts';
-import { alone, LOG_VERIFIER, policy } from '../store/verified.ts';
+import { alone, LOG_VERIFIER, policy, witnesses } from '../store/verified.ts';
 import { world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { putCosignature } from '../tamper/time_manipulations.ts';
 import { aWitness } from '../witness/a_witness.ts';
 
 aloneOnItsServer();
@@ -19,6 +21,7 @@ async function aLog(t: Test) {
   const w = await world(t);
   return {
     db: w.db,
+    superuser: w.connect(w.database.superuser_url, 1),
     /** Its newest checkpoint, after some events more. */
     async grown(events: number, name: string) {
       for (let n = 0; n < events; n++) await w.tier(`${name}-${n}`, 1, 1);
@@ -89,6 +92,33 @@ t.test('what a witness answers is not believed without its signature', async (t)
   t.equal(bodies[0], `old ${newest.size}\n\n${newest.note}`);
   body = '0\n';
   t.same(await ask(), { problems: [], unanswered: [] }, 'it has signed none');
+  const now_s = Math.floor(Date.now() / 1000);
+  const text = newest.note.slice(0, newest.note.lastIndexOf('\n\n') + 1);
+  const [north] = witnesses;
+  status = 200;
+  for (const [seconds, how] of [
+    [-630, 'behind'],
+    [660, 'ahead of'],
+  ] as const) {
+    body = signatureLine(north!.sign(text, now_s + seconds));
+    t.match(
+      (await ask()).unanswered.find((line) => line.startsWith('witness north')),
+      new RegExp(`the time of its signature is 1\\d minutes ${how} the clock of this machine`),
+    );
+  }
+  body = signatureLine(north!.sign(text, now_s - 200));
+  t.match(await ask(), { problems: [], unanswered: { length: 1 } }, 'south did not sign');
+  await putCosignature(log.superuser, north!, 1, now_s - 900);
+  status = 409;
+  for (const size of [0, 1]) {
+    body = `${size}\n`;
+    t.match(
+      (await ask()).unanswered.find((line) => line.startsWith('witness north')),
+      new RegExp(
+        `says that it has signed a tree of ${size} events, and has signed one of ${newest.size}: `,
+      ),
+    );
+  }
   for (const [code, text, why] of [
     [200, '', /its answer has no signature of its own/],
     [200, '— north AAAA\n', /its answer has no signature of its own/],

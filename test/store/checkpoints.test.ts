@@ -36,6 +36,46 @@ async function attacker(w: World): Promise<Db> {
   return root;
 }
 
+t.test('events that verify would reject for ever are not sealed', async (t) => {
+  const w = await world(t);
+  const root = await attacker(w);
+  const sealer = createSealer(key);
+  const id = 'fabcdef0-0000-4000-8000-000000000001';
+  const put = (version: number, type: string, at: string, facts = '{"name": "x"}', schema = 1) =>
+    root.unsafe(`insert into runledger.events (stream, version, type, schema, at, generation, facts)
+      values ('${id}', ${version}, '${type}', ${schema}, ${at}, 1, '${facts}')`);
+  const created = 'account.created';
+  const year = "now() + interval '1 year'";
+  const rejected = async (says: RegExp) => {
+    await append(w.db, 1);
+    await t.rejects(sealer.seal(w.web), { message: says });
+    t.match(sealer.problem(), says);
+    t.notMatch(sealer.problem(), /\n/);
+    await root`delete from runledger.events where stream = ${id}`;
+    t.match(await sealer.seal(w.web), [{ number: Number }]);
+    t.equal(sealer.problem(), null);
+  };
+  await put(1, 'ju\nnk', 'now()');
+  await rejected(
+    /^an event .*: the facts of fabcdef0-\S+ version 1 \(ju\\u000ank\) .*no such event/,
+  );
+  await put(1, created, 'now()', '{"name": "x"}', 99);
+  await rejected(/fabcdef0-\S+ version 1 .* no such event: account.created, schema 99/);
+  await put(1, created, year);
+  await rejected(/fabcdef0-\S+ version 1 is of a time that is still to come/);
+  await put(1, 'payloads.purged', 'now()');
+  await rejected(/fabcdef0-\S+ version 1 \(payloads.purged\) are not of their schema/);
+  await put(1, created, 'now()');
+  await put(3, created, 'now()');
+  await rejected(/fabcdef0-\S+ has version 3, and no version 2$/);
+  // Its first version is in an earlier checkpoint, and its third before its second in the feed.
+  await put(1, created, 'now()');
+  await sealer.seal(w.web);
+  await put(3, created, 'now()');
+  await put(2, created, "now() - interval '3 hours'");
+  t.match(await sealer.seal(w.web), [{ events: 2 }], 'nor is one that a clock dated back');
+});
+
 t.test('what is signed is the tree of the events, in several windows', async (t) => {
   const w = await world(t);
   await append(w.db, 700);

@@ -13,16 +13,21 @@ const PURGE =
 type Given = { minutes: number; type?: string; facts?: string };
 
 /** Events so many minutes from now, one after the other in the feed. */
-function problemsOf(...events: readonly Given[]): string[] {
+const problemsOf = (...events: readonly Given[]): string[] => checked(events).problems.lines();
+
+function checked(events: readonly Given[], most_claims_bytes?: number) {
   const problems = new Problems();
-  const check = new EntryCheck(problems, { from: 'database' });
+  const check = new EntryCheck(problems, {
+    from: 'database',
+    ...(most_claims_bytes !== undefined && { most_claims_bytes }),
+  });
   events.forEach(({ minutes, type = 'tier.set', facts = TIER }, n) => {
     const stream = `f0000000-0000-4000-8000-00000000000${n}`;
     const at_us = NOW_US + BigInt(minutes) * MINUTE_US;
     const place = { generation: 1, xid: BigInt(n + 10), seq: BigInt(n) };
     check.check(entryOf({ stream, version: 1, type, schema: 1, at_us, ...place, facts }));
   });
-  return problems.lines();
+  return { problems, check };
 }
 
 const at = (...minutes: number[]) => problemsOf(...minutes.map((each) => ({ minutes: each })));
@@ -70,4 +75,22 @@ t.test('a type with spaces is not taken for one whose facts were checked', async
   t.same(problemsOf(honest, honest), []);
   for (const before of [[], [honest]])
     t.match(problemsOf(...before, forged), [/ are not of their schema: no such event/]);
+});
+
+t.test('what is kept of a log, and of a problem, is bounded', async (t) => {
+  const purge = (operator: string) => ({
+    ...{ minutes: 0, type: 'payloads.purged' },
+    facts: PURGE.replace('}', `, "operator": "${operator}"}`),
+  });
+  const all = checked(Array(10).fill(purge('x'.repeat(60_000))), 6_000);
+  t.same(all.problems.lines(), [], 'facts that nothing is compared with are not kept');
+  t.equal(all.check.claims.length, 10);
+  const some = checked(Array(10).fill(purge('x')), 3_000);
+  t.match(some.problems.lines()[0], / \(payloads.purged\) is beyond what verify keeps/);
+  t.equal(some.check.claims.length + some.problems.lines().length, 10);
+  const strange = checked([{ minutes: 0, type: 'x'.repeat(100_000) }]);
+  t.equal(strange.check.types.size, 0);
+  const [line] = strange.problems.lines();
+  t.match(line, /x… \(\d+ characters\)$/);
+  t.ok(line!.length < 2_100);
 });

@@ -103,4 +103,22 @@ export const claimManipulations: readonly Manipulation[] = [
       ),
     says: /^idempotency keys: \S+ \S+ should not be there/,
   },
+  {
+    name: 'an account is said to be revoked as a key',
+    does: ({ root }, { key_id }) =>
+      root.unsafe(`
+        insert into runledger.events (stream, version, type, schema, at, generation, facts)
+        select stream, max(version) + 1, 'key.revoked', 1, now(), 1, '{"operator": "alice@example"}' from runledger.events
+        where stream = (select account_id from runledger.keys where id = '${key_id}') group by stream`),
+    says: /^stream f\S+ has events of a type that it cannot have/,
+  },
+  {
+    name: 'a submission is accepted in a stream that is no submission',
+    does: ({ root }) =>
+      root.unsafe(`
+        insert into runledger.events (stream, version, type, schema, at, generation, facts)
+        select runledger.permanent_id(), 1, type, schema, now(), 1, facts from runledger.events
+        where type = 'submission.accepted' limit 1`),
+    says: /^stream f\S+ has events of a type that it cannot have/,
+  },
 ];

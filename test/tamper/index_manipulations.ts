@@ -1,5 +1,6 @@
 /** Rows that an index hides, or leads to in place of others. */
 import type { Db } from '../../src/db.ts';
+import { lowerFirstKey } from './index_pages.ts';
 import type { Manipulation } from './manipulation.ts';
 
 /** Runs statements that the indexes of these tables do not take part in. */
@@ -90,5 +91,15 @@ export const indexManipulations: readonly Manipulation[] = [
       );
     },
     says: /^the index submissions_\S+_pkey leads to rows of other keys than it has/,
+  },
+  {
+    name: 'a key in the root of an index is lowered: some secrets are no longer found',
+    does: async ({ root }) => {
+      await root`
+        select runledger.create_key('customer' || n, 'free', 'rl', sha256(convert_to('secret' || n, 'UTF8')), 'op@host')
+        from generate_series(1, 900) n`;
+      await lowerFirstKey(root, 'runledger.key_secrets_prefix');
+    },
+    says: /^the index key_secrets_prefix does not find \d+ of its keys when they are looked up in key_secrets/,
   },
 ];

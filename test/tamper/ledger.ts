@@ -244,6 +244,7 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
           return await verify(db, {
             policy: given,
             keys: [],
+            live: true,
             removals: removals
               ? { ...outside.removals, repaired, purged_older_than_ms: ages }
               : null,

@@ -86,6 +86,9 @@ async function endedLongAgo({ root }: Copy, { ids }: Ledger): Promise<void> {
   await sealAndCosign({ web: root });
 }
 
+const NEVER_SEALED =
+  /^\S+ version \d+ is of a transaction that has not begun, so it is never sealed/;
+
 export const timeManipulations: readonly Manipulation[] = [
   {
     name: 'a tier is set now, and the event is of two months ago',
@@ -189,6 +192,41 @@ export const timeManipulations: readonly Manipulation[] = [
     does: ({ root }) =>
       claim(root, 'payloads.purged', { ...PURGE, ended_before: '2026-02-31T25:00:00Z' }),
     says: /^the purge at \S+ names a time that was still to come, or none: no time|are not of their schema/,
+  },
+  {
+    name: 'the end of a submission gets a transaction that is still to come, and is changed when all later events are sealed',
+    does: async ({ root }, { unsealed_id }) => {
+      const end = `stream = '${unsealed_id}' and type = 'submission.completed'`;
+      await inEvents(root, `update runledger.events set xid = '9000000000000000000' where ${end}`);
+      for (let n = 0; n < 20; n++) await root`select runledger.set_tier(${`tier-${n}`}, 1, 1)`;
+      await sealAndCosign({ web: root });
+      await inEvents(
+        root,
+        `update runledger.events set facts = jsonb_set(facts, '{verdict}', '"WA"') where ${end};
+         update runledger.submissions set verdict = 'WA' where id = '${unsealed_id}'`,
+      );
+    },
+    says: NEVER_SEALED,
+  },
+  {
+    name: 'the end of a submission is of a generation that there has not been',
+    does: async ({ root }, { unsealed_id }) => {
+      await inEvents(
+        root,
+        `update runledger.events set generation = 9 where stream = '${unsealed_id}' and type = 'submission.completed'`,
+      );
+      await sealAndCosign({ web: root });
+    },
+    says: NEVER_SEALED,
+  },
+  {
+    name: 'an event is two days old and not sealed, in a log that is sealed',
+    does: ({ root }, { unsealed_id }) =>
+      inEvents(
+        root,
+        `update runledger.events set at = at - interval '2 days' where stream = '${unsealed_id}'`,
+      ),
+    says: /^the log has checkpoints, and an event of 2 days ago is not sealed/,
   },
   {
     name: 'the newest checkpoint is made at infinity',

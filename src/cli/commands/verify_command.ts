@@ -1,11 +1,11 @@
-import { timeText } from '../../domain/clocks.ts';
+import { agoText, timeText } from '../../domain/clocks.ts';
 import { parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
 import { parseStrictly } from '../../domain/strict_json.ts';
 import { verifierKeys } from '../../proof/log_key.ts';
 import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
-import { printable } from '../../store/problems.ts';
+import { oneLine } from '../../store/problems.ts';
 import { type Kept, witnessKeys } from '../../store/signed_notes.ts';
 import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
@@ -29,7 +29,9 @@ export const command: Command = {
       value: 'FILE',
       help: 'write the log to this file, and check nothing; cosignatures of the witnesses in the policy come first',
     },
-    offline: { help: 'do not ask the witnesses of the policy' },
+    offline: {
+      help: 'for a restored dump or an earlier copy: do not ask the witnesses of the policy, and let events be old that are not sealed',
+    },
     head: {
       value: 'FILE',
       help: 'prove the log against this head, from before there were checkpoints',
@@ -56,10 +58,11 @@ export const command: Command = {
       return 0;
     }
     const signers = await signersOf(context);
-    const report = await verify(db, { ...options, head: await readHead(context), signers });
-    const asked = context.options['offline']
-      ? { problems: [], unanswered: [] }
-      : await askWitnesses(db, options.policy, report.newest);
+    const live = !context.options['offline'];
+    const report = await verify(db, { ...options, live, head: await readHead(context), signers });
+    const asked = live
+      ? await askWitnesses(db, options.policy, report.newest)
+      : { problems: [], unanswered: [] };
     return answer(context, withWitnesses(report, asked), linesOf);
   },
 };
@@ -182,13 +185,17 @@ const fileLines = (report: FileVerification): string[] => [
 
 /** What was done to the log as a whole. */
 const changeLines = ({ detached, repaired }: FileVerification): string[] => [
-  ...(detached.length > 0 ? [`detached by retention: ${printable(detached.join(', '))}`] : []),
+  ...(detached.length > 0 ? [oneLine(`detached by retention: ${detached.join(', ')}`)] : []),
   ...repaired.map((repair) => `repaired: ${repair}`),
 ];
 
-const eventLines = ({ events, sealed, unsealed, checkpoints }: FileVerification): string[] => [
-  `${events} events; ${checkpoints} checkpoints, the newest over ${sealed} leaves; ${unsealed} events not sealed yet`,
-];
+function eventLines(report: FileVerification): string[] {
+  const { events, sealed, unsealed, oldest_unsealed_at: oldest, checkpoints } = report;
+  const since = oldest ? `, the oldest of ${agoText(oldest.getTime(), Date.now())}` : '';
+  return [
+    `${events} events; ${checkpoints} checkpoints, the newest over ${sealed} leaves; ${unsealed} events not sealed yet${since}`,
+  ];
+}
 
 function verdictOf({ proven, unproven, problems, problem_counts }: FileVerification): string[] {
   if (problems.length > 0) {

@@ -1,0 +1,60 @@
+/**
+ * What is signed can never be taken back. So before events are sealed, they are checked as verify will check them: their types,
+ * their times and places, that each has the event before it in its stream, and what the log says about itself. The facts of other
+ * events are not read, because that would cost half of the sealing again. A time that is too early is let through: a clock that
+ * was set back must not end sealing for ever.
+ */
+import type { Db } from '../db.ts';
+import { bytesOf } from '../proof/merkle.ts';
+import { copyName, EntryCheck, isEntry, NAME_BYTES, nameAt } from './entry_check.ts';
+import { Problems } from './problems.ts';
+
+export class SealCheck {
+  readonly #problems = new Problems();
+  readonly #entries: EntryCheck;
+  /** By stream: the version that was last in the feed. */
+  readonly #versions = new Map<string, number>();
+  /** Those whose stream did not have the version before in this window. Honest ones are few. */
+  readonly #late: { stream: string; version: number }[] = [];
+  readonly #name = Buffer.alloc(NAME_BYTES);
+
+  constructor(now_ms: number) {
+    const how = { from: 'database', before_sealing: true, now_ms } as const;
+    this.#entries = new EntryCheck(this.#problems, how);
+  }
+
+  /** Returns the hash of its leaf. */
+  take(entry: Buffer): Buffer {
+    const leaf = bytesOf(this.#entries.check(entry));
+    if (isEntry(entry)) this.#follow(entry);
+    return leaf;
+  }
+
+  #follow(entry: Buffer): void {
+    copyName(entry, this.#name, 0);
+    const stream = this.#name.toString('latin1', 0, 16);
+    const version = this.#name.readInt32BE(20);
+    if (version > 1 && this.#versions.get(stream) !== version - 1)
+      this.#late.push(nameAt(this.#name, 0));
+    this.#versions.set(stream, version);
+  }
+
+  /** What verify would name; null if all is well. */
+  async problem(db: Db): Promise<string | null> {
+    return this.#problems.lines()[0] ?? (await this.#gap(db));
+  }
+
+  async #gap(db: Db): Promise<string | null> {
+    if (this.#late.length === 0) return null;
+    const list = (name: 'stream' | 'version') => `{${this.#late.map((each) => each[name])}}`;
+    // A subquery for each, which finds its row by the index, however many there are.
+    const [row] = await db<{ stream: string; version: number }[]>`
+      select x.stream, x.version
+      from unnest(${list('stream')}::text::uuid[], ${list('version')}::text::integer[]) x(stream, version)
+      where (select e.version from runledger.entries e where e.stream = x.stream and e.version = x.version - 1) is null
+      limit 1`;
+    return row
+      ? `${row.stream} has version ${row.version}, and no version ${row.version - 1}`
+      : null;
+  }
+}
