@@ -12,8 +12,15 @@ export async function isInRecovery(db: Pick<Db, 'unsafe'>): Promise<boolean> {
 export const hasConflictCode = (error: unknown): boolean =>
   ['40001', '40P01'].includes((error as { code?: string } | null)?.code ?? '');
 
-/** On a primary, who replaced a function can make it fail with these codes, and that must not end verify. */
-export const isRecoveryConflict = async (
-  db: Pick<Db, 'unsafe'>,
-  error: unknown,
-): Promise<boolean> => hasConflictCode(error) && (await isInRecovery(db));
+/**
+ * Whether verify cannot go on after this error. Not the error's code says so: who replaced a function can make it fail with any,
+ * and that must not end verify. The connection is gone, or the server is a standby.
+ */
+export async function mustEnd(db: Pick<Db, 'unsafe'>, error: unknown): Promise<boolean> {
+  try {
+    const standby = await isInRecovery(db);
+    return standby && hasConflictCode(error);
+  } catch {
+    return true;
+  }
+}
