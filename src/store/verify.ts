@@ -30,7 +30,7 @@ import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, Problems } from './problems.ts';
-import { hasConflictCode, mustEnd } from './recovery.ts';
+import { hasConflictCode, mustEnd, type OnGone, unlessGone } from './recovery.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
@@ -96,8 +96,9 @@ export class VerifyEnded extends Error {
 
 export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
   const problems = new Problems();
+  const gone = Promise.withResolvers<never>();
   try {
-    return await verifyNow(db, options, problems);
+    return await Promise.race([verifyNow(db, options, problems, gone.reject), gone.promise]);
   } catch (error) {
     throw new VerifyEnded(whyEnded(error as Error), problems.lines(), { cause: error });
   }
@@ -117,17 +118,22 @@ async function verifyNow(
   db: Db,
   options: VerifyOptions,
   problems: Problems,
+  onGone: OnGone,
 ): Promise<Verification> {
   const settings = await sessionSettings(db);
   let marks: Marks = new Map();
-  const found = await db.begin('isolation level repeatable read read only', async (tx) => {
+  const work = async (tx: postgres.TransactionSql) => {
     await tx.unsafe(settings).simple();
-    const attempt = attempts(tx, problems);
+    const attempt = attempts(tx, problems, onGone);
     // Before the first statement that takes a snapshot.
     await attempt('schema', 'the schema', (its) => its.unsafe(VERIFY_LOCK).simple(), null);
     marks = await attempt('schema', 'the catalogue', catalogueMarks, marks);
-    return verifyIn(tx, options, problems);
-  });
+    return verifyIn(tx, options, problems, onGone);
+  };
+  const found = await db.begin(
+    'isolation level repeatable read read only',
+    unlessGone(work, onGone),
+  );
   await readNow(db, (tx) => reportChanges(tx, marks, problems));
   return conclude(found as Found, options, problems);
 }
@@ -194,11 +200,16 @@ const SESSION = settingStatements(
   'set local',
 );
 
-async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, problems: Problems) {
+async function verifyIn(
+  tx: postgres.TransactionSql,
+  options: VerifyOptions,
+  problems: Problems,
+  onGone: OnGone,
+) {
   const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
   const trust = { policy, keys };
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
-  const attempt = attempts(tx, problems);
+  const attempt = attempts(tx, problems, onGone);
   const unchecked = [
     ...(await attempt('schema', 'the schema', (db) => checkShape(db, problems), [])),
     ...(await attempt('schema', 'rows', (db) => checkRows(db, problems), [])),
@@ -247,7 +258,7 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
     (db) => checkTestSets(db, log.claims, problems),
     { sets: 0, contents: 0 },
   );
-  const comparisons = await compareAll(tx, log.types);
+  const comparisons = await compareAll(tx, log.types, onGone);
   for (const comparison of comparisons) reportComparison(comparison, problems);
   const seals = head
     ? await attempt(
@@ -332,7 +343,7 @@ const UNREAD: LogReport = {
 };
 
 /** A part that the database rejects, or that cannot be read, is a problem, and the rest goes on. */
-function attempts(tx: postgres.TransactionSql, problems: Problems) {
+function attempts(tx: postgres.TransactionSql, problems: Problems, onGone: OnGone) {
   return async <T>(
     group: Group,
     what: string,
@@ -340,7 +351,7 @@ function attempts(tx: postgres.TransactionSql, problems: Problems) {
     otherwise: T,
   ): Promise<T> => {
     try {
-      return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
+      return (await tx.savepoint(unlessGone((inner) => work(inner as unknown as Db), onGone))) as T;
     } catch (error) {
       // Anything else is content that no check expected.
       if (await mustEnd(tx, error)) throw error;

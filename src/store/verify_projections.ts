@@ -6,7 +6,7 @@
  */
 import type postgres from 'postgres';
 import type { Db } from '../db.ts';
-import { mustEnd } from './recovery.ts';
+import { mustEnd, type OnGone, unlessGone } from './recovery.ts';
 import { BY_PAGES, reading } from './scans.ts';
 
 export type Difference = {
@@ -169,11 +169,12 @@ const counters: readonly Question[] = [
 export function compareAll(
   tx: postgres.TransactionSql,
   types: ReadonlySet<string> = new Set(),
+  onGone?: OnGone,
 ): Promise<Comparison[]> {
   return reading(tx as unknown as Db, BY_PAGES, async () => {
     const comparisons: Comparison[] = [];
     for (const question of [...projections, ...counters])
-      comparisons.push(believable(await compareOrReport(tx, question), question, types));
+      comparisons.push(believable(await compareOrReport(tx, question, onGone), question, types));
     return comparisons;
   });
 }
@@ -203,9 +204,12 @@ function believable(
 async function compareOrReport(
   tx: postgres.TransactionSql,
   question: Question,
+  onGone: OnGone | undefined,
 ): Promise<Comparison> {
   try {
-    return await tx.savepoint((inner) => compare(inner, question));
+    return await tx.savepoint(
+      unlessGone((inner: postgres.TransactionSql) => compare(inner, question), onGone),
+    );
   } catch (error) {
     if (await mustEnd(tx, error)) throw error;
     const problem = (error as Error).message;
