@@ -2,6 +2,8 @@
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
 import { knowArrays } from './db_arrays.ts';
+import { PINNED, PINNED_BEHIND_POOLER } from './db_settings.ts';
+import { VALUE_TYPES } from './db_values.ts';
 
 export type Db = postgres.Sql;
 
@@ -14,6 +16,8 @@ export type DbOptions = {
    * their age.
    */
   readonly on_close?: () => void;
+  /** For verify, which pins settings in its transactions, and must see those of the server. */
+  readonly unpinned?: boolean;
 };
 
 export function connect(address: DatabaseAddress | string, options: DbOptions): Db {
@@ -22,6 +26,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
   const db = postgres(url, {
     max: options.max,
     fetch_types: false,
+    types: VALUE_TYPES,
     ssl: tls as boolean,
     // In seconds. A client that waits for an answer must learn soon that the database is away.
     connect_timeout: 5,
@@ -35,8 +40,9 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     connection: {
       application_name: options.name,
       ...(pooled ? {} : STARTUP),
+      ...(options.unpinned ? {} : pooled ? PINNED_BEHIND_POOLER : PINNED),
     } as Record<string, string | number>,
-  }) as Db;
+  }) as unknown as Db;
   knowArrays(db);
   return db;
 }
@@ -133,9 +139,11 @@ export function isAway(error: unknown): boolean {
   return /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) || AWAY.has(code);
 }
 
+/** Is it the database's own answer? A function that somebody replaced may give it any code and message. */
+export const isAnswer = (error: unknown): boolean => error instanceof postgres.PostgresError;
+
 /** Did the database reject the statement? Then the statement changed nothing. */
-export const isRejected = (error: unknown): boolean =>
-  error instanceof postgres.PostgresError && !isAway(error);
+export const isRejected = (error: unknown): boolean => isAnswer(error) && !isAway(error);
 
 const AWAY = new Set([
   'CONNECTION_CLOSED',

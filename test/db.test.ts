@@ -1,6 +1,10 @@
 import t from 'tap';
 import { connect } from '../src/db.ts';
+import { createLog } from '../src/log.ts';
+import { connectRunner } from '../src/queue/delivery_runner.ts';
 import { freshDatabase } from './support/database.ts';
+
+const log = createLog({ level: 'fatal', process: 'test', to: 'stderr' });
 
 t.test('arrays survive the way to the database and back', async (t) => {
   const { urls } = await freshDatabase(t);
@@ -17,6 +21,43 @@ t.test('arrays survive the way to the database and back', async (t) => {
     ...{ times: [new Date('2026-01-02T03:04:05.678Z')], flags: [true, false] },
     ...{ bytes: [Buffer.from([0, 255])], fifth: words[4], count: words.length },
   });
+});
+
+t.test('settings of a role or a database do not change what is read', async (t) => {
+  const { urls, superuser_url } = await freshDatabase(t);
+  const root = connect(superuser_url, { name: 'administrator', max: 1 });
+  t.teardown(() => root.end({ timeout: 1 }));
+  const [{ name } = { name: '' }] = await root<
+    { name: string }[]
+  >`select current_database() as name`;
+  for (const setting of [
+    'bytea_output = escape',
+    'extra_float_digits = -15',
+    `datestyle = 'SQL, DMY'`,
+    `timezone = 'UTC+100'`,
+    'transform_null_equals = on',
+    'array_nulls = off',
+    'standard_conforming_strings = off',
+    'default_transaction_read_only = on',
+    'search_path = shadow, pg_catalog',
+  ])
+    await root.unsafe(`alter database ${name} set ${setting}`);
+  const query = `select 'print(1)'::bytea as code, 0.1::float8 + 0.2 as score, timestamptz '2026-02-01 10:00:00+00' as at,
+      (null = null) is null as none, array_length('{NULL}'::text[], 1) as one, to_jsonb(timestamptz '2026-02-01 10:00:00+00') as json`;
+  const pinned = connect(urls.worker, { name: 'test', max: 1 });
+  const pool = connectRunner(urls.worker, 'test', log);
+  t.teardown(() => Promise.all([pinned.end({ timeout: 1 }), pool.end()]));
+  const right = {
+    ...{ code: Buffer.from('print(1)'), score: 0.1 + 0.2, at: new Date('2026-02-01T10:00:00Z') },
+    ...{ none: true, one: 1, json: '2026-02-01T10:00:00+00:00' },
+  };
+  t.same([...(await pinned.unsafe(query)), ...(await pool.query(query)).rows], [right, right]);
+  const db = connect(urls.worker, { name: 'test', max: 1, unpinned: true });
+  t.teardown(() => db.end({ timeout: 1 }));
+  for (const value of [`'print(1)'::bytea`, `array['x'::bytea]`])
+    await t.rejects(db.unsafe(`select ${value} as bytes`), /printed bytes that are not hex/);
+  await t.rejects(db`select now() as at`, /printed a time that is not ISO/);
+  t.same(await db`select 1 as one`, [{ one: 1 }], 'the connection goes on');
 });
 
 t.test('items of an array may be as large as the record of a judged submission', async (t) => {

@@ -46,8 +46,11 @@ export type Context = {
   answer(value: unknown): void;
   /** Prints a line for a person to stderr. */
   say(line: string): void;
-  /** Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary. */
-  database(role?: Role): Promise<Db>;
+  /**
+   * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary. `unpinned`: with
+   * the settings of the role and the server.
+   */
+  database(options?: { role?: Role; unpinned?: boolean }): Promise<Db>;
   address(role?: Role): Promise<DatabaseAddress>;
 };
 

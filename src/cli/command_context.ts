@@ -1,10 +1,11 @@
 /** Makes the context of a command: its configuration, its output and its connections. */
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
-import { connect, type Db } from '../db.ts';
+import { connect } from '../db.ts';
+import { printable, printableText } from '../domain/printable.ts';
 import { type Embedded, findOrStartEmbedded } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
-import { NoSessions, poolingOf } from '../store/pooler.ts';
+import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { CommandFailed, type Context } from './command.ts';
 
 type Given = { words: readonly string[]; options: Context['options'] };
@@ -22,8 +23,8 @@ export function createContext(given: Given): { context: Context; close(): Promis
     const url = databaseUrl(config(), role) ?? (await embedded()).urls[role];
     return checked(databaseAddress(config(), url));
   };
-  const database = async (role: Role = 'owner'): Promise<Db> => {
-    const db = connect(await address(role), { name: 'runledger command', max: 2 });
+  const database: Context['database'] = async ({ role = 'owner', unpinned = false } = {}) => {
+    const db = connect(await address(role), { name: 'runledger command', max: 2, unpinned });
     opened.push(() => db.end({ timeout: 5 }));
     return db;
   };
@@ -37,9 +38,9 @@ export function createContext(given: Given): { context: Context; close(): Promis
     },
     answer: (value) => {
       const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
-      process.stdout.write(`${text}\n`);
+      process.stdout.write(`${printableText(text)}\n`);
     },
-    say: (line) => process.stderr.write(`${line}\n`),
+    say: (line) => process.stderr.write(`${printable(line)}\n`),
     database,
     address,
   };
@@ -54,7 +55,7 @@ async function checked(address: DatabaseAddress): Promise<DatabaseAddress> {
   try {
     return (await poolingOf(address)) === 'sessions' ? { ...address, pooled: true } : address;
   } catch (error) {
-    if (error instanceof NoSessions) throw new CommandFailed(`${error.message}: ${error.remedy}`);
+    if (error instanceof PoolerUnfit) throw new CommandFailed(`${error.message}: ${error.remedy}`);
     throw error;
   }
 }

@@ -2,7 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
-import { isAway } from '../db.ts';
+import { isAnswer, isAway } from '../db.ts';
+import { printable, printableText } from '../domain/printable.ts';
 import { CannotSeal } from '../store/checkpoints.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
@@ -97,18 +98,32 @@ function parsed(name: string, { options = {} }: Command, args: readonly string[]
 
 function report(error: unknown): number {
   if (error instanceof UsageError || error instanceof ConfigError) {
-    process.stderr.write(`${error.message}\n`);
+    process.stderr.write(`${printableText(error.message)}\n`);
     return USAGE;
   }
   process.stderr.write(`${problemOf(error)}\n`);
   return FAILED;
 }
 
-/** One line where the line explains everything: our own errors, and a database that rejects a call or is away. */
+/**
+ * One line where the line explains everything: our own errors, and a database that rejects a call or is away. Of others the
+ * stack comes first: a message, which may be of others, must not look like our last line.
+ */
 function problemOf(error: unknown): string {
-  const { code, message } = error as { code?: unknown; message?: string };
-  const rejected = typeof code === 'string' && code.startsWith('RL');
-  const expected = error instanceof CommandFailed || error instanceof CannotSeal;
-  if (expected || rejected || isAway(error)) return String(message);
-  return error instanceof Error ? String(error.stack) : String(error);
+  // Each of its lines was made printable.
+  if (error instanceof CommandFailed) return printableText(error.message);
+  if (!(error instanceof Error)) return printable(String(error));
+  const { code, message } = error as { code?: unknown } & Error;
+  const ours = typeof code === 'string' && code.startsWith('RL');
+  if (isAnswer(error) && !ours) return printable(`PostgreSQL answered: ${message}`);
+  if (error instanceof CannotSeal || ours || isAway(error)) return printable(message);
+  return [...framesOf(error), printable(`${error.name}: ${message}`)].join('\n');
+}
+
+function framesOf({ stack = '', name, message }: Error): string[] {
+  const [, after = ''] = stack.split(`${name}: ${message}`);
+  return after
+    .split('\n')
+    .filter((line) => /^ +at /.test(line))
+    .map(printable);
 }

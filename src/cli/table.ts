@@ -1,3 +1,5 @@
+import { printable } from '../domain/printable.ts';
+
 /** Prints rows as columns of text, with a heading line. */
 export function table(rows: readonly Readonly<Record<string, unknown>>[]): string {
   const names = Object.keys(rows[0] ?? {});
@@ -16,5 +18,5 @@ export function columns(lines: readonly (readonly string[])[]): string {
 function cellText(value: unknown): string {
   if (value === null || value === undefined) return '-';
   if (value instanceof Date) return value.toISOString().replace(/\.\d+Z$/, 'Z');
-  return String(value);
+  return printable(String(value));
 }

@@ -5,7 +5,7 @@ import { type Config, databaseUrl, type Role } from '../config.ts';
 import type { ProcessName } from '../environment.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
-import { NoSessions, poolingOf } from '../store/pooler.ts';
+import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 
 /** The launcher's path is relative to the clone, not to the working directory. */
 export const launcherOf = (config: Config) =>
@@ -46,7 +46,7 @@ export async function withPooling(config: Config, role: Role): Promise<Config> {
     const pooling = await poolingOf(databaseAddress(config, url));
     return { ...config, ...{ database_pooled: pooling === 'sessions' } };
   } catch (error) {
-    if (error instanceof NoSessions) throw new CannotRun(error.message, error.remedy);
+    if (error instanceof PoolerUnfit) throw new CannotRun(error.message, error.remedy);
     throw error;
   }
 }

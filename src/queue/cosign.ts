@@ -10,6 +10,7 @@
  */
 import type { Db } from '../db.ts';
 import { apartText, CLOCKS_APART_MS } from '../domain/clocks.ts';
+import { printable } from '../domain/printable.ts';
 import {
   additionText,
   cosignedNote,
@@ -28,7 +29,6 @@ import {
 import { DamagedTree } from '../proof/tiles.ts';
 import { lastCheckpoint, type StoredCheckpoint } from '../store/checkpoints.ts';
 import { putCosignature } from '../store/cosignatures.ts';
-import { printable } from '../store/problems.ts';
 import { readRanges } from '../store/tree.ts';
 import { askWitness, NoAnswer, type WitnessAnswer } from '../witness/ask_witness.ts';
 

@@ -26,6 +26,7 @@ import { Logger, runTaskList, type WorkerPool } from 'graphile-worker';
 import pg from 'pg';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, isAway } from '../db.ts';
+import { PINNED, settingStatements } from '../db_settings.ts';
 import type { Log } from '../log.ts';
 import { removeLocker } from '../store/consumers.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
@@ -212,17 +213,19 @@ function loggerTo(log: Log): Logger {
  * Session settings. A crash may undo that a job was fetched or deleted, and nothing else: the next fetch finds what was
  * appended since. Each statement is planned once a connection, and so that a plan made for few jobs serves many.
  */
-const SESSION = [
-  'synchronous_commit = off',
-  'plan_cache_mode = force_generic_plan',
-  'enable_seqscan = off',
-  'enable_bitmapscan = off',
-  'jit = off',
-  // A backend that cannot send its answer keeps its locks.
-  'tcp_user_timeout = 5000',
-]
-  .map((setting) => `set ${setting}`)
-  .join('; ');
+const SESSION = settingStatements(
+  {
+    ...PINNED,
+    synchronous_commit: 'off',
+    plan_cache_mode: 'force_generic_plan',
+    enable_seqscan: 'off',
+    enable_bitmapscan: 'off',
+    jit: 'off',
+    // A backend that cannot send its answer keeps its locks.
+    tcp_user_timeout: 5000,
+  },
+  'set',
+);
 
 /** Connections for a runner: one listens, the others fetch and complete jobs. */
 export function connectRunner(address: DatabaseAddress | string, name: string, log: Log): pg.Pool {

@@ -13,6 +13,7 @@ import { runMigrations } from 'graphile-worker';
 import type postgres from 'postgres';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
+import { PINNED, settingStatements } from '../db_settings.ts';
 import { digestOf, SQL_DIR, sqlFiles } from './sql_files.ts';
 
 // Any constant that only we use.
@@ -64,7 +65,10 @@ async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
   const { default: pg } = await import('pg');
   const { url, tls } =
     typeof address === 'string' ? { url: address, tls: false as const } : address;
-  const pool = new pg.Pool({ connectionString: url, ssl: tls, max: 1 });
+  const pool = new pg.Pool({
+    ...{ connectionString: url, ssl: tls, max: 1 },
+    onConnect: (client) => client.query(settingStatements(PINNED, 'set')).then(() => {}),
+  });
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   try {

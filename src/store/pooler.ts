@@ -13,6 +13,7 @@
  */
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, isAway } from '../db.ts';
+import { HARMLESS } from '../db_settings.ts';
 
 const ROUNDS = 12;
 /** A pooler without a free backend lets a connection wait. */
@@ -20,17 +21,23 @@ const PATIENCE_MS = 10_000;
 
 export type Pooling = 'direct' | 'sessions';
 
-export class NoSessions extends Error {
-  readonly remedy = 'set pool_mode = session there, or connect to PostgreSQL itself';
-  constructor() {
-    super(
-      'the database is behind a pooler in transaction mode, which loses locks and notifications',
-    );
-    this.name = 'NoSessions';
+/** The database cannot be used through this pooler. */
+export class PoolerUnfit extends Error {
+  readonly remedy: string;
+  constructor(message: string, remedy: string) {
+    super(message);
+    this.name = 'PoolerUnfit';
+    this.remedy = remedy;
   }
 }
 
-/** Throws NoSessions. A database that is away counts as pooled: connections that ask for less work in both cases. */
+const noSessions = () =>
+  new PoolerUnfit(
+    'the database is behind a pooler in transaction mode, which loses locks and notifications',
+    'set pool_mode = session there, or connect to PostgreSQL itself',
+  );
+
+/** Throws PoolerUnfit. A database that is away counts as pooled: connections that ask for less work in both cases. */
 export async function poolingOf(address: DatabaseAddress): Promise<Pooling> {
   // Without the startup parameters that a pooler rejects.
   const plain = { ...address, pooled: true };
@@ -40,6 +47,7 @@ export async function poolingOf(address: DatabaseAddress): Promise<Pooling> {
     const first = await backendOf(one);
     if (first.announced === first.actual) return 'direct';
     await requireSessions(one, other, first.actual);
+    await requireSettings(one);
     return 'sessions';
   } catch (error) {
     if (isAway(error)) return 'sessions';
@@ -51,11 +59,27 @@ export async function poolingOf(address: DatabaseAddress): Promise<Pooling> {
 
 async function requireSessions(one: Db, other: Db, ours: number): Promise<void> {
   const theirs = (await withPatience(backendOf(other))).actual;
-  if (theirs === ours) throw new NoSessions();
+  if (theirs === ours) throw noSessions();
   for (let round = 0; round < ROUNDS; round++) {
-    if ((await backendOf(one)).actual !== ours) throw new NoSessions();
-    if ((await backendOf(other)).actual !== theirs) throw new NoSessions();
+    if ((await backendOf(one)).actual !== ours) throw noSessions();
+    if ((await backendOf(other)).actual !== theirs) throw noSessions();
   }
+}
+
+/** A pooler rejects most settings of a connection, so those of the role must be right. */
+async function requireSettings(db: Db): Promise<void> {
+  const names = Object.keys(HARMLESS);
+  const [row] = await db
+    .unsafe<Record<string, string>[]>(
+      `select ${names.map((name) => `pg_catalog.current_setting('${name}') as ${name}`).join(', ')}`,
+    )
+    .simple();
+  const wrong = names.find((name) => !HARMLESS[name]!.test(row![name]!));
+  if (wrong !== undefined)
+    throw new PoolerUnfit(
+      `behind a pooler, the database has ${wrong} = ${row![wrong]}, which changes what Runledger reads`,
+      `reset ${wrong} with ALTER ROLE, ALTER DATABASE or ALTER SYSTEM, or connect to PostgreSQL itself`,
+    );
 }
 
 async function backendOf(db: Db): Promise<{ announced: number; actual: number }> {

@@ -2,6 +2,8 @@
  * What verify finds wrong. It goes on after the first problem, so there can be millions: of each group it keeps the first
  * hundred lines and the number of all. Groups come out in the order of GROUPS: what could hide other problems is first.
  */
+import { printable } from '../domain/printable.ts';
+
 export const GROUPS = [
   'schema',
   'events',
@@ -17,13 +19,6 @@ export const GROUPS = [
 export type Group = (typeof GROUPS)[number];
 
 const SHOWN = 100;
-
-/** In one line, and without what would control a terminal or turn its text around. */
-export const printable = (text: string): string =>
-  text.replace(
-    /[\p{Cc}\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 
 const MOST_LINE = 2000;
 

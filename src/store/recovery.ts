@@ -1,5 +1,5 @@
 /** A standby replays what its primary does, and cancels statements that are in the way. */
-import type { Db } from '../db.ts';
+import { type Db, isAnswer, isAway } from '../db.ts';
 
 export async function isInRecovery(db: Pick<Db, 'unsafe'>): Promise<boolean> {
   const [row] = await db.unsafe<{ standby: boolean }[]>(
@@ -12,8 +12,34 @@ export async function isInRecovery(db: Pick<Db, 'unsafe'>): Promise<boolean> {
 export const hasConflictCode = (error: unknown): boolean =>
   ['40001', '40P01'].includes((error as { code?: string } | null)?.code ?? '');
 
-/** On a primary, who replaced a function can make it fail with these codes, and that must not end verify. */
-export const isRecoveryConflict = async (
-  db: Pick<Db, 'unsafe'>,
-  error: unknown,
-): Promise<boolean> => hasConflictCode(error) && (await isInRecovery(db));
+/**
+ * Whether the connection is gone. The code of an answer does not say so: who replaced a function can make it fail with any code.
+ * But no function of SQL or PL/pgSQL can fail as FATAL, which is the last answer of a connection.
+ */
+const isGone = (error: unknown): boolean =>
+  isAnswer(error)
+    ? ['FATAL', 'PANIC'].includes((error as { severity?: string }).severity ?? '')
+    : isAway(error);
+
+/** Whether verify cannot go on after this error: the connection is gone, or a standby cancelled the statement. */
+export const mustEnd = async (db: Pick<Db, 'unsafe'>, error: unknown): Promise<boolean> =>
+  isGone(error) || (hasConflictCode(error) && (await isInRecovery(db)));
+
+/** Learns that the connection is gone. */
+export type OnGone = (error: unknown) => void;
+
+/**
+ * The work of a transaction or a savepoint. Behind its error postgres.js sends a rollback, and on a connection that is gone
+ * that is an error which nobody can catch. So the work never ends then, and `onGone` learns of it.
+ */
+export const unlessGone =
+  <Tx, T>(work: (tx: Tx) => PromiseLike<T>, onGone: OnGone | undefined) =>
+  async (tx: Tx): Promise<T> => {
+    try {
+      return await work(tx);
+    } catch (error) {
+      if (!onGone || !isGone(error)) throw error;
+      onGone(error);
+      return new Promise<never>(() => {});
+    }
+  };

@@ -99,6 +99,19 @@ const MEANING = [
 ].join('|');
 
 /**
+ * Settings that make psql print other values than the rows have, or read another time than the auditor wrote. The service pins
+ * them (db_settings.ts), and an auditor does not. A zone that has a name prints right times; one that is spelled out may call
+ * itself UTC and be another.
+ */
+const PRINTING = [
+  'bytea_output=(?!hex$)',
+  'extra_float_digits=(?![1-3]$)',
+  'datestyle=.*(sql|postgres|german)',
+  'timezone=(?!([a-z_/-]+|(etc/)?gmt[+-]?0|etc/gmt[+-](1?[0-9])|est5edt|cst6cdt|mst7mdt|pst8pdt)$)',
+  'client_encoding=(?!(utf-?8|unicode|sql_ascii)$)',
+].join('|');
+
+/**
  * What a definition says (`text`, of which the line gets the digest), and all that could make a reader see something else
  * than the rows. `name` is the thing's own name.
  */
@@ -221,14 +234,16 @@ const DEFINITIONS = `
   select format('setting %s%s: %s', coalesce('of role ' || nullif(s.setrole, 0::oid)::regrole::text, 'of everyone'),
     case s.setdatabase when 0::oid then '' else ' in this database' end, c.setting), null, null
   from pg_db_role_setting s cross join lateral unnest(s.setconfig) c(setting)
+    cross join lateral (select case when s.setrole::regrole::text like 'runledger\\_%' or s.setrole in (0::oid, (select oid from owner))
+      then s.setrole::regrole::text = 'runledger_auditor'
+      else (select true from pg_auth_members m where m.member = s.setrole and m.roleid::regrole::text = 'runledger_auditor' limit 1)
+      end) a(is_auditor)
   where s.setdatabase in (0::oid, (select oid from pg_database where datname = current_database()))
-    -- The auditor may set what it likes for its own login.
-    and s.setrole::regrole::text <> 'runledger_auditor'
-    and (s.setrole = 0::oid or s.setrole::regrole::text like 'runledger\\_%' or s.setrole = (select oid from owner))
-    and c.setting ~* '^(${MEANING})'
+    -- Null: a role of somebody else. What their own statements mean, auditors may set as they like.
+    and (a.is_auditor is not null and c.setting ~* '^(${PRINTING})' or not a.is_auditor and c.setting ~* '^(${MEANING})')
   union all
   select format('setting of the server: %s=%s', s.name, s.reset_val), null, null
-  from pg_show_all_settings() s where format('%s=%s', s.name, s.reset_val) ~* '^(${MEANING})'
+  from pg_show_all_settings() s where format('%s=%s', s.name, s.reset_val) ~* '^(${MEANING}|${PRINTING})'
   union all
   select 'temporary objects in this session', null, null
   where exists (select from pg_class c where c.relnamespace = pg_my_temp_schema())

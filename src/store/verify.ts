@@ -17,7 +17,9 @@
  */
 import type postgres from 'postgres';
 import { type Db, isAway } from '../db.ts';
+import { PINNED, settingStatements } from '../db_settings.ts';
 import { agoText, DATED_BACK_LATE_MS, timeText } from '../domain/clocks.ts';
+import { printable } from '../domain/printable.ts';
 import { NO_REMOVALS, type Removals } from '../domain/removals.ts';
 import type { HeadFile } from '../domain/seal_chain.ts';
 import { noteText } from '../proof/note.ts';
@@ -28,7 +30,7 @@ import type { LogClaim } from './entry_check.ts';
 import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, oneLine, Problems } from './problems.ts';
-import { hasConflictCode, isRecoveryConflict } from './recovery.ts';
+import { hasConflictCode, mustEnd, type OnGone, unlessGone } from './recovery.ts';
 import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
@@ -86,36 +88,56 @@ export type VerifyOptions = Partial<Trust> & {
   readonly signers?: readonly string[];
 };
 
-export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
-  try {
-    return await verifyNow(db, options);
-  } catch (error) {
-    if (hasConflictCode(error))
-      throw new Error(
-        `the standby cancelled a statement of verify: ${(error as Error).message}. Run it again; with hot_standby_feedback, or a longer max_standby_streaming_delay, it happens less often`,
-        { cause: error },
-      );
-    // A connection that ends between two statements of a transaction is a TypeError in postgres.js.
-    if (!isAway(error) && !(error instanceof TypeError)) throw error;
-    throw new Error(
-      `PostgreSQL ended the connection of verify: ${(error as Error).message}. Its log says why; a transaction_timeout of the role or the database can be the reason`,
-      { cause: error },
-    );
+/** verify could not go on. `problems`: what it had found. */
+export class VerifyEnded extends Error {
+  readonly problems: readonly string[];
+  constructor(message: string, problems: readonly string[], options: ErrorOptions) {
+    super(message, options);
+    this.name = 'VerifyEnded';
+    this.problems = problems;
   }
 }
 
-async function verifyNow(db: Db, options: VerifyOptions): Promise<Verification> {
+export async function verify(db: Db, options: VerifyOptions = {}): Promise<Verification> {
   const problems = new Problems();
+  const gone = Promise.withResolvers<never>();
+  try {
+    return await Promise.race([verifyNow(db, options, problems, gone.reject), gone.promise]);
+  } catch (error) {
+    throw new VerifyEnded(whyEnded(error as Error), problems.lines(), { cause: error });
+  }
+}
+
+function whyEnded(error: Error): string {
+  const message = printable(error.message);
+  if (hasConflictCode(error))
+    return `the standby cancelled a statement of verify: ${message}. Run it again; with hot_standby_feedback, or a longer max_standby_streaming_delay, it happens less often`;
+  // A connection that ends between two statements of a transaction is a TypeError in postgres.js.
+  return isAway(error) || error instanceof TypeError
+    ? `PostgreSQL ended the connection of verify: ${message}. Its log says why; a transaction_timeout of the role or the database can be the reason`
+    : `verify could not go on: ${message}`;
+}
+
+async function verifyNow(
+  db: Db,
+  options: VerifyOptions,
+  problems: Problems,
+  onGone: OnGone,
+): Promise<Verification> {
   const settings = await sessionSettings(db);
   let marks: Marks = new Map();
-  const found = await db.begin('isolation level repeatable read read only', async (tx) => {
+  const work = async (tx: postgres.TransactionSql) => {
     await tx.unsafe(settings).simple();
-    const attempt = attempts(tx, problems);
+    const attempt = attempts(tx, problems, onGone);
     // Before the first statement that takes a snapshot.
     await attempt('schema', 'the schema', (its) => its.unsafe(VERIFY_LOCK).simple(), null);
     marks = await attempt('schema', 'the catalogue', catalogueMarks, marks);
-    return verifyIn(tx, options, problems);
-  });
+    return verifyIn(tx, options, problems, onGone);
+  };
+  const found = await db.begin(
+    'isolation level repeatable read read only',
+    unlessGone(work, onGone),
+  );
   await readNow(db, (tx) => reportChanges(tx, marks, problems));
   return conclude(found as Found, options, problems);
 }
@@ -141,33 +163,26 @@ export async function sessionSettings(db: Db): Promise<string> {
  * Settings of the role or the database must not change what statements mean, how their answers are printed, or which plans
  * they get. pg_temp is named last, because otherwise it would come before pg_catalog.
  */
-const SESSION = `
-  set local search_path = pg_catalog, pg_temp;
-  set local standard_conforming_strings = on;
-  set local transform_null_equals = off;
-  set local array_nulls = on;
-  set local row_security = off;
-  set local quote_all_identifiers = off;
-  set local datestyle = 'ISO, YMD';
-  set local intervalstyle = 'postgres';
-  set local timezone = 'UTC';
-  set local bytea_output = 'hex';
-  set local extra_float_digits = 1;
-  set local statement_timeout = 0;
-  set local lock_timeout = 0;
-  set local idle_in_transaction_session_timeout = 0;
-  set local idle_session_timeout = 0;
-  set local jit = off;
-  set local work_mem = '64MB';
-  ${[
-    'async_append bitmapscan gathermerge hashagg hashjoin incremental_sort indexonlyscan indexscan material memoize mergejoin',
-    'nestloop parallel_append parallel_hash partition_pruning seqscan sort tidscan',
-  ]
-    .join(' ')
-    .split(' ')
-    .map((plan) => `set local enable_${plan} = on`)
-    .join('; ')};
-  ${Object.entries({
+const SESSION = settingStatements(
+  {
+    ...PINNED,
+    search_path: 'pg_catalog, pg_temp',
+    row_security: 'off',
+    statement_timeout: 0,
+    lock_timeout: 0,
+    idle_in_transaction_session_timeout: 0,
+    idle_session_timeout: 0,
+    jit: 'off',
+    work_mem: '64MB',
+    ...Object.fromEntries(
+      [
+        'async_append bitmapscan gathermerge hashagg hashjoin incremental_sort indexonlyscan indexscan material memoize',
+        'mergejoin nestloop parallel_append parallel_hash partition_pruning seqscan sort tidscan',
+      ]
+        .join(' ')
+        .split(' ')
+        .map((plan) => [`enable_${plan}`, 'on']),
+    ),
     enable_partitionwise_join: 'off',
     enable_partitionwise_aggregate: 'off',
     seq_page_cost: 1,
@@ -177,7 +192,7 @@ const SESSION = `
     cpu_operator_cost: 0.0025,
     parallel_setup_cost: 1000,
     parallel_tuple_cost: 0.1,
-    effective_cache_size: "'4GB'",
+    effective_cache_size: '4GB',
     plan_cache_mode: 'auto',
     constraint_exclusion: 'partition',
     cursor_tuple_fraction: 0.1,
@@ -185,15 +200,20 @@ const SESSION = `
     join_collapse_limit: 8,
     geqo: 'on',
     hash_mem_multiplier: 2,
-  })
-    .map(([name, value]) => `set local ${name} = ${value}`)
-    .join('; ')}`;
+  },
+  'set local',
+);
 
-async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, problems: Problems) {
+async function verifyIn(
+  tx: postgres.TransactionSql,
+  options: VerifyOptions,
+  problems: Problems,
+  onGone: OnGone,
+) {
   const { policy = null, keys = [], kept = null, head = null, signers = [] } = options;
   const trust = { policy, keys };
   const removals = policy ? (options.removals ?? NO_REMOVALS) : null;
-  const attempt = attempts(tx, problems);
+  const attempt = attempts(tx, problems, onGone);
   const unchecked = [
     ...(await attempt('schema', 'the schema', (db) => checkShape(db, problems), [])),
     ...(await attempt('schema', 'rows', (db) => checkRows(db, problems), [])),
@@ -242,7 +262,7 @@ async function verifyIn(tx: postgres.TransactionSql, options: VerifyOptions, pro
     (db) => checkTestSets(db, log.claims, problems),
     { sets: 0, contents: 0 },
   );
-  const comparisons = await compareAll(tx, log.types);
+  const comparisons = await compareAll(tx, log.types, onGone);
   for (const comparison of comparisons) reportComparison(comparison, problems);
   const seals = head
     ? await attempt(
@@ -344,7 +364,7 @@ const UNREAD: LogReport = {
 };
 
 /** A part that the database rejects, or that cannot be read, is a problem, and the rest goes on. */
-function attempts(tx: postgres.TransactionSql, problems: Problems) {
+function attempts(tx: postgres.TransactionSql, problems: Problems, onGone: OnGone) {
   return async <T>(
     group: Group,
     what: string,
@@ -352,10 +372,10 @@ function attempts(tx: postgres.TransactionSql, problems: Problems) {
     otherwise: T,
   ): Promise<T> => {
     try {
-      return (await tx.savepoint((inner) => work(inner as unknown as Db))) as T;
+      return (await tx.savepoint(unlessGone((inner) => work(inner as unknown as Db), onGone))) as T;
     } catch (error) {
-      // Anything else is content that no check expected. If the connection is gone after all, the next statement says so.
-      if (isAway(error) || (await isRecoveryConflict(tx, error))) throw error;
+      // Anything else is content that no check expected.
+      if (await mustEnd(tx, error)) throw error;
       problems.add(group, `${what} could not be checked: ${(error as Error).message}`);
       return otherwise;
     }

@@ -5,8 +5,8 @@
  * worth what the check of its functions and views is worth (verify_shape.ts), which comes first.
  */
 import type postgres from 'postgres';
-import { type Db, isRejected } from '../db.ts';
-import { isRecoveryConflict } from './recovery.ts';
+import type { Db } from '../db.ts';
+import { mustEnd, type OnGone, unlessGone } from './recovery.ts';
 import { BY_PAGES, reading } from './scans.ts';
 
 export type Difference = {
@@ -169,11 +169,12 @@ const counters: readonly Question[] = [
 export function compareAll(
   tx: postgres.TransactionSql,
   types: ReadonlySet<string> = new Set(),
+  onGone?: OnGone,
 ): Promise<Comparison[]> {
   return reading(tx as unknown as Db, BY_PAGES, async () => {
     const comparisons: Comparison[] = [];
     for (const question of [...projections, ...counters])
-      comparisons.push(believable(await compareOrReport(tx, question), question, types));
+      comparisons.push(believable(await compareOrReport(tx, question, onGone), question, types));
     return comparisons;
   });
 }
@@ -203,16 +204,20 @@ function believable(
 async function compareOrReport(
   tx: postgres.TransactionSql,
   question: Question,
+  onGone: OnGone | undefined,
 ): Promise<Comparison> {
   try {
-    return await tx.savepoint((inner) => compare(inner, question));
+    return await tx.savepoint(
+      unlessGone((inner: postgres.TransactionSql) => compare(inner, question), onGone),
+    );
   } catch (error) {
-    if (!isRejected(error) || (await isRecoveryConflict(tx, error))) throw error;
+    if (await mustEnd(tx, error)) throw error;
     const problem = (error as Error).message;
     return { name: question.name, rows: 0, differences: 1, first: null, problem };
   }
 }
 
+/** `*<>` compares bytes: a number that prints otherwise is another one. */
 async function compare(
   db: postgres.TransactionSql,
   { name, key, expected, found }: Question,
@@ -226,7 +231,7 @@ async function compare(
     }[]
   >(`
     with both_ways as (
-      select ${key}, e, f, e is distinct from f as differs
+      select ${key}, e, f, coalesce(e operator(pg_catalog.*<>) f, true) as differs
       from (${expected}) e full join (${found}) f using (${key})
     ), first as (
       select to_jsonb(e) as expected, to_jsonb(f) as found from both_ways where differs order by ${key} limit 1

@@ -67,6 +67,23 @@ t.test('verify proves the log against a head of the old chain', async (t) => {
     first_difference: `changed event: ${id} version 3 (submission.completed)`,
     seals: { head: { proven: false }, events: [{ kind: 'changed', stream: id, version: 3 }] },
   });
+
+  const replace = (body: string) =>
+    root.unsafe(`create or replace function runledger.next_status(status text, type text) returns text
+      language plpgsql as $$ begin ${body} end $$`);
+  await replace(`raise exception E'\\x1b[2J\nproven up to leaf 98' using errcode = '57P01';`);
+  const excused = await run('verify', '--head', head);
+  t.equal(excused.status, 1);
+  t.match(excused.stdout, String.raw`submissions: \u001b[2J\u000aproven up to leaf 98`);
+  t.match(excused.stdout, /\nNOT as it was: problems of [^\n]+\n$/);
+  await replace('perform pg_terminate_backend(pg_backend_pid()); return null;');
+  const ended = await run('verify', '--head', head);
+  t.match(ended, { status: 1, stdout: '' });
+  t.match(
+    ended.stderr,
+    /^found so far: the schema (lacks|has what this release has not): function next_status/m,
+  );
+  t.match(ended.stderr, /\nPostgreSQL ended the connection of verify: [^\n]+\n$/);
 });
 
 t.test('verify proves the log with a policy, and an exported log without a database', async (t) => {

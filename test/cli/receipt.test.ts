@@ -77,6 +77,12 @@ t.test('from a submission to a proof that is checked offline', async (t) => {
   );
   t.equal(json_report.verdict, 'wrong');
 
+  const controls = await file('controls.json', { ...found, '\x1b[2J\nproven\n\u202e': 1 });
+  const shown = await check(receipt, '--policy', policy, '--record', controls);
+  t.equal(shown.status, 1);
+  t.match(shown.stdout, String.raw`problem: \u001b[2J\u000aproven\u000a\u202e: the record says 1`);
+  t.match(shown.stdout, /\nNOT PROVEN\n$/);
+
   const unusable: [string[], RegExp][] = [
     [[], /usage: \.\/runledger check-receipt FILE/],
     [[join(folder, 'none.json')], /none\.json: ENOENT/],

@@ -93,7 +93,7 @@ export const auditMutants: readonly Mutant[] = [
     POOLER,
     [
       'two connections with one backend have no sessions',
-      'if (theirs === ours) throw new NoSessions();',
+      'if (theirs === ours) throw noSessions();',
       '',
     ],
     [

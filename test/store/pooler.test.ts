@@ -7,7 +7,7 @@ import { connect } from '../../src/db.ts';
 import { CannotRun, withPooling } from '../../src/processes/process.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { createKey } from '../../src/store/keys.ts';
-import { NoSessions, poolingOf } from '../../src/store/pooler.ts';
+import { PoolerUnfit, poolingOf } from '../../src/store/pooler.ts';
 import { runledger } from '../cli/command_line.ts';
 import { webProcess } from '../http/support/web_process.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -52,7 +52,7 @@ for (const mode of ['transaction', 'statement'] as const) {
   t.test(`${mode} mode is recognised`, { skip }, async (t) => {
     const database = await freshDatabase(t);
     const urls = await startPgbouncer(t, program!, database, mode);
-    await t.rejects(poolingOf(at(urls.web)), NoSessions);
+    await t.rejects(poolingOf(at(urls.web)), PoolerUnfit);
   });
 }
 
@@ -66,7 +66,7 @@ t.test('transaction mode is recognised beside other traffic', { skip }, async (t
   const work = busy.map(async (db) => {
     while (!stop) await db.unsafe('select pg_sleep(0.001)').simple();
   });
-  for (let n = 0; n < 5; n++) await t.rejects(poolingOf(at(urls.web)), NoSessions);
+  for (let n = 0; n < 5; n++) await t.rejects(poolingOf(at(urls.web)), PoolerUnfit);
   stop = true;
   await Promise.all(work);
   await Promise.all(busy.map((db) => db.end()));

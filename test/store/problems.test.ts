@@ -1,6 +1,7 @@
 /** What verify prints comes from a database that nobody believes, and goes to a terminal. */
 import t from 'tap';
-import { Problems, printable } from '../../src/store/problems.ts';
+import { printable, printableText } from '../../src/domain/printable.ts';
+import { Problems } from '../../src/store/problems.ts';
 
 t.test('a problem is one line that cannot control a terminal', async (t) => {
   const problems = new Problems();
@@ -13,4 +14,8 @@ t.test('a problem is one line that cannot control a terminal', async (t) => {
 t.test('letters of all languages stay as they are', async (t) => {
   const text = 'naïve — Ωμέγα עברית 漢字 👍🏽 “quoted”';
   t.equal(printable(text), text);
+});
+
+t.test('what a command prints keeps its lines and tabs', async (t) => {
+  t.equal(printableText('a\tb\nc\x1b[2J\u202ed\r\n'), 'a\tb\nc\\u001b[2J\\u202ed\\u000d\n');
 });

@@ -12,10 +12,10 @@ type Test = Parameters<typeof ownServer>[0];
 
 async function scene(t: Test) {
   const server = await ownServer(t);
-  const root = connect(server.superuser_url, { name: 'administrator', max: 1 });
+  const root = connect(server.superuser_url, { name: 'administrator', max: 1, unpinned: true });
   t.teardown(() => root.end());
   const problems = async () => {
-    const db = connect(server.url, { name: 'verify', max: 1 });
+    const db = connect(server.url, { name: 'verify', max: 1, unpinned: true });
     try {
       return (await verify(db)).problems;
     } finally {
@@ -39,8 +39,10 @@ t.test(
     const auditor = connect(server.urls.auditor, { name: 'auditor', max: 1 });
     await auditor`set default_transaction_read_only = off`;
     await auditor`alter role runledger_auditor set search_path = public, pg_catalog`;
-    await auditor.end();
     t.same(await problems(), []);
+    await auditor`alter role runledger_auditor set bytea_output = escape`;
+    await auditor.end();
+    t.match(await problems(), [/setting of role runledger_auditor: bytea_output=escape$/]);
   },
 );
 
@@ -88,7 +90,7 @@ t.test('a standby is checked without what it cannot read', async (t) => {
     root.unsafe(`create or replace function public.fails() returns boolean language plpgsql as $$ begin
       raise exception 'canceling statement due to conflict with recovery' using errcode = '${code}'; end $$`);
   const checked = async () => {
-    const db = connect(server.url, { name: 'verify', max: 1 });
+    const db = connect(server.url, { name: 'verify', max: 1, unpinned: true });
     try {
       return await verify(db);
     } finally {

@@ -1,6 +1,7 @@
 import { catalogueManipulations } from './catalogue_manipulations.ts';
 import { claimManipulations } from './claim_manipulations.ts';
 import { indexManipulations } from './index_manipulations.ts';
+import { jsonbManipulations } from './jsonb_manipulations.ts';
 import type { Ledger } from './ledger.ts';
 import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
@@ -18,6 +19,7 @@ export const allManipulations: readonly Manipulation[] = [
   ...treeManipulations,
   ...catalogueManipulations,
   ...serverManipulations,
+  ...jsonbManipulations,
   ...proofManipulations,
   ...indexManipulations,
   ...rowManipulations,

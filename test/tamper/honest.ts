@@ -63,6 +63,25 @@ export const honest: readonly Honest[] = [
     after: ({ root }) => root.unsafe('drop owned by bob; drop role bob; drop role alice').simple(),
   },
   {
+    name: 'a provider has settings that change no answer',
+    does: async ({ root }) => {
+      const [{ name } = { name: '' }] = await root<
+        { name: string }[]
+      >`select current_database() as name`;
+      for (const setting of [
+        `timezone = 'Europe/Berlin'`,
+        `datestyle = 'ISO, DMY'`,
+        `lc_messages = 'C'`,
+        `statement_timeout = '1h'`,
+        `client_encoding = 'UTF8'`,
+        'extra_float_digits = 3',
+      ])
+        await root.unsafe(`alter database ${name} set ${setting}`);
+      for (const zone of ['America/Port-au-Prince', 'Etc/GMT+5', 'EST5EDT', 'UTC'])
+        await root.unsafe(`alter role runledger_web in database ${name} set timezone = '${zone}'`);
+    },
+  },
+  {
     name: 'an administrator sets when tables are cleaned and read in parallel',
     does: ({ root }) =>
       root

@@ -239,7 +239,7 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
         const { repaired, purged_older_than_ms } =
           allow?.({ origin: origin!, size: Number(size) }) ?? NO_REMOVALS;
         const ages = [...outside.removals.purged_older_than_ms, ...purged_older_than_ms];
-        const db = connect(owner_url, { name: 'verify', max: 1 });
+        const db = connect(owner_url, { name: 'verify', max: 1, unpinned: true });
         try {
           return await verify(db, {
             policy: given,

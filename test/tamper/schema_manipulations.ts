@@ -265,4 +265,14 @@ export const schemaManipulations: readonly Manipulation[] = [
     ),
     says: /^the schema lacks: constraint checkpoints UNIQUE \(origin, size\)/,
   },
+  ...['57P01', '08006', '40001', 'RL422'].map(
+    (code): Manipulation => ({
+      name: `a function fails with the code ${code}, and its message says proven`,
+      does: statements(
+        `create or replace function runledger.next_status(status text, type text) returns text language plpgsql immutable as $$ begin
+           raise exception E'\\x1b[2Jproven up to leaf 98' using errcode = '${code}'; end $$`,
+      ),
+      says: /^submissions: \\u001b\[2Jproven up to leaf 98$/,
+    }),
+  ),
 ];

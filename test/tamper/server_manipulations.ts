@@ -202,4 +202,28 @@ export const serverManipulations: readonly Manipulation[] = [
     does: inThisDatabase('runledger_owner', 'standard_conforming_strings = off'),
     says: /^the schema has what this release has not: setting of role runledger_owner in this database: standard_conforming_strings=off/,
   },
+  ...(
+    [
+      ['runledger_worker', `bytea_output = 'escape'`, 'workers get another program'],
+      ['runledger_web', `bytea_output = 'escape'`, 'customers read another output'],
+      ['runledger_web', 'extra_float_digits = -15', 'customers read another score'],
+      ['runledger_auditor', `datestyle = 'SQL, MDY'`, 'the auditor reads other dates'],
+      ['runledger_auditor', `timezone = 'UTC+100'`, 'the auditor’s own dates mean others'],
+      ['runledger_auditor', 'client_encoding = SJIS', 'the auditor reads other signs'],
+    ] as const
+  ).map(
+    ([role, setting, what]): Manipulation => ({
+      name: `a setting of a role: ${what}`,
+      does: inThisDatabase(role, setting),
+      says: new RegExp(
+        `^the schema has what this release has not: setting of role ${role} in this database: ${setting.split(' ')[0]}=`,
+        'i',
+      ),
+    }),
+  ),
+  {
+    name: 'a setting of everyone: dates are printed in a zone that calls itself UTC',
+    does: inThisDatabase('all', `timezone = 'UTC+100'`),
+    says: /^the schema has what this release has not: setting of everyone in this database: timezone=UTC\+100/i,
+  },
 ];

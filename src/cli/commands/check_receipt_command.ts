@@ -1,4 +1,5 @@
 /** Reads files and nothing else: no configuration, no database, no service. */
+import { printable } from '../../domain/printable.ts';
 import { parseStrictly } from '../../domain/strict_json.ts';
 import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { parseReceipt } from '../../proof/receipt.ts';
@@ -36,7 +37,7 @@ export const command: Command = {
       bytes: await readBytes(context),
     });
     if (context.json) context.answer(report);
-    else context.answer(linesOf(report).join('\n'));
+    else context.answer(linesOf(report).map(printable).join('\n'));
     return report.verdict === 'proven' ? 0 : 1;
   },
 };

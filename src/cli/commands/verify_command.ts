@@ -1,4 +1,5 @@
 import { agoText, timeText } from '../../domain/clocks.ts';
+import { printable } from '../../domain/printable.ts';
 import { parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
 import { parseStrictly } from '../../domain/strict_json.ts';
@@ -7,9 +8,9 @@ import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
 import { oneLine } from '../../store/problems.ts';
 import { type Kept, witnessKeys } from '../../store/signed_notes.ts';
-import { type Verification, type VerifyOptions, verify } from '../../store/verify.ts';
+import { type Verification, VerifyEnded, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
-import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
+import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { readOption } from '../read_text.ts';
 import { logKey, oldSigner } from '../signing.ts';
 import { type Asked, askWitnesses } from '../verify_witnesses.ts';
@@ -47,7 +48,7 @@ export const command: Command = {
     const options = await optionsOf(context);
     const [file] = context.words;
     if (file !== undefined) return answer(context, await checkFile(file, options), fileLines);
-    const db = await context.database();
+    const db = await context.database({ unpinned: true });
     const target = context.options['export'];
     if (typeof target === 'string') {
       const { entries, bytes, sha256 } = await exportLog(db, target, [
@@ -59,13 +60,22 @@ export const command: Command = {
     }
     const signers = await signersOf(context);
     const live = !context.options['offline'];
-    const report = await verify(db, { ...options, live, head: await readHead(context), signers });
+    const head = await readHead(context);
+    const report = await verify(db, { ...options, live, head, signers }).catch(asFailure);
     const asked = live
       ? await askWitnesses(db, options.policy, report.newest)
       : { problems: [], unanswered: [] };
     return answer(context, withWitnesses(report, asked), linesOf);
   },
 };
+
+/** What was found before verify could not go on counts. The last line says that it is not all. */
+function asFailure(error: unknown): never {
+  if (!(error instanceof VerifyEnded)) throw error;
+  const { message, problems } = error;
+  const found = problems.map((problem) => `found so far: ${problem}`);
+  throw new CommandFailed([...found, message].map(printable).join('\n'));
+}
 
 async function optionsOf(context: Context) {
   const policy = await readOption<Policy>(context, 'policy', parsePolicy);
@@ -157,7 +167,7 @@ function answer<T extends Verification | FileVerification>(
   const unchecked = 'unchecked' in report ? report.unchecked : [];
   const verdict = verdictOf(report);
   if (report.well && unchecked.length > 0) verdict.push(`${verdict.pop()}; not checked: see above`);
-  context.answer(context.json ? report : [...lines(report), ...verdict].join('\n'));
+  context.answer(context.json ? report : [...lines(report), ...verdict].map(printable).join('\n'));
   return report.well ? 0 : 1;
 }
 
