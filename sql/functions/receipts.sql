@@ -46,8 +46,9 @@ $$;
 -- The first half of a receipt, with the rate spent: the status, the salts of the bytes that the account sent and received,
 -- and a checkpoint that has all events of the submission, with its cosignatures. No note: they are not sealed yet.
 --
--- Witnesses follow some seconds behind. So of the last checkpoints it is the newest that most of them have cosigned.
-create or replace function runledger.read_receipt(digest bytea, id uuid)
+-- Witnesses follow some seconds behind. So of the last checkpoints it is the newest that most of them have cosigned. Those of
+-- the deployment count (all, where it names none): lines of others would choose a checkpoint that lacks theirs.
+create or replace function runledger.read_receipt(digest bytea, id uuid, witnesses text[])
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
   status text, salts jsonb, note text, size bigint, generation smallint, to_xid text, cosignatures text[]
@@ -79,7 +80,8 @@ begin
     select c.note, c.size, c.generation, c.to_xid::text, w.lines into note, size, generation, to_xid, cosignatures
     from (select * from checkpoints order by number desc limit 16) c
     cross join lateral (
-      select coalesce(array_agg(k.line order by k.witness), '{}') as lines from cosignatures k where k.origin = c.origin and k.size = c.size
+      select coalesce(array_agg(k.line order by k.witness), '{}') as lines from cosignatures k
+      where k.origin = c.origin and k.size = c.size and (cardinality(witnesses) = 0 or k.witness = any (witnesses))
     ) w
     where (c.generation, c.to_xid) > (last.generation, last.xid)
     order by cardinality(w.lines) desc, c.number desc limit 1;

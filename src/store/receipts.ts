@@ -15,7 +15,7 @@ import { parseNote, type VerifierKey } from '../proof/note.ts';
 import type { Receipt } from '../proof/receipt.ts';
 import { DamagedTree, TILE_WIDTH, type Tile, Tiles } from '../proof/tiles.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
-import { cosignedText } from './cosignatures.ts';
+import { cosignedText, witnessName } from './cosignatures.ts';
 import { readStream } from './entries.ts';
 
 export type ReceiptOutcome =
@@ -43,9 +43,12 @@ type Row = CallerRow & {
 };
 
 export function createReceipts(db: Db, witnesses: readonly VerifierKey[] = []): Receipts {
+  const names = JSON.stringify(witnesses.map(witnessName));
   return {
     async read(secret_digest, id) {
-      const [row] = await db<Row[]>`select * from runledger.read_receipt(${secret_digest}, ${id})`;
+      const [row] = await db<Row[]>`
+        select * from runledger.read_receipt(${secret_digest}, ${id},
+          array(select jsonb_array_elements_text(${names}::text::jsonb)))`;
       const rejected = rejectionOf(row!);
       if (rejected) return rejected;
       const caller = callerOf(row!);

@@ -1,15 +1,10 @@
 /** Receipts over HTTP, from real runs of the service, with both verifiers. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import {
-  cosignedAt,
-  keyText,
-  NoteSigner,
-  parseNote,
-  signatureLine,
-  WITNESS_KEY,
-} from '../../src/proof/note.ts';
+import { keyText, NoteSigner, parseNote, WITNESS_KEY } from '../../src/proof/note.ts';
+import { putCosignature } from '../../src/store/cosignatures.ts';
 import { setTier } from '../../src/store/keys.ts';
+import { createReceipts } from '../../src/store/receipts.ts';
 import { purgePayloads } from '../../src/store/retention.ts';
 import { bothVerifiers, type Case } from '../proof/both_verifiers.ts';
 import { MANIPULATIONS, recordManipulations } from '../proof/receipt_manipulations.ts';
@@ -45,9 +40,8 @@ async function sealAndCosign({ db }: Service): Promise<void> {
   const [last] = await db<{ origin: string; size: string; note: string }[]>`
     select origin, size, note from runledger.checkpoints order by number desc limit 1`;
   const cosignature = witness.sign(parseNote(last!.note).text);
-  const at = new Date(cosignedAt(cosignature) * 1000);
-  await db`select runledger.put_cosignature(
-    ${last!.origin}, ${last!.size}, 'w', ${at}, ${signatureLine(cosignature)})`;
+  const size = Number(last!.size);
+  await putCosignature(db, { origin: last!.origin, size }, witness.verifier, cosignature);
 }
 
 const read = (service: Service, key: string, id: string, rest = '') =>
@@ -133,6 +127,25 @@ t.test('a receipt has the newest checkpoint that most witnesses have cosigned', 
   await sealAndCosign(service);
   const second = await more();
   t.equal(await sizeOf(), first, 'the witness has not cosigned the newest one yet');
+  const strangers = [1, 2].map(
+    (n) => new NoteSigner(`stranger${n}`, WITNESS_KEY, Buffer.alloc(32, n)),
+  );
+  const [last] = await service.db`
+    select origin, note from runledger.checkpoints order by number desc limit 1`;
+  const { origin, note } = last as { origin: string; note: string };
+  for (const stranger of strangers) {
+    const cosignature = stranger.sign(parseNote(note).text);
+    await putCosignature(service.db, { origin, size: second }, stranger.verifier, cosignature);
+  }
+  const { digest } = (
+    await service.db<{ digest: Buffer }[]>`
+    select digest from runledger.key_secrets limit 1`
+  )[0]!;
+  const known = await createReceipts(service.db, [witness.verifier]).read(digest, id);
+  t.match(known, { kind: 'found' });
+  const chosen = known.kind === 'found' ? known.receipt.events[0]!.proof : '';
+  t.match(chosen.split('\n\n')[1]?.split('\n')[1], String(first), 'lines of strangers choose none');
+  t.match(chosen, witness.verifier.name);
   await sealAndCosign(service);
   t.equal(await sizeOf(), second);
 });
