@@ -25,6 +25,7 @@ help:
 	@echo 'make test-under-load LOAD=12  run all tests beside LOAD busy processes (JOBS=8: as many test files at a time)'
 	@echo 'make mutants       break the code in known ways, and see that the tests notice'
 	@echo 'make tamper        change copies of a ledger as a superuser, and see that verify names each change'
+	@echo 'make fuzz          send generated requests to a running service, and compare its answers with the document'
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
 	@echo 'make bench-compare BASE=HEAD~1     did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
@@ -187,6 +188,11 @@ bench-pair: $(PACKAGES) machine
 tamper: export ONLY := $(ONLY)
 tamper: $(PACKAGES)
 	@exec node test/tamper/main.ts
+
+# Optional: REQUESTS=50000 SEED=7. Needs Python and pip.
+.PHONY: fuzz
+fuzz: $(PACKAGES) machine
+	@exec node test/fuzz/main.ts
 
 # Optional: SEED=7 SUBMISSIONS=2000 SEEDS=20.
 chaos: $(PACKAGES) machine

@@ -5,11 +5,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Test } from 'tap';
 import { CLI, runledger } from './command_line.ts';
 
 /** The environment of a customer, once the service is ready. The service ends with the test. */
-export async function judgingService(t: Test): Promise<NodeJS.ProcessEnv> {
+type Test = { teardown(work: () => unknown): void };
+
+export async function judgingService(
+  t: Test,
+  more: NodeJS.ProcessEnv = {},
+): Promise<NodeJS.ProcessEnv> {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-judging-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   const state_dir = join(folder, 'state');
@@ -23,6 +27,7 @@ export async function judgingService(t: Test): Promise<NodeJS.ProcessEnv> {
       RUNLEDGER_LIMITS_COMPILE_WALL: '10min',
       RUNLEDGER_LIMITS_WALL: '10min',
       RUNLEDGER_LIMITS_WALL_MAX: '10min',
+      ...more,
     },
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
