@@ -58,7 +58,7 @@ t.test('faults', async (t) => {
 
 t.test('the evidence has the isolation, the toolchain, the limits and the counters', async (t) => {
   const { run, sandbox } = await anExecutor(t, {
-    languages: ['python'],
+    languages: ['python', 'cpp'],
     switches: PLAIN,
     policy: DEFAULT_POLICY,
   });
