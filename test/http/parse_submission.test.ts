@@ -138,6 +138,11 @@ t.test('null for an optional field is as if it were absent', async (t) => {
     digest({ ...plain, compare: { ...tokens, case_sensitive: null, absolute: null } }),
     digest({ ...plain, compare: tokens }),
   );
+  t.equal(
+    digest({ ...plain, compare: { ...tokens, case_sensitive: true } }),
+    digest({ ...plain, compare: tokens }),
+    'cases count unless the request says that they do not',
+  );
 
   const wrong: [object, string][] = [
     [{ nope: null }, 'nope'],

@@ -241,8 +241,3 @@ t.test('a body of any shape is read without an exception', async (t) => {
   }
   for (const body of [null, 7, [], 'x']) t.strictSame(judgingClashes(body), []);
 });
-
-t.test('a comparison by tokens has its defaults', async (t) => {
-  const { output } = v.safeParse(schema, py({ compare: { by: 'tokens' } }));
-  t.strictSame(output, { language: 'py', compare: { by: 'tokens', case_sensitive: true } });
-});
