@@ -22,8 +22,8 @@ import { lacking, needsOf } from './needs.ts';
 import { addTo, type Counts, countResults, newCounts, printFiles } from './report.ts';
 
 const OUTPUT = 'build/test.tap';
-/** Test files at a time: more than there are processors, because a file waits for a third of its time. */
-const JOBS = Number(process.env['JOBS']) || availableParallelism() + 2;
+/** Test files at a time: more than there are processors, because a file waits for half of its time. */
+const JOBS = Number(process.env['JOBS']) || availableParallelism() + 3;
 
 async function run(paths: readonly string[]): Promise<number> {
   mkdirSync('build', { recursive: true });
