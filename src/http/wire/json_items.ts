@@ -2,7 +2,7 @@
  * The items of a JSON array, each as the bytes that it has in the body, found one at a time. So a large body is parsed item by
  * item, with other work between two items, and an item with a mistake says nothing about the others.
  *
- * It looks at strings, brackets and commas alone. Whoever takes the items parses each of them: if all are JSON, the body is.
+ * It looks at strings, brackets and commas alone. The caller parses each item: if all are JSON, the body is.
  */
 export type ItemsEnd = 'end' | 'not an array' | 'too many';
 
