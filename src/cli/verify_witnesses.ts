@@ -4,8 +4,8 @@
  * has signed (409), and is then asked with our checkpoint of that size. So no question moves a witness on, not even to the tree
  * of a copy that has gone its own way; and a database that was rolled back is shown also where it has grown again since.
  *
- * Another computer on the way to a witness can answer in its place. So only a cosignature of now says that it has our tree: one that
- * is stored could be sent again, with the tree that it is of. A size comes without a signature. What contradicts the log is
+ * Another computer on the way to a witness can answer in its place. So only a cosignature of now says that it has our tree: an
+ * old one could be sent again, with the tree that it is of. A size comes without a signature. What contradicts the log is
  * therefore reported as what the witness says, and a size below that of a tree that it has signed is no answer.
  */
 import type { Db } from '../db.ts';
