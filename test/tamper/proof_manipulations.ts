@@ -249,7 +249,8 @@ export const proofManipulations: readonly Manipulation[] = [
   {
     name: 'an event is changed, and the sketch is made to accuse another',
     does: async ({ root }, { ids, unsealed_id }) => {
-      await root.unsafe(
+      await inEvents(
+        root,
         `update runledger.events set facts = facts || '{"exit_code": 9}' where stream = '${ids[8]}' and type = 'submission.completed'`,
       );
       const [stored] = await root<{ cells: Buffer }[]>`select cells from runledger.log_sketch`;
