@@ -52,7 +52,16 @@ async function fuzz(server: string, key: string, seed: number): Promise<boolean>
   const options = [
     ...['--header', `X-API-Key: ${key}`, '--checks', CHECKS.join(), '--seed', `${seed}`],
     ...['--max-examples', '300', '--continue-on-failure', '--suppress-health-check', 'all'],
-    ...['--warnings', 'off', '--workers', '2', '--request-timeout', '60'],
+    ...[
+      '--output-sanitize',
+      'false',
+      '--warnings',
+      'off',
+      '--workers',
+      '2',
+      '--request-timeout',
+      '60',
+    ],
   ];
   const env = { PATH: process.env['PATH'], HOME: FOLDER, NO_COLOR: '1' };
   const child = spawn(PROGRAM, ['run', `${server}/openapi.json`, ...options], {

@@ -26,6 +26,8 @@ const NAMES: Readonly<Record<string, string>> = {
   'submission.failed': 'failed',
   'submission.cancelled': 'cancelled',
 };
+/** Progress is not in the log. */
+export const EVENT_NAMES = [...Object.values(NAMES), 'progress'];
 
 export function createEventStreams(feed: EventFeed): EventStreams {
   const open = new Map<ServerResponse, string>();

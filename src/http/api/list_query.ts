@@ -50,7 +50,8 @@ const languageOf: Read<string> = (text) =>
     problem: `must be one of ${[...CANONICAL_NAMES.keys()].join(', ')}`,
   };
 
-const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$/;
+export const TIME =
+  /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$/;
 
 const timeOf: Read<Date> = (text) => {
   const time = new Date(TIME.test(text) ? text : Number.NaN);
@@ -64,6 +65,9 @@ const limitOf: Read<number> = (text) => {
   return { problem: `must be a whole number from 1 to ${PAGE_LIMIT}` };
 };
 
+/** The time is a safe integer, so its first eleven bits are 0. */
+export const CURSOR = /^A[AB][A-Za-z0-9_-]{30}$/;
+
 /** Callers need not know what is in it, so that it can change. */
 export function cursorOf({ at_us, id }: ListPlace): string {
   const bytes = Buffer.alloc(24);
@@ -74,10 +78,10 @@ export function cursorOf({ at_us, id }: ListPlace): string {
 
 const placeOf: Read<ListPlace> = (text) => {
   const problem = 'must be the next of an earlier page';
-  if (!/^[A-Za-z0-9_-]{32}$/.test(text)) return { problem };
+  if (!CURSOR.test(text)) return { problem };
   const bytes = Buffer.from(text, 'base64url');
   const at_us = Number(bytes.readBigUInt64BE());
   const hex = bytes.toString('hex', 8);
   const id = parseUuid(hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
-  return id === null || !Number.isSafeInteger(at_us) ? { problem } : { at_us, id };
+  return id === null ? { problem } : { at_us, id };
 };

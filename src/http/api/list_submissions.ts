@@ -8,10 +8,11 @@ import {
 } from '../../domain/record.ts';
 import { STATUS_NAMES } from '../../domain/statuses.ts';
 import { VERDICT_NAMES } from '../../domain/verdicts.ts';
+import { CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import { STATUS } from '../wire/answer.ts';
 import { type FieldError, invalid } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';
-import { cursorOf, PAGE_DEFAULT, PAGE_LIMIT, readListQuery } from './list_query.ts';
+import { CURSOR, cursorOf, PAGE_DEFAULT, PAGE_LIMIT, readListQuery, TIME } from './list_query.ts';
 import type { ParameterObject, Schema } from './openapi_types.ts';
 import { COMMON, EXAMPLE_ID, RATE } from './operation.ts';
 import { LANGUAGE } from './result_schema.ts';
@@ -34,7 +35,10 @@ const SUBMISSIONS = v.strictObject({
   ),
 });
 
-const time = { type: 'string', format: 'date-time' };
+const time = { type: 'string', format: 'date-time', pattern: TIME.source };
+
+const LANGUAGES = { type: 'string', enum: [...CANONICAL_NAMES.keys()] };
+const CURSORS = { type: 'string', pattern: CURSOR.source };
 
 const filter = (
   name: string,
@@ -62,7 +66,7 @@ export const listSubmissions: ApiCall = {
     parameters: [
       filter('status', 'Only of this status.', { type: 'string', enum: STATUS_NAMES }, 'completed'),
       filter('verdict', 'Only of this verdict.', { type: 'string', enum: VERDICT_NAMES }, 'AC'),
-      filter('language', 'Only in this language.', { type: 'string' }, 'python'),
+      filter('language', 'Only in this language.', LANGUAGES, 'python'),
       filter('from', 'Only what was accepted at this time or later.', time, '2026-11-01T00:00:00Z'),
       filter('to', 'Only what was accepted before this time.', time, '2036-12-01T00:00:00Z'),
       filter(
@@ -71,7 +75,7 @@ export const listSubmissions: ApiCall = {
         { type: 'integer', minimum: 1, maximum: PAGE_LIMIT, default: PAGE_DEFAULT },
         PAGE_DEFAULT,
       ),
-      filter('after', 'The `next` of the page before.', { type: 'string' }, EXAMPLE_NEXT),
+      filter('after', 'The `next` of the page before.', CURSORS, EXAMPLE_NEXT),
     ],
     success: [
       {

@@ -1,10 +1,11 @@
 /** GET /api/result/{id}/events */
+import * as v from 'valibot';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { headerText, parseUuid } from '../wire/header_values.ts';
 import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
-import { STREAMS_PER_KEY } from './event_streams.ts';
+import { EVENT_NAMES, STREAMS_PER_KEY } from './event_streams.ts';
 import { COMMON, type Operation, RATE, SUBMISSION_ID } from './operation.ts';
 import { spendThen } from './spend_rate.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
@@ -12,6 +13,16 @@ import { rejectUnknownParameters } from './waiting_request.ts';
 /** Until the client tries again when the stream was cut. */
 const RETRY_MS = 1_000;
 const MOST_VERSION = 2 ** 31 - 1;
+
+/** Each message of the stream; all of its values are texts. */
+const MESSAGE = v.strictObject({
+  id: v.exactOptional(v.pipe(v.string(), v.description("The event's version; none for progress."))),
+  event: v.exactOptional(v.picklist(EVENT_NAMES)),
+  data: v.exactOptional(
+    v.pipe(v.string(), v.description('JSON: at, attempt, reason, verdict; or done, of.')),
+  ),
+  retry: v.exactOptional(v.pipe(v.string(), v.description('Milliseconds before another try.'))),
+});
 
 const operation: Operation = {
   id: 'events',
@@ -33,7 +44,7 @@ const operation: Operation = {
     {
       status: '200',
       description: `The events so far, and then each as it happens. A comment comes every 15 seconds. A key can have ${STREAMS_PER_KEY} open streams in one process.`,
-      schemas: {},
+      schemas: { EventMessage: MESSAGE },
       type: 'text/event-stream',
       headers: RATE,
     },

@@ -63,7 +63,9 @@ function responseTerm([status, response]: [string, ResponseObject]): [string, st
   const names = Object.keys(headers).map((name) => link(headerId(name), name));
   const contents = Object.entries(content).map(([type, { schema, examples = {} }]) => {
     const known = schema.$ref !== undefined || schema.anyOf !== undefined;
-    const what = known ? ` ${typeOf(schema)}.` : ` ${code(type)}.`;
+    const shown = known ? [typeOf(schema)] : [];
+    if (!known || type !== 'application/json') shown.unshift(code(type));
+    const what = ` ${shown.join(' of ')}.`;
     const [first] = Number(status) < 300 ? Object.values(examples) : [];
     return `${what}${first === undefined ? '' : details('Example', block(indented(first.value)))}`;
   });
