@@ -12,7 +12,6 @@ import { rejectUnknownParameters } from './waiting_request.ts';
 
 /** Until the client tries again when the stream was cut. */
 const RETRY_MS = 1_000;
-const MOST_VERSION = 2 ** 31 - 1;
 
 /** Each message of the stream; all of its values are texts. */
 const MESSAGE = v.strictObject({
@@ -103,7 +102,7 @@ async function answer(web: Web, exchange: Exchange, id: string, after: number): 
 
 function lastEvent(given: string | undefined, errors: FieldError[]): number {
   if (given === undefined) return 0;
-  if (/^[0-9]{1,9}$/.test(given)) return Math.min(Number(given), MOST_VERSION);
+  if (/^[0-9]{1,9}$/.test(given)) return Number(given);
   errors.push({ path: 'last-event-id', message: 'must be the id of an event, a whole number' });
   return 0;
 }
