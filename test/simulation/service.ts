@@ -82,7 +82,7 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     RUNLEDGER_SEAL_KEY: secret(),
     RUNLEDGER_WEBHOOK_KEYS: `k1:${secret()}`,
     RUNLEDGER_WEBHOOK_SCHEDULE: '100ms,200ms,500ms,1s,2s,2s,2s,2s,2s',
-    RUNLEDGER_WEBHOOK_TIMEOUT: '2s',
+    RUNLEDGER_WEBHOOK_TIMEOUT: '15s',
     RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'on',
     NODE_EXTRA_CA_CERTS: options.ca_file,
   };
