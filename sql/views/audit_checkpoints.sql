@@ -4,7 +4,7 @@ select c.number, c.origin, c.size, encode(c.root, 'base64') as root, c.sealed_at
   c.note || coalesce(w.lines, '') as note, w.cosignatures, w.cosigned_at
 from runledger.checkpoints c cross join lateral (
   select string_agg(rtrim(s.line, e'\n') || e'\n', '' order by s.witness) as lines, count(*) as cosignatures, max(s.cosigned_at) as cosigned_at
-  from runledger.cosignatures s where s.origin = c.origin and s.size = c.size
+  from runledger.cosignatures s where s.origin = c.origin and s.size = c.size and s.line ~ '^— [^[:space:]+]+ [A-Za-z0-9+/]+={0,2}\n?$'
 ) w;
 
 comment on view runledger.audit_checkpoints is 'The checkpoints of the log. Each is the root of the tree over the first events, in the order of the log.';
@@ -15,6 +15,6 @@ comment on column runledger.audit_checkpoints.root is 'The root of the tree, in 
 comment on column runledger.audit_checkpoints.sealed_at is 'When the checkpoint was signed.';
 comment on column runledger.audit_checkpoints.generation is 'Together with to_xid: the first place in the log that the checkpoint does not cover.';
 comment on column runledger.audit_checkpoints.to_xid is 'The first transaction that the checkpoint does not cover.';
-comment on column runledger.audit_checkpoints.note is 'The signed note with the cosignatures known, as ./runledger seal prints it.';
-comment on column runledger.audit_checkpoints.cosignatures is 'How many witnesses have signed it, as far as is known.';
-comment on column runledger.audit_checkpoints.cosigned_at is 'When the last of them signed it.';
+comment on column runledger.audit_checkpoints.note is 'The signed note, and the cosignatures that are kept. Whose cosignatures count is what a policy says: ./runledger verify --policy FILE.';
+comment on column runledger.audit_checkpoints.cosignatures is 'How many cosignatures are kept. A name can be anybody''s: whose count is what a policy says.';
+comment on column runledger.audit_checkpoints.cosigned_at is 'When the last of them was made, as it says itself.';
