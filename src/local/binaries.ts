@@ -69,8 +69,10 @@ function needsOtherName(): boolean {
   }
 }
 
-export async function reachableBinaries(uid: number | null): Promise<Binaries> {
-  const packaged = packagedBinaries();
+export async function reachableBinaries(
+  uid: number | null,
+  packaged = packagedBinaries(),
+): Promise<Binaries> {
   if (!packaged) {
     throw new Error(
       `no PostgreSQL for this machine (linux-${process.arch}) among the npm packages: run npm install without --omit=optional, or set DATABASE_URL`,

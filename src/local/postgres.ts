@@ -53,6 +53,8 @@ export type ServerOptions = {
   port: number | null;
   /** The uid that runs it when root starts it; null for POSTGRES_UID. */
   uid: number | null;
+  /** PostgreSQL's programs, and the options by which initdb makes it sort text by bytes; default: those that npm installed. */
+  programs?: { dir: string; locale: readonly string[] };
   settings: Record<string, string>;
   /** False only for data that may be lost. */
   durable: boolean;
@@ -79,7 +81,7 @@ export class AlreadyRunning extends Error {
 export async function startServer(options: ServerOptions): Promise<Server> {
   const data_dir = resolve(options.data_dir);
   const uid = await chooseUid(data_dir, options.uid);
-  const binaries = await reachableBinaries(uid);
+  const binaries = await reachableBinaries(uid, options.programs?.dir);
   const watchdog = binaries.temporary ? removeAfterOurDeath(binaries.dir) : null;
   try {
     await makeData(data_dir, uid, binaries, options);
@@ -183,6 +185,8 @@ async function makeData(
   }
 }
 
+const OUR_LOCALE = ['--locale-provider=builtin', '--locale=C'];
+
 async function initialise(
   cwd: string,
   uid: number | null,
@@ -200,7 +204,7 @@ async function initialise(
       '--pwfile=/proc/self/fd/0',
     ],
     // Text sorts by bytes: the same everywhere, whatever the machine's locales.
-    ...['--encoding=UTF8', '--locale-provider=builtin', '--locale=C', '--no-instructions'],
+    ...['--encoding=UTF8', ...(options.programs?.locale ?? OUR_LOCALE), '--no-instructions'],
     ...(options.durable ? [] : ['--no-sync']),
   ];
   const password = await passwordFile(`${cwd}.password`, uid, options.password);

@@ -30,6 +30,16 @@ t.test(
   },
 );
 
+t.test('what depends on the version of PostgreSQL is known of each version', async (t) => {
+  const kept = readFileSync(new URL('../../sql/definitions.txt', import.meta.url), 'utf8');
+  const known = new Map<string, string[]>();
+  for (const [, thing, major] of kept.matchAll(/^(.*) on PostgreSQL (\d+) .*$/gm))
+    known.set(thing!, [...(known.get(thing!) ?? []), major!]);
+  t.ok(known.size > 0, 'some definitions depend on it');
+  for (const [thing, majors] of known)
+    t.same(majors, ['15', '16', '17', '18'], `${thing}; if not: make schema`);
+});
+
 t.test('DATA.md describes everything that the auditor sees', async (t) => {
   const auditor = connect((await freshDatabase(t)).urls.auditor, { name: 'test', max: 1 });
   t.teardown(() => auditor.end());

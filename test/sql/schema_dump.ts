@@ -1,5 +1,6 @@
 /**
- * `make schema` runs this file: it migrates a database of its own and writes sql/schema.txt, sql/definitions.txt and DATA.md.
+ * Migrates a database of its own and writes sql/schema.txt, sql/definitions.txt and DATA.md. `make schema` runs it on each
+ * version of PostgreSQL (schema_versions.ts).
  * schema.txt is for reviews. definitions.txt has the digests of what functions and views say; verify compares a database with
  * both. DATA.md is for auditors.
  */
@@ -25,8 +26,7 @@ const VERSIONED = /^(.*) on PostgreSQL \d+ (.*)$/;
 
 /**
  * What a file has of other major versions of PostgreSQL. It stays until the definition changes, because then what is known of
- * other versions is out of date, and verify says so on them. To know it again, run this on each of them
- * (RUNLEDGER_TEST_DATABASE_URL), from the oldest to the one that schema.test.ts runs on.
+ * other versions is out of date, and verify says so on them.
  */
 export function ofOtherVersions(kept: readonly string[], made: readonly string[]): string[] {
   const thing = (line: string) => VERSIONED.exec(line)?.[1];
