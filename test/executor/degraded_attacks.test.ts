@@ -82,7 +82,7 @@ for (const kind of kinds)
       t.same(said(report).split('\n'), [
         'handled',
         '64',
-        '5',
+        '19',
         'True',
         'SIGABRT',
         'SIGKILL',
@@ -233,7 +233,7 @@ signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
 os.kill(os.getpid(), signal.SIGUSR1)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 print(resource.prlimit(0, resource.RLIMIT_NOFILE)[0])
-os.setpriority(os.PRIO_PROCESS, 0, 5)
+os.setpriority(os.PRIO_PROCESS, 0, 19)
 print(os.getpriority(os.PRIO_PROCESS, 0))
 os.sched_setaffinity(0, os.sched_getaffinity(0))
 print(os.path.exists(f"/proc/{os.getpid()}/status"))
