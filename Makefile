@@ -69,6 +69,7 @@ check: $(PACKAGES) $(TAP)
 	@biome ci --colors=off --error-on-warnings .
 	@tsc -p .
 	@tap --reporter=terse test/arrows.test.ts test/c_arrows.test.ts
+	@node test/http/lint_document.ts
 
 .PHONY: format
 format: $(PACKAGES)
