@@ -25,7 +25,8 @@ t.test('clients of others', async (t) => {
   };
   const commands = [
     [process.execPath, join(OTHERS, 'poll.ts')],
-    ...(isHere('python3', '--version') ? [['python3', '-B', join(OTHERS, 'poll.py')]] : []),
+    ...(isHere('python3') ? [['python3', '-B', join(OTHERS, 'poll.py')]] : []),
+    ...(isHere('rustc') ? [await rustProgram(cwd)] : []),
     ...(await goProgram(cwd)),
   ];
   for (const [command, ...options] of commands) {
@@ -43,7 +44,24 @@ t.test('clients of others', async (t) => {
   }
 });
 
-const isHere = (command: string, option: string) => !spawnSync(command, [option]).error;
+function isHere(command: string): boolean {
+  const { status } = spawnSync(command, ['--version']);
+  if (status !== 0)
+    t.comment(`not run: the client that needs ${command}, which this machine does not have`);
+  return status === 0;
+}
+
+async function rustProgram(folder: string): Promise<string[]> {
+  const program = join(folder, 'poll_rust');
+  await build(folder, ['rustc', '--edition=2021', '-o', program, join(OTHERS, 'poll.rs')]);
+  return [program];
+}
+
+async function build(cwd: string, [command = '', ...options]: string[]): Promise<void> {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] ?? cwd, CGO_ENABLED: '0' };
+  const built = await runProgram(command, options, { cwd, env });
+  if (built.status !== 0) throw new Error(built.stderr);
+}
 
 /**
  * With RUNLEDGER_TEST_GO, because the first compile of Go's HTTP takes half a minute of a processor. Compiled, because
@@ -52,12 +70,7 @@ const isHere = (command: string, option: string) => !spawnSync(command, [option]
 async function goProgram(folder: string): Promise<string[][]> {
   if (process.env['RUNLEDGER_TEST_GO'] === undefined) return [];
   const program = join(folder, 'poll');
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] ?? folder, CGO_ENABLED: '0' };
-  const built = await runProgram('go', ['build', '-o', program, join(OTHERS, 'poll.go')], {
-    cwd: folder,
-    env,
-  });
-  if (built.status !== 0) throw new Error(built.stderr);
+  await build(folder, ['go', 'build', '-o', program, join(OTHERS, 'poll.go')]);
   return [[program]];
 }
 
