@@ -207,7 +207,7 @@ PROGRAM(priority_raise) {
     must_fail("SCHED_DEADLINE", syscall(SYS_sched_setattr, 0, &deadline, 0));
     must_fail("I/O class real-time", syscall(SYS_ioprio_set, 1, 0, 1 << 13));
 }
-PROGRAM(priority_lower) { works("nice 5", setpriority(PRIO_PROCESS, 0, 5) == 0); }
+PROGRAM(priority_lower) { works("nice 19", setpriority(PRIO_PROCESS, 0, 19) == 0); }
 PROGRAM(ends_with) { _exit((int)number(args, 0, 0)); }
 PROGRAM(dies_of) {
     int which = (int)number(args, 0, SIGKILL);
