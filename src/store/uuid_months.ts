@@ -1,5 +1,7 @@
 /** Months and the ids of their submissions: partitions are named after months, and a UUIDv7 begins with its time. */
 
+import { CLOCKS_APART_MS } from '../domain/clocks.ts';
+
 export type Month = {
   /** The lowest id, and the lowest of the next month. */
   readonly low: string;
@@ -14,6 +16,16 @@ export function monthOf(partition: string): Month | null {
   const begins = Date.UTC(Number(year), Number(month) - 1);
   const ends = new Date(Date.UTC(Number(year), Number(month)));
   return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
+}
+
+/**
+ * Whether retention can have detached this partition of events. There are some hundred such names. Of others, which anybody can
+ * make up, there is no end.
+ */
+export function canBeDetached(partition: string): boolean {
+  if (!/^events_\d{4}_\d{2}$/.test(partition)) return false;
+  const ends = monthOf(partition)?.ends.getTime() ?? Number.POSITIVE_INFINITY;
+  return ends > 0 && ends <= Date.now() + CLOCKS_APART_MS;
 }
 
 /** The lowest UUIDv7 of an instant. */
