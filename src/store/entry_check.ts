@@ -135,6 +135,9 @@ export class EntryCheck {
   /** The time of the event that was checked last, in microseconds since 2000. */
   at_us = 0;
 
+  /** Its type. */
+  type = '';
+
   /** Returns the hash of its leaf. */
   check(entry: Buffer): HashText {
     this.#count++;
@@ -146,6 +149,7 @@ export class EntryCheck {
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
+      this.type = type;
       if (!this.types.has(type) && isKnown(type, 1)) this.types.add(type);
       this.#time(entry, type);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
