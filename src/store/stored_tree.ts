@@ -345,7 +345,7 @@ export async function sealedSize(db: Db, problems: Problems): Promise<number> {
 
 export type Gap = { readonly first: number; readonly count: number; readonly partition: string };
 
-/** In order. A gap that overlaps another, is beyond the sealed leaves, or is of no past month, is reported and left out. */
+/** In order. A gap that overlaps another, is beyond the sealed leaves, or is of no month, is reported and left out. */
 export async function readGaps(db: Db, size: number, problems: Problems): Promise<Gap[]> {
   const rows = await db<{ first: string; count: string; partition: string }[]>`
     select first, count, partition from runledger.log_gaps order by first`;

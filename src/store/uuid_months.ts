@@ -1,7 +1,5 @@
 /** Months and the ids of their submissions: partitions are named after months, and a UUIDv7 begins with its time. */
 
-import { CLOCKS_APART_MS } from '../domain/clocks.ts';
-
 export type Month = {
   /** The lowest id, and the lowest of the next month. */
   readonly low: string;
@@ -19,14 +17,13 @@ export function monthOf(partition: string): Month | null {
 }
 
 /**
- * Whether retention can have detached this partition of events. There are some hundred such names. Of others, which anybody can
+ * Whether retention can have detached this partition of events. There are some thousand such names. Of others, which anybody can
  * make up, there is no end.
  */
-export function canBeDetached(partition: string): boolean {
-  if (!/^events_\d{4}_\d{2}$/.test(partition)) return false;
-  const ends = monthOf(partition)?.ends.getTime() ?? Number.POSITIVE_INFINITY;
-  return ends > 0 && ends <= Date.now() + CLOCKS_APART_MS;
-}
+export const canBeDetached = (partition: string): boolean =>
+  /^events_(19[7-9]|20\d|21\d)\d_/.test(partition) &&
+  partition.length === 14 &&
+  monthOf(partition) !== null;
 
 /** The lowest UUIDv7 of an instant. */
 export function floorOf(at_ms: number): string {
