@@ -6,7 +6,7 @@
  */
 
 export const PINNED = {
-  search_path: 'public, pg_temp',
+  search_path: 'pg_catalog, pg_temp',
   bytea_output: 'hex',
   DateStyle: 'ISO, YMD',
   IntervalStyle: 'postgres',

@@ -86,6 +86,8 @@ export class EntryCheck {
   /** Of the event before, and room for the next one's. */
   #last = Buffer.alloc(PLACE_BYTES);
   #next = Buffer.alloc(PLACE_BYTES);
+  /** The greatest place before the order was broken. */
+  #greatest: Buffer | null = null;
   #count = 0;
   readonly #problems: Problems;
   readonly #parse: (text: string) => unknown;
@@ -132,8 +134,16 @@ export class EntryCheck {
     return this.#last;
   }
 
+  /** Whether an event before the one that was checked last had its place, or a later one. */
+  get goes_back(): boolean {
+    return this.#greatest !== null && this.#last.compare(this.#greatest) <= 0;
+  }
+
   /** The time of the event that was checked last, in microseconds since 2000. */
   at_us = 0;
+
+  /** Its type. */
+  type = '';
 
   /** Returns the hash of its leaf. */
   check(entry: Buffer): HashText {
@@ -146,6 +156,7 @@ export class EntryCheck {
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
       const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
+      this.type = type;
       if (!this.types.has(type) && isKnown(type, 1)) this.types.add(type);
       this.#time(entry, type);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
@@ -166,11 +177,13 @@ export class EntryCheck {
 
   #order(entry: Buffer, at: number): void {
     entry.copy(this.#next, 0, at, at + PLACE_BYTES);
-    if (this.#count > 1 && this.#next.compare(this.#last) <= 0)
+    if (this.#count > 1 && this.#next.compare(this.#last) <= 0) {
+      if (!this.goes_back) this.#greatest = Buffer.from(this.#last);
       this.#problems.add('order', () => {
         const { stream, version } = nameOf(entry);
         return `${stream} version ${version} has the place in the feed of another event, or an earlier one`;
       });
+    }
     const room = this.#last;
     this.#last = this.#next;
     this.#next = room;

@@ -137,6 +137,11 @@ const DEFINITIONS = `
       format_type(a.aggtranstype, null), a.agginitval)
   from pg_proc p join pg_aggregate a on a.aggfnoid = p.oid cross join owner o where p.pronamespace = 'runledger'::regnamespace
   union all
+  -- The server reads a column by its number. Names that are exchanged change no other line.
+  select format('columns of %s: %s', t.pattern, (select string_agg(a.attname, ', ' order by a.attnum)
+      from pg_attribute a where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped)), t.relname::text, null
+  from ours t where t.relkind in ('r', 'p')
+  union all
   select distinct format('relation %s kind %s%s%s%s%s', t.pattern, t.relkind, case t.relpersistence when 'p' then '' else ' not permanent' end,
       case when t.relrowsecurity or t.relforcerowsecurity then ' with row security' else '' end,
       coalesce(' access method ' || nullif(m.amname, 'heap'), ''), case when t.relowner = o.oid then '' else ' of another owner' end),

@@ -1,21 +1,26 @@
 /**
  * What is signed can never be taken back. So before events are sealed, they are checked as verify will check them: their types,
- * their times and places, that each has the event before it in its stream, and what the log says about itself. The facts of other
- * events are not read, because that would cost half of the sealing again. A time that is too early is let through: a clock that
- * was set back must not end sealing for ever.
+ * their times and places, that each has the event before it in its stream and is of the same thing, and what the log says about
+ * itself. The facts of other events are not read, and nor is the state of what they are about, because that would cost half of
+ * the sealing again. A time that is too early is let through: a clock that was set back must not end sealing for ever.
  */
 import type { Db } from '../db.ts';
 import { bytesOf } from '../proof/merkle.ts';
 import { copyName, EntryCheck, isEntry, NAME_BYTES, nameAt } from './entry_check.ts';
 import { Problems } from './problems.ts';
+import { canBeOf, KIND, kindOf } from './stream_kinds.ts';
+import { claimProblem } from './verify_removals.ts';
+
+/** Where an entry has the first byte of its stream's id. */
+const ID_AT = 6;
 
 export class SealCheck {
   readonly #problems = new Problems();
   readonly #entries: EntryCheck;
-  /** By stream: the version that was last in the feed. */
-  readonly #versions = new Map<string, number>();
+  /** By stream: the version that was last in the feed, and what it is about. */
+  readonly #last = new Map<string, { version: number; kind: string }>();
   /** Those whose stream did not have the version before in this window. Honest ones are few. */
-  readonly #late: { stream: string; version: number }[] = [];
+  readonly #late: { stream: string; version: number; kind: string }[] = [];
   readonly #name = Buffer.alloc(NAME_BYTES);
 
   constructor(now_ms: number) {
@@ -34,27 +39,43 @@ export class SealCheck {
     copyName(entry, this.#name, 0);
     const stream = this.#name.toString('latin1', 0, 16);
     const version = this.#name.readInt32BE(20);
-    if (version > 1 && this.#versions.get(stream) !== version - 1)
-      this.#late.push(nameAt(this.#name, 0));
-    this.#versions.set(stream, version);
+    const kind = kindOf(this.#entries.type);
+    if (version < 1) this.#report('that no event has');
+    if (!canBeOf(this.#entries.type, entry[ID_AT]!))
+      this.#report('of a type that its stream cannot have');
+    const before = this.#last.get(stream);
+    if (version > 1 && (before?.version !== version - 1 || before.kind !== kind))
+      this.#late.push({ ...nameAt(this.#name, 0), kind });
+    this.#last.set(stream, { version, kind });
+  }
+
+  #report(what: string): void {
+    const { stream, version } = nameAt(this.#name, 0);
+    this.#problems.add(
+      'streams',
+      `${stream} has a version ${version} (${this.#entries.type}) ${what}`,
+    );
   }
 
   /** What verify would name; null if all is well. */
   async problem(db: Db): Promise<string | null> {
-    return this.#problems.lines()[0] ?? (await this.#gap(db));
+    const claims = this.#entries.claims.map(claimProblem);
+    const claim = claims.find((problem) => problem !== null) ?? null;
+    return this.#problems.lines()[0] ?? claim ?? (await this.#gap(db));
   }
 
   async #gap(db: Db): Promise<string | null> {
     if (this.#late.length === 0) return null;
-    const list = (name: 'stream' | 'version') => `{${this.#late.map((each) => each[name])}}`;
+    const list = (name: 'stream' | 'version' | 'kind') =>
+      `{${this.#late.map((each) => each[name])}}`;
     // A subquery for each, which finds its row by the index, however many there are.
     const [row] = await db<{ stream: string; version: number }[]>`
       select x.stream, x.version
-      from unnest(${list('stream')}::text::uuid[], ${list('version')}::text::integer[]) x(stream, version)
-      where (select e.version from runledger.entries e where e.stream = x.stream and e.version = x.version - 1) is null
+      from unnest(${list('stream')}::text::uuid[], ${list('version')}::text::integer[], ${list('kind')}::text::text[]) x(stream, version, kind)
+      where (select ${db.unsafe(KIND)} from runledger.entries e where e.stream = x.stream and e.version = x.version - 1) is distinct from x.kind
       limit 1`;
     return row
-      ? `${row.stream} has version ${row.version}, and no version ${row.version - 1}`
+      ? `${row.stream} has version ${row.version}, and no version ${row.version - 1} of the same thing`
       : null;
   }
 }

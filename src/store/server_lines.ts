@@ -172,6 +172,33 @@ export async function serverLines(db: Db): Promise<SchemaLine[]> {
   return [...lines, ...added.map(({ line }) => ({ line, name: null }))];
 }
 
+type Key = { table: string; columns: string[] };
+
+/**
+ * Lines name things, and the server goes by OIDs. So no two things of a catalogue may have one name: a superuser can switch a
+ * unique index off, add a second schema, table or language of a name that is there, and have a view read that one.
+ *
+ * Rows that this login may not read are left out. Of those, roles have names in lines, and a view that everybody may read.
+ */
+export async function sameNames(db: Db): Promise<string[]> {
+  const keys = await db<Key[]>`
+    select c.relname::pg_catalog.text as table, array(
+        select pg_catalog.quote_ident(a.attname::pg_catalog.text) from pg_catalog.unnest(i.indkey::pg_catalog.int2[]) with ordinality k(attnum, n)
+        join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum order by k.n) as columns
+    from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indrelid
+    where i.indisunique and c.relnamespace = ${db.unsafe(PG_CATALOG)} and c.oid < ${db.unsafe(FIRST_COUNTED)}
+      and pg_catalog.has_table_privilege(c.oid, 'select'::pg_catalog.text)`;
+  const rows = await db.unsafe<{ line: string }[]>(
+    [...keys, { table: 'pg_roles', columns: ['rolname'] }].map(sameName).join(' union all '),
+  );
+  return rows.map(({ line }) => line);
+}
+
+const sameName = ({ table, columns }: Key): string => `
+  select pg_catalog.format('the server''s catalogue has %s rows of ${table} (${columns.join(', ')}): %s', pg_catalog.count(*),
+    pg_catalog.concat_ws(' '::pg_catalog.text, ${columns.join(', ')})) as line
+  from pg_catalog.${table} group by ${columns.join(', ')} having pg_catalog.count(*) > 1`;
+
 /** The order of rows in a table means nothing. */
 function digestOf(rows: readonly Row[]): string {
   const hash = createHash('sha256');

@@ -15,6 +15,7 @@ import { cosignatureOf, cosignedText, MOST_COSIGNATURES, witnessName } from './c
 import { PLACE_BYTES } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import { readNote, type SignedNote, signedAt } from './signed_notes.ts';
+import { canBeDetached } from './uuid_months.ts';
 import type { SealedLeaves } from './verify_tree.ts';
 
 /** How many tiles are read at once: 2 MiB of hashes. */
@@ -344,14 +345,14 @@ export async function sealedSize(db: Db, problems: Problems): Promise<number> {
 
 export type Gap = { readonly first: number; readonly count: number; readonly partition: string };
 
-/** In order. A gap that overlaps another, or is beyond the sealed leaves, is reported and left out. */
+/** In order. A gap that overlaps another, is beyond the sealed leaves, or is of no month, is reported and left out. */
 export async function readGaps(db: Db, size: number, problems: Problems): Promise<Gap[]> {
   const rows = await db<{ first: string; count: string; partition: string }[]>`
     select first, count, partition from runledger.log_gaps order by first`;
   let end = 0;
   return rows.flatMap((row) => {
     const gap = { first: Number(row.first), count: Number(row.count), partition: row.partition };
-    if (gap.first < end || gap.first + gap.count > size) {
+    if (gap.first < end || gap.first + gap.count > size || !canBeDetached(gap.partition)) {
       problems.add('removals', `the gap of ${gap.partition} at leaf ${gap.first} cannot be one`);
       return [];
     }

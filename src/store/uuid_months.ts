@@ -16,6 +16,15 @@ export function monthOf(partition: string): Month | null {
   return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
 }
 
+/**
+ * Whether retention can have detached this partition of events. There are some thousand such names. Of others, which anybody can
+ * make up, there is no end.
+ */
+export const canBeDetached = (partition: string): boolean =>
+  /^events_(19[7-9]|20\d|21\d)\d_/.test(partition) &&
+  partition.length === 14 &&
+  monthOf(partition) !== null;
+
 /** The lowest UUIDv7 of an instant. */
 export function floorOf(at_ms: number): string {
   const hex = at_ms.toString(16).padStart(12, '0');

@@ -166,7 +166,6 @@ export async function sessionSettings(db: Db): Promise<string> {
 const SESSION = settingStatements(
   {
     ...PINNED,
-    search_path: 'pg_catalog, pg_temp',
     row_security: 'off',
     statement_timeout: 0,
     lock_timeout: 0,

@@ -29,7 +29,7 @@ import {
   type SignedNote,
   type Trust,
 } from './signed_notes.ts';
-import { monthOf } from './uuid_months.ts';
+import { canBeDetached, monthOf } from './uuid_months.ts';
 import { repairLines, type Verification } from './verify.ts';
 import { checkRemovals, checkRepairs } from './verify_removals.ts';
 import { VersionTable } from './version_table.ts';
@@ -67,6 +67,9 @@ export async function verifyFile(path: string, options: FileOptions): Promise<Fi
   }
   return check.end();
 }
+
+const noGap = (partition: string) =>
+  `events of ${partition} are gone, and no month of this name can have been detached`;
 
 class FileCheck {
   readonly problems = new Problems();
@@ -133,6 +136,12 @@ class FileCheck {
 
   #takeGap(body: Buffer): void {
     const { partition, hashes } = parseGap(body);
+    for (let at = 0; at < hashes.length; at += HASH_BYTES)
+      this.#append(textOf(hashes.subarray(at, at + HASH_BYTES)));
+    if (!canBeDetached(partition)) {
+      this.problems.add('removals', () => noGap(partition));
+      return;
+    }
     let digest = this.#gaps.get(partition);
     if (!digest) {
       digest = { count: 0, hash: createHash('sha256') };
@@ -140,8 +149,6 @@ class FileCheck {
     }
     digest.count += hashes.length / HASH_BYTES;
     digest.hash.update(hashes);
-    for (let at = 0; at < hashes.length; at += HASH_BYTES)
-      this.#append(textOf(hashes.subarray(at, at + HASH_BYTES)));
   }
 
   #takeNote(body: Buffer): void {

@@ -73,6 +73,9 @@ async function windowEnd(db: Db, from: string): Promise<string> {
     select stream from runledger.events where stream >= ${from} and stream < ${LAST_SUBMISSION}
     order by stream offset ${WINDOW} limit 1`;
   if (!row) return LAST_SUBMISSION;
+  // Otherwise there would be windows without end.
+  if (row.stream < from)
+    throw new Error(`the index of streams leads from ${from} back to ${row.stream}`);
   if (row.stream !== from) return row.stream;
   const [next] = await db<{ stream: string }[]>`
     select stream from runledger.events where stream > ${from} and stream < ${LAST_SUBMISSION} order by stream limit 1`;

@@ -8,11 +8,10 @@
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 import { BY_PAGES, reading } from './scans.ts';
+import { PERMANENT } from './stream_kinds.ts';
 import { monthOf } from './uuid_months.ts';
 
 const PARTITIONED = /^table (\w+) partition by RANGE \((\w+)\)$/;
-/** Ids from here on have no month. */
-export const PERMANENT = 'f0000000-0000-0000-0000-000000000000';
 
 /** `known`: the lines of sql/schema.txt. */
 export async function checkPlaces(

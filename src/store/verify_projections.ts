@@ -194,6 +194,8 @@ function believable(
       ...comparison,
       problem: `the database counts no difference, and ${first.row} differs`,
     };
+  if (differences > 0 && !first)
+    return { ...comparison, problem: 'the database counts differences, and names none' };
   return comparison;
 }
 

@@ -86,15 +86,29 @@ export function checkRemovals(
         'removals',
         `the log claims a removal that the policy does not allow: payloads purged at ${timeText(at)}, of submissions that ended before ${timeText(ended_before)}${up_to}`,
       );
-    if (!(ended_before <= at))
-      problems.add(
-        'removals',
-        `the purge at ${timeText(at)} names a time that was still to come, or none: ${timeText(ended_before)}`,
-      );
   }
-  for (const claim of claims)
-    if (claim.type === 'test_set.deleted') checkSet(claim, removals, problems);
+  for (const claim of claims) {
+    const problem = claimProblem(claim);
+    if (problem !== null) problems.add('removals', problem);
+    else if (claim.type === 'test_set.deleted') checkSet(claim, removals, problems);
+  }
   return months;
+}
+
+/** What is wrong with a claim whatever else is in the log; null if nothing is. */
+export function claimProblem({ stream, type, at, facts }: LogClaim): string | null {
+  const isNot = (time: unknown) => !(new Date(String(time)) <= at);
+  if (type === 'payloads.purged' && isNot(facts['ended_before']))
+    return `the purge at ${timeText(at)} names a time that was still to come, or none: ${timeText(new Date(String(facts['ended_before'])))}`;
+  if (type === 'test_set.deleted' && facts['key_id'] === undefined && isNot(facts['unused_since']))
+    return `test set ${stream} was deleted at ${timeText(at)} by no key, and not because it was unused since a time before`;
+  if (type !== 'log.detached') return null;
+  const partition = String(facts['partition']);
+  const ends = monthOf(partition)?.ends;
+  if (!ends) return `${partition} was detached, and is no month`;
+  return ends <= at
+    ? null
+    : `${partition} was detached at ${timeText(at)}, before its month had ended`;
 }
 
 /**
@@ -108,12 +122,7 @@ function checkSet(
 ): void {
   if (facts['key_id'] !== undefined) return;
   const ended_before = new Date(String(facts['unused_since']));
-  if (!(ended_before <= at))
-    problems.add(
-      'removals',
-      `test set ${stream} was deleted at ${timeText(at)} by no key, and not because it was unused since a time before`,
-    );
-  else if (removals && !allowsPurge(removals, { at, ended_before, last_id: stream }))
+  if (removals && !allowsPurge(removals, { at, ended_before, last_id: stream }))
     problems.add(
       'removals',
       `the log claims a removal that the policy does not allow: test set ${stream} deleted at ${timeText(at)}, unused since ${timeText(ended_before)}`,
@@ -158,18 +167,11 @@ function checkMonth(
   removals: Removals | null,
   problems: Problems,
 ): void {
-  const { partition, events, leaves_sha256, at } = month;
+  const { partition, events, leaves_sha256 } = month;
   if (removals && !allowsDetached(removals, month))
     problems.add(
       'removals',
       `the log claims a removal that the policy does not allow: ${partition} detached with ${events} events, leaves ${leaves_sha256 ?? '-'}`,
-    );
-  const ends = monthOf(partition)?.ends;
-  if (!ends) problems.add('removals', `${partition} was detached, and is no month`);
-  else if (!(ends <= at))
-    problems.add(
-      'removals',
-      `${partition} was detached at ${timeText(at)}, before its month had ended`,
     );
   if (leaves_sha256 !== null && events > 0 && !gone.has(partition))
     problems.add('removals', `${partition} was detached, and the tree has no gap for it`);

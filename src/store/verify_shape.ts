@@ -10,8 +10,9 @@ import { readFile } from 'node:fs/promises';
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 import { isInRecovery } from './recovery.ts';
+import { BY_PAGES, reading } from './scans.ts';
 import { definitionLines, schemaLines } from './schema_lines.ts';
-import type { SchemaLine } from './server_lines.ts';
+import { type SchemaLine, sameNames } from './server_lines.ts';
 import { SQL_DIR } from './sql_files.ts';
 import { monthOf } from './uuid_months.ts';
 import { checkConstraints } from './verify_constraints.ts';
@@ -38,6 +39,7 @@ export async function checkShape(db: Db, problems: Problems): Promise<string[]> 
     problems,
   );
   for (const line of unguarded(known, found)) problems.add('schema', line);
+  for (const line of await reading(db, BY_PAGES, () => sameNames(db))) problems.add('schema', line);
   await checkBounds(db, problems);
   return unlisted(known, listed, version);
 }
@@ -117,7 +119,8 @@ function compare(known: readonly string[], found: readonly SchemaLine[], problem
     if (!there.has(line)) problems.add('schema', `the schema lacks: ${line}`);
 }
 
-const OF_EACH_MONTH = /^(?:trigger \w+ on|index on|constraint on|column) (\w+_YYYY_MM)[:.]/;
+const OF_EACH_MONTH =
+  /^(?:trigger \w+ on|index on|constraint on|column|columns of) (\w+_YYYY_MM)[:.]/;
 
 /** Lines have a pattern for months. Each month must have each trigger, index, constraint and column of its pattern. */
 function unguarded(known: readonly string[], found: readonly SchemaLine[]): string[] {

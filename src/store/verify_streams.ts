@@ -6,7 +6,8 @@
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 import { BY_PAGES, reading } from './scans.ts';
-import { PERMANENT, partitionsOf, quoted, staysIn } from './verify_places.ts';
+import { KIND, PERMANENT } from './stream_kinds.ts';
+import { partitionsOf, quoted, staysIn } from './verify_places.ts';
 
 const SHOWN = 100;
 
@@ -23,9 +24,6 @@ export async function checkStreams(db: Db, problems: Problems): Promise<number> 
 
 type Broken = { stream: string; count: string; newest: number; place: boolean; alike: boolean };
 
-/** What a stream with an event of this type is about. A submission's stream has a time for its id, and no other has. */
-const KIND = `case split_part(type, '.', 1) when 'execution' then 'submission' when 'delivery' then 'submission'
-  when 'payloads' then 'log' else split_part(type, '.', 1) end collate "C"`;
 const ALIKE = `min(${KIND}) = max(${KIND}) and (min(${KIND}) = 'submission') = (stream < '${PERMANENT}')`;
 
 async function checkPartition(

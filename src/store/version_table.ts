@@ -1,19 +1,23 @@
 /**
  * Whether the versions of each stream run from 1 without a gap, for a log that is read once and in any order: a table of
- * streams in typed arrays, 28 bytes a slot. Of each stream it has the count of its events, and the sum and the sum of squares
- * of their versions, which together only the numbers from 1 to the count have (but for versions made up to meet them, and
- * those are in leaves).
+ * streams in typed arrays, 28 bytes a slot. Of each stream it has the count of its events, and two sums of marks of their
+ * versions. Who wrote the file cannot choose versions that have the sums of others, because nobody knows the marks.
  */
 const WORDS = 7;
 const COUNT = 4;
-const SUM = 5;
-const SQUARES = 6;
+const FIRST_SUM = 5;
+const SUMS = 2;
+/** Most streams have a few events, so the marks of their versions are computed once. */
+const KNOWN_MARKS = 256;
 
 export class VersionTable {
   #slots = 2 ** 12;
   #words = new Uint32Array(this.#slots * WORDS);
   #streams = 0;
   readonly #seed = crypto.getRandomValues(new Uint32Array(2)) as unknown as Seed;
+  readonly #marks = Uint32Array.from({ length: SUMS * KNOWN_MARKS }, (_, at) =>
+    this.#newMark(Math.floor(at / KNOWN_MARKS), at % KNOWN_MARKS),
+  );
 
   /** `stream`: 16 bytes at `at`. */
   add(bytes: Buffer, at: number, version: number): void {
@@ -26,18 +30,32 @@ export class VersionTable {
       this.#streams++;
     }
     words[slot + COUNT]! += 1;
-    words[slot + SUM]! += version;
-    words[slot + SQUARES]! += Math.imul(version, version);
+    words[slot + FIRST_SUM]! += this.#mark(0, version);
+    words[slot + FIRST_SUM + 1]! += this.#mark(1, version);
+  }
+
+  #mark(n: number, version: number): number {
+    return version >= 0 && version < KNOWN_MARKS
+      ? this.#marks[n * KNOWN_MARKS + version]!
+      : this.#newMark(n, version);
+  }
+
+  #newMark(n: number, version: number): number {
+    return hashOf([version >>> 0, n, 0, 0], this.#seed);
   }
 
   /** The streams whose versions have a gap, as the 16 bytes of each. */
   *broken(): Generator<Buffer> {
     const words = this.#words;
+    // By count: what the sums of the versions from 1 to it are.
+    const sums = [[0], [0]];
     for (let slot = 0; slot < words.length; slot += WORDS) {
       const count = words[slot + COUNT]!;
       if (count === 0) continue;
-      const [sum, squares] = sumsTo(count);
-      if (words[slot + SUM] === sum && words[slot + SQUARES] === squares) continue;
+      for (const [n, of_mark] of sums.entries())
+        while (of_mark.length <= count)
+          of_mark.push((of_mark.at(-1)! + this.#mark(n, of_mark.length)) >>> 0);
+      if (sums.every((of_mark, n) => words[slot + FIRST_SUM + n] === of_mark[count])) continue;
       const id = Buffer.alloc(16);
       for (let n = 0; n < 4; n++) id.writeUInt32BE(words[slot + n]!, 4 * n);
       yield id;
@@ -101,11 +119,3 @@ function mix(v: State): void {
 }
 
 const turn = (word: number, by: number): number => (word << by) | (word >>> (32 - by));
-
-/** Of the numbers from 1 to n, and of their squares, in 32 bits. */
-function sumsTo(n: number): [number, number] {
-  const big = BigInt(n);
-  const sum = (big * (big + 1n)) / 2n;
-  const squares = (big * (big + 1n) * (2n * big + 1n)) / 6n;
-  return [Number(BigInt.asUintN(32, sum)), Number(BigInt.asUintN(32, squares))];
-}

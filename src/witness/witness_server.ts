@@ -17,7 +17,14 @@ import {
   SIZE_TYPE,
   WITNESS_STATUS,
 } from '../proof/addition.ts';
-import { BadNote, signatureBy, signatureLine, type VerifierKey } from '../proof/note.ts';
+import {
+  BadNote,
+  MOST_NOTE_BYTES,
+  noteText,
+  signatureBy,
+  signatureLine,
+  type VerifierKey,
+} from '../proof/note.ts';
 import type { WitnessFolder } from './witness_folder.ts';
 
 export type WitnessOptions = {
@@ -106,6 +113,10 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
 }
 
 const TOO_LARGE: Answer = { status: 413, body: 'the request is too large\n' };
+const TOO_LONG: Answer = {
+  status: WITNESS_STATUS.malformed,
+  body: 'the note has no room for a cosignature: make it shorter\n',
+};
 
 function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
   const { signer } = folder;
@@ -139,8 +150,11 @@ function createAddCheckpoint({ folder, logs, log }: WitnessOptions) {
     }
     const cosignature = signer.sign(note.text);
     const own = logs.map((key) => signatureBy(note, key)).filter((each) => !!each);
+    const cosigned = { text: note.text, signatures: [...own, cosignature] };
+    // It could not be read again, and without it nothing is cosigned for this origin any more.
+    if (Buffer.byteLength(noteText(cosigned)) > MOST_NOTE_BYTES) return TOO_LONG;
     // Where the tree is the same, too: the last write may have failed after the new name was seen.
-    await folder.put(origin, { text: note.text, signatures: [...own, cosignature] });
+    await folder.put(origin, cosigned);
     return { status: WITNESS_STATUS.cosigned, body: signatureLine(cosignature) };
   };
 

@@ -99,4 +99,10 @@ t.test('a database that counts nothing is not believed', async (t) => {
     'counters of the queue: the database counts no difference, and one differs',
   ]);
   await count('int8inc');
+  await root.unsafe(
+    `create function pg_catalog.to_jsonb(record) returns jsonb language plpgsql as $$ begin return 'null'; end $$`,
+  );
+  t.match(await compared(), [
+    'counters of the queue: the database counts differences, and names none',
+  ]);
 });

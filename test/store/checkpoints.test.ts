@@ -67,7 +67,26 @@ t.test('events that verify would reject for ever are not sealed', async (t) => {
   await rejected(/fabcdef0-\S+ version 1 \(payloads.purged\) are not of their schema/);
   await put(1, created, 'now()');
   await put(3, created, 'now()');
-  await rejected(/fabcdef0-\S+ has version 3, and no version 2$/);
+  await rejected(/fabcdef0-\S+ has version 3, and no version 2 of the same thing$/);
+  await put(1, created, 'now()');
+  await put(2, 'key.revoked', 'now()', '{}');
+  await rejected(/fabcdef0-\S+ has version 2, and no version 1 of the same thing$/);
+  await put(1, 'submission.accepted', 'now()');
+  await rejected(
+    /fabcdef0-\S+ has a version 1 \(submission.accepted\) of a type that its stream cannot have$/,
+  );
+  await root`alter table runledger.events drop constraint events_version_check`;
+  await put(0, created, 'now()');
+  await rejected(/fabcdef0-\S+ has a version 0 \(account.created\) that no event has$/);
+  const counts = '"submissions": 1, "payloads": 0, "size_bytes": 0';
+  const last = `"last_id": "${id}"`;
+  await put(
+    1,
+    'payloads.purged',
+    'now()',
+    `{"ended_before": "2999-01-01T00:00:00Z", ${counts}, ${last}}`,
+  );
+  await rejected(/the purge at \S+ names a time that was still to come/);
   // Its first version is in an earlier checkpoint, and its third before its second in the feed.
   await put(1, created, 'now()');
   await sealer.seal(w.web);

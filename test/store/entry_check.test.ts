@@ -30,6 +30,19 @@ function checked(events: readonly Given[], most_claims_bytes?: number) {
   return { problems, check };
 }
 
+t.test('it says whether the feed leads back, from where reading on would never end', async (t) => {
+  const check = new EntryCheck(new Problems(), { from: 'database' });
+  const goesBack = (xid: number) => {
+    const event = { stream: 'f0000000-0000-4000-8000-000000000000', version: 1, schema: 1 };
+    const place = { generation: 1, xid: BigInt(xid), seq: 1n };
+    check.check(entryOf({ ...event, type: 'tier.set', at_us: NOW_US, ...place, facts: TIER }));
+    return check.goes_back;
+  };
+  t.same([5, 9, 7, 8, 6, 9, 10, 11].map(goesBack), [
+    ...[false, false, true, true, true, true, false, false],
+  ]);
+});
+
 const at = (...minutes: number[]) => problemsOf(...minutes.map((each) => ({ minutes: each })));
 
 t.test('an event may be dated before an earlier one, but not by more than an hour', async (t) => {

@@ -12,6 +12,7 @@ import { entryOf, parseEntry } from '../../src/proof/entry.ts';
 import {
   type ExportRecord,
   ExportWriter,
+  gapBody,
   parseSketch,
   type RecordKind,
   readExport,
@@ -225,6 +226,17 @@ t.test('events that were detached stay in the sketch', async (t) => {
   );
   t.ok(problems.some((problem) => / version 1, which the file lacks$/.test(problem)));
   t.match(problems.at(-1), /are gone, and no event says that it was detached/);
+
+  const names = ['events_9999_01', 'events_2020_13', 'x_2020_01', `events_${month}x`];
+  const gaps = names.map((name) => ({
+    kind: 'gap' as const,
+    body: Buffer.concat(gapBody(name, Buffer.alloc(32))),
+  }));
+  const made_up = await check(await written([...records, ...gaps]), allowed);
+  const lines = names.map(
+    (name) => `events of ${name} are gone, and no month of this name can have been detached`,
+  );
+  t.same(made_up.problems, lines, 'nothing is kept of names that cannot be');
 });
 
 t.test(

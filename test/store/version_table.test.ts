@@ -5,11 +5,19 @@ import { hashOf, VersionTable } from '../../src/store/version_table.ts';
 t.test('it names the streams whose versions do not run from 1 without a gap', async (t) => {
   const table = new VersionTable();
   const broken = new Map<string, number[]>(
-    [[2], [1, 3], [1, 1], [1, 2, 2], [2, 2, 2], [1, 1, 4, 4], [0, 1], [1, 2, 4]].map((versions) => [
-      randomBytes(16).toString('hex'),
-      versions,
-    ]),
+    [
+      [2],
+      [1, 3],
+      [1, 1],
+      [1, 2, 2],
+      [2, 2, 2],
+      [1, 1, 4, 4],
+      [0, 1],
+      [1, 2, 4],
+      [2, 3, 4, 2, 3, 7],
+    ].map((versions) => [randomBytes(16).toString('hex'), versions]),
   );
+  // [2, 3, 4, 2, 3, 7] has the sum of 1 to 6, and the sum of their squares.
   // More streams than the table has room for at first, in an order that is not that of their versions.
   for (let n = 0; n < 10_000; n++) {
     const id = randomBytes(16);

@@ -5,6 +5,7 @@ import { jsonbManipulations } from './jsonb_manipulations.ts';
 import type { Ledger } from './ledger.ts';
 import { logManipulations } from './log_manipulations.ts';
 import type { Manipulation } from './manipulation.ts';
+import { nameManipulations } from './name_manipulations.ts';
 import { proofManipulations } from './proof_manipulations.ts';
 import { rowManipulations } from './row_manipulations.ts';
 import { schemaManipulations } from './schema_manipulations.ts';
@@ -18,6 +19,7 @@ export const allManipulations: readonly Manipulation[] = [
   ...schemaManipulations,
   ...treeManipulations,
   ...catalogueManipulations,
+  ...nameManipulations,
   ...serverManipulations,
   ...jsonbManipulations,
   ...proofManipulations,

@@ -28,11 +28,13 @@ const ALWAYS = [
   /^a submission is moved to the table of another month/,
   /^each row of keys is there twice$/,
   /^count\(\*\) is replaced while verify reads/,
+  /^a second schema of our name/,
+  /^two columns that no view reads/,
 ];
 const MORE = 8;
 
 t.test('there are enough, and no two have the same name', async (t) => {
-  t.ok(allManipulations.length >= 238);
+  t.ok(allManipulations.length >= 265);
   t.equal(new Set(allManipulations.map(({ name }) => name)).size, allManipulations.length);
 });
 

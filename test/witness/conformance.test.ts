@@ -53,6 +53,16 @@ t.test('a checkpoint with more lines is cosigned with them', async (t) => {
   t.ok(cosignedNote(parseNote(note).text, answer.body, witness.key));
 });
 
+t.test(
+  '400: a note that has no room for the cosignature, and the next one is cosigned',
+  async (t) => {
+    const witness = await aWitness(t, logs);
+    const long = log.note(5, `${'x'.repeat(65_300)}\n`);
+    t.match(await witness.add(additionText(0, [], long)), { status: 400, body: /no room/ });
+    t.equal((await witness.add(log.addition(0, 5))).status, 200);
+  },
+);
+
 t.test('409: the old size is another, and the answer is the size', async (t) => {
   const witness = await aWitness(t, logs);
   t.match(await witness.add(log.addition(3, 7)), { ...SIZE, body: '0\n' }, 'it has none yet');
