@@ -48,6 +48,7 @@
 #include "landlock.h"
 #include "monotonic.h"
 #include "relay.h"
+#include "remains.h"
 #include "same_user.h"
 #include "seccomp.h"
 
@@ -55,6 +56,8 @@
 enum { ORPHANS_MS = 50 };
 /* What ends a run needs a moment of a processor. */
 enum { KILLER_MS = 5000 };
+/* Between two attempts to kill. It grows, so that a slot that waits for the kernel takes no processor from it. */
+enum { KILL_AGAIN_US = 200, KILL_AGAIN_MOST_US = 10000 };
 
 static const struct slot_setup *setup;
 static const struct request *request;
@@ -64,7 +67,6 @@ static void serve_until_end_of(pid_t program);
 static void run_program(const int *files);
 static void kill_all(void);
 static void kill_user(void);
-static void kill_tree(pid_t parent);
 
 bool degraded_usable(unsigned uid_base, char *why, size_t size) {
   if (other_id_usable(uid_base) || landlock_version()) return true;
@@ -213,20 +215,22 @@ static void run_program(const int *files) {
   box_not_executed(setup->shared, request, arguments[0]);
 }
 
-/* Kills until the slot has no child. If a process forks in time, its child becomes the slot's too. */
+/*
+ * Kills until the slot has no child. If a process forks in time, its child becomes the slot's too. A killed process ends, but a
+ * program decides how much the kernel has to free before: that can take seconds, and is no failure.
+ */
 static void kill_all(void) {
-  for (int tries = 0; tries < 5000; tries++) {
+  for (useconds_t pause_us = KILL_AGAIN_US;; pause_us += pause_us < KILL_AGAIN_MOST_US ? pause_us / 8 : 0) {
     pid_t reaped;
     if (!setup->identity.shares_uid) {
       kill_user();
     } else {
-      kill_tree(getpid());
+      kill_children(NULL);
     }
     while ((reaped = waitpid(-1, NULL, WNOHANG)) > 0) continue;
     if (reaped < 0 && errno == ECHILD) return;
-    usleep(200);
+    usleep(pause_us);
   }
-  fail("kill the processes that are left");
 }
 
 /*
@@ -246,17 +250,4 @@ static void kill_user(void) {
   if (poll(&end, 1, KILLER_MS) == 0) kill(killer, SIGKILL);
   close(end.fd);
   waitpid(killer, NULL, 0);
-}
-
-static void kill_tree(pid_t parent) {
-  char path[64], list[8192];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
-  if (read_text(AT_FDCWD, path, list, sizeof list) <= 0) return;
-  for (char *at = list, *end; *at; at = *end ? end + 1 : end) {
-    pid_t child = (pid_t)strtol(at, &end, 10);
-    if (child <= 1) return;
-    kill(child, SIGSTOP);
-    kill_tree(child);
-    kill(child, SIGKILL);
-  }
 }
