@@ -10,8 +10,8 @@
  *   Landlock          of any version, with the filter of same_user.c, where the program has the
  *                     worker's user id. It can learn the names of files, but not open them.
  *
- * The limits are weaker. CPU time and writable memory are limited for each process, disk space for each
- * file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
+ * The limits are weaker. CPU time and writable memory are limited for each process, shared memory only in the
+ * program's first process, disk space for each file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
  * limit of processes is inexact, because it counts all processes of that user.
  *
  * There is no private root (degraded_files.h). The slot is the reaper of every process that its runs
@@ -54,6 +54,7 @@
 
 /* The slot reaps orphans as often. */
 enum { ORPHANS_MS = 50 };
+enum { RESIDENT_SLACK = 32 << 20 };
 /* What ends a run needs a moment of a processor. */
 enum { KILLER_MS = 5000 };
 /* Between two attempts to kill. It grows, so that a slot that waits for the kernel takes no processor from it. */
@@ -125,11 +126,24 @@ void degraded_run(struct box *box, const int *sockets) {
   degraded_remove();
 }
 
+/*
+ * Memory that a process shares, with others or with nobody, is in no limit of the kernel's. So the slot looks. The verdict is
+ * MLE all the same, by the peak, which is at least this much: the kernel's two counters can differ by less than the slack.
+ */
+static bool uses_too_much(pid_t program) {
+  char path[32], text[128];
+  unsigned long long pages;
+  snprintf(path, sizeof path, "/proc/%d/statm", program);
+  if (read_text(AT_FDCWD, path, text, sizeof text) <= 0 || sscanf(text, "%*u %llu", &pages) != 1) return false;
+  return pages * (unsigned long long)sysconf(_SC_PAGESIZE) > request->limits.memory_bytes + RESIDENT_SLACK;
+}
+
 /* Orphans become the slot's children. It reaps them as they end, and the program last. */
 static void serve_until_end_of(pid_t program) {
   int pidfd = (int)must((long)syscall(SYS_pidfd_open, program, 0), "watch the program");
   for (bool ended = false; !ended;) {
     ended = relay_serve(pidfd, ORPHANS_MS);
+    if (!ended && uses_too_much(program)) kill(program, SIGKILL);
     for (siginfo_t end = {0}; !waitid(P_ALL, 0, &end, WEXITED | WNOWAIT | WNOHANG) && end.si_pid && end.si_pid != program;
          end.si_pid = 0)
       waitpid(end.si_pid, NULL, 0);
