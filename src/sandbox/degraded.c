@@ -11,8 +11,9 @@
  *                     worker's user id. It can learn the names of files, but not open them.
  *
  * The limits are weaker. CPU time and writable memory are limited for each process, shared memory only in the
- * program's first process, disk space for each file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
- * limit of processes is inexact, because it counts all processes of that user.
+ * program's first process, disk space for each file, and peak memory is the peak of the largest process. If
+ * programs share the worker's user id, their limit of processes is inexact, because it counts all processes of
+ * that user.
  *
  * There is no private root (degraded_files.h). The slot is the reaper of every process that its runs
  * leave, and takes the next run only when it has no child. At a limit the launcher kills the program's first process only,
