@@ -10,9 +10,10 @@
  *   Landlock          of any version, with the filter of same_user.c, where the program has the
  *                     worker's user id. It can learn the names of files, but not open them.
  *
- * The limits are weaker. CPU time and writable memory are limited for each process, disk space for each
- * file, and peak memory is the peak of the largest process. If programs share the worker's user id, their
- * limit of processes is inexact, because it counts all processes of that user.
+ * The limits are weaker. CPU time and writable memory are limited for each process, shared memory only in the
+ * program's first process, disk space for each file, and peak memory is the peak of the largest process. If
+ * programs share the worker's user id, their limit of processes is inexact, because it counts all processes of
+ * that user.
  *
  * There is no private root (degraded_files.h). The slot is the reaper of every process that its runs
  * leave, and takes the next run only when it has no child. At a limit the launcher kills the program's first process only,
@@ -48,13 +49,17 @@
 #include "landlock.h"
 #include "monotonic.h"
 #include "relay.h"
+#include "remains.h"
 #include "same_user.h"
 #include "seccomp.h"
 
 /* The slot reaps orphans as often. */
 enum { ORPHANS_MS = 50 };
+enum { RESIDENT_SLACK = 32 << 20 };
 /* What ends a run needs a moment of a processor. */
 enum { KILLER_MS = 5000 };
+/* Between two attempts to kill. It grows, so that a slot that waits for the kernel takes no processor from it. */
+enum { KILL_AGAIN_US = 200, KILL_AGAIN_MOST_US = 10000 };
 
 static const struct slot_setup *setup;
 static const struct request *request;
@@ -64,7 +69,6 @@ static void serve_until_end_of(pid_t program);
 static void run_program(const int *files);
 static void kill_all(void);
 static void kill_user(void);
-static void kill_tree(pid_t parent);
 
 bool degraded_usable(unsigned uid_base, char *why, size_t size) {
   if (other_id_usable(uid_base) || landlock_version()) return true;
@@ -123,11 +127,24 @@ void degraded_run(struct box *box, const int *sockets) {
   degraded_remove();
 }
 
+/*
+ * Memory that a process shares, with others or with nobody, is in no limit of the kernel's. So the slot looks. The verdict is
+ * MLE all the same, by the peak, which is at least this much: the kernel's two counters can differ by less than the slack.
+ */
+static bool uses_too_much(pid_t program) {
+  char path[32], text[128];
+  unsigned long long pages;
+  snprintf(path, sizeof path, "/proc/%d/statm", program);
+  if (read_text(AT_FDCWD, path, text, sizeof text) <= 0 || sscanf(text, "%*u %llu", &pages) != 1) return false;
+  return pages * (unsigned long long)sysconf(_SC_PAGESIZE) > request->limits.memory_bytes + RESIDENT_SLACK;
+}
+
 /* Orphans become the slot's children. It reaps them as they end, and the program last. */
 static void serve_until_end_of(pid_t program) {
   int pidfd = (int)must((long)syscall(SYS_pidfd_open, program, 0), "watch the program");
   for (bool ended = false; !ended;) {
     ended = relay_serve(pidfd, ORPHANS_MS);
+    if (!ended && uses_too_much(program)) kill(program, SIGKILL);
     for (siginfo_t end = {0}; !waitid(P_ALL, 0, &end, WEXITED | WNOWAIT | WNOHANG) && end.si_pid && end.si_pid != program;
          end.si_pid = 0)
       waitpid(end.si_pid, NULL, 0);
@@ -213,20 +230,22 @@ static void run_program(const int *files) {
   box_not_executed(setup->shared, request, arguments[0]);
 }
 
-/* Kills until the slot has no child. If a process forks in time, its child becomes the slot's too. */
+/*
+ * Kills until the slot has no child. If a process forks in time, its child becomes the slot's too. A killed process ends, but a
+ * program decides how much the kernel has to free before: that can take seconds, and is no failure.
+ */
 static void kill_all(void) {
-  for (int tries = 0; tries < 5000; tries++) {
+  for (useconds_t pause_us = KILL_AGAIN_US;; pause_us += pause_us < KILL_AGAIN_MOST_US ? pause_us / 8 : 0) {
     pid_t reaped;
     if (!setup->identity.shares_uid) {
       kill_user();
     } else {
-      kill_tree(getpid());
+      kill_children(NULL);
     }
     while ((reaped = waitpid(-1, NULL, WNOHANG)) > 0) continue;
     if (reaped < 0 && errno == ECHILD) return;
-    usleep(200);
+    usleep(pause_us);
   }
-  fail("kill the processes that are left");
 }
 
 /*
@@ -246,17 +265,4 @@ static void kill_user(void) {
   if (poll(&end, 1, KILLER_MS) == 0) kill(killer, SIGKILL);
   close(end.fd);
   waitpid(killer, NULL, 0);
-}
-
-static void kill_tree(pid_t parent) {
-  char path[64], list[8192];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
-  if (read_text(AT_FDCWD, path, list, sizeof list) <= 0) return;
-  for (char *at = list, *end; *at; at = *end ? end + 1 : end) {
-    pid_t child = (pid_t)strtol(at, &end, 10);
-    if (child <= 1) return;
-    kill(child, SIGSTOP);
-    kill_tree(child);
-    kill(child, SIGKILL);
-  }
 }

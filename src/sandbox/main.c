@@ -62,7 +62,7 @@
  *   root, box, degraded_files, landlock, same_user   what surrounds a program
  *   seccomp, seccomp_rules         its system calls
  *   cgroup, cgroup_run, ...       control groups of both versions; cgroup_quota: the processors
- *   identity, message, options, wire
+ *   identity, message, options, wire, remains
  *   failure, kernel_files, buffer, monotonic, remove_tree, isolation
  *
  * `interpreter.c` and `zygote_serve.c` are preloaded into a Python interpreter, with some of the others.

@@ -22,6 +22,7 @@
 #include "message.h"
 #include "monotonic.h"
 #include "poll.h"
+#include "remains.h"
 #include "run_output.h"
 #include "run_report.h"
 #include "run_watch.h"
@@ -45,6 +46,8 @@ static struct slot_number number_of(const struct slot *slot);
 static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
+static bool is_slot(pid_t pid);
+static void end_remains(void);
 
 void slots_start(const struct options *chosen, int worker_priority) {
   options = chosen;
@@ -186,12 +189,14 @@ void slot_died(struct slot *slot) {
 
 /*
  * The boxes of a dead slot die with it, but not at once. Until they are gone, the slot is not restarted, and the worker
- * gets no fault, because a worker that gets one may run the program elsewhere beside the remains. (Without groups the
- * launcher cannot see remains.) A process that still exists after GONE_US is blocked in the kernel and executes nothing.
+ * gets no fault, because a worker that gets one may run the program elsewhere beside the remains. Without groups the remains
+ * are the launcher's other children. (Where they have a user id of their own, the next slot ends them when it starts.) A
+ * process that still exists after GONE_US is blocked in the kernel and executes nothing.
  */
 void slot_revive(struct slot *slot) {
   reap_orphans();
   bool empty = group_sweep(&slot->group);
+  if (groups_kind() == ISOLATION_RLIMITS && slot->identity.shares_uid) empty = kill_children(is_slot);
   if (*slot->lost && (empty || monotonic_us() - slot->lost_us > GONE_US)) {
     answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
@@ -209,9 +214,22 @@ static void reap_orphans(void) {
   for (;;) {
     siginfo_t end = {0};
     if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) || !end.si_pid) return;
-    for (unsigned i = 0; i < slot_count; i++)
-      if (slots[i].pid == end.si_pid) return; /* its pidfd reports its death */
+    if (is_slot(end.si_pid)) return; /* its pidfd reports its death */
     waitpid(end.si_pid, NULL, WNOHANG);
+  }
+}
+
+static bool is_slot(pid_t pid) {
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].pid == pid) return true;
+  return false;
+}
+
+/* Without groups: what the runs of ended slots left. */
+static void end_remains(void) {
+  for (const uint64_t begun = monotonic_us(); !kill_children(is_slot) && monotonic_us() - begun < GONE_US;) {
+    usleep(1000);
+    reap_orphans();
   }
 }
 
@@ -225,7 +243,8 @@ void slots_stop(void) {
   for (unsigned i = 0; i < slot_count; i++)
     if (slots[i].pid > 0) kill(slots[i].pid, SIGKILL);
   for (unsigned i = 0; i < slot_count; i++)
-    if (slots[i].pid > 0) waitpid(slots[i].pid, NULL, 0);
+    if (slots[i].pid > 0) waitpid(slots[i].pid, NULL, 0), slots[i].pid = 0;
+  if (groups_kind() == ISOLATION_RLIMITS) end_remains();
   groups_remove();
 }
 

@@ -21,7 +21,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
 import { LAUNCHER, MiB, python, ROOT, said, shell, text, withSandbox } from './box.ts';
-import { isAlive, within } from './processes.ts';
+import { childrenOf, isAlive, running, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
 const ORDINARY = 4_242;
@@ -113,7 +113,44 @@ for (const kind of kinds)
       t.ok(Number(said(report)) < 100, `${said(report)} processes`);
       t.equal(said(await sandbox.run(shell('echo next'))), 'next');
     });
+
+    const mayTrace = kind === 'own' && isRoot;
+    t.test('what a run leaves may end slowly', { skip: !mayTrace }, async (t) => {
+      const word = `76${process.pid}`;
+      const run = sandbox.run(shell(`sleep ${word} & until [ -e end ]; do sleep 0.02; done`));
+      t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
+      // A process that has a tracer is not gone before its tracer is.
+      const tracer = spawn('python3', ['-c', TRACES, `${running(`sleep ${word}`)[0]}`], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      await once(tracer.stdout, 'data');
+      writeFileSync(join(sandbox.isolation.groups, 's0/box/end'), '');
+      t.match(await run, { exit_code: 0, killed_for: null });
+      t.equal(running(`sleep ${word}`).length, 0);
+    });
+
+    t.test('nothing of a run is left when its slot dies, or its service ends', async (t) => {
+      const word = `77${process.pid}`;
+      const left = () => running(`sleep ${word}`).length;
+      for (const end of [killSlots, close]) {
+        const lost = sandbox.run(shell(`setsid sleep ${word} & sleep ${word}`)).catch(() => 'lost');
+        t.ok(await within(60_000, () => left() === 2));
+        await end(sandbox);
+        t.equal(await lost, 'lost');
+        t.ok(await within(60_000, () => left() === 0), end.name);
+      }
+    });
   });
+
+const killSlots = async (sandbox: Sandbox) =>
+  childrenOf(sandbox.isolation.pid).forEach((slot) => void process.kill(slot, 'SIGKILL'));
+
+/** PTRACE_SEIZE, for longer than any number of attempts without a pause would take. */
+const TRACES = `
+import ctypes, sys, time
+assert ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), None, None) == 0
+print("traces", flush=True)
+time.sleep(3)`;
 
 async function attacked(t: Test, kind: string, folder: string, sandbox: Sandbox) {
   const victim = spawn(asUser(kind)[0]!, [...asUser(kind).slice(1), 'sleep', '1000'], {

@@ -28,6 +28,13 @@ if os.fork() == 0:
 time.sleep(0.05)
 print("bye")`;
 
+/** More shared memory than its limit, and it keeps it. */
+const SHARES = `
+import mmap, time
+memory = mmap.mmap(-1, 128 << 20)
+for at in range(0, len(memory), 4096): memory[at] = 1
+time.sleep(600)`;
+
 /** Folders in folders, with names that what removes them may want, and some that their owner may not open. */
 const DEEP = `
 import os
@@ -107,6 +114,9 @@ t.test('limits of a process, and of the wall clock', async (t) => {
   });
   const eater = await run('x = bytearray(400 << 20)', { memory_bytes: 64 * MiB });
   t.match(text(eater.stderr), /MemoryError/);
+  const sharer = await run(SHARES, { memory_bytes: 64 * MiB, wall_ms: 60_000 });
+  t.match(sharer, { killed_for: null, signal: 9 });
+  t.ok(sharer.memory_peak_bytes > 64 * MiB, `${sharer.memory_peak_bytes}`);
   t.match(await run('open("f", "wb").write(b"x" * 9000000)', { disk_bytes: 4 * MiB }), {
     exit_code: 1,
   });

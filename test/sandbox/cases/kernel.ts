@@ -192,7 +192,7 @@ const rows: readonly Row[] = [
     'honest_processes',
     CPP,
     'enter the kernel by int 0x80, where the numbers mean other calls',
-    'the filter kills a process that uses another architecture',
+    'the filter ends a process that uses another architecture',
   ],
   [
     'x32 system calls',
@@ -200,7 +200,7 @@ const rows: readonly Row[] = [
     'honest_processes',
     CPP,
     'use the call numbers of x32',
-    'the filter kills a process that uses numbers with that bit',
+    'the filter ends a process that uses numbers with that bit',
   ],
   [
     'high bits of arguments',
@@ -254,9 +254,18 @@ const every_call: readonly Case[] = [
     name: 'every call of other ABIs',
     topic: 'kernel',
     claim: 'a program cannot use the numbers of x32 and i386',
-    because: 'the filter kills a process that uses them',
+    because: 'the filter sends SIGSYS to a process that uses them',
     languages: CPP,
     hostile: denied('calls_of_other_abis', { limits: { wall_ms: 60_000, cpu_ms: 30_000 } }),
+    honest: works('honest_processes'),
+  },
+  {
+    name: 'records about calls of other ABIs',
+    topic: 'kernel',
+    claim: 'a program cannot fill the kernel’s log by calls that the filter denies',
+    because: 'no answer of the filter is one that the kernel records',
+    languages: CPP,
+    hostile: denied('other_abis_unrecorded'),
     honest: works('honest_processes'),
   },
 ];

@@ -109,4 +109,26 @@ PROGRAM(calls_of_other_abis) {
         return result;
     });
 }
+/// The kernel writes a line into its log when a filter kills a process, and none when a filter sends a signal.
+static void end_when_caught(int) { _exit(0); }
+PROGRAM(other_abis_unrecorded) {
+    const std::pair<const char *, void (*)()> entries[] = {
+        {"x32", [] { syscall(X32_BIT + SYS_getpid); }},
+        {"i386", [] {
+            long result = 20;
+            asm volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
+        }},
+    };
+    for (const auto &[abi, enter] : entries) {
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGSYS, end_when_caught);
+            enter();
+            _exit(1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        say("%s a record about %s: status %d", status == 0 ? "DENIED" : "ESCAPED", abi, status);
+    }
+}
 #endif
