@@ -149,7 +149,7 @@ export const queueMutants: readonly Mutant[] = [
       'durations_ms.length < REMEMBERED',
     ],
     ['a spare slot is reserved by nothing', 'reserved + spares.size >= count', 'occupied >= count'],
-    ['a spare slot is wanted by who waits', 'each.abort();', ''],
+    ['a spare slot is wanted by who waits', 'each.abort();', ';'],
     [
       'one that runs alone keeps all slots',
       'if (run === null || alone || waiting',

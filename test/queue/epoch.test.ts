@@ -154,16 +154,23 @@ t.test('no more jobs are fetched than can run, and no more than may be in flight
   const narrow = await scene(t);
   for (let n = 0; n < 5; n += 1) await narrow.add();
   const waiting: (() => void)[] = [];
+  let looked = 0;
   narrow.open({
     in_flight_max: 2,
+    free: () => {
+      looked += 1;
+      return 10;
+    },
     task: async () => {
       await new Promise<void>((open) => waiting.push(open));
       return 'finished';
     },
   });
-  await narrow.until(() => waiting.length >= 2);
+  // After the first fetch it looks again at once, and after that with each fetch or poll.
+  await narrow.until(() => looked >= 3);
+  t.equal(waiting.length, 2, 'ten could run');
   const locked = async () => (await narrow.jobs()).filter(({ locked_by }) => locked_by).length;
-  t.equal(await locked(), 2, 'ten could run');
+  t.equal(await locked(), 2);
   waiting[0]!();
   await narrow.until(() => waiting.length >= 3);
 });
