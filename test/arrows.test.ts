@@ -60,7 +60,8 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     '@valibot/to-json-schema',
   ],
   client: ['domain'],
-  local: ['db', 'config'],
+  local: ['db', 'config', 'fault'],
+  fault: NODE_ONLY,
 };
 /** The queue library and its database client: only these two files use them. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);

@@ -23,8 +23,10 @@ import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
+import { createFailures } from './api/failures.ts';
 import { submissionParser } from './api/parse_submission.ts';
-import { createReadiness } from './api/probes.ts';
+
+import { createReadiness } from './api/readiness.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
 import { createUploads } from './api/uploads.ts';
@@ -148,8 +150,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const store_health = createHealth(db);
   const health = {
     read: withPatience(store_health.read),
-    ping: withPatience(store_health.ping),
+    problem: withPatience(store_health.problem),
   };
+  const readiness = createReadiness(health, log);
   const spent_keys = createSpentKeys();
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
@@ -169,11 +172,11 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   return {
     config,
     log,
-    submissions: {
+    submissions: readiness.watched({
       submit: withPatience(submissions.submit),
       submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
-    },
+    }),
     lists: { page: withPatience(lists.page), summaries: withPatience(lists.summaries) },
     cancel: withPatience(createCancel(db)),
     results: {
@@ -202,7 +205,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     parseItem: parser.item,
     openapi: Buffer.from(JSON.stringify(document)),
     page: pageOf(document, config.languages),
-    isReady: createReadiness(health, log),
+    failures: createFailures(log),
+    readiness,
     isOpen,
   };
 }

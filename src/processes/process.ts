@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, type Role } from '../config.ts';
 import type { ProcessName } from '../environment.ts';
+import { Fault } from '../fault.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
@@ -20,14 +21,7 @@ export type Running = {
 };
 
 /** This machine or this environment cannot run the process: starting it again would not help. */
-export class CannotRun extends Error {
-  readonly remedy: string;
-  constructor(message: string, remedy: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'CannotRun';
-    this.remedy = remedy;
-  }
-}
+export class CannotRun extends Fault {}
 
 export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
   const url = databaseUrl(config, name);

@@ -204,9 +204,10 @@ export function openExecutionEpoch(
       return jobs.length === at_most;
     } catch (error) {
       // A statement that the database rejected has fetched nothing.
-      if (!isRejected(error)) answerLost();
-      if (!isAway(error)) log.warn({ err: error }, 'jobs could not be fetched');
-      if (isRejected(error)) await Promise.race([fenced, wait(REJECTED_PAUSE_MS)]);
+      const rejected = isRejected(error);
+      if (!rejected) answerLost();
+      if (rejected || !isAway(error)) log.warn({ err: error }, 'jobs could not be fetched');
+      if (rejected) await Promise.race([fenced, wait(REJECTED_PAUSE_MS)]);
       return false;
     } finally {
       clearTimeout(late);

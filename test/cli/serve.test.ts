@@ -1,7 +1,7 @@
 /** `./runledger serve`, as `make run` starts it, each with its own state directory. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -182,5 +182,28 @@ t.test('a database that dies is restarted on its data', async (t) => {
   const deadline = performance.now() + 30_000;
   while ((await answers()) !== 200 && performance.now() < deadline) await wait(100);
   t.equal(await answers(), 200);
-  await stop(serving, 'SIGTERM');
+
+  // As when a disk is full, or a part of it is gone.
+  const needed = join(state_dir, 'postgres/global/pg_control');
+  const said = async (what: RegExp, from: number) => {
+    while (!serving.lines.slice(from).some((line) => what.test(line))) await wait(20);
+  };
+  const breakDatabase = async () => {
+    const from = serving.lines.length;
+    renameSync(needed, `${needed}.away`);
+    process.kill(pid(), 'SIGKILL');
+    await said(/^PostgreSQL did not start: .*pg_control.*: see .*postgres\.log/, from);
+  };
+  await breakDatabase();
+  t.equal(await answers(), 503, 'web serves while the database cannot start');
+  const from = serving.lines.length;
+  renameSync(`${needed}.away`, needed);
+  await said(/^PostgreSQL is back/, from);
+  while ((await answers()) !== 200 && performance.now() < deadline) await wait(100);
+  t.equal(await answers(), 200, 'it was tried until it started');
+
+  await breakDatabase();
+  const started = descendants(serving.process.pid!);
+  await stop(serving, 'SIGKILL');
+  t.strictSame(await survivors(started), [], 'killed then, it leaves nothing running');
 });
