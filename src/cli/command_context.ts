@@ -1,4 +1,5 @@
 /** Makes the context of a command: its configuration, its output and its connections. */
+import { mostOf } from '../config/connections.ts';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect } from '../db.ts';
@@ -24,7 +25,11 @@ export function createContext(given: Given): { context: Context; close(): Promis
     return checked(databaseAddress(config(), url));
   };
   const database: Context['database'] = async ({ role = 'owner', unpinned = false } = {}) => {
-    const db = connect(await address(role), { name: 'runledger command', max: 2, unpinned });
+    const db = connect(await address(role), {
+      name: 'runledger command',
+      max: mostOf('command'),
+      unpinned,
+    });
     opened.push(() => db.end({ timeout: 5 }));
     return db;
   };

@@ -114,7 +114,7 @@ export async function keepEmbedded(
 }
 
 const SETTINGS = {
-  // Web and worker use up to 15 connections each; the rest is for more workers, commands and an auditor's psql.
+  // Web and worker use up to 23 together (config/connections.ts); the rest is for more workers, commands and an auditor's psql.
   max_connections: '100',
   log_min_messages: 'warning',
   log_line_prefix: '%m [%p] %q%u@%d ',
