@@ -15,7 +15,7 @@ const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
   judging: ['domain', 'languages', 'valibot', 'yauzl', 'js-yaml'],
-  witness: ['proof', 'log', 'metrics'],
+  witness: ['proof', 'log', 'metrics', 'listen'],
   proof: ['domain'],
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages', 'proof'],
@@ -53,6 +53,8 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     'languages',
     'db',
     'config',
+    'fault',
+    'listen',
     'log',
     'metrics',
     'polka',
@@ -62,6 +64,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   client: ['domain'],
   local: ['db', 'config', 'fault'],
   fault: NODE_ONLY,
+  listen: ['fault'],
 };
 /** The queue library and its database client: only these two files use them. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);

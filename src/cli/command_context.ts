@@ -2,7 +2,7 @@
 import { mostOf } from '../config/connections.ts';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
-import { connect } from '../db.ts';
+import { connect, type Db } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { type Embedded, findOrStartEmbedded } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
@@ -24,13 +24,17 @@ export function createContext(given: Given): { context: Context; close(): Promis
     const url = databaseUrl(config(), role) ?? (await embedded()).urls[role];
     return checked(databaseAddress(config(), url));
   };
-  const database: Context['database'] = async ({ role = 'owner', unpinned = false } = {}) => {
-    const db = connect(await address(role), {
-      name: 'runledger command',
-      max: mostOf('command'),
-      unpinned,
-    });
+  const connected = new Map<string, Promise<Db>>();
+  const open = async (role: Role, unpinned: boolean): Promise<Db> => {
+    const name = 'runledger command';
+    const db = connect(await address(role), { name, max: mostOf('command'), unpinned });
     opened.push(() => db.end({ timeout: 5 }));
+    return db;
+  };
+  const database: Context['database'] = ({ role = 'owner', unpinned = false } = {}) => {
+    const which = `${role} ${unpinned}`;
+    const db = connected.get(which) ?? open(role, unpinned);
+    connected.set(which, db);
     return db;
   };
   const context: Context = {

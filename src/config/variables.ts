@@ -122,7 +122,7 @@ const http = {
   metrics_port: optional('RUNLEDGER_METRICS_PORT', port, {
     unit: 'port',
     reason:
-      'the port of /metrics; no metrics where not set; under `serve` the worker uses the next port',
+      'the port of /metrics; no metrics where not set; a process that finds it in use takes the next free one of 20, and logs which; under `serve` the worker uses the next port',
   }),
   connections_max: row('RUNLEDGER_CONNECTIONS_MAX', whole(1, 1_000_000), {
     default: '20000',

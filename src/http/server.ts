@@ -5,6 +5,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
+import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { createCancel } from '../store/cancel.ts';
@@ -103,7 +104,13 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   server.on('checkContinue', route);
   // RFC 9110 lets a server ignore an expectation that it does not know.
   server.on('checkExpectation', route);
-  await listen(server, config);
+  await listenOn(server, {
+    host: listenHost(config),
+    port: config.port,
+    // A burst of connections queues in the kernel and none is rejected.
+    backlog: 4_096,
+    remedy: 'end the process that uses it, or set PORT to another one (0: a free one)',
+  });
   const { port } = server.address() as AddressInfo;
   const scheme = config.tls === 'native' ? 'https' : 'http';
   return {
@@ -222,17 +229,6 @@ function serverOf(config: Config): Server {
     ALPNProtocols: ['http/1.1'],
     handshakeTimeout: 10_000,
   }) as unknown as Server;
-}
-
-function listen(server: Server, config: Config): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    // A burst of connections queues in the kernel and none is rejected.
-    server.listen({ port: config.port, host: listenHost(config), backlog: 4_096 }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
 }
 
 function originHost(config: Config): string {

@@ -47,12 +47,17 @@ export async function withPooling(config: Config, role: Role): Promise<Config> {
 
 /** The metrics of a process, and the port where they are read, if one is configured. */
 export async function openMetrics(
-  config: Config,
+  { config, log }: Given,
+  name: ProcessName,
 ): Promise<{ metrics: Metrics; close(): Promise<void> }> {
   const metrics = createMetrics();
+  metrics.gauge('runledger_process_info', 'The kind of this process.', () => [
+    [{ process: name }, 1],
+  ]);
   if (config.metrics_port === null) return { metrics, close: async () => {} };
   const { startMetrics } = await import('../http/metrics_endpoint.ts');
   const { metrics_host: host, metrics_port: port } = config;
   const endpoint = await startMetrics(metrics, { host, port });
+  log.info({ host, port: endpoint.port }, 'metrics are served');
   return { metrics, close: () => endpoint.close() };
 }

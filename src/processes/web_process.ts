@@ -16,7 +16,7 @@ import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
 export async function startWebProcess({ config, log }: Given): Promise<Running> {
   const address = addressOf(config, 'web');
-  const { metrics, close } = await openMetrics(config);
+  const { metrics, close } = await openMetrics({ config, log }, 'web');
   const open = (max: number) => connect(address, { name: 'runledger web', max });
   const shares = sharesOf('web', config.database_pool);
   const db = open(shares.requests);
