@@ -37,7 +37,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { isAway } from '../db.ts';
+import { codeOf, isAway } from '../db.ts';
 import type { Log } from '../log.ts';
 import {
   addLocker,
@@ -296,8 +296,7 @@ export async function joinQueue<E extends Epoch>(
       return suspects ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {
       if (error instanceof QueueSchemaUnknown) throw error;
-      if (!failing)
-        log.warn({ err: error }, isAway(error) ? 'the database is away' : 'no heartbeat');
+      if (!failing) logFailure(log, error);
       failing = true;
       // The outage may have hit the other connections, too, and taken an answer with it.
       if (member !== null) member.fenced = true;
@@ -358,4 +357,15 @@ export async function joinQueue<E extends Epoch>(
       await session.end();
     },
   };
+}
+
+/** An outage needs no stack. */
+function logFailure(log: Log, error: unknown): void {
+  const { message: reason } = error as Error;
+  if (!isAway(error)) log.warn({ err: error }, 'no heartbeat');
+  else
+    log.warn(
+      { cause: codeOf(error), reason },
+      'the database is away: it is tried until it is back',
+    );
 }

@@ -9,6 +9,7 @@ import type { Sealer } from '../store/checkpoints.ts';
 import { joinQueue } from './consumer.ts';
 import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
 import { type Chore, choresOf, startMaintenance } from './maintain.ts';
+import { watchWorkers } from './no_worker.ts';
 import { observeQueue, observeSealer, sweepObserver } from './queue_metrics.ts';
 import { sealing } from './sealing.ts';
 
@@ -74,7 +75,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   if (sealer) observeSealer(metrics, sealer);
   const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
-  const chores = [...choresOf({ pending_max_age_ms, seal }), ...more_chores];
+  const chores = [...choresOf({ pending_max_age_ms, seal }), watchWorkers(log), ...more_chores];
   const maintenance = startMaintenance(db, chores, log);
   return {
     async stop(grace_ms) {
