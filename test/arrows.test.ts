@@ -26,7 +26,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   db_arrays: NODE_ONLY,
   db_settings: NODE_ONLY,
   db_values: NODE_ONLY,
-  store: ['db', 'db_settings', 'domain', 'judging', 'proof', 'config', 'postgres'],
+  store: ['db', 'fault', 'db_settings', 'domain', 'judging', 'proof', 'config', 'postgres'],
   access: ['db', 'domain'],
   executor: ['domain', 'judging', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],

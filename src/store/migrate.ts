@@ -22,7 +22,11 @@ const OLDEST_SERVER = 150_000;
 
 export type Migrated = { applied: string[]; definitions: 'unchanged' | 'replaced' };
 
-export async function migrate(address: DatabaseAddress | string): Promise<Migrated> {
+/** `empty`: without the rows that every log begins with, for a backup that is restored. */
+export async function migrate(
+  address: DatabaseAddress | string,
+  { empty = false } = {},
+): Promise<Migrated> {
   const db = connect(address, { name: 'runledger migrate', max: 1 });
   try {
     await refuseOldServer(db);
@@ -31,12 +35,17 @@ export async function migrate(address: DatabaseAddress | string): Promise<Migrat
     await migrateQueue(address);
     const applied = await applyMigrations(db);
     const definitions = await replaceDefinitions(db);
-    await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
-    await db.unsafe(SEED_TIER).simple();
+    if (!empty) await begin(db);
     return { applied, definitions };
   } finally {
     await db.end({ timeout: 5 });
   }
+}
+
+/** The rows that every log begins with, and the partitions of this month. */
+async function begin(db: postgres.Sql): Promise<void> {
+  await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
+  await db.unsafe(SEED_TIER).simple();
 }
 
 const BOOKKEEPING = `
