@@ -1,7 +1,14 @@
 /** `./runledger serve`, as `make run` starts it, each with its own state directory. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, renameSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -149,6 +156,27 @@ t.test('a command starts the database for its own call, and stops it', async (t)
   t.equal(created.status, 0, created.stderr);
   const listed = await runledger(['keys', 'list', '--json'], env);
   t.match(JSON.parse(listed.stdout), [{ account: 'early' }]);
+
+  await t.test('a backup of it is restored into a new one, and proven there', async (t) => {
+    const [from, to] = [env['RUNLEDGER_STATE_DIR']!, await stateDir(t)];
+    const [backup, policy] = ['one.backup', 'policy.txt'].map((name) => join(from, name));
+    const well = async (args: string[], env: NodeJS.ProcessEnv) => {
+      const ran = await runledger(args, env);
+      t.equal(ran.status, 0, `${args.join(' ')}: ${ran.stdout}${ran.stderr}`);
+      return ran.stdout;
+    };
+    await well(['seal'], env);
+    writeFileSync(policy!, await well(['policy'], env));
+    await well(['backup', backup!], env);
+    mkdirSync(to, { mode: 0o700 });
+    copyFileSync(join(from, 'secrets.json'), join(to, 'secrets.json'));
+    const there = environment(to);
+    await well(['restore', backup!], there);
+    t.match(await well(['verify', '--offline', '--policy', policy!], there), /proven up to leaf/);
+    t.match(await well(['keys', 'list'], there), /early/);
+    const again = await runledger(['restore', backup!], there);
+    t.match(again, { status: 1, stderr: /^the database is not empty, .*: name an empty database/ });
+  });
 });
 
 t.test('killed, it leaves nothing running', async (t) => {
