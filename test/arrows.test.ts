@@ -42,6 +42,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     'db',
     'db_settings',
     'config',
+    'fault',
     'log',
     'metrics',
   ],

@@ -5,6 +5,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
+import { Fault } from '../fault.ts';
 import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
@@ -137,7 +138,7 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
   const { config, log, db, submitting, asking, webhooks, witnesses = () => [] } = parts;
   if (config.digest_key === null) {
-    throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
+    throw new Fault('RUNLEDGER_DIGEST_KEY is not set', 'make one with `openssl rand -base64 32`');
   }
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
