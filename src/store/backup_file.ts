@@ -10,14 +10,15 @@
  * A file that was cut off or changed has no such end. Whoever wrote the file, a reader keeps no more than a chunk of it.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import { constants, createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { copyFile, link, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { Fault } from '../fault.ts';
 
 export const FORMAT = 'runledger backup 1';
 
+const { COPYFILE_EXCL } = constants;
 const LENGTH_BYTES = 4;
 const MAX_LINE_BYTES = 2 ** 20;
 /** Rows are gathered up to this size: compressing each on its own would take far longer. */
@@ -60,18 +61,27 @@ function lengthOf(bytes: number): Buffer {
 
 /** Writes beside the path, and puts the file there when it is complete and on the disk. Never replaces a file. */
 export async function writeBackup(path: string, parts: Parts): Promise<number> {
-  const claimed = await open(path, 'wx', 0o600);
-  await claimed.close();
+  if (existsSync(path)) throw exists(path);
   const making = `${path}.${process.pid}`;
   try {
     const file = createWriteStream(making, { flags: 'wx', mode: 0o600, flush: true });
     await pipeline(withDigest(parts), createGzip({ level: 1 }), file);
-    await rename(making, path);
+    await putThere(making, path);
     return file.bytesWritten;
-  } catch (error) {
-    await Promise.all([rm(making, { force: true }), rm(path, { force: true })]);
-    throw error;
+  } finally {
+    await rm(making, { force: true });
   }
+}
+
+const exists = (path: string) =>
+  new Fault(`${path} exists already, and a backup replaces no file`, 'choose another name');
+
+/** Unlike rename, neither of the two replaces a file. Not every file system has links. */
+async function putThere(from: string, to: string): Promise<void> {
+  const taken = (error: NodeJS.ErrnoException) => error.code === 'EEXIST';
+  await link(from, to)
+    .catch((error) => (taken(error) ? Promise.reject(error) : copyFile(from, to, COPYFILE_EXCL)))
+    .catch((error) => Promise.reject(taken(error) ? exists(to) : error));
 }
 
 async function* withDigest(parts: Parts): AsyncGenerator<Buffer> {
