@@ -117,7 +117,9 @@ function problemOf(error: unknown): string {
   const { code, message } = error as { code?: unknown } & Error;
   const ours = typeof code === 'string' && code.startsWith('RL');
   if (isAnswer(error) && !ours) return printable(`PostgreSQL answered: ${message}`);
-  if (error instanceof CannotSeal || ours || isAway(error)) return printable(message);
+  if (error instanceof CannotSeal || ours) return printable(message);
+  if (isAway(error) && isOfConnection(error))
+    return printable(`${message}: check that PostgreSQL runs, and its address (DATABASE_URL)`);
   if (faultOf(error) !== null) return printable(faultLine(error));
   return [...framesOf(error), printable(`${error.name}: ${message}`)].join('\n');
 }
@@ -128,4 +130,9 @@ function framesOf({ stack = '', name, message }: Error): string[] {
     .split('\n')
     .filter((line) => /^ +at /.test(line))
     .map(printable);
+}
+
+/** Not of a file: a path that does not exist has the code of a socket that does not. */
+function isOfConnection(error: NodeJS.ErrnoException): boolean {
+  return error.syscall === undefined || /^(connect|getaddrinfo|read|write)$/.test(error.syscall);
 }
