@@ -113,7 +113,7 @@ async function emptyTasks(): Promise<number> {
     select ('empty', json_build_object('id', n), null, null, null, null, null, null)::graphile_worker.job_spec
     from generate_series(1, ${EMPTY_JOBS}) n))`;
   const log = createLog({ level: 'warn', process: 'bench', to: 'stderr' });
-  const pool = connectRunner(server.url, 'bench', log);
+  const pool = connectRunner(server.url, 'bench', log, 3);
   const { promise, resolve } = Promise.withResolvers<void>();
   let done = 0;
   const began = performance.now();

@@ -131,19 +131,27 @@ export const jsonText = (value: unknown): string =>
 
 const plain = (text: string) => text.toWellFormed().replaceAll('\u0000', '\ufffd');
 
-/** True if the database is away, so that a retry may help; false if it answered with an error. */
-export function isAway(error: unknown): boolean {
+/** The code of an error: the SQLSTATE of the database's answer, or that of the connection; empty if it has none. */
+export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
-  if (typeof code !== 'string') return false;
+  return typeof code === 'string' ? code : '';
+}
+
+const DISK_FULL = '53100';
+
+/** True if the database is away or cannot store anything, so that a retry may help; false if it answered with an error. */
+export function isAway(error: unknown): boolean {
+  const code = codeOf(error);
   // 57P0x: shut down, crashed, starting up; 08: connection; 53300: too many connections; 25006: a standby
-  return /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) || AWAY.has(code);
+  return /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) || code === DISK_FULL || AWAY.has(code);
 }
 
 /** Is it the database's own answer? A function that somebody replaced may give it any code and message. */
 export const isAnswer = (error: unknown): boolean => error instanceof postgres.PostgresError;
 
 /** Did the database reject the statement? Then the statement changed nothing. */
-export const isRejected = (error: unknown): boolean => isAnswer(error) && !isAway(error);
+export const isRejected = (error: unknown): boolean =>
+  isAnswer(error) && (!isAway(error) || codeOf(error) === DISK_FULL);
 
 const AWAY = new Set([
   'CONNECTION_CLOSED',

@@ -1,4 +1,4 @@
-import { type DestinationStream, type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 
 export type Log = Logger;
 
@@ -11,6 +11,15 @@ const SECRETS = [
   'password',
   'database_url',
 ];
+
+/** Codes of the machine and of an absent database. What is wrong is outside this program, and a stack says nothing of it. */
+const OUTAGE = /^(E[A-Z0-9]+|CONNECT(ION)?_[A-Z]+|(08|53|57|58)[0-9A-Z]{3})$/;
+
+/** An error as it is logged. */
+export function errorFacts(error: Error): object {
+  const { stack, ...facts } = stdSerializers.err(error);
+  return OUTAGE.test(String(facts['code'])) ? facts : { ...facts, stack };
+}
 
 type LogOptions = { level: string; process: string; to?: 'stdout' | 'stderr' };
 
@@ -27,6 +36,7 @@ export function createLog(options: LogOptions): Log {
       base: { process: options.process, pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorFacts },
       redact: { paths: SECRETS, censor: '(secret)' },
     },
     destination,

@@ -15,7 +15,7 @@ const NODE_ONLY: readonly string[] = [];
 const MAY: Readonly<Record<string, readonly string[]>> = {
   domain: ['valibot'],
   judging: ['domain', 'languages', 'valibot', 'yauzl', 'js-yaml'],
-  witness: ['proof', 'log', 'metrics'],
+  witness: ['proof', 'log', 'metrics', 'listen'],
   proof: ['domain'],
   languages: ['domain'],
   config: ['valibot', 'config', 'domain', 'languages', 'proof'],
@@ -26,7 +26,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   db_arrays: NODE_ONLY,
   db_settings: NODE_ONLY,
   db_values: NODE_ONLY,
-  store: ['db', 'db_settings', 'domain', 'judging', 'proof', 'config', 'postgres'],
+  store: ['db', 'fault', 'db_settings', 'domain', 'judging', 'proof', 'config', 'postgres'],
   access: ['db', 'domain'],
   executor: ['domain', 'judging', 'languages', 'log', 'metrics'],
   webhooks: ['domain', 'log', 'metrics'],
@@ -42,6 +42,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     'db',
     'db_settings',
     'config',
+    'fault',
     'log',
     'metrics',
   ],
@@ -53,6 +54,8 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     'languages',
     'db',
     'config',
+    'fault',
+    'listen',
     'log',
     'metrics',
     'polka',
@@ -60,7 +63,9 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
     '@valibot/to-json-schema',
   ],
   client: ['domain'],
-  local: ['db', 'config'],
+  local: ['db', 'config', 'fault'],
+  fault: NODE_ONLY,
+  listen: ['fault'],
 };
 /** The queue library and its database client: only these two files use them. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);

@@ -50,7 +50,7 @@ t.test('settings of a role or a database do not change what is read', async (t) 
   const query = `select 'print(1)'::bytea as code, 0.1::float8 + 0.2 as score, timestamptz '2026-02-01 10:00:00+00' as at,
       (null = null) is null as none, array_length('{NULL}'::text[], 1) as one, to_jsonb(timestamptz '2026-02-01 10:00:00+00') as json`;
   const pinned = connect(urls.worker, { name: 'test', max: 1 });
-  const pool = connectRunner(urls.worker, 'test', log);
+  const pool = connectRunner(urls.worker, 'test', log, 1);
   t.teardown(() => Promise.all([pinned.end({ timeout: 1 }), pool.end()]));
   const right = {
     ...{ code: Buffer.from('print(1)'), score: 0.1 + 0.2, at: new Date('2026-02-01T10:00:00Z') },

@@ -1,5 +1,4 @@
--- The state of the service as a whole, for health answers. It holds nothing that belongs to one account. A worker counts as
--- alive until its heartbeat is older than twice the time after which a sweep ends it.
+-- The state of the service as a whole, for health answers. It holds nothing that belongs to one account.
 create or replace function runledger.service_health(
   out pending bigint, out running bigint, out workers integer, out slots integer,
   out toolchains jsonb, out isolation text[], out degraded boolean, out missing text[],
@@ -7,9 +6,7 @@ create or replace function runledger.service_health(
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  with alive as (
-    select p.* from consumers p where p.kind = 'worker' and p.ended_at is null and p.heartbeat_at > clock() - interval '10 seconds'
-  ),
+  with alive as (select * from alive_workers()),
   lag as (select * from sealing_lag(10000))
   select (select q.accepted - p.started from queue_state q, queue_progress() p),
     (select count(*) from leases),

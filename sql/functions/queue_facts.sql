@@ -1,7 +1,7 @@
--- The queue and the log as a whole, for metrics. Nothing in it belongs to one account.
+-- The queue, the workers and the log as a whole, for metrics and doctor. Nothing in it belongs to one account.
 create or replace function runledger.queue_facts(
   out waiting bigint, out gated bigint, out running bigint, out oldest_wait_s double precision,
-  out deliveries_waiting bigint, out unsealed bigint, out unsealed_s double precision,
+  out deliveries_waiting bigint, out workers integer, out slots integer, out unsealed bigint, out unsealed_s double precision,
   out checkpoint_age_s double precision
 )
 language sql stable security definer set search_path = runledger, pg_temp
@@ -16,6 +16,7 @@ as $$
       (select j.payload ->> 'id' from graphile_worker.jobs w join graphile_worker._private_jobs j on j.id = w.id
        where w.task_identifier like 'execute\_%' and w.locked_at is null)) x), 0)::double precision,
     (select count(*) from graphile_worker.jobs w where w.task_identifier = 'deliver_webhook'),
-    lag.unsealed, lag.unsealed_s, coalesce(lag.checkpoint_age_s, 0)
-  from sealing_lag(100000) lag
+    alive.workers, alive.slots, lag.unsealed, lag.unsealed_s, coalesce(lag.checkpoint_age_s, 0)
+  from sealing_lag(100000) lag,
+    (select count(*)::integer as workers, coalesce(sum(a.slots), 0)::integer as slots from alive_workers() a) alive
 $$;

@@ -51,7 +51,8 @@ export type Context = {
    * the settings of the role and the server.
    */
   database(options?: { role?: Role; unpinned?: boolean }): Promise<Db>;
-  address(role?: Role): Promise<DatabaseAddress>;
+  /** `migrated: false`: an embedded PostgreSQL that is started for the call stays as it is. */
+  address(role?: Role, options?: { migrated?: boolean }): Promise<DatabaseAddress>;
 };
 
 /** The caller made a mistake: printed as one line, exit status 2. */

@@ -1,9 +1,10 @@
 /** Makes the context of a command: its configuration, its output and its connections. */
+import { mostOf } from '../config/connections.ts';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
-import { type Config, databaseUrl, loadConfig, type Role } from '../config.ts';
-import { connect } from '../db.ts';
+import { databaseUrl, loadConfig, type Role } from '../config.ts';
+import { connect, type Db } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
-import { type Embedded, findOrStartEmbedded } from '../local/embedded.ts';
+import { findOrStartEmbedded } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
 import { CommandFailed, type Context } from './command.ts';
@@ -15,17 +16,32 @@ export function createContext(given: Given): { context: Context; close(): Promis
   const opened: (() => Promise<void>)[] = [];
   const config = once(() => loadConfig());
   const embedded = once(async () => {
-    const found = await openEmbedded(config());
+    const found = await findOrStartEmbedded(config());
     if (found.server) opened.push(() => found.server!.stop());
     return found;
   });
-  const address = async (role: Role = 'owner'): Promise<DatabaseAddress> => {
-    const url = databaseUrl(config(), role) ?? (await embedded()).urls[role];
+  const migrated = once(async () => {
+    const found = await embedded();
+    // A server that already runs was migrated by the process that started it.
+    if (found.server) await migrate(found.urls.owner);
+    return found;
+  });
+  const address: Context['address'] = async (role = 'owner', options = {}) => {
+    const own = options.migrated === false ? embedded : migrated;
+    const url = databaseUrl(config(), role) ?? (await own()).urls[role];
     return checked(databaseAddress(config(), url));
   };
-  const database: Context['database'] = async ({ role = 'owner', unpinned = false } = {}) => {
-    const db = connect(await address(role), { name: 'runledger command', max: 2, unpinned });
+  const connected = new Map<string, Promise<Db>>();
+  const open = async (role: Role, unpinned: boolean): Promise<Db> => {
+    const name = 'runledger command';
+    const db = connect(await address(role), { name, max: mostOf('command'), unpinned });
     opened.push(() => db.end({ timeout: 5 }));
+    return db;
+  };
+  const database: Context['database'] = ({ role = 'owner', unpinned = false } = {}) => {
+    const which = `${role} ${unpinned}`;
+    const db = connected.get(which) ?? open(role, unpinned);
+    connected.set(which, db);
     return db;
   };
   const context: Context = {
@@ -66,11 +82,4 @@ function once<T>(make: () => T): () => T {
     made ??= { value: make() };
     return made.value;
   };
-}
-
-async function openEmbedded(config: Config): Promise<Embedded> {
-  const embedded = await findOrStartEmbedded(config);
-  // A server that already runs was migrated by the process that started it.
-  if (embedded.server) await migrate(embedded.urls.owner);
-  return embedded;
 }

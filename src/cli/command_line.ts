@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { isAnswer, isAway } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
+import { faultLine, faultOf } from '../fault.ts';
 import { CannotSeal } from '../store/checkpoints.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
@@ -106,8 +107,8 @@ function report(error: unknown): number {
 }
 
 /**
- * One line where the line explains everything: our own errors, and a database that rejects a call or is away. Of others the
- * stack comes first: a message, which may be of others, must not look like our last line.
+ * One line where the line explains everything: our own errors, faults of the machine, and a database that rejects a call or is
+ * away. Of others the stack comes first: a message, which may be of others, must not look like our last line.
  */
 function problemOf(error: unknown): string {
   // Each of its lines was made printable.
@@ -116,7 +117,10 @@ function problemOf(error: unknown): string {
   const { code, message } = error as { code?: unknown } & Error;
   const ours = typeof code === 'string' && code.startsWith('RL');
   if (isAnswer(error) && !ours) return printable(`PostgreSQL answered: ${message}`);
-  if (error instanceof CannotSeal || ours || isAway(error)) return printable(message);
+  if (error instanceof CannotSeal || ours) return printable(message);
+  if (isAway(error) && isOfConnection(error))
+    return printable(`${message}: check that PostgreSQL runs, and its address (DATABASE_URL)`);
+  if (faultOf(error) !== null) return printable(faultLine(error));
   return [...framesOf(error), printable(`${error.name}: ${message}`)].join('\n');
 }
 
@@ -126,4 +130,9 @@ function framesOf({ stack = '', name, message }: Error): string[] {
     .split('\n')
     .filter((line) => /^ +at /.test(line))
     .map(printable);
+}
+
+/** Not of a file: a path that does not exist has the code of a socket that does not. */
+function isOfConnection(error: NodeJS.ErrnoException): boolean {
+  return error.syscall === undefined || /^(connect|getaddrinfo|read|write)$/.test(error.syscall);
 }

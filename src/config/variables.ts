@@ -1,4 +1,5 @@
 /** Every variable that the service reads. A new variable is one row; the type of `Config` derives from the rows. */
+import { LEAST_POOL } from './connections.ts';
 import { executor, switches } from './executor_variables.ts';
 import { limits } from './limit_variables.ts';
 import {
@@ -52,10 +53,11 @@ const database = {
     unit: 'file',
     reason: 'PEM certificates to check the database against; turns the full check on',
   }),
-  database_pool: row('RUNLEDGER_DATABASE_POOL', whole(3, 100), {
-    default: '10',
+  database_pool: row('RUNLEDGER_DATABASE_POOL', whole(LEAST_POOL, 100), {
+    default: '16',
     unit: 'connections',
-    reason: 'the most per process; small hosted databases allow 20 in all',
+    reason:
+      'the most that one web or worker process holds, for all purposes; small hosted databases allow 20 in all',
   }),
   state_dir: row('RUNLEDGER_STATE_DIR', path, {
     default: '.data',
@@ -120,7 +122,7 @@ const http = {
   metrics_port: optional('RUNLEDGER_METRICS_PORT', port, {
     unit: 'port',
     reason:
-      'the port of /metrics; no metrics where not set; under `serve` the worker uses the next port',
+      'the port of /metrics; no metrics where not set; a process that finds it in use takes the next free one of 20, and logs which; under `serve` the worker uses the next port',
   }),
   connections_max: row('RUNLEDGER_CONNECTIONS_MAX', whole(1, 1_000_000), {
     default: '20000',

@@ -1,9 +1,14 @@
 /** /metrics, on a port of its own: it counts all tenants together, so it is not public. */
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Fault } from '../fault.ts';
+import { listenOn, PortInUse } from '../listen.ts';
 import type { Metrics } from '../metrics.ts';
 import { STATUS } from './wire/answer.ts';
 import { problemOf } from './wire/problem.ts';
+
+/** So many processes of one machine can have the same port in their environment: each takes the first that is free. */
+const PORTS_TRIED = 20;
 
 export type MetricsEndpoint = { readonly port: number; close(): Promise<void> };
 
@@ -20,10 +25,7 @@ export async function startMetrics(
     res.writeHead(STATUS.ok, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' });
     res.end(text);
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, resolve);
-  });
+  await listenFrom(server, host, port);
   return {
     port: (server.address() as AddressInfo).port,
     close: () =>
@@ -32,4 +34,17 @@ export async function startMetrics(
         server.closeAllConnections();
       }),
   };
+}
+
+async function listenFrom(server: Server, host: string, first: number): Promise<void> {
+  const last = Math.min(first + PORTS_TRIED - 1, 65_535);
+  const remedy = 'set RUNLEDGER_METRICS_PORT to another one';
+  for (let port = first; port <= last; port += 1) {
+    try {
+      return await listenOn(server, { host, port, remedy });
+    } catch (error) {
+      if (!(error instanceof PortInUse)) throw error;
+    }
+  }
+  throw new Fault(`the ports ${first} to ${last} of ${host} are in use`, remedy);
 }

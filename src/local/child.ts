@@ -19,7 +19,18 @@ const LONGEST_PAUSE_MS = 30_000;
 const HEALTHY_AFTER_MS = 60_000;
 
 export type Ready = { address: string | null };
-export type Started = { kind: 'ready'; address: string | null } | { kind: 'ended'; code: number };
+export type Started = { kind: 'ready'; address: string | null } | { kind: 'ended' };
+
+/** How a process ended: by itself, by a signal, or it could not be started. */
+export type End =
+  | { readonly code: number }
+  | { readonly signal: NodeJS.Signals }
+  | { readonly problem: string };
+
+export function endText(end: End): string {
+  if ('problem' in end) return `could not be started (${end.problem})`;
+  return 'signal' in end ? `was ended by ${end.signal}` : `ended with status ${end.code}`;
+}
 
 export type Child = {
   /** The outcome of its first start. */
@@ -32,7 +43,7 @@ type Options = {
   command: readonly string[];
   env: NodeJS.ProcessEnv;
   /** `restart_in_ms` is null when it is not restarted. */
-  onEnd(code: number, restart_in_ms: number | null): void;
+  onEnd(end: End, restart_in_ms: number | null): void;
 };
 
 export function keepRunning(options: Options): Child {
@@ -47,12 +58,13 @@ export function keepRunning(options: Options): Child {
       const born = performance.now();
       current = launch(options);
       current.on('message', (ready: Ready) => firstDone({ kind: 'ready', address: ready.address }));
-      const code = await ended(current);
-      firstDone({ kind: 'ended', code });
+      const end = await ended(current);
+      firstDone({ kind: 'ended' });
       if (stopping) return;
       if (performance.now() - born > HEALTHY_AFTER_MS) pause_ms = FIRST_PAUSE_MS;
-      options.onEnd(code, code === CANNOT_RUN ? null : pause_ms);
-      if (code === CANNOT_RUN) return;
+      const cannot_run = 'code' in end && end.code === CANNOT_RUN;
+      options.onEnd(end, cannot_run ? null : pause_ms);
+      if (cannot_run) return;
       await wait(pause_ms, null, { signal: sleep.signal }).catch(() => {});
       pause_ms = Math.min(pause_ms * 2, LONGEST_PAUSE_MS);
     }
@@ -80,7 +92,11 @@ function launch(options: Options): ChildProcess {
   });
 }
 
-async function ended(child: ChildProcess): Promise<number> {
-  const [code] = await once(child, 'exit').catch(() => [127]);
-  return (code as number | null) ?? 128;
+async function ended(child: ChildProcess): Promise<End> {
+  try {
+    const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals];
+    return code === null ? { signal } : { code };
+  } catch (error) {
+    return { problem: (error as Error).message };
+  }
 }

@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { faultLine } from '../fault.ts';
 import { runningPort, type Server, startServer } from './postgres.ts';
 import { createDatabase, createRoles, type RoleUrls, roleUrls } from './roles.ts';
 import { type LocalSecrets, localSecrets } from './secrets.ts';
@@ -17,16 +18,9 @@ export type Embedded = {
 type Options = { state_dir: string; postgres_uid: number | null };
 
 /** Throws AlreadyRunning if a server runs on the same data. */
-export async function startEmbedded(options: Options): Promise<Embedded> {
+export async function startEmbedded(options: Options): Promise<Embedded & { server: Server }> {
   const secrets = await localSecrets(resolve(options.state_dir));
-  const server = await startServer({
-    data_dir: dataDir(options),
-    password: secrets.postgres_password,
-    port: await lastPort(options),
-    uid: options.postgres_uid,
-    durable: true,
-    settings: SETTINGS,
-  });
+  const server = await startServer(serverOptions(options, secrets, await lastPort(options)));
   await keepPort(options, server.port);
   const superuser_url = url('postgres', secrets.postgres_password, server.port, 'postgres');
   try {
@@ -39,6 +33,15 @@ export async function startEmbedded(options: Options): Promise<Embedded> {
   return { urls: urlsAt(server.port, secrets), server };
 }
 
+const serverOptions = (options: Options, secrets: LocalSecrets, port: number | null) => ({
+  data_dir: dataDir(options),
+  password: secrets.postgres_password,
+  port,
+  uid: options.postgres_uid,
+  durable: true,
+  settings: SETTINGS,
+});
+
 /** Uses the server that runs on this data, or else starts it. */
 export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
   const port = await runningPort(dataDir(options));
@@ -47,39 +50,71 @@ export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
   return { urls: urlsAt(port, secrets), server: null };
 }
 
-const RESTART_PAUSE_MS = 500;
+/** The backoff between restarts doubles from the first to the longest. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 10_000;
 
-/** Restarts the server whenever it ends unexpectedly. Returns a function that stops it for good. */
-export function keepServer(
-  first: Embedded,
-  restart: () => Promise<Embedded>,
+export type KeptEmbedded = {
+  readonly urls: RoleUrls;
+  /** Stops it for good. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Starts the server, and restarts it whenever it ends unexpectedly: on the same data and the same port, for as long as it
+ * takes. Whatever keeps it from starting is printed once, until there is another reason.
+ */
+export async function keepEmbedded(
+  options: Options,
   say: (line: string) => void,
-) {
-  let stopping = false;
-  let server = first.server!;
+): Promise<KeptEmbedded> {
+  const { urls, server: first } = await startEmbedded(options);
+  const secrets = await localSecrets(resolve(options.state_dir));
+  const again = { ...serverOptions(options, secrets, first.port), again: true };
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let server: Server | null = first;
+
+  const restart = async (): Promise<Server | null> => {
+    let said = '';
+    for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(pause_ms * 2, LONGEST_PAUSE_MS)) {
+      // At first, too: a start fails while the old server's orphaned backends still use the data.
+      await wait(pause_ms, null, { signal }).catch(() => {});
+      if (signal.aborted) return null;
+      try {
+        return await startServer(again);
+      } catch (error) {
+        const line = faultLine(error);
+        if (line !== said) say(`${line} (it is tried again)`);
+        said = line;
+      }
+    }
+  };
+
   const keep = async () => {
-    while (true) {
+    while (server !== null) {
       await server.exited;
-      if (stopping) return;
+      if (signal.aborted) return;
       say('PostgreSQL ended unexpectedly: restarting it');
-      // A start fails while the old server's orphaned backends still use the data.
-      await wait(RESTART_PAUSE_MS);
-      const next = await restart().catch((error: Error) => say(error.message));
-      if (next) server = next.server!;
+      server = await restart();
+      if (server !== null) say('PostgreSQL is back');
       // `stop` was called during the restart and did not see the new server.
-      if (stopping) await server.stop();
+      if (signal.aborted) await server?.stop();
     }
   };
   const kept = keep();
-  return async () => {
-    stopping = true;
-    await server.stop();
-    await kept;
+  return {
+    urls,
+    async stop() {
+      stopping.abort();
+      await server?.stop();
+      await kept;
+    },
   };
 }
 
 const SETTINGS = {
-  // Web and worker use up to 15 connections each; the rest is for more workers, commands and an auditor's psql.
+  // Web and worker use up to 23 together (config/connections.ts); the rest is for more workers, commands and an auditor's psql.
   max_connections: '100',
   log_min_messages: 'warning',
   log_line_prefix: '%m [%p] %q%u@%d ',

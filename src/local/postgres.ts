@@ -2,8 +2,9 @@
  * One PostgreSQL server as a child of this process.
  *
  * What must stay true:
- * - It never outlives this process. The kernel sends it SIGINT (a fast shutdown) when our main thread ends, kill -9
- *   included (setpriv --pdeathsig). Ctrl-C in a terminal does not reach it, because it has its own session: the
+ * - It never outlives this process for long. The kernel sends it SIGINT (a fast shutdown) when our main thread ends, kill
+ *   -9 included (setpriv --pdeathsig). A shell that waits for the end of this process does the same, with harder signals
+ *   later, for a server that cannot shut down. Ctrl-C in a terminal does not reach it, because it has its own session: the
  *   processes that use it stop first.
  * - When root starts it, it runs as POSTGRES_UID, which needs no account. PostgreSQL does not run as root, and nothing
  *   else on the machine may share its uid, least of all a slot of the sandbox.
@@ -15,20 +16,23 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, ftruncateSync, openSync, rmSync } from 'node:fs';
+import { closeSync, ftruncateSync, openSync, realpathSync, rmSync } from 'node:fs';
 import {
   chown,
   mkdir,
   readdir,
   readFile,
   readlink,
+  realpath,
   rename,
   rm,
   stat,
+  statfs,
   writeFile,
 } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
+import { Fault } from '../fault.ts';
 import { asUid, type Binaries, NOBODY, reachableBinaries } from './binaries.ts';
 
 /**
@@ -58,6 +62,8 @@ export type ServerOptions = {
   settings: Record<string, string>;
   /** False only for data that may be lost. */
   durable: boolean;
+  /** It ran before: on this data, which is not created again, and on this port, which its clients know. */
+  again?: boolean;
 };
 
 export type Server = {
@@ -69,11 +75,13 @@ export type Server = {
 };
 
 /** Another server runs on this data. */
-export class AlreadyRunning extends Error {
+export class AlreadyRunning extends Fault {
   readonly pid: number;
   constructor(data_dir: string, pid: number) {
-    super(`a PostgreSQL already runs on ${data_dir} (process ${pid})`);
-    this.name = 'AlreadyRunning';
+    super(
+      `a PostgreSQL already runs on ${data_dir} (process ${pid})`,
+      'stop that one first, or set RUNLEDGER_STATE_DIR to another folder',
+    );
     this.pid = pid;
   }
 }
@@ -105,9 +113,12 @@ async function launchOnFreePort(
 ): Promise<Launched> {
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
   for (let ports = 1; ; ) {
-    const port = await freePort(options.port);
+    const port = await freePort(options);
     const child = launch(data_dir, uid, binaries, port, options);
     const ended = once(child, 'exit');
+    // A program that cannot be started has no exit; `ready` says why.
+    ended.catch(() => {});
+    if (child.pid !== undefined) endAfterOurDeath(child, data_dir);
     try {
       await ready(child, data_dir);
       return { child, port, ended };
@@ -121,10 +132,10 @@ async function launchOnFreePort(
 }
 
 /** Between the choice of the port and the start of the server another process bound it. */
-class PortTaken extends Error {}
+class PortTaken extends Fault {}
 
 /** The server before was killed, and not all of its processes have ended. */
-class LeftoversAlive extends Error {}
+class LeftoversAlive extends Fault {}
 
 /**
  * When root starts a server on an ordinary user's data, it runs as that user. Root of a user namespace that has no other
@@ -147,21 +158,44 @@ async function hasUid(uid: number): Promise<boolean> {
   });
 }
 
-/** Starts a shell that outlives this process by a moment: its stdin closes when this process dies. */
-function removeAfterOurDeath(dir: string): { end(): void } {
-  const shell = spawn('sh', ['-c', 'read -r _; rm -rf -- "$1"', 'sh', dir], {
+/** A shell that outlives this process by a moment: its stdin closes when this process dies. A line ends it before that. */
+function afterOurDeath(script: string, args: readonly string[]): { end(): void } {
+  const shell = spawn('sh', ['-c', `read -r _ && exit; ${script}`, 'sh', ...args], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     cwd: '/',
   });
   shell.unref();
+  shell.stdin.on('error', () => {});
   (shell.stdin as unknown as { unref(): void }).unref();
+  return { end: () => void shell.stdin.end('\n') };
+}
+
+function removeAfterOurDeath(dir: string): { end(): void } {
+  const watching = afterOurDeath('rm -rf -- "$1"', [dir]);
   return {
     end: () => {
       rmSync(dir, { recursive: true, force: true });
-      shell.stdin.end();
+      watching.end();
     },
   };
+}
+
+/** Process ids are used again: only a process that works in the data is the server. */
+const END_SERVER = `
+  works_here() { [ "$(readlink "/proc/$1/cwd")" = "$2" ]; }
+  for signal in INT QUIT KILL; do
+    tries=${STOP_TIMEOUT_MS / 100}
+    while works_here "$1" "$2" && [ $tries -gt 0 ]; do
+      [ $tries -lt ${STOP_TIMEOUT_MS / 100} ] || kill -$signal "$1"
+      sleep 0.1
+      tries=$((tries - 1))
+    done
+  done`;
+
+function endAfterOurDeath(child: ChildProcess, data_dir: string): void {
+  const watching = afterOurDeath(END_SERVER, [String(child.pid), realpathSync(data_dir)]);
+  child.once('exit', () => watching.end());
 }
 
 /** Creates the data beside its final path and renames it, so that an interrupted start leaves nothing incomplete. */
@@ -172,6 +206,12 @@ async function makeData(
   options: ServerOptions,
 ): Promise<void> {
   if (await stat(join(data_dir, 'PG_VERSION')).catch(() => null)) return;
+  const files = await readdir(data_dir).catch(() => []);
+  if (options.again || files.length > 0)
+    throw new Fault(
+      `PostgreSQL cannot start: its data is not in ${data_dir}, or not all of it`,
+      'mount what is missing, or restore a backup; to begin with an empty database, move the folder away',
+    );
   const making = `${data_dir}.${process.pid}.${randomBytes(4).toString('hex')}`;
   await mkdir(dirname(data_dir), { recursive: true, mode: 0o700 });
   await mkdir(making, { mode: 0o700 });
@@ -218,7 +258,10 @@ async function initialise(
   child.stdout?.on('data', (chunk: Buffer) => output.push(chunk));
   child.stderr?.on('data', (chunk: Buffer) => output.push(chunk));
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`initdb failed: ${Buffer.concat(output).toString().trim()}`);
+  if (code === 0) return;
+  const lines = Buffer.concat(output).toString().trim().split('\n');
+  const reason = lines.find((line) => /error|fatal/i.test(line)) ?? lines.at(-1)!;
+  throw new Fault(`PostgreSQL's data could not be created: ${reason}`, await remedyAt(cwd));
 }
 
 /** An open file without a name. initdb reads the password by path, and its uid may not reach our folders. */
@@ -256,7 +299,7 @@ async function serverPid(data_dir: string): Promise<number | null> {
 
 async function worksIn(pid: number, data_dir: string): Promise<boolean> {
   const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => null);
-  return cwd === data_dir;
+  return cwd !== null && cwd === (await realpath(data_dir).catch(() => null));
 }
 
 /** The port of the server that runs on this data; null if none does. */
@@ -266,13 +309,17 @@ export async function runningPort(data_dir: string): Promise<number | null> {
   return Number((await statusLines(resolve(data_dir)))[3]) || null;
 }
 
-async function freePort(preferred: number | null): Promise<number> {
+async function freePort({ port: preferred, again }: ServerOptions): Promise<number> {
   const server = createServer();
   const listen = async (port: number) => {
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
   };
-  await listen(preferred ?? 0).catch(() => listen(0));
+  await listen(preferred ?? 0).catch(() => {
+    if (!again) return listen(0);
+    const message = `PostgreSQL cannot start: another process uses its port, ${preferred}`;
+    throw new Fault(message, 'end that process, or start serve again, which takes another port');
+  });
   const { port } = server.address() as { port: number };
   server.close();
   await once(server, 'close');
@@ -328,10 +375,23 @@ async function ready(child: ChildProcess, data_dir: string): Promise<void> {
   const log = await readFile(`${data_dir}.log`, 'utf8').catch(() => '');
   const pid = /lock file "postmaster.pid" already exists/.test(log) && (await serverPid(data_dir));
   if (pid) throw new AlreadyRunning(data_dir, pid);
-  const message = `PostgreSQL did not start: ${log.trim().split('\n').slice(-3).join(' | ')}`;
-  if (/could not bind .*Address already in use/.test(log)) throw new PortTaken(message);
-  if (/pre-existing shared memory block/.test(log)) throw new LeftoversAlive(message);
-  throw new Error(message);
+  const message = `PostgreSQL did not start: ${reasonIn(log)}`;
+  const remedy = await remedyAt(data_dir);
+  if (/could not bind .*Address already in use/.test(log)) throw new PortTaken(message, remedy);
+  if (/pre-existing shared memory block/.test(log)) throw new LeftoversAlive(message, remedy);
+  throw new Fault(message, remedy);
+}
+
+/** What the server logged last before it gave up: the reason comes first, and consequences follow. */
+function reasonIn(log: string): string {
+  const lines = log.trim().split('\n');
+  const fatal = lines.findLast((line) => /(FATAL|PANIC): /.test(line)) ?? lines.at(-1)!;
+  return fatal.replace(/^.*?(?=FATAL: |PANIC: )/, '').replace(/ {2,}/g, ' ') || 'it logged nothing';
+}
+
+async function remedyAt(data_dir: string): Promise<string> {
+  const { bavail } = await statfs(data_dir).catch(() => ({ bavail: null }));
+  return bavail === 0 ? `the disk of ${data_dir} is full: free some space` : `see ${data_dir}.log`;
 }
 
 async function stop(child: ChildProcess, exited: Promise<void>): Promise<void> {

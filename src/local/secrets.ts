@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Role } from '../config.ts';
+import { Fault } from '../fault.ts';
 import { ROLES } from './roles.ts';
 
 export type LocalSecrets = {
@@ -40,7 +41,8 @@ async function read(path: string): Promise<LocalSecrets | null> {
     return JSON.parse(await readFile(path, 'utf8'));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw new Error(`${path} cannot be read: ${(error as Error).message}`);
+    const message = `${path} cannot be read: ${(error as Error).message}`;
+    throw new Fault(message, 'restore it from a copy');
   }
 }
 

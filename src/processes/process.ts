@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl, type Role } from '../config.ts';
 import type { ProcessName } from '../environment.ts';
+import { Fault } from '../fault.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
@@ -20,14 +21,7 @@ export type Running = {
 };
 
 /** This machine or this environment cannot run the process: starting it again would not help. */
-export class CannotRun extends Error {
-  readonly remedy: string;
-  constructor(message: string, remedy: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'CannotRun';
-    this.remedy = remedy;
-  }
-}
+export class CannotRun extends Fault {}
 
 export function addressOf(config: Config, name: ProcessName): DatabaseAddress {
   const url = databaseUrl(config, name);
@@ -53,12 +47,17 @@ export async function withPooling(config: Config, role: Role): Promise<Config> {
 
 /** The metrics of a process, and the port where they are read, if one is configured. */
 export async function openMetrics(
-  config: Config,
+  { config, log }: Given,
+  name: ProcessName,
 ): Promise<{ metrics: Metrics; close(): Promise<void> }> {
   const metrics = createMetrics();
+  metrics.gauge('runledger_process_info', 'The kind of this process.', () => [
+    [{ process: name }, 1],
+  ]);
   if (config.metrics_port === null) return { metrics, close: async () => {} };
   const { startMetrics } = await import('../http/metrics_endpoint.ts');
   const { metrics_host: host, metrics_port: port } = config;
   const endpoint = await startMetrics(metrics, { host, port });
+  log.info({ host, port: endpoint.port }, 'metrics are served');
   return { metrics, close: () => endpoint.close() };
 }

@@ -1,10 +1,11 @@
 /** Runs web or worker as this process until it is asked to stop. */
-import { loadConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config.ts';
 import { environmentFor, hasForeignSecrets, type ProcessName } from '../environment.ts';
+import { faultLine, faultOf } from '../fault.ts';
 import { CANNOT_RUN, type Ready } from '../local/child.ts';
-import { createLog } from '../log.ts';
+import { createLog, type Log } from '../log.ts';
 import { CannotRun, type Given, type Running, withPooling } from './process.ts';
-import { stopRequested } from './stop_request.ts';
+import { CLOSING_MS, stopRequested } from './stop_request.ts';
 
 /** If something keeps the process alive this long after everything is closed, it exits anyway. */
 const EXIT_AFTER_MS = 500;
@@ -15,6 +16,7 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const config = loadConfig();
   const log = createLog({ level: config.log_level, process: name });
   const stopped = stopRequested();
+  void stopped.then(() => endInTime(config, log));
   try {
     const starting = withPooling(config, name).then((own) => start(name, { config: own, log }));
     // A start waits for as long as the database is away.
@@ -30,16 +32,25 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
     log.info('stopped');
     return 0;
   } catch (error) {
-    const remedy = error instanceof CannotRun ? error.remedy : null;
+    const fault = faultOf(error);
     // Under `serve` a person reads this; elsewhere a platform collects the log.
-    if (process.connected)
-      say(`${name}: ${(error as Error).message}${remedy ? `\n  ${remedy}` : ''}`);
-    else log.fatal({ err: error, remedy }, 'cannot run');
-    return remedy ? CANNOT_RUN : 1;
+    if (process.connected) say(`${name}: ${faultLine(error)}`);
+    else if (fault === null) log.fatal({ err: error }, 'cannot run');
+    else log.fatal({ reason: fault.message, remedy: fault.remedy }, 'cannot run');
+    return error instanceof CannotRun ? CANNOT_RUN : 1;
   } finally {
     if (process.connected) process.disconnect?.();
     setTimeout(() => process.exit(), EXIT_AFTER_MS).unref();
   }
+}
+
+/** Whatever it still waits for: nobody else ends it if the process that started it is gone. */
+function endInTime(config: Config, log: Log): void {
+  const end = () => {
+    log.warn('this process did not stop in time; it ends now');
+    process.exit(1);
+  };
+  setTimeout(end, config.shutdown_grace_ms + CLOSING_MS).unref();
 }
 
 /** A process loads its own code only: the worker never loads the code of web. */

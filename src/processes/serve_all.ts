@@ -10,8 +10,8 @@ import { type Config, loadConfig } from '../config.ts';
 import { connect } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
-import { type Child, keepRunning } from '../local/child.ts';
-import { type Embedded, keepServer, startEmbedded } from '../local/embedded.ts';
+import { type Child, endText, keepRunning } from '../local/child.ts';
+import { type KeptEmbedded, keepEmbedded } from '../local/embedded.ts';
 import { operatorName } from '../local/operator.ts';
 import { AlreadyRunning } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
@@ -19,11 +19,9 @@ import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
-import { stopRequested } from './stop_request.ts';
+import { CLOSING_MS, stopRequested } from './stop_request.ts';
 
 const CLI = join(import.meta.dirname, '../cli/main.ts');
-/** Added to the grace period of running work: the time to write its outcome and to close connections. */
-const CLOSING_MS = 3_000;
 /**
  * A smaller young generation: the garbage collector runs more often, but each pause is short. With Node's default of
  * 16 MiB a pause takes up to 10 ms, and every waiting request waits for it.
@@ -47,7 +45,9 @@ export async function serve(say: Print, answer: Print): Promise<number> {
   if (choice.kind === 'degraded')
     say(`degraded isolation, for your own code only: ${choice.missing}`);
   try {
-    embedded = config.database_url ? null : await openEmbedded(config, say);
+    embedded = config.database_url
+      ? null
+      : await timed(say, `PostgreSQL in ${config.state_dir}`, () => keepEmbedded(config, say));
     const url = config.database_url ?? embedded!.urls.owner;
     await timed(say, 'schema', () => migrate(databaseAddress(config, url)));
     const key = await firstKey(config, url);
@@ -77,16 +77,6 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     await Promise.all(children.map((child) => child.stop(config.shutdown_grace_ms + CLOSING_MS)));
     await embedded?.stop();
   }
-}
-
-type KeptEmbedded = Embedded & { stop(): Promise<void> };
-
-async function openEmbedded(config: Config, say: Print): Promise<KeptEmbedded> {
-  const embedded = await timed(say, `PostgreSQL in ${config.state_dir}`, () =>
-    startEmbedded(config),
-  );
-  const stop = keepServer(embedded, () => startEmbedded(config), say);
-  return { ...embedded, stop };
 }
 
 async function timed<T>(say: Print, name: string, work: () => Promise<T>): Promise<T> {
@@ -123,7 +113,7 @@ async function localKeys(config: Config): Promise<NodeJS.ProcessEnv> {
   return Object.fromEntries(names.map((name) => [name, process.env[name] || stored[name]]));
 }
 
-const embeddedUrls = (embedded: Embedded | null): NodeJS.ProcessEnv =>
+const embeddedUrls = (embedded: KeptEmbedded | null): NodeJS.ProcessEnv =>
   embedded
     ? {
         DATABASE_URL: embedded.urls.owner,
@@ -142,9 +132,9 @@ function startChild(name: ProcessName, env: NodeJS.ProcessEnv, say: Print): Chil
   return keepRunning({
     command: [...scope, process.execPath, ...NODE_FLAGS, CLI, name],
     env: own,
-    onEnd: (code, restart_in_ms) => {
+    onEnd: (end, restart_in_ms) => {
       const next = restart_in_ms === null ? 'not started again' : `restart in ${restart_in_ms} ms`;
-      say(`${name} ended with status ${code}, ${next}`);
+      say(`${name} ${endText(end)}, ${next}`);
     },
   });
 }

@@ -1,8 +1,16 @@
+/** When a process stops, and how long it may take. */
+
+/** Added to the grace period of running work: the time to write its outcome and to close connections. */
+export const CLOSING_MS = 3_000;
+
 /** Resolves with the reason at the first stop signal, or when the process that started this one ends. */
 export function stopRequested(): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
     process.on(signal, () => resolve(signal));
-  process.on('disconnect', () => resolve('the process that started this one has ended'));
+  const orphaned = () => resolve('the process that started this one has ended');
+  process.on('disconnect', orphaned);
+  // It had a channel to its parent, which closed before this process listened.
+  if (process.connected === false) orphaned();
   return promise;
 }

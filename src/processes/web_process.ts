@@ -1,4 +1,6 @@
 /** The web process: answers requests, delivers webhooks, seals the log. It never runs submitted code. */
+
+import { sharesOf } from '../config/connections.ts';
 import { logKeyOf } from '../config/seal_key.ts';
 import type { Config } from '../config.ts';
 import { connect } from '../db.ts';
@@ -14,16 +16,23 @@ import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
 export async function startWebProcess({ config, log }: Given): Promise<Running> {
   const address = addressOf(config, 'web');
-  const { metrics, close } = await openMetrics(config);
+  const { metrics, close } = await openMetrics({ config, log }, 'web');
   const open = (max: number) => connect(address, { name: 'runledger web', max });
+  const shares = sharesOf('web', config.database_pool);
+  const db = open(shares.requests);
+  const own = (share: number) => (share > 0 ? open(share) : db);
   // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
-  const [submitting, asking] = [open(1), open(1)];
-  const db = open(Math.max(config.database_pool - 2, 1));
+  const [submitting, asking, maintenance] = [
+    own(shares.submitting),
+    own(shares.asking),
+    own(shares.maintenance),
+  ];
   const sealer = createSealer(logKeyOf(config));
   const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
   const jobs = await startWebJobs({
     config,
     log,
+    db: maintenance,
     // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
     deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
     sealer,
@@ -46,7 +55,8 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     // Both at the same time, so that their grace periods don't add up.
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
     await close();
-    await Promise.all([submitting, asking, db].map((each) => each.end({ timeout: 1 })));
+    const opened = new Set([submitting, asking, maintenance, db]);
+    await Promise.all([...opened].map((each) => each.end({ timeout: 1 })));
   };
   return { address: web.origin, stop };
 }

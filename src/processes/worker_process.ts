@@ -7,7 +7,7 @@ export async function startWorkerProcess({ config, log }: Given): Promise<Runnin
   addressOf(config, 'worker');
   // Nothing is fetched before the worker runs a submission.
   const executor = await openExecutor(config, log, (file) => worker.content(file));
-  const { metrics, close } = await openMetrics(config);
+  const { metrics, close } = await openMetrics({ config, log }, 'worker');
   const worker = await startWorker({ config, log, executor, metrics });
   const stop = async () => {
     await worker.stop();

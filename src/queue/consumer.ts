@@ -37,7 +37,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { isAway } from '../db.ts';
+import { codeOf, isAway } from '../db.ts';
+import { Fault } from '../fault.ts';
 import type { Log } from '../log.ts';
 import {
   addLocker,
@@ -128,10 +129,12 @@ export type QueueConsumer = {
 };
 
 /** graphile-worker's tables are of a version that this program does not know. */
-export class QueueSchemaUnknown extends Error {
+export class QueueSchemaUnknown extends Fault {
   constructor(problem: string) {
-    super(`graphile-worker's schema is not the one that this version needs; missing: ${problem}`);
-    this.name = 'QueueSchemaUnknown';
+    super(
+      `graphile-worker's schema is not the one that this version needs; missing: ${problem}`,
+      'run `./runledger migrate` of this version',
+    );
   }
 }
 
@@ -296,8 +299,7 @@ export async function joinQueue<E extends Epoch>(
       return suspects ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {
       if (error instanceof QueueSchemaUnknown) throw error;
-      if (!failing)
-        log.warn({ err: error }, isAway(error) ? 'the database is away' : 'no heartbeat');
+      if (!failing) logFailure(log, error);
       failing = true;
       // The outage may have hit the other connections, too, and taken an answer with it.
       if (member !== null) member.fenced = true;
@@ -358,4 +360,20 @@ export async function joinQueue<E extends Epoch>(
       await session.end();
     },
   };
+}
+
+/** No such function, table or schema. */
+const NOT_MIGRATED = new Set(['42883', '42P01', '3F000']);
+
+/** An outage needs no stack. */
+function logFailure(log: Log, error: unknown): void {
+  const { message: reason } = error as Error;
+  if (NOT_MIGRATED.has(codeOf(error)))
+    log.warn({ reason }, 'the database is not of this version: run `./runledger migrate`');
+  else if (!isAway(error)) log.warn({ err: error }, 'no heartbeat');
+  else
+    log.warn(
+      { cause: codeOf(error), reason },
+      'the database is away: it is tried until it is back',
+    );
 }

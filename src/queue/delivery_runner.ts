@@ -66,6 +66,7 @@ const CLOSE_MS = 5000;
 export type DeliveryEpochOptions = Omit<RunnerOptions, 'onFailed' | 'tasks'> & {
   readonly tasks: Readonly<Record<string, DeliveryTask>>;
   readonly address: DatabaseAddress | string;
+  readonly connections: number;
 };
 
 export function openDeliveryEpoch(
@@ -76,7 +77,7 @@ export function openDeliveryEpoch(
   if (context.isLeaving()) return NO_RUNNER;
   const { address, concurrency, log } = options;
   const name = `runledger consumer ${context.consumer_id}`;
-  const pool = connectRunner(address, name, log);
+  const pool = connectRunner(address, name, log, options.connections);
   let fenced = false;
   const runner = startRunner(pool, {
     tasks: mapValues(options.tasks, (task) => async (payload: { id: string }) => {
@@ -228,13 +229,18 @@ const SESSION = settingStatements(
 );
 
 /** Connections for a runner: one listens, the others fetch and complete jobs. */
-export function connectRunner(address: DatabaseAddress | string, name: string, log: Log): pg.Pool {
+export function connectRunner(
+  address: DatabaseAddress | string,
+  name: string,
+  log: Log,
+  max: number,
+): pg.Pool {
   const { url, tls } =
     typeof address === 'string' ? { url: address, tls: false as const } : address;
   const pool = new pg.Pool({
     connectionString: url,
     ssl: tls,
-    max: 3,
+    max,
     // Statements and not startup parameters, which a pooler would reject.
     onConnect: (client) => client.query(SESSION).then(() => {}),
     application_name: name,

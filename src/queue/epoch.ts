@@ -26,6 +26,7 @@
  *     that brings the same job.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Shares } from '../config/connections.ts';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, isAway, isRejected, listen } from '../db.ts';
 import type { Log } from '../log.ts';
@@ -60,6 +61,7 @@ export type ExecutionEpoch = Epoch & {
 
 export type ExecutionEpochOptions = {
   readonly address: DatabaseAddress | string;
+  readonly connections: Shares<'worker'>;
   /** graphile-worker's names of the tasks to fetch. */
   readonly tasks: readonly string[];
   readonly task: ExecutionTask;
@@ -92,10 +94,11 @@ export function openExecutionEpoch(
   const { consumer_id, epoch, in_flight } = context;
   const { address, log, runs } = options;
   const name = `runledger consumer ${consumer_id}`;
-  // Three: a batch of starts, a batch of deletions, and a release beside them.
-  const db = connect(address, { name, max: 3 });
-  const ending = connect(address, { name, max: 1 });
-  const fetching = connect(address, { name, max: 1 });
+  const { connections } = options;
+  // At best three: a batch of starts, a batch of deletions, and a release beside them.
+  const db = connect(address, { name, max: connections.statements });
+  const ending = connect(address, { name, max: connections.ends });
+  const fetching = connect(address, { name, max: connections.fetching });
   const executions = createExecutions(db, ending, consumer_id, options.backlog);
   const finishing = createBatcher<FetchedJob, void>({
     max_items: FINISH_BATCH,
@@ -204,9 +207,10 @@ export function openExecutionEpoch(
       return jobs.length === at_most;
     } catch (error) {
       // A statement that the database rejected has fetched nothing.
-      if (!isRejected(error)) answerLost();
-      if (!isAway(error)) log.warn({ err: error }, 'jobs could not be fetched');
-      if (isRejected(error)) await Promise.race([fenced, wait(REJECTED_PAUSE_MS)]);
+      const rejected = isRejected(error);
+      if (!rejected) answerLost();
+      if (rejected || !isAway(error)) log.warn({ err: error }, 'jobs could not be fetched');
+      if (rejected) await Promise.race([fenced, wait(REJECTED_PAUSE_MS)]);
       return false;
     } finally {
       clearTimeout(late);

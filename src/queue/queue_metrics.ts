@@ -3,6 +3,7 @@ import type { Db } from '../db.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
 import type { Sealer } from '../store/checkpoints.ts';
 import type { Swept } from '../store/consumers.ts';
+import { type QueueFacts, queueFacts } from '../store/queue_facts.ts';
 import type { Observer } from './execute_task.ts';
 
 /** A worker's metrics: what it ran, and how long each phase took. */
@@ -36,30 +37,17 @@ export function sweepObserver(metrics: Metrics): (swept: Swept) => void {
   return ({ reason, executions }) => lost.add({ reason: reason ?? '' }, executions ?? 0);
 }
 
-type Facts = {
-  waiting: string;
-  gated: string;
-  running: string;
-  oldest_wait_s: number;
-  deliveries_waiting: string;
-  unsealed: string;
-  unsealed_s: number;
-  checkpoint_age_s: number;
-};
-
 /** A web process's metrics: the queue and the log at the moment of asking, in one query for all gauges. */
 export function observeQueue(metrics: Metrics, db: Db): void {
-  let asked: Promise<Facts> | null = null;
+  let asked: Promise<QueueFacts> | null = null;
   const facts = () => {
-    asked ??= db<Facts[]>`select * from runledger.queue_facts()`
-      .then(([row]) => row!)
-      .finally(() => {
-        asked = null;
-      });
+    asked ??= queueFacts(db).finally(() => {
+      asked = null;
+    });
     return asked;
   };
-  const gauge = (name: string, help: string, of: (facts: Facts) => number | string) =>
-    metrics.gauge(name, help, async () => Number(of(await facts())));
+  const gauge = (name: string, help: string, of: (facts: QueueFacts) => number) =>
+    metrics.gauge(name, help, async () => of(await facts()));
   gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
   gauge(
     'runledger_queue_held',
@@ -72,6 +60,8 @@ export function observeQueue(metrics: Metrics, db: Db): void {
     'How long the oldest submission has waited.',
     (f) => f.oldest_wait_s,
   );
+  gauge('runledger_workers_alive', 'Workers whose heartbeats arrive.', (f) => f.workers);
+  gauge('runledger_worker_slots', 'Programs that they can run at once.', (f) => f.slots);
   gauge(
     'runledger_deliveries_waiting',
     'Webhooks that wait for their next attempt.',

@@ -1,13 +1,15 @@
 /** What a web process does beside answering requests: it delivers webhooks, looks for dead consumers and maintains. */
+import { sharesOf } from '../config/connections.ts';
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
-import { connect } from '../db.ts';
+import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { Sealer } from '../store/checkpoints.ts';
 import { joinQueue } from './consumer.ts';
 import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
 import { type Chore, choresOf, startMaintenance } from './maintain.ts';
+import { watchWorkers } from './no_worker.ts';
 import { observeQueue, observeSealer, sweepObserver } from './queue_metrics.ts';
 import { sealing } from './sealing.ts';
 
@@ -24,6 +26,8 @@ export type CreateDeliveryTask = (signals: {
 export type WebJobsOptions = {
   config: Config;
   log: Log;
+  /** For maintenance, which does one chore after the other on it. */
+  db: Db;
   /** Null: this deployment delivers no webhooks. */
   deliver: CreateDeliveryTask | null;
   /** Null: this process seals nothing. */
@@ -40,10 +44,11 @@ export type WebJobsOptions = {
 const DELIVERIES_AT_ONCE = 100;
 
 export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
-  const { config, log, deliver, sealer, more_chores = [], metrics = createMetrics() } = options;
+  const { config, log, db, deliver, sealer, more_chores = [], metrics = createMetrics() } = options;
   const url = databaseUrl(config, 'web');
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WEB_DATABASE_URL must be set');
   const address = databaseAddress(config, url);
+  const { deliveries: connections } = sharesOf('web', config.database_pool);
   const stopping = new AbortController();
   const cut = new AbortController();
   const task = deliver?.({ stopping: stopping.signal, cut: cut.signal });
@@ -59,18 +64,18 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
             address,
             tasks: { deliver_webhook: task },
             concurrency: DELIVERIES_AT_ONCE,
+            connections,
             log,
           })
         : NO_RUNNER,
     onSwept: sweepObserver(metrics),
     log,
   });
-  const db = connect(address, { name: 'runledger maintenance', max: 1 });
   observeQueue(metrics, db);
   if (sealer) observeSealer(metrics, sealer);
   const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
-  const chores = [...choresOf({ pending_max_age_ms, seal }), ...more_chores];
+  const chores = [...choresOf({ pending_max_age_ms, seal }), watchWorkers(log), ...more_chores];
   const maintenance = startMaintenance(db, chores, log);
   return {
     async stop(grace_ms) {
@@ -79,7 +84,6 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
       await Promise.all([consumer.drain(), maintenance.stop()]);
       clearTimeout(grace);
       await consumer.leave();
-      await db.end({ timeout: 1 }).catch(() => {});
     },
   };
 }

@@ -1,4 +1,5 @@
 /** A worker: fetches submissions that wait, runs them and reports the results. It runs beside hostile code. */
+import { sharesOf } from '../config/connections.ts';
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, databaseUrl } from '../config.ts';
 import { inMiB, watchMemory } from '../executor/free_memory.ts';
@@ -92,6 +93,7 @@ export async function startWorker(given: {
     openEpoch: (context) => {
       epoch = openExecutionEpoch(context, {
         address,
+        connections: sharesOf('worker', config.database_pool),
         tasks: Object.keys(toolchains).map((name) => `execute_${name}`),
         task,
         runs,

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "cgroup.h"
 #include "kernel_files.h"
 #include "options.h"
+#include "private_mounts.h"
 
 enum { INSIDE = 1000 };
 /* All ids that slots may get: in full isolation, in degraded isolation, and for what ends a degraded run. */
@@ -149,7 +149,7 @@ bool root_usable(unsigned uid_base, char *why, size_t size) {
   pid_t child = fork();
   if (child == 0) {
     if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC)) _exit(errno);
-    _exit(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? errno : 0);
+    _exit(make_mounts_private());
   }
   int error = outcome_of(child);
   if (!error && can_become(uid_base) && can_become(uid_base + IDS - 1)) return true;

@@ -34,6 +34,7 @@
 
 #include "array.h"
 #include "failure.h"
+#include "private_mounts.h"
 #include "wire.h"
 
 /* The file system of the roots is mounted over a directory that no profile uses. */
@@ -64,7 +65,8 @@ static void make_parents(const char *path);
 
 void roots_build(const struct options *options, const struct identity *identity, bool for_streams, struct roots *roots) {
   shares_files = for_streams;
-  must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "make the mounts private");
+  errno = make_mounts_private();
+  if (errno) fail("make the mounts private");
   umask(0);
   mount_file_system();
   int base = (int)must(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC), "open the mount namespace");

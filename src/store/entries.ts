@@ -34,6 +34,16 @@ export const readStream = (db: Db, stream: string) =>
  * sent as it is, so every value in it must have been checked.
  */
 export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer[]> {
+  const reader = new CopyReader();
+  for await (const chunk of copyOut(db, query)) {
+    const entries = reader.take(chunk);
+    if (entries.length > 0) yield entries;
+  }
+  reader.end();
+}
+
+/** The rows of a query, in the bytes of a binary COPY. `query` is sent as it is. */
+export async function* copyOut(db: Db, query: string): AsyncGenerator<Buffer> {
   const { connection, release } = await ownConnection(db);
   const stream: Readable = await connection
     .unsafe(`copy (${query}) to stdout with (format binary)`)
@@ -44,13 +54,8 @@ export async function* readEntries(db: Db, query: string): AsyncGenerator<Buffer
     });
   stream.once('end', () => resumeSocket(stream));
   stream.once('close', release);
-  const reader = new CopyReader();
   try {
-    for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
-      const entries = reader.take(chunk as Buffer);
-      if (entries.length > 0) yield entries;
-    }
-    reader.end();
+    for await (const chunk of stream.iterator({ destroyOnReturn: false })) yield chunk as Buffer;
   } finally {
     // If the caller stops early, the connection still has to receive the rest, and takes no statement before.
     stream.resume();

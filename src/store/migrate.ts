@@ -14,6 +14,7 @@ import type postgres from 'postgres';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
 import { PINNED, settingStatements } from '../db_settings.ts';
+import { Fault } from '../fault.ts';
 import { digestOf, SQL_DIR, sqlFiles } from './sql_files.ts';
 
 // Any constant that only we use.
@@ -22,7 +23,11 @@ const OLDEST_SERVER = 150_000;
 
 export type Migrated = { applied: string[]; definitions: 'unchanged' | 'replaced' };
 
-export async function migrate(address: DatabaseAddress | string): Promise<Migrated> {
+/** `empty`: without the rows that every log begins with, for a backup that is restored. */
+export async function migrate(
+  address: DatabaseAddress | string,
+  { empty = false } = {},
+): Promise<Migrated> {
   const db = connect(address, { name: 'runledger migrate', max: 1 });
   try {
     await refuseOldServer(db);
@@ -31,12 +36,17 @@ export async function migrate(address: DatabaseAddress | string): Promise<Migrat
     await migrateQueue(address);
     const applied = await applyMigrations(db);
     const definitions = await replaceDefinitions(db);
-    await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
-    await db.unsafe(SEED_TIER).simple();
+    if (!empty) await begin(db);
     return { applied, definitions };
   } finally {
     await db.end({ timeout: 5 });
   }
+}
+
+/** The rows that every log begins with, and the partitions of this month. */
+async function begin(db: postgres.Sql): Promise<void> {
+  await db`select runledger.ensure_generation(), runledger.ensure_partitions()`;
+  await db.unsafe(SEED_TIER).simple();
 }
 
 const BOOKKEEPING = `
@@ -56,7 +66,7 @@ async function refuseOldServer(db: postgres.Sql): Promise<void> {
   const [row] = await db<{ version: number; shown: string }[]>`
     select current_setting('server_version_num')::integer as version, current_setting('server_version') as shown`;
   if (row!.version < OLDEST_SERVER) {
-    throw new Error(`PostgreSQL ${row!.shown} is too old: Runledger needs 15 or newer`);
+    throw new Fault(`PostgreSQL ${row!.shown} is too old`, 'Runledger needs 15 or newer');
   }
 }
 
@@ -90,7 +100,7 @@ async function applyMigrations(db: postgres.Sql): Promise<string[]> {
     const sha256 = digestOf(text);
     const known = done.get(name);
     if (known !== undefined && known !== sha256) {
-      throw new Error(`${name} was changed after it was applied; restore it and add a new file`);
+      throw new Fault(`${name} was changed after it was applied`, 'restore it, and add a new file');
     }
     if (known !== undefined) continue;
     await db.begin(async (tx) => {

@@ -16,6 +16,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type postgres from 'postgres';
 import type { Db } from '../db.ts';
+import { Fault } from '../fault.ts';
 import { EXCHANGE_LOCK, waitForVerify } from './beside_verify.ts';
 
 export type Rebuilt = {
@@ -60,7 +61,7 @@ export async function rebuild(db: Db, say: (line: string) => void = () => {}): P
   const alone = await db.reserve();
   try {
     const [lock] = await alone<{ free: boolean }[]>`select pg_try_advisory_lock(${LOCK}) as free`;
-    if (!lock!.free) throw new Error('another rebuild is running');
+    if (!lock!.free) throw new Fault('another rebuild is running', 'wait until it has ended');
     return await rebuildAlone(alone, say);
   } finally {
     await alone`select pg_advisory_unlock(${LOCK})`.catch(() => {});
@@ -227,7 +228,7 @@ async function swap(
     ),
   );
   if (parts.some(({ name }) => !made.has(name)))
-    throw new Error('a partition was created during the rebuild: run it again');
+    throw new Fault('a partition was created during the rebuild', 'run it again');
   const bounded = parts.filter(({ check }) => check);
   await db
     .unsafe(

@@ -20,7 +20,11 @@ export type ServiceHealth = {
   checkpoint_age_s: number | null;
 };
 
-export type Health = { read(): Promise<ServiceHealth>; ping(): Promise<void> };
+export type Health = {
+  read(): Promise<ServiceHealth>;
+  /** Why the database stores no submission; null: nothing is known that would prevent it. */
+  problem(): Promise<string | null>;
+};
 
 type Counts = 'pending' | 'running' | 'unsealed';
 type Row = Omit<ServiceHealth, Counts> & Record<Counts, string>;
@@ -37,8 +41,11 @@ export function createHealth(db: Db): Health {
         unsealed: Number(unsealed),
       };
     },
-    async ping() {
-      await db`select 1`;
+    async problem() {
+      const [row] = await db<{ standby: boolean; migrated: boolean }[]>`
+        select pg_is_in_recovery() as standby, to_regclass('runledger.submissions') is not null as migrated`;
+      if (row!.standby) return 'The database is read-only.';
+      return row!.migrated ? null : 'The database has no schema: run the release command.';
     },
   };
 }

@@ -6,6 +6,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import {
@@ -97,10 +98,7 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
     requests.add({ status: String(answer.status) });
     return answer;
   };
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, resolve);
-  });
+  await listenOn(server, { host, port, remedy: 'choose another one with --listen' });
   const { address, family, port: bound } = server.address() as AddressInfo;
   return {
     address: `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`,

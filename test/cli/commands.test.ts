@@ -239,6 +239,20 @@ t.test('doctor checks the database, and warns about a shared login', async (t) =
   );
 });
 
+t.test('a fault of operation is one line with the remedy, and no stack', async (t) => {
+  const away = await runledger(['migrate'], { DATABASE_URL: 'postgres://x@127.0.0.1:1/none' });
+  t.match(away, {
+    status: 1,
+    stdout: '',
+    stderr: /^connect ECONNREFUSED 127\.0\.0\.1:1: check that PostgreSQL runs, .*DATABASE_URL\)\n$/,
+  });
+  const { url } = await freshDatabase(t);
+  const unwritable = await runledger(['backup', '/no/folder/one.backup'], { DATABASE_URL: url });
+  t.match(unwritable, { status: 1, stderr: /^ENOENT: no such file or directory, [^\n]*\n$/ });
+  const kept = await runledger(['backup', 'package.json'], { DATABASE_URL: url });
+  t.match(kept, { status: 1, stderr: /^package\.json exists already, .*: choose another name\n$/ });
+});
+
 t.test('doctor exits 1 if a check fails', async (t) => {
   const { status, stdout } = await runledger(['doctor'], {
     DATABASE_URL: 'postgres://x@127.0.0.1:1/none',

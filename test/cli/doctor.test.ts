@@ -1,7 +1,9 @@
 /** `./runledger doctor`: it runs programs, so it says what this machine can really do. */
 // needs: isolation, python
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { folderFor, ROOT, UNISOLATED } from '../deploy/environments.ts';
+import { submission, world } from '../store/world.ts';
 import { freshDatabase } from '../support/database.ts';
 import { type Ran, runProgram } from './command_line.ts';
 
@@ -52,8 +54,57 @@ t.test('without a launcher it fails, and says how to build one', async (t) => {
   t.match(find(ran, 'launcher'), { state: 'fail', remedy: /`make install`/ });
 });
 
+t.test('mistakes of the environment are named once each, and hide what needs it', async (t) => {
+  const ran = await doctor({ RUNLEDGER_SLOTS: 'many', RUNLEDGER_SLOT: '1' });
+  t.equal(ran.status, 1);
+  t.match(findingsOf(ran), [
+    { check: 'node', state: 'ok' },
+    { check: 'environment', state: 'fail', found: /^RUNLEDGER_SLOT: no such variable/ },
+    { check: 'environment', state: 'fail', found: /^RUNLEDGER_SLOTS: must/, remedy: /correct it/ },
+  ]);
+  t.equal(findingsOf(ran).length, 3);
+});
+
+t.test('it says what the database has left, and whether submissions are run', async (t) => {
+  const w = await world(t);
+  const { owner: DATABASE_URL } = w.database.urls;
+  // The programs were run above.
+  const look = () => doctor({ DATABASE_URL, RUNLEDGER_LAUNCHER: '/no/launcher' });
+  const empty = await look();
+  t.match(find(empty, 'database'), { state: 'ok', found: /GiB, no TLS, no pooler$/ });
+  t.match(find(empty, 'connections'), { found: /^\d+ used, \d+ of them in this .*; \d+ left/ });
+  t.match(find(empty, 'clocks'), { state: 'ok', found: /^the database's is 0\.\d s / });
+  t.match(find(empty, 'workers'), { state: 'warn', found: /^none is alive/ });
+  t.match(find(empty, 'queue'), { state: 'ok', found: /^0 of 10000 submissions wait; / });
+
+  const { digest } = await w.key();
+  await w.submissions().submit({ secret_digest: digest, submission: submission() });
+  const left = await look();
+  t.match(find(left, 'workers'), {
+    state: 'fail',
+    found: 'none is alive, and 1 submissions wait',
+    remedy: /runledger worker/,
+  });
+  t.match(find(left, 'queue'), { found: /^1 of 10000 submissions wait, the oldest for \d+ s; / });
+
+  await w.db`select runledger.register_consumer(${randomUUID()}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 7)`;
+  const found = findingsOf(await look()).filter(({ check }) => check === 'workers');
+  t.match(found, [
+    { state: 'ok', found: /^on far: 3 slots for cpp; heartbeat \d\.\d s ago$/ },
+    { state: 'warn', found: 'none runs python: such submissions wait' },
+  ]);
+});
+
 const skip =
   process.getuid!() === 0 ? false : 'only root can become an ordinary user without a control group';
+
+t.test('in a plain chroot', { skip }, async (t) => {
+  const inside = ['unshare', '--mount', '--propagation', 'private', 'test/deploy/in_chroot.sh'];
+  const ran = await doctor({}, inside);
+  t.match(find(ran, 'isolation'), { found: /: control groups and namespaces$/ }, ran.stderr);
+  t.match(find(ran, 'python program'), { state: 'ok' });
+});
+
 t.test('on a machine that does not isolate programs', { skip }, async (t) => {
   const RUNLEDGER_STATE_DIR = await folderFor(t, UNISOLATED);
   const asUser = (more: NodeJS.ProcessEnv) =>

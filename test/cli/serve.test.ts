@@ -1,7 +1,14 @@
 /** `./runledger serve`, as `make run` starts it, each with its own state directory. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -149,6 +156,27 @@ t.test('a command starts the database for its own call, and stops it', async (t)
   t.equal(created.status, 0, created.stderr);
   const listed = await runledger(['keys', 'list', '--json'], env);
   t.match(JSON.parse(listed.stdout), [{ account: 'early' }]);
+
+  await t.test('a backup of it is restored into a new one, and proven there', async (t) => {
+    const [from, to] = [env['RUNLEDGER_STATE_DIR']!, await stateDir(t)];
+    const [backup, policy] = ['one.backup', 'policy.txt'].map((name) => join(from, name));
+    const well = async (args: string[], env: NodeJS.ProcessEnv) => {
+      const ran = await runledger(args, env);
+      t.equal(ran.status, 0, `${args.join(' ')}: ${ran.stdout}${ran.stderr}`);
+      return ran.stdout;
+    };
+    await well(['seal'], env);
+    writeFileSync(policy!, await well(['policy'], env));
+    await well(['backup', backup!], env);
+    mkdirSync(to, { mode: 0o700 });
+    copyFileSync(join(from, 'secrets.json'), join(to, 'secrets.json'));
+    const there = environment(to);
+    await well(['restore', backup!], there);
+    t.match(await well(['verify', '--offline', '--policy', policy!], there), /proven up to leaf/);
+    t.match(await well(['keys', 'list'], there), /early/);
+    const again = await runledger(['restore', backup!], there);
+    t.match(again, { status: 1, stderr: /^the database is not empty, .*: name an empty database/ });
+  });
 });
 
 t.test('killed, it leaves nothing running', async (t) => {
@@ -182,5 +210,28 @@ t.test('a database that dies is restarted on its data', async (t) => {
   const deadline = performance.now() + 30_000;
   while ((await answers()) !== 200 && performance.now() < deadline) await wait(100);
   t.equal(await answers(), 200);
-  await stop(serving, 'SIGTERM');
+
+  // As when a disk is full, or a part of it is gone.
+  const needed = join(state_dir, 'postgres/global/pg_control');
+  const said = async (what: RegExp, from: number) => {
+    while (!serving.lines.slice(from).some((line) => what.test(line))) await wait(20);
+  };
+  const breakDatabase = async () => {
+    const from = serving.lines.length;
+    renameSync(needed, `${needed}.away`);
+    process.kill(pid(), 'SIGKILL');
+    await said(/^PostgreSQL did not start: .*pg_control.*: see .*postgres\.log/, from);
+  };
+  await breakDatabase();
+  t.equal(await answers(), 503, 'web serves while the database cannot start');
+  const from = serving.lines.length;
+  renameSync(`${needed}.away`, needed);
+  await said(/^PostgreSQL is back/, from);
+  while ((await answers()) !== 200 && performance.now() < deadline) await wait(100);
+  t.equal(await answers(), 200, 'it was tried until it started');
+
+  await breakDatabase();
+  const started = descendants(serving.process.pid!);
+  await stop(serving, 'SIGKILL');
+  t.strictSame(await survivors(started), [], 'killed then, it leaves nothing running');
 });

@@ -96,7 +96,7 @@ t.test('a worker by itself refuses', { skip }, async (t) => {
   const { status, stdout } = run(UNISOLATED, ['./runledger', 'worker'], env);
   t.equal(status, 3);
   const last = JSON.parse(stdout.trim().split('\n').at(-1)!);
-  t.match(last, { level: 'fatal', msg: 'cannot run', err: { message: /no isolation: .+/ } });
+  t.match(last, { level: 'fatal', msg: 'cannot run', reason: /no isolation: .+/ });
 });
 
 t.test('serve behind a proxy refuses: its worker does not start', { skip }, async (t) => {

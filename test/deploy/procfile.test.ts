@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { newSecret } from '../../src/access/secret.ts';
 import { connect } from '../../src/db.ts';
 import { emptyDatabase } from '../support/database.ts';
 
@@ -22,6 +23,7 @@ const platform = (database_url: string, port: number): NodeJS.ProcessEnv => ({
   RUNLEDGER_TLS: 'proxy',
   RUNLEDGER_WAIT_CAP: '25s',
   RUNLEDGER_DATABASE_POOL: '6',
+  RUNLEDGER_METRICS_PORT: String(port + 1_000),
   RUNLEDGER_WEBHOOK_KEYS: key(),
   RUNLEDGER_DIGEST_KEY: key(),
   RUNLEDGER_SEAL_KEY: key(),
@@ -89,6 +91,23 @@ t.test('web and worker start from the Procfile, and stop in order', async (t) =>
     fetch(`${address}/readyz`, { headers: { 'X-Forwarded-Proto': 'https' } }).catch(() => null),
   );
   t.equal(ready.status, 200);
+  await t.test(
+    'a second web process says which port is in use, and how to choose another',
+    async (t) => {
+      const second = start(t, ['web'], env);
+      const failed = await until(() => logged(second.lines, 'web', 'cannot run'));
+      t.match(failed, {
+        reason: `port ${env['PORT']} of :: is in use`,
+        remedy: /set PORT to another one/,
+        err: undefined,
+      });
+      const [one, other] = [lines, second.lines].map((of) =>
+        logged(of, 'web', 'metrics are served'),
+      );
+      t.notSame(one.port, other.port, 'and it had a port for its metrics');
+    },
+  );
+
   const clear = await fetch(`${address}/api/languages`);
   t.equal(clear.status, 403, 'a request that did not come over https is rejected');
 
@@ -106,6 +125,14 @@ t.test('web and worker start from the Procfile, and stop in order', async (t) =>
 
   const db = connect(urls.owner, { name: 'test', max: 1 });
   t.teardown(() => db.end());
+  // A well-formed key, which the database has to look up.
+  const headers = { 'X-Forwarded-Proto': 'https', 'X-API-Key': newSecret('rl') };
+  const ask = () => fetch(`${address}/api/languages`, { headers });
+  await Promise.all(Array.from({ length: 50 }, ask));
+  const [held] = await db<{ count: number }[]>`
+    select count(*)::integer as count from pg_stat_activity
+    where datname = current_database() and application_name like 'runledger%'`;
+  t.ok(held!.count <= 2 * 6, `web and worker hold ${held!.count} connections`);
   await Promise.all([stop(runner), stop(beside.runner)]);
   const disconnected = async () => {
     // Other test files have databases on the same server.

@@ -167,6 +167,16 @@ t.test('it ends in order when its parent is killed', async (t) => {
   );
 });
 
+t.test('when its parent is killed and it cannot shut down, it is killed, too', async (t) => {
+  const folder = await closedFolder(t);
+  const { parent, pid } = await parentOf(await dataIn(folder));
+  process.kill(pid, 'SIGSTOP');
+  t.teardown(() => alive(pid) && process.kill(pid, 'SIGKILL'));
+  parent.kill('SIGKILL');
+  await once(parent, 'exit');
+  t.ok(await eventually(() => !alive(pid)), 'the server is gone');
+});
+
 t.test('Ctrl-C in a terminal does not reach it; its parent stops it', async (t) => {
   const folder = await closedFolder(t);
   const { parent, pid } = await parentOf(await dataIn(folder));

@@ -6,6 +6,26 @@ const PARSE = 'test/http/parse_submission.test.ts';
 
 export const httpMutants: readonly Mutant[] = [
   ...inFile(
+    'src/http/api/failures.ts',
+    'test/http/failures.test.ts',
+    ['the causes that are remembered are bounded', 'CAUSES_MAX = 100', 'CAUSES_MAX = 5_000'],
+    [
+      'the line of a request has its cause',
+      '      exchange.cause = cause;\n      count(cause',
+      '      count(cause',
+    ],
+  ),
+  ...inFile('src/http/api/readiness.ts', contract('disk of the database is full'), [
+    'a submission that could not be stored counts for readiness',
+    'if (part !== null) unstored =',
+    'if (part === null) unstored =',
+  ]),
+  ...inFile('src/log.ts', 'test/log.test.ts', [
+    'an outage is logged without a stack',
+    'OUTAGE.test(',
+    '!OUTAGE.test(',
+  ]),
+  ...inFile(
     'src/http/wire/unread_answers.ts',
     'test/http/unread_answers.test.ts',
     ['answers that are not read are bounded', 'oldest.destroy();', ''],

@@ -6,6 +6,16 @@ const EPOCH = 'test/queue/epoch.test.ts';
 const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
+  ...inFile('src/queue/no_worker.ts', 'test/queue/no_worker.test.ts', [
+    'a worker that is restarted is no line',
+    'const ROUNDS = 2',
+    'const ROUNDS = 1',
+  ]),
+  ...inFile('src/config/connections.ts', 'test/config/connections.test.ts', [
+    'a pool is obeyed',
+    'left -= more;',
+    '',
+  ]),
   ...inFile(
     'sql/views/loss_reasons.sql',
     ORACLE,
@@ -97,7 +107,7 @@ export const queueMutants: readonly Mutant[] = [
   ...inFile(
     'src/queue/epoch.ts',
     EPOCH,
-    ['a fetch without an answer fences the epoch', 'if (!isRejected(error)) answerLost();', ''],
+    ['a fetch without an answer fences the epoch', 'if (!rejected) answerLost();', ''],
     ['what arrives after the fence does not count', 'if (isFenced) return false;', ''],
     [
       'a returned job is not known while it is unlocked',

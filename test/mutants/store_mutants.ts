@@ -7,6 +7,12 @@ const ORACLE = 'test/store/oracle.test.ts';
 
 export const storeMutants: readonly Mutant[] = [
   ...inFile(
+    'src/store/backup.ts',
+    'test/store/backup.test.ts',
+    ['a damaged backup restores nothing', '  await reader.end();\n', ''],
+    ['a restore replaces no data', 'if (used!.rows)', 'if (false)'],
+  ),
+  ...inFile(
     'sql/functions/submit_many.sql',
     SUBMISSIONS,
     ['the bound of the queue is exact', 'waiting >= capacity or', 'waiting > capacity or'],

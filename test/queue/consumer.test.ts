@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
 import { createLog } from '../../src/log.ts';
 import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
@@ -33,6 +34,7 @@ async function scene(t: Test) {
       openEpoch: (context) =>
         openExecutionEpoch(context, {
           address: url,
+          connections: sharesOf('worker', LEAST_POOL),
           tasks: ['execute_python'],
           free: () => 4,
           newcomers: () => 0,
@@ -120,6 +122,7 @@ t.test(
         mayFetch = context.mayFetch;
         return openExecutionEpoch(context, {
           address: s.w.database.urls.worker,
+          connections: sharesOf('worker', LEAST_POOL),
           tasks: [],
           task: async () => 'finished',
           free: () => 0,

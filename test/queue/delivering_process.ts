@@ -15,4 +15,4 @@ const deliver = createDelivering({
   resolve: async () => ({ kind: 'addresses', addresses: ['127.0.0.1'] }),
   ca: JSON.parse(process.argv[2]!) as string[],
 });
-await startWebJobs({ config, log, deliver, sealer: null });
+await startWebJobs({ config, log, db, deliver, sealer: null });

@@ -96,7 +96,7 @@ export async function openBench(
     async start(over = {}) {
       const options = { config, log: quiet, db: web, resolve: toLoopback, ca: trusted, ...over };
       const deliver = createDelivering(options);
-      const jobs = await startWebJobs({ config, log: quiet, deliver, sealer: null });
+      const jobs = await startWebJobs({ config, log: quiet, db: web, deliver, sealer: null });
       return { stop: () => jobs.stop(config.shutdown_grace_ms) };
     },
     facts: (id) =>

@@ -26,7 +26,7 @@ t.test('a runner whose database dies ends, whatever its tasks do when', async (t
   const server = await ownServer(t);
   const db = connect(server.url, { name: 'test', max: 1 });
   t.teardown(() => db.end({ timeout: 1 }));
-  const pool = connectRunner(server.url, 'test', log);
+  const pool = connectRunner(server.url, 'test', log, 2);
   t.teardown(() => pool.end());
   const ids = ['1', '2', '3'];
   const steps = new EventTarget();
@@ -92,6 +92,7 @@ async function scene(t: Test) {
       {
         address: w.database.urls.web,
         concurrency: 5,
+        connections: 2,
         log,
         tasks: {
           async deliver_webhook({ id }) {

@@ -1,6 +1,7 @@
 /** One epoch of a consumer, on a real database; the test stands where src/queue/consumer.ts stands. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
 import { createLog } from '../../src/log.ts';
 import {
   type ExecutionEpoch,
@@ -49,6 +50,7 @@ async function scene(t: Test) {
       },
       {
         address: w.database.urls.worker,
+        connections: sharesOf('worker', LEAST_POOL),
         tasks: ['execute_python'],
         free: () => 10,
         newcomers: () => 0,

@@ -163,7 +163,7 @@ async function startMember(folder: string, options: MemberOptions): Promise<Memb
       await new Promise((wake) => setTimeout(wake, 50));
     }
     const said = readFileSync(join(folder, `${name}.log`), 'utf8');
-    const [, why] = /"type":"CannotRun","message":"([^"]*)"/.exec(said) ?? [];
+    const [, why] = /"reason":"([^"]*)".*"msg":"cannot run"/.exec(said) ?? [];
     if (first && why) throw new CannotIsolate(why);
     if (alive || first) throw new Error(`${name} was not ready in a minute, see ${folder}`);
   };

@@ -4,7 +4,8 @@ import { JSON_OPTION } from '../command.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
 import { type Check, type Finding, fail } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
-import { machineChecks } from '../doctor/machine_checks.ts';
+import { environmentMistakes, machineChecks, node } from '../doctor/machine_checks.ts';
+import { queueChecks } from '../doctor/queue_checks.ts';
 import { sealingChecks } from '../doctor/sealing_checks.ts';
 import { toolchains } from '../doctor/toolchain_checks.ts';
 import { witnesses } from '../doctor/witness_checks.ts';
@@ -15,6 +16,7 @@ const checks: readonly Check[] = [
   isolation,
   toolchains,
   ...databaseChecks,
+  ...queueChecks,
   ...sealingChecks,
   witnesses,
 ];
@@ -26,7 +28,11 @@ export const command: Command = {
   example: 'doctor',
   async run(context) {
     const findings: Finding[] = [];
-    for (const check of checks) findings.push(...(await lookAt(check, context)));
+    const mistakes = environmentMistakes();
+    // The other checks read the configuration: without one, each would only repeat its mistakes.
+    for (const check of mistakes.length > 0 ? [node] : checks)
+      findings.push(...(await lookAt(check, context)));
+    findings.push(...mistakes);
     if (context.json) context.answer(findings);
     else for (const finding of findings) context.answer(line(finding));
     return findings.some((finding) => finding.state === 'fail') ? 1 : 0;

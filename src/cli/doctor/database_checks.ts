@@ -1,20 +1,88 @@
+import { statfs } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { heldBy } from '../../config/connections.ts';
 import { databaseUrl, type Role } from '../../config.ts';
-import { type Check, ok, warn } from './finding.ts';
+import { CLOCKS_APART_MS } from '../../domain/clocks.ts';
+import type { Context } from '../command.ts';
+import { type Check, type Finding, fail, ok, warn } from './finding.ts';
+
+const GiB = 2 ** 30;
+/** PostgreSQL stops when its disk is full. */
+const LITTLE_DISK_BYTES = 2 * GiB;
 
 const database: Check = {
   name: 'database',
   look: async (context) => {
     const db = await context.database();
-    const [row] = await db<{ version: string; name: string; tls: boolean }[]>`
+    const [row] = await db<{ version: string; name: string; tls: boolean; bytes: string }[]>`
       select current_setting('server_version') as version, current_database() as name,
-        coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as tls`;
+        coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as tls,
+        pg_database_size(current_database()) as bytes`;
+    const { version, name, tls, bytes } = row!;
     const where = context.config.database_url
       ? 'of DATABASE_URL'
       : `in ${context.config.state_dir}`;
-    const found = `PostgreSQL ${row!.version} ${where}, database ${row!.name}, ${row!.tls ? 'TLS' : 'no TLS'}`;
-    return [ok('database', found)];
+    const { pooled } = await context.address();
+    const way = `${tls ? 'TLS' : 'no TLS'}, ${pooled ? 'a pooler in session mode' : 'no pooler'}`;
+    const found = `PostgreSQL ${version} ${where}, database ${name}, ${inGiB(Number(bytes))}, ${way}`;
+    return [ok('database', found), ...(await databaseDisk(context))];
   },
 };
+
+const inGiB = (bytes: number) => `${(bytes / GiB).toFixed(1)} GiB`;
+
+/** A server of somebody else does not say how much room its disk has. */
+async function databaseDisk({ config }: Context): Promise<Finding[]> {
+  if (config.database_url) return [ok('database disk', 'not visible from here: watch it there')];
+  const { bavail, bsize } = await statfs(join(resolve(config.state_dir), 'postgres'));
+  const found = `${inGiB(bavail * bsize)} free`;
+  if (bavail * bsize > LITTLE_DISK_BYTES) return [ok('database disk', found)];
+  const remedy = 'free some, or remove old data (OPERATING.md, "The log")';
+  return [(bavail === 0 ? fail : warn)('database disk', found, remedy)];
+}
+
+const connections: Check = {
+  name: 'connections',
+  look: async (context) => {
+    const db = await context.database();
+    const [row] = await db<{ used: number; most: number; ours: number }[]>`
+      select (select count(*)::integer from pg_stat_activity where backend_type = 'client backend') as used,
+        (select count(*)::integer from pg_stat_activity where datname = current_database()) as ours,
+        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+          - coalesce(current_setting('reserved_connections', true), '0')::integer as most`;
+    const { used, most, ours } = row!;
+    const found = `${used} used, ${ours} of them in this database; ${most - used} left`;
+    const each = heldBy('web', context.config.database_pool);
+    if (most - used >= each) return [ok('connections', found)];
+    const remedy =
+      'raise max_connections, or lower RUNLEDGER_DATABASE_POOL (OPERATING.md, "Connections")';
+    const few = `${found}: too few for one more web process, which holds ${each}`;
+    return [(most - used < LEAST_LEFT ? fail : warn)('connections', few, remedy)];
+  },
+};
+
+/** With fewer, the next restart of a process or a command may find none. */
+const LEAST_LEFT = 3;
+
+const clock: Check = {
+  name: 'clocks',
+  look: async (context) => {
+    const db = await context.database();
+    const began = Date.now();
+    const [row] = await db<{ now_ms: number }[]>`
+      select extract(epoch from clock_timestamp())::double precision * 1000 as now_ms`;
+    const ended = Date.now();
+    const ahead_ms = row!.now_ms - (began + ended) / 2;
+    const apart_ms = Math.max(Math.abs(ahead_ms) - (ended - began) / 2, 0);
+    const which = ahead_ms > 0 ? 'ahead of' : 'behind';
+    const found = `the database's is ${(apart_ms / 1000).toFixed(1)} s ${which} this machine's`;
+    if (apart_ms < CLOCK_WARN_MS) return [ok('clocks', found)];
+    const state = apart_ms < CLOCKS_APART_MS ? warn : fail;
+    return [state('clocks', found, 'let both machines synchronise their clocks (NTP)')];
+  },
+};
+
+const CLOCK_WARN_MS = 1_000;
 
 /** Privileges keep the log append-only for every login but its owner's. Against the owner there are only triggers. */
 const roles: Check = {
@@ -76,4 +144,11 @@ const auditor: Check = {
   },
 };
 
-export const databaseChecks: readonly Check[] = [database, roles, durability, auditor];
+export const databaseChecks: readonly Check[] = [
+  database,
+  connections,
+  clock,
+  roles,
+  durability,
+  auditor,
+];

@@ -1,16 +1,16 @@
 import { statfs } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { resolve } from 'node:path';
-import { loadConfig } from '../../config.ts';
+import { ConfigError, loadConfig } from '../../config.ts';
 import { freeMemory, inMiB, isShort } from '../../executor/free_memory.ts';
-import { type Check, fail, ok, warn } from './finding.ts';
+import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
 const OLDEST_NODE = 24;
 const GiB = 2 ** 30;
 /** PostgreSQL stops when its disk is full. Below this there are hours left, not days. */
 const LITTLE_DISK_BYTES = 2 * GiB;
 
-const node: Check = {
+export const node: Check = {
   name: 'node',
   look: async () => {
     const found = `${process.version} at ${process.execPath}`;
@@ -27,11 +27,20 @@ const node: Check = {
 
 const environment: Check = {
   name: 'environment',
-  look: async () => {
-    loadConfig();
-    return [ok('environment', 'every variable is known and valid')];
-  },
+  look: async () => [ok('environment', 'every variable is known and valid')],
 };
+
+/** One finding for each mistake. */
+export function environmentMistakes(): Finding[] {
+  try {
+    loadConfig();
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const remedy = 'correct it, and run doctor again for the other checks';
+    return error.problems.map((problem) => fail('environment', problem, remedy));
+  }
+}
 
 const resources: Check = {
   name: 'machine',

@@ -17,8 +17,10 @@ import type { Waiters } from '../../store/waiters.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import type { EventStreams } from './event_streams.ts';
+import type { Failures } from './failures.ts';
 import type { Operation } from './operation.ts';
 import type { SubmissionParser } from './parse_submission.ts';
+import type { Readiness } from './readiness.ts';
 import type { SpentKeys } from './spent_keys.ts';
 import type { Uploads } from './uploads.ts';
 
@@ -64,8 +66,8 @@ export type Web = {
   readonly openapi: Uint8Array;
   /** the page for people, for the address at which the caller sees this service */
   readonly page: (origin: string) => Answer;
-  /** the database answers */
-  readonly isReady: () => Promise<boolean>;
+  readonly failures: Failures;
+  readonly readiness: Readiness;
   /** false from the moment that the process stops: a router then sends to others */
   isOpen: () => boolean;
 };

@@ -2,13 +2,13 @@
  * The checks that every request passes, in the order in which they are answered: well-formed HTTP, TLS, the key, its
  * rate, then path and method, and only then the handler with size, type and body.
  */
-import { isAway } from '../../db.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { repeatedHeaders } from '../wire/header_values.ts';
-import { invalid, problem, unavailable } from '../wire/problem.ts';
+import { invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { presentedDigest } from './authenticate.ts';
+import { TooSlow } from './failures.ts';
 import { rateLimited, spendThen, unauthorized } from './spend_rate.ts';
 
 /** No address of this service is longer; Node counts the request line together with the headers. */
@@ -21,11 +21,11 @@ export type Match = { call: ApiCall } | { allow: string | null };
 
 export async function answerTo(web: Web, exchange: Exchange, match: Match): Promise<Answer | null> {
   try {
-    return await inOrder(web, exchange, match);
+    const answer = await inOrder(web, exchange, match);
+    if (answer !== null) web.failures.note(exchange, answer);
+    return answer;
   } catch (error) {
-    if (isUnavailable(error)) return unavailable('The database is away.');
-    web.log.error({ request_id: exchange.id, failure: loggable(error) }, 'request failed');
-    return problem('internal');
+    return web.failures.answerTo(exchange, error);
   }
 }
 
@@ -88,13 +88,6 @@ function isSecure(web: Web, { req, path }: Exchange): boolean {
   return typeof forwarded === 'string' && forwarded.toLowerCase() === 'https';
 }
 
-/** 57014: the server cancelled a statement that took too long. */
-function isUnavailable(error: unknown): boolean {
-  return error instanceof TooSlow || isAway(error) || (error as { code?: string }).code === '57014';
-}
-
-class TooSlow extends Error {}
-
 /** Ends the wait for the database, not its work: a submission that is stored later is found by its Idempotency-Key. */
 export function withPatience<A extends unknown[], R>(
   work: (...given: A) => Promise<R>,
@@ -109,12 +102,4 @@ export function withPatience<A extends unknown[], R>(
         .then(resolve, reject)
         .finally(() => clearTimeout(timer));
     });
-}
-
-/** The parts of an error that cannot hold a caller's bytes: PostgreSQL quotes rows in `detail` and `where`. */
-function loggable(error: unknown): object {
-  if (!(error instanceof Error)) return { type: typeof error };
-  const { name, message, stack } = error;
-  const { code, routine } = error as { code?: string; routine?: string };
-  return { type: name, message, code, routine, stack };
 }

@@ -1,8 +1,5 @@
 /** GET /livez and GET /readyz: for watchdogs and routers, without a key. */
 import * as v from 'valibot';
-import { isAway } from '../../db.ts';
-import type { Log } from '../../log.ts';
-import type { Health } from '../../store/service_health.ts';
 import { STATUS } from '../wire/answer.ts';
 import { unavailable } from '../wire/problem.ts';
 import type { ApiCall } from './api_call.ts';
@@ -19,7 +16,7 @@ const LIVE: Texts = {
 const READY: Texts = {
   summary: 'Requests may be sent here',
   description:
-    'Not while the process stops, nor while its database is away: then the answer is 503.',
+    'Not while the process stops, nor while no submission could be stored: then the answer is 503, and its message names what is missing. A full queue is not counted, because results can be read all the same.',
 };
 
 const operation = (id: string, texts: Texts, problems: Operation['problems']): Operation => ({
@@ -39,7 +36,7 @@ export const livez: ApiCall = {
   handler: () => ({ status: STATUS.ok, body: { status: 'live' } }),
 };
 
-/** Requests may be sent here: not while the process stops, nor while its database is away. */
+/** Requests may be sent here: not while the process stops, nor while no submission could be stored. */
 export const readyz: ApiCall = {
   method: 'GET',
   path: '/readyz',
@@ -47,33 +44,8 @@ export const readyz: ApiCall = {
   operation: operation('readyz', READY, [...BARE, 'unavailable']),
   async handler(web) {
     if (!web.isOpen()) return unavailable('This process is stopping.');
-    if (await web.isReady()) return { status: STATUS.ok, body: { status: 'ready' } };
-    return unavailable('The database is away.');
+    const problem = await web.readiness.problem();
+    if (problem === null) return { status: STATUS.ok, body: { status: 'ready' } };
+    return unavailable(problem);
   },
 };
-
-/** Anybody may ask for readiness, so the database is asked once in this time at most. */
-const READINESS_KEPT_MS = 1_000;
-
-export function createReadiness(health: Pick<Health, 'ping'>, log: Log): () => Promise<boolean> {
-  let asked_ms = -Infinity;
-  let last: Promise<boolean> = Promise.resolve(false);
-  return () => {
-    const now = performance.now();
-    if (now - asked_ms >= READINESS_KEPT_MS) {
-      asked_ms = now;
-      last = pings(health, log);
-    }
-    return last;
-  };
-}
-
-async function pings(health: Pick<Health, 'ping'>, log: Log): Promise<boolean> {
-  try {
-    await health.ping();
-    return true;
-  } catch (error) {
-    if (!isAway(error)) log.error({ code: (error as { code?: string }).code }, 'ping failed');
-    return false;
-  }
-}

@@ -21,6 +21,8 @@ export type Exchange = {
   /** SHA-256 of the presented key, valid or not; null: none, or none that is well formed. */
   presented: Uint8Array | null;
   submission_id: string | null;
+  /** Why the answer is a 500 or a 503, for the log. */
+  cause: string | null;
   answered: boolean;
   /** Called when the request ends, for whatever reason, so that nothing waits for it any longer. */
   onCut: (() => void) | null;
@@ -49,6 +51,7 @@ export function openExchange(
     caller: null,
     presented: null,
     submission_id: null,
+    cause: null,
     answered: false,
     onCut: null,
   };

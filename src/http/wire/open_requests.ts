@@ -107,6 +107,7 @@ function requestLine(exchange: Exchange, duration_ms: number): object {
     account_id: caller?.account_id,
     key_id: caller?.key_id,
     submission_id: submission_id ?? undefined,
+    cause: exchange.cause ?? undefined,
     hung_up: res.writableFinished ? undefined : true,
   };
 }

@@ -131,10 +131,43 @@ export const queueRules: Rule[] = [
       match(reply.headers['retry-after'] ?? '', /^[1-9]\d*$/);
     }
     equal((await call(web.origin, { path: '/api/submit', key, body: HELLO })).status, 503);
-    equal((await call(web.origin, { path: '/readyz' })).status, 503);
+    const away = await call(web.origin, { path: '/readyz' });
+    equal(away.status, 503);
+    equal(away.json.message, 'The database is away.');
     equal((await call(web.origin, { path: '/livez' })).status, 200);
     await way.mend();
     while ((await call(web.origin, { path: '/api/languages', key })).status !== 200);
     await web.stop();
+    const why = web.written.find((line) => line.includes('unavailable: The database is away.'));
+    match(why ?? '', /"cause":"(E|CON|08)/, 'the log has the cause');
+  }),
+  contract('503 unavailable with Retry-After when the disk of the database is full', async (s) => {
+    const service = await s.plain();
+    const [web] = service.webs;
+    const key = await service.key();
+    // What PostgreSQL raises when it cannot extend a file.
+    await service.db
+      .unsafe(`create function public.full_disk() returns trigger language plpgsql as
+          $$ begin raise exception 'could not extend file' using errcode = 'disk_full'; end $$;
+        create trigger full_disk before insert on runledger.submissions
+          for each row execute function public.full_disk()`)
+      .simple();
+    const submit = () => call(web!.origin, { path: '/api/submit', key, body: HELLO });
+    const reply = await submit();
+    equal(reply.status, 503, reply.text);
+    match(reply.headers['retry-after'] ?? '', /^[1-9]\d*$/);
+    const ready = () => call(web!.origin, { path: '/readyz' });
+    equal((await ready()).json.message, 'The disk of the database is full.');
+    equal(
+      (await call(web!.origin, { path: '/api/languages', key })).status,
+      200,
+      'reading goes on',
+    );
+    ok(web!.written.some((line) => line.includes('could not extend file')));
+    await service.db.unsafe('drop function public.full_disk() cascade');
+    const { status, json } = await submit();
+    equal(status, 202);
+    equal((await ready()).status, 200, 'as soon as one is stored');
+    await service.worker.finish(json.id);
   }),
 ];

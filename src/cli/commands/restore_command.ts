@@ -1,0 +1,19 @@
+import { restore } from '../../store/backup.ts';
+import { type Command, JSON_OPTION } from '../command.ts';
+
+export const command: Command = {
+  summary: 'restore a backup into an empty database: that of DATABASE_URL, or a new embedded one',
+  words: [{ name: 'FILE', help: 'what `./runledger backup` has written' }],
+  options: { json: JSON_OPTION },
+  example: 'restore runledger.backup',
+  async run(context) {
+    const [file = ''] = context.words;
+    const done = await restore(await context.address('owner', { migrated: false }), file);
+    context.answer(
+      context.json
+        ? done
+        : `${done.tables} tables of ${done.made_at}; prove them with \`./runledger verify --offline --policy FILE\``,
+    );
+    return 0;
+  },
+};

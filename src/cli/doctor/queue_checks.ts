@@ -1,0 +1,73 @@
+/** Whether submissions are run: the workers that are alive, what they can run, and how long the queue is. */
+import { type QueueFacts, queueFacts } from '../../store/queue_facts.ts';
+import type { Context } from '../command.ts';
+import { type Check, type Finding, fail, ok, warn } from './finding.ts';
+
+/** A submission that waits longer shows that there are too few workers, or that none runs its language. */
+const LONG_WAIT_S = 60;
+const START_ONE = 'start one: `./runledger worker` (OPERATING.md, "Workers")';
+
+type Worker = {
+  host: string;
+  slots: number;
+  toolchains: Record<string, string>;
+  degraded: boolean;
+  heartbeat_s: number;
+};
+
+const workers: Check = {
+  name: 'workers',
+  look: async (context) => {
+    const db = await context.database();
+    const alive = await db<Worker[]>`
+      select host, slots, toolchains, coalesce((isolation ->> 'degraded')::boolean, false) as degraded,
+        extract(epoch from runledger.clock() - heartbeat_at)::double precision as heartbeat_s
+      from runledger.alive_workers() order by host, id`;
+    if (alive.length === 0) return [noWorker(await queueFacts(db))];
+    return [...alive.map(workerFinding), ...missingLanguages(context, alive)];
+  },
+};
+
+function noWorker({ waiting }: QueueFacts): Finding {
+  if (waiting === 0) return warn('workers', 'none is alive: submissions would wait', START_ONE);
+  return fail('workers', `none is alive, and ${waiting} submissions wait`, START_ONE);
+}
+
+function workerFinding({ host, slots, toolchains, degraded, heartbeat_s }: Worker): Finding {
+  const languages = Object.keys(toolchains).sort().join(', ');
+  const seen = Math.max(heartbeat_s, 0).toFixed(1);
+  const found = `on ${host}: ${slots} slots for ${languages}; heartbeat ${seen} s ago`;
+  if (!degraded) return ok('workers', found);
+  return warn(
+    'workers',
+    `${found}; degraded isolation`,
+    'run `./runledger doctor` on that machine',
+  );
+}
+
+/** Of those that this environment offers. */
+function missingLanguages({ config }: Context, alive: readonly Worker[]): Finding[] {
+  const known = new Set(alive.flatMap(({ toolchains }) => Object.keys(toolchains)));
+  const missing = config.languages.filter((name) => !known.has(name));
+  if (missing.length === 0) return [];
+  const found = `none runs ${missing.join(', ')}: such submissions wait`;
+  return [warn('workers', found, 'install it on a worker, or leave it out of RUNLEDGER_LANGUAGES')];
+}
+
+const queue: Check = {
+  name: 'queue',
+  look: async (context) => {
+    const { queue_capacity } = context.config;
+    const facts = await queueFacts(await context.database());
+    const { waiting, gated, running, oldest_wait_s } = facts;
+    const oldest = waiting > 0 ? `, the oldest for ${Math.round(oldest_wait_s)} s` : '';
+    const found = `${waiting} of ${queue_capacity} submissions wait${oldest}; ${gated} of them for their key's limit; ${running} run`;
+    const add = 'add workers or slots';
+    if (waiting >= queue_capacity)
+      return [fail('queue', `full: ${found}`, `${add}, or raise RUNLEDGER_QUEUE_CAPACITY`)];
+    if (waiting > gated && oldest_wait_s > LONG_WAIT_S) return [warn('queue', found, add)];
+    return [ok('queue', found)];
+  },
+};
+
+export const queueChecks: readonly Check[] = [workers, queue];

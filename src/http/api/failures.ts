@@ -1,0 +1,99 @@
+/**
+ * Why requests get a 500 or a 503. Each cause is logged when it appears, and then once a second at most, with the number of
+ * requests since the last line: an outage fails thousands of requests and must not fill the log.
+ */
+import { codeOf, isAway } from '../../db.ts';
+import type { Log } from '../../log.ts';
+import type { Answer } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { problem, problemOf, unavailable } from '../wire/problem.ts';
+
+export type Failures = {
+  /** The answer to a request whose handler threw. */
+  answerTo(exchange: Exchange, error: unknown): Answer;
+  /** A handler's own answer: logged if it is a 503. */
+  note(exchange: Exchange, answer: Answer): void;
+};
+
+/** The database has not answered within the time that a request waits for it. */
+export class TooSlow extends Error {}
+
+const PAUSE_MS = 1_000;
+/** More causes than that are counted as one. */
+const CAUSES_MAX = 100;
+
+export function createFailures(log: Log): Failures {
+  const recent = new Map<string, { requests: number }>();
+
+  function count(cause: string, write: (requests: number) => void): void {
+    const name = recent.size < CAUSES_MAX || recent.has(cause) ? cause : 'other causes';
+    const known = recent.get(name);
+    if (known === undefined) begin(name, 1, write);
+    else known.requests += 1;
+  }
+
+  function begin(name: string, requests: number, write: (requests: number) => void): void {
+    const since = { requests: 0 };
+    recent.set(name, since);
+    write(requests);
+    const next = () => {
+      recent.delete(name);
+      if (since.requests > 0) begin(name, since.requests, write);
+    };
+    setTimeout(next, PAUSE_MS).unref();
+  }
+
+  return {
+    answerTo(exchange, error) {
+      const part = missingPart(error);
+      const cause = causeOf(error);
+      const { id: request_id } = exchange;
+      exchange.cause = cause;
+      count(cause, (requests) => {
+        const facts = { request_id, requests, cause };
+        if (part === null) log.error({ ...facts, failure: loggable(error) }, 'request failed');
+        else log.warn({ ...facts, reason: (error as Error).message }, `unavailable: ${part}`);
+      });
+      return part === null ? problem('internal') : unavailable(part);
+    },
+    note(exchange, answer) {
+      if (answer.status !== problemOf('unavailable').status) return;
+      const { error: cause, message } = answer.body as { error: string; message: string };
+      const { id: request_id } = exchange;
+      exchange.cause = cause;
+      count(message, (requests) =>
+        log.warn({ request_id, requests, cause }, `unavailable: ${message}`),
+      );
+    },
+  };
+}
+
+/** What the service lacks to serve a request just now; null if the error is no outage but a fault of this program. */
+export function missingPart(error: unknown): string | null {
+  if (error instanceof TooSlow) return 'The database does not answer.';
+  const code = codeOf(error);
+  // 53: a resource of the server; 58: the system below it; 57014: it cancelled a statement that took too long
+  if (code === '53100') return 'The disk of the database is full.';
+  if (code === '53300') return 'The database has no connection left.';
+  if (code === '25006') return 'The database is read-only.';
+  if (code === '57014') return 'The database does not answer.';
+  if (/^5[38]/.test(code)) return 'The database lacks a resource.';
+  return isAway(error) ? 'The database is away.' : null;
+}
+
+/** By what failures are told apart. Messages can have ids in them. */
+function causeOf(error: unknown): string {
+  const code = codeOf(error);
+  if (code !== '') return code;
+  return error instanceof Error ? `${error.name} ${firstFrame(error)}` : typeof error;
+}
+
+const firstFrame = ({ stack = '' }: Error) => /\n +(at [^\n]*)/.exec(stack)?.[1] ?? '';
+
+/** The parts of an error that cannot hold a caller's bytes: PostgreSQL quotes rows in `detail` and `where`. */
+function loggable(error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { name, message, stack } = error;
+  const { code, routine } = error as { code?: string; routine?: string };
+  return { type: name, message, code, routine, stack };
+}

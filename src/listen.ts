@@ -1,0 +1,28 @@
+/** Listens on a port, or says which one is in use and how to choose another. */
+import type { ListenOptions, Server } from 'node:net';
+import { Fault } from './fault.ts';
+
+export class PortInUse extends Fault {}
+
+type Where = Pick<ListenOptions, 'backlog'> & {
+  host: string;
+  port: number;
+  /** How a person chooses another port. */
+  remedy: string;
+};
+
+export async function listenOn(server: Server, { remedy, ...where }: Where): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject);
+  server.listen(where, resolve);
+  try {
+    await promise;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE')
+      throw new PortInUse(`port ${where.port} of ${where.host} is in use`, remedy);
+    throw new Fault(message, remedy, { cause: error });
+  } finally {
+    server.off('error', reject);
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * Backs up the whole database into one file, while the service runs, and restores it into an empty database. Both use COPY and
+ * the migrations of this version, so they need no program of PostgreSQL's, and work between its versions.
+ *
+ * What must stay true:
+ *   * All rows are of one snapshot. Nobody exchanges or detaches a table while it is taken (beside_verify.ts).
+ *   * The rows are exact: they are copied as PostgreSQL sends them. What derives from this version, tables, functions and
+ *     rights, is not in the file, so the versions must be equal.
+ *   * A restore is one transaction, which ends with the check of the whole file: a damaged one leaves nothing. A database that
+ *     holds anything is refused.
+ *   * Nothing in a file is executed. Its tables and columns must be those of this version, and of a partition only the month
+ *     is taken from it.
+ *   * On another cluster the log goes on in its next generation, because transaction ids begin again there.
+ */
+import { pipeline } from 'node:stream/promises';
+import type { DatabaseAddress } from '../config/database_tls.ts';
+import { connect, type Db } from '../db.ts';
+import { Fault } from '../fault.ts';
+import { BackupReader, FORMAT, framed, line, writeBackup } from './backup_file.ts';
+import { VERIFY_LOCK } from './beside_verify.ts';
+import { copyOut } from './entries.ts';
+import { migrate } from './migrate.ts';
+import { sessionSettings } from './verify.ts';
+
+export type BackedUp = { tables: number; bytes: number };
+export type Restored = { tables: number; made_at: string };
+
+type Table = { table: string; columns: string[] };
+type Sequence = { last_value: string; is_called: boolean };
+
+const SCHEMAS = ['runledger', 'graphile_worker'];
+/** What migrations write, and not the service. */
+const OF_MIGRATIONS = new Set(['runledger.migrations', 'graphile_worker.migrations']);
+/** The partitions of a month: runledger.ensure_partitions() */
+const PARTITION = /^runledger\.(events|payloads|submissions|deliveries)_((\d{4})_(0[1-9]|1[0-2]))$/;
+
+export async function backUp(db: Db, path: string): Promise<BackedUp> {
+  const settings = await sessionSettings(db);
+  return (await db.begin('isolation level repeatable read read only', async (tx) => {
+    const snapshot = tx as unknown as Db;
+    await tx.unsafe(settings).simple();
+    // Before the first statement that takes a snapshot.
+    await tx.unsafe(VERIFY_LOCK).simple();
+    const tables = await tablesOf(snapshot);
+    const bytes = await writeBackup(path, partsOf(snapshot, tables));
+    return { tables: tables.length, bytes };
+  })) as BackedUp;
+}
+
+async function* partsOf(db: Db, tables: readonly Table[]): AsyncGenerator<Buffer> {
+  const [now] = await db<{ at: Date }[]>`select pg_catalog.now() as at`;
+  yield line({ format: FORMAT, made_at: now!.at.toISOString(), version: await versionOf(db) });
+  for (const { table, columns } of tables) {
+    yield line({ table, columns });
+    yield* framed(copyOut(db, `select ${listed(columns)} from ${quoted(table)}`));
+  }
+  yield line({ sequences: await sequencesOf(db) });
+}
+
+export async function restore(address: DatabaseAddress | string, path: string): Promise<Restored> {
+  const reader = new BackupReader(path);
+  const db = connect(address, { name: 'runledger restore', max: 1 });
+  try {
+    const { format, version, made_at } = await reader.line();
+    if (format !== FORMAT)
+      throw new Fault(`${path} is not a backup`, '`./runledger backup FILE` makes one');
+    await requireEmpty(db);
+    await migrate(address, { empty: true });
+    await requireVersion(db, version);
+    const tables = await db.begin((tx) => load(tx as unknown as Db, reader));
+    // The partitions of the months since, and what the planner knows of the tables.
+    await db`select runledger.ensure_partitions()`;
+    await db.unsafe('analyze').simple();
+    return { tables, made_at: String(made_at) };
+  } finally {
+    reader.close();
+    await db.end({ timeout: 5 });
+  }
+}
+
+/** A restore that failed may have left an empty schema. Every other database has a generation. */
+async function requireEmpty(db: Db): Promise<void> {
+  const [found] = await db<{ there: boolean }[]>`
+    select pg_catalog.to_regclass('runledger.generations') is not null as there`;
+  if (!found!.there) return;
+  const [used] = await db<{ rows: boolean }[]>`
+    select exists (select from runledger.generations) or exists (select from runledger.events) as rows`;
+  if (used!.rows)
+    throw new Fault(
+      'the database is not empty, and a restore never replaces data',
+      'name an empty database in DATABASE_URL; for the embedded one, stop serve and move its folder (postgres) away',
+    );
+}
+
+async function requireVersion(db: Db, theirs: unknown): Promise<void> {
+  const ours = await versionOf(db);
+  if (JSON.stringify(theirs) === JSON.stringify(ours)) return;
+  const newest = Array.isArray(theirs) ? String(theirs.at(-1)) : 'unknown';
+  throw new Fault(
+    `the backup is of another version (its newest migration is ${newest}, ours ${ours.at(-1)})`,
+    'restore it with the version that made it, and run `./runledger migrate` of this one then',
+  );
+}
+
+/** By which a file and a database have the same tables. */
+async function versionOf(db: Db): Promise<string[]> {
+  const queue = await db<{ name: string }[]>`
+    select 'queue ' || max(id) as name from graphile_worker.migrations`;
+  const ours = await db<{ name: string }[]>`
+    select name || ' ' || sha256 as name from runledger.migrations where name not like 'definitions%' order by name`;
+  return [...queue, ...ours].map(({ name }) => name);
+}
+
+async function load(db: Db, reader: BackupReader): Promise<number> {
+  // Those without a month: every other one is created with its rows.
+  await db`select runledger.ensure_partitions(-1)`;
+  const known = new Map((await tablesOf(db)).map(({ table, columns }) => [table, columns]));
+  const filled = new Set<string>();
+  for (;;) {
+    const part = await reader.line();
+    if ('sequences' in part) {
+      await setSequences(db, part['sequences']);
+      break;
+    }
+    const table = String(part['table']);
+    const columns = known.get(table) ?? (await createMonth(db, table));
+    if (filled.has(table) || JSON.stringify(columns) !== JSON.stringify(part['columns']))
+      throw new Fault(
+        `the backup has a table that is not ours: ${table}`,
+        'use another copy of it',
+      );
+    filled.add(table);
+    await fill(db, table, columns!, reader);
+  }
+  await reader.end();
+  const missing = [...known.keys()].find((table) => !filled.has(table));
+  if (missing) throw new Fault(`the backup lacks the table ${missing}`, 'use another copy of it');
+  await db`select runledger.ensure_generation()`;
+  return filled.size;
+}
+
+async function fill(db: Db, table: string, columns: string[], reader: BackupReader): Promise<void> {
+  // Migrations have put rows into some tables. The tables of the log are empty, and refuse this if they have rows.
+  await db.unsafe(`delete from ${quoted(table)}`);
+  const into = await db
+    .unsafe(`copy ${quoted(table)} (${listed(columns)}) from stdin with (format binary)`)
+    .writable();
+  await pipeline(reader.chunks(), into);
+}
+
+/** The columns of the partition; null if no month has that name. */
+async function createMonth(db: Db, table: string): Promise<string[] | null> {
+  const [, parent, suffix, year, month] = PARTITION.exec(table) ?? [];
+  if (!parent || !suffix) return null;
+  await db`select runledger.ensure_partition(${parent}, ${suffix}, format('for values from (%L) to (%L)',
+      runledger.uuid_floor(month), runledger.uuid_floor(month + interval '1 month')))
+    from (select make_timestamptz(${Number(year)}::integer, ${Number(month)}::integer, 1, 0, 0, 0, 'UTC') as month) m`;
+  const found = (await tablesOf(db)).find((each) => each.table === table);
+  return found?.columns ?? null;
+}
+
+/** The tables that have rows, without what a crash may take, by name; and their columns, without what is computed. */
+async function tablesOf(db: Db): Promise<Table[]> {
+  const rows = await db<Table[]>`
+    select n.nspname || '.' || c.relname as "table",
+      (select json_agg(a.attname order by a.attnum) from pg_catalog.pg_attribute a
+       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = any (${`{${SCHEMAS.join(',')}}`}::text::text[]) and c.relkind = 'r' and c.relpersistence = 'p'
+    order by 1`;
+  return rows.filter(({ table }) => !OF_MIGRATIONS.has(table));
+}
+
+async function sequencesOf(db: Db): Promise<Record<string, Sequence>> {
+  const names = await db<{ name: string }[]>`
+    select n.nspname || '.' || c.relname as name
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = any (${`{${SCHEMAS.join(',')}}`}::text::text[]) and c.relkind = 'S' order by 1`;
+  const found: Record<string, Sequence> = {};
+  for (const { name } of names) {
+    const [row] = await db.unsafe<Sequence[]>(
+      `select last_value::text, is_called from ${quoted(name)}`,
+    );
+    found[name] = { ...row! };
+  }
+  return found;
+}
+
+async function setSequences(db: Db, given: unknown): Promise<void> {
+  for (const name of Object.keys(await sequencesOf(db))) {
+    const { last_value, is_called } = (given as Record<string, Sequence>)?.[name] ?? {};
+    await db`select pg_catalog.setval(${quoted(name)}::text::regclass, ${String(last_value)}::text::bigint, ${is_called === true})`;
+  }
+}
+
+const quoted = (name: string) =>
+  name
+    .split('.')
+    .map((word) => `"${word.replaceAll('"', '""')}"`)
+    .join('.');
+const listed = (columns: readonly string[]) => columns.map(quoted).join(', ');

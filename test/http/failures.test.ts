@@ -1,0 +1,69 @@
+/** Each 500 and each 503 has its cause in the log, once a second at most. */
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import t from 'tap';
+import { createFailures, missingPart } from '../../src/http/api/failures.ts';
+import type { Exchange } from '../../src/http/wire/exchange.ts';
+import { problem } from '../../src/http/wire/problem.ts';
+import { eventually } from '../support/eventually.ts';
+
+type Line = { level: number; cause: string; requests: number; request_id: string; msg: string };
+
+function logged() {
+  const lines: Line[] = [];
+  const to = new Writable({
+    write(chunk, _, done) {
+      lines.push(JSON.parse(String(chunk)));
+      done();
+    },
+  });
+  return { lines, failures: createFailures(pino(to)) };
+}
+
+const exchange = (id: string) => ({ id, cause: null }) as unknown as Exchange;
+const failed = (code: string, message = '') => Object.assign(new Error(message), { code });
+
+t.test('a cause is logged at once, and then once with the number of requests', async (t) => {
+  const { lines, failures } = logged();
+  for (let n = 0; n < 1000; n += 1) {
+    const one = exchange(`request ${n}`);
+    t.equal(failures.answerTo(one, failed('53300', `too many clients ${n}`)).status, 503);
+    t.equal(one.cause, '53300', 'and the line of each request names it');
+  }
+  const why = { cause: '53300', msg: 'unavailable: The database has no connection left.' };
+  t.match(lines, [{ ...why, requests: 1, request_id: 'request 0', reason: 'too many clients 0' }]);
+  t.ok(await eventually(() => lines.length === 2));
+  t.match(lines[1], { ...why, requests: 999 });
+});
+
+t.test(
+  'each cause has its own line; a fault of the program is an error with a stack',
+  async (t) => {
+    const { lines, failures } = logged();
+    t.equal(failures.answerTo(exchange('a'), failed('53100')).status, 503);
+    t.equal(failures.answerTo(exchange('b'), new TypeError('x is undefined')).status, 500);
+    failures.note(exchange('c'), problem('queue_full'));
+    failures.note(exchange('d'), problem('not_found'));
+    t.match(lines, [
+      { request_id: 'a', msg: 'unavailable: The disk of the database is full.' },
+      { request_id: 'b', cause: /^TypeError at /, failure: { stack: /failures\.test/ } },
+      { request_id: 'c', cause: 'queue_full' },
+    ]);
+    t.equal(lines.length, 3);
+  },
+);
+
+t.test('a million causes are not a million lines', async (t) => {
+  const { lines, failures } = logged();
+  for (let n = 0; n < 1000; n += 1) failures.answerTo(exchange('x'), failed(`E${n}`));
+  t.equal(lines.length, 101);
+});
+
+t.test('what is missing has a name where it is known', async (t) => {
+  t.equal(missingPart(failed('ECONNREFUSED')), 'The database is away.');
+  t.equal(missingPart(failed('25006')), 'The database is read-only.');
+  t.equal(missingPart(failed('57014')), 'The database does not answer.');
+  t.equal(missingPart(failed('53200')), 'The database lacks a resource.');
+  t.equal(missingPart(failed('23505')), null);
+  t.equal(missingPart(new Error()), null);
+});

@@ -1,0 +1,30 @@
+/** How the end of a child process is told to a person. */
+import t from 'tap';
+import { CANNOT_RUN, type End, endText, keepRunning } from '../../src/local/child.ts';
+
+const endOf = async (command: readonly string[]): Promise<[End, number | null]> => {
+  const { promise, resolve } = Promise.withResolvers<[End, number | null]>();
+  const { PATH } = process.env;
+  const child = keepRunning({
+    command,
+    env: { PATH },
+    onEnd: (end, restart_in_ms) => resolve([end, restart_in_ms]),
+  });
+  const ended = await promise;
+  await child.stop(0);
+  return ended;
+};
+
+t.test('a signal has its name, a status its number, and a missing program its error', async (t) => {
+  const [killed] = await endOf(['sh', '-c', 'kill -KILL $$']);
+  t.equal(endText(killed), 'was ended by SIGKILL');
+  const [exited, restart_in_ms] = await endOf(['sh', '-c', 'exit 7']);
+  t.equal(endText(exited), 'ended with status 7');
+  t.ok(restart_in_ms);
+  const [missing] = await endOf(['/no/program']);
+  t.equal(endText(missing), 'could not be started (spawn /no/program ENOENT)');
+});
+
+t.test('a process that cannot run here is not started again', async (t) => {
+  t.same((await endOf(['sh', '-c', `exit ${CANNOT_RUN}`]))[1], null);
+});

@@ -1,0 +1,42 @@
+/** Web's log says once that no worker is alive, and once that one is again. */
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import t from 'tap';
+import { createMetrics } from '../../src/metrics.ts';
+import { watchWorkers } from '../../src/queue/no_worker.ts';
+import { observeQueue } from '../../src/queue/queue_metrics.ts';
+import { world } from '../store/world.ts';
+
+t.test('no worker is alive, and then one is', async (t) => {
+  const w = await world(t);
+  const lines: { msg: string; pending?: number }[] = [];
+  const to = new Writable({
+    write(chunk, _, done) {
+      lines.push(JSON.parse(String(chunk)));
+      done();
+    },
+  });
+  const { run } = watchWorkers(pino(to));
+  const round = () => run(w.web, new AbortController().signal);
+  const metrics = createMetrics();
+  observeQueue(metrics, w.web);
+  await round();
+  t.same(lines, [], 'a worker that is restarted is no line');
+  await round();
+  await round();
+  t.match(lines, [
+    { msg: 'no worker is alive: submissions wait until one is started', pending: 0 },
+  ]);
+  t.equal(lines.length, 1, 'said once');
+  t.match(await metrics.text(), /\nrunledger_workers_alive 0\n/);
+  await w.consumer({ slots: 3 });
+  await round();
+  t.match(lines[1], { msg: 'a worker is alive again' });
+  const text = await metrics.text();
+  t.match(text, /\nrunledger_workers_alive 1\n/);
+  t.match(text, /\nrunledger_worker_slots 3\n/);
+  await w.clock.advance(60_000);
+  await round();
+  await round();
+  t.equal(lines.length, 3, 'its heartbeats ended');
+});

@@ -1,0 +1,128 @@
+/** A backup, taken while the service runs, and what is restored from it. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import t from 'tap';
+import { connect, type Db } from '../../src/db.ts';
+import { backUp, restore } from '../../src/store/backup.ts';
+import { verify } from '../../src/store/verify.ts';
+import { aloneOnItsServer, emptyDatabase } from '../support/database.ts';
+import { seal } from './seal_now.ts';
+import { alone } from './verified.ts';
+import { outcome, start, submission, world } from './world.ts';
+
+aloneOnItsServer();
+
+const folder = await mkdtemp(join(tmpdir(), 'runledger-backup-'));
+t.teardown(() => rm(folder, { recursive: true }));
+const path = join(folder, 'one.backup');
+
+const w = await world(t);
+await w.tier('free', 0, 0);
+const key = await w.key({ tier: 'free' });
+const { submit } = w.submissions();
+const more = async () => {
+  const given = submission({ stdin: Buffer.from([0, 255, 10]), code: Buffer.alloc(60_000, 'x') });
+  await submit({ secret_digest: key.digest, submission: given });
+  return given.id;
+};
+const { executions } = await w.consumer();
+const ids: string[] = [];
+for (let n = 0; n < 20; n += 1) ids.push(await more());
+await start(executions, ids[0]!);
+await executions.complete({ submission_id: ids[0]!, attempt: 1, outcome: outcome() });
+await seal(w.web);
+await more();
+
+/** The number of rows and a digest of them, for each table. */
+async function contents(db: Db): Promise<Record<string, string>> {
+  const tables = await db<{ name: string }[]>`
+    select c.oid::regclass::text as name from pg_class c
+    where c.relnamespace in ('runledger'::regnamespace, 'graphile_worker'::regnamespace)
+      and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'migrations' and c.relpersistence = 'p'`;
+  const found: Record<string, string> = {};
+  for (const { name } of tables) {
+    const [row] = await db.unsafe(
+      `select count(*) || ' ' || md5(coalesce(string_agg(md5(x::text), '' order by md5(x::text)), '')) as rows from ${name} x`,
+    );
+    found[name] = String(row!['rows']);
+  }
+  return found;
+}
+
+t.test('what is restored is what was there, to the byte, and it verifies', async (t) => {
+  const before = await contents(w.db);
+  const done = await backUp(w.db, path);
+  t.ok(done.tables > 30 && done.bytes > 5_000);
+  await more();
+  const { urls } = await emptyDatabase(t);
+  await restore(urls.owner, path);
+  const db = connect(urls.owner, { name: 'test', max: 2 });
+  t.teardown(() => db.end());
+  t.same(await contents(db), before, 'without what came after');
+  const found = await verify(db, { policy: alone, live: false });
+  t.same(found.problems, []);
+  t.ok(found.proven, 'proven by the policy');
+  const [sequence] =
+    await db`select nextval('runledger.events_seq') > (select max(seq) from runledger.events) as beyond`;
+  t.ok(sequence!['beyond']);
+  await t.rejects(backUp(w.db, path), { message: /exists already/ });
+  t.same(await readdir(folder), ['one.backup'], 'nothing beside it is left');
+  await t.rejects(restore(urls.owner, path), { message: /^the database is not empty/ });
+});
+
+t.test('a file that is damaged or of another version restores nothing', async (t) => {
+  const good = gunzipSync(await readFile(path));
+  const { urls } = await emptyDatabase(t);
+  const db = connect(urls.owner, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  const fails = async (bytes: Uint8Array, message: RegExp) => {
+    const bad = join(folder, 'bad.backup');
+    await writeFile(bad, bytes);
+    await t.rejects(restore(urls.owner, bad), { message });
+    const [row] = await db`select to_regclass('runledger.events') is null as none`;
+    if (!row!['none']) t.same([...(await db`select * from runledger.events limit 1`)], []);
+  };
+  const edited = (from: string, to: string) => {
+    const at = good.indexOf(from);
+    t.not(at, -1, from);
+    return gzipSync(
+      Buffer.concat([good.subarray(0, at), Buffer.from(to), good.subarray(at + from.length)]),
+    );
+  };
+  await fails(Buffer.from('hello'), /^the backup is damaged: incorrect header/);
+  await fails(gzipSync(Buffer.from('{"format": "tar"}\n')), /is not a backup$/);
+  await fails((await readFile(path)).subarray(0, -100), /^the backup is damaged/);
+  await fails(gzipSync(good.subarray(0, -80)), /^the backup is damaged: it was cut off/);
+  await fails(edited('xxxxxxxx', 'xxxxyxxx'), /^the backup is damaged: its bytes were changed/);
+  await fails(edited('000011_', '000099_'), /^the backup is of another version/);
+  await fails(edited('"runledger.tiers"', '"runledger.thiefs"'), /a table that is not ours/);
+  await fails(Buffer.concat([gzipSync(good), gzipSync(Buffer.from('x'))]), /there is more after/);
+  await restore(urls.owner, path);
+  t.same(
+    (await verify(db, { policy: alone, live: false })).problems,
+    [],
+    'the good one still can be',
+  );
+});
+
+t.test('no write waits for a backup, and it has all of one moment', async (t) => {
+  const beside = join(folder, 'beside.backup');
+  let ended = false;
+  const backing = backUp(w.db, beside).finally(() => {
+    ended = true;
+  });
+  let written = 0;
+  while (!ended) {
+    await more();
+    written += 1;
+  }
+  await backing;
+  t.ok(written > 0);
+  const { urls } = await emptyDatabase(t);
+  await restore(urls.owner, beside);
+  const db = connect(urls.owner, { name: 'test', max: 2 });
+  t.teardown(() => db.end());
+  t.same((await verify(db, { policy: alone, live: false })).problems, []);
+});
