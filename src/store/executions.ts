@@ -9,6 +9,7 @@ import { setOf } from '../judging/manifest.ts';
 import { unpackRequest } from '../judging/packed_request.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
+import { type LiveOutput, liveOutputOf } from './live_output.ts';
 import { piecesReader, type ReadPieces } from './read_content.ts';
 
 export type StartCommand = { submission_id: string; job_id: string; priority: number };
@@ -34,7 +35,7 @@ export type CompleteCommand = {
 
 export type Completed = 'ended' | 'refused';
 
-export type Executions = {
+export type Executions = LiveOutput & {
   /** Null: the submission is not pending any more, so its job is stale. */
   start(command: StartCommand): Promise<Started | null>;
   /** 'refused': the consumer no longer has the lease. The report is recorded and changes nothing. */
@@ -103,6 +104,7 @@ export function createExecutions(
         select runledger.report_progress(${consumer_id}, ${submission_id}, ${attempt}, ${done}, ${of})`;
     },
     readPieces: piecesReader(db, consumer_id),
+    ...liveOutputOf(db, consumer_id),
   };
 }
 
