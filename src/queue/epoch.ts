@@ -32,7 +32,7 @@ import { connect, type Db, isAway, isRejected, listen } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
-import { createExecutions, type Executions } from '../store/executions.ts';
+import { cancelledOf, createExecutions, type Executions } from '../store/executions.ts';
 import { type FetchedJob, fetchExecutions, finishJobs, returnJob } from '../store/jobs.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
@@ -172,7 +172,7 @@ export function openExecutionEpoch(
 
   /** Ends the runs of those of the submissions that were cancelled. A later poll asks again if the database does not answer. */
   const endCancelled = (ids: readonly string[]) =>
-    ofRunning(ids, async (running) => runs.cancel(await executions.cancelled(running)));
+    ofRunning(ids, async (running) => runs.cancel(await cancelledOf(listening.db, running)));
 
   const showFollowed = (ids: readonly string[]) =>
     ofRunning(ids, async (running) => options.onFollowed(await executions.followed(running)));

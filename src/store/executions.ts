@@ -48,8 +48,6 @@ export type Executions = LiveOutput & {
     /** Only these attempts, in the order of the ids. */
     attempts?: readonly number[],
   ): Promise<string[]>;
-  /** Those of the submissions that were cancelled. */
-  cancelled(submission_ids: readonly string[]): Promise<string[]>;
   /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
   progress(progress: Progress): Promise<void>;
   /** Of the contents of the test sets that this consumer's submissions need; see readContent. */
@@ -94,11 +92,6 @@ export function createExecutions(
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
     },
-    async cancelled(submission_ids) {
-      const [row] = await db<{ ids: string[] }[]>`
-        select runledger.cancelled_of(${`{${submission_ids.join(',')}}`}::text::uuid[]) as ids`;
-      return row!.ids;
-    },
     async progress({ submission_id, attempt, done, of }) {
       await db`
         select runledger.report_progress(${consumer_id}, ${submission_id}, ${attempt}, ${done}, ${of})`;
@@ -106,6 +99,13 @@ export function createExecutions(
     readPieces: piecesReader(db, consumer_id),
     ...liveOutputOf(db, consumer_id),
   };
+}
+
+/** Those of the submissions that were cancelled. */
+export async function cancelledOf(db: Db, submission_ids: readonly string[]): Promise<string[]> {
+  const [row] = await db<{ ids: string[] }[]>`
+    select runledger.cancelled_of(${`{${submission_ids.join(',')}}`}::text::uuid[]) as ids`;
+  return row!.ids;
 }
 
 function bytesOf({ outcome }: CompleteCommand): number {

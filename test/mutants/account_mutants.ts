@@ -28,8 +28,8 @@ export const accountMutants: readonly Mutant[] = [
   ),
   ...inFile('src/queue/epoch.ts', 'test/queue/epoch.test.ts', [
     'a hint alone ends nothing',
-    'runs.cancel(await executions.cancelled(running));',
-    'runs.cancel(running);',
+    'runs.cancel(await cancelledOf(listening.db, running))',
+    'runs.cancel(running)',
   ]),
   ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
     'a cancelled run is not released as a failure',
