@@ -159,10 +159,11 @@ sandbox-test-v2: $(PACKAGES) machine
 	  done; \
 	done
 
-# Each run writes its figures to its own folder; build/bench/latest is the last one. Node starts as in the Procfile.
+# FILE: one bench; all without it. Each run writes its figures to its own folder; build/bench/latest is the last one. Node starts
+# as in the Procfile.
 bench: $(PACKAGES) machine
 	@dir=build/bench/$$(date +%Y-%m-%d.%H%M%S); mkdir -p $$dir && ln -sfn $${dir##*/} build/bench/latest; \
-	for file in bench/*.bench.ts; do echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || exit 1; done; \
+	for file in $(or $(FILE),bench/*.bench.ts); do echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || exit 1; done; \
 	echo "kept in $$dir"
 
 # Did this change cost speed? Runs the benches of BASE and of this tree in turn; exits 1 when a row is below FLOOR.

@@ -22,9 +22,10 @@ declare
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,
     queue_facts,ensure_partitions,
     stored_contents,put_pieces,drop_arrived,create_test_set,remove_test_set,list_test_sets,forget_arrived,
+    follow_output,forget_output,
     expire_pending,forget_idempotency,count_refusals,forget_refusals,end_long_audits,rebase_rounds,
     seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature,cosigned}';
-  worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,cancelled_of,read_pieces,report_progress,
+  worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,cancelled_of,read_pieces,report_progress,followed_of,show_output,
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer}';
   -- Views call all but the last as the role that reads the view. Only unsealed_events reads tables: it counts, and says no more.
   auditor constant text[] := '{current_schema_of,upgrade_facts,actor_of,uuid_floor,unsealed_events,audit_state_at}';

@@ -68,13 +68,14 @@ export type Channels = Readonly<Record<string, (payload: string) => void>>;
  * Notifications that are sent while the connection is lost never arrive. The caller must also poll, or look for what it
  * missed when `onHearing` reports a new connection.
  *
- * All channels share one connection, because PostgreSQL wakes every listening connection for every notification.
+ * All channels share one connection, because PostgreSQL wakes every listening connection for every notification. It serves
+ * for the question that follows a notification, too: there, no other statement is before it.
  */
 export function listen(
   db: Db,
   channels: Channels,
   { onFault, onHearing }: { onFault: (error: unknown) => void; onHearing?: () => void },
-): { close(): Promise<void> } {
+): { readonly db: Db; close(): Promise<void> } {
   let closed = false;
   let retry: NodeJS.Timeout | undefined;
   const subscribe = async () => {
@@ -102,6 +103,7 @@ export function listen(
   } as never);
   void subscribe();
   return {
+    db: connection,
     close() {
       closed = true;
       clearTimeout(retry);

@@ -17,7 +17,7 @@ import { eventsFrom, type SubmissionEvent } from './event_stream.ts';
 import type { Health, Probe, Toolchain } from './service_state.ts';
 
 export type { ResultRecord, Summary } from '../domain/record.ts';
-export type { SubmissionEvent } from './event_stream.ts';
+export type { OutputData, SubmissionEvent } from './event_stream.ts';
 export type { Health, Probe, Toolchain } from './service_state.ts';
 
 /** The proof that the log has a submission; AUDIT.md has the format, and `check-receipt` checks it. */
@@ -156,7 +156,10 @@ export type Client = {
   cancel(id: string, options?: CallOptions): Promise<ResultRecord>;
   /** The submissions of the account, newest first, without what they printed; one page after the other is asked for. */
   submissions(options?: ListOptions): AsyncGenerator<Summary, void>;
-  /** What happens to a submission, behind the event of that id, to its end. It opens the stream again when it is cut. */
+  /**
+   * What happens to a submission, behind the event of that id, to its end, and what its program prints until then, as far as
+   * it comes in time. It opens the stream again when it is cut.
+   */
   events(
     id: string,
     options?: CallOptions & { after?: number },

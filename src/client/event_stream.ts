@@ -2,11 +2,26 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
 export type SubmissionEvent = {
-  /** Null for progress, which is not in the log. */
+  /** Null for progress and output, which are not in the log. */
   id: number | null;
-  event: 'accepted' | 'started' | 'progress' | 'lost' | 'completed' | 'failed' | 'cancelled';
-  data: Record<string, unknown>;
+} & (
+  | {
+      event: 'accepted' | 'started' | 'progress' | 'lost' | LastEvent;
+      data: Record<string, unknown>;
+    }
+  | { event: 'output'; data: OutputData }
+);
+
+/** What the program has just written. Pieces can be missing: the record has all. */
+export type OutputData = {
+  attempt: number;
+  stream: 'stdout' | 'stderr';
+  /** the place of its first byte in all that the attempt wrote to the stream */
+  at: number;
+  text: string;
 };
+
+type LastEvent = 'completed' | 'failed' | 'cancelled';
 
 const LAST: readonly string[] = ['completed', 'failed', 'cancelled'];
 const PAUSE_MS = 1_000;

@@ -129,7 +129,10 @@ class BatchItem(SubmissionRequest, total=False):
 
 
 class Event(TypedDict):
-    """id: None for progress, which is not in the log."""
+    """
+    id: None for progress and output, which are not in the log. The data of output: attempt, stream (stdout or stderr), at
+    (where in the stream it begins) and text. Pieces can be missing: the record has all.
+    """
 
     id: Optional[int]
     event: str
@@ -349,7 +352,10 @@ class Runledger:
             query["after"] = page["next"]
 
     def events(self, id: str, *, after: int = 0) -> Iterator[Event]:
-        """What happens to a submission, to its end. The stream is opened again when it is cut."""
+        """
+        What happens to a submission, to its end, and what its program prints until then, as far as it comes in time. The
+        stream is opened again when it is cut.
+        """
         while True:
             headers = {"Last-Event-ID": str(after)}
             path = f"/api/result/{quote(id, safe='')}/events"

@@ -94,7 +94,7 @@ export class Compiler {
     if (open === undefined) throw new Error(`no compiler is open for ${order.language}`);
     let spent = NOTHING_SPENT;
     if (open.resident !== undefined && order.others.length === 0) {
-      const reply = await orAborted(open.resident(order.account_id, order.code), signal);
+      const reply = await orAborted(open.resident(order.account_id, order.code, signal), signal);
       // Its box has the memory of all its compiles: the share of this one is unknown.
       spent = { cpu_time_us: reply.cpu_us, wall_time_us: reply.wall_us, memory_peak_bytes: null };
       if (reply.answer !== null)

@@ -13,7 +13,12 @@ import { bootId, type CompileCache } from './compile_cache.ts';
 import { openCompilers } from './compilers.ts';
 import type { ContentCache } from './content_cache.ts';
 import { outcomeOf } from './execution_outcome.ts';
-import { executeJudged, type JudgedParts, TESTS_WALL_MS, type Turns } from './judged_execution.ts';
+import {
+  executeJudged,
+  type JudgedParts,
+  TESTS_WALL_MS,
+  type Watchers,
+} from './judged_execution.ts';
 import { Program } from './program.ts';
 import { type Sandbox, SandboxFault } from './sandbox.ts';
 
@@ -35,11 +40,11 @@ export type ExecutorOptions = {
 export type Executor = {
   /** the version of each language that it runs */
   toolchains(): Record<string, string>;
-  /** Throws SandboxFault where no outcome could be had. `turns` are those of an order that has tests. */
+  /** Throws SandboxFault where no outcome could be had. `onProgress` and `spareSlot` are for an order that has tests. */
   execute(
     order: ExecutionOrder,
     signal: AbortSignal,
-    turns?: Partial<Turns>,
+    watchers?: Partial<Watchers>,
   ): Promise<ExecutionOutcome>;
   /** Settles when everything that is made ahead is there, or cannot be made. */
   prepared(): Promise<void>;
@@ -61,7 +66,7 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
   return {
     toolchains: () =>
       Object.fromEntries([...toolchains].map(([name, { version }]) => [name, version])),
-    execute: (order, signal, turns) => execute(parts, order, signal, { ...NO_TURNS, ...turns }),
+    execute: (order, signal, watchers) => execute(parts, order, signal, { ...NOBODY, ...watchers }),
     prepared: () => compilers.prepared(),
     async close() {
       await compilers.close();
@@ -70,7 +75,7 @@ export async function createExecutor(options: ExecutorOptions): Promise<Executor
   };
 }
 
-const NO_TURNS: Turns = { onProgress: () => {}, spareSlot: () => null };
+const NOBODY: Watchers = { onProgress: () => {}, spareSlot: () => null, onRun: () => {} };
 
 /** Those that this isolation can run. */
 export function runnable(toolchains: Toolchains, degraded: boolean): Toolchains {
@@ -81,15 +86,15 @@ async function execute(
   parts: JudgedParts,
   order: ExecutionOrder,
   signal: AbortSignal,
-  turns: Turns,
+  watchers: Watchers,
 ): Promise<ExecutionOutcome> {
   const { account_id, language, code, judging } = order;
   const main = parts.toolchains.get(language)?.language.source ?? '';
   const others = judging?.files ?? [];
   const program = new Program(parts, { account_id, language, main, code, others });
   try {
-    if (judging === null) return await executePlain(parts, program, order, signal);
-    return await executeJudged(parts, program, { ...order, judging }, signal, turns);
+    if (judging === null) return await executePlain(parts, program, order, signal, watchers);
+    return await executeJudged(parts, program, { ...order, judging }, signal, watchers);
   } finally {
     program.release();
   }
@@ -100,12 +105,13 @@ async function executePlain(
   program: Program,
   order: ExecutionOrder,
   signal: AbortSignal,
+  { onRun }: Watchers,
 ): Promise<ExecutionOutcome> {
   const { language } = program.installed;
   const { args, stdin, expected_output: answer, compare } = order;
   const limits = limitsFor(language.needs, order.limits, policy);
   const is_ready = await program.prepare(signal);
-  const run = is_ready ? await program.run({ args, limits, stdin }, signal) : null;
+  const run = is_ready ? await program.run({ args, limits, stdin }, signal, onRun) : null;
   const judgement = judge({
     compile: program.compiled?.end ?? null,
     run,

@@ -23,6 +23,7 @@ import { outcomeOf } from './execution_outcome.ts';
 import { HeldContents } from './held_contents.ts';
 import { type Judge, judgeOf } from './judge_program.ts';
 import type { Program, ProgramParts } from './program.ts';
+import type { Peek } from './sandbox.ts';
 import { runTest, type TestRun } from './test_run.ts';
 import { runInTurn, type TurnOptions } from './tests_in_turn.ts';
 
@@ -37,6 +38,11 @@ export type JudgedOrder = ExecutionOrder & { judging: Judging };
 /** What an execution of many tests says of them, and asks for. */
 export type Turns = Pick<TurnOptions, 'onProgress' | 'spareSlot'>;
 
+export type Watchers = Turns & {
+  /** A program is run whose output the record will show. That of a test is shown only if it fails, so nobody sees it before. */
+  onRun: (peek: Peek) => void;
+};
+
 /** The most tests of one execution are run in this time, one after the other. */
 export const TESTS_WALL_MS = 300_000;
 
@@ -46,12 +52,13 @@ export async function executeJudged(
   program: Program,
   order: JudgedOrder,
   signal: AbortSignal,
-  turns: Turns,
+  watchers: Watchers,
 ): Promise<ExecutionOutcome> {
   const { judging } = order;
   const tests = judging.tests ?? [onlyTest(order)];
   const outcomes = tests.map((test, index) => notRun(placeOf(test, index)));
-  const execution: Execution = { parts, program, order, tests, outcomes, signal };
+  const onRun = judging.tests === null ? watchers.onRun : undefined;
+  const execution: Execution = { parts, program, order, tests, outcomes, signal, onRun };
   if (!(await program.prepare(signal))) return rejected(execution);
   const contents = new HeldContents(parts.contents);
   try {
@@ -59,7 +66,7 @@ export async function executeJudged(
     try {
       const problem = (await judge?.prepare(signal)) ?? null;
       if (problem !== null) return unjudged(execution, judge, problem);
-      return judged(execution, judge, await runTests(execution, judge, turns));
+      return judged(execution, judge, await runTests(execution, judge, watchers));
     } finally {
       judge?.release();
     }
@@ -76,6 +83,7 @@ type Execution = {
   /** of all tests, in order; filled as they end */
   outcomes: TestOutcome[];
   signal: AbortSignal;
+  onRun: Watchers['onRun'] | undefined;
 };
 
 /** Answers the run that the record shows. */
@@ -126,7 +134,7 @@ type OneRun = {
 };
 
 function runOne(
-  { parts, program, order }: Execution,
+  { parts, program, order, onRun }: Execution,
   judge: Judge | null,
   { test, index, own, left_ms, signal }: OneRun,
 ): Promise<TestRun> {
@@ -137,6 +145,7 @@ function runOne(
     place: placeOf(test, index),
     args: test.args ?? order.args,
     limits: own,
+    onRun,
   });
 }
 

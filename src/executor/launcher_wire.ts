@@ -64,6 +64,18 @@ export type PairReport = {
   transcript: Uint8Array;
 };
 
+/** Bytes of a run's output, or where in it something is. */
+export type PerStream<T> = { stdout: T; stderr: T };
+
+/**
+ * What a run has written so far, from `from` on, at most so many bytes; nothing before the program has started. Null: the run
+ * is over.
+ */
+export type Peek = (
+  from: PerStream<number>,
+  most_bytes: number,
+) => Promise<PerStream<Buffer> | null>;
+
 export type Usage = { cpu_us: number; memory_bytes: number; memory_peak_bytes: number };
 
 export const FRAME = {
@@ -73,12 +85,14 @@ export const FRAME = {
   deadline: 4,
   meter: 5,
   pair: 6,
+  peek: 7,
   hello: 16,
   report: 17,
   fault: 18,
   output: 19,
   metered: 20,
   opened: 21,
+  peeked: 22,
 } as const;
 
 const FIELD = {
@@ -321,6 +335,15 @@ function renderTranscript(conversation: Ended['conversation'], max_bytes: number
     return written.map((line) => `${by_program ? '>' : '<'} ${line}\n`);
   });
   return Buffer.from(lines.join(''), 'latin1').subarray(0, max_bytes);
+}
+
+export function encodePeek(from: PerStream<number>, most_bytes: number): Uint8Array[] {
+  return [number64(from.stdout), number64(from.stderr), number32(most_bytes)];
+}
+
+export function decodePeeked(payload: Buffer): PerStream<Buffer> {
+  const end = 4 + payload.readUInt32LE(0);
+  return { stdout: payload.subarray(4, end), stderr: payload.subarray(end) };
 }
 
 export function decodeUsage(payload: Buffer): Usage {

@@ -11,7 +11,13 @@ import { LOAD_FOLDER, type Load, WORK_FOLDER } from '../languages/common/box.ts'
 import type { IsOn } from '../languages/common/language.ts';
 import type { Installed, Toolchains } from '../languages/common/toolchains.ts';
 import type { CompileOrder, CompileResult, Compiler } from './compile.ts';
-import { type BoxRequest, type RunReport, type Sandbox, SandboxFault } from './sandbox.ts';
+import {
+  type BoxRequest,
+  type Peek,
+  type RunReport,
+  type Sandbox,
+  SandboxFault,
+} from './sandbox.ts';
 
 export type ProgramParts = {
   sandbox: Sandbox;
@@ -71,8 +77,14 @@ export class Program {
     return this.#compiled.program !== null;
   }
 
-  async run(run: ProgramRun, signal: AbortSignal): Promise<RunReport> {
-    const once = async () => observed(await this.#parts.sandbox.run(this.request(run), { signal }));
+  /** `onRun` gets what shows its output while it runs. */
+  async run(
+    run: ProgramRun,
+    signal: AbortSignal,
+    onRun?: (peek: Peek) => void,
+  ): Promise<RunReport> {
+    const { sandbox } = this.#parts;
+    const once = async () => observed(await sandbox.run(this.request(run), { signal, onRun }));
     try {
       return await once();
     } catch (error) {

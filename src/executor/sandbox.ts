@@ -21,25 +21,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BoxStream } from './box_stream.ts';
 import {
   type BoxRequest,
+  decodePeeked,
   decodeReport,
   decodeUsage,
   type Ended,
   encodePair,
+  encodePeek,
   encodeRequest,
   FRAME,
   FrameReader,
   frame,
   number64,
   type PairReport,
+  type Peek,
   pairReport,
   type RunReport,
-  type Usage,
 } from './launcher_wire.ts';
 import { cancelled, faultOf, SandboxFault, settledTogether } from './sandbox_fault.ts';
 import { type Isolation, launcherArguments, type SandboxOptions } from './sandbox_options.ts';
 
 export { BoxStream } from './box_stream.ts';
-export type { BoxRequest, PairReport, RunReport, Usage } from './launcher_wire.ts';
+export type { BoxRequest, PairReport, Peek, PerStream, RunReport, Usage } from './launcher_wire.ts';
 export { type FaultKind, SandboxFault } from './sandbox_fault.ts';
 export type { Isolation, IsolationKind, Profile, SandboxOptions } from './sandbox_options.ts';
 
@@ -84,7 +86,8 @@ export class Sandbox {
   #nextId = 1;
   #waiting: Order[] = [];
   readonly #sent = new Map<number, Job>();
-  readonly #meters = new Map<number, ((usage: Usage | null) => void)[]>();
+  /** Who waits for answers about a run that goes on, in the order of their questions. */
+  readonly #asking = new Map<number, ((payload: Buffer | null) => void)[]>();
   #streamsSent = 0;
   #deadlineUs = 0;
   #closed = false;
@@ -108,9 +111,16 @@ export class Sandbox {
   }
 
   /** Runs a program, after a wait where all slots are busy. Rejects with SandboxFault, and never because of the program. */
-  async run(request: BoxRequest, { signal }: { signal?: AbortSignal } = {}): Promise<RunReport> {
+  async run(
+    request: BoxRequest,
+    { signal, onRun }: { signal?: AbortSignal; onRun?: ((peek: Peek) => void) | undefined } = {},
+  ): Promise<RunReport> {
     const { job, ended } = this.#job(null, signal);
     this.#submit([job], () => frame(FRAME.run, job.id, encodeRequest(request, null)), signal);
+    onRun?.(async (from, most_bytes) => {
+      const payload = await this.#ask(FRAME.peek, job.id, encodePeek(from, most_bytes));
+      return payload && decodePeeked(payload);
+    });
     return (await ended).report;
   }
 
@@ -143,7 +153,10 @@ export class Sandbox {
     const stream = new BoxStream({
       input: (bytes) => this.#write(frame(FRAME.input, stream.id, [bytes])),
       kill: () => this.#cancel(stream.id),
-      usage: () => this.#meter(stream.id),
+      usage: async () => {
+        const payload = await this.#ask(FRAME.meter, stream.id);
+        return payload && decodeUsage(payload);
+      },
     });
     const { job, ended } = this.#job(stream, signal);
     stream.id = job.id;
@@ -240,13 +253,14 @@ export class Sandbox {
     }
   }
 
-  #meter(id: number): Promise<Usage | null> {
+  /** Null: the run is over, or was not sent yet. */
+  #ask(type: number, id: number, parts: readonly Uint8Array[] = []): Promise<Buffer | null> {
     if (!this.#sent.has(id)) return Promise.resolve(null);
     return new Promise((resolve) => {
-      const waiters = this.#meters.get(id) ?? [];
-      waiters.push(resolve);
-      this.#meters.set(id, waiters);
-      this.#write(frame(FRAME.meter, id));
+      const asking = this.#asking.get(id) ?? [];
+      asking.push(resolve);
+      this.#asking.set(id, asking);
+      this.#write(frame(type, id, parts));
     });
   }
 
@@ -264,7 +278,8 @@ export class Sandbox {
     else if (type === FRAME.fault) this.#finish(job)?.reject(faultOf(payload.toString('utf8')));
     else if (type === FRAME.output) job?.stream?.receive(payload[0] ?? 0, payload.subarray(1));
     else if (type === FRAME.opened) job?.stream?.open();
-    else if (type === FRAME.metered) this.#meters.get(id)?.shift()?.(decodeUsage(payload));
+    else if (type === FRAME.metered || type === FRAME.peeked)
+      this.#asking.get(id)?.shift()?.(payload);
   }
 
   #settle(job: Job | undefined, payload: Buffer): void {
@@ -279,8 +294,8 @@ export class Sandbox {
   #finish(job: Job | undefined): Job | undefined {
     if (job === undefined || !this.#sent.delete(job.id)) return undefined;
     if (job.stream !== null) this.#streamsSent--;
-    for (const resolve of this.#meters.get(job.id) ?? []) resolve(null);
-    this.#meters.delete(job.id);
+    for (const resolve of this.#asking.get(job.id) ?? []) resolve(null);
+    this.#asking.delete(job.id);
     this.#dispatch();
     return job;
   }

@@ -24,7 +24,7 @@ import type { ContentCache } from './content_cache.ts';
 import { HeldContents } from './held_contents.ts';
 import type { Judge } from './judge_program.ts';
 import { observed, type Program, type ProgramRun } from './program.ts';
-import type { BoxRequest, PairReport, RunReport, Sandbox } from './sandbox.ts';
+import type { BoxRequest, PairReport, Peek, RunReport, Sandbox } from './sandbox.ts';
 
 export type TestOrder = {
   sandbox: Sandbox;
@@ -40,6 +40,8 @@ export type TestOrder = {
   left_ms: number;
   tests_wall_ms: number;
   signal: AbortSignal;
+  /** The program runs without an interactor, and its output may be shown. */
+  onRun?: ((peek: Peek) => void) | undefined;
 };
 
 export type TestRun = {
@@ -238,7 +240,7 @@ async function checked(
   run: ProgramRun,
   pass: Pass,
 ): Promise<Ran> {
-  const raw = await order.program.run(run, order.signal);
+  const raw = await order.program.run(run, order.signal, order.onRun);
   const { report, output } = judgedOutput(order, raw);
   const ran = { report, output, transcript: null, beside_us: 0, after_us: 0 };
   // A checker judges only what ended well.

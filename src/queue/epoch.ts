@@ -19,9 +19,10 @@
  *   * Fencing comes before the list of jobs in flight is read for advance_epoch(): what arrives later is not on that list.
  *   * Tasks outlive their epoch. They complete, finish and return on the consumer's current epoch, and the job's own epoch is
  *     checked by the statement: a job that somebody else holds by now is not touched.
- *   * A cancelled submission's run is ended. A NOTIFY names it, as a hint: the database is asked before anything is ended. A
- *     hint may be lost, or come before the answer of the fetch that started the execution; so what runs is also asked for once
- *     a second, and whenever the connection that listens is made again.
+ *   * A cancelled submission's run is ended, and the output of one that somebody follows is shown. A NOTIFY names it, as a
+ *     hint: the database is asked before anything is done. A hint may be lost, or come before the answer of the fetch that
+ *     started the execution. So it is looked at again after a fetch; which of the runs are cancelled is also asked for once a
+ *     second, and whenever the connection that listens is made again.
  *   * Returning and fetching use one connection, so that the answer of a return arrives before the answer of a later fetch
  *     that brings the same job.
  */
@@ -32,7 +33,7 @@ import { connect, type Db, isAway, isRejected, listen } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
-import { createExecutions, type Executions } from '../store/executions.ts';
+import { cancelledOf, createExecutions, type Executions } from '../store/executions.ts';
 import { type FetchedJob, fetchExecutions, finishJobs, returnJob } from '../store/jobs.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
@@ -66,6 +67,8 @@ export type ExecutionEpochOptions = {
   readonly tasks: readonly string[];
   readonly task: ExecutionTask;
   readonly runs: Runs;
+  /** Somebody follows the output of these, which run here. */
+  readonly onFollowed: (submission_ids: readonly string[]) => void;
   /** How many jobs can be run or prefetched now. */
   readonly free: () => number;
   /** How many jobs of newcomers can wait for a slot that will be passed to them. */
@@ -122,8 +125,8 @@ export function openExecutionEpoch(
   let outstanding: Promise<void> | null = null;
   let waking = false;
   let poll: NodeJS.Timeout | undefined;
-  /** Submissions that were cancelled while a fetch was out: it may have started them. */
-  let hinted: string[] = [];
+  /** What to look at again after the fetch that is out: it may have started what a NOTIFY named. */
+  const hinted: (() => void)[] = [];
 
   const loop = {
     fence() {
@@ -160,8 +163,7 @@ export function openExecutionEpoch(
       clearTimeout(poll);
       outstanding = fetch(at_most, only_newcomers).then((full) => {
         outstanding = null;
-        void endCancelled(hinted);
-        hinted = [];
+        for (const look of hinted.splice(0)) look();
         if (isFenced) return;
         if (full) may_have_newcomers = true;
         if (full && !only_newcomers) available = true;
@@ -172,20 +174,30 @@ export function openExecutionEpoch(
   };
 
   /** Ends the runs of those of the submissions that were cancelled. A later poll asks again if the database does not answer. */
-  async function endCancelled(ids: readonly string[]): Promise<void> {
+  const endCancelled = (ids: readonly string[]) =>
+    ofRunning(ids, async (running) => runs.cancel(await cancelledOf(listening.db, running)));
+
+  const showFollowed = (ids: readonly string[]) =>
+    ofRunning(ids, async (running) => options.onFollowed(await executions.followed(running)));
+
+  async function ofRunning(
+    ids: readonly string[],
+    look: (running: readonly string[]) => Promise<void>,
+  ): Promise<void> {
     const running = ids.filter((id) => runs.has(id));
     if (running.length === 0) return;
     try {
-      runs.cancel(await executions.cancelled(running));
+      await look(running);
     } catch (error) {
-      if (!isAway(error)) log.warn({ err: error }, 'cancelled submissions could not be read');
+      if (!isAway(error)) log.warn({ err: error }, 'the state of submissions could not be read');
     }
   }
 
-  function onCancelled(id: string): void {
-    if (outstanding !== null) hinted.push(id);
-    void endCancelled([id]);
-  }
+  const onHint = (lookAt: (ids: readonly string[]) => Promise<void>) => (payload: string) => {
+    const look = () => void lookAt(payload.split(','));
+    if (outstanding !== null) hinted.push(look);
+    look();
+  };
 
   /** An answer was lost, or cannot be used: what the statement has fetched is unknown here. */
   function answerLost(): void {
@@ -243,7 +255,11 @@ export function openExecutionEpoch(
 
   const listening = listen(
     fetching,
-    { [CHANNELS.jobs]: loop.announce, [CHANNELS.cancelled]: onCancelled },
+    {
+      [CHANNELS.jobs]: loop.announce,
+      [CHANNELS.cancelled]: onHint(endCancelled),
+      [CHANNELS.watched]: onHint(showFollowed),
+    },
     {
       // A NOTIFY may have been missed while the connection was lost.
       onHearing() {

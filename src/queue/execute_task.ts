@@ -11,7 +11,7 @@
  *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
  */
 import type { LossReason } from '../domain/loss_reasons.ts';
-import type { Turns } from '../executor/judged_execution.ts';
+import type { Watchers } from '../executor/judged_execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
@@ -25,8 +25,7 @@ import type { SlotReservation, Slots } from './slots.ts';
 export type Execute = (
   order: ExecutionOrder,
   signal: AbortSignal,
-  /** For an order that has tests. */
-  turns?: Turns,
+  watchers?: Watchers,
 ) => Promise<ExecutionOutcome>;
 
 export type Phase = 'queue' | 'compile' | 'run' | 'append';
@@ -125,19 +124,16 @@ async function run(
     options.observe.phase('queue', language, waited_ms / 1000);
     if (started.unreadable !== null) throw started.unreadable;
     if (order.judging?.interactor) await slot.pair(end);
-    if (order.judging?.tests) {
-      const report = progressOf(membership, order);
-      slot.willPass();
-      outcome = await options.execute(order, end, {
-        async onProgress(done, of) {
-          report(done, of);
-          if (done > 0 && done < of) await slot.pass(end);
-        },
-        spareSlot: () => (options.mayStart() ? slot.spare() : null),
-      });
-    } else {
-      outcome = await options.execute(order, end);
-    }
+    const report = progressOf(membership, order);
+    if (order.judging?.tests) slot.willPass();
+    outcome = await options.execute(order, end, {
+      onRun: (peek) => one.prints(attempt, peek),
+      async onProgress(done, of) {
+        report(done, of);
+        if (done > 0 && done < of) await slot.pass(end);
+      },
+      spareSlot: () => (options.mayStart() ? slot.spare() : null),
+    });
   } catch (error) {
     if (one.isCancelled()) logOf(options, started).debug('cancelled');
     else await release(options, membership, started, error);

@@ -43,6 +43,11 @@ export function choresOf(options: {
       run: (db) => db`select runledger.forget_idempotency()`,
     },
     {
+      name: 'output',
+      every_ms: 5 * SECOND,
+      run: (db) => db`select runledger.forget_output()`,
+    },
+    {
       name: 'arrived',
       every_ms: 10 * MINUTE,
       run: (db) => db`select runledger.forget_arrived()`,

@@ -13,6 +13,7 @@ import { createExecuteTask, type Execute } from './execute_task.ts';
 import { executionObserver } from './queue_metrics.ts';
 import { retryWhileAway } from './retry.ts';
 import { createRuns } from './runs.ts';
+import { createOutputShow } from './show_output.ts';
 import { createSlots } from './slots.ts';
 
 /** What a worker needs of an executor. */
@@ -70,6 +71,7 @@ export async function startWorker(given: {
   const mayStart = () => health.works() && memory.enough();
   const cut = new AbortController();
   const runs = createRuns();
+  const output = createOutputShow({ runs, store: () => epoch!.executions, log });
   const task = createExecuteTask({
     slots,
     runs,
@@ -97,6 +99,7 @@ export async function startWorker(given: {
         tasks: Object.keys(toolchains).map((name) => `execute_${name}`),
         task,
         runs,
+        onFollowed: output.follow,
         free: () => (mayStart() ? slots.free() : 0),
         newcomers: () => (mayStart() ? slots.newcomers() : 0),
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,

@@ -111,6 +111,10 @@ static void take_frame(enum frame_type type, uint32_t id, const uint8_t *payload
     case FRAME_METER:
       if ((slot = slot_running(id))) run_meter(slot);
       break;
+    case FRAME_PEEK:
+      if (length != PEEK_SIZE) return answers_hang_up("a peek is not three numbers");
+      run_peek(slot_running(id), id, payload);
+      break;
     case FRAME_DEADLINE:
       if (length != 8) return answers_hang_up("a deadline is not a number");
       deadline_us = get_u64(payload);

@@ -104,11 +104,25 @@ void run_meter(struct slot *slot) {
   answer(FRAME_METERED, slot->id, usage, sizeof usage, NULL, 0);
 }
 
+void run_peek(const struct slot *slot, uint32_t id, const uint8_t *numbers) {
+  struct buffer found[2] = {0};
+  uint64_t most = get_u32(numbers + 16);
+  for (int i = 0; i < 2 && slot; i++) {
+    const uint64_t from = get_u64(numbers + 8 * (size_t)i), kept = slot->shared->kept[i];
+    const uint64_t count = above(kept, from) < most ? above(kept, from) : most;
+    if (count) found[i] = (struct buffer){(uint8_t *)slot->output + (size_t)i * OUTPUT_MAX + from, count, 0};
+    most -= count;
+  }
+  uint8_t head[4];
+  put_u32(head, (uint32_t)found[0].used);
+  answer(FRAME_PEEKED, id, head, sizeof head, found, COUNT(found));
+}
+
 void run_report(struct slot *slot, const struct saved *saved) {
   uint8_t report[REPORT_SIZE] = {0};
   fill_report(slot, saved, report);
   struct buffer reason = {(uint8_t *)saved->reason, strlen(saved->reason), 0};
-  const uint64_t *kept = slot->shared->kept;
+  const _Atomic uint64_t *kept = slot->shared->kept;
   uint8_t *output = (uint8_t *)slot->output, *left = output + LEFT_REGION * (size_t)OUTPUT_MAX;
   struct buffer rest[] = {{output, kept[0], 0}, {output + OUTPUT_MAX, kept[1], 0}, {left, slot->shared->left, 0}, reason};
   answer(FRAME_REPORT, slot->id, report, sizeof report, rest, COUNT(rest));

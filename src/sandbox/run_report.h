@@ -16,6 +16,8 @@ uint64_t run_oom_kills(const struct slot *slot);
 void run_note_estimate(struct slot *slot);
 /* Answers FRAME_METER. */
 void run_meter(struct slot *slot);
+/* Answers FRAME_PEEK; `numbers` is its payload. `slot`: NULL if the run has not started or is answered. */
+void run_peek(const struct slot *slot, uint32_t id, const uint8_t *numbers);
 /* Answers FRAME_RUN with a report. The output is complete and nothing of the run is left to write more. */
 void run_report(struct slot *slot, const struct saved *saved);
 

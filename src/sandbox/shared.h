@@ -44,7 +44,8 @@ struct shared {
   uint64_t forked_bytes;    /* all of it */
   uint64_t inherited_left;  /* slot, asked by MESSAGE_ESTIMATE: what of inherited_bytes is still shared */
   uint64_t memory_refused;  /* slot: requests for memory that it refused */
-  uint64_t seen[2], kept[2]; /* slot: bytes of standard output and error, and how many of them are in the output pages */
+  uint64_t seen[2];         /* slot: bytes of standard output and error */
+  _Atomic uint64_t kept[2]; /* slot: how many of them are in the output pages; the launcher reads it while the program runs */
   uint64_t left;            /* slot: bytes of the records of what the run left */
   bool over;                /* slot: standard output is over its limit */
   /* slot, of a pair: when its standard output ended, before the partner could notice; 0: not yet */

@@ -204,7 +204,8 @@ static ssize_t discard(int stream) { return splice(pipes[stream], NULL, nowhere,
 /* Returns the count of bytes; 0 or less: there are no more for now. */
 static ssize_t read_kept(int stream) {
   if (is_passed(stream)) return read_passed();
-  uint64_t *kept = &shared->kept[stream - 1], room = limit_of(stream) - *kept;
+  _Atomic uint64_t *kept = &shared->kept[stream - 1];
+  const uint64_t room = limit_of(stream) - *kept;
   uint8_t *at = output_region(stream - 1) + *kept;
   ssize_t count = room ? read(pipes[stream], at, room) : discard(stream);
   if (count < 0 && errno == EINTR) return 1;

@@ -41,12 +41,14 @@ enum frame_type {
   FRAME_DEADLINE = 4, /* u64: CLOCK_MONOTONIC in microseconds; 0: none */
   FRAME_METER = 5,    /* asks for the usage of an open box */
   FRAME_PAIR = 6,
+  FRAME_PEEK = 7, /* asks what a run has written so far: u64 u64 from, of standard output and error; u32 at most, together */
   FRAME_HELLO = 16,   /* JSON: the isolation found, the slots */
   FRAME_REPORT = 17,  /* how the program ended */
   FRAME_FAULT = 18,   /* text: why the launcher could not run it; says nothing about the program */
   FRAME_OUTPUT = 19,  /* from an open box: 1 or 2, then bytes */
   FRAME_METERED = 20, /* u64 cpu_us, u64 memory_bytes, u64 memory_peak_bytes */
   FRAME_OPENED = 21,
+  FRAME_PEEKED = 22, /* u32 length of standard output, its bytes, those of standard error; both are empty if it does not run */
 };
 
 enum field_tag {
@@ -75,6 +77,9 @@ enum { MAX_ARGUMENTS = 128, MAX_VARIABLES = 64, MAX_FILES = 256, MAX_LOADS = 8, 
 enum { MAX_NAME = 128, MAX_PATH = 1024, MAX_FOLDERS = 16, MAX_KEEP_PATTERNS = 32, MAX_KEEP_DEPTH = 24 };
 /* Ceilings. Records of as many files, with their paths, fit into OUTPUT_MAX. */
 enum { KEEP_BYTES_MAX = 48 * 1024 * 1024, KEEP_FILES_MAX = 1024, TRANSCRIPT_MAX = 1024 * 1024 };
+
+/* The payload of FRAME_PEEK. */
+enum { PEEK_SIZE = 20 };
 
 enum left_kind { LEFT_FILE = 1, LEFT_REFUSED = 2, LEFT_OUTPUT = 3, LEFT_INPUT = 4, LEFT_HEAD = 9 };
 

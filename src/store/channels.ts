@@ -6,6 +6,8 @@ export const CHANNELS = {
   access: 'runledger_access',
   /** a submission that was running was cancelled */
   cancelled: 'runledger_cancelled',
+  /** somebody follows the output of submissions that run */
+  watched: 'runledger_watched',
   /** jobs of executions were added or freed */
   jobs: 'runledger_jobs',
 } as const;

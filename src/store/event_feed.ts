@@ -2,8 +2,11 @@
  * What happens to submissions, for those who follow them. The feed asks the database for all of them together, a few times a
  * second: a start notifies nobody, because that would cost each start a round trip. The feed uses at most a tenth of its
  * connection's time, so with many followers it asks less often. A follower costs no connection of the database.
+ *
+ * While a submission runs, the feed also has its output followed and asks for it.
  */
 import { type Db, isAway } from '../db.ts';
+import { followOutput, type NumberedPiece } from './live_output.ts';
 
 export type Happening = { version: number; type: string; at: string; facts: object };
 
@@ -20,8 +23,8 @@ export type Update = {
 export type EventFeed = {
   /** What has happened after that version; null: there is no such submission, or nothing new. */
   read(id: string, after: number): Promise<Update | null>;
-  /** Calls back after each change, until it is stopped. */
-  follow(id: string, after: number, onUpdate: (update: Update) => void): () => void;
+  /** Calls back after each change behind `from`, until it is stopped. */
+  follow(id: string, from: Update, follower: Follower): () => void;
   close(): void;
 };
 
@@ -30,11 +33,23 @@ const PAUSE_MS = 200;
 const PAUSE_FACTOR = 9;
 const ASK_IDS = 500;
 
-type Follower = { after: number; onUpdate: (update: Update) => void };
+/** Which output comes is not certain, and nothing may depend on it. */
+export type Follower = {
+  onUpdate: (update: Update) => void;
+  onOutput: (piece: NumberedPiece) => void;
+};
+
+type Followed = {
+  /** with the version that each has */
+  followers: Map<Follower, number>;
+  runs: boolean;
+  /** the number of the last piece of its output */
+  shown: string;
+};
 type Row = Update & { id: string };
 
 export function createEventFeed(db: Db, onFault: (error: unknown) => void): EventFeed {
-  const followed = new Map<string, Set<Follower>>();
+  const followed = new Map<string, Followed>();
   let timer: NodeJS.Timeout | null = null;
   let closed = false;
 
@@ -46,8 +61,10 @@ export function createEventFeed(db: Db, onFault: (error: unknown) => void): Even
   async function ask(): Promise<void> {
     const begun = performance.now();
     try {
-      const ids = [...followed.keys()];
-      for (let at = 0; at < ids.length; at += ASK_IDS) await askFor(ids.slice(at, at + ASK_IDS));
+      // What was shown before the end comes before the end.
+      const running = [...followed].filter(([, { runs }]) => runs).map(([id]) => id);
+      for (const ids of inParts(running)) await askForOutput(ids);
+      for (const ids of inParts([...followed.keys()])) await askForEvents(ids);
     } catch (error) {
       if (!isAway(error)) onFault(error);
     }
@@ -55,15 +72,28 @@ export function createEventFeed(db: Db, onFault: (error: unknown) => void): Even
     schedule(Math.max(PAUSE_MS, (performance.now() - begun) * PAUSE_FACTOR));
   }
 
-  async function askFor(ids: readonly string[]): Promise<void> {
+  async function askForEvents(ids: readonly string[]): Promise<void> {
     const oldest = (id: string) =>
-      Math.min(...[...(followed.get(id) ?? [])].map(({ after }) => after), 2 ** 31 - 1);
+      Math.min(...(followed.get(id)?.followers.values() ?? []), 2 ** 31 - 1);
     for (const { id, ...update } of await eventsOf(db, ids, ids.map(oldest))) {
-      for (const follower of [...(followed.get(id) ?? [])]) {
-        const events = update.events.filter(({ version }) => version > follower.after);
-        follower.after = Math.max(follower.after, update.version);
+      const one = followed.get(id);
+      if (one === undefined) continue;
+      one.runs = isRunning(update) ?? one.runs;
+      for (const [follower, after] of [...one.followers]) {
+        const events = update.events.filter(({ version }) => version > after);
+        one.followers.set(follower, Math.max(after, update.version));
         follower.onUpdate({ ...update, events });
       }
+    }
+  }
+
+  async function askForOutput(ids: readonly string[]): Promise<void> {
+    const after = ids.map((id) => followed.get(id)?.shown ?? '0');
+    for (const piece of await followOutput(db, ids, after)) {
+      const one = followed.get(piece.id);
+      if (one === undefined) continue;
+      one.shown = piece.n;
+      for (const follower of one.followers.keys()) follower.onOutput(piece);
     }
   }
 
@@ -72,16 +102,15 @@ export function createEventFeed(db: Db, onFault: (error: unknown) => void): Even
       const [row] = await eventsOf(db, [id], [after]);
       return row ?? null;
     },
-    follow(id, after, onUpdate) {
-      const follower = { after, onUpdate };
-      const others = followed.get(id);
-      if (others) others.add(follower);
-      else followed.set(id, new Set([follower]));
+    follow(id, from, follower) {
+      const one = followed.get(id) ?? { followers: new Map(), runs: false, shown: '0' };
+      one.runs = isRunning(from) ?? one.runs;
+      one.followers.set(follower, from.version);
+      followed.set(id, one);
       schedule(PAUSE_MS);
       return () => {
-        const others = followed.get(id);
-        others?.delete(follower);
-        if (others?.size === 0) followed.delete(id);
+        one.followers.delete(follower);
+        if (one.followers.size === 0 && followed.get(id) === one) followed.delete(id);
       };
     },
     close() {
@@ -89,6 +118,17 @@ export function createEventFeed(db: Db, onFault: (error: unknown) => void): Even
       if (timer !== null) clearTimeout(timer);
     },
   };
+}
+
+function inParts(ids: readonly string[]): string[][] {
+  const count = Math.ceil(ids.length / ASK_IDS);
+  return Array.from({ length: count }, (_, n) => ids.slice(n * ASK_IDS, (n + 1) * ASK_IDS));
+}
+
+/** Null: no event says. */
+function isRunning({ events }: Update): boolean | null {
+  const last = events.at(-1);
+  return last === undefined ? null : last.type === 'execution.started';
 }
 
 function eventsOf(db: Db, ids: readonly string[], after: readonly number[]): Promise<Row[]> {

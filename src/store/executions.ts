@@ -9,6 +9,7 @@ import { setOf } from '../judging/manifest.ts';
 import { unpackRequest } from '../judging/packed_request.ts';
 import { createBatcher } from './batch.ts';
 import { CHANNELS } from './channels.ts';
+import { type LiveOutput, liveOutputOf } from './live_output.ts';
 import { piecesReader, type ReadPieces } from './read_content.ts';
 
 export type StartCommand = { submission_id: string; job_id: string; priority: number };
@@ -34,7 +35,7 @@ export type CompleteCommand = {
 
 export type Completed = 'ended' | 'refused';
 
-export type Executions = {
+export type Executions = LiveOutput & {
   /** Null: the submission is not pending any more, so its job is stale. */
   start(command: StartCommand): Promise<Started | null>;
   /** 'refused': the consumer no longer has the lease. The report is recorded and changes nothing. */
@@ -47,8 +48,6 @@ export type Executions = {
     /** Only these attempts, in the order of the ids. */
     attempts?: readonly number[],
   ): Promise<string[]>;
-  /** Those of the submissions that were cancelled. */
-  cancelled(submission_ids: readonly string[]): Promise<string[]>;
   /** How many tests of an execution have ended. Nothing depends on it: a report may be lost. */
   progress(progress: Progress): Promise<void>;
   /** Of the contents of the test sets that this consumer's submissions need; see readContent. */
@@ -93,17 +92,20 @@ export function createExecutions(
           ${attempts ? `{${attempts.join(',')}}` : null}::text::integer[]) as released`;
       return row!.released;
     },
-    async cancelled(submission_ids) {
-      const [row] = await db<{ ids: string[] }[]>`
-        select runledger.cancelled_of(${`{${submission_ids.join(',')}}`}::text::uuid[]) as ids`;
-      return row!.ids;
-    },
     async progress({ submission_id, attempt, done, of }) {
       await db`
         select runledger.report_progress(${consumer_id}, ${submission_id}, ${attempt}, ${done}, ${of})`;
     },
     readPieces: piecesReader(db, consumer_id),
+    ...liveOutputOf(db, consumer_id),
   };
+}
+
+/** Those of the submissions that were cancelled. */
+export async function cancelledOf(db: Db, submission_ids: readonly string[]): Promise<string[]> {
+  const [row] = await db<{ ids: string[] }[]>`
+    select runledger.cancelled_of(${`{${submission_ids.join(',')}}`}::text::uuid[]) as ids`;
+  return row!.ids;
 }
 
 function bytesOf({ outcome }: CompleteCommand): number {

@@ -2,8 +2,9 @@
  * Waiting requests: each waits until its submission has ended.
  *
  * One connection of the process LISTENs. A worker's NOTIFY carries the ids of submissions that ended; it is a hint and never
- * the truth. So all awaited ids are also asked for once a second, in one query. An id is asked for when its wait begins, too
- * (a submission that ended before answers at once), unless the wait begins before it is submitted: then it cannot have ended.
+ * the truth. So all awaited ids are also polled, once a second; with thousands of them less often, so that polls take a tenth
+ * of the time at most. What a hint names is asked for before the rest of a poll. An id is asked for when its wait begins, too (a
+ * submission that ended before answers at once), unless the wait begins before it is submitted: then it cannot have ended.
  * A lost LISTEN connection is replaced (db.ts); until then, the poll serves the waiting requests.
  *
  * What must stay true: one timer serves all deadlines and polls; a wait that is given up leaves nothing behind.
@@ -15,6 +16,8 @@ import type { Results } from './results.ts';
 
 const TICK_MS = 100;
 const POLL_MS = 1000;
+/** The pause behind a poll is at least so many times as long as the poll took. */
+const PAUSE_FACTOR = 9;
 const ASK_IDS = 500;
 
 export type Waiters = {
@@ -45,8 +48,11 @@ export async function createWaiters(
 ): Promise<Waiters> {
   const waiting = new Map<string, Set<Waiter>>();
   const hinted = new Set<string>();
+  /** What is left of the poll that goes on. */
+  const polled = new Set<string>();
   let asking = false;
-  let lastPoll = performance.now();
+  let poll_began = 0;
+  let next_poll = performance.now() + POLL_MS;
   let count = 0;
   let closed = false;
 
@@ -55,11 +61,28 @@ export async function createWaiters(
     if (hinted.size > 0 && !asking) void ask();
   }
 
+  function poll(now: number): void {
+    if (now < next_poll || polled.size > 0 || waiting.size === 0) return;
+    poll_began = now;
+    for (const id of waiting.keys()) polled.add(id);
+    if (!asking) void ask();
+  }
+
+  function taken(): string[] {
+    const from = hinted.size > 0 ? hinted : polled;
+    const ids = [...from.values().take(ASK_IDS)];
+    for (const id of ids) {
+      hinted.delete(id);
+      polled.delete(id);
+    }
+    return ids;
+  }
+
   async function ask(): Promise<void> {
     asking = true;
-    while (hinted.size > 0) {
-      const ids = [...hinted].slice(0, ASK_IDS);
-      for (const id of ids) hinted.delete(id);
+    while (hinted.size + polled.size > 0) {
+      const was_polling = polled.size > 0;
+      const ids = taken();
       try {
         for (const row of await results.ended(ids)) {
           for (const waiter of waiting.get(row.id) ?? []) waiter.settle(row);
@@ -68,6 +91,9 @@ export async function createWaiters(
         // The next poll asks again. That the database is away is logged elsewhere.
         if (!isAway(error)) onFault(error);
       }
+      const now = performance.now();
+      if (was_polling && polled.size === 0)
+        next_poll = now + Math.max(POLL_MS, (now - poll_began) * PAUSE_FACTOR);
     }
     asking = false;
   }
@@ -77,10 +103,7 @@ export async function createWaiters(
     for (const waiters of waiting.values()) {
       for (const waiter of waiters) if (waiter.until_ms <= now) waiter.settle(null);
     }
-    if (now - lastPoll >= POLL_MS) {
-      lastPoll = now;
-      hint(waiting.keys());
-    }
+    poll(now);
   }
 
   const ticking = setInterval(tick, TICK_MS);

@@ -7,7 +7,7 @@ import { DEFAULT_POLICY, type LanguageName, type LimitPolicy } from '../../src/d
 import { openCompileCache } from '../../src/executor/compile_cache.ts';
 import { type FetchContent, openContentCache } from '../../src/executor/content_cache.ts';
 import { createExecutor, type ExecutorOptions } from '../../src/executor/executor.ts';
-import type { Turns } from '../../src/executor/judged_execution.ts';
+import type { Watchers } from '../../src/executor/judged_execution.ts';
 import { profilesFor } from '../../src/executor/profiles.ts';
 import { openSandbox } from '../../src/executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
@@ -36,7 +36,7 @@ export type Run = Partial<Omit<ExecutionOrder, 'code' | 'stdin' | 'expected_outp
   stdin?: string | Uint8Array;
   expected_output?: string;
   signal?: AbortSignal;
-} & Partial<Turns>;
+} & Partial<Watchers>;
 
 /** An outcome with its bytes as text, which is how a test wants to read them. */
 export type Outcome = Omit<ExecutionOutcome, 'stdout' | 'stderr'> & {
@@ -81,7 +81,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
     if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
   });
   const run = async (language: LanguageName, code: string | Uint8Array, more: Run = {}) => {
-    const { signal = new AbortController().signal, onProgress, spareSlot, ...rest } = more;
+    const { signal = new AbortController().signal, onProgress, spareSlot, onRun, ...rest } = more;
     const { stdin, expected_output, ...order } = rest;
     const outcome = await executor.execute(
       {
@@ -99,7 +99,11 @@ export async function anExecutor(t: Test, options: Options = {}) {
         ...order,
       },
       signal,
-      { ...(onProgress && { onProgress }), ...(spareSlot && { spareSlot }) },
+      {
+        ...(onProgress && { onProgress }),
+        ...(spareSlot && { spareSlot }),
+        ...(onRun && { onRun }),
+      },
     );
     const { stdout, stderr } = outcome;
     return {

@@ -28,6 +28,7 @@ t.test('tests run in order, and stop at the first that is not AC', async (t) => 
   const progress: [number, number][] = [];
   const outcome = await run('python', DOUBLES, {
     judging: judging({ tests }),
+    onRun: () => t.fail('the output of a test is not shown before its end'),
     onProgress: (...each) => void progress.push(each),
   });
   t.match(outcome, { verdict: 'WA', status: 'completed', exit_code: 0, stdout: '4\n' });
@@ -298,16 +299,21 @@ t.test('as many files as a request can have, each as deep as a path can be', asy
 t.test('a judging without tests is one run of the order', async (t) => {
   const files = [{ path: 'words.txt', bytes: Buffer.from('six') }];
   const code = "print(open('words.txt').read(), input())";
+  let runs = 0;
   const outcome = await run('python', code, {
     stdin: 'by nine',
     expected_output: 'six by nine',
     judging: judging({ files }),
+    onRun: () => void runs++,
   });
+  t.equal(runs, 1, 'its output is shown while it runs');
   t.match(outcome, { verdict: 'AC', judged: { tests: null, score: null } });
 });
 
 t.test('an order without judging has an outcome without', async (t) => {
-  t.equal((await run('python', 'print(1)')).judged, null);
+  let runs = 0;
+  t.equal((await run('python', 'print(1)', { onRun: () => void runs++ })).judged, null);
+  t.equal(runs, 1);
 });
 
 t.test('the outcome is the same if spare slots run tests ahead of their turn', async (t) => {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { SandboxFault } from '../../src/executor/sandbox.ts';
+import { type Peek, SandboxFault } from '../../src/executor/sandbox.ts';
 import { LIMITS, MiB, python, request, said, shell, text, withSandbox } from './box.ts';
 import { saysWhyItCannotRun } from './no_program.ts';
 
@@ -260,6 +260,42 @@ t.test('a box that stays open', async (t) => {
   const other = await sandbox.open(shell('cat'));
   other.kill();
   t.match(await other.ended, { killed_for: 'cancelled', signal: 9 });
+});
+
+t.test('what a program has written can be read while it runs, and only then', async (t) => {
+  let peek!: Peek;
+  const cancelling = new AbortController();
+  const running = rejection(
+    sandbox.run(shell('printf abcdef; printf oops >&2; sleep 60'), {
+      signal: cancelling.signal,
+      onRun: (given) => {
+        peek = given;
+      },
+    }),
+  );
+  const texts = async (stdout: number, stderr: number, most: number) => {
+    const found = await peek({ stdout, stderr }, most);
+    return found && [text(found.stdout), text(found.stderr)];
+  };
+  while ((await texts(0, 0, 100))?.join() !== 'abcdef,oops');
+  t.same(await texts(2, 1, 100), ['cdef', 'ops']);
+  t.same(await texts(2, 1, 5), ['cdef', 'o'], 'as much as was asked for');
+  t.same(await texts(6, 4, 100), ['', '']);
+  t.same(await texts(7, 2 ** 52, 100), ['', ''], 'nothing is behind the end');
+  cancelling.abort();
+  t.match(await running, { kind: 'cancelled' });
+  t.equal(await texts(0, 0, 100), null);
+  // The next run in the same slots does not show the bytes of the last one.
+  const others = Array.from({ length: 2 }, () =>
+    sandbox.run(shell('sleep 0.1'), {
+      onRun: (given) => {
+        peek = given;
+      },
+    }),
+  );
+  for (let found = await texts(0, 0, 100); found; found = await texts(0, 0, 100))
+    t.same(found, ['', '']);
+  await Promise.all(others);
 });
 
 t.test('after the deadline nothing runs, until it is moved', async (t) => {

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import t from 'tap';
-import { STREAMS_PER_KEY } from '../../src/http/api/event_streams.ts';
+import { OUTPUT_BYTES_PER_KEY, STREAMS_PER_KEY } from '../../src/http/api/event_streams.ts';
+import { createExecutions } from '../../src/store/executions.ts';
 import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
 
@@ -96,6 +97,63 @@ t.test('a stream ends when the submission is cancelled', async (t) => {
   await service.call({ path: `/api/submissions/${id}`, key, method: 'DELETE' });
   t.match(await next(), { id: '2', event: 'cancelled' });
   t.equal(await next(), null);
+});
+
+t.test('output comes while its submission runs, to those who follow it', async (t) => {
+  const { id } = (await service.submit(key)).json;
+  const other = (await service.submit(key)).json.id;
+  const attempt = await service.worker.start(id);
+  await service.worker.start(other);
+  const { executions } = service.worker;
+  t.same(await executions.followed([id]), [], 'nobody follows it');
+  const next = reader(await open(pathOf(id)));
+  const next_of_other = reader(await open(pathOf(other)));
+  for (const read of [next, next_of_other]) {
+    t.match(await read(), { event: 'accepted' });
+    t.match(await read(), { event: 'started' });
+  }
+  while ((await executions.followed([id, other])).length < 2);
+  const piece = (begins_at: number, text: string, more: object = {}) => ({
+    ...{ submission_id: id, attempt, is_stderr: false, begins_at, bytes: Buffer.from(text) },
+    ...more,
+  });
+  const stranger = createExecutions(service.db, service.db, randomUUID());
+  t.same(await stranger.followed([id]), [], 'another worker runs it');
+  await stranger.show([piece(0, 'forged')]);
+  await executions.show([piece(0, 'of an attempt that is over', { attempt: attempt + 1 })]);
+  await executions.show([piece(0, 'é\n\nid: 9\n'), piece(0, 'oops', { is_stderr: true })]);
+  await executions.show([piece(10, 'more')]);
+  const data = async () => {
+    const { id, event, data } = (await next())!;
+    t.same([id, event], [undefined, 'output']);
+    return JSON.parse(data!);
+  };
+  t.same(await data(), { attempt, stream: 'stdout', at: 0, text: 'é\n\nid: 9\n' });
+  t.same(await data(), { attempt, stream: 'stderr', at: 0, text: 'oops' });
+  t.same(await data(), { attempt, stream: 'stdout', at: 10, text: 'more' });
+  await service.worker.finish(id);
+  t.match(await next(), { id: '3', event: 'completed' });
+  t.equal(await next(), null);
+  await service.worker.finish(other);
+  t.match(await next_of_other(), { event: 'completed' });
+
+  t.test('it is bounded for each key, and forgotten', async (t) => {
+    const { id } = (await service.submit(key)).json;
+    const attempt = await service.worker.start(id);
+    const streams = await Promise.all(Array.from({ length: 40 }, () => open(pathOf(id))));
+    const readers = streams.map(reader);
+    for (const read of readers) while ((await read())?.event !== 'started');
+    while ((await executions.followed([id])).length === 0);
+    const bytes = Buffer.alloc(OUTPUT_BYTES_PER_KEY / 32, 'x');
+    await executions.show([{ submission_id: id, attempt, is_stderr: false, begins_at: 0, bytes }]);
+    t.match(await readers[0]!(), { event: 'output' });
+    await service.worker.finish(id);
+    const rest = (await Promise.all(readers.map(all))).flat();
+    t.equal(rest.filter(({ event }) => event === 'output').length, 31);
+    await service.db`update runledger.output_pieces set shown_at = shown_at - interval '1 minute'`;
+    await service.db`select runledger.forget_output()`;
+    t.equal((await service.db`select from runledger.output_pieces`).length, 0);
+  });
 });
 
 t.test('only the account of the submission may follow it', async (t) => {

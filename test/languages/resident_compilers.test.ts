@@ -12,6 +12,7 @@ const WITH_RESIDENTS: Parameters<typeof anExecutor>[1] = {
   switches: { ...PLAIN, java_compiler: true },
   standing_boxes: 2,
 };
+const NEVER = new AbortController().signal;
 const hello = (n: number) =>
   `class A { public static void main(String[] a) { System.out.print(${n}); } }`;
 
@@ -20,6 +21,9 @@ const DEEP = `class A { int f() { return ${'('.repeat(30_000)}1${')'.repeat(30_0
 
 /** Fills the compiler's heap. */
 const HUGE = `class A { static final String S0 = "${'x'.repeat(1_000)}";\n${Array.from({ length: 30 }, (_, i) => `static final String S${i + 1} = S${i} + S${i};`).join('\n')} }`;
+
+/** The compiler repeats the code of each finally, and so twice as much on each level. */
+const ENDLESS = `class A { static int n; static void f() { ${'try { n++; } finally { '.repeat(30)}n--;${' }'.repeat(30)} } }`;
 
 t.test('residents', async (t) => {
   const { run, executor, faults } = await anExecutor(t, WITH_RESIDENTS);
@@ -126,7 +130,7 @@ async function residents(t: Test, options: Residents) {
 
 t.test('a compiler without work ends, and its room is free', async (t) => {
   const compilers = await residents(t, { idle_ms: 1 });
-  const compile = (account: string) => compilers.compile(account, Buffer.from(hello(1)));
+  const compile = (account: string) => compilers.compile(account, Buffer.from(hello(1)), NEVER);
   const not_tried = { answer: null, cpu_us: 0, wall_us: 0 };
   t.strictSame(await compile('alice'), not_tried, 'none is warm yet');
   t.ok(await compilers.warmed());
@@ -146,11 +150,25 @@ t.test('one that ends without an answer still charges its time', async (t) => {
   t.ok(await compilers.warmed());
   for (const [name, code] of Object.entries({ stack: DEEP, memory: HUGE })) {
     while (!(await compilers.warmed())) await sleep(10);
-    const { answer, cpu_us, wall_us } = await compilers.compile(name, Buffer.from(code));
+    const { answer, cpu_us, wall_us } = await compilers.compile(name, Buffer.from(code), NEVER);
     t.equal(answer, null, name);
     t.ok(cpu_us! > 1_000, `${cpu_us}`);
     t.ok(wall_us > 1_000);
   }
+});
+
+t.test('a compile that is cancelled ends, and its compiler with it', async (t) => {
+  const compilers = await residents(t, { idle_ms: 60_000 });
+  t.ok(await compilers.warmed());
+  const gone = new AbortController();
+  const compiling = compilers.compile('alice', Buffer.from(ENDLESS), gone.signal);
+  const next = compilers.compile('alice', Buffer.from(hello(1)), gone.signal);
+  await new Promise(setImmediate);
+  gone.abort();
+  const { answer, wall_us } = await compiling;
+  t.equal(answer, null);
+  t.ok(wall_us > 0 && wall_us < 5_000_000, 'it began, and does not end by itself in five seconds');
+  t.match(await next, { answer: null, wall_us: 0 }, 'one that has not begun is not tried');
 });
 
 t.test('a failed warm-up is repeated, after a pause', async (t) => {
@@ -158,7 +176,9 @@ t.test('a failed warm-up is repeated, after a pause', async (t) => {
   const said = (message: string) => log.push(message);
   const compilers = await residents(t, { idle_ms: 60_000, failures: 2, log: said });
   while (!(await compilers.warmed())) await sleep(10);
-  t.match(await compilers.compile('alice', Buffer.from(hello(1))), { answer: { compiled: true } });
+  t.match(await compilers.compile('alice', Buffer.from(hello(1)), NEVER), {
+    answer: { compiled: true },
+  });
   t.strictSame(
     log.map((line) => line.slice(line.lastIndexOf(';'))),
     ['; the next attempt follows in 0.001 s', '; the next attempt follows in 0.002 s'],

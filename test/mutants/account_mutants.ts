@@ -28,8 +28,34 @@ export const accountMutants: readonly Mutant[] = [
   ),
   ...inFile('src/queue/epoch.ts', 'test/queue/epoch.test.ts', [
     'a hint alone ends nothing',
-    'runs.cancel(await executions.cancelled(running));',
-    'runs.cancel(running);',
+    'runs.cancel(await cancelledOf(listening.db, running))',
+    'runs.cancel(running)',
+  ]),
+  ...inFile(
+    'sql/functions/live_output.sql',
+    'test/http/event_streams.test.ts',
+    [
+      'only the worker with the lease shows output',
+      'l.attempt = x.attempt and l.consumer_id = consumer',
+      'l.attempt = x.attempt',
+    ],
+    ['a worker is asked only for what it runs', ' and l.consumer_id = consumer\n$$', '\n$$'],
+  ),
+  ...inFile('src/http/api/event_streams.ts', 'test/http/event_streams.test.ts', [
+    'the output that a key gets is bounded',
+    'if (of_key.bytes + bytes > OUTPUT_BYTES_PER_KEY) return false;',
+    '',
+  ]),
+  ...inFile(
+    'src/queue/show_output.ts',
+    'test/queue/show_output.test.ts',
+    ['a run shows a bounded number of bytes', 'Math.min(RUN_BYTES, left)', 'left'],
+    ['runs take turns', 'outputs[turn++ %', 'outputs[n %'],
+  ),
+  ...inFile('src/executor/judged_execution.ts', 'test/executor/judged_execution.test.ts', [
+    'the output of tests is not shown while they run',
+    'judging.tests === null ? watchers.onRun : undefined',
+    'watchers.onRun',
   ]),
   ...inFile('src/queue/execute_task.ts', 'test/queue/execute_task.test.ts', [
     'a cancelled run is not released as a failure',

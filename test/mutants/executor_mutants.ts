@@ -193,11 +193,16 @@ export const executorMutants: readonly Mutant[] = [
     'if (reply.answer === null && reply.cpu_us) this.#bar(account_id);',
     '',
   ]),
-  ...inFile('src/languages/java/resident_compiler.ts', RESIDENT, [
-    'an ended compiler’s last report is charged',
-    'this.#total_cpu_us = total_cpu_us;',
-    'this.#total_cpu_us = total_cpu_us && null;',
-  ]),
+  ...inFile(
+    'src/languages/java/resident_compiler.ts',
+    RESIDENT,
+    ['a cancelled compile ends', 'setTimeout(kill, CANCELLED_MS)', 'setTimeout(kill, ANSWER_MS)'],
+    [
+      'an ended compiler’s last report is charged',
+      'this.#total_cpu_us = total_cpu_us;',
+      'this.#total_cpu_us = total_cpu_us && null;',
+    ],
+  ),
   ...inFile('src/languages/java/Compile.java', RESIDENT, [
     'words of a source do not end the compiler',
     'return end != Result.OK && end != Result.ERROR;',

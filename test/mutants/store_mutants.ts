@@ -259,6 +259,11 @@ export const storeMutants: readonly Mutant[] = [
     'src/store/waiters.ts',
     'test/store/waiters.test.ts',
     [
+      'a hint does not wait for a poll',
+      'const from = hinted.size > 0 ? hinted : polled;',
+      'const from = polled.size > 0 ? polled : hinted;',
+    ],
+    [
       'a waiting request times out',
       'if (waiter.until_ms <= now) waiter.settle(null);',
       'void waiter;',

@@ -40,6 +40,7 @@ async function scene(t: Test) {
           newcomers: () => 0,
           in_flight_max: 10,
           runs: createRuns(),
+          onFollowed: () => {},
           backlog: () => 0,
           log,
           async task(job, membership) {
@@ -129,6 +130,7 @@ t.test(
           newcomers: () => 0,
           in_flight_max: 1,
           runs: createRuns(),
+          onFollowed: () => {},
           backlog: () => 0,
           log,
         });

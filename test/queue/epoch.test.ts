@@ -56,6 +56,7 @@ async function scene(t: Test) {
         newcomers: () => 0,
         in_flight_max: 100,
         runs,
+        onFollowed: () => {},
         backlog: () => 0,
         log,
         async task(job, membership) {

@@ -151,7 +151,7 @@ t.test('an order that cannot be read is given back, and not run', async (t) => {
   });
 });
 
-t.test('progress is stored while tests run, and a plain run has none', async (t) => {
+t.test('progress is stored while tests run, and goes with the end', async (t) => {
   const s = await scene(t);
   const judging = judgingOf({ tests: [aTest('1'), aTest('2')], stop: 'first' });
   const rows = () => s.w.db`select submission_id, attempt, done, total from runledger.progress`;
@@ -167,11 +167,26 @@ t.test('progress is stored while tests run, and a plain run has none', async (t)
   });
   t.equal(await running, 'finished');
   t.same(seen, [{ submission_id: job.submission_id, attempt: 1, done: 1, total: 2 }]);
-  t.same([...(await rows())], [], 'it goes with the end');
-  await s.run(await s.fetched(), async (_, __, turns) => {
-    t.equal(turns, undefined);
+  t.same([...(await rows())], []);
+});
+
+t.test('what it prints can be read while its program runs', async (t) => {
+  const s = await scene(t);
+  const job = await s.fetched();
+  const of = { submission_id: job.submission_id, attempt: 1 };
+  const outputs = () => s.runs.outputs((id) => id === job.submission_id);
+  await s.run(job, async (_, __, watchers) => {
+    t.same(outputs(), [], 'while it compiles');
+    const peek = async () => null;
+    watchers!.onRun(peek);
+    t.same(outputs(), [{ ...of, peek }]);
+    t.same(
+      s.runs.outputs(() => false),
+      [],
+    );
     return outcome();
   });
+  t.same(outputs(), []);
 });
 
 t.test('one that runs alone starts when every other has left', async (t) => {

@@ -1,12 +1,12 @@
 /**
  * The whole service under load while everything is harmed: `make chaos SEED=7 [SUBMISSIONS=2000] [SEEDS=20]`.
  *
- * Clients submit programs of all kinds to two webs. Each client asks again with the same Idempotency-Key until it has an id.
+ * Clients submit programs of all kinds to two webs, one by one and in batches. Each client asks again with the same
+ * Idempotency-Key until it has an id. Some submissions are cancelled, and for some a caller follows the event stream or waits.
  * At the same time workers, launchers, webs and PostgreSQL are killed, stopped and cut off, at moments that the seed
  * determines. (The seed does not determine the machine's own timing: the same seed makes the same harms and not the same
  * interleaving.) When all submissions have ended, the checks run.
  */
-import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,10 +15,11 @@ import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db, isAway } from '../../src/db.ts';
 import { createKey, setTier } from '../../src/store/keys.ts';
 import { authority, openReceiver, type Receiver } from '../webhooks/receiver.ts';
-import { type Accepted, check, type Facts } from './checks.ts';
+import { check, type Facts } from './checks.ts';
+import { drawCalls, type Submitted, submitAndCancel } from './clients.ts';
 import { type Dice, dice } from './dice.ts';
 import { startHarm } from './harm.ts';
-import { PROGRAMS, type Program } from './programs.ts';
+import { PROGRAMS } from './programs.ts';
 import { type Service, startService } from './service.ts';
 import { watchRuns } from './watch.ts';
 
@@ -40,7 +41,6 @@ export type ChaosReport = {
 };
 
 const CLIENTS = 24;
-const PATIENCE_MS = 10_000;
 
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const { seed, submissions, say = () => {} } = options;
@@ -67,17 +67,11 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
       harms[name] = (harms[name] ?? 0) + 1;
     });
     const draws = random.fork('programs');
-    const orders = Array.from({ length: submissions }, () => ({
-      program: draw(draws),
-      key: draws.pick(keys),
-      webhook: draws.next() < 0.5,
-      // Some while they wait, some while they run, and some after their end.
-      cancel_after_ms: draws.next() < 0.15 ? draws.whole(0, 2_000) : null,
-    }));
-    const accepted = [...expected.accepted];
+    const calls = drawCalls(draws, keys, submissions);
+    const accepted: Submitted[] = [...expected.accepted];
     const clients = Array.from({ length: CLIENTS }, async () => {
-      for (let order = orders.pop(); order; order = orders.pop())
-        accepted.push(await submitAndCancel(service, receiver, order));
+      for (let call = calls.pop(); call; call = calls.pop())
+        accepted.push(...(await submitAndCancel(service, receiver, call)));
     });
     await Promise.all(clients);
     say(`all ${submissions} accepted after ${Math.round((performance.now() - began) / 1000)} s`);
@@ -85,7 +79,10 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     await harm.stop();
     await allEnded(service, say);
     const watched = watch.stop();
-    const { wrong, facts } = await check(service, accepted, expected.verdicts, receiver.got);
+    const found = await Promise.all(
+      accepted.map(async ({ seeing, ...one }) => ({ ...one, seen: await seeing })),
+    );
+    const { wrong, facts } = await check(service, found, expected.verdicts, receiver.got);
     for (const one of watched.twice)
       wrong.push(`ran twice at once: ${one}: ${await historyOf(service, one)}`);
     if (watched.seen === 0) wrong.push('no run was ever seen: the watch sees nothing');
@@ -97,23 +94,6 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     if (options.keep) say(`logs are in ${folder}`);
     else await rm(folder, { recursive: true, force: true });
   }
-}
-
-type Order = {
-  program: Program;
-  key: string;
-  webhook: boolean;
-  cancel_after_ms: number | null;
-};
-
-function draw(random: Dice): Program {
-  const all = PROGRAMS.reduce((sum, { weight }) => sum + weight, 0);
-  let left = random.next() * all;
-  for (const program of PROGRAMS) {
-    left -= program.weight;
-    if (left < 0) return program;
-  }
-  return PROGRAMS[0]!;
 }
 
 async function makeKeys(service: Service): Promise<string[]> {
@@ -137,10 +117,12 @@ async function makeKeys(service: Service): Promise<string[]> {
 
 /** Each program's verdict when nothing is harmed. */
 async function quietRun(service: Service, keys: string[], receiver: Receiver) {
-  const accepted: Accepted[] = [];
+  const accepted: Submitted[] = [];
   for (const program of PROGRAMS) {
-    const order = { program, key: keys[0]!, webhook: true, cancel_after_ms: null };
-    accepted.push(await submitUntilAccepted(service, receiver, order));
+    const order = { program, webhook: true, cancel_after_ms: null, seen_by: 'nobody' } as const;
+    accepted.push(
+      ...(await submitAndCancel(service, receiver, { key: keys[0]!, orders: [order] })),
+    );
   }
   await allEnded(service, () => {});
   const db = connect(service.database.urls.owner, { name: 'chaos', max: 1 });
@@ -151,80 +133,6 @@ async function quietRun(service: Service, keys: string[], receiver: Receiver) {
   const verdicts = new Map(accepted.map(({ id, program }) => [program, byId.get(id) ?? 'none']));
   return { accepted, verdicts };
 }
-
-async function submitAndCancel(
-  service: Service,
-  receiver: Receiver,
-  order: Order,
-): Promise<Accepted> {
-  const accepted = await submitUntilAccepted(service, receiver, order);
-  if (order.cancel_after_ms === null) return accepted;
-  await wait(order.cancel_after_ms);
-  const path = `/api/submissions/${accepted.id}`;
-  const headers = { 'x-api-key': order.key };
-  const status = await answered(service, path, { method: 'DELETE', headers }, ({ status }) =>
-    status === 200 || status === 409 ? status : null,
-  );
-  return { ...accepted, cancelled: status === 200 };
-}
-
-/** Asks with the same key until an answer has an id. */
-async function submitUntilAccepted(
-  service: Service,
-  receiver: Receiver,
-  { program, key, webhook }: Order,
-): Promise<Accepted> {
-  const { name, language, code, stdin, expected_output, limits } = program;
-  const idempotency_key = randomUUID();
-  const webhook_secret = webhook ? `secret ${randomUUID()}` : null;
-  const body = JSON.stringify({
-    language,
-    code,
-    stdin,
-    expected_output,
-    limits,
-    args: [`token-${idempotency_key}`],
-    ...(webhook && { webhook_url: `https://127.0.0.1:${receiver.port}/results`, webhook_secret }),
-  });
-  const headers = {
-    'content-type': 'application/json',
-    'x-api-key': key,
-    'idempotency-key': idempotency_key,
-  };
-  const init = { method: 'POST', body, headers };
-  const id = await answered(service, '/api/submit', init, ({ status, said }) =>
-    status === 202 && said.id ? said.id : null,
-  );
-  return { id, program: name, webhook_secret, cancelled: false };
-}
-
-type Answer = { status: number; said: { id?: string } };
-
-/** Calls one web after the other until there is an answer that is wanted. Of the others only a 503 is expected. */
-async function answered<T>(
-  service: Service,
-  path: string,
-  init: RequestInit,
-  wanted: (answer: Answer) => T | null,
-): Promise<T> {
-  for (let n = 0; ; n += 1) {
-    const web = service.webs[n % service.webs.length]!;
-    try {
-      const signal = AbortSignal.timeout(PATIENCE_MS);
-      const answer = await fetch(`${web.origin}${path}`, { ...init, signal });
-      const said = (await answer.json()) as Answer['said'];
-      const { status } = answer;
-      const found = wanted({ status, said });
-      if (found !== null) return found;
-      if (status !== 503) throw new Rejected(`${status} ${JSON.stringify(said)}`);
-    } catch (error) {
-      if (error instanceof Rejected) throw error;
-    }
-    await wait(100 + Math.random() * 200);
-  }
-}
-
-class Rejected extends Error {}
 
 const allEnded = (service: Service, say: (line: string) => void) => untilOpen(service, say, 0);
 

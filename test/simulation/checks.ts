@@ -3,6 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { connect } from '../../src/db.ts';
 import { verify } from '../../src/store/verify.ts';
 import type { Got } from '../webhooks/receiver.ts';
+import type { Seen } from './follow.ts';
 import type { Service } from './service.ts';
 
 export type Accepted = {
@@ -11,6 +12,8 @@ export type Accepted = {
   webhook_secret: string | null;
   /** Its client was answered that it is cancelled. */
   cancelled: boolean;
+  /** By a caller that waited for its end, if there was one. */
+  seen: Seen | null;
 };
 
 export type Facts = {
@@ -68,9 +71,12 @@ function endings(
 ): string[] {
   const wrong: string[] = [];
   const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const { id, program, cancelled } of accepted) {
+  for (const { id, program, cancelled, seen } of accepted) {
     const row = byId.get(id);
     byId.delete(id);
+    wrong.push(...(seen?.wrong ?? []).map((what) => `${id}: its stream: ${what}`));
+    if (row && seen && seen.status !== row.status)
+      wrong.push(`${id}: a caller saw ${seen.status}, and it ended in ${row.status}`);
     if (!row) wrong.push(`${id}: accepted, and not in the log`);
     else if (row.terminal !== 1) wrong.push(`${id}: ${row.terminal} terminal events`);
     else if (row.disorder) wrong.push(`${id}: started while it ran`);

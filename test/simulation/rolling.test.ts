@@ -66,7 +66,7 @@ t.test(
 
     const rows = await db<{ id: string; started: number; ended: number; answered: number }[]>`
     select s.id, count(*) filter (where e.type = 'execution.started')::integer as started,
-      count(*) filter (where e.type in ('submission.completed', 'submission.failed'))::integer as ended,
+      count(*) filter (where e.type in ('submission.completed', 'submission.failed', 'submission.cancelled'))::integer as ended,
       count(*) filter (where e.type = 'execution.started' and exists (
         select from runledger.events c where c.stream = e.stream and c.type = 'submission.completed'
           and c.version < e.version))::integer as answered

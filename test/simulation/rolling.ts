@@ -2,10 +2,14 @@
  * A steady load over two webs by way of what a router does: a new connection for each request, and another web where one
  * takes no connection. A connection that was reset is counted, and its request sent again: each has an Idempotency-Key or
  * only reads. Whatever else goes wrong with a request is written down.
+ *
+ * Most submissions are sent one by one. Some go in batches, some are cancelled, and some are followed by their event stream.
  */
 import { randomUUID } from 'node:crypto';
 import { request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
+import { hasEnded, type Status } from '../../src/domain/statuses.ts';
+import { follow } from './follow.ts';
 
 export type Answer = {
   status: number;
@@ -63,15 +67,16 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
     }
   }
 
-  async function submission(n: number): Promise<void> {
+  const json = { 'content-type': 'application/json' };
+
+  function bodyOf(n: number) {
     const word = randomUUID();
-    const waits = n % 2 === 0;
-    const headers = { 'content-type': 'application/json', 'idempotency-key': randomUUID() };
-    const args = [`${(n % 5) * 0.05}`, word];
-    const body = JSON.stringify({ language: 'python', code: CODE, args });
-    let answer = await ask('POST', `/api/submit${waits ? '?wait=true' : ''}`, headers, body);
-    const id = `${answer.body['id']}`;
-    while (answer.status === 202 || answer.status === 408) {
+    return { word, body: { language: 'python', code: CODE, args: [`${(n % 5) * 0.05}`, word] } };
+  }
+
+  async function resultOf(id: string, word: string, first?: Answer): Promise<void> {
+    let answer = first ?? (await ask('GET', `/api/result/${id}?wait=true`, {}));
+    while ([202, 408].includes(answer.status) || isOpen(answer)) {
       answer = await ask('GET', `/api/result/${id}?wait=true`, {});
     }
     const { body: record } = answer;
@@ -80,9 +85,60 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
     results.set(id, record);
   }
 
+  async function submission(n: number, query = ''): Promise<{ answer: Answer; word: string }> {
+    const { word, body } = bodyOf(n);
+    const headers = { ...json, 'idempotency-key': randomUUID() };
+    const answer = await ask('POST', `/api/submit${query}`, headers, JSON.stringify(body));
+    return { answer, word };
+  }
+
+  async function one(n: number): Promise<void> {
+    const { answer, word } = await submission(n, n % 2 === 0 ? '?wait=true' : '');
+    await resultOf(`${answer.body['id']}`, word, answer);
+  }
+
+  async function batch(n: number): Promise<void> {
+    const all = [n, n + 1, n + 2].map(bodyOf);
+    const items = all.map(({ body }) => ({ ...body, idempotency_key: randomUUID() }));
+    const { status, body } = await ask('POST', '/api/submissions', json, JSON.stringify(items));
+    if (status !== 202) return void wrong.push(`a batch: ${status} ${JSON.stringify(body)}`);
+    const ids = (body as unknown as { id: string }[]).map(({ id }) => id);
+    await Promise.all(ids.map((id, at) => resultOf(id, all[at]!.word)));
+  }
+
+  async function cancelled(n: number): Promise<void> {
+    const { answer, word } = await submission(n);
+    const id = `${answer.body['id']}`;
+    const { status, body } = await ask('DELETE', `/api/submissions/${id}`, {});
+    if (status === 409) return resultOf(id, word);
+    if (status !== 200) return void wrong.push(`${id}: DELETE ${status} ${JSON.stringify(body)}`);
+    const { body: record } = await ask('GET', `/api/result/${id}?wait=true`, {});
+    if (record['status'] !== 'cancelled') wrong.push(`${id}: cancelled, ${JSON.stringify(record)}`);
+    results.set(id, record);
+  }
+
+  async function followed(n: number): Promise<void> {
+    const { answer, word } = await submission(n);
+    const id = `${answer.body['id']}`;
+    const seen = await follow(async (after) => {
+      for (;;) {
+        const url = `${origins[turn++ % origins.length]!}/api/result/${id}/events`;
+        const headers = { 'x-api-key': key, 'last-event-id': `${after}` };
+        const response = await fetch(url, { headers }).catch(() => null);
+        if (response?.ok) return response;
+        await wait(20);
+      }
+    });
+    if (seen.status !== 'completed') wrong.push(`${id}: its stream ended with ${seen.status}`);
+    wrong.push(...seen.wrong.map((what) => `${id}: its stream: ${what}`));
+    await resultOf(id, word);
+  }
+
+  const KINDS = [one, one, one, one, one, batch, cancelled, followed];
+
   const lanes = Array.from({ length: clients }, async (_, lane) => {
     for (let n = lane; running; n += 1) {
-      await submission(n).catch(
+      await KINDS[n % KINDS.length]!(n).catch(
         (error) => void wrong.push(`a request failed: ${error.code ?? ''} ${error.message}`),
       );
     }
@@ -98,6 +154,8 @@ export function startLoad(origins: readonly string[], key: string, clients: numb
     },
   };
 }
+
+const isOpen = ({ status, body }: Answer) => status === 200 && !hasEnded(body['status'] as Status);
 
 function exchange(
   method: string,

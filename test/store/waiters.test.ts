@@ -161,6 +161,38 @@ t.test('10,000 waiters cost one timer and few queries', async (t) => {
   t.same(s.faults, []);
 });
 
+t.test('what is hinted at does not wait for the rest of a poll', async (t) => {
+  const { w } = await scene(t);
+  const asked: (readonly string[])[] = [];
+  let polling!: () => void;
+  const first = new Promise<void>((resolve) => {
+    polling = resolve;
+  });
+  let go!: () => void;
+  const gate = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  const ended = async (ids: readonly string[]) => {
+    asked.push(ids);
+    polling();
+    await gate;
+    return [];
+  };
+  const waiters = await createWaiters(w.web, { ended }, (error) => t.fail(String(error)));
+  t.teardown(() => waiters.close());
+  for (let n = 0; n < 1_001; n += 1) void waiters.wait(newId(), { timeout_ms: LONG, unborn: true });
+  await first;
+  const hinted = newId();
+  void waiters.wait(hinted, { timeout_ms: LONG });
+  go();
+  while (asked.length < 4) await new Promise(setImmediate);
+  t.same(
+    asked.map((ids) => ids.length),
+    [500, 1, 500, 1],
+  );
+  t.same(asked[1], [hinted]);
+});
+
 t.test('closing answers every waiter', async (t) => {
   const s = await scene(t);
   const waiting = s.waiters.wait(await s.submitOne(), { timeout_ms: LONG });

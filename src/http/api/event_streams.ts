@@ -1,13 +1,20 @@
 /** The open event streams of this process: their number for each key, their comments, and their end. */
 import type { ServerResponse } from 'node:http';
-import type { EventFeed, Update } from '../../store/event_feed.ts';
+import type { EventFeed, Follower, Update } from '../../store/event_feed.ts';
+import type { NumberedPiece } from '../../store/live_output.ts';
 
 export type EventStreams = {
   readonly feed: EventFeed;
   /** False: this key has as many as it may have. */
   mayOpen(key_id: string): boolean;
-  /** Writes what happens after `update`, until the submission or the connection ends. Returns what stops it. */
-  open(res: ServerResponse, stream: { key_id: string; id: string; update: Update }): () => void;
+  /**
+   * Writes the events of `update` behind `after`, and what happens then, until the submission or the connection ends.
+   * Returns what stops it.
+   */
+  open(
+    res: ServerResponse,
+    stream: { key_id: string; id: string; update: Update; after: number },
+  ): () => void;
   readonly count: number;
   /** Ends all of them; a client continues with another process, from the last event that it has read. */
   close(): void;
@@ -18,6 +25,9 @@ const COMMENT_MS = 15_000;
 /** A client that has left so much unread is cut. It can continue with Last-Event-ID. */
 const UNREAD_BYTES = 64 * 1024;
 
+/** What all streams of a key together get of running programs' output in a second. The rest is left out. */
+export const OUTPUT_BYTES_PER_KEY = 512 * 1024;
+
 const NAMES: Readonly<Record<string, string>> = {
   'submission.accepted': 'accepted',
   'execution.started': 'started',
@@ -26,17 +36,15 @@ const NAMES: Readonly<Record<string, string>> = {
   'submission.failed': 'failed',
   'submission.cancelled': 'cancelled',
 };
-/** Progress is not in the log. */
-export const EVENT_NAMES = [...Object.values(NAMES), 'progress'];
+/** Progress and output are not in the log. */
+export const EVENT_NAMES = [...Object.values(NAMES), 'progress', 'output'];
+
+/** The open streams of a key, and the output that they got since that time. */
+type OfKey = { streams: number; bytes: number; since_ms: number };
 
 export function createEventStreams(feed: EventFeed): EventStreams {
-  const open = new Map<ServerResponse, string>();
-  const of_keys = new Map<string, number>();
-  const change = (key_id: string, by: number) => {
-    const count = (of_keys.get(key_id) ?? 0) + by;
-    if (count === 0) of_keys.delete(key_id);
-    else of_keys.set(key_id, count);
-  };
+  const open = new Map<ServerResponse, OfKey>();
+  const of_keys = new Map<string, OfKey>();
   const commenting = setInterval(() => {
     for (const res of open.keys()) write(res, ': still open\n\n');
   }, COMMENT_MS);
@@ -46,12 +54,14 @@ export function createEventStreams(feed: EventFeed): EventStreams {
     get count() {
       return open.size;
     },
-    mayOpen: (key_id) => (of_keys.get(key_id) ?? 0) < STREAMS_PER_KEY,
-    open(res, { key_id, id, update }) {
-      open.set(res, key_id);
-      change(key_id, 1);
+    mayOpen: (key_id) => (of_keys.get(key_id)?.streams ?? 0) < STREAMS_PER_KEY,
+    open(res, { key_id, id, update, after }) {
+      const of_key = of_keys.get(key_id) ?? { streams: 0, bytes: 0, since_ms: 0 };
+      of_keys.set(key_id, of_key);
+      of_key.streams += 1;
+      open.set(res, of_key);
       let last_progress = '';
-      const show = ({ events, progress, ended }: Update) => {
+      const onUpdate = ({ events, progress, ended }: Update) => {
         let text = events.map(eventText).join('');
         const data = progress === null ? '' : progressText(progress);
         if (data !== '' && data !== last_progress) text += `event: progress\ndata: ${data}\n\n`;
@@ -59,11 +69,16 @@ export function createEventStreams(feed: EventFeed): EventStreams {
         if (text !== '') write(res, text);
         if (ended) res.end();
       };
-      const unfollow = feed.follow(id, update.version, show);
-      show(update);
+      const onOutput = (piece: NumberedPiece) => {
+        const text = outputText(piece);
+        if (takes(res, text) && isWithin(of_key, piece.bytes.length)) write(res, text);
+      };
+      const unfollow = feed.follow(id, update, { onUpdate, onOutput } satisfies Follower);
+      onUpdate({ ...update, events: update.events.filter(({ version }) => version > after) });
       return () => {
         if (!open.delete(res)) return;
-        change(key_id, -1);
+        of_key.streams -= 1;
+        if (of_key.streams === 0) of_keys.delete(key_id);
         unfollow();
       };
     },
@@ -73,6 +88,18 @@ export function createEventStreams(feed: EventFeed): EventStreams {
       for (const res of open.keys()) res.end();
     },
   };
+}
+
+/** A client that reads slowly misses output, and is not cut for it. */
+const takes = (res: ServerResponse, text: string) =>
+  res.writableLength + Buffer.byteLength(text) <= UNREAD_BYTES / 2;
+
+function isWithin(of_key: OfKey, bytes: number): boolean {
+  const now = performance.now();
+  if (now - of_key.since_ms >= 1000) Object.assign(of_key, { since_ms: now, bytes: 0 });
+  if (of_key.bytes + bytes > OUTPUT_BYTES_PER_KEY) return false;
+  of_key.bytes += bytes;
+  return true;
 }
 
 function write(res: ServerResponse, text: string): void {
@@ -87,4 +114,10 @@ const progressText = ({ done, of }: NonNullable<Update['progress']>) =>
 function eventText({ version, type, at, facts }: Update['events'][number]): string {
   const data = JSON.stringify({ at: new Date(at).toISOString(), ...facts });
   return `id: ${version}\nevent: ${NAMES[type]}\ndata: ${data}\n\n`;
+}
+
+function outputText({ attempt, is_stderr, begins_at: at, bytes }: NumberedPiece): string {
+  const stream = is_stderr ? 'stderr' : 'stdout';
+  const text = Buffer.from(bytes).toString();
+  return `event: output\ndata: ${JSON.stringify({ attempt, stream, at, text })}\n\n`;
 }

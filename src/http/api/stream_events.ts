@@ -15,10 +15,17 @@ const RETRY_MS = 1_000;
 
 /** Each message of the stream; all of its values are texts. */
 const MESSAGE = v.strictObject({
-  id: v.exactOptional(v.pipe(v.string(), v.description("The event's version; none for progress."))),
+  id: v.exactOptional(
+    v.pipe(v.string(), v.description("The event's version; none for progress and output.")),
+  ),
   event: v.exactOptional(v.picklist(EVENT_NAMES)),
   data: v.exactOptional(
-    v.pipe(v.string(), v.description('JSON: at, attempt, reason, verdict; or done, of.')),
+    v.pipe(
+      v.string(),
+      v.description(
+        'JSON: at, attempt, reason, verdict; or done, of; or attempt, stream, at, text.',
+      ),
+    ),
   ),
   retry: v.exactOptional(v.pipe(v.string(), v.description('Milliseconds before another try.'))),
 });
@@ -28,7 +35,7 @@ const operation: Operation = {
   tag: 'submissions',
   summary: 'What happens to a submission, as it happens',
   description:
-    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended; it has no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
+    'Server-sent events from the log: accepted, started, lost (it will run again), completed, failed, cancelled. While tests run, progress says how many have ended. While a program runs, output has what it writes to stdout and stderr, in pieces of text; `at` is the place of its first byte in the whole. Programs often write only when a buffer is full or when they end. Output is best-effort: at most 64 KiB come in a second, pieces can be missing, and the last ones usually are; that of tests is not shown. Progress and output have no id and may be skipped. The stream ends after the last event. The id of an event is its version: Last-Event-ID continues behind it. An event comes up to a second late when many streams are open; the record is the truth.',
   parameters: [
     SUBMISSION_ID,
     {
@@ -86,15 +93,15 @@ async function answer(web: Web, exchange: Exchange, id: string, after: number): 
     const message = `This key has ${STREAMS_PER_KEY} open event streams, which is the most: close one.`;
     return problem('rate_limited', { message, headers: { 'Retry-After': 1 } });
   }
-  const events = update.events.filter(({ version }) => version > after);
+  const has_more = update.events.some(({ version }) => version > after);
   // Browsers and libraries open a stream again when it has ended, but not after this status.
-  if (update.ended && events.length === 0) return { status: STATUS.no_content };
+  if (update.ended && !has_more) return { status: STATUS.no_content };
   return {
     status: STATUS.ok,
     type: 'text/event-stream; charset=utf-8',
     stream(res) {
       res.write(`retry: ${RETRY_MS}\n\n`);
-      const stop = web.event_streams.open(res, { key_id, id, update: { ...update, events } });
+      const stop = web.event_streams.open(res, { key_id, id, update, after });
       exchange.onCut = stop;
     },
   };

@@ -137,7 +137,7 @@ export type OpenCompiler = {
    * Asks a compiler that is already running. Its answer is final, so it must be the answer of the last
    * step, letter for letter. Without an answer, `steps` decides. It is asked only for a source without other files.
    */
-  resident?(account_id: string, code: Uint8Array): Promise<ResidentReply>;
+  resident?(account_id: string, code: Uint8Array, signal: AbortSignal): Promise<ResidentReply>;
   /** Makes ahead what saves time later. Called once, while programs are already being run. */
   prepare?(): Promise<void>;
   /** Compiling waits for what `prepare` makes first, so it goes before what only saves time. */

@@ -207,7 +207,7 @@ function openCompiler(home: string, workshop: Workshop): OpenCompiler {
     waits_for_preparation: true,
     // No Java can be compiled without the front, so a compile waits for it. It does not wait for the archive.
     steps: async (sources) => [plainStep(home, await front(), archive, sources)],
-    ...(residents && { resident: (account_id, code) => residents.compile(account_id, code) }),
+    ...(residents && { resident: residents.compile.bind(residents) }),
     async prepare() {
       await workshop.attempt('the Java compiler', async () => {
         archive = await makeArchive(home, workshop, await front());

@@ -12,6 +12,8 @@ import type { ResidentAnswer, ResidentReply } from '../common/language.ts';
 const MiB = 1024 * 1024;
 /** A source that takes longer is compiled by a fresh compiler, under the limits of a compile. */
 const ANSWER_MS = 5_000;
+/** Most compiles end in this time by themselves, and the compiler stays. */
+const CANCELLED_MS = 40;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
 const ANSWER_MOST_BYTES = 65 * MiB;
@@ -73,10 +75,10 @@ export class ResidentCompiler {
     await this.ended;
   }
 
-  /** One request at a time. */
-  compile(code: Uint8Array): Promise<ResidentReply> {
+  /** One request at a time. The signal ends the compile, and with it this compiler if the compile goes on. */
+  compile(code: Uint8Array, signal: AbortSignal): Promise<ResidentReply> {
     this.queued++;
-    const reply = this.#turn.then(() => this.#compile(code));
+    const reply = this.#turn.then(() => this.#compile(code, signal));
     this.#turn = reply.finally(() => {
       this.queued--;
       this.used_at = performance.now();
@@ -85,11 +87,19 @@ export class ResidentCompiler {
     return reply;
   }
 
-  async #compile(code: Uint8Array): Promise<ResidentReply> {
-    if (this.#dead) return NOT_TRIED;
+  async #compile(code: Uint8Array, signal: AbortSignal): Promise<ResidentReply> {
+    if (this.#dead || signal.aborted) return NOT_TRIED;
     const began = performance.now();
-    const late = setTimeout(() => this.#box.kill(), ANSWER_MS);
-    const bytes = await this.#ask(code).finally(() => clearTimeout(late));
+    const kill = () => this.#box.kill();
+    let late = setTimeout(kill, ANSWER_MS);
+    const onAbort = () => {
+      clearTimeout(late);
+      late = setTimeout(kill, CANCELLED_MS);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    const bytes = await this.#ask(code);
+    clearTimeout(late);
+    signal.removeEventListener('abort', onAbort);
     const answer = bytes && decodeAnswer(bytes);
     if (answer === null || ++this.#compiles >= COMPILES_MOST) this.#box.kill();
     // An ended compiler is waited for: its last report has the time that this compile took.

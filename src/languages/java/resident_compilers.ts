@@ -99,11 +99,11 @@ export class ResidentCompilers {
   }
 
   /** Without an answer, the caller starts a compiler. */
-  async compile(account_id: string, code: Uint8Array): Promise<ResidentReply> {
+  async compile(account_id: string, code: Uint8Array, signal: AbortSignal): Promise<ResidentReply> {
     if (this.#isBarred(account_id)) return NOT_TRIED;
     const resident = this.#of(account_id);
     if (resident === null || resident.queued >= QUEUE_MOST) return NOT_TRIED;
-    const reply = await resident.compile(code);
+    const reply = await resident.compile(code, signal);
     // Without a cost the compile was not tried, or the launcher was lost: neither is the account's doing.
     if (reply.answer === null && reply.cpu_us) this.#bar(account_id);
     return reply;

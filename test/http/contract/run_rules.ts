@@ -57,6 +57,23 @@ export const runRules: Rule[] = [
       for (const test of json.tests ?? []) equal(test.verdict, 'AC', name);
     }
   }),
+  contract('what a program prints comes while it runs', async (s) => {
+    const service = await s.real();
+    const key = await keyOf(service);
+    const code = "import time\nprint('now', flush=True)\nwhile True: time.sleep(1)";
+    const { json } = await service.submit(key, { language: 'python', code });
+    const following = await fetch(`${service.webs[0]!.origin}/api/result/${json.id}/events`, {
+      headers: { 'X-API-Key': key },
+    });
+    let text = '';
+    for await (const chunk of following.body!.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      if (!text.includes('event: output')) continue;
+      match(text, /"stream":"stdout","at":0,"text":"now\\n"/);
+      await service.call({ path: `/api/submissions/${json.id}`, key, method: 'DELETE' });
+    }
+    match(text, /event: output\n.*event: cancelled/s);
+  }),
   contract('each test has its verdict and its output, after one compile', async (s) => {
     const tests = [
       { name: 'a', stdin: '1', expected_output: '1' },
