@@ -1,6 +1,6 @@
 /**
  * Backs up the whole database into one file, while the service runs, and restores it into an empty database. Both use COPY and
- * the migrations of this version, so they need no program of PostgreSQL's, and work between its versions.
+ * the migrations of this version, so they need no program of PostgreSQL's.
  *
  * What must stay true:
  *   * All rows are of one snapshot. Nobody exchanges or detaches a table while it is taken (beside_verify.ts).
