@@ -4,11 +4,11 @@
 
 -- Whether a delivery is due, and its receiver: asked before the attempt waits for its turn. No row after a purge.
 create or replace function runledger.delivery_due(id uuid)
-returns table (url text)
+returns table (url text, account_id uuid)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select convert_from(p.bytes, 'UTF8')
-  from deliveries d join payloads p on p.stream = d.id and p.kind = 'webhook_url'
+  select convert_from(p.bytes, 'UTF8'), s.account_id
+  from deliveries d join submissions s on s.id = d.id join payloads p on p.stream = d.id and p.kind = 'webhook_url'
   where d.id = delivery_due.id and d.status = 'waiting' and d.next_at <= clock()
 $$;
 
@@ -83,11 +83,12 @@ begin
 end
 $$;
 
--- Its receiver is busy: the job comes back later. No attempt was made, so no event is appended.
+-- Its receiver is busy: the job comes back later, and behind jobs that were not tried yet: so a backlog for one receiver is
+-- not fetched again and again before them. No attempt was made, so no event is appended.
 create or replace function runledger.put_back_delivery(id uuid, in_ms bigint) returns void
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond')
+  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond', case when in_ms > 0 then 1 else 0 end::smallint)
 $$;
 
 -- Requests a delivery again: it is due at once and begins its schedule from the start. A waiting delivery keeps its

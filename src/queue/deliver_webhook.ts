@@ -59,7 +59,7 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
   const deliver = async (id: string, consumer: string): Promise<void> => {
     const due = await deliveries.due(id);
     if (due === null) return;
-    const entry = await gate.enter(hostOf(due.url), stopping).catch(() => null);
+    const entry = await gate.enter(hostOf(due.url), due.account_id, stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
     if (entry.kind === 'full') return deliveries.putBack(id, entry.retry_in_ms);
     try {

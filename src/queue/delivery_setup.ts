@@ -11,7 +11,9 @@ import type { CreateDeliveryTask } from './web_jobs.ts';
 
 /** With four, a receiver that answers in 50 ms gets 80 deliveries a second from each process. */
 const PLACES_PER_HOST = 4;
-/** How many more may wait in the process for the same receiver, to follow at once. */
+/** For accounts that have no delivery at the receiver, while others fill it. */
+const SPARE_PER_HOST = 2;
+/** How many more of each account may wait in the process for the same receiver, to follow at once. */
 const LINE_PER_HOST = 2;
 
 export type DeliveringOptions = {
@@ -38,6 +40,7 @@ export function createDelivering(options: DeliveringOptions): CreateDeliveryTask
     },
     gate: createHostGate({
       concurrent_per_host: PLACES_PER_HOST,
+      spare_per_host: SPARE_PER_HOST,
       waiting_per_host: LINE_PER_HOST,
       now_ms: () => performance.now(),
     }),

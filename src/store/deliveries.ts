@@ -43,9 +43,11 @@ export type AttemptRecord = {
   body: Uint8Array | null;
 };
 
+export type DueDelivery = { url: string; account_id: string };
+
 export type Deliveries = {
   /** Null: it has ended, does not exist, or its time has not come. Then the job is left over. */
-  due(id: string): Promise<{ url: string } | null>;
+  due(id: string): Promise<DueDelivery | null>;
   /** The same, with everything that an attempt needs. */
   open(id: string): Promise<OpenDelivery | null>;
   /** False: another process has recorded this attempt already. */
@@ -68,7 +70,7 @@ type OpenRow = BytesRow & {
 export function createDeliveries(db: Db): Deliveries {
   return {
     async due(id) {
-      const [row] = await db<{ url: string }[]>`select * from runledger.delivery_due(${id})`;
+      const [row] = await db<DueDelivery[]>`select * from runledger.delivery_due(${id})`;
       return row ?? null;
     },
     async open(id) {

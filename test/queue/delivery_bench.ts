@@ -34,7 +34,7 @@ export type Bench = {
   env: NodeJS.ProcessEnv;
   config: Config;
   /** Submits, runs and ends a submission; its delivery is then in the queue. */
-  ended(url: string): Promise<string>;
+  ended(url: string, secret_digest?: Uint8Array): Promise<string>;
   /** Starts what a web process does; it stops within the configured grace period. */
   start(over?: Partial<DeliveringOptions>): Promise<{ stop(): Promise<void> }>;
   /** The delivery's events. */
@@ -84,9 +84,9 @@ export async function openBench(
     db,
     env,
     config,
-    async ended(url) {
+    async ended(url, secret_digest = ACCOUNT_SECRET) {
       const sent = withWebhook(url);
-      await submissions.submit({ secret_digest: ACCOUNT_SECRET, submission: sent });
+      await submissions.submit({ secret_digest, submission: sent });
       const command = { submission_id: sent.id, job_id: '1', priority: 0 };
       const started = await executions.start(command);
       const { attempt } = started!.order;
