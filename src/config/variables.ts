@@ -52,7 +52,7 @@ const database = {
     unit: 'file',
     reason: 'PEM certificates to check the database against; turns the full check on',
   }),
-  database_pool: row('RUNLEDGER_DATABASE_POOL', whole(3, 100), {
+  database_pool: row('RUNLEDGER_DATABASE_POOL', whole(4, 100), {
     default: '10',
     unit: 'connections',
     reason: 'the most per process; small hosted databases allow 20 in all',

@@ -11,6 +11,7 @@ import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
 import { createEventFeed } from '../store/event_feed.ts';
+import type { LargeRecords } from '../store/large_records.ts';
 import { createLists } from '../store/lists.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
@@ -18,6 +19,7 @@ import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
 import { createTestSets } from '../store/test_sets.ts';
+import { createTurns } from '../store/turns.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
@@ -25,6 +27,7 @@ import { answerTo, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
 import { submissionParser } from './api/parse_submission.ts';
 import { createReadiness } from './api/probes.ts';
+import { LARGE_RECORDS } from './api/record_answer.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
 import { createUploads } from './api/uploads.ts';
@@ -49,6 +52,7 @@ export type WebParts = {
   /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
+  large_records: LargeRecords;
   webhooks: WebhookPort;
   witnesses?: () => readonly WitnessState[];
   sealingProblem: Web['sealingProblem'];
@@ -146,9 +150,11 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     waiting: () => waiters.count,
   });
   const store_health = createHealth(db);
+  // Not behind a crowd of requests: it says whether the database is there, not how busy it is.
+  const { ping } = createHealth(asking);
   const health = {
     read: withPatience(store_health.read),
-    ping: withPatience(store_health.ping),
+    ping: withPatience(ping),
   };
   const spent_keys = createSpentKeys();
   const onError = (error: unknown) => {
@@ -191,6 +197,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     },
     uploads: createUploads(UPLOADS),
     waiters,
+    large_records: { open: parts.large_records.open, turns: createTurns(LARGE_RECORDS) },
     event_streams: createEventStreams({ ...feed, read: withPatience(feed.read) }),
     health,
     witnesses,

@@ -10,6 +10,7 @@ import { startWebJobs } from '../queue/web_jobs.ts';
 import { createSealer } from '../store/checkpoints.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
+import { openLargeRecords } from './open_large_records.ts';
 import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
 export async function startWebProcess({ config, log }: Given): Promise<Running> {
@@ -18,14 +19,16 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
   const open = (max: number) => connect(address, { name: 'runledger web', max });
   // Submitting and polling send one statement at a time each. A dedicated connection keeps its backend's caches warm.
   const [submitting, asking] = [open(1), open(1)];
-  const db = open(Math.max(config.database_pool - 2, 1));
+  // One connection is of the thread of large records.
+  const db = open(config.database_pool - 3);
+  const large_records = openLargeRecords(config);
   const sealer = createSealer(logKeyOf(config));
   const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
   const jobs = await startWebJobs({
     config,
     log,
     // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
-    deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
+    deliver: config.webhook_keys && createDelivering({ config, log, db, large_records, metrics }),
     sealer,
     more_chores: cosigning.chores,
     metrics,
@@ -37,6 +40,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     db,
     submitting,
     asking,
+    large_records,
     webhooks,
     witnesses: cosigning.states,
     sealingProblem: sealer.problem,
@@ -46,6 +50,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     // Both at the same time, so that their grace periods don't add up.
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
     await close();
+    await large_records.close();
     await Promise.all([submitting, asking, db].map((each) => each.end({ timeout: 1 })));
   };
   return { address: web.origin, stop };

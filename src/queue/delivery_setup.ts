@@ -4,6 +4,7 @@ import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
 import { createDeliveries } from '../store/deliveries.ts';
+import type { LargeRecords } from '../store/large_records.ts';
 import { createHostGate } from '../webhooks/host_gate.ts';
 import { createDnsResolver, type Resolver } from '../webhooks/resolve.ts';
 import { createDeliverTask, type DeliveryObserver } from './deliver_webhook.ts';
@@ -20,6 +21,7 @@ export type DeliveringOptions = {
   readonly config: Config;
   readonly log: Log;
   readonly db: Db;
+  readonly large_records: LargeRecords;
   readonly metrics?: Metrics;
   /** Name lookup, and authorities beside those that Node trusts: tests have their own. */
   readonly resolve?: Resolver;
@@ -27,9 +29,10 @@ export type DeliveringOptions = {
 };
 
 export function createDelivering(options: DeliveringOptions): CreateDeliveryTask {
-  const { config, log, db, metrics, ca } = options;
+  const { config, log, db, large_records, metrics, ca } = options;
   const shared = {
     deliveries: createDeliveries(db),
+    bodyOf: large_records.webhookBody,
     keys: config.webhook_keys ?? [],
     schedule_ms: config.webhook_schedule_ms,
     send: {

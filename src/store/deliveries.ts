@@ -1,6 +1,6 @@
 /** Deliveries of webhooks, for the process that makes them and for the operator. */
 import type { Db } from '../db.ts';
-import type { ResultRow } from '../domain/record.ts';
+import { type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import { type BytesRow, resultRow } from './results.ts';
 import type { EncryptedSecret } from './submissions.ts';
 
@@ -74,7 +74,9 @@ export function createDeliveries(db: Db): Deliveries {
       return row ?? null;
     },
     async open(id) {
-      const [row] = await db<OpenRow[]>`select * from runledger.delivery_open(${id})`;
+      const [row] = await db<
+        OpenRow[]
+      >`select * from runledger.delivery_open(${id}, ${SMALL_RECORD_BYTES})`;
       return row === undefined ? null : openDelivery(row);
     },
     async attempted({ id, after_attempts, facts, next, body }) {

@@ -2,6 +2,7 @@
 import { inFile, type Mutant } from './mutant.ts';
 
 const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
+const WEIGHT = 'test/http/weight.test.ts';
 const PARSE = 'test/http/parse_submission.test.ts';
 
 export const httpMutants: readonly Mutant[] = [
@@ -12,6 +13,16 @@ export const httpMutants: readonly Mutant[] = [
     ['an answer that was read does not count', "res.once('close', () => remove(res));", ''],
     ['the newest stays', ' || oldest === res) return;', ') return;'],
   ),
+  ...inFile('src/http/api/record_answer.ts', WEIGHT, [
+    'a large record leaves its place',
+    'record.close();\n      turn.leave();',
+    'record.close();',
+  ]),
+  ...inFile('src/store/payloads.ts', WEIGHT, [
+    'slices are joined',
+    'slices.set(kind, [...(slices.get(kind) ?? []), bytes])',
+    'slices.set(kind, [bytes])',
+  ]),
   ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
     'a key over its rate is not rejected after its reset',
     'if (left_s <= 1) {',

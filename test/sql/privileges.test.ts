@@ -81,6 +81,7 @@ t.test('each role can call its own functions and no others', async (t) => {
     'submit_many',
     'spend',
     'read_result',
+    'record_slices',
     'results_of',
     'read_receipt',
     'receipt_tiles',

@@ -13,7 +13,7 @@ import { rateLimited, spendThen, unauthorized } from './spend_rate.ts';
 
 /** No address of this service is longer; Node counts the request line together with the headers. */
 const TARGET_LIMIT_BYTES = 4_096;
-/** After this time the database counts as away, so that a caller gets an answer. */
+/** After this time a caller gets an answer without the database's. */
 const DATABASE_PATIENCE_MS = 5_000;
 
 /** The call that path and method lead to, or the methods that the path has; null: no such path. */
@@ -23,7 +23,8 @@ export async function answerTo(web: Web, exchange: Exchange, match: Match): Prom
   try {
     return await inOrder(web, exchange, match);
   } catch (error) {
-    if (isUnavailable(error)) return unavailable('The database is away.');
+    if (isAway(error)) return unavailable('The database is away.');
+    if (isTooSlow(error)) return unavailable('The database did not answer in time.');
     web.log.error({ request_id: exchange.id, failure: loggable(error) }, 'request failed');
     return problem('internal');
   }
@@ -88,9 +89,9 @@ function isSecure(web: Web, { req, path }: Exchange): boolean {
   return typeof forwarded === 'string' && forwarded.toLowerCase() === 'https';
 }
 
-/** 57014: the server cancelled a statement that took too long. */
-function isUnavailable(error: unknown): boolean {
-  return error instanceof TooSlow || isAway(error) || (error as { code?: string }).code === '57014';
+/** It is away, or has too much to do. 57014: the server cancelled a statement that took too long. */
+function isTooSlow(error: unknown): boolean {
+  return error instanceof TooSlow || (error as { code?: string }).code === '57014';
 }
 
 class TooSlow extends Error {}

@@ -3,7 +3,7 @@
  * database checks the key, spends from its rate, looks up the Idempotency-Key and stores the submission.
  */
 import * as v from 'valibot';
-import { EXAMPLE_COMPLETED, type ResultRow, renderResult } from '../../domain/record.ts';
+import { EXAMPLE_COMPLETED, type ResultRow } from '../../domain/record.ts';
 import type { NewSubmission } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -21,6 +21,7 @@ import {
   WAIT_PARAMETERS,
 } from './operation.ts';
 import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
+import { recordAnswer } from './record_answer.ts';
 import { RESULT, uuid } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { SUBMIT_EXAMPLES } from './submit_examples.ts';
@@ -153,7 +154,7 @@ async function store(
     case 'accepted':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
-      return answerAccepted(web, outcome.id, wish, { waiting, unflushed });
+      return answerAccepted(web, exchange, outcome.id, wish, { waiting, unflushed });
     case 'replayed':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
@@ -179,6 +180,7 @@ export function queueFull(which: 'queue_full' | 'account_queue_full'): Answer {
 
 async function answerAccepted(
   web: Web,
+  exchange: Exchange,
   id: string,
   wish: WaitWish,
   { waiting, unflushed }: Pick<Ready, 'waiting' | 'unflushed'>,
@@ -188,13 +190,20 @@ async function answerAccepted(
     const row = await waiting.row;
     if (row === 'gone') return null;
     if (row !== null) {
-      return { status: STATUS.ok, body: renderResult(row), headers: wish.applied };
+      const shown = { status: STATUS.ok, headers: wish.applied };
+      const given = await recordAnswer(web, exchange, row, shown);
+      if (given !== 'busy') return given;
+    } else if (unflushed && !(await web.submissions.settle(id))) return undone();
+    if (!wish.preferred) {
+      const message = row === null ? {} : { message: TOO_LARGE_NOW };
+      return problem('timeout', { ...message, id, headers: location, close: true });
     }
-    if (unflushed && !(await web.submissions.settle(id))) return undone();
-    if (!wish.preferred) return problem('timeout', { id, headers: location, close: true });
   }
   return { status: STATUS.accepted, body: { id }, headers: { ...location, ...wish.applied } };
 }
+
+const TOO_LARGE_NOW =
+  'The submission has ended. Its result is large, and too many of these are being sent: ask for it by its id.';
 
 /** The database crashed during the wait. The client had no id yet, so nothing that it knows of is lost. */
 const undone = () =>
@@ -214,10 +223,8 @@ async function answerReplayed(
   }
   if (row === 'gone') return null;
   row ??= await web.results.record(id);
-  return {
+  const shown = {
     status: STATUS.accepted,
-    // Retention may have removed the record; its id is still what the first call got.
-    body: row === null ? { id } : renderResult(row),
     headers: {
       Location: `/api/result/${id}`,
       'Idempotency-Replayed': 'true',
@@ -225,4 +232,7 @@ async function answerReplayed(
       ...wish.applied,
     },
   };
+  const given = row === null ? 'busy' : await recordAnswer(web, exchange, row, shown);
+  // Retention may have removed the record, or it is too large for now; its id is still what the first call got.
+  return given === 'busy' ? { ...shown, body: { id } } : given;
 }
