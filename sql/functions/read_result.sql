@@ -40,6 +40,13 @@ begin
 end
 $$;
 
+-- Whether a secret is that of a key. The request that asks this spends its rate later.
+create or replace function runledger.is_key(digest bytea) returns boolean
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select exists (select from find_key(is_key.digest, clock()))
+$$;
+
 -- The payloads of judging that a record shows: tests, files and transcript.
 create or replace function runledger.judged_parts(id uuid) returns bytea[]
 language sql stable set search_path = runledger, pg_temp

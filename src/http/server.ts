@@ -25,8 +25,10 @@ import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
+import { createKnownKeys } from './api/known_keys.ts';
 import { submissionParser } from './api/parse_submission.ts';
 import { createReadiness } from './api/probes.ts';
+import { BODIES_READ, BODIES_STORED } from './api/receive_body.ts';
 import { LARGE_RECORDS } from './api/record_answer.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
@@ -96,8 +98,11 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     const exchange = openExchange(req, res, { trust_router });
     exchange.route = 'call' in match ? match.call.path : '(none)';
     exchange.params = params;
-    sockets.opened(exchange);
-    open_requests.begin(exchange, answerTo(web, exchange, match), () => sockets.ended(exchange));
+    const turn = sockets.opened(exchange);
+    const answer = turn
+      ? turn.then(() => answerTo(web, exchange, match))
+      : answerTo(web, exchange, match);
+    open_requests.begin(exchange, answer, () => sockets.ended(exchange));
   });
   server.maxConnections = config.connections_max;
   server.on('request', route);
@@ -157,6 +162,11 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     ping: withPatience(ping),
   };
   const spent_keys = createSpentKeys();
+  const known_keys = createKnownKeys({ knows: withPatience(results.knows) });
+  const forgetKeys = () => {
+    spent_keys.forget();
+    known_keys.forget();
+  };
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
@@ -164,13 +174,13 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log.error({ err: error }, 'following submissions failed'),
   );
   const onAccessChange = () => {
-    spent_keys.forget();
+    forgetKeys();
     log.info('keys or limits were changed');
   };
   const waiters = await createWaiters(db, { ended }, onError, {
     channels: { [CHANNELS.access]: onAccessChange },
     // Notifications may have been missed while the connection was lost.
-    onHearing: () => spent_keys.forget(),
+    onHearing: forgetKeys,
   });
   return {
     config,
@@ -198,6 +208,8 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     uploads: createUploads(UPLOADS),
     waiters,
     large_records: { open: parts.large_records.open, turns: createTurns(LARGE_RECORDS) },
+    large_bodies: { reading: createTurns(BODIES_READ), storing: createTurns(BODIES_STORED) },
+    known_keys,
     event_streams: createEventStreams({ ...feed, read: withPatience(feed.read) }),
     health,
     witnesses,

@@ -14,6 +14,8 @@ export type Results = {
   read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
   /** Spends one request of the key's rate. */
   spend(secret_digest: Uint8Array): Promise<Rejected | { kind: 'spent'; caller: Caller }>;
+  /** Whether there is such a key. Spends nothing. */
+  knows(secret_digest: Uint8Array): Promise<boolean>;
   /** Those of the ids that have ended. For callers that are authenticated already. */
   ended(ids: readonly string[]): Promise<ResultRow[]>;
   /** One in any state, for a caller that is known to own it; null if retention has removed it. */
@@ -62,6 +64,12 @@ export function createResults(db: Db): Results {
       const [row] = await db<(CallerRow & { outcome: string })[]>`
         select * from runledger.spend(${secret_digest})`;
       return rejectionOf(row!) ?? { kind: 'spent', caller: callerOf(row!) };
+    },
+    async knows(secret_digest) {
+      const [row] = await db<
+        { known: boolean }[]
+      >`select runledger.is_key(${secret_digest}) as known`;
+      return row!.known;
     },
     async ended(ids) {
       const rows = await db<BytesRow[]>`

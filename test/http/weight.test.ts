@@ -1,8 +1,9 @@
-/** Large records, through a real web process. */
+/** Large records, large bodies and pipelined requests, through a real web process. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import t from 'tap';
+import { newSecret } from '../../src/access/secret.ts';
 import { renderResult } from '../../src/domain/record.ts';
 import { withPayloads } from '../../src/store/payloads.ts';
 import { createResults } from '../../src/store/results.ts';
@@ -85,5 +86,72 @@ t.test('what is heavy', async (t) => {
     for (const { socket } of deaf) socket.destroy();
     const whole = await service.call({ path: `/api/result/${id}`, key });
     t.equal(whole.json.stdout.length, 4 * 2 ** 20, 'their places are free again');
+  });
+
+  t.test('large bodies', async (t) => {
+    const head = (its_key: string, more: string) =>
+      `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}\r\n\r\n`;
+    const sized = (bytes: number) => `Content-Length: ${bytes}`;
+    const line = (text: string) => {
+      const opened = wire(web!.port);
+      t.teardown(() => opened.socket.destroy());
+      opened.send(text);
+      return opened;
+    };
+    const body = JSON.stringify({ ...HELLO, stdin: 'x'.repeat(60_000) });
+
+    const stranger = line(head(newSecret('rl'), sized(body.length)));
+    t.match(await stranger.until(/\r\n\r\n/), /^HTTP\/1.1 401 /, 'no byte of it is read');
+
+    for (const chunk of [body, JSON.stringify(HELLO)]) {
+      const chunked = line(head(await service.key(), 'Transfer-Encoding: chunked'));
+      await chunked.until(/ 100 Continue/);
+      chunked.send(`${chunk.length.toString(16)}\r\n${chunk}\r\n0\r\n\r\n`);
+      t.match(await chunked.until(/"id"/), / 202 Accepted/);
+    }
+
+    const limit = 2 * 2 ** 20;
+    const slow = [line(head(key, sized(limit))), line(head(key, sized(limit)))];
+    for (const one of slow) await one.until(/ 100 Continue/);
+    const other = line(head(await service.key(), sized(body.length)));
+    await other.until(/ 100 Continue/);
+    other.send(body);
+    t.match(await other.until(/"id"/), / 202 Accepted/, 'another key has room of its own');
+    const third = line(head(key, sized(body.length)));
+    let asked = false;
+    const third_asked = third.until(/ 100 Continue/).then(() => {
+      asked = true;
+    });
+    t.equal((await service.submit(key)).status, 202, 'a small one passes by');
+    t.notOk(asked, 'the key has its room twice');
+    slow[0]!.socket.resetAndDestroy();
+    await third_asked;
+    third.send(body);
+    t.match(await third.until(/"id"/), / 202 Accepted/);
+    for (const { socket } of slow) socket.destroy();
+  });
+
+  t.test('a pipelined request is handled when the one before it was answered', async (t) => {
+    const post = (path: string, body: string) =>
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${piped}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const piped = await service.key();
+    const line = wire(web!.port);
+    t.teardown(() => line.socket.destroy());
+    const many = 30;
+    line.send(
+      post('/api/submit?wait=true', JSON.stringify(HELLO)) +
+        post('/api/submit', JSON.stringify(HELLO)).repeat(many) +
+        'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n',
+    );
+    const stored = async () => {
+      const { json } = await service.call({ path: '/api/submissions', key: piped });
+      return json.submissions.map(({ id }: { id: string }) => id) as string[];
+    };
+    let ids = await stored();
+    while (ids.length === 0) ids = await stored();
+    t.equal(ids.length, 1);
+    await service.worker.finish(ids[0]!);
+    const answers = await line.until(/"live"/);
+    t.equal(answers.match(/ 202 Accepted/g)?.length, many);
   });
 });

@@ -79,6 +79,7 @@ t.test('each role can call its own functions and no others', async (t) => {
   const worker = await callable(w.worker);
   for (const name of [
     'submit_many',
+    'is_key',
     'spend',
     'read_result',
     'record_slices',

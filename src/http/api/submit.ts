@@ -8,7 +8,6 @@ import type { NewSubmission } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
-import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED } from './judging_examples.ts';
 import {
@@ -20,7 +19,8 @@ import {
   TRACEPARENT_PARAMETER,
   WAIT_PARAMETERS,
 } from './operation.ts';
-import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
+import { newSubmission, readSubmission, rejectedHead } from './read_submission.ts';
+import { type ReceivedBody, receiveBody } from './receive_body.ts';
 import { recordAnswer } from './record_answer.ts';
 import { RESULT, uuid } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
@@ -79,15 +79,25 @@ const operation: Operation = {
 };
 
 const handler: KeyedHandler = async (web, exchange, digest) => {
-  const { req, res } = exchange;
-  const rejection = rejectedHead(req);
+  const rejection = rejectedHead(exchange.req);
   if (rejection !== null) return spendThen(web, exchange, digest, rejection);
 
-  const body = await readBody(req, res);
-  if (body === 'gone') return null;
-  if (body === 'too_large') return spendThen(web, exchange, digest, tooLarge());
+  const body = await receiveBody(web, exchange, digest);
+  if ('answer' in body) return body.answer;
+  try {
+    return await submitBody(web, exchange, digest, body);
+  } finally {
+    body.leave();
+  }
+};
 
-  const asked = readSubmission(web, exchange, body);
+async function submitBody(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  body: ReceivedBody,
+): Promise<Answer | null> {
+  const asked = readSubmission(web, exchange, body.bytes);
   if ('errors' in asked) return spendThen(web, exchange, digest, invalid(asked.errors));
 
   const submission = newSubmission(web, asked);
@@ -104,11 +114,12 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
       wish: asked.wish,
       waiting,
       unflushed,
+      body,
     });
   } finally {
     waiting?.drop();
   }
-};
+}
 
 export const submit: ApiCall = {
   method: 'POST',
@@ -128,18 +139,20 @@ type Ready = {
    * later commit flushes it, that of its own end at the latest.
    */
   unflushed: boolean;
+  body: ReceivedBody;
 };
 
 async function store(
   web: Web,
   exchange: Exchange,
-  { digest, submission, wish, waiting, unflushed }: Ready,
+  { digest, submission, wish, waiting, unflushed, body }: Ready,
 ): Promise<Answer | null> {
   const outcome = await web.submissions.submit({
     secret_digest: digest,
     submission,
     unflushed,
   });
+  body.leave();
   switch (outcome.kind) {
     case 'unauthorized':
     case 'rate_limited':
