@@ -28,6 +28,7 @@ help:
 	@echo 'make fuzz          send generated requests to a running service, and compare its answers with the document'
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
+	@echo 'make weight        measure what other accounts notice of heavy requests (BENCH_ONLY=escapes)'
 	@echo 'make bench-compare BASE=HEAD~1     did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
 	@echo 'make bench-pair BASE=HEAD~1        the same of one submission, to a few percent (ROUNDS=4 FLOOR=0.97)'
 	@echo 'make bench-compare A=dir B=dir    compare two runs of bench'
@@ -165,6 +166,11 @@ bench: $(PACKAGES) machine
 	@dir=build/bench/$$(date +%Y-%m-%d.%H%M%S); mkdir -p $$dir && ln -sfn $${dir##*/} build/bench/latest; \
 	for file in $(or $(FILE),bench/*.bench.ts); do echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || exit 1; done; \
 	echo "kept in $$dir"
+
+# Exits 1 where a goal is missed.
+.PHONY: weight
+weight: $(PACKAGES)
+	@exec node --max-semi-space-size=4 bench/weight.bench.ts
 
 # Did this change cost speed? Runs the benches of BASE and of this tree in turn; exits 1 when a row is below FLOOR.
 # With A and B it compares two earlier runs of make bench instead.

@@ -17,7 +17,7 @@ revoke all on all functions in schema runledger from public;
 
 do $$
 declare
-  web constant text[] := '{submit_many,cancel_submission,list_submissions,summaries_of,settle,spend,read_result,read_receipt,receipt_tiles,results_of,records_of,submission_events,service_health,
+  web constant text[] := '{submit_many,cancel_submission,list_submissions,summaries_of,settle,is_key,spend,read_result,record_slices,read_receipt,receipt_tiles,results_of,records_of,submission_events,service_health,
     delivery_due,delivery_open,append_delivery_attempt,put_back_delivery,
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer,add_locker,remove_locker,free_orphaned_jobs,
     queue_facts,ensure_partitions,

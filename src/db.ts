@@ -20,6 +20,12 @@ export type DbOptions = {
   readonly unpinned?: boolean;
 };
 
+/**
+ * So many statements of a connection wait for their answers at a time. (The option is missing in the library's types. Its
+ * default of 100 would let the answers to a crowd of requests come at once, and all others wait until they are handled.)
+ */
+const PIPELINE = { max_pipeline: 4 };
+
 export function connect(address: DatabaseAddress | string, options: DbOptions): Db {
   const { url, tls, pooled }: Partial<DatabaseAddress> & { url: string } =
     typeof address === 'string' ? { url: address, tls: false } : address;
@@ -35,6 +41,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     // In seconds. Short, because until it reconnects every request gets a 503. With jitter, so that a fleet of processes
     // does not reconnect at the same moment.
     backoff: (attempt: number) => Math.min(2 ** attempt * 0.05, 1) * (0.5 + Math.random() / 2),
+    ...(PIPELINE as object),
     onnotice: () => {},
     ...(options.on_close ? { onclose: options.on_close, max_lifetime: null } : {}),
     connection: {

@@ -4,21 +4,22 @@
 
 -- Whether a delivery is due, and its receiver: asked before the attempt waits for its turn. No row after a purge.
 create or replace function runledger.delivery_due(id uuid)
-returns table (url text)
+returns table (url text, account_id uuid)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select convert_from(p.bytes, 'UTF8')
-  from deliveries d join payloads p on p.stream = d.id and p.kind = 'webhook_url'
+  select convert_from(p.bytes, 'UTF8'), s.account_id
+  from deliveries d join submissions s on s.id = d.id join payloads p on p.stream = d.id and p.kind = 'webhook_url'
   where d.id = delivery_due.id and d.status = 'waiting' and d.next_at <= clock()
 $$;
 
 -- Everything that an attempt needs. body is the one that an earlier attempt stored. Of the outputs only as much as a body
--- can hold: payload.ts cuts at 64 KiB of UTF-8, and the few bytes beyond show it that something was cut.
-create or replace function runledger.delivery_open(id uuid)
+-- can hold: payload.ts cuts at 64 KiB of UTF-8, and the few bytes beyond show it that something was cut. large: the size of
+-- what judging left, where it is too much to come with the row (record_slices).
+create or replace function runledger.delivery_open(id uuid, most integer default 2147483647)
 returns table (
   url text, attempts integer, failures integer, traceparent text,
   encryption_key_id text, nonce bytea, ciphertext bytea, body bytea, record jsonb, stdout bytea, stderr bytea,
-  judged bytea[]
+  judged bytea[], large bigint
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -29,10 +30,11 @@ as $$
     to_jsonb(s),
     (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stdout'),
     (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stderr'),
-    case when s.judged then judged_parts(s.id) end
+    case when l.size is null and s.judged then judged_parts(s.id) end, l.size
   from delivery_due(delivery_open.id) due
   join deliveries d on d.id = delivery_open.id
   join submissions s on s.id = d.id
+  cross join lateral (select large_size(null, null, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
   left join webhook_secrets w on w.submission_id = d.id
 $$;
 
@@ -83,11 +85,12 @@ begin
 end
 $$;
 
--- Its receiver is busy: the job comes back later. No attempt was made, so no event is appended.
+-- Its receiver is busy: the job comes back later, and behind jobs that were not tried yet: so a backlog for one receiver is
+-- not fetched again and again before them. No attempt was made, so no event is appended.
 create or replace function runledger.put_back_delivery(id uuid, in_ms bigint) returns void
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond')
+  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond', case when in_ms > 0 then 1 else 0 end::smallint)
 $$;
 
 -- Requests a delivery again: it is due at once and begins its schedule from the start. A waiting delivery keeps its

@@ -63,7 +63,9 @@ $$;
 -- A delivery's key allows one job that nobody runs yet: a new job replaces it. The new job is another row, and not the old
 -- row changed: a process that held the old one, and was declared dead since, still deletes the old row when it is done.
 -- add_jobs() wakes graphile-worker's runners in the web processes.
-create or replace function runledger.enqueue_deliveries(ids uuid[], run_at timestamptz default null) returns void
+create or replace function runledger.enqueue_deliveries(
+  ids uuid[], run_at timestamptz default null, priority smallint default 0
+) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -72,7 +74,8 @@ begin
     perform graphile_worker.remove_job('delivery/' || id) from unnest(ids) id;
     perform graphile_worker.add_jobs(
       (select array_agg((
-          'deliver_webhook', json_build_object('id', id), null, enqueue_deliveries.run_at, 32767, 'delivery/' || id, 0, null
+          'deliver_webhook', json_build_object('id', id), null, enqueue_deliveries.run_at, 32767, 'delivery/' || id,
+          enqueue_deliveries.priority, null
         )::graphile_worker.job_spec)
        from unnest(ids) id));
   end if;

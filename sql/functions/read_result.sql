@@ -40,6 +40,13 @@ begin
 end
 $$;
 
+-- Whether a secret is that of a key. The request that asks this spends its rate later.
+create or replace function runledger.is_key(digest bytea) returns boolean
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select exists (select from find_key(is_key.digest, clock()))
+$$;
+
 -- The payloads of judging that a record shows: tests, files and transcript.
 create or replace function runledger.judged_parts(id uuid) returns bytea[]
 language sql stable set search_path = runledger, pg_temp
@@ -50,6 +57,42 @@ as $$
     (select p.bytes from payloads p where p.stream = judged_parts.id and p.kind = 'transcript')]
 $$;
 
+-- The payloads of a record, divided, for one that is too large to come with its row. Each is read once.
+create or replace function runledger.record_slices(id uuid, kinds text[]) returns table (kind text, bytes bytea)
+language plpgsql stable security definer set search_path = runledger, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  part record;
+  whole bytea;
+begin
+  for part in select p.kind, p.bytes from payloads p where p.stream = record_slices.id and p.kind = any (kinds) loop
+    kind := part.kind;
+    -- Without this, each slice would decompress all that is before it.
+    whole := part.bytes || ''::bytea;
+    for n in 0 .. length(whole) / 65536 loop
+      bytes := substr(whole, n * 65536 + 1, 65536);
+      return next;
+    end loop;
+  end loop;
+end
+$$;
+
+-- The size of the payloads that judged_parts() gives.
+create or replace function runledger.judged_size(id uuid) returns bigint
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select coalesce(sum(octet_length(p.bytes)), 0)
+  from payloads p where p.stream = judged_size.id and p.kind in ('tests', 'files', 'transcript')
+$$;
+
+-- The size of a record's payloads if they exceed `most`, else null. The size of a value is known without reading it.
+create or replace function runledger.large_size(stdout bytea, stderr bytea, judged bigint, most integer) returns bigint
+language sql immutable
+as $$
+  select nullif(greatest(coalesce(octet_length(stdout), 0) + coalesce(octet_length(stderr), 0) + coalesce(judged, 0), most), most)
+$$;
+
 -- How far an execution is; null before its first test has ended, and for a plain run.
 create or replace function runledger.progress_of(id uuid, attempt integer) returns jsonb
 language sql stable set search_path = runledger, pg_temp
@@ -58,12 +101,14 @@ as $$
   where p.submission_id = progress_of.id and p.attempt = progress_of.attempt
 $$;
 
--- A submission's record as its account may see it, with the rate spent and its place in the tree, in one call. For a submission of another account
--- the same statements run, and give the same answer, as for one that does not exist.
-create or replace function runledger.read_result(digest bytea, id uuid)
+-- A submission's record as its account may see it, with the rate spent and its place in the tree, in one call. For a submission
+-- of another account the same statements run, and give the same answer, as for one that does not exist.
+-- most: payloads of more bytes together are left out, and `large` is their size (record_slices gives them). A process of an
+-- earlier release names no bound, and gets all.
+create or replace function runledger.read_result(digest bytea, id uuid, most integer default 2147483647)
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
-  record jsonb, stdout bytea, stderr bytea, judged bytea[], progress jsonb, proof jsonb
+  record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -77,12 +122,17 @@ begin
   rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
   if who.outcome = 'spent' then
     outcome := 'not_found';
-    select 'found', to_jsonb(s),
-      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout'),
-      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr'),
-      case when s.judged then judged_parts(s.id) end
-    into outcome, record, stdout, stderr, judged
-    from submissions s where s.id = read_result.id and s.account_id = who.account_id;
+    select 'found', to_jsonb(s), l.size,
+      case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
+      case when l.size is null and s.judged then judged_parts(s.id) end
+    into outcome, record, large, stdout, stderr, judged
+    from submissions s
+    cross join lateral (select
+      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout') as stdout,
+      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr') as stderr offset 0) o
+    cross join lateral (
+      select large_size(o.stdout, o.stderr, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
+    where s.id = read_result.id and s.account_id = who.account_id;
     outcome := coalesce(outcome, 'not_found');
     if record ->> 'status' = 'running' then
       progress := progress_of(read_result.id, (record ->> 'attempts')::integer);
@@ -95,21 +145,25 @@ end
 $$;
 
 -- The given submissions in any state, for callers that were authenticated when they asked and may see them.
-create or replace function runledger.records_of(ids uuid[])
-returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], progress jsonb)
+create or replace function runledger.records_of(ids uuid[], most integer default 2147483647)
+returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select to_jsonb(s),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout'),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr'),
-    case when s.judged then judged_parts(s.id) end,
+  select to_jsonb(s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
+    case when l.size is null and s.judged then judged_parts(s.id) end, l.size,
     case when s.status = 'running' then progress_of(s.id, s.attempts) end
-  from submissions s where s.id = any (ids)
+  from submissions s
+  cross join lateral (select
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout') as stdout,
+    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr') as stderr offset 0) o
+  cross join lateral (
+    select large_size(o.stdout, o.stderr, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
+  where s.id = any (ids)
 $$;
 
 -- Those of the given submissions that have ended, for waiting requests, whose callers are authenticated already.
-create or replace function runledger.results_of(ids uuid[])
-returns table (record json, stdout bytea, stderr bytea, judged bytea[])
+create or replace function runledger.results_of(ids uuid[], most integer default 2147483647)
+returns table (record json, stdout bytea, stderr bytea, judged bytea[], large bigint)
 language plpgsql stable security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
@@ -119,11 +173,17 @@ declare
   to_id uuid := bounds.last_id;
 begin
   return query
-  select row_to_json(s),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout' and p.stream >= from_id and p.stream <= to_id),
-    (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id),
-    case when s.judged then judged_parts(s.id) end
+  select row_to_json(s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
+    case when l.size is null and s.judged then judged_parts(s.id) end, l.size
   from submissions s
+  cross join lateral (select
+    (select p.bytes from payloads p
+     where p.stream = s.id and p.kind = 'stdout' and p.stream >= from_id and p.stream <= to_id) as stdout,
+    (select p.bytes from payloads p
+     where p.stream = s.id and p.kind = 'stderr' and p.stream >= from_id and p.stream <= to_id) as stderr
+    offset 0) o
+  cross join lateral (
+    select large_size(o.stdout, o.stderr, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
   where s.id = any (ids) and s.id >= from_id and s.id <= to_id and s.status in ('completed', 'error', 'cancelled');
 end
 $$;

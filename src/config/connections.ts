@@ -17,6 +17,7 @@ export const CONNECTIONS = {
     submitting: { ...OWN, why: 'stores submissions' },
     asking: { ...OWN, why: 'asks which submissions ended' },
     deliveries: { least: 2, most: 3, why: 'takes webhooks from the queue' },
+    records: { ...ONE, why: 'reads large results and webhook bodies' },
     requests: { least: 2, most: Infinity, why: 'everything else that requests need' },
   },
   worker: {

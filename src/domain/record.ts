@@ -20,6 +20,12 @@ type Completed = AllFactsOf<'submission.completed'>;
 /** The facts of the end that the row has as columns of the same names. */
 type ColumnFacts = Omit<Completed, 'attempt' | 'verdict' | 'evidence' | 'bytes'>;
 
+/**
+ * Payloads of up to this size come with their row: they are at most 200 KB of JSON, which takes a millisecond to make. A larger
+ * record is made in pieces, in a thread of its own (record_pieces.ts).
+ */
+export const SMALL_RECORD_BYTES = 32 * 1024;
+
 /** A submission as it is stored in the projections. Times are whole microseconds, sizes whole bytes. */
 export type ResultRow = {
   id: string;
@@ -40,6 +46,8 @@ export type ResultRow = {
     transcript: Uint8Array | null;
   };
   progress: { done: number; of: number } | null;
+  /** The size of all payloads together, if it exceeds SMALL_RECORD_BYTES. They are null then, and have not been read. */
+  large?: number;
   /** Where the event of its end is in the tree; null where it is not sealed, or was not looked up. */
   proof: RecordProof | null;
 } & { [Name in keyof ColumnFacts]: ColumnFacts[Name] | null };
@@ -213,7 +221,13 @@ export type ResultRecord = { [N in Name]: v.InferOutput<Fields[N]['schema']> };
 const ENTRIES = Object.entries(FIELDS) as [Name, Field<unknown>][];
 
 export function renderResult(row: ResultRow, encoding: ResultEncoding = 'utf8'): ResultRecord {
-  return rendered(ENTRIES, row, encoding === 'base64' ? base64Of : textOf) as ResultRecord;
+  return renderTexts(row, encoding === 'base64' ? base64Of : textOf);
+}
+
+/** The same; `text` decides how the bytes of an output are shown. */
+export function renderTexts(row: ResultRow, text: Text): ResultRecord {
+  if (row.large !== undefined) throw new Error(`the payloads of ${row.id} were not read`);
+  return rendered(ENTRIES, row, text) as ResultRecord;
 }
 
 function rendered(entries: typeof ENTRIES, row: ResultRow, text: Text) {

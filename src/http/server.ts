@@ -13,6 +13,7 @@ import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
 import { createEventFeed } from '../store/event_feed.ts';
+import type { LargeRecords } from '../store/large_records.ts';
 import { createLists } from '../store/lists.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
@@ -20,15 +21,18 @@ import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
 import { createTestSets } from '../store/test_sets.ts';
+import { createTurns } from '../store/turns.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
 import { answerTo, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
 import { createFailures } from './api/failures.ts';
+import { createKnownKeys } from './api/known_keys.ts';
 import { submissionParser } from './api/parse_submission.ts';
-
 import { createReadiness } from './api/readiness.ts';
+import { BODIES_READ, BODIES_STORED } from './api/receive_body.ts';
+import { LARGE_RECORDS } from './api/record_answer.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
 import { createUploads } from './api/uploads.ts';
@@ -53,6 +57,7 @@ export type WebParts = {
   /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
+  large_records: LargeRecords;
   webhooks: WebhookPort;
   witnesses?: () => readonly WitnessState[];
   sealingProblem: Web['sealingProblem'];
@@ -96,8 +101,11 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     const exchange = openExchange(req, res, { trust_router });
     exchange.route = 'call' in match ? match.call.path : '(none)';
     exchange.params = params;
-    sockets.opened(exchange);
-    open_requests.begin(exchange, answerTo(web, exchange, match), () => sockets.ended(exchange));
+    const turn = sockets.opened(exchange);
+    const answer = turn
+      ? turn.then(() => answerTo(web, exchange, match))
+      : answerTo(web, exchange, match);
+    open_requests.begin(exchange, answer, () => sockets.ended(exchange));
   });
   server.maxConnections = config.connections_max;
   server.on('request', route);
@@ -156,12 +164,19 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     waiting: () => waiters.count,
   });
   const store_health = createHealth(db);
+  // Not behind a crowd of requests: it says whether the database is there, not how busy it is.
+  const { problem } = createHealth(asking);
   const health = {
     read: withPatience(store_health.read),
-    problem: withPatience(store_health.problem),
+    problem: withPatience(problem),
   };
   const readiness = createReadiness(health, log);
   const spent_keys = createSpentKeys();
+  const known_keys = createKnownKeys({ knows: withPatience(results.knows) });
+  const forgetKeys = () => {
+    spent_keys.forget();
+    known_keys.forget();
+  };
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
@@ -169,13 +184,13 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     log.error({ err: error }, 'following submissions failed'),
   );
   const onAccessChange = () => {
-    spent_keys.forget();
+    forgetKeys();
     log.info('keys or limits were changed');
   };
   const waiters = await createWaiters(db, { ended }, onError, {
     channels: { [CHANNELS.access]: onAccessChange },
     // Notifications may have been missed while the connection was lost.
-    onHearing: () => spent_keys.forget(),
+    onHearing: forgetKeys,
   });
   return {
     config,
@@ -202,6 +217,9 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
     },
     uploads: createUploads(UPLOADS),
     waiters,
+    large_records: { open: parts.large_records.open, turns: createTurns(LARGE_RECORDS) },
+    large_bodies: { reading: createTurns(BODIES_READ), storing: createTurns(BODIES_STORED) },
+    known_keys,
     event_streams: createEventStreams({ ...feed, read: withPatience(feed.read) }),
     health,
     witnesses,

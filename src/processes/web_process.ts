@@ -12,6 +12,7 @@ import { startWebJobs } from '../queue/web_jobs.ts';
 import { createSealer } from '../store/checkpoints.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
+import { openLargeRecords } from './open_large_records.ts';
 import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 
 export async function startWebProcess({ config, log }: Given): Promise<Running> {
@@ -27,6 +28,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     own(shares.asking),
     own(shares.maintenance),
   ];
+  const large_records = openLargeRecords(config);
   const sealer = createSealer(logKeyOf(config));
   const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
   const jobs = await startWebJobs({
@@ -34,7 +36,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     log,
     db: maintenance,
     // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
-    deliver: config.webhook_keys && createDelivering({ config, log, db, metrics }),
+    deliver: config.webhook_keys && createDelivering({ config, log, db, large_records, metrics }),
     sealer,
     more_chores: cosigning.chores,
     metrics,
@@ -46,6 +48,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     db,
     submitting,
     asking,
+    large_records,
     webhooks,
     witnesses: cosigning.states,
     sealingProblem: sealer.problem,
@@ -55,6 +58,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     // Both at the same time, so that their grace periods don't add up.
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
     await close();
+    await large_records.close();
     const opened = new Set([submitting, asking, maintenance, db]);
     await Promise.all([...opened].map((each) => each.end({ timeout: 1 })));
   };

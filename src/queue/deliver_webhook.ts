@@ -13,6 +13,7 @@
  *   * On a stop, a task that waits for a turn puts its job back at once, and one that sends may finish until `cut`. An attempt
  *     that is cut off is appended as such, is repeated at once, and does not count in the schedule.
  */
+import { type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import type { Log } from '../log.ts';
 import type { Deliveries, OpenDelivery } from '../store/deliveries.ts';
 import { nextStep } from '../webhooks/backoff.ts';
@@ -26,6 +27,8 @@ import { retryWhileAway } from './retry.ts';
 
 export type DeliverOptions = {
   readonly deliveries: Deliveries;
+  /** Makes a large body without holding up this process. */
+  readonly bodyOf: (record: ResultRow) => Promise<Uint8Array>;
   readonly keys: EncryptionKeys;
   readonly schedule_ms: readonly number[];
   /** How one attempt is made; the signal is `cut`. */
@@ -59,7 +62,7 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
   const deliver = async (id: string, consumer: string): Promise<void> => {
     const due = await deliveries.due(id);
     if (due === null) return;
-    const entry = await gate.enter(hostOf(due.url), stopping).catch(() => null);
+    const entry = await gate.enter(hostOf(due.url), due.account_id, stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
     if (entry.kind === 'full') return deliveries.putBack(id, entry.retry_in_ms);
     try {
@@ -120,7 +123,7 @@ async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Ma
   if (encrypted_secret === null) return unreadable('missing');
   const opened = decryptSecret(options.keys, record.id, encrypted_secret);
   if (opened.kind !== 'decrypted') return unreadable(`${opened.kind} ${opened.key_id}`);
-  const body = delivery.body ?? webhookBody(record);
+  const body = delivery.body ?? (await bodyOf(options, record));
   const at = options.now();
   const headers = {
     'content-type': 'application/json',
@@ -133,6 +136,12 @@ async function make(options: DeliverOptions, delivery: OpenDelivery): Promise<Ma
     { ...options.send, signal: options.cut },
   );
   return { facts, body };
+}
+
+function bodyOf(options: DeliverOptions, record: ResultRow): Uint8Array | Promise<Uint8Array> {
+  const outputs = (record.stdout?.length ?? 0) + (record.stderr?.length ?? 0);
+  if (record.large === undefined && outputs <= SMALL_RECORD_BYTES) return webhookBody(record);
+  return options.bodyOf(record);
 }
 
 function unreadable(detail: string): Made {

@@ -4,6 +4,7 @@ import type { Db } from '../db.ts';
 import type { Log } from '../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
 import { createDeliveries } from '../store/deliveries.ts';
+import type { LargeRecords } from '../store/large_records.ts';
 import { createHostGate } from '../webhooks/host_gate.ts';
 import { createDnsResolver, type Resolver } from '../webhooks/resolve.ts';
 import { createDeliverTask, type DeliveryObserver } from './deliver_webhook.ts';
@@ -11,13 +12,16 @@ import type { CreateDeliveryTask } from './web_jobs.ts';
 
 /** With four, a receiver that answers in 50 ms gets 80 deliveries a second from each process. */
 const PLACES_PER_HOST = 4;
-/** How many more may wait in the process for the same receiver, to follow at once. */
+/** For accounts that have no delivery at the receiver, while others fill it. */
+const SPARE_PER_HOST = 2;
+/** How many more of each account may wait in the process for the same receiver, to follow at once. */
 const LINE_PER_HOST = 2;
 
 export type DeliveringOptions = {
   readonly config: Config;
   readonly log: Log;
   readonly db: Db;
+  readonly large_records: LargeRecords;
   readonly metrics?: Metrics;
   /** Name lookup, and authorities beside those that Node trusts: tests have their own. */
   readonly resolve?: Resolver;
@@ -25,9 +29,10 @@ export type DeliveringOptions = {
 };
 
 export function createDelivering(options: DeliveringOptions): CreateDeliveryTask {
-  const { config, log, db, metrics, ca } = options;
+  const { config, log, db, large_records, metrics, ca } = options;
   const shared = {
     deliveries: createDeliveries(db),
+    bodyOf: large_records.webhookBody,
     keys: config.webhook_keys ?? [],
     schedule_ms: config.webhook_schedule_ms,
     send: {
@@ -38,6 +43,7 @@ export function createDelivering(options: DeliveringOptions): CreateDeliveryTask
     },
     gate: createHostGate({
       concurrent_per_host: PLACES_PER_HOST,
+      spare_per_host: SPARE_PER_HOST,
       waiting_per_host: LINE_PER_HOST,
       now_ms: () => performance.now(),
     }),

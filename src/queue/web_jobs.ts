@@ -38,8 +38,8 @@ export type WebJobsOptions = {
 };
 
 /**
- * Attempts at once in one process: most of their time they wait for the receiver. One slow receiver holds at most six of
- * them (host_gate.ts), so it takes seventeen slow receivers to delay the others.
+ * Attempts at once in one process: most of their time they wait for the receiver. One account holds at most six of
+ * them for one slow receiver (host_gate.ts), so it takes seventeen of these to delay the others.
  */
 const DELIVERIES_AT_ONCE = 100;
 

@@ -1,6 +1,6 @@
 /** Deliveries of webhooks, for the process that makes them and for the operator. */
 import type { Db } from '../db.ts';
-import type { ResultRow } from '../domain/record.ts';
+import { type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import { type BytesRow, resultRow } from './results.ts';
 import type { EncryptedSecret } from './submissions.ts';
 
@@ -43,9 +43,11 @@ export type AttemptRecord = {
   body: Uint8Array | null;
 };
 
+export type DueDelivery = { url: string; account_id: string };
+
 export type Deliveries = {
   /** Null: it has ended, does not exist, or its time has not come. Then the job is left over. */
-  due(id: string): Promise<{ url: string } | null>;
+  due(id: string): Promise<DueDelivery | null>;
   /** The same, with everything that an attempt needs. */
   open(id: string): Promise<OpenDelivery | null>;
   /** False: another process has recorded this attempt already. */
@@ -68,11 +70,13 @@ type OpenRow = BytesRow & {
 export function createDeliveries(db: Db): Deliveries {
   return {
     async due(id) {
-      const [row] = await db<{ url: string }[]>`select * from runledger.delivery_due(${id})`;
+      const [row] = await db<DueDelivery[]>`select * from runledger.delivery_due(${id})`;
       return row ?? null;
     },
     async open(id) {
-      const [row] = await db<OpenRow[]>`select * from runledger.delivery_open(${id})`;
+      const [row] = await db<
+        OpenRow[]
+      >`select * from runledger.delivery_open(${id}, ${SMALL_RECORD_BYTES})`;
       return row === undefined ? null : openDelivery(row);
     },
     async attempted({ id, after_attempts, facts, next, body }) {

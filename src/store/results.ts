@@ -1,6 +1,6 @@
 /** Reads results from the projection of the log, as the account may see them. */
 import type { Db } from '../db.ts';
-import type { RecordProof, ResultRow } from '../domain/record.ts';
+import { type RecordProof, type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 
@@ -14,6 +14,8 @@ export type Results = {
   read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
   /** Spends one request of the key's rate. */
   spend(secret_digest: Uint8Array): Promise<Rejected | { kind: 'spent'; caller: Caller }>;
+  /** Whether there is such a key. Spends nothing. */
+  knows(secret_digest: Uint8Array): Promise<boolean>;
   /** Those of the ids that have ended. For callers that are authenticated already. */
   ended(ids: readonly string[]): Promise<ResultRow[]>;
   /** One in any state, for a caller that is known to own it; null if retention has removed it. */
@@ -27,6 +29,8 @@ export type BytesRow = {
   stderr: Uint8Array | null;
   /** The payloads of kinds tests, files and transcript. Null: the submission was not judged, or has not ended. */
   judged: (Uint8Array | null)[] | null;
+  /** The size of the payloads, if they are left out. */
+  large?: string | null;
   /** Only where the query looks for it. */
   progress?: ResultRow['progress'];
   /** Only where the query looks for it. */
@@ -37,6 +41,7 @@ type RecordRow = Omit<
   | 'stdout'
   | 'stderr'
   | 'parts'
+  | 'large'
   | 'progress'
   | 'created_at'
   | 'started_at'
@@ -47,9 +52,8 @@ type RecordRow = Omit<
 export function createResults(db: Db): Results {
   return {
     async read(secret_digest, id) {
-      const [row] = await db<
-        ReadRow[]
-      >`select * from runledger.read_result(${secret_digest}, ${id})`;
+      const [row] = await db<ReadRow[]>`
+        select * from runledger.read_result(${secret_digest}, ${id}, ${SMALL_RECORD_BYTES})`;
       const rejected = rejectionOf(row!);
       if (rejected) return rejected;
       const caller = callerOf(row!);
@@ -61,14 +65,20 @@ export function createResults(db: Db): Results {
         select * from runledger.spend(${secret_digest})`;
       return rejectionOf(row!) ?? { kind: 'spent', caller: callerOf(row!) };
     },
+    async knows(secret_digest) {
+      const [row] = await db<
+        { known: boolean }[]
+      >`select runledger.is_key(${secret_digest}) as known`;
+      return row!.known;
+    },
     async ended(ids) {
       const rows = await db<BytesRow[]>`
-        select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[])`;
+        select * from runledger.results_of(${`{${ids.join(',')}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
       return rows.map(resultRow);
     },
     async record(id) {
       const [row] = await db<BytesRow[]>`
-        select * from runledger.records_of(${`{${id}}`}::text::uuid[])`;
+        select * from runledger.records_of(${`{${id}}`}::text::uuid[], ${SMALL_RECORD_BYTES})`;
       return row === undefined ? null : resultRow(row);
     },
   };
@@ -76,14 +86,15 @@ export function createResults(db: Db): Results {
 
 /** Every column of the row is in the record, so a new one needs no line here. */
 export function resultRow(row: BytesRow): ResultRow {
-  const { record, stdout, stderr, judged, progress = null, proof = null } = row;
-  const none = hasEnded(record.status) ? new Uint8Array() : null;
+  const { record, stdout, stderr, judged, large = null, progress = null, proof = null } = row;
+  const none = hasEnded(record.status) && large === null ? new Uint8Array() : null;
   const [tests = null, files = null, transcript = null] = judged ?? [];
   return {
     ...record,
     stdout: stdout ?? none,
     stderr: stderr ?? none,
     parts: { tests, files, transcript },
+    ...(large !== null && { large: Number(large) }),
     progress,
     proof,
     created_at: new Date(record.created_at),

@@ -22,7 +22,7 @@ const platform = (database_url: string, port: number): NodeJS.ProcessEnv => ({
   PORT: String(port),
   RUNLEDGER_TLS: 'proxy',
   RUNLEDGER_WAIT_CAP: '25s',
-  RUNLEDGER_DATABASE_POOL: '6',
+  RUNLEDGER_DATABASE_POOL: '7',
   RUNLEDGER_METRICS_PORT: String(port + 1_000),
   RUNLEDGER_WEBHOOK_KEYS: key(),
   RUNLEDGER_DIGEST_KEY: key(),

@@ -156,6 +156,14 @@ export const domainMutants: readonly Mutant[] = [
     ['a byte order mark is output', 'ignoreBOM: true', 'ignoreBOM: false'],
     ['times are seconds', 'microseconds / 1_000_000', 'microseconds / 1_000'],
   ),
+  ...inFile(
+    'src/domain/record_pieces.ts',
+    'test/domain/record_pieces.test.ts',
+    ['a byte order mark is output', 'ignoreBOM: true', 'ignoreBOM: false'],
+    ['a character may be divided', '{ stream: true }', '{ stream: false }'],
+    ['base64 is divided at threes', 'STEP_BYTES = 63 * 1024', 'STEP_BYTES = 64 * 1024'],
+    ['an escape is never longer', 'const WIDTH = 6;', 'const WIDTH = 5;'],
+  ),
   ...inFile('src/access/secret.ts', 'test/access/secret.test.ts', [
     'a mistyped key is rejected without asking the database',
     'return checksum(presented.slice(0, -CHECK_LENGTH)) === presented.slice(-CHECK_LENGTH);',

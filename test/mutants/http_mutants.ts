@@ -2,6 +2,7 @@
 import { inFile, type Mutant } from './mutant.ts';
 
 const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
+const WEIGHT = 'test/http/weight.test.ts';
 const PARSE = 'test/http/parse_submission.test.ts';
 
 export const httpMutants: readonly Mutant[] = [
@@ -32,6 +33,41 @@ export const httpMutants: readonly Mutant[] = [
     ['an answer that was read does not count', "res.once('close', () => remove(res));", ''],
     ['the newest stays', ' || oldest === res) return;', ') return;'],
   ),
+  ...inFile('src/http/wire/sockets.ts', WEIGHT, [
+    'pipelined requests are handled one after the other',
+    'if (isFirst) return null;',
+    'if (open.size > 0) return null;',
+  ]),
+  ...inFile(
+    'src/http/api/receive_body.ts',
+    WEIGHT,
+    [
+      'the body of an unknown key is not read',
+      'if (!(await web.known_keys.knows(digest))) return',
+      'if (digest.length === 0) return',
+    ],
+    [
+      'a key has room for so many bodies',
+      'each: 2 * BODY_LIMIT_BYTES',
+      'each: 9 * BODY_LIMIT_BYTES',
+    ],
+    ['a place is left', 'for (const leave of taken.splice(0)) leave();', ''],
+  ),
+  ...inFile('src/http/wire/read_body.ts', WEIGHT, [
+    'a body without a length goes on when it is admitted',
+    'req.resume()',
+    'undefined',
+  ]),
+  ...inFile('src/http/api/record_answer.ts', WEIGHT, [
+    'a large record leaves its place',
+    'record.close();\n      turn.leave();',
+    'record.close();',
+  ]),
+  ...inFile('src/store/payloads.ts', WEIGHT, [
+    'slices are joined',
+    'slices.set(kind, [...(slices.get(kind) ?? []), bytes])',
+    'slices.set(kind, [bytes])',
+  ]),
   ...inFile('src/http/api/spent_keys.ts', 'test/http/spent_keys.test.ts', [
     'a key over its rate is not rejected after its reset',
     'if (left_s <= 1) {',
@@ -74,8 +110,8 @@ export const httpMutants: readonly Mutant[] = [
     ['a body over the cap is rejected', 'if (size > most_bytes) {', 'if (size < 0) {'],
     [
       'a length over the cap is rejected before the body is read',
-      "Number(req.headers['content-length'] ?? 0) > most_bytes",
-      'req.headers.host === null',
+      'return declaredBytes(req) > most_bytes;',
+      'return req.headers.host === null;',
     ],
     ['the cap is 2 MiB', '2 * 1024 * 1024', '3 * 1024 * 1024'],
   ),

@@ -214,6 +214,27 @@ export const storeMutants: readonly Mutant[] = [
     ],
     ['a start is timed', '    s.started_at := at;\n', ''],
   ),
+  ...inFile(
+    'src/store/turns.ts',
+    'test/store/turns.test.ts',
+    ['owners take turns', 'queues.delete(owner);\n      if (rest', 'if (rest'],
+    ['all together are bounded', 'inside.size > 0 && total + one.weight > most', 'false'],
+    ['an owner has a bound', 'own + first!.weight <= each', 'own + first!.weight < 0'],
+    ['an owner at its bound is passed over', 'own === 0 || ', 'true || '],
+    ['the line is bounded', 'if (waiting > waiting_most) sendAway();', ''],
+    [
+      'the owner of most of them loses one',
+      'queue.length > longest.length',
+      'longest.length === 0',
+    ],
+    [
+      'those who wait themselves are asked first',
+      'overdue.find(({ owner }) => queues.has(owner)) ??',
+      'overdue[0] ??',
+    ],
+    ['a wait that was given up leaves the line', 'queue.splice(queue.indexOf(one), 1);', ''],
+    ['to leave twice makes no room', 'if (!inside.delete(one)) return;', 'inside.delete(one);'],
+  ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [
     'a result is its account’s alone',
     's.id = read_result.id and s.account_id = who.account_id',

@@ -43,6 +43,24 @@ export const webhookMutants: readonly Mutant[] = [
     ],
   ),
   ...inFile(
+    'src/webhooks/host_gate.ts',
+    'test/webhooks/host_gate.test.ts',
+    [
+      'accounts take turns',
+      '  host.accounts.delete(account_id);\n  host.accounts.set',
+      '  host.accounts.set',
+    ],
+    ['places are spare for accounts without attempts', ' + spare_per_host)', ')'],
+    ['and for no others', 'account.inside === 0 && host.inside <', 'host.inside <'],
+    ['a place that becomes free is given away', 'letInNext(host);\n', '\n'],
+    ['an account without attempts is forgotten', 'host.accounts.delete(account_id);\n    if', 'if'],
+  ),
+  ...inFile('sql/functions/deliver.sql', 'test/queue/deliver_webhook.test.ts', [
+    'turns are those of accounts',
+    "convert_from(p.bytes, 'UTF8'), s.account_id",
+    "convert_from(p.bytes, 'UTF8'), null::uuid",
+  ]),
+  ...inFile(
     'sql/functions/deliver.sql',
     'test/queue/deliver_webhook.test.ts',
     [

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { createDeliveries, replayDelivery } from '../../src/store/deliveries.ts';
+import { createKey } from '../../src/store/keys.ts';
 import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
 import {
@@ -215,6 +216,23 @@ t.test(
     await judgeTables(t, bench);
   },
 );
+
+t.test('deliveries that hang do not delay another account at the same host', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_SHUTDOWN_GRACE: '1ms' });
+  await using receiver = await openReceiver((got, response) => {
+    if (got.url === '/other') response.writeHead(204).end();
+  });
+  const url = urlTo(receiver.port);
+  for (let n = 0; n < 10; n += 1) await bench.ended(url);
+  const secret_digest = Buffer.alloc(32, 5);
+  await createKey(bench.db, { account: 'other', tier: 'beta', prefix: 'rl', secret_digest });
+  const id = await bench.ended(new URL('/other', url).href, secret_digest);
+  const part = await bench.start();
+  t.teardown(() => part.stop());
+  await until(bench, id, ({ status }) => status === 'delivered');
+  await receiver.received(5);
+  t.equal(receiver.got.length, 5, 'four of the first account, which still hang');
+});
 
 t.test('a replay is due at once and begins the schedule again', async (t) => {
   const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });

@@ -7,6 +7,7 @@ import { connect, type Db, isAway } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
 import type { ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog, type Log } from '../../src/log.ts';
+import { openLargeRecords } from '../../src/processes/open_large_records.ts';
 import { createDelivering, type DeliveringOptions } from '../../src/queue/delivery_setup.ts';
 import { startWebJobs } from '../../src/queue/web_jobs.ts';
 import { registerConsumer } from '../../src/store/consumers.ts';
@@ -34,7 +35,7 @@ export type Bench = {
   env: NodeJS.ProcessEnv;
   config: Config;
   /** Submits, runs and ends a submission; its delivery is then in the queue. */
-  ended(url: string): Promise<string>;
+  ended(url: string, secret_digest?: Uint8Array): Promise<string>;
   /** Starts what a web process does; it stops within the configured grace period. */
   start(over?: Partial<DeliveringOptions>): Promise<{ stop(): Promise<void> }>;
   /** The delivery's events. */
@@ -80,13 +81,15 @@ export async function openBench(
   const config = loadConfig(env);
   const web = connect(database.urls.web, { name: 'test web', max: 4 });
   t.teardown(() => web.end({ timeout: 1 }));
+  const large_records = openLargeRecords(config);
+  t.teardown(() => large_records.close());
   return {
     db,
     env,
     config,
-    async ended(url) {
+    async ended(url, secret_digest = ACCOUNT_SECRET) {
       const sent = withWebhook(url);
-      await submissions.submit({ secret_digest: ACCOUNT_SECRET, submission: sent });
+      await submissions.submit({ secret_digest, submission: sent });
       const command = { submission_id: sent.id, job_id: '1', priority: 0 };
       const started = await executions.start(command);
       const { attempt } = started!.order;
@@ -94,7 +97,8 @@ export async function openBench(
       return sent.id;
     },
     async start(over = {}) {
-      const options = { config, log: quiet, db: web, resolve: toLoopback, ca: trusted, ...over };
+      const shared = { config, log: quiet, db: web, large_records };
+      const options = { ...shared, resolve: toLoopback, ca: trusted, ...over };
       const deliver = createDelivering(options);
       const jobs = await startWebJobs({ config, log: quiet, db: web, deliver, sealer: null });
       return { stop: () => jobs.stop(config.shutdown_grace_ms) };

@@ -79,8 +79,10 @@ t.test('each role can call its own functions and no others', async (t) => {
   const worker = await callable(w.worker);
   for (const name of [
     'submit_many',
+    'is_key',
     'spend',
     'read_result',
+    'record_slices',
     'results_of',
     'read_receipt',
     'receipt_tiles',

@@ -3,10 +3,10 @@ import { createHostGate, type HostGate } from '../../src/webhooks/host_gate.ts';
 
 const forever = new AbortController().signal;
 const gateFor = (concurrent_per_host: number, waiting_per_host = 100, now_ms = () => 0): HostGate =>
-  createHostGate({ concurrent_per_host, waiting_per_host, now_ms });
+  createHostGate({ concurrent_per_host, spare_per_host: 0, waiting_per_host, now_ms });
 /** Enters, in line if necessary, and returns `leave`. */
 const enter = async (gate: HostGate, host: string, signal = forever): Promise<() => void> => {
-  const entry = await gate.enter(host, signal);
+  const entry = await gate.enter(host, 'a', signal);
   if (entry.kind === 'full') throw new Error(`full, retry in ${entry.retry_in_ms} ms`);
   return entry.leave;
 };
@@ -110,7 +110,7 @@ t.test('when the line is full, each further attempt gets a later time to retry',
   const leave = [await enter(gate, 'slow.example'), await enter(gate, 'slow.example')];
   const inLine = enter(gate, 'slow.example');
   const back = async () => {
-    const entry = await gate.enter('slow.example', forever);
+    const entry = await gate.enter('slow.example', 'a', forever);
     return entry.kind === 'full' ? entry.retry_in_ms : null;
   };
   t.same(
@@ -127,7 +127,7 @@ t.test('when the line is full, each further attempt gets a later time to retry',
   const another = enter(gate, 'slow.example');
   t.equal(await back(), 4200, 'an attempt of 17 s raised the estimate to 4.2 s');
   t.ok(another);
-  t.same(await gate.enter('other.example', forever).then(({ kind }) => kind), 'inside');
+  t.same(await gate.enter('other.example', 'a', forever).then(({ kind }) => kind), 'inside');
 });
 
 t.test('the time to retry is never more than five minutes away', async (t) => {
@@ -135,8 +135,76 @@ t.test('the time to retry is never more than five minutes away', async (t) => {
   await enter(gate, 'dead.example');
   let longest = 0;
   for (let n = 0; n < 1000; n += 1) {
-    const entry = await gate.enter('dead.example', forever);
+    const entry = await gate.enter('dead.example', 'a', forever);
     if (entry.kind === 'full') longest = Math.max(longest, entry.retry_in_ms);
   }
   t.equal(longest, 300_000);
+});
+
+/** Enters for an account, and notes who is inside, in order. */
+function entering(gate: HostGate) {
+  const entered: string[] = [];
+  const leave = new Map<string, () => void>();
+  const enter = (name: string) =>
+    gate.enter('h', name[0]!, forever).then((entry) => {
+      entered.push(entry.kind === 'inside' ? name : `${name} in ${entry.retry_in_ms} ms`);
+      if (entry.kind === 'inside') leave.set(name, entry.leave);
+    });
+  const leaves = async (name: string) => {
+    leave.get(name)!();
+    await settled();
+  };
+  return { entered, enter, leaves };
+}
+
+t.test('accounts take turns at a host', async (t) => {
+  const { entered, enter, leaves } = entering(gateFor(1));
+  for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) void enter(name);
+  for (const name of ['a1', 'a2', 'b1', 'c1', 'a3']) {
+    await settled();
+    await leaves(name);
+  }
+  t.same(entered, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
+});
+
+t.test('an account that fills a host that hangs does not delay another account', async (t) => {
+  const spare = { concurrent_per_host: 2, spare_per_host: 1, waiting_per_host: 1, now_ms: () => 0 };
+  const gate = createHostGate(spare);
+  const { entered, enter, leaves } = entering(gate);
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) void enter(name);
+  await settled();
+  t.same(entered, ['a1', 'a2', 'a4 in 1000 ms', 'b1'], 'b has the place that is spare');
+  t.same(gate.busy('h'), { inside: 3, waiting: 3 });
+  await leaves('b1');
+  t.same(entered.slice(4), ['b2']);
+  void enter('b3');
+  await leaves('b2');
+  t.same(entered.slice(5), ['c1'], 'it goes to accounts in turn');
+  await leaves('c1');
+  t.same(entered.slice(6), ['b3'], 'never to a, which has two inside');
+  for (const name of ['a1', 'a2', 'b3', 'a3']) await leaves(name);
+  t.same(gate.busy('h'), { inside: 0, waiting: 0 });
+});
+
+t.test('the times to retry of one account do not move those of another', async (t) => {
+  const gate = gateFor(1, 1);
+  const { entered, enter } = entering(gate);
+  await enter('a1');
+  void enter('a2');
+  for (let n = 0; n < 100; n += 1) await enter('a');
+  void enter('b1');
+  await enter('b');
+  t.equal(entered.at(-2), 'a in 101000 ms');
+  t.equal(entered.at(-1), 'b in 4000 ms', 'after two in line, and one of a');
+});
+
+t.test('an account that has left does not count', async (t) => {
+  const { entered, enter, leaves } = entering(gateFor(2, 1));
+  await enter('b1');
+  await enter('a1');
+  await leaves('b1');
+  await enter('a2');
+  void enter('a3');
+  await enter('a4');
+  t.equal(entered.at(-1), 'a4 in 1000 ms', 'after one in line, at two places');
 });

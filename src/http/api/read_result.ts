@@ -1,10 +1,5 @@
 /** GET /api/result/{id} */
-import {
-  EXAMPLE_COMPLETED,
-  EXAMPLE_PENDING,
-  type ResultEncoding,
-  renderResult,
-} from '../../domain/record.ts';
+import { EXAMPLE_COMPLETED, EXAMPLE_PENDING, type ResultEncoding } from '../../domain/record.ts';
 import { hasEnded } from '../../domain/statuses.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -13,6 +8,7 @@ import { type FieldError, invalid, problem } from '../wire/problem.ts';
 import type { ApiCall, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED, EXAMPLE_PROGRESS } from './judging_examples.ts';
 import { COMMON, type Operation, RATE, SUBMISSION_ID, WAIT_PARAMETERS } from './operation.ts';
+import { recordAnswer, tooManyLarge } from './record_answer.ts';
 import { RESULT } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import {
@@ -29,7 +25,7 @@ const operation: Operation = {
   tag: 'submissions',
   summary: 'The result record, in every state',
   description:
-    'Until the submission has ended the record has nulls. With `?wait=true` the call waits for the end; it answers 200 in any case.',
+    'Until the submission has ended the record has nulls. With `?wait=true` the call waits for the end, and answers 200 if the time is up, too. Results with more than 32 KiB of output take turns over keys: if too many are asked for at once, the answer is 503 `unavailable`, and the result can be asked for again.',
   parameters: [
     SUBMISSION_ID,
     ...WAIT_PARAMETERS,
@@ -103,7 +99,9 @@ async function answer(
     if (waited === 'gone') return null;
     row = waited ?? (await web.results.record(id)) ?? row;
   }
-  return { status: STATUS.ok, body: renderResult(row, encoding), headers: wish.applied };
+  const shown = { status: STATUS.ok, headers: wish.applied };
+  const given = await recordAnswer(web, exchange, row, shown, encoding);
+  return given === 'busy' ? tooManyLarge() : given;
 }
 
 function readEncoding(query: URLSearchParams, errors: FieldError[]): ResultEncoding {

@@ -3,12 +3,11 @@
  * database checks the key, spends from its rate, looks up the Idempotency-Key and stores the submission.
  */
 import * as v from 'valibot';
-import { EXAMPLE_COMPLETED, type ResultRow, renderResult } from '../../domain/record.ts';
+import { EXAMPLE_COMPLETED, type ResultRow } from '../../domain/record.ts';
 import type { NewSubmission } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
-import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { EXAMPLE_JUDGED } from './judging_examples.ts';
 import {
@@ -20,7 +19,9 @@ import {
   TRACEPARENT_PARAMETER,
   WAIT_PARAMETERS,
 } from './operation.ts';
-import { newSubmission, readSubmission, rejectedHead, tooLarge } from './read_submission.ts';
+import { newSubmission, readSubmission, rejectedHead } from './read_submission.ts';
+import { type ReceivedBody, receiveBody } from './receive_body.ts';
+import { recordAnswer } from './record_answer.ts';
 import { RESULT, uuid } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { SUBMIT_EXAMPLES } from './submit_examples.ts';
@@ -78,15 +79,25 @@ const operation: Operation = {
 };
 
 const handler: KeyedHandler = async (web, exchange, digest) => {
-  const { req, res } = exchange;
-  const rejection = rejectedHead(req);
+  const rejection = rejectedHead(exchange.req);
   if (rejection !== null) return spendThen(web, exchange, digest, rejection);
 
-  const body = await readBody(req, res);
-  if (body === 'gone') return null;
-  if (body === 'too_large') return spendThen(web, exchange, digest, tooLarge());
+  const body = await receiveBody(web, exchange, digest);
+  if ('answer' in body) return body.answer;
+  try {
+    return await submitBody(web, exchange, digest, body);
+  } finally {
+    body.leave();
+  }
+};
 
-  const asked = readSubmission(web, exchange, body);
+async function submitBody(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  body: ReceivedBody,
+): Promise<Answer | null> {
+  const asked = readSubmission(web, exchange, body.bytes);
   if ('errors' in asked) return spendThen(web, exchange, digest, invalid(asked.errors));
 
   const submission = newSubmission(web, asked);
@@ -103,11 +114,12 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
       wish: asked.wish,
       waiting,
       unflushed,
+      body,
     });
   } finally {
     waiting?.drop();
   }
-};
+}
 
 export const submit: ApiCall = {
   method: 'POST',
@@ -127,18 +139,20 @@ type Ready = {
    * later commit flushes it, that of its own end at the latest.
    */
   unflushed: boolean;
+  body: ReceivedBody;
 };
 
 async function store(
   web: Web,
   exchange: Exchange,
-  { digest, submission, wish, waiting, unflushed }: Ready,
+  { digest, submission, wish, waiting, unflushed, body }: Ready,
 ): Promise<Answer | null> {
   const outcome = await web.submissions.submit({
     secret_digest: digest,
     submission,
     unflushed,
   });
+  body.leave();
   switch (outcome.kind) {
     case 'unauthorized':
     case 'rate_limited':
@@ -153,7 +167,7 @@ async function store(
     case 'accepted':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
-      return answerAccepted(web, outcome.id, wish, { waiting, unflushed });
+      return answerAccepted(web, exchange, outcome.id, wish, { waiting, unflushed });
     case 'replayed':
       exchange.caller = outcome.caller;
       exchange.submission_id = outcome.id;
@@ -179,6 +193,7 @@ export function queueFull(which: 'queue_full' | 'account_queue_full'): Answer {
 
 async function answerAccepted(
   web: Web,
+  exchange: Exchange,
   id: string,
   wish: WaitWish,
   { waiting, unflushed }: Pick<Ready, 'waiting' | 'unflushed'>,
@@ -188,13 +203,20 @@ async function answerAccepted(
     const row = await waiting.row;
     if (row === 'gone') return null;
     if (row !== null) {
-      return { status: STATUS.ok, body: renderResult(row), headers: wish.applied };
+      const shown = { status: STATUS.ok, headers: wish.applied };
+      const given = await recordAnswer(web, exchange, row, shown);
+      if (given !== 'busy') return given;
+    } else if (unflushed && !(await web.submissions.settle(id))) return undone();
+    if (!wish.preferred) {
+      const message = row === null ? {} : { message: TOO_LARGE_NOW };
+      return problem('timeout', { ...message, id, headers: location, close: true });
     }
-    if (unflushed && !(await web.submissions.settle(id))) return undone();
-    if (!wish.preferred) return problem('timeout', { id, headers: location, close: true });
   }
   return { status: STATUS.accepted, body: { id }, headers: { ...location, ...wish.applied } };
 }
+
+const TOO_LARGE_NOW =
+  'The submission has ended. Its result is large, and too many of these are being sent: ask for it by its id.';
 
 /** The database crashed during the wait. The client had no id yet, so nothing that it knows of is lost. */
 const undone = () =>
@@ -214,10 +236,8 @@ async function answerReplayed(
   }
   if (row === 'gone') return null;
   row ??= await web.results.record(id);
-  return {
+  const shown = {
     status: STATUS.accepted,
-    // Retention may have removed the record; its id is still what the first call got.
-    body: row === null ? { id } : renderResult(row),
     headers: {
       Location: `/api/result/${id}`,
       'Idempotency-Replayed': 'true',
@@ -225,4 +245,7 @@ async function answerReplayed(
       ...wish.applied,
     },
   };
+  const given = row === null ? 'busy' : await recordAnswer(web, exchange, row, shown);
+  // Retention may have removed the record, or it is too large for now; its id is still what the first call got.
+  return given === 'busy' ? { ...shown, body: { id } } : given;
 }

@@ -3,14 +3,15 @@ import * as v from 'valibot';
 import { EXAMPLE_COMPLETED, renderSummary, summaryOf } from '../../domain/record.ts';
 import type { SubmitOutcome } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
 import { invalid, problem } from '../wire/problem.ts';
-import { readBody } from '../wire/read_body.ts';
 import type { ApiCall, KeyedHandler, Web } from './api_call.ts';
 import { SUMMARY } from './list_submissions.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
 import { ITEM_PROBLEM } from './problem_schema.ts';
 import { BATCH_BODY_LIMIT_BYTES, BATCH_LIMIT, type BatchItem, readBatch } from './read_batch.ts';
-import { rejectedHead, tooLarge } from './read_submission.ts';
+import { rejectedHead } from './read_submission.ts';
+import { type ReceivedBody, receiveBody } from './receive_body.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { ACCEPTED, NO_TEST_SET, QUEUE_FULL_RETRY_S, queueFull } from './submit.ts';
 
@@ -65,14 +66,24 @@ const operation: Operation = {
 };
 
 const handler: KeyedHandler = async (web, exchange, digest): Promise<Answer | null> => {
-  const { req, res } = exchange;
-  const rejection = rejectedHead(req, BATCH_BODY_LIMIT_BYTES);
+  const rejection = rejectedHead(exchange.req, BATCH_BODY_LIMIT_BYTES);
   if (rejection !== null) return spendThen(web, exchange, digest, rejection);
-  const body = await readBody(req, res, BATCH_BODY_LIMIT_BYTES);
-  if (body === 'gone') return null;
-  if (body === 'too_large') return spendThen(web, exchange, digest, tooLarge());
+  const body = await receiveBody(web, exchange, digest, BATCH_BODY_LIMIT_BYTES);
+  if ('answer' in body) return body.answer;
+  try {
+    return await submitBody(web, exchange, digest, body);
+  } finally {
+    body.leave();
+  }
+};
 
-  const items = await readBatch(web, exchange, body);
+async function submitBody(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  body: ReceivedBody,
+): Promise<Answer> {
+  const items = await readBatch(web, exchange, body.bytes);
   if ('errors' in items) return spendThen(web, exchange, digest, invalid(items.errors));
   const outcomes = await web.submissions.submitAll(
     items.map(({ submission }) => ({ secret_digest: digest, submission })),
@@ -86,7 +97,7 @@ const handler: KeyedHandler = async (web, exchange, digest): Promise<Answer | nu
   exchange.caller = last.caller;
   const answers = await answersTo(web, items, outcomes);
   return { status: STATUS.accepted, body: answers, headers: retryAfter(outcomes) };
-};
+}
 
 export const submitBatch: ApiCall = {
   method: 'POST',

@@ -6,7 +6,7 @@ export const STATUS = { ok: 200, created: 201, accepted: 202, no_content: 204 } 
 export type Answer = {
   status: number;
   /** serialised as JSON, unless it is bytes already (then `type` names their media type) */
-  body?: object | Uint8Array;
+  body?: object | Uint8Array | PiecedBody;
   type?: string;
   /** Writes the body, instead of `body`, for as long as the connection lives; `type` names its media type. */
   stream?: (res: ServerResponse) => void;
@@ -15,7 +15,22 @@ export type Answer = {
   close?: boolean;
 };
 
-export function bytesOf(body: Answer['body']): Uint8Array | null {
+/** JSON that is sent piece by piece, as its client takes it. */
+export class PiecedBody {
+  readonly length: number;
+  /** Null after the last one. A piece is there until the next one is asked for. */
+  readonly next: () => Promise<Uint8Array | null>;
+  /** Called once, when all was sent or nothing more can be. */
+  readonly close: () => void;
+
+  constructor(length: number, next: PiecedBody['next'], close: () => void) {
+    this.length = length;
+    this.next = next;
+    this.close = close;
+  }
+}
+
+export function bytesOf(body: Exclude<Answer['body'], PiecedBody>): Uint8Array | null {
   if (body === undefined) return null;
   return body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
 }

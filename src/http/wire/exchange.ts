@@ -2,9 +2,10 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { newId } from '../../domain/ids.ts';
 import type { Caller } from '../../store/caller.ts';
-import { type Answer, bytesOf } from './answer.ts';
+import { type Answer, bytesOf, PiecedBody } from './answer.ts';
 import { rateHeaders } from './rate_headers.ts';
 import { closeUnread, hasBody } from './read_body.ts';
+import { sendPieces } from './send_pieces.ts';
 
 export type Exchange = {
   readonly req: IncomingMessage;
@@ -69,19 +70,23 @@ export function localTarget(target: string): string {
   return absolute === null ? target : target.slice(absolute[0].length) || '/';
 }
 
-/** `shared`: the headers of every answer of this service. It returns the length of the body that was sent. */
+/** `shared`: the headers of every answer of this service. It returns the length of the body that waits to be sent. */
 export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttpHeaders): number {
   const { req, res } = exchange;
-  if (exchange.answered) return 0;
+  const { body } = answer;
+  const again = exchange.answered;
   exchange.answered = true;
-  if (res.destroyed || res.headersSent) return 0;
-  const bytes = bytesOf(answer.body);
+  if (again || res.destroyed || res.headersSent) {
+    if (body instanceof PiecedBody) body.close();
+    return 0;
+  }
+  const content = body instanceof PiecedBody ? body : bytesOf(body);
   const unread = hasBody(req) && !req.complete;
   // Headers have one order in every answer, so that equal answers are equal to the byte.
   const headers: OutgoingHttpHeaders = { 'X-Request-Id': exchange.id, ...shared };
-  if (bytes !== null) {
+  if (content !== null) {
     headers['Content-Type'] = answer.type ?? 'application/json; charset=utf-8';
-    headers['Content-Length'] = bytes.length;
+    headers['Content-Length'] = content.length;
   } else if (answer.stream !== undefined) {
     headers['Content-Type'] = answer.type;
   }
@@ -90,7 +95,11 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   if (answer.close || unread) headers['Connection'] = 'close';
   if (unread) closeUnread(req);
   res.writeHead(answer.status, headers);
+  if (content instanceof PiecedBody) {
+    void sendPieces(res, content);
+    return 0;
+  }
   if (answer.stream !== undefined && req.method !== 'HEAD') answer.stream(res);
-  else res.end(bytes ?? undefined);
-  return bytes?.length ?? 0;
+  else res.end(content ?? undefined);
+  return content?.length ?? 0;
 }

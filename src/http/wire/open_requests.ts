@@ -28,9 +28,8 @@ export type OpenRequestsParts = {
   streams: () => number;
 };
 
-/** Of all large answers that their clients have not read yet. */
-const UNREAD_BYTES = 256 * 1024 * 1024;
-const SMALL_BYTES = 64 * 1024;
+/** Of all answers that their clients have not read yet. */
+const UNREAD_BYTES = 64 * 1024 * 1024;
 
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const { log, metrics } = parts;
@@ -69,7 +68,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     if (!parts.isOpen()) exchange.res.shouldKeepAlive = false;
     if (answer.status >= 400) parts.rejected?.(exchange, answer);
     const bytes = respond(exchange, answer, shared);
-    if (bytes > SMALL_BYTES) unread.add(exchange.res, bytes);
+    // Nearly always the kernel has taken all of it by now.
+    if (bytes > 0 && exchange.res.writableLength > 0) unread.add(exchange.res, bytes);
   }
 
   function begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void {

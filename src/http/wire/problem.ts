@@ -115,9 +115,9 @@ export function invalid(fields: FieldError[]): Answer {
 /** When the database is away it comes back within seconds, or a person has to act. */
 const UNAVAILABLE_RETRY_S = 2;
 
-export function unavailable(message?: string): Answer {
+export function unavailable(message?: string, retry_s = UNAVAILABLE_RETRY_S): Answer {
   return problem('unavailable', {
-    headers: { 'Retry-After': UNAVAILABLE_RETRY_S },
+    headers: { 'Retry-After': retry_s },
     ...(message !== undefined && { message }),
   });
 }

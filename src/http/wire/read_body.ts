@@ -8,30 +8,54 @@ import { endThenDestroy } from './linger.ts';
 /** Every legal request fits however its JSON is escaped: six bytes for one, and three texts of 64 KiB. */
 export const BODY_LIMIT_BYTES = 2 * 1024 * 1024;
 
-export type BodyRead = Uint8Array | 'too_large' | 'gone';
+export type BodyBounds<Refused extends string> = {
+  most_bytes: number;
+  /** Beyond it, no more is read before the body is admitted. */
+  small_bytes: number;
+  admit: () => Promise<'inside' | Refused>;
+};
 
-export function readBody(
+export type BodyRead<Refused extends string> = Uint8Array | 'too_large' | 'gone' | Refused;
+
+export async function readBody<Refused extends string>(
   req: IncomingMessage,
   res: ServerResponse,
-  most_bytes = BODY_LIMIT_BYTES,
-): Promise<BodyRead> {
-  if (isDeclaredTooLarge(req, most_bytes)) return Promise.resolve('too_large');
+  { most_bytes, small_bytes, admit }: BodyBounds<Refused>,
+): Promise<BodyRead<Refused>> {
+  if (isDeclaredTooLarge(req, most_bytes)) return 'too_large';
+  let mayGoOn = false;
+  if (declaredBytes(req) > small_bytes) {
+    const admitted = await admit();
+    if (admitted !== 'inside') return admitted;
+    mayGoOn = true;
+  }
+  if (req.destroyed) return 'gone';
   sendContinue(req, res);
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const settle = (outcome: BodyRead) => {
-      req.off('data', onData).off('end', onEnd).off('close', onClose);
+    const stop = () => req.off('data', onData).off('end', onEnd).off('close', onClose);
+    const settle = (outcome: BodyRead<Refused>) => {
+      stop();
       resolve(outcome);
     };
     const onData = (chunk: Buffer) => {
       size += chunk.length;
       if (size > most_bytes) {
         req.pause();
-        settle('too_large');
-      } else {
-        chunks.push(chunk);
+        return settle('too_large');
       }
+      chunks.push(chunk);
+      if (mayGoOn || size <= small_bytes) return;
+      // Its size was not declared.
+      mayGoOn = true;
+      req.pause();
+      admit()
+        .then((admitted) => (admitted === 'inside' ? req.resume() : settle(admitted)))
+        .catch((error) => {
+          stop();
+          reject(error);
+        });
     };
     const onEnd = () => settle(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
     const onClose = () => settle('gone');
@@ -43,8 +67,10 @@ export function readBody(
 function ignore(): void {}
 
 export function isDeclaredTooLarge(req: IncomingMessage, most_bytes = BODY_LIMIT_BYTES): boolean {
-  return Number(req.headers['content-length'] ?? 0) > most_bytes;
+  return declaredBytes(req) > most_bytes;
 }
+
+const declaredBytes = ({ headers }: IncomingMessage) => Number(headers['content-length'] ?? 0);
 
 /** For a client that waits with its body until it is asked for it. */
 export function sendContinue(req: IncomingMessage, res: ServerResponse): void {
@@ -57,12 +83,14 @@ export function hasBody(req: IncomingMessage): boolean {
   );
 }
 
-/** For an answer with `Connection: close` to a request whose body was not read to its end. */
+/** For an answer with `Connection: close` to a request whose body was not read to its end. What was read is dropped. */
 export function closeUnread(req: IncomingMessage): void {
   const { socket } = req;
   // After one read the body counts as consumed; otherwise Node would read and drop all of it before it closes.
   req.pause();
   req.read();
+  // That read asks for more, in the next tick.
+  process.nextTick(() => socket.pause());
   // Node calls this when the answer is written and nothing may follow it.
   socket.destroySoon = () => endThenDestroy(socket);
 }

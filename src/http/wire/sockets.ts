@@ -26,6 +26,17 @@ const TIMEOUT_CHECK_MS = 1_000;
 /** The kernel probes the client of a waiting request, and so notices one that vanished without closing. */
 const TCP_PROBE_AFTER_MS = 10_000;
 
+/** Of a body that nobody has asked for yet, no more is read beyond this. (One read of a connection brings up to 64 KiB.) */
+const READ_AHEAD_BYTES = 16 * 1024;
+
+/**
+ * Requests that came on one connection before the answers to those before them. They are handled one after the other, so a
+ * client that does not read its answers costs the memory of one. Beyond the first number nothing more is read for now; one
+ * read of the connection can bring many more, and beyond the second it is closed.
+ */
+const PIPELINED = 16;
+const PIPELINED_CUT = 1_000;
+
 export type Timeouts = { keep_alive_ms: number; request_timeout_ms: number };
 
 export function serverOptions({ keep_alive_ms, request_timeout_ms }: Timeouts): ServerOptions {
@@ -38,6 +49,7 @@ export function serverOptions({ keep_alive_ms, request_timeout_ms }: Timeouts): 
     keepAlive: true,
     keepAliveInitialDelay: TCP_PROBE_AFTER_MS,
     noDelay: true,
+    highWaterMark: READ_AHEAD_BYTES,
     // Node's own answer to a missing Host has no body; ours is JSON like every other (api/dispatch.ts).
     requireHostHeader: false,
     insecureHTTPParser: false,
@@ -45,7 +57,8 @@ export function serverOptions({ keep_alive_ms, request_timeout_ms }: Timeouts): 
 }
 
 export type SocketWatch = {
-  opened: (exchange: Exchange) => void;
+  /** Settles when the requests before this one on its connection have ended; null if there are none. */
+  opened: (exchange: Exchange) => Promise<void> | null;
   ended: (exchange: Exchange) => void;
 };
 
@@ -58,17 +71,18 @@ export type SocketAnswers = {
 };
 
 export function watchSockets(server: Server, answers: SocketAnswers): SocketWatch {
-  const openOn = new WeakMap<Duplex, Set<Exchange>>();
+  const openOn = new WeakMap<Duplex, Map<Exchange, () => void>>();
   // Node silently drops headers beyond a count; their size is limited already.
   server.maxHeadersCount = 0;
   // A client may close its half of the connection behind its last request, and still reads the answers.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
-    const open = new Set<Exchange>();
+    const open = new Map<Exchange, () => void>();
     openOn.set(socket, open);
     socket.once('end', () => probe(open));
     socket.once('close', () => {
-      for (const exchange of open) answers.cut(exchange);
+      openOn.delete(socket);
+      for (const exchange of open.keys()) answers.cut(exchange);
     });
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
@@ -93,8 +107,27 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
     );
   });
   return {
-    opened: (exchange) => openOn.get(exchange.req.socket)?.add(exchange),
-    ended: (exchange) => openOn.get(exchange.req.socket)?.delete(exchange),
+    opened: (exchange) => {
+      const { socket } = exchange.req;
+      const open = openOn.get(socket);
+      if (open === undefined) return null;
+      const isFirst = open.size === 0;
+      const turn = Promise.withResolvers<void>();
+      open.set(exchange, turn.resolve);
+      if (isFirst) return null;
+      if (open.size > PIPELINED_CUT) socket.destroy();
+      else if (open.size > PIPELINED) socket.pause();
+      return turn.promise;
+    },
+    ended: (exchange) => {
+      const { socket } = exchange.req;
+      const open = openOn.get(socket);
+      open?.delete(exchange);
+      // Not after the connection has closed: nobody would read the answer.
+      const [next] = open?.values() ?? [];
+      next?.();
+      if (open?.size === PIPELINED) socket.resume();
+    },
   };
 }
 
@@ -105,15 +138,15 @@ const PROBES_MS = [100, 400, 2_000, 10_000];
  * The client has closed its half, or all of it: the network does not say which. To an interim answer, which every client
  * skips, the system of one that is gone answers with a reset. The next interim answer then fails, and the socket closes.
  */
-function probe(open: Set<Exchange>, count = 0): void {
-  const waiting = [...open].find(({ res }) => res.socket !== null && !res.headersSent);
+function probe(open: Map<Exchange, unknown>, count = 0): void {
+  const waiting = [...open.keys()].find(({ res }) => res.socket !== null && !res.headersSent);
   if (waiting?.req.httpVersion !== '1.1') return;
   waiting.res.writeContinue();
   const next_ms = PROBES_MS[Math.min(count, PROBES_MS.length - 1)];
   setTimeout(() => probe(open, count + 1), next_ms).unref();
 }
 
-const newestOf = (open: Set<Exchange> | undefined) => [...(open ?? [])].at(-1);
+const newestOf = (open: Map<Exchange, unknown> | undefined) => [...(open?.keys() ?? [])].at(-1);
 
 const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
 

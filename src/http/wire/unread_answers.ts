@@ -1,7 +1,7 @@
 /**
- * Answers that are sent and not yet read. A record may have tens of MiB, and all of it stays in memory until its client has
- * read it, which may be never. So there is a bound for all of them together: beyond it, the connections of the oldest ones
- * are closed. A client that reads is soon out of the list.
+ * Answers that are sent and not yet read. Each stays in memory until its client has read it, which may be never. So there is a
+ * bound for all of them together: beyond it, the connections of the oldest ones are closed. A client that reads is soon out of
+ * the list. (Large records are not in it: of each only a piece is in memory.)
  */
 import type { ServerResponse } from 'node:http';
 

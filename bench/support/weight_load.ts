@@ -1,0 +1,78 @@
+/**
+ * The heavy clients of weight.bench.ts, in a process of their own: what they do must not delay the one that measures. Each
+ * message is the path of an order. The reply counts the answers by status, and the answers of which a byte was wrong.
+ */
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+
+export type Order = {
+  port: number;
+  requests: string[];
+  /** How many connections send each request, all at once. */
+  each: number;
+  /** The file with the body of every 200; null: it is not compared. */
+  expected: string | null;
+  /** Does not read the answers. */
+  deaf: boolean;
+  for_ms: number;
+};
+export type Outcome = { statuses: Record<string, number>; wrong: number; whole: number };
+
+process.on('message', async (path: string) => {
+  const order: Order = JSON.parse(readFileSync(path, 'utf8'));
+  const outcome = await send(order);
+  process.send!(outcome);
+});
+
+function send(order: Order): Promise<Outcome> {
+  const expected = order.expected === null ? null : readFileSync(order.expected);
+  const outcome: Outcome = { statuses: {}, wrong: 0, whole: 0 };
+  const sockets: Socket[] = [];
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      for (const socket of sockets) socket.destroy();
+      resolve(outcome);
+    };
+    const timer = setTimeout(finish, order.for_ms);
+    const requests = order.requests.map((request) => Buffer.from(request));
+    const all = Array.from({ length: order.each }, () => requests).flat();
+    let left = all.length;
+    for (const bytes of all) {
+      const socket = connect({ port: order.port, host: '127.0.0.1' }, () => socket.write(bytes));
+      sockets.push(socket);
+      socket.on('error', () => {});
+      if (order.deaf) socket.pause();
+      else socket.on('data', reader(outcome, expected));
+      socket.once('close', () => {
+        left -= 1;
+        if (left === 0) finish();
+      });
+    }
+  });
+}
+
+/** Reads one answer, and compares its body as it comes. */
+function reader(outcome: Outcome, expected: Buffer | null): (chunk: Buffer) => void {
+  let head: Buffer | null = Buffer.alloc(0);
+  let at = 0;
+  let right = false;
+  return (chunk) => {
+    let body = chunk;
+    if (head !== null) {
+      head = Buffer.concat([head, chunk]);
+      const end = head.indexOf('\r\n\r\n');
+      if (end === -1) return;
+      const status = head.toString('latin1', 9, 12);
+      outcome.statuses[status] = (outcome.statuses[status] ?? 0) + 1;
+      right = status === '200' && expected !== null;
+      body = head.subarray(end + 4);
+      head = null;
+    }
+    if (!right || expected === null) return;
+    right = body.equals(expected.subarray(at, at + body.length));
+    at += body.length;
+    if (!right) outcome.wrong += 1;
+    else if (at === expected.length) outcome.whole += 1;
+  };
+}

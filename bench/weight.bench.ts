@@ -1,0 +1,319 @@
+/**
+ * Does heavy work of 60 keys delay another account? Each key is of the smallest tier and asks for nearly as much as its rate
+ * allows, all at once, of one web process. In the meantime another account submits, one request at a time, and a router
+ * probes. The floor of a row is the same account on the idle process, before and after, because the machine may be shared.
+ * Each kind of weight has a web process of its own. BENCH_ONLY names the kinds, BENCH_EACH the requests of a key.
+ */
+import { fork } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { newSecret, secretDigest } from '../src/access/secret.ts';
+import { connect, type Db } from '../src/db.ts';
+import { uuidv7 } from '../src/domain/ids.ts';
+import { renderResult } from '../src/domain/record.ts';
+import { createExecutions, type Executions } from '../src/store/executions.ts';
+import { createKey, setTier } from '../src/store/keys.ts';
+import { withPayloads } from '../src/store/payloads.ts';
+import { createResults } from '../src/store/results.ts';
+import { createSubmissions } from '../src/store/submissions.ts';
+import { encryptSecret } from '../src/webhooks/encrypt_secret.ts';
+import { WEBHOOK_KEY, type WebProcess, webProcess } from '../test/http/support/web_process.ts';
+import { outcome as given, submission } from '../test/queue/given.ts';
+import { ownServer, type TestDatabase } from '../test/support/database.ts';
+import {
+  getRequest,
+  type LeanClient,
+  leanClient,
+  postRequest,
+  submitRequest,
+} from './support/lean_client.ts';
+import { against, isMet, type Measure, publish } from './support/report.ts';
+import { quantile } from './support/stats.ts';
+import type { Order, Outcome } from './support/weight_load.ts';
+
+const KEYS = 60;
+/** Below the 60 requests a minute of the smallest tier. */
+const EACH = Number(process.env['BENCH_EACH'] ?? 58);
+const WINDOW_MS = 30_000;
+const IDLE_MS = 4_000;
+const OTHER_EVERY_MS = 10;
+const PROBE_EVERY_MS = 50;
+const P99_AT_MOST = 3;
+const READY_AT_MOST_MS = 250;
+const MEMORY_AT_MOST_MIB = 300;
+/** A receiver's answer, and another account's delivery to it. */
+const RECEIVER_MS = 100;
+const DELIVERY_AT_MOST_MS = 3_000;
+const MiB = 2 ** 20;
+const TEXT_LIMIT = 64 * 1024;
+const CAPACITY = 10_000_000;
+
+type Weight = { outcome: Outcome | null; rows?: Measure[] };
+/** Prepared first, so that only the weight itself is measured. */
+type Kind = { name: string; prepare(web: WebProcess): Promise<() => Promise<Weight>> };
+
+const teardowns: (() => unknown)[] = [];
+const t = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
+const folder = mkdtempSync(join(tmpdir(), 'runledger-weight-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const bodyFile = join(folder, 'body');
+const only = new RegExp(process.env['BENCH_ONLY'] ?? '');
+const measures: Measure[] = [];
+let failed = false;
+let server: TestDatabase;
+let db: Db;
+let executions: Executions;
+const load = fork(join(import.meta.dirname, 'support/weight_load.ts'));
+t.teardown(() => load.disconnect());
+
+try {
+  server = await ownServer(t, { max_wal_size: '4GB' });
+  db = connect(server.urls.owner, { name: 'runledger bench', max: 8 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  await setTier(db, { name: 'unlimited', per_minute: 0, concurrent: 0 });
+  executions = await aliveWorker();
+  for (const kind of kinds()) if (only.test(kind.name)) await weigh(kind);
+  publish('weight', 'does heavy work of 60 keys delay another account?', measures);
+  failed = measures.some((one) => isMet(one) === false);
+} catch (error) {
+  console.error(error);
+  failed = true;
+}
+for (const work of teardowns) await work();
+process.exit(failed ? 1 : 0);
+
+function kinds(): Kind[] {
+  const reading = (
+    name: string,
+    stdout: Buffer,
+    how: (requests: string[]) => Omit<Order, Sent>,
+  ) => ({
+    name,
+    prepare: async (web: WebProcess) => {
+      const order = how(await requestsFor(stdout));
+      return async () => ({ outcome: await send(web, order) });
+    },
+  });
+  const atOnce = (requests: string[]) => ({
+    requests,
+    each: EACH,
+    expected: bodyFile,
+    deaf: false,
+  });
+  const pipelined = (requests: string[]) => ({
+    requests: requests.map((one) => one.replace('Connection: close\r\n', '').repeat(EACH)),
+    each: 1,
+    expected: null,
+    deaf: true,
+  });
+  return [
+    reading('results of 4 MiB', Buffer.alloc(4 * MiB), atOnce),
+    reading('results of 1 MiB', Buffer.alloc(MiB), atOnce),
+    reading('results of 32 KB', Buffer.alloc(32_000), atOnce),
+    reading('results of 4 MiB, pipelined and not read', Buffer.alloc(4 * MiB), pipelined),
+    reading('results of 32 KB, pipelined and not read', Buffer.alloc(32_000), pipelined),
+    { name: 'submissions of escapes', prepare: escapes },
+    { name: 'webhooks of 64 KiB twice', prepare: webhooks },
+  ];
+}
+
+async function weigh({ name, prepare }: Kind): Promise<void> {
+  const web = await webProcess(t, server, {
+    RUNLEDGER_LOG_LEVEL: 'warn',
+    RUNLEDGER_QUEUE_CAPACITY: String(CAPACITY),
+    RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'on',
+  });
+  const other = await leanClient(web.port, submitRequest(await newKey('unlimited')));
+  const router = await leanClient(web.port, 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  const work = await prepare(web);
+  await measure(other, router, wait(IDLE_MS / 2));
+  const before = await measure(other, router, wait(IDLE_MS));
+  const memory_before_mib = peakMemory(web);
+  const working = work();
+  const busy = await measure(other, router, working);
+  const { outcome, rows = [] } = await working;
+  const machine_load = loadavg()[0]!;
+  const memory_mib = peakMemory(web);
+  const after = await measure(other, router, wait(IDLE_MS));
+  for (const client of [other, router]) client.close();
+  await web.stop();
+  const idle = quantile([...before.submit_ms, ...after.submit_ms], 0.99);
+  const p99 = quantile(busy.submit_ms, 0.99);
+  const dead = web.written.filter((line) => /declared dead|no heartbeat/.test(line)).length;
+  measures.push(
+    against(`${name}: another account's submit, p99`, 'ms', p99, idle, { at_most: P99_AT_MOST }),
+    row('/readyz, slowest', 'ms', Math.max(...busy.ready_ms), READY_AT_MOST_MS),
+    row('/readyz that was not 200', '', busy.unready, 0),
+    row('pools declared dead', '', dead, 0),
+    row('memory of web, peak', 'MiB', memory_mib, MEMORY_AT_MOST_MIB),
+    row('memory of web, before', 'MiB', memory_before_mib),
+    ...rows,
+    ...(outcome === null ? [] : answered(outcome)),
+    row('load average of the machine', '', machine_load),
+  );
+  console.error(`${name}: measured`);
+}
+
+function row(name: string, unit: string, value: number, at_most?: number): Measure {
+  return { name: `  ${name}`, unit, value, ...(at_most !== undefined && { at_most }) };
+}
+
+function answered({ statuses, wrong, whole }: Outcome): Measure[] {
+  const counts = Object.entries(statuses);
+  return [
+    ...counts.map(([status, count]) => row(`answers ${status}`, '', count)),
+    row('answers with a wrong byte', '', wrong, 0),
+    row('answers that were right to the last byte', '', whole),
+  ];
+}
+
+async function measure(other: LeanClient, router: LeanClient, until: Promise<unknown>) {
+  const seen = { submit_ms: [] as number[], ready_ms: [] as number[], unready: 0 };
+  let over = false;
+  void until.then(() => {
+    over = true;
+  });
+  const ask = async (
+    client: LeanClient,
+    every_ms: number,
+    note: (s: number, ms: number) => void,
+  ) => {
+    while (!over) {
+      const from = performance.now();
+      const { status } = await client.ask();
+      note(status, performance.now() - from);
+      await wait(every_ms);
+    }
+  };
+  await Promise.all([
+    ask(other, OTHER_EVERY_MS, (status, took_ms) => {
+      if (status !== 202) throw new Error(`another account's submission: ${status}`);
+      seen.submit_ms.push(took_ms);
+    }),
+    ask(router, PROBE_EVERY_MS, (status, took_ms) => {
+      seen.ready_ms.push(took_ms);
+      if (status !== 200) seen.unready += 1;
+    }),
+  ]);
+  return seen;
+}
+
+function peakMemory(web: WebProcess): number {
+  const status = readFileSync(`/proc/${web.process.pid}/status`, 'utf8');
+  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]) / 1024;
+}
+
+type Sent = 'port' | 'for_ms';
+
+async function send(web: WebProcess, order: Omit<Order, Sent>): Promise<Outcome> {
+  const path = join(folder, 'order.json');
+  writeFileSync(path, JSON.stringify({ ...order, port: web.port, for_ms: WINDOW_MS }));
+  load.send(path);
+  const [outcome] = (await once(load, 'message')) as [Outcome];
+  return outcome;
+}
+
+async function newKey(tier: string, account: string = randomUUID()): Promise<string> {
+  const secret = newSecret('rl');
+  await createKey(db, { account, tier, prefix: 'rl', secret_digest: secretDigest(secret) });
+  return secret;
+}
+
+function newKeys(account?: string): Promise<string[]> {
+  return Promise.all(Array.from({ length: KEYS }, () => newKey('beta', account)));
+}
+
+/** Like every worker it is alive through a lock and a heartbeat. */
+async function aliveWorker(): Promise<Executions> {
+  const consumer = randomUUID();
+  const lock_key = randomBytes(6).readUIntBE(0, 6);
+  const heart = new Worker(new URL('../test/http/support/heart.ts', import.meta.url), {
+    workerData: { url: server.urls.owner, consumer, languages: ['python'], lock_key },
+  });
+  t.teardown(() => heart.terminate());
+  await once(heart, 'message');
+  return createExecutions(db, db, consumer);
+}
+
+/** A submission of the key that has ended with these outputs. */
+async function ended(key: string, facts: object, webhook_url?: string): Promise<string> {
+  const id = uuidv7(Date.now(), randomBytes(10));
+  const [name, bytes] = WEBHOOK_KEY.split(':') as [string, string];
+  const keys = [{ id: name, bytes: Buffer.from(bytes, 'base64') }];
+  const webhook = webhook_url
+    ? { url: webhook_url, encrypted_secret: encryptSecret(keys, id, 'a secret') }
+    : null;
+  const submissions = createSubmissions(db, { queue_capacity: CAPACITY });
+  await submissions.submit({
+    secret_digest: secretDigest(key),
+    submission: submission(id, { webhook }),
+  });
+  const started = await executions.start({ submission_id: id, job_id: '0', priority: 0 });
+  const { attempt } = started!.order;
+  await executions.complete({ submission_id: id, attempt, outcome: { ...given, ...facts } });
+  return id;
+}
+
+/** A request of each key for one result. The keys are of one account, so all get the same bytes. */
+async function requestsFor(stdout: Buffer): Promise<string[]> {
+  const account = randomUUID();
+  const keys = await newKeys(account);
+  const id = await ended(keys[0]!, { stdout });
+  const record = await createResults(db).record(id);
+  writeFileSync(bodyFile, JSON.stringify(renderResult(await withPayloads(db, record!))));
+  return keys.map((key) =>
+    getRequest(key, `/api/result/${id}`).replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
+  );
+}
+
+async function escapes(web: WebProcess): Promise<() => Promise<Weight>> {
+  const text = 'A'.repeat(TEXT_LIMIT);
+  const content = { language: 'python', code: text, stdin: text, expected_output: text };
+  const body = JSON.stringify(content).replaceAll('A', '\\u0041');
+  const requests = (await newKeys()).map((key) => {
+    const [head] = postRequest(key, '/api/submit', {}).split('Content-Length');
+    return `${head}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  });
+  return async () => ({
+    outcome: await send(web, { requests, each: EACH, expected: null, deaf: false }),
+  });
+}
+
+/** A backlog of six accounts, and once in a second a delivery of another account to the same host. */
+async function webhooks(): Promise<() => Promise<Weight>> {
+  const arrived = new Map<string, () => void>();
+  const receiver = createServer(async (req, res) => {
+    arrived.get(String(req.headers['webhook-id']))?.();
+    await wait(RECEIVER_MS);
+    req.resume().on('end', () => res.writeHead(204).end());
+  }).listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  t.teardown(() => receiver.close());
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  const keys = (await newKeys()).slice(0, KEYS / 10);
+  const other = await newKey('unlimited');
+  const output = Buffer.alloc(TEXT_LIMIT);
+  const deliver = async (took_ms: number[]) => {
+    const id = await ended(other, {}, url);
+    const from = performance.now();
+    await new Promise<void>((resolve) => arrived.set(id, resolve));
+    took_ms.push(performance.now() - from);
+  };
+  return async () => {
+    const took_ms: number[] = [];
+    for (let n = 0; n < EACH; n += 1) {
+      await Promise.all(keys.map((key) => ended(key, { stdout: output, stderr: output }, url)));
+      if (n % 6 === 5) await deliver(took_ms);
+    }
+    const slowest = Math.max(...took_ms);
+    const name = "another account's delivery to the same host, slowest";
+    return { outcome: null, rows: [row(name, 'ms', slowest, DELIVERY_AT_MOST_MS)] };
+  };
+}

@@ -1,0 +1,132 @@
+/**
+ * Reads the bodies of submissions. A large one takes up to some MiB of memory, some milliseconds to parse, and as long again
+ * to store: many at once would delay everybody. So large bodies take turns over keys, first to be read, then to be parsed and
+ * stored. Small ones pass by.
+ *
+ * A key that nobody has could be made up, as many as somebody likes. So the key of a large body is looked up before its turn,
+ * unless this process has seen it already.
+ */
+import type { Turn, Turns } from '../../store/turns.ts';
+import type { Answer } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { unavailable } from '../wire/problem.ts';
+import { BODY_LIMIT_BYTES, closeUnread, readBody } from '../wire/read_body.ts';
+import type { Web } from './api_call.ts';
+import { tooLarge } from './read_submission.ts';
+import { spendThen, unauthorized } from './spend_rate.ts';
+import { takeTurn } from './take_turn.ts';
+
+/** A body that is parsed within half a millisecond is small. */
+const SMALL_BYTES = 32 * 1024;
+/** Node reads up to 128 KiB of each body before anybody asks for it. The rest of a request's time is for sending it. */
+const WAITING = { waiting: 200, patience_ms: 10_000 };
+/** In bytes of memory. A client that sends slowly keeps its place only while nobody waits for it. */
+export const BODIES_READ = {
+  ...WAITING,
+  most: 8 * 1024 * 1024,
+  each: 2 * BODY_LIMIT_BYTES,
+  hold_ms: 10_000,
+};
+/** At a time. A small submission waits for a batch with so many large ones. */
+export const BODIES_STORED = { ...WAITING, most: 2, each: 1, hold_ms: Number.POSITIVE_INFINITY };
+const BUSY_RETRY_S = 5;
+
+export type ReceivedBody = {
+  /** Empty once it was left. */
+  bytes: Uint8Array;
+  /** Call it when the submission is stored, or rejected; further calls do nothing. */
+  leave: () => void;
+};
+
+/** The answer in place of the body is null if the client is gone. */
+export async function receiveBody(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  most_bytes = BODY_LIMIT_BYTES,
+): Promise<ReceivedBody | { answer: Answer | null }> {
+  const places = placesOf(web, exchange, digest, most_bytes);
+  const refused = async (why: Exclude<Admitted, 'inside'> | 'too_large') => {
+    places.leave();
+    // What was read of it takes no memory while the answer is made.
+    if (!exchange.req.complete) closeUnread(exchange.req);
+    return { answer: await refusal(web, exchange, digest, why) };
+  };
+  try {
+    const bytes = await readBody(exchange.req, exchange.res, {
+      most_bytes,
+      small_bytes: SMALL_BYTES,
+      admit: places.mayRead,
+    });
+    if (typeof bytes === 'string') return await refused(bytes);
+    const admitted = await places.mayStore();
+    if (admitted !== 'inside') return await refused(admitted);
+    const leave = () => {
+      places.leave();
+      // A request that waits for its result must not keep its body.
+      body.bytes = NOTHING;
+    };
+    const body = { bytes, leave };
+    return body;
+  } catch (error) {
+    places.leave();
+    throw error;
+  }
+}
+
+const NOTHING = new Uint8Array();
+
+type Admitted = Turn['kind'] | 'unauthorized';
+
+/** The places of one body. A small one never asks for any. */
+function placesOf(web: Web, exchange: Exchange, digest: Uint8Array, most_bytes: number) {
+  const { reading, storing } = web.large_bodies;
+  const owner = Buffer.from(digest).toString('latin1');
+  const taken: (() => void)[] = [];
+  let isRead = false;
+  let left = false;
+  const enter = async (turns: Turns, weight: number, onOverdue: () => void): Promise<Admitted> => {
+    const turn = await takeTurn(turns, exchange, owner, weight, onOverdue);
+    if (turn.kind === 'inside' && left) turn.leave();
+    else if (turn.kind === 'inside') taken.push(turn.leave);
+    return turn.kind;
+  };
+  return {
+    async mayRead(): Promise<Admitted> {
+      if (!(await web.known_keys.knows(digest))) return 'unauthorized';
+      const weight = Number(exchange.req.headers['content-length'] ?? most_bytes);
+      return enter(reading, weight, () => {
+        if (!isRead) exchange.req.socket.destroy();
+      });
+    },
+    mayStore(): Admitted | Promise<Admitted> {
+      isRead = true;
+      return taken.length === 0 ? 'inside' : enter(storing, 1, () => {});
+    },
+    leave() {
+      left = true;
+      for (const leave of taken.splice(0)) leave();
+    },
+  };
+}
+
+function refusal(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  why: Exclude<Admitted, 'inside'> | 'too_large',
+): Promise<Answer> | Answer | null {
+  switch (why) {
+    case 'gone':
+      return null;
+    case 'unauthorized':
+      return unauthorized();
+    case 'too_large':
+      return spendThen(web, exchange, digest, tooLarge());
+    case 'busy':
+      return spendThen(web, exchange, digest, unavailable(BUSY, BUSY_RETRY_S));
+  }
+}
+
+const BUSY =
+  'This service reads as many large submissions at once as it may: send it again, or fewer at a time.';

@@ -1,0 +1,36 @@
+/** Sends a body that is made piece by piece: the next one is made when the connection has taken the one before. */
+import type { ServerResponse } from 'node:http';
+import type { PiecedBody } from './answer.ts';
+
+/** It never rejects. A body that cannot be sent to its end closes its connection: the client sees that it is not whole. */
+export async function sendPieces(res: ServerResponse, body: PiecedBody): Promise<void> {
+  const closed = new AbortController();
+  const onClose = () => closed.abort();
+  res.once('close', onClose);
+  try {
+    if (res.req.method === 'HEAD') return void res.end();
+    for (let piece = await body.next(); piece !== null; piece = await body.next()) {
+      await taken(res, piece, closed.signal);
+    }
+    res.end();
+  } catch {
+    res.destroy();
+  } finally {
+    res.off('close', onClose);
+    body.close();
+  }
+}
+
+/** Settles when the kernel has all of the bytes. */
+function taken(res: ServerResponse, bytes: Uint8Array, closed: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (closed.aborted || res.destroyed) return reject(closed.reason);
+    const onAbort = () => reject(closed.reason);
+    closed.addEventListener('abort', onAbort, { once: true });
+    res.write(bytes, (error) => {
+      closed.removeEventListener('abort', onAbort);
+      if (error) reject(error);
+      else resolve();
+    });
+  });
+}

@@ -1,0 +1,47 @@
+/** The thread of store/large_records.ts: it reads the payloads of large records, and encodes them. */
+import { setPriority } from 'node:os';
+import { parentPort, workerData } from 'node:worker_threads';
+import { databaseAddress } from '../config/database_tls.ts';
+import { connect } from '../db.ts';
+import { lengthOf, type RecordReader, readerOf, recordParts } from '../domain/record_pieces.ts';
+import type { Asked, Replied, ThreadData } from '../store/large_records.ts';
+import { withPayloads } from '../store/payloads.ts';
+import { webhookBody } from '../webhooks/payload.ts';
+
+/** Requests go before large records. On Linux a priority belongs to a thread. */
+const NICE = 5;
+setPriority(0, NICE);
+
+const { config, url } = workerData as ThreadData;
+const db = connect(databaseAddress(config, url!), { name: 'runledger web records', max: 1 });
+const open = new Map<number, { reader: RecordReader; piece: Uint8Array }>();
+/** One after the other, so that at most one record is being read. */
+let last: Promise<void> = Promise.resolve();
+
+parentPort!.on('message', (asked: Asked) => {
+  if ('row' in asked) last = last.then(() => read(asked));
+  else if (asked.ask === 'next') send(nextPiece(asked.n));
+  else open.delete(asked.n);
+});
+
+async function read(asked: Extract<Asked, { row: unknown }>): Promise<void> {
+  try {
+    const row = await withPayloads(db, asked.row);
+    if (asked.ask === 'webhook') return send({ n: asked.n, body: webhookBody(row) });
+    const parts = recordParts(row, asked.encoding);
+    open.set(asked.n, { reader: readerOf(parts), piece: new Uint8Array(asked.piece) });
+    send({ n: asked.n, length: lengthOf(parts) });
+  } catch (error) {
+    const { message, code } = error as Error & { code?: string };
+    send({ n: asked.n, failed: { message, ...(code !== undefined && { code }) } });
+  }
+}
+
+function nextPiece(n: number): Replied {
+  const record = open.get(n);
+  return { n, size: record ? record.reader.read(record.piece) : 0 };
+}
+
+function send(replied: Replied): void {
+  parentPort!.postMessage(replied);
+}

@@ -1,0 +1,120 @@
+/**
+ * Large records, for a process that must not wait for them: a thread of its own reads their payloads, and encodes them piece
+ * by piece, as they are asked for. On the process's own thread a record of 4 MiB would hold up every request for 150 ms.
+ *
+ * The thread starts with the first large record. If it fails, what it was asked fails, and the next record starts another.
+ */
+import type { Worker } from 'node:worker_threads';
+import type { databaseAddress } from '../config/database_tls.ts';
+import type { ResultEncoding, ResultRow } from '../domain/record.ts';
+import { PIECE_BYTES } from '../domain/record_pieces.ts';
+
+export type LargeRecords = {
+  open(row: ResultRow, encoding: ResultEncoding): Promise<OpenRecord>;
+  /** The body of a webhook. */
+  webhookBody(row: ResultRow): Promise<Uint8Array>;
+  close(): Promise<void>;
+};
+
+/** The JSON of a record. Close it, whether or not it was read to its end. */
+export type OpenRecord = {
+  readonly length: number;
+  /** Null after the last one. A piece is there until the next one is asked for. */
+  next(): Promise<Uint8Array | null>;
+  close(): void;
+};
+
+/** What the thread begins with. An address itself cannot be sent: its check of certificates is a function. */
+export type ThreadData = { url: string | null; config: Parameters<typeof databaseAddress>[0] };
+
+/** What the thread is asked, and what it replies. */
+export type Asked =
+  | {
+      n: number;
+      ask: 'record';
+      row: ResultRow;
+      encoding: ResultEncoding;
+      /** Each piece is written here. */
+      piece: SharedArrayBuffer;
+    }
+  | { n: number; ask: 'webhook'; row: ResultRow }
+  | { n: number; ask: 'next' | 'close' };
+export type Replied =
+  | { n: number; length: number }
+  /** of the next piece; 0: there is none */
+  | { n: number; size: number }
+  | { n: number; body: Uint8Array }
+  | { n: number; failed: { message: string; code?: string } };
+
+const ENDED = 'the thread of large records ended';
+
+type Call = { resolve(reply: Replied): void; reject(error: Error): void };
+
+export function createLargeRecords(start: () => Worker): LargeRecords {
+  let thread: Worker | null = null;
+  let last = 0;
+  const calls = new Map<number, Call>();
+
+  function running(): Worker {
+    if (thread !== null) return thread;
+    const started = start();
+    thread = started;
+    started.unref();
+    started.on('message', (reply: Replied) => {
+      const call = calls.get(reply.n);
+      calls.delete(reply.n);
+      if (!('failed' in reply)) return call?.resolve(reply);
+      const { message, ...code } = reply.failed;
+      call?.reject(Object.assign(new Error(message), code));
+    });
+    const lost = (error: Error) => {
+      if (thread !== started) return;
+      thread = null;
+      for (const { reject } of calls.values()) reject(error);
+      calls.clear();
+    };
+    started.on('error', lost);
+    started.on('exit', () => lost(new Error(ENDED)));
+    return started;
+  }
+
+  const ask = (to: Worker, asked: Asked): Promise<Replied> =>
+    new Promise((resolve, reject) => {
+      if (thread !== to) throw new Error(ENDED);
+      calls.set(asked.n, { resolve, reject });
+      to.postMessage(asked);
+    });
+
+  return {
+    async open(row, encoding) {
+      last += 1;
+      const n = last;
+      const piece = new SharedArrayBuffer(PIECE_BYTES);
+      const asked: Asked = { n, ask: 'record', row, encoding, piece };
+      const mine = running();
+      const { length } = (await ask(mine, asked)) as { length: number };
+      return {
+        length,
+        async next() {
+          const { size } = (await ask(mine, { n, ask: 'next' })) as { size: number };
+          return size === 0 ? null : Buffer.from(piece, 0, size);
+        },
+        close() {
+          if (thread === mine) mine.postMessage({ n, ask: 'close' } satisfies Asked);
+        },
+      };
+    },
+    async webhookBody(row) {
+      last += 1;
+      const reply = await ask(running(), { n: last, ask: 'webhook', row });
+      return (reply as { body: Uint8Array }).body;
+    },
+    async close() {
+      const ending = thread;
+      thread = null;
+      await ending?.terminate();
+      for (const { reject } of calls.values()) reject(new Error('this process stops'));
+      calls.clear();
+    },
+  };
+}

@@ -1,0 +1,157 @@
+/** Large records, large bodies and pipelined requests, through a real web process. */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import t from 'tap';
+import { newSecret } from '../../src/access/secret.ts';
+import { renderResult } from '../../src/domain/record.ts';
+import { withPayloads } from '../../src/store/payloads.ts';
+import { createResults } from '../../src/store/results.ts';
+import { wire } from './support/call.ts';
+import { HELLO, startService } from './support/service.ts';
+
+/** Beyond what comes with a row (large_size in SQL). */
+const LARGE = 40_000;
+
+t.test('what is heavy', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const [web] = service.webs;
+  const key = await service.key();
+  const ended = async (outcome: object) => {
+    const { json } = await service.submit(key);
+    await service.worker.finish(json.id, outcome);
+    return json.id as string;
+  };
+  const ask = async (path: string, method = 'GET'): Promise<IncomingMessage> => {
+    const req = request(`${web!.origin}${path}`, { method, headers: { 'X-API-Key': key } });
+    req.end();
+    const [res] = (await once(req, 'response')) as [IncomingMessage];
+    return res;
+  };
+  const bytesOf = async (res: IncomingMessage) => Buffer.concat(await Array.fromAsync(res));
+  const outputs = {
+    nul: Buffer.alloc(LARGE),
+    text: Buffer.from('ü€😀"\\\n'.repeat(30_000)),
+    noise: randomBytes(300_000),
+  };
+
+  t.test('their bytes are those of the record, in every encoding', async (t) => {
+    for (const [name, stdout] of Object.entries(outputs)) {
+      const id = await ended({ stdout, stderr: Buffer.from('\0') });
+      const row = await createResults(service.db).record(id);
+      t.equal(row!.stdout, null, 'they do not come with the row');
+      t.equal(row!.large, stdout.length + 1);
+      const whole = await withPayloads(service.db, row!);
+      for (const encoding of ['utf8', 'base64'] as const) {
+        const res = await ask(`/api/result/${id}?encoding=${encoding}`);
+        t.match(res, { statusCode: 200, headers: { 'content-type': /json/ } });
+        const bytes = await bytesOf(res);
+        t.equal(Number(res.headers['content-length']), bytes.length);
+        const expected = { ...renderResult(whole, encoding), proof: JSON.parse(`${bytes}`).proof };
+        t.ok(bytes.equals(Buffer.from(JSON.stringify(expected))), `${name}, ${encoding}`);
+      }
+      const head = await ask(`/api/result/${id}`, 'HEAD');
+      t.equal((await bytesOf(head)).length, 0);
+    }
+  });
+
+  t.test('a request that waited gets one, and so does a repeated one', async (t) => {
+    const again = { 'Idempotency-Key': '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10' };
+    const first = await service.submit(key, HELLO, { headers: again });
+    const waiting = service.call({ path: `/api/result/${first.json.id}?wait=true`, key });
+    await service.worker.finish(first.json.id, { stdout: outputs.nul });
+    for (const reply of [
+      await waiting,
+      await service.submit(key, HELLO, { headers: again }),
+      await service.call({ path: `/api/result/${first.json.id}`, key }),
+    ]) {
+      t.match(reply.json, { id: first.json.id, status: 'completed', stderr: '' });
+      t.equal(reply.json.stdout, '\0'.repeat(LARGE));
+    }
+  });
+
+  t.test('clients that do not read keep nobody else from large records', async (t) => {
+    const id = await ended({ stdout: Buffer.alloc(4 * 2 ** 20) });
+    // The third of them exceeds what one key may have at once, and waits.
+    const deaf = Array.from({ length: 3 }, () => wire(web!.port));
+    for (const line of deaf) {
+      line.socket.pause();
+      line.send(`GET /api/result/${id} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\n`);
+    }
+    const other = await service.key({ account: 'same' });
+    const { json } = await service.submit(other);
+    await service.worker.finish(json.id, { stdout: outputs.nul });
+    const reply = await service.call({ path: `/api/result/${json.id}`, key: other });
+    t.equal(reply.json.stdout, '\0'.repeat(LARGE));
+    for (const { socket } of deaf) socket.destroy();
+    const whole = await service.call({ path: `/api/result/${id}`, key });
+    t.equal(whole.json.stdout.length, 4 * 2 ** 20, 'their places are free again');
+  });
+
+  t.test('large bodies', async (t) => {
+    const head = (its_key: string, more: string) =>
+      `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}\r\n\r\n`;
+    const sized = (bytes: number) => `Content-Length: ${bytes}`;
+    const line = (text: string) => {
+      const opened = wire(web!.port);
+      t.teardown(() => opened.socket.destroy());
+      opened.send(text);
+      return opened;
+    };
+    const body = JSON.stringify({ ...HELLO, stdin: 'x'.repeat(60_000) });
+
+    const stranger = line(head(newSecret('rl'), sized(body.length)));
+    t.match(await stranger.until(/\r\n\r\n/), /^HTTP\/1.1 401 /, 'no byte of it is read');
+
+    for (const chunk of [body, JSON.stringify(HELLO)]) {
+      const chunked = line(head(await service.key(), 'Transfer-Encoding: chunked'));
+      await chunked.until(/ 100 Continue/);
+      chunked.send(`${chunk.length.toString(16)}\r\n${chunk}\r\n0\r\n\r\n`);
+      t.match(await chunked.until(/"id"/), / 202 Accepted/);
+    }
+
+    const limit = 2 * 2 ** 20;
+    const slow = [line(head(key, sized(limit))), line(head(key, sized(limit)))];
+    for (const one of slow) await one.until(/ 100 Continue/);
+    const other = line(head(await service.key(), sized(body.length)));
+    await other.until(/ 100 Continue/);
+    other.send(body);
+    t.match(await other.until(/"id"/), / 202 Accepted/, 'another key has room of its own');
+    const third = line(head(key, sized(body.length)));
+    let asked = false;
+    const third_asked = third.until(/ 100 Continue/).then(() => {
+      asked = true;
+    });
+    t.equal((await service.submit(key)).status, 202, 'a small one passes by');
+    t.notOk(asked, 'the key has its room twice');
+    slow[0]!.socket.resetAndDestroy();
+    await third_asked;
+    third.send(body);
+    t.match(await third.until(/"id"/), / 202 Accepted/);
+    for (const { socket } of slow) socket.destroy();
+  });
+
+  t.test('a pipelined request is handled when the one before it was answered', async (t) => {
+    const post = (path: string, body: string) =>
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${piped}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const piped = await service.key();
+    const line = wire(web!.port);
+    t.teardown(() => line.socket.destroy());
+    const many = 30;
+    line.send(
+      post('/api/submit?wait=true', JSON.stringify(HELLO)) +
+        post('/api/submit', JSON.stringify(HELLO)).repeat(many) +
+        'GET /livez HTTP/1.1\r\nHost: x\r\n\r\n',
+    );
+    const stored = async () => {
+      const { json } = await service.call({ path: '/api/submissions', key: piped });
+      return json.submissions.map(({ id }: { id: string }) => id) as string[];
+    };
+    let ids = await stored();
+    while (ids.length === 0) ids = await stored();
+    t.equal(ids.length, 1);
+    await service.worker.finish(ids[0]!);
+    const answers = await line.until(/"live"/);
+    t.equal(answers.match(/ 202 Accepted/g)?.length, many);
+  });
+});
