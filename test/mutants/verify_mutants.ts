@@ -39,9 +39,9 @@ export const verifyMutants: readonly Mutant[] = [
     ['an age is one at the purge', '>= ms)', '> 0)'],
   ),
   ...inFile('src/store/version_table.ts', 'test/store/version_table.test.ts', [
-    'squares find what sums do not',
-    '&& words[slot + SQUARES] === squares',
-    '',
+    'nobody knows the marks of versions',
+    'return hashOf([version >>> 0, n, 0, 0], this.#seed);',
+    'return version >>> 0;',
   ]),
   ...inFile(
     'src/store/verify_payloads.ts',

@@ -65,8 +65,8 @@ export const witnessMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/witness/witness_server.ts', 'test/witness/kills.test.ts', [
     'the answer waits until the note is on disk',
-    'await folder.put(origin, { text: note.text, signatures: [...own, cosignature] });',
-    'setTimeout(() => void folder.put(origin, { text: note.text, signatures: [...own, cosignature] }), 3);',
+    'await folder.put(origin, cosigned);',
+    'setTimeout(() => void folder.put(origin, cosigned), 3);',
   ]),
   ...inFile(
     'src/witness/witness_folder.ts',
