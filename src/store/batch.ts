@@ -61,7 +61,7 @@ export function createBatcher<T, R>(options: {
     let bytes = 0;
     let size = 0;
     let count = 0;
-    for (const { item } of queue.slice(0, options.max_items)) {
+    for (const { item } of queue) {
       bytes += options.bytes?.(item) ?? 0;
       size += options.size?.(item) ?? 1;
       const is_full = size > options.max_items || bytes > (options.max_bytes ?? Infinity);

@@ -265,11 +265,7 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/batch.ts',
     'test/store/batch.test.ts',
-    [
-      'a batch is not larger than the database accepts',
-      'queue.slice(0, options.max_items)',
-      'queue',
-    ],
+    ['a batch is not larger than the database accepts', 'size > options.max_items || ', ''],
     [
       'one bad item does not fail the others of its batch',
       'batch.length === 1 || options.isAway(error)',
