@@ -27,6 +27,17 @@ as $$
     and not exists (select from events e where e.stream = s.id and e.at >= ended_before and e.type <> 'execution.refused')
 $$;
 
+-- A claim up to a time that is still to come cannot be true, so its event would never be sealed. A wrong clock could make one.
+create or replace function runledger.refuse_future(upto timestamptz) returns void
+language plpgsql volatile set search_path = runledger, pg_temp
+as $$
+begin
+  if upto > clock() then
+    raise exception 'nothing can be purged up to %, which is still to come: set the clock of this machine right', upto using errcode = 'RL422';
+  end if;
+end
+$$;
+
 -- Deletes what users sent and received, of up to `most` submissions with ids over `after`: payloads with their salts,
 -- encrypted webhook secrets, idempotency rows. It takes those that have ended, whose delivery has ended, and whose events are
 -- all before the time. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the
@@ -43,6 +54,7 @@ declare
   ids uuid[];
   counted record;
 begin
+  perform refuse_future(ended_before);
   loop
     select array_agg(x.id order by x.id) into ids from (
       select s.id from submissions s
@@ -82,6 +94,7 @@ as $$
 declare
   found_id uuid;
 begin
+  perform refuse_future(unused_since);
   perform lock_test_sets();
   select t.id into found_id from test_sets t
   where t.created_at < unused_since and is_unused(t.id, unused_since) order by t.id limit 1;

@@ -89,11 +89,11 @@ t.test('below a closed folder it starts, keeps its data, and leaves no process',
   const folder = await closedFolder(t);
   const data_dir = join(folder, 'state/postgres');
   const first = await startIn(t, data_dir);
-  await ask(first.port, 'create table kept as select 42 as answer');
+  await ask(first.port, 'create table public.kept as select 42 as answer');
   await first.stop();
   t.notOk(alive(first.pid));
   const second = await startIn(t, data_dir);
-  t.strictSame([...(await ask(second.port, 'select answer from kept'))], [{ answer: 42 }]);
+  t.strictSame([...(await ask(second.port, 'select answer from public.kept'))], [{ answer: 42 }]);
   await second.stop();
 });
 
@@ -192,11 +192,11 @@ t.test('after a kill and a restart it has every acknowledged write', async (t) =
   const folder = await closedFolder(t);
   const data_dir = await dataIn(folder);
   const first = await startIn(t, data_dir, true);
-  await ask(first.port, 'create table kept as select 42 as answer');
+  await ask(first.port, 'create table public.kept as select 42 as answer');
   process.kill(first.pid, 'SIGKILL');
   await first.exited;
   const second = await startAgain(t, data_dir);
-  t.equal((await ask(second.port, 'select * from kept')).length, 1);
+  t.equal((await ask(second.port, 'select * from public.kept')).length, 1);
 });
 
 /** A start fails for as long as orphaned backends of the killed server use its shared memory. */

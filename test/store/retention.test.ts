@@ -2,7 +2,12 @@ import t from 'tap';
 import type { Db } from '../../src/db.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { repair } from '../../src/store/repair.ts';
-import { detachMonth, purgePayloads, whyNotDetach } from '../../src/store/retention.ts';
+import {
+  detachMonth,
+  purgePayloads,
+  purgeTestSets,
+  whyNotDetach,
+} from '../../src/store/retention.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
@@ -55,6 +60,9 @@ t.test(
     const skewed = await s.runOne({ id: newId(Date.now() + 5000 * DAY_MS) });
     await seal(s.w.web);
 
+    const to_come = new Date(noon.getTime() + 31 * DAY_MS);
+    await t.rejects(purgePayloads(s.w.db, to_come), { code: 'RL422' });
+    await t.rejects(purgeTestSets(s.w.db, to_come), { code: 'RL422' });
     t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
     t.equal(await s.count('payloads', old), 0, 'with their salts');
     t.equal(await s.count('idempotency', old, 'submission_id'), 0);
