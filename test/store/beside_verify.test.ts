@@ -41,8 +41,8 @@ t.test('verify has no snapshot before tables stay as they are', async (t) => {
   const verifying = verify(w.db);
   await untilSomethingWaitsFor(w.web, 'log_gaps');
   await other
-    .unsafe(`create table copied as select * from runledger.submissions; truncate runledger.submissions;
-    insert into runledger.submissions select * from copied; drop table copied; commit`)
+    .unsafe(`create table public.copied as select * from runledger.submissions; truncate runledger.submissions;
+    insert into runledger.submissions select * from public.copied; drop table public.copied; commit`)
     .simple();
   t.same((await verifying).problems, []);
 });
