@@ -7,7 +7,7 @@
  *   {"sequences": {…}}
  *   {"sha256": "…"}                              of everything before
  *
- * A file that was cut off or changed has no such end. Whoever wrote the file, a reader keeps no more than a chunk of it.
+ * A file that was cut off or changed has no such end. A reader keeps no more than a chunk of a file, also of a forged one.
  */
 import { createHash } from 'node:crypto';
 import { constants, createReadStream, createWriteStream, existsSync } from 'node:fs';

@@ -27,7 +27,7 @@ export async function withPayloads(db: Db, row: ResultRow): Promise<ResultRow> {
     slices.delete(kind);
     return list === undefined ? null : Buffer.concat(list);
   };
-  // As in results.ts: an output that was purged meanwhile, or that nobody stored, is empty.
+  // As in results.ts: an output that a purge has taken since, or that nobody stored, is empty.
   const none = hasEnded(row.status) ? new Uint8Array() : null;
   return {
     ...known,

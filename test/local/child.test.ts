@@ -1,4 +1,4 @@
-/** How the end of a child process is told to a person. */
+/** The words for the end of a child process. */
 import t from 'tap';
 import { CANNOT_RUN, type End, endText, keepRunning } from '../../src/local/child.ts';
 

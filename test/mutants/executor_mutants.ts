@@ -73,7 +73,7 @@ export const executorMutants: readonly Mutant[] = [
     'test/executor/tests_in_turn.test.ts',
     ['tests stop at the first that is rejected', "while (need[turn] === 'skip') turn++;", ''],
     ['the time of all tests is bounded', 'if (left_ms <= 0 && is_rejected) turn = count;', ''],
-    ['what is not needed is ended', "if (need[index] === 'skip') each.ahead?.abort();", ''],
+    ['what is not needed is ended', "if (need[index] === 'skip') each.ahead?.abort();", ';'],
     [
       'a slot that is wanted is left at once',
       'AbortSignal.any([ahead.signal, ...wanted])',

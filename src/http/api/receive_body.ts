@@ -12,7 +12,7 @@ import type { Exchange } from '../wire/exchange.ts';
 import { unavailable } from '../wire/problem.ts';
 import { BODY_LIMIT_BYTES, closeUnread, readBody } from '../wire/read_body.ts';
 import type { Web } from './api_call.ts';
-import { tooLarge } from './read_submission.ts';
+import { rejectedHead, tooLarge } from './read_submission.ts';
 import { spendThen, unauthorized } from './spend_rate.ts';
 import { takeTurn } from './take_turn.ts';
 
@@ -38,12 +38,30 @@ export type ReceivedBody = {
   leave: () => void;
 };
 
-/** The answer in place of the body is null if the client is gone. */
-export async function receiveBody(
+/** Answers a call that has a body. The answer is null if the client is gone. */
+export async function withBody(
   web: Web,
   exchange: Exchange,
   digest: Uint8Array,
+  answer: (body: ReceivedBody) => Promise<Answer | null>,
   most_bytes = BODY_LIMIT_BYTES,
+): Promise<Answer | null> {
+  const rejection = rejectedHead(exchange.req, most_bytes);
+  if (rejection !== null) return spendThen(web, exchange, digest, rejection);
+  const body = await receiveBody(web, exchange, digest, most_bytes);
+  if ('answer' in body) return body.answer;
+  try {
+    return await answer(body);
+  } finally {
+    body.leave();
+  }
+}
+
+async function receiveBody(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  most_bytes: number,
 ): Promise<ReceivedBody | { answer: Answer | null }> {
   const places = placesOf(web, exchange, digest, most_bytes);
   const refused = async (why: Exclude<Admitted, 'inside'> | 'too_large') => {

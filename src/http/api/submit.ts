@@ -19,8 +19,8 @@ import {
   TRACEPARENT_PARAMETER,
   WAIT_PARAMETERS,
 } from './operation.ts';
-import { newSubmission, readSubmission, rejectedHead } from './read_submission.ts';
-import { type ReceivedBody, receiveBody } from './receive_body.ts';
+import { newSubmission, readSubmission } from './read_submission.ts';
+import { type ReceivedBody, withBody } from './receive_body.ts';
 import { recordAnswer } from './record_answer.ts';
 import { RESULT, uuid } from './result_schema.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
@@ -78,18 +78,8 @@ const operation: Operation = {
   ],
 };
 
-const handler: KeyedHandler = async (web, exchange, digest) => {
-  const rejection = rejectedHead(exchange.req);
-  if (rejection !== null) return spendThen(web, exchange, digest, rejection);
-
-  const body = await receiveBody(web, exchange, digest);
-  if ('answer' in body) return body.answer;
-  try {
-    return await submitBody(web, exchange, digest, body);
-  } finally {
-    body.leave();
-  }
-};
+const handler: KeyedHandler = (web, exchange, digest) =>
+  withBody(web, exchange, digest, (body) => submitBody(web, exchange, digest, body));
 
 async function submitBody(
   web: Web,

@@ -10,8 +10,7 @@ import { SUMMARY } from './list_submissions.ts';
 import { COMMON, EXAMPLE_ID, type Operation, RATE } from './operation.ts';
 import { ITEM_PROBLEM } from './problem_schema.ts';
 import { BATCH_BODY_LIMIT_BYTES, BATCH_LIMIT, type BatchItem, readBatch } from './read_batch.ts';
-import { rejectedHead } from './read_submission.ts';
-import { type ReceivedBody, receiveBody } from './receive_body.ts';
+import { type ReceivedBody, withBody } from './receive_body.ts';
 import { rejectedKey, spendThen } from './spend_rate.ts';
 import { ACCEPTED, NO_TEST_SET, QUEUE_FULL_RETRY_S, queueFull } from './submit.ts';
 
@@ -65,17 +64,14 @@ const operation: Operation = {
   ],
 };
 
-const handler: KeyedHandler = async (web, exchange, digest): Promise<Answer | null> => {
-  const rejection = rejectedHead(exchange.req, BATCH_BODY_LIMIT_BYTES);
-  if (rejection !== null) return spendThen(web, exchange, digest, rejection);
-  const body = await receiveBody(web, exchange, digest, BATCH_BODY_LIMIT_BYTES);
-  if ('answer' in body) return body.answer;
-  try {
-    return await submitBody(web, exchange, digest, body);
-  } finally {
-    body.leave();
-  }
-};
+const handler: KeyedHandler = (web, exchange, digest) =>
+  withBody(
+    web,
+    exchange,
+    digest,
+    (body) => submitBody(web, exchange, digest, body),
+    BATCH_BODY_LIMIT_BYTES,
+  );
 
 async function submitBody(
   web: Web,
