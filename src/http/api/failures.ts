@@ -81,7 +81,7 @@ export function missingPart(error: unknown): string | null {
   return isAway(error) ? 'The database is away.' : null;
 }
 
-/** By what failures are told apart. Messages can have ids in them. */
+/** Failures with the same cause are counted together. A message alone cannot be the cause, because it can contain an id. */
 function causeOf(error: unknown): string {
   const code = codeOf(error);
   if (code !== '') return code;
