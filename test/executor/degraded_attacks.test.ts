@@ -114,20 +114,7 @@ for (const kind of kinds)
       t.equal(said(await sandbox.run(shell('echo next'))), 'next');
     });
 
-    const mayTrace = kind === 'own' && isRoot;
-    t.test('what a run leaves may end slowly', { skip: !mayTrace }, async (t) => {
-      const word = `76${process.pid}`;
-      const run = sandbox.run(shell(`sleep ${word} & until [ -e end ]; do sleep 0.02; done`));
-      t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
-      // A process that has a tracer is not gone before its tracer is.
-      const tracer = spawn('python3', ['-c', TRACES, `${running(`sleep ${word}`)[0]}`], {
-        stdio: ['pipe', 'pipe', 'inherit'],
-      });
-      await once(tracer.stdout, 'data');
-      writeFileSync(join(sandbox.isolation.groups, 's0/box/end'), '');
-      t.match(await run, { exit_code: 0, killed_for: null });
-      t.equal(running(`sleep ${word}`).length, 0);
-    });
+    t.test('what a run leaves may end slowly', { skip: noTracer }, (t) => endsSlowly(t, sandbox));
 
     t.test('nothing of a run is left when its slot dies, or its service ends', async (t) => {
       const word = `77${process.pid}`;
@@ -141,6 +128,23 @@ for (const kind of kinds)
       }
     });
   });
+
+/** Only root may trace a program that dropped its privileges. */
+const noTracer = !isRoot && 'only root traces a program here';
+
+async function endsSlowly(t: Test, sandbox: Sandbox) {
+  const word = `76${process.pid}`;
+  const run = sandbox.run(shell(`sleep ${word} & until [ -e end ]; do sleep 0.02; done`));
+  t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
+  // A process that has a tracer is not gone before its tracer is.
+  const tracer = spawn('python3', ['-c', TRACES, `${running(`sleep ${word}`)[0]}`], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  await once(tracer.stdout, 'data');
+  writeFileSync(join(sandbox.isolation.groups, 's0/box/end'), '');
+  t.match(await run, { exit_code: 0, killed_for: null });
+  t.equal(running(`sleep ${word}`).length, 0);
+}
 
 const killSlots = async (sandbox: Sandbox) =>
   childrenOf(sandbox.isolation.pid).forEach((slot) => void process.kill(slot, 'SIGKILL'));
