@@ -39,24 +39,44 @@ const xorBytes = Buffer.from(toXor.buffer);
 const itemInput = xorBytes.subarray(0, ITEM_BYTES);
 const checkInput = xorBytes.subarray(ITEM_BYTES);
 
-/** Adds events, 52 bytes each; a sign of -1 takes them out. */
-export function addItems(sketch: Buffer, items: Uint8Array, sign: 1 | -1 = 1): void {
-  // Words need an aligned buffer. One that PostgreSQL sent may not be aligned.
-  const cells = sketch.byteOffset % 4 === 0 ? sketch : Buffer.from(new Uint8Array(sketch).buffer);
-  const words = new Int32Array(cells.buffer, cells.byteOffset, cells.length / 4);
-  for (let at = 0; at < items.length; at += ITEM_BYTES) {
-    for (let n = 0; n < ITEM_BYTES; n++) itemInput[n] = items[at + n]!;
-    // Text of one byte a character: Node gives that three times as fast as a buffer.
-    xorBytes.write(hash('sha256', itemInput, 'latin1'), ITEM_BYTES, CHECK_BYTES, 'latin1');
-    for (let third = 0; third < 3; third++) toggle(cells, words, cellOf(checkInput, third), sign);
+/** A sketch while items are added to it one by one. */
+export class OpenSketch {
+  readonly cells: Buffer;
+  readonly #words: Int32Array;
+  /** The item is written here before it is added. There is one place for all sketches. */
+  readonly item = itemInput;
+
+  constructor(sketch: Buffer) {
+    // Words need an aligned buffer. One that PostgreSQL sent may not be aligned.
+    const aligned = sketch.byteOffset % 4 === 0;
+    this.cells = aligned ? sketch : Buffer.from(new Uint8Array(sketch).buffer);
+    this.#words = new Int32Array(this.cells.buffer, this.cells.byteOffset, this.cells.length / 4);
   }
-  if (cells !== sketch) cells.copy(sketch);
+
+  /** A sign of -1 takes it out. */
+  add(sign: 1 | -1 = 1): void {
+    // Text of one byte a character: Node gives that three times as fast as a buffer.
+    const check = hash('sha256', itemInput, 'latin1');
+    for (let n = 0; n < CHECK_BYTES; n++) checkInput[n] = check.charCodeAt(n);
+    for (let third = 0; third < 3; third++) this.#toggle(cellOf(checkInput, third), sign);
+  }
+
+  #toggle(cell: number, sign: number): void {
+    count(this.cells, cell, sign);
+    const words = this.#words;
+    const first = (cell + 4) / 4;
+    for (let n = 0; n < toXor.length; n++) words[first + n]! ^= toXor[n]!;
+  }
 }
 
-function toggle(cells: Buffer, words: Int32Array, cell: number, sign: number): void {
-  count(cells, cell, sign);
-  const first = (cell + 4) / 4;
-  for (let n = 0; n < toXor.length; n++) words[first + n]! ^= toXor[n]!;
+/** Adds events, 52 bytes each; a sign of -1 takes them out. */
+export function addItems(sketch: Buffer, items: Uint8Array, sign: 1 | -1 = 1): void {
+  const open = new OpenSketch(sketch);
+  for (let at = 0; at < items.length; at += ITEM_BYTES) {
+    for (let n = 0; n < ITEM_BYTES; n++) open.item[n] = items[at + n]!;
+    open.add(sign);
+  }
+  if (open.cells !== sketch) open.cells.copy(sketch);
 }
 
 /** Adds (or subtracts) another sketch. */

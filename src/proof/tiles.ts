@@ -8,9 +8,12 @@ import {
   consistencyRanges,
   EMPTY_ROOT,
   HASH_BYTES,
+  type HashText,
   inclusionRanges,
   nodeHash,
+  putText,
   type Range,
+  rootOfComplete,
   splitOf,
 } from './merkle.ts';
 
@@ -108,13 +111,6 @@ export class Tiles {
 
 export class DamagedTree extends Error {}
 
-/** The root over hashes whose number is a power of two. */
-export function rootOfComplete(hashes: Buffer): Buffer {
-  if (hashes.length === HASH_BYTES) return hashes;
-  const half = hashes.length / 2;
-  return nodeHash(rootOfComplete(hashes.subarray(0, half)), rootOfComplete(hashes.subarray(half)));
-}
-
 /** A tree at its right edge: takes leaves, and gives the tiles that they changed and the root. */
 export class GrowingTree {
   #size: number;
@@ -144,7 +140,7 @@ export class GrowingTree {
     return this.#size;
   }
 
-  append(leaf: Uint8Array): void {
+  append(leaf: Uint8Array | HashText): void {
     this.#size++;
     this.#put(0, leaf);
   }
@@ -176,9 +172,10 @@ export class GrowingTree {
     return this.#edge[level]!;
   }
 
-  #put(level: number, hash: Uint8Array): void {
+  #put(level: number, hash: Uint8Array | HashText): void {
     const tile = this.#levelAt(level);
-    tile.hashes.set(hash, tile.used * HASH_BYTES);
+    if (typeof hash === 'string') putText(hash, tile.hashes, tile.used * HASH_BYTES);
+    else tile.hashes.set(hash, tile.used * HASH_BYTES);
     tile.used++;
     this.#grown.add(level);
     if (tile.used < TILE_WIDTH) return;

@@ -5,10 +5,8 @@
  * events, which may come after it.
  */
 import {
-  addItems,
   addSketch,
   emptySketch,
-  ITEM_BYTES,
   type Item,
   readDifferences,
   SKETCH_BYTES,
@@ -16,9 +14,7 @@ import {
 import type { HashText } from '../proof/merkle.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { Problems } from './problems.ts';
-
-/** Many items at once are added faster than one by one. */
-const ITEMS_AT_ONCE = 256;
+import { SketchItems } from './sketch_items.ts';
 
 type Taken = {
   readonly name: SketchName;
@@ -31,23 +27,12 @@ type Taken = {
 export type SketchName = { readonly sketch: string; readonly events: string };
 
 export class ComputedSketch {
-  readonly #computed = emptySketch();
-  readonly #items = Buffer.alloc(ITEMS_AT_ONCE * ITEM_BYTES);
-  #waiting = 0;
+  readonly #items = new SketchItems(emptySketch());
   /** Each sketch that was taken, without the events before it. */
   readonly #taken: Taken[] = [];
 
   add(entry: Buffer, leaf: HashText): void {
-    entry.copy(this.#items, this.#waiting, 6, 22);
-    entry.copy(this.#items, this.#waiting + 16, 26, 30);
-    this.#items.write(leaf, this.#waiting + 20, 'latin1');
-    this.#waiting += ITEM_BYTES;
-    if (this.#waiting === this.#items.length) this.#addWaiting();
-  }
-
-  #addWaiting(): void {
-    addItems(this.#computed, this.#items.subarray(0, this.#waiting));
-    this.#waiting = 0;
+    this.#items.add(entry, leaf);
   }
 
   get taken(): number {
@@ -68,9 +53,8 @@ export class ComputedSketch {
       );
       return;
     }
-    this.#addWaiting();
     const difference = Buffer.from(cells);
-    addSketch(difference, this.#computed, -1);
+    addSketch(difference, this.#items.sketch, -1);
     this.#taken.push({ name, difference, gone });
   }
 

@@ -10,10 +10,11 @@ import {
   timeOf,
   timeText,
 } from '../domain/clocks.ts';
-import { eventTypes, isKnown, problemOf } from '../domain/events.ts';
+import { eventTypes, problemOf } from '../domain/events.ts';
 import { checkDepth, parseStrictly } from '../domain/strict_json.ts';
 import { BadEntry, parseEntry } from '../proof/entry.ts';
 import { type HashText, leafText } from '../proof/merkle.ts';
+import { type EntryType, typeIn } from './entry_types.ts';
 import type { Problems } from './problems.ts';
 
 /** An event that says something about the log itself. */
@@ -142,23 +143,25 @@ export class EntryCheck {
   /** The time of the event that was checked last, in microseconds since 2000. */
   at_us = 0;
 
-  /** Its type. */
-  type = '';
+  /** Its type; null if it does not have the columns of an event. */
+  type: EntryType | null = null;
 
   /** Returns the hash of its leaf. */
   check(entry: Buffer): HashText {
     this.#count++;
     const type_bytes = typeBytes(entry);
-    if (type_bytes < 0) this.#reject(entry);
-    else {
+    if (type_bytes < 0) {
+      this.type = null;
+      this.#reject(entry);
+    } else {
       const shift = type_bytes;
       this.#order(entry, PLACE_AT + shift);
       this.at_us =
         entry.readInt32BE(AT_AT + shift) * 2 ** 32 + entry.readUInt32BE(AT_AT + shift + 4);
-      const type = entry.toString('latin1', TYPE_AT, TYPE_AT + type_bytes);
+      const type = typeIn(entry, TYPE_AT, type_bytes);
       this.type = type;
-      if (!this.types.has(type) && isKnown(type, 1)) this.types.add(type);
-      this.#time(entry, type);
+      if (type.schemas > 0) this.types.add(type.name);
+      this.#time(entry, type.name);
       this.#facts(entry, type, entry.readInt16BE(SCHEMA_AT + shift), FACTS_AT + shift);
     }
     return leafText(entry);
@@ -176,7 +179,7 @@ export class EntryCheck {
   }
 
   #order(entry: Buffer, at: number): void {
-    entry.copy(this.#next, 0, at, at + PLACE_BYTES);
+    copyBytes(entry, at, this.#next, PLACE_BYTES);
     if (this.#count > 1 && this.#next.compare(this.#last) <= 0) {
       if (!this.goes_back) this.#greatest = Buffer.from(this.#last);
       this.#problems.add('order', () => {
@@ -212,7 +215,7 @@ export class EntryCheck {
     });
   }
 
-  #facts(entry: Buffer, type: string, schema: number, at: number): void {
+  #facts(entry: Buffer, { name: type, schemas }: EntryType, schema: number, at: number): void {
     if (entry.length > mostBytes(type)) {
       this.#problems.add('facts', () => {
         const { stream, version } = nameOf(entry);
@@ -220,7 +223,7 @@ export class EntryCheck {
       });
       return;
     }
-    if (this.#before_sealing && !CLAIMS.has(type) && isKnown(type, schema)) return;
+    if (this.#before_sealing && !CLAIMS.has(type) && schema > 0 && schema <= schemas) return;
     const text = entry.toString('utf8', at, entry.length);
     // All starts of a worker have the same facts.
     // No type, and no JSON, has a NUL. A type of a file may have spaces, and so could stand for a type and facts.
@@ -291,15 +294,16 @@ function orUndefined(parse: (text: string) => unknown, text: string): unknown {
   }
 }
 
-const STREAM_AT = 6;
-const VERSION_AT = 26;
+/** Where an entry has its stream's id, and its version. */
+export const STREAM_AT = 6;
+export const STREAM_BYTES = 16;
+export const VERSION_AT = 26;
 
 /** The bytes of an entry by which its event can be named. */
 export const NAME_BYTES = VERSION_AT + 4 - STREAM_AT;
 
-export const copyName = (entry: Buffer, target: Buffer, at: number): void => {
-  entry.copy(target, at, STREAM_AT, STREAM_AT + NAME_BYTES);
-};
+export const copyName = (entry: Buffer, target: Buffer, at: number): void =>
+  copyBytes(entry, STREAM_AT, target, NAME_BYTES, at);
 
 /** Reads what copyName wrote. */
 export function nameAt(bytes: Buffer, at: number): { stream: string; version: number } {
@@ -314,7 +318,10 @@ export function nameOf(entry: Buffer): { stream: string; version: number } {
 export const uuidText = (bytes: Buffer): string =>
   bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 
-export const isEntry = (entry: Buffer): boolean => typeBytes(entry) >= 0;
+/** A copy of a few bytes, in a fifth of the time of Buffer.copy. */
+export function copyBytes(from: Buffer, at: number, to: Buffer, count: number, to_at = 0): void {
+  for (let n = 0; n < count; n++) to[to_at + n] = from[at + n]!;
+}
 
 /** The place in the feed of an entry. */
 export const placeOf = (entry: Buffer): Buffer => {

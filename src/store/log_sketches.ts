@@ -2,7 +2,7 @@
 import type { Db } from '../db.ts';
 import type { HashText } from '../proof/merkle.ts';
 import { ComputedSketch, type SketchName } from './computed_sketch.ts';
-import { isEntry, type LogClaim } from './entry_check.ts';
+import type { LogClaim } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import type { Gap } from './stored_tree.ts';
 
@@ -35,9 +35,10 @@ export class LogSketches {
     this.#takeDue();
   }
 
-  add(entry: Buffer, leaf: HashText): void {
+  /** `readable`: the entry has the columns of an event. */
+  add(entry: Buffer, leaf: HashText, readable: boolean): void {
     if (this.#due.length === 0) return;
-    if (isEntry(entry)) this.#computed.add(entry, leaf);
+    if (readable) this.#computed.add(entry, leaf);
     this.#events++;
     this.#takeDue();
   }

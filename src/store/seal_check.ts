@@ -5,14 +5,12 @@
  * the sealing again. A time that is too early is let through: a clock that was set back must not end sealing for ever.
  */
 import type { Db } from '../db.ts';
-import { bytesOf } from '../proof/merkle.ts';
-import { copyName, EntryCheck, isEntry, NAME_BYTES, nameAt } from './entry_check.ts';
+import type { HashText } from '../proof/merkle.ts';
+import { EntryCheck, nameOf, STREAM_AT, STREAM_BYTES, VERSION_AT } from './entry_check.ts';
+import type { EntryType } from './entry_types.ts';
 import { Problems } from './problems.ts';
-import { canBeOf, KIND, kindOf } from './stream_kinds.ts';
+import { canBeOf, KIND } from './stream_kinds.ts';
 import { claimProblem } from './verify_removals.ts';
-
-/** Where an entry has the first byte of its stream's id. */
-const ID_AT = 6;
 
 export class SealCheck {
   readonly #problems = new Problems();
@@ -21,7 +19,6 @@ export class SealCheck {
   readonly #last = new Map<string, { version: number; kind: string }>();
   /** Those whose stream did not have the version before in this window. Honest ones are few. */
   readonly #late: { stream: string; version: number; kind: string }[] = [];
-  readonly #name = Buffer.alloc(NAME_BYTES);
 
   constructor(now_ms: number) {
     const how = { from: 'database', before_sealing: true, now_ms } as const;
@@ -29,32 +26,31 @@ export class SealCheck {
   }
 
   /** Returns the hash of its leaf. */
-  take(entry: Buffer): Buffer {
-    const leaf = bytesOf(this.#entries.check(entry));
-    if (isEntry(entry)) this.#follow(entry);
+  take(entry: Buffer): HashText {
+    const leaf = this.#entries.check(entry);
+    if (this.#entries.type) this.#follow(entry, this.#entries.type);
     return leaf;
   }
 
-  #follow(entry: Buffer): void {
-    copyName(entry, this.#name, 0);
-    const stream = this.#name.toString('latin1', 0, 16);
-    const version = this.#name.readInt32BE(20);
-    const kind = kindOf(this.#entries.type);
-    if (version < 1) this.#report('that no event has');
-    if (!canBeOf(this.#entries.type, entry[ID_AT]!))
-      this.#report('of a type that its stream cannot have');
+  #follow(entry: Buffer, type: EntryType): void {
+    const { kind } = type;
+    const stream = entry.toString('latin1', STREAM_AT, STREAM_AT + STREAM_BYTES);
+    const version = entry.readInt32BE(VERSION_AT);
+    if (version < 1) this.#report(entry, type, 'that no event has');
+    if (!canBeOf(kind, entry[STREAM_AT]!))
+      this.#report(entry, type, 'of a type that its stream cannot have');
     const before = this.#last.get(stream);
     if (version > 1 && (before?.version !== version - 1 || before.kind !== kind))
-      this.#late.push({ ...nameAt(this.#name, 0), kind });
-    this.#last.set(stream, { version, kind });
+      this.#late.push({ ...nameOf(entry), kind });
+    if (before) {
+      before.version = version;
+      before.kind = kind;
+    } else this.#last.set(stream, { version, kind });
   }
 
-  #report(what: string): void {
-    const { stream, version } = nameAt(this.#name, 0);
-    this.#problems.add(
-      'streams',
-      `${stream} has a version ${version} (${this.#entries.type}) ${what}`,
-    );
+  #report(entry: Buffer, { name }: EntryType, what: string): void {
+    const { stream, version } = nameOf(entry);
+    this.#problems.add('streams', `${stream} has a version ${version} (${name}) ${what}`);
   }
 
   /** What verify would name; null if all is well. */

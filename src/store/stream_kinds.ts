@@ -18,5 +18,5 @@ export const PERMANENT = 'f0000000-0000-0000-0000-000000000000';
 const PERMANENT_BYTE = 0xf0;
 
 /** `id`: the first byte of the stream's. */
-export const canBeOf = (type: string, id: number): boolean =>
-  (kindOf(type) === 'submission') === id < PERMANENT_BYTE;
+export const canBeOf = (kind: string, id: number): boolean =>
+  (kind === 'submission') === id < PERMANENT_BYTE;

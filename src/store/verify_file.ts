@@ -17,7 +17,7 @@ import {
 } from '../proof/export_file.ts';
 import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
 import { ComputedSketch } from './computed_sketch.ts';
-import { EntryCheck, isEntry, uuidText } from './entry_check.ts';
+import { EntryCheck, uuidText } from './entry_check.ts';
 
 import { Problems } from './problems.ts';
 import {
@@ -118,7 +118,7 @@ class FileCheck {
     this.#newest_us = Math.max(this.#newest_us, this.#entries.at_us);
     this.#oldest_unsealed_us = Math.min(this.#oldest_unsealed_us, this.#entries.at_us);
     this.#append(leaf);
-    if (!isEntry(entry)) return;
+    if (!this.#entries.type) return;
     if (this.#sketch.taken === 0) this.#sketch.add(entry, leaf);
     this.#versions.add(entry, 6, entry.readInt32BE(26));
     const id = entry.subarray(6, 22);

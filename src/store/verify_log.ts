@@ -13,6 +13,7 @@ import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { HASH_BYTES, type HashText } from '../proof/merkle.ts';
 import { readEntries } from './entries.ts';
 import {
+  copyBytes,
   copyName,
   EntryCheck,
   type LogClaim,
@@ -150,9 +151,9 @@ async function readWindow(
       const n = leaves.length;
       const leaf = entries.check(entry);
       leaves.push(leaf);
-      sketches.add(entry, leaf);
+      sketches.add(entry, leaf, entries.type !== null);
       copyName(entry, names, n * NAME_BYTES);
-      entries.place.copy(places, n * PLACE_BYTES);
+      copyBytes(entries.place, 0, places, PLACE_BYTES, n * PLACE_BYTES);
       times_us[n] = entries.at_us;
     }
   if (leaves.length === 0) return null;

@@ -1,7 +1,7 @@
 /**
  * What the order of the feed does not show: that the versions of each stream run from 1 without a gap, that its events are of
- * one kind of thing, that each stream is in the partition of its month, and that the partitions hold no event that reading by the index did not give. So this reads the
- * tables themselves, and no index.
+ * one kind of thing, that each stream is in the partition of its month, and that the partitions hold no event that reading by
+ * the index did not give. So this reads the tables themselves, and no index.
  */
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
