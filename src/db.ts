@@ -125,6 +125,27 @@ export function byteaArray(items: readonly (Uint8Array | null)[]): string {
   return `{${texts.join(',')}}`;
 }
 
+/** So many bytes of an argument take PostgreSQL less time as an array's text than to be put apart. */
+const FEW_BYTES = 2_000;
+
+/**
+ * An argument of type bytea[]; null stays null. Many bytes go as one base64 text, which PostgreSQL reads in a third of the time
+ * that it takes for an array of texts in hex.
+ */
+export function bytesArgument(db: Db, items: readonly (Uint8Array | null)[]) {
+  const given = items.filter((bytes) => bytes !== null);
+  if (given.reduce((sum, { length }) => sum + length, 0) <= FEW_BYTES)
+    return db`${byteaArray(items)}::text::bytea[]`;
+  const whole = Buffer.concat(given).toString('base64');
+  const lengths = `{${items.map((bytes) => bytes?.length ?? 'NULL')}}`;
+  return db`array(
+    select substring(whole.bytes from piece.end_at - piece.length + 1 for piece.length)
+    from (select decode(${whole}::text, 'base64') as bytes offset 0) whole,
+      (select length, n, (sum(length) over (order by n))::integer as end_at
+        from unnest(${lengths}::text::integer[]) with ordinality x(length, n)) piece
+    order by n)`;
+}
+
 export const hex = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 

@@ -1,5 +1,5 @@
 /** A worker's reports to the ledger: an execution starts, ends, or is released. Starts and ends go in batches. */
-import { byteaArray, type Db, isAway, jsonText } from '../db.ts';
+import { bytesArgument, type Db, isAway, jsonText } from '../db.ts';
 import { factsOf, packFiles, packTeamMessages, packTests } from '../domain/judged_record.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
@@ -204,7 +204,10 @@ async function completeMany(
       ${ids}::text::uuid[], ${attempts}::text::integer[], ${results}::text::jsonb,
       ${`{${parts.map(({ n }) => n).join(',')}}`}::text::integer[],
       ${`{${parts.map(({ kind }) => kind).join(',')}}`}::text::text[],
-      ${byteaArray(parts.map(({ bytes }) => bytes))}::text::bytea[]) as refused`;
+      ${bytesArgument(
+        ending,
+        parts.map(({ bytes }) => bytes),
+      )}) as refused`;
   // Sends it now: postgres.js sends a query only when its result is awaited, and the NOTIFY must come behind it.
   completing.execute();
   notifyWaiters(ending, commands);

@@ -1,5 +1,5 @@
 /** What running programs print, between the worker that runs them and those who follow them: sql/functions/live_output.sql. */
-import { byteaArray, type Db, jsonText } from '../db.ts';
+import { bytesArgument, type Db, jsonText } from '../db.ts';
 
 export type OutputPiece = {
   submission_id: string;
@@ -42,7 +42,10 @@ export function liveOutputOf(db: Db, consumer_id: string): LiveOutput {
       const facts = pieces.map(({ submission_id: id, bytes: _, ...rest }) => ({ id, ...rest }));
       await db`
         select runledger.show_output(${consumer_id}, ${jsonText(facts)}::text::jsonb,
-          ${byteaArray(pieces.map(({ bytes }) => bytes))}::text::bytea[])`;
+          ${bytesArgument(
+            db,
+            pieces.map(({ bytes }) => bytes),
+          )})`;
     },
   };
 }

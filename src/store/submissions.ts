@@ -1,5 +1,5 @@
 /** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
-import { byteaArray, type Db, hex, isAway } from '../db.ts';
+import { bytesArgument, type Db, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../judging/execution.ts';
 import { createBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
@@ -132,7 +132,10 @@ async function submitMany(
   capacity: number,
 ): Promise<SubmitOutcome[]> {
   const bytesOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
-    byteaArray(commands.map(({ submission }) => (submission ? pick(submission) : null)));
+    bytesArgument(
+      db,
+      commands.map(({ submission }) => (submission ? pick(submission) : null)),
+    );
   const batch = JSON.stringify(commands.map(batchRow));
   const codes = bytesOf((s) => s.code);
   const stdins = bytesOf((s) => s.stdin);
@@ -142,15 +145,15 @@ async function submitMany(
   // The statement of plain runs has no parameter for anything else.
   const rows = judged
     ? await db<OutcomeRow[]>`
-        select * from runledger.submit_many(${batch}::text::jsonb, ${codes}::text::bytea[], ${stdins}::text::bytea[],
-          ${expecteds}::text::bytea[], ${capacity}, ${durable},
-          ${bytesOf((s) => s.judging?.packed ?? null)}::text::bytea[])`
+        select * from runledger.submit_many(${batch}::text::jsonb, ${codes}, ${stdins},
+          ${expecteds}, ${capacity}, ${durable},
+          ${bytesOf((s) => s.judging?.packed ?? null)})`
     : await db<OutcomeRow[]>`
         select * from runledger.submit_many(
           ${batch}::text::jsonb,
-          ${codes}::text::bytea[],
-          ${stdins}::text::bytea[],
-          ${expecteds}::text::bytea[],
+          ${codes},
+          ${stdins},
+          ${expecteds},
           ${capacity},
           ${durable})`;
   const outcomes = new Array<SubmitOutcome>(commands.length);

@@ -3,7 +3,7 @@
  * (sql/functions/test_sets.sql). A content streams through: memory holds the pieces of one call.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { byteaArray, type Db } from '../db.ts';
+import { byteaArray, bytesArgument, type Db } from '../db.ts';
 import type { LimitOverrides } from '../domain/limits.ts';
 import type { Compare } from '../judging/compare.ts';
 import { contentsOf, manifestOf } from '../judging/manifest.ts';
@@ -253,8 +253,6 @@ class PieceUpload implements Upload {
     this.#begun = [];
     this.#pieces = [];
     this.#bytes = 0;
-    // One text for all pieces: an array of them would be copied several times before it is sent.
-    const whole = Buffer.concat(pieces.map(({ bytes }) => bytes)).toString('base64');
     const list = <T>(items: readonly T[], pick: (item: T) => string | number) =>
       `{${items.map(pick).join(',')}}`;
     await this.#db`
@@ -262,11 +260,10 @@ class PieceUpload implements Upload {
         ${byteaArray(begun.map(({ sha256 }) => Buffer.from(sha256, 'hex')))}::text::bytea[],
         ${list(begun, ({ size }) => size)}::text::bigint[],
         ${list(pieces, ({ id }) => id)}::text::uuid[], ${list(pieces, ({ n }) => n)}::text::integer[],
-        array(select substring(whole.bytes from piece.end_at - piece.length + 1 for piece.length)
-          from (select decode(${whole}::text, 'base64') as bytes offset 0) whole,
-            (select length, n, (sum(length) over (order by n))::integer as end_at
-              from unnest(${list(pieces, ({ bytes }) => bytes.length)}::text::integer[])
-                with ordinality x(length, n)) piece order by n))`;
+        ${bytesArgument(
+          this.#db,
+          pieces.map(({ bytes }) => bytes),
+        )})`;
   }
 }
 
