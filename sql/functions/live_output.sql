@@ -6,6 +6,8 @@
 --   * Only web can have a run followed, and only the worker that has its lease can show its output. The NOTIFY is a hint: a
 --     worker asks which of its submissions are followed.
 --   * It is bounded: a watch ends unless it is renewed, and pieces are deleted after seconds.
+--   * Pieces go through an unlogged table to which no auditor has a right, and not through NOTIFY, which every login can read
+--     and send.
 
 -- Follows the output of the submissions, and answers the pieces behind number after[i] of each, oldest first.
 create or replace function runledger.follow_output(ids uuid[], after bigint[])

@@ -12,7 +12,7 @@
  * - The cost of every step counts, that of a resident compiler that ended without an answer, too.
  * - Of equal sources of one account at the same moment, one is compiled, and the others take its result, a rejection
  *   included. They wait without a slot of the launcher, and each can be cancelled. If the one is interrupted, the next
- *   of them compiles.
+ *   of them compiles. Each still counts as one running program on the worker, as if it compiled its own source.
  */
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

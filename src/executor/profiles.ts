@@ -1,4 +1,10 @@
-/** The profiles of all languages, in the form that the launcher takes. */
+/**
+ * The profiles of all languages, in the form that the launcher takes; and what each slot copies of them (root.c).
+ *
+ * A slot's copies take 21 MB for C and C++, 60 to 140 MB for Python (depending on its packages), 215 MB for Java, and 145 MB
+ * for JavaScript. About 20 MB of each are common to all languages, and a slot has them once. Slots of resident compilers run
+ * no submitted program, and have no copies.
+ */
 import { lstat, readdir, readlink } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';

@@ -5,6 +5,9 @@
  * What must stay true: while a witness has another tree than ours, this process signs nothing (Sealer.stop). The first thing
  * that a process does is ask every witness, about a checkpoint that it has cosigned, too: so a database that was restored
  * from a copy is found out before it is built on. A witness that cosigns our newest checkpoint has no other tree.
+ *
+ * A witness is believed without a proof. So a lying one can halt our sealing until the operator removes it, and can do no
+ * other harm. A log that could ignore an honest witness would prove nothing.
  */
 import type { Db } from '../db.ts';
 import { createLog, type Log } from '../log.ts';

@@ -2,6 +2,9 @@
  * A box that is made ahead of its request: an init that has mounted what it can, and below it the process that will be
  * the program. Both wait, and so no run waits for the kernel to make namespaces and processes.
  *
+ * The kernel takes 0.3 ms for that. A box made ahead serves one run, and its program starts by execve or, from a zygote, as a
+ * fork. So of the run before it a program learns one thing: when that run ended, because its box was made then.
+ *
  * Init gets the orders from the slot: the request in the shared pages, and the descriptors of the run. It furnishes the box,
  * so that nothing of that is charged to the program, and passes the orders on.
  */

@@ -14,6 +14,10 @@
  * Quotas of the processors are set at two levels: on runledger.<instance> for all slots together, and
  * on each s<slot> (cgroup_quota.h). Launcher, worker and all else of the service are in neither.
  *
+ * Reads from the disk have no limit. For one, the launcher would have to know the block device behind each toolchain, and many
+ * file systems (overlays, Btrfs, ZFS, network file systems) do not name it. With v2 it would also need a delegated io
+ * controller, which an ordinary user seldom has.
+ *
  * No process writes to cgroup.procs at request time, because that waits for a grace period of the
  * kernel, 12 ms on an idle machine. cgroup_run.h says how programs enter their run groups.
  */

@@ -26,7 +26,7 @@ static const struct names V2 = {"cpu.stat",      "usage_usec", 1,    "memory.cur
 /*
  * What the kernel charges for even the smallest program: page tables and the like, 64 KiB and more. It is not the
  * program's, so it is left out of limit and peak. A program that is a page over its limit stays over it, because no
- * program has less.
+ * program has less. (In v2 the filter is installed inside the run group, and counts: some tens of KiB.)
  */
 static const uint64_t KERNEL_BYTES = 48 << 10;
 

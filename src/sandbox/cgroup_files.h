@@ -6,6 +6,7 @@
  * init are outside. It is made for one run, so its memory limit and its memory peak are the program's
  * own, to the page. In v1 the run group exists in the memory hierarchy only, and the other counters are the
  * slot's; in v2 all counters are the run group's.
+ * The peak is max_usage_in_bytes in v1, and memory.peak in v2 (Linux 5.19).
  */
 #ifndef RUNLEDGER_CGROUP_FILES_H
 #define RUNLEDGER_CGROUP_FILES_H

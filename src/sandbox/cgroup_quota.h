@@ -11,6 +11,10 @@
  *                        never meets this quota. What a slot did not use in earlier periods it may use
  *                        in addition (a burst, Linux 5.14), so a short program has every processor.
  *
+ * Fifteen pairs of processes that wake each other, on two processors, kept a process of priority -10 waiting for 8 s. With a
+ * share of one processor, a program can use two for up to 100 ms. One that has used up the burst sees longer pauses,
+ * which its own threads cause. A slot of a resident compiler has the same quota.
+ *
  * The quotas are set when the groups are made, and never at request time.
  */
 #ifndef RUNLEDGER_CGROUP_QUOTA_H

@@ -10,6 +10,10 @@
  *   Landlock          of any version, with the filter of same_user.c, where the program has the
  *                     worker's user id. It can learn the names of files, but not open them.
  *
+ * Subordinate ids would be of no use: using them takes user namespaces, and a user who can make those usually has a
+ * delegated group, too, and then full isolation. If the launcher is killed, a process that a program started goes on. The
+ * next launcher kills it if it has a user id of its own.
+ *
  * The limits are weaker. CPU time and writable memory are limited for each process, shared memory only in the
  * program's first process, disk space for each file, and peak memory is the peak of the largest process. If
  * programs share the worker's user id, their limit of processes is inexact, because it counts all processes of

@@ -6,6 +6,11 @@
  * interpreter's first, and then as the warm modules'. With several processes this does not hold, so the last estimate
  * stays.
  *
+ * Three errors remain, and so only a run with a limit of 64 MiB or more is forked (zygote.c). Copies of the last 20 ms, or of
+ * a run with several processes, count twice: up to 3 MiB. A copy of a page of a warm module counts, although a plain run
+ * may not have the module: up to 2.5 MiB. And a run that uses a warm module is not charged for it. The kernel enforces the
+ * limit on what is charged to the run group; the verdict is also MLE if the peak with the shared pages is over it.
+ *
  * The slot does this, and not the launcher: a process that reads statm of a process that dies can be the last
  * user of its memory, and has to free it.
  */

@@ -38,6 +38,8 @@
  *   SIGTERM when the worker dies. Slots and inits die by SIGKILL when their parent dies, and programs
  *   die with their init. If something is left nevertheless (the machine stopped in the middle), the
  *   next launcher sweeps it.
+ * - Nothing depends on process 1, which in a container may never reap orphans. The launcher reaps those of a
+ *   dead slot, and a slot those of a dead zygote.
  * - The worker's heartbeats move a deadline. When it passes, the launcher ends every run, because by
  *   then another worker may have taken over the executions.
  * - Before its first instruction, a program has exactly three descriptors, no capability in any set,

@@ -17,6 +17,9 @@
  *     interactor's is not counted. It gets no SIGPIPE, so no program can end its partner by ending early.
  *   - output_end_us is set before the partner can notice that the output has ended. So whatever the partner
  *     does because of it comes later, also by the clock.
+ *
+ * The report says which of the two ended first. If the launcher ended a run, that decision is the time of its end. Otherwise
+ * it is the end of the program or of its output, whichever came first.
  */
 #ifndef RUNLEDGER_PARTNER_H
 #define RUNLEDGER_PARTNER_H

@@ -15,6 +15,15 @@
  * most limits is not for a limit of many GiB; the kernel decides about that. Letting it decide is safe:
  * the arguments are in registers, which no other thread can change, and no other filter denied the call.
  *
+ * A request that only reserves addresses (PROT_NONE, MAP_NORESERVE, a mapping of a file) asks nothing. brk is never refused,
+ * so a C library may get the memory that way; then the limit decides. On a machine with less than 4 GiB the kernel refuses
+ * smaller requests, too, and no count shows it: a runtime that then says that memory ran out gets RE or SIG. So does one
+ * that refuses by itself, as for an array larger than the heap of a JVM.
+ *
+ * The kernel can ask only one process about a program's calls. In some containers the launcher runs under a filter that asks
+ * another one. There the slot cannot be asked: the program's filter answers large requests with ENOMEM, and nothing is
+ * counted.
+ *
  * The launcher answers no question, because each touches what a program can lock: a write into its
  * memory waits for the lock of its address space and can free that memory, and the listener has a lock
  * that a program's thread can keep while it waits for a processor.

@@ -9,6 +9,9 @@
  *              carries it, and the slot keeps it open until the launcher has closed it: the last close
  *              frees every file, and that is not the launcher's work. Files that are only to be kept are
  *              copied by the slot, before the message (kept_files.c).
+ *              If the launcher ended the run, its wall time lasts until init is reaped, because until then its
+ *              processes use CPU time that counts. The kernel frees a program's memory at the program's
+ *              priority: on a busy machine, and with much memory or many mappings, that can take seconds.
  *   program    may block the slot in any call that touches its pipes or its memory. The slot waits for
  *              nothing else here. The launcher ends the run through init's pidfd, and the program's
  *              death releases the slot. That is why init does not do this work: it must be free to die.

@@ -10,8 +10,13 @@
  *
  * A mapping of a file of an overlay belongs to the machine's inode all the same. So each slot has copies
  * of the files that programs map, and of whole folders as far as the memory goes: the slot's roots are
- * directories of one file system, and each has a link to the same copy. What a root has at a place before a directory is mounted there is in front of
- * the files of this directory.
+ * directories of one file system, and each has a link to the same copy. What a root has at a place before a directory is
+ * mounted there is in front of the files of this directory.
+ *
+ * The kernel remembers names that were looked up. In one measurement a lookup took 13 us for a new name, 6 us for one that
+ * only the file system below the overlay knew, and 1 us for one that the overlay knew. New overlays for each run would leave
+ * the difference between 13 and 6 us, and cost 0.1 ms of processor time for each of a profile's overlays, of which Python
+ * has two. So a slot keeps its overlays.
  */
 #define _GNU_SOURCE
 #include "root.h"

@@ -8,6 +8,7 @@
  * process of the run is dead, and at the latest then the launcher can answer. What follows is
  * not part of the run and cannot fail it: the slot waits until the kernel has forgotten its processes,
  * sockets and queues, makes sure that the next run has an empty run group, and reports "idle".
+ * If past runs left much in the kernel's caches, it has the kernel reclaim that first (cgroup_run.h).
  */
 #define _GNU_SOURCE
 #include "slot.h"

@@ -1,7 +1,8 @@
 /**
  * Seals the log behind its writers: events below the oldest running transaction become leaves of the tree
  * (src/proof/merkle.ts), and the tree's root is signed as a checkpoint. Maintenance seals every few seconds; the write path
- * is not involved.
+ * is not involved. Sealing takes one COPY of the new events, three hashes for each event, and one call that stores tiles,
+ * checkpoint and sketch.
  *
  * What must stay true: a checkpoint is only signed if it extends the newest one, and that one is ours. So before anything is
  * signed, the newest checkpoint's note must have a signature by our key or an earlier one, the tiles that are built on must

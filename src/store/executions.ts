@@ -55,7 +55,10 @@ export type Executions = LiveOutput & {
 };
 
 const BATCH_ITEMS = 64;
-/** How long a report of an end waits at most for others to share its batch. */
+/**
+ * How long a report of an end waits at most for others to share its batch, while executions wait for a slot. That delays
+ * none of them, because an execution frees its slot before its report joins the batch.
+ */
 const LINGER_MS = 20;
 
 /**

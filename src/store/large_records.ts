@@ -2,6 +2,8 @@
  * Large records, for a process that must not wait for them: a thread of its own reads their payloads, and encodes them piece
  * by piece, as they are asked for. On the process's own thread a record of 4 MiB would hold up every request for 150 ms.
  *
+ * The same thread makes the bodies of webhooks.
+ *
  * The thread starts with the first large record. If it fails, what it was asked fails, and the next record starts another.
  */
 import type { Worker } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-/** Every case and test file that ARCHITECTURE.md's threat model names exists. */
+/** Every case and test file that SANDBOX.md's threat model names exists. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -7,7 +7,7 @@ import { CASES } from './cases/all.ts';
 const FOLDERS = ['test/executor', 'test/sandbox', 'test/cli', 'src/sandbox'];
 const HEAD = '| a program cannot | because | test |';
 
-const document = readFileSync('ARCHITECTURE.md', 'utf8');
+const document = readFileSync('SANDBOX.md', 'utf8');
 const rows = (document.split(HEAD)[1] ?? '')
   .split('\n')
   .slice(2)
