@@ -1,5 +1,5 @@
 import t from 'tap';
-import { connect } from '../src/db.ts';
+import { bytesArgument, connect } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
 import { connectRunner } from '../src/queue/delivery_runner.ts';
 import { freshDatabase } from './support/database.ts';
@@ -21,6 +21,25 @@ t.test('arrays survive the way to the database and back', async (t) => {
     ...{ times: [new Date('2026-01-02T03:04:05.678Z')], flags: [true, false] },
     ...{ bytes: [Buffer.from([0, 255])], fifth: words[4], count: words.length },
   });
+});
+
+t.test('lists of bytes arrive as they were sent, few or many', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const db = connect(urls.owner, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  const all = Buffer.from(Array.from({ length: 256 }, (_, n) => n));
+  const none = Buffer.alloc(0);
+  const lists = [
+    [],
+    [null],
+    [all, null, none, all],
+    [none, Buffer.alloc(2_001), null, all, none],
+    [Buffer.alloc(100_000, all), null, all],
+  ];
+  for (const list of lists) {
+    const [row] = await db`select ${bytesArgument(db, list)} as bytes`;
+    t.same(row!['bytes'], list);
+  }
 });
 
 t.test('settings of a role or a database do not change what is read', async (t) => {

@@ -97,3 +97,20 @@ t.test('another cluster starts another generation', async (t) => {
     [1, 2],
   );
 });
+
+t.test('bytes that users sent are compressed with lz4 or not at all', async (t) => {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  await db`select runledger.ensure_partitions(5)`;
+  const columns = await db<{ name: string; plain: boolean }[]>`
+    select c.relname as name, a.attstorage = 'e' or a.attcompression = 'l' as plain
+    from pg_partition_tree('runledger.payloads') x join pg_class c on c.oid = x.relid
+      join pg_attribute a on a.attrelid = c.oid and a.attname = 'bytes'`;
+  // The table, its permanent and its default partition, and this month with five more.
+  t.equal(columns.length, 9);
+  t.same(
+    columns.filter(({ plain }) => !plain),
+    [],
+  );
+});
