@@ -31,7 +31,13 @@ import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, oneLine, Problems } from './problems.ts';
 import { hasConflictCode, mustEnd, type OnGone, unlessGone } from './recovery.ts';
-import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
+import {
+  judgeSketch,
+  type Kept,
+  type Proven,
+  type SignedNote,
+  type Trust,
+} from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
@@ -57,6 +63,8 @@ export type Verification = {
   checkpoints: number;
   /** The newest checkpoint, with its cosignatures. */
   newest: { size: number; note: string } | null;
+  /** The newest checkpoints of the names that the log had before, and did not give up. */
+  earlier: { size: number; note: string }[];
   /** Months that retention detached. */
   detached: string[];
   /** Each repair of the tree, in one line. */
@@ -323,7 +331,8 @@ function conclude(
     ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
     oldest_unsealed_at: log.oldest_unsealed_at,
     checkpoints: log.checkpoints,
-    newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
+    newest: log.newest && kept(log.newest),
+    earlier: [...log.origins.values()].filter((each) => each !== log.newest).map(kept),
     detached: months.map(({ partition }) => partition),
     repaired: repairLines(log.claims),
     payloads,
@@ -333,6 +342,8 @@ function conclude(
     ...found,
   };
 }
+
+const kept = ({ size, note }: SignedNote) => ({ size, note: noteText(note) });
 
 export const repairLines = (claims: readonly LogClaim[]): string[] =>
   claims.filter(({ type }) => type === 'log.repaired').map(repairLine);
@@ -349,7 +360,7 @@ const UNREAD: LogReport = {
   ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
   unproven: 'the log could not be read',
   ...{
-    origins: new Set(),
+    origins: new Map(),
     gaps: [],
     claims: [],
     types: new Set(),

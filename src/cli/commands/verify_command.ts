@@ -63,7 +63,7 @@ export const command: Command = {
     const head = await readHead(context);
     const report = await verify(db, { ...options, live, head, signers }).catch(asFailure);
     const asked = live
-      ? await askWitnesses(db, options.policy, report.newest)
+      ? await askWitnesses(db, options.policy, report.newest, report.earlier)
       : { problems: [], unanswered: [] };
     return answer(context, withWitnesses(report, asked), linesOf);
   },
