@@ -73,7 +73,11 @@ t.test(
     t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 2);
     t.equal(await s.count('payloads', old), 0, 'with their salts');
     t.equal(await s.count('payloads', cancelled), 0);
-    t.equal(await s.count('payloads', set_back), 2, 'it ended before the time, and started after it');
+    t.equal(
+      await s.count('payloads', set_back),
+      2,
+      'it ended before the time, and started after it',
+    );
     t.equal(await s.count('idempotency', old, 'submission_id'), 0);
     t.equal(await s.count('payloads', open), 3, 'a delivery that has not ended keeps its bytes');
     t.equal(await s.count('webhook_secrets', open, 'submission_id'), 1);
