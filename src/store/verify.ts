@@ -281,7 +281,7 @@ async function verifyIn(
     : null;
   if (seals) reportSeals(seals, problems);
   if (options.live) checkAge(log, problems);
-  unchecked.push(...absentLogs(log, policy), ...(log.elsewhere ? [ELSEWHERE] : []));
+  unchecked.push(...absentLogs(log, policy, 'database'), ...(log.elsewhere ? [ELSEWHERE] : []));
   return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
 }
 
@@ -302,12 +302,19 @@ function checkAge({ oldest_unsealed_at: oldest, newest }: LogReport, problems: P
  * Witnesses are asked about the name of the newest checkpoint, so not about a later name, if the database was rolled back to
  * before it got that one. It is no problem: a policy can name a log before its first checkpoint.
  */
-function absentLogs({ origins, claims }: LogReport, policy: Policy | null): string[] {
+export function absentLogs(
+  {
+    origins,
+    claims,
+  }: Pick<LogReport, 'claims'> & { readonly origins: { has(name: string): boolean } },
+  policy: Policy | null,
+  place: 'database' | 'file',
+): string[] {
   const given_up = claims.map(({ facts }) => (facts['before'] as Named | undefined)?.origin);
   const named = new Set((policy?.logs ?? []).map(({ key }) => key.name));
   return [...named]
     .filter((name) => !origins.has(name) && !given_up.includes(name))
-    .map((name) => `the database has no checkpoint of the log ${name}, which the policy names`);
+    .map((name) => `the ${place} has no checkpoint of the log ${name}, which the policy names`);
 }
 
 type Named = { readonly origin: string };
@@ -331,8 +338,8 @@ function conclude(
     ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
     oldest_unsealed_at: log.oldest_unsealed_at,
     checkpoints: log.checkpoints,
-    newest: log.newest && kept(log.newest),
-    earlier: [...log.origins.values()].filter((each) => each !== log.newest).map(kept),
+    newest: log.newest && published(log.newest),
+    earlier: [...log.origins.values()].filter((each) => each !== log.newest).map(published),
     detached: months.map(({ partition }) => partition),
     repaired: repairLines(log.claims),
     payloads,
@@ -343,7 +350,7 @@ function conclude(
   };
 }
 
-const kept = ({ size, note }: SignedNote) => ({ size, note: noteText(note) });
+const published = ({ size, note }: SignedNote) => ({ size, note: noteText(note) });
 
 export const repairLines = (claims: readonly LogClaim[]): string[] =>
   claims.filter(({ type }) => type === 'log.repaired').map(repairLine);

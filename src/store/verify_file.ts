@@ -30,7 +30,7 @@ import {
   type Trust,
 } from './signed_notes.ts';
 import { canBeDetached, isOfMonth, monthOf } from './uuid_months.ts';
-import { repairLines, type Verification } from './verify.ts';
+import { absentLogs, repairLines, type Verification } from './verify.ts';
 import { checkRemovals, checkRepairs } from './verify_removals.ts';
 import { VersionTable } from './version_table.ts';
 
@@ -49,6 +49,7 @@ export type FileVerification = Pick<
   | 'first_difference'
   | 'problems'
   | 'problem_counts'
+  | 'unchecked'
 >;
 
 export type FileOptions = Trust & {
@@ -87,6 +88,7 @@ class FileCheck {
   /** Ids of later times are of no month that has ended. Anybody can make up millions of them. */
   readonly #latest = Math.floor(Date.now() / 2 ** 24);
   #checkpoints = 0;
+  readonly #origins = new Set<string>();
   #newest: SignedNote | null = null;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
@@ -162,6 +164,7 @@ class FileCheck {
     if (this.#newest && signed.size <= this.#newest.size)
       this.problems.add('checkpoints', `${name} does not cover more events than the one before it`);
     this.#newest = signed;
+    this.#origins.add(signed.origin);
     this.#oldest_unsealed_us = Number.POSITIVE_INFINITY;
     this.#reach(signed);
   }
@@ -248,6 +251,11 @@ class FileCheck {
       first_difference: lines[0] ?? null,
       problems: lines,
       problem_counts: problems.counts(),
+      unchecked: absentLogs(
+        { origins: this.#origins, claims: this.#entries.claims },
+        policy,
+        'file',
+      ),
     };
   }
 
