@@ -36,25 +36,33 @@ type Signed = {
 /** Two are enough, unless the witness signs larger trees between them. */
 const MOST_ASKS = 6;
 
-/** `newest`: the newest checkpoint of the log, as it was verified. */
+/**
+ * `newest`: the newest checkpoint of the log, as it was verified; `earlier`: those of names that it had before. Who has the log's
+ * key could go back to an early one of these, and go on under the later name, of which a witness has seen nothing else.
+ */
 export async function askWitnesses(
   db: Db,
   policy: Policy | null,
   newest: { readonly note: string } | null,
+  earlier: readonly { readonly note: string }[] = [],
 ): Promise<Asked> {
   const problems: string[] = [];
   const unanswered: string[] = [];
-  const verified = newest && signedOf(newest.note);
+  const given = newest ? [newest, ...earlier] : [];
+  const verified = given.map(({ note }) => signedOf(note)).filter((each) => each !== null);
+  const askOne = async (witness: Witness, url: string, of: Signed) => {
+    try {
+      const problem = await ask(db, policy!, witness, url, of);
+      if (problem !== null) problems.push(problem);
+    } catch (error) {
+      if (!(error instanceof NoAnswer)) throw error;
+      const about = verified.length > 1 ? `, asked about ${of.origin}` : '';
+      unanswered.push(`witness ${witness.name} (${url})${about}: ${error.message}`);
+    }
+  };
   await Promise.all(
     (policy?.witnesses ?? []).map(async (witness) => {
-      if (!witness.url || !verified) return;
-      try {
-        const problem = await ask(db, policy!, witness, witness.url, verified);
-        if (problem !== null) problems.push(problem);
-      } catch (error) {
-        if (!(error instanceof NoAnswer)) throw error;
-        unanswered.push(`witness ${witness.name} (${witness.url}): ${error.message}`);
-      }
+      if (witness.url) for (const each of verified) await askOne(witness, witness.url, each);
     }),
   );
   return { problems, unanswered };

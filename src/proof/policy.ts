@@ -59,7 +59,7 @@ class Reading {
   readonly #logs: Policy['logs'][number][] = [];
   readonly #witnesses: PolicyWitness[] = [];
   readonly #groups: Group[] = [];
-  /** Public keys of the logs and witnesses so far; names of the witnesses and groups; names that are in a group. */
+  /** Public keys, and names with ids, of the logs and witnesses so far; names of the witnesses and groups; and of members. */
   readonly #log_keys = new Set<string>();
   readonly #witness_keys = new Set<string>();
   readonly #names = new Set<string>([NONE]);
@@ -141,8 +141,10 @@ function keyOf(text: string, type: number, others: Set<string>): VerifierKey {
     throw new BadPolicy(`${key.name}: its key is of type ${key.type}, and not of type ${type}`);
   const digits = key.public_key.toString('hex');
   if (others.has(digits)) throw new BadPolicy(`${key.name}: its key is there already`);
-  others.add(digits);
-  return key;
+  // Signatures are found by both. An id is short: who wants to spoil another's signatures can search for such a key.
+  const name = `${key.name}+${key.id}`;
+  if (others.has(name)) throw new BadPolicy(`${name}: another key has this name and id`);
+  return others.add(digits).add(name) && key;
 }
 
 /**

@@ -9,7 +9,7 @@
  * checked is said. The checks go on after a problem, so that all of them are named.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { KINDS_OF } from '../domain/events.ts';
+import { KINDS_OF, problemOf } from '../domain/events.ts';
 import { type ResultRecord, renderResult } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 import { parseStrictly } from '../domain/strict_json.ts';
@@ -55,8 +55,21 @@ export function checkReceipt(receipt: Receipt, given: Given): ReceiptReport {
   const report = new Report();
   const proofs = checkTree(receipt, given.policy, report);
   const events = readEvents(receipt, report);
-  if (events) checkHistory(events, receipt, { ...given, proofs }, report);
+  if (events)
+    try {
+      checkHistory(events, receipt, { ...given, proofs }, report);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      report.problems.push(oddFacts(events));
+    }
   return report.end(given.policy !== null);
+}
+
+/** Facts that nobody can read: a file can have any, and the log has those that a worker reported. */
+function oddFacts(events: readonly AppendedEvent[]): string {
+  const problems = events.map(problemOf);
+  const n = problems.findIndex((problem) => problem !== null);
+  return `event ${n + 1}: its facts are not of their schema: ${problems[n]}`;
 }
 
 class Report {

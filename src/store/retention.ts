@@ -10,6 +10,7 @@ import { DamagedTree, TILE_WIDTH } from '../proof/tiles.ts';
 import { waitForVerify } from './beside_verify.ts';
 import { readEntries } from './entries.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
+import { isOfMonth, monthOf } from './uuid_months.ts';
 
 /** Removes what users sent and received, of submissions that ended before the time. The log stays complete. */
 export async function purgePayloads(
@@ -59,17 +60,19 @@ export async function detachMonth(
   const leaves = createHash('sha256');
   const runs = new Runs(db);
   let events = 0;
-  const partition = `runledger.events_${month}`;
+  const partition = `events_${month}`;
+  const bounds = monthOf(partition);
   const pages = readEntries(
     db,
-    `select ${ENTRY_COLUMNS} from ${partition} order by generation, xid, seq`,
+    `select ${ENTRY_COLUMNS} from runledger.${partition} order by generation, xid, seq`,
   );
   for await (const entries of pages) {
     for (const entry of entries) {
+      const event = parseEntry(entry);
+      if (bounds && !isOfMonth(event.stream, bounds)) throw foreign(event.stream, month);
       const leaf = leafHash(entry);
       await runs.add(leaf, entry);
       leaves.update(leaf);
-      const event = parseEntry(entry);
       addItems(leaves_sketch, itemBytes(event.stream, event.version, leaf));
       addItems(sketch, itemBytes(event.stream, event.version, leafOf(event)));
     }
@@ -150,6 +153,12 @@ class Runs {
     this.#hashes = Buffer.concat(tiles.map(({ hashes }) => hashes));
   }
 }
+
+/** An auditor who allows the removal of a month would allow that of these events, too. */
+const foreign = (stream: string, month: string) =>
+  new DamagedTree(
+    `${stream} is in the partition of ${month}, and not of that month: run ./runledger verify`,
+  );
 
 const unsealed = () =>
   new DamagedTree(

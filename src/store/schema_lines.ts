@@ -116,11 +116,14 @@ const PRINTING = [
  * than the rows. `name` is the thing's own name.
  */
 const DEFINITIONS = `
-  with ours as (
+  with recursive ours as (
     select c.*, regexp_replace(c.relname, '_\\d{4}_\\d{2}(_|$)', '_YYYY_MM\\1') as pattern
     from pg_class c where c.relnamespace = 'runledger'::regnamespace
   ), owner as (
     select nspowner as oid from pg_namespace where nspname = 'runledger'
+  ), auditors as (
+    select r.oid from pg_roles r where r.rolname = 'runledger_auditor'
+    union select m.member from auditors a join pg_auth_members m on m.roleid = a.oid where m.member <> (select oid from owner)
   )
   select format('function %s%s(%s) %s %s%s%s%s%s%s', case when n.nspname = 'runledger' then '' else n.nspname || '.' end, p.proname,
       pg_get_function_arguments(p.oid), l.lanname, p.provolatile, p.proparallel,
@@ -241,8 +244,7 @@ const DEFINITIONS = `
   from pg_db_role_setting s cross join lateral unnest(s.setconfig) c(setting)
     cross join lateral (select case when s.setrole::regrole::text like 'runledger\\_%' or s.setrole in (0::oid, (select oid from owner))
       then s.setrole::regrole::text = 'runledger_auditor'
-      else (select true from pg_auth_members m where m.member = s.setrole and m.roleid::regrole::text = 'runledger_auditor' limit 1)
-      end) a(is_auditor)
+      else (select true from auditors u where u.oid = s.setrole) end) a(is_auditor)
   where s.setdatabase in (0::oid, (select oid from pg_database where datname = current_database()))
     -- Null: a role of somebody else. What their own statements mean, auditors may set as they like.
     and (a.is_auditor is not null and c.setting ~* '^(${PRINTING})' or not a.is_auditor and c.setting ~* '^(${MEANING})')

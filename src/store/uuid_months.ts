@@ -16,6 +16,8 @@ export function monthOf(partition: string): Month | null {
   return { low: floorOf(begins), high: floorOf(ends.getTime()), ends };
 }
 
+export const isOfMonth = (id: string, { low, high }: Month): boolean => id >= low && id < high;
+
 /**
  * Whether retention can have detached this partition of events. There are some thousand such names. Of others, which anybody can
  * make up, there is no end.

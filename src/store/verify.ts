@@ -31,7 +31,13 @@ import type { EventDifference } from './event_differences.ts';
 import { nameDifferences } from './name_differences.ts';
 import { type Group, oneLine, Problems } from './problems.ts';
 import { hasConflictCode, mustEnd, type OnGone, unlessGone } from './recovery.ts';
-import { judgeSketch, type Kept, type Proven, type Trust } from './signed_notes.ts';
+import {
+  judgeSketch,
+  type Kept,
+  type Proven,
+  type SignedNote,
+  type Trust,
+} from './signed_notes.ts';
 import { checkIndexes } from './verify_indexes.ts';
 import { checkLog, type LogReport } from './verify_log.ts';
 import { checkPayloads } from './verify_payloads.ts';
@@ -57,6 +63,8 @@ export type Verification = {
   checkpoints: number;
   /** The newest checkpoint, with its cosignatures. */
   newest: { size: number; note: string } | null;
+  /** The newest checkpoints of the names that the log had before, and did not give up. */
+  earlier: { size: number; note: string }[];
   /** Months that retention detached. */
   detached: string[];
   /** Each repair of the tree, in one line. */
@@ -273,7 +281,7 @@ async function verifyIn(
     : null;
   if (seals) reportSeals(seals, problems);
   if (options.live) checkAge(log, problems);
-  unchecked.push(...absentLogs(log, policy), ...(log.elsewhere ? [ELSEWHERE] : []));
+  unchecked.push(...absentLogs(log, policy, 'database'), ...(log.elsewhere ? [ELSEWHERE] : []));
   return { log, months, payloads, test_sets, differences, unchecked, comparisons, seals };
 }
 
@@ -294,12 +302,19 @@ function checkAge({ oldest_unsealed_at: oldest, newest }: LogReport, problems: P
  * Witnesses are asked about the name of the newest checkpoint, so not about a later name, if the database was rolled back to
  * before it got that one. It is no problem: a policy can name a log before its first checkpoint.
  */
-function absentLogs({ origins, claims }: LogReport, policy: Policy | null): string[] {
+export function absentLogs(
+  {
+    origins,
+    claims,
+  }: Pick<LogReport, 'claims'> & { readonly origins: { has(name: string): boolean } },
+  policy: Policy | null,
+  place: 'database' | 'file',
+): string[] {
   const given_up = claims.map(({ facts }) => (facts['before'] as Named | undefined)?.origin);
   const named = new Set((policy?.logs ?? []).map(({ key }) => key.name));
   return [...named]
     .filter((name) => !origins.has(name) && !given_up.includes(name))
-    .map((name) => `the database has no checkpoint of the log ${name}, which the policy names`);
+    .map((name) => `the ${place} has no checkpoint of the log ${name}, which the policy names`);
 }
 
 type Named = { readonly origin: string };
@@ -323,7 +338,8 @@ function conclude(
     ...{ events: log.events, sealed: log.sealed, unsealed: log.unsealed },
     oldest_unsealed_at: log.oldest_unsealed_at,
     checkpoints: log.checkpoints,
-    newest: log.newest && { size: log.newest.size, note: noteText(log.newest.note) },
+    newest: log.newest && published(log.newest),
+    earlier: [...log.origins.values()].filter((each) => each !== log.newest).map(published),
     detached: months.map(({ partition }) => partition),
     repaired: repairLines(log.claims),
     payloads,
@@ -333,6 +349,8 @@ function conclude(
     ...found,
   };
 }
+
+const published = ({ size, note }: SignedNote) => ({ size, note: noteText(note) });
 
 export const repairLines = (claims: readonly LogClaim[]): string[] =>
   claims.filter(({ type }) => type === 'log.repaired').map(repairLine);
@@ -349,7 +367,7 @@ const UNREAD: LogReport = {
   ...{ events: 0, sealed: 0, unsealed: 0, checkpoints: 0, proven: null, newest: null },
   unproven: 'the log could not be read',
   ...{
-    origins: new Set(),
+    origins: new Map(),
     gaps: [],
     claims: [],
     types: new Set(),

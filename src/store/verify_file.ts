@@ -29,8 +29,8 @@ import {
   type SignedNote,
   type Trust,
 } from './signed_notes.ts';
-import { canBeDetached, monthOf } from './uuid_months.ts';
-import { repairLines, type Verification } from './verify.ts';
+import { canBeDetached, isOfMonth, monthOf } from './uuid_months.ts';
+import { absentLogs, repairLines, type Verification } from './verify.ts';
 import { checkRemovals, checkRepairs } from './verify_removals.ts';
 import { VersionTable } from './version_table.ts';
 
@@ -49,6 +49,7 @@ export type FileVerification = Pick<
   | 'first_difference'
   | 'problems'
   | 'problem_counts'
+  | 'unchecked'
 >;
 
 export type FileOptions = Trust & {
@@ -84,7 +85,10 @@ class FileCheck {
   readonly #gaps = new Map<string, { count: number; hash: Hash }>();
   /** By the first bytes of an id, which are its time, about five hours: the lowest and the highest id in the file. */
   readonly #times = new Map<number, { low: Buffer; high: Buffer }>();
+  /** Ids of later times are of no month that has ended. Anybody can make up millions of them. */
+  readonly #latest = Math.floor(Date.now() / 2 ** 24);
   #checkpoints = 0;
+  readonly #origins = new Set<string>();
   #newest: SignedNote | null = null;
   #proven: Proven | null = null;
   #unproven = 'there is no checkpoint';
@@ -123,6 +127,7 @@ class FileCheck {
     this.#versions.add(entry, 6, entry.readInt32BE(26));
     const id = entry.subarray(6, 22);
     const time = id.readUIntBE(0, 3);
+    if (time > this.#latest) return;
     const range = this.#times.get(time);
     if (!range) this.#times.set(time, { low: Buffer.from(id), high: Buffer.from(id) });
     else if (id.compare(range.low) < 0) id.copy(range.low);
@@ -159,6 +164,7 @@ class FileCheck {
     if (this.#newest && signed.size <= this.#newest.size)
       this.problems.add('checkpoints', `${name} does not cover more events than the one before it`);
     this.#newest = signed;
+    this.#origins.add(signed.origin);
     this.#oldest_unsealed_us = Number.POSITIVE_INFINITY;
     this.#reach(signed);
   }
@@ -245,15 +251,18 @@ class FileCheck {
       first_difference: lines[0] ?? null,
       problems: lines,
       problem_counts: problems.counts(),
+      unchecked: absentLogs(
+        { origins: this.#origins, claims: this.#entries.claims },
+        policy,
+        'file',
+      ),
     };
   }
 
   #checkGone(partition: string): void {
     const month = monthOf(partition);
     for (const { low, high } of this.#times.values()) {
-      const stream = [low, high]
-        .map(uuidText)
-        .find((id) => month && id >= month.low && id < month.high);
+      const stream = [low, high].map(uuidText).find((id) => month && isOfMonth(id, month));
       if (stream)
         this.problems.add(
           'removals',

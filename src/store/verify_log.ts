@@ -80,8 +80,8 @@ export type LogReport = {
   readonly types: ReadonlySet<string>;
   /** The newest checkpoint of the database. */
   readonly newest: SignedNote | null;
-  /** The names that its checkpoints have. */
-  readonly origins: ReadonlySet<string>;
+  /** By the names that its checkpoints have: the newest of each. */
+  readonly origins: ReadonlyMap<string, SignedNote>;
   /** How many events the kept checkpoint covers, and whether the log's first events are not these. */
   readonly kept_size: number;
   readonly kept_differs: boolean;
@@ -185,7 +185,7 @@ class Walk {
   #block: SealedBlock | null = null;
   #checkpoints = 0;
   #newest: SignedNote | null = null;
-  readonly #origins = new Set<string>();
+  readonly #origins = new Map<string, SignedNote>();
   #unsealed = 0;
   #oldest_unsealed_us = Number.POSITIVE_INFINITY;
   #proven: Proven | null = null;
@@ -283,7 +283,7 @@ class Walk {
     this.#judge(claim);
     this.#checkpoints++;
     this.#newest = note;
-    this.#origins.add(note.origin);
+    this.#origins.set(note.origin, note);
     this.#horizon = note.horizon;
     const last = this.#last;
     this.#checkTime(note, note.sealed_at, 'says that it was made at');

@@ -105,7 +105,8 @@ type Stream = {
   deleted: boolean;
 };
 
-const OF_SUBMISSIONS = `facts ? 'bytes' or type like 'delivery.%'`;
+/** What a purge looks at, too: is_purged_by() in sql/functions/retention.sql. A cancelled submission ends without bytes. */
+const OF_SUBMISSIONS = `type <> 'execution.refused'`;
 
 /**
  * Purges by their time, and those of one time by their last id. A purge of ten million submissions is ten thousand events, and

@@ -17,9 +17,9 @@ import { ENTRY_COLUMNS } from '../proof/entry.ts';
 import { leafHash } from '../proof/merkle.ts';
 import type { Policy } from '../proof/policy.ts';
 import { readEntries } from './entries.ts';
-import type { LogClaim } from './entry_check.ts';
+import { type LogClaim, nameOf } from './entry_check.ts';
 import type { Problems } from './problems.ts';
-import { monthOf } from './uuid_months.ts';
+import { isOfMonth, monthOf } from './uuid_months.ts';
 import type { GapDigest } from './verify_log.ts';
 import { quoted } from './verify_places.ts';
 
@@ -199,12 +199,20 @@ export async function checkDetached(
     if (leaves_sha256 === null || !kept?.plain) continue;
     const digest = createHash('sha256');
     let count = 0;
+    let foreign: string | null = null;
     const query = `select ${ENTRY_COLUMNS} from only runledger_detached.${quoted(partition)} order by generation, xid, seq`;
     for await (const entries of readEntries(db, query))
       for (const entry of entries) {
         digest.update(leafHash(entry));
         count++;
+        const { stream } = nameOf(entry);
+        if (!isOfMonth(stream, month)) foreign = stream;
       }
+    if (foreign !== null)
+      problems.add(
+        'removals',
+        `${partition} was detached with events of ${foreign}, which is not of that month`,
+      );
     if (count !== events || digest.digest('hex') !== leaves_sha256)
       problems.add(
         'removals',

@@ -5,12 +5,14 @@ import t, { type Test } from 'tap';
 import { askWitnesses } from '../../src/cli/verify_witnesses.ts';
 import { additionText } from '../../src/proof/addition.ts';
 import { signatureLine } from '../../src/proof/note.ts';
+import { createSealer } from '../../src/store/checkpoints.ts';
 import { readConsistencyProof } from '../../src/store/tree.ts';
 import { verify } from '../../src/store/verify.ts';
 import { seal } from '../store/seal_now.ts';
 import { alone, LOG_VERIFIER, policy, witnesses } from '../store/verified.ts';
 import { world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { BOTH_NAMES, RENAMED } from '../tamper/claim_manipulations.ts';
 import { putCosignature } from '../tamper/time_manipulations.ts';
 import { aWitness } from '../witness/a_witness.ts';
 
@@ -22,6 +24,12 @@ async function aLog(t: Test) {
   return {
     db: w.db,
     superuser: w.connect(w.database.superuser_url, 1),
+    /** What verify says after events under a later name. */
+    async renamed() {
+      await w.tier('renamed', 1, 1);
+      await createSealer(RENAMED).seal(w.web);
+      return verify(w.db, { policy: BOTH_NAMES });
+    },
     /** Its newest checkpoint, after some events more. */
     async grown(events: number, name: string) {
       for (let n = 0; n < events; n++) await w.tier(`${name}-${n}`, 1, 1);
@@ -68,6 +76,30 @@ t.test('a witness shows that a log was rolled back, also where it has grown agai
   );
   t.match(await askWitnesses(copy.db, asked, first), says(of_that_size), 'of another log');
   t.same(await askWitnesses(log.db, asked, second), well, 'no question moved the witness on');
+});
+
+t.test('a log is not rolled back under a later name', async (t) => {
+  const witness = await aWitness(t, [LOG_VERIFIER, RENAMED.signer.verifier]);
+  const north = { name: 'north', key: witness.key, url: witness.url };
+  const asked = { ...BOTH_NAMES, witnesses: [north] };
+  const log = await aLog(t);
+  const { note } = await log.grown(20, 'a');
+  t.equal((await witness.add(additionText(0, [], note))).status, 200);
+  const honest = await log.renamed();
+  t.ok(honest.proven);
+  const well = await askWitnesses(log.db, asked, honest.newest, honest.earlier);
+  t.same(well, { problems: [], unanswered: [] });
+
+  const copy = await aLog(t);
+  await copy.grown(5, 'b');
+  const { proven, newest, earlier } = await copy.renamed();
+  t.ok(proven, 'by itself it is a log that got another name');
+  t.match(await askWitnesses(copy.db, asked, newest, earlier), {
+    problems: [
+      /^the log was rolled back or forked: witness north says that it has signed a tree of \d+ events/,
+    ],
+    unanswered: [],
+  });
 });
 
 t.test('what a witness answers is not believed without its signature', async (t) => {

@@ -71,9 +71,18 @@ t.test('what no policy accepts', async (t) => {
   );
 });
 
+/** Keys of one name whose ids, the first 32 bits of a digest, are the same. */
+const [alike, like] = [72_638, 141_495].map((n) => {
+  const seed = Buffer.alloc(32);
+  seed.writeUInt32BE(n);
+  return new NoteSigner('A.example.org', WITNESS_KEY, seed).verifier;
+});
+
 t.test('lines that are no policy', async (t) => {
+  t.equal(alike!.id, like!.id);
   const head = `log ${L}\nwitness A ${a}\nwitness B ${b}\n`;
   for (const bad of [
+    `witness D ${keyText(alike!)}\nwitness E ${keyText(like!)}\nquorum none`,
     '',
     'quorum',
     'quorum none\nquorum none',

@@ -1,4 +1,5 @@
 /** Changes to a receipt and its record, one for each kind of bytes in them. A verifier must find every one. */
+import { entryOf, parseEntry } from '../../src/proof/entry.ts';
 import type { AnyReceipt, AnyRecord, Case } from './both_verifiers.ts';
 
 /** `other`: a case of another submission of the same log. */
@@ -55,6 +56,12 @@ const otherText = (text: string, to: string) => (bytes: Buffer) => {
   return bytes;
 };
 
+const facts = (change: (facts: string) => string): Manipulation[1] =>
+  entry(-1, (bytes) => {
+    const event = parseEntry(bytes);
+    return entryOf({ ...event, facts: change(event.facts) });
+  });
+
 const events =
   (change: (all: AnyReceipt['events'], other: AnyReceipt['events']) => AnyReceipt['events']) =>
   ({ receipt }: Case, other: Case) =>
@@ -88,6 +95,14 @@ export const MANIPULATIONS: readonly Manipulation[] = [
   ['entry: empty', event(0, () => ({ entry: '' }))],
   ['entry: not base64', event(0, () => ({ entry: '%%%%' }))],
   ['entry: base64 with more padding', event(0, (one) => ({ entry: `${one.entry}=` }))],
+
+  ['facts: null', facts(() => 'null')],
+  [
+    'facts: digests that are null',
+    facts((text) => text.replace(/"stdout": ?\{[^}]*\}/, '"stdout": null')),
+  ],
+  ['facts: tests that are no list', facts((text) => text.replace(/\}$/, ', "tests": {}}'))],
+  ['facts: a test that is null', facts((text) => text.replace(/\}$/, ', "tests": [null]}'))],
 
   ['index: of the event', event(1, ({ index }) => ({ index: index + 1 }))],
   ['index: of the proof', proofLines(1, (lines) => lines.with(1, 'index 0'))],

@@ -126,6 +126,10 @@ def parse_key(text, kind):
     return {"name": name, "id": bytes.fromhex(identity), "kind": kind, "public": data[1:]}
 
 
+def differ(key, other):
+    return key["public"] != other["public"] and (key["name"], key["id"]) != (other["name"], other["id"])
+
+
 def parse_policy(text):
     logs, witnesses, groups, members, quorum = [], {}, {}, set(), None
 
@@ -145,13 +149,13 @@ def parse_policy(text):
         if kind == "log":
             usable(1 <= len(rest) <= 2, line)
             key = parse_key(rest[0], 1)
-            usable(all(key["public"] != other["public"] for other in logs), line)
+            usable(all(differ(key, other) for other in logs), line)
             logs.append(key)
         elif kind == "witness":
             usable(2 <= len(rest) <= 3, line)
             define(rest[0], line)
             key = parse_key(rest[1], 4)
-            usable(all(key["public"] != other["public"] for other in witnesses.values()), line)
+            usable(all(differ(key, other) for other in witnesses.values()), line)
             witnesses[rest[0]] = key
         elif kind == "group":
             usable(len(rest) >= 3, line)

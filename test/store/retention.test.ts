@@ -55,6 +55,13 @@ t.test(
     });
     const open = await s.runOne({ webhook: webhook() });
     const waiting = await s.submitOne();
+    const cancelled = await s.submitOne();
+    await s.w.cancel(cancelled);
+    const set_back = await s.submitOne();
+    await s.w.clock.set(new Date(noon.getTime() + DAY_MS + 600_000));
+    await start(s.executions, set_back);
+    await s.w.clock.set(new Date(noon.getTime() + DAY_MS - 600_000));
+    await s.executions.complete({ submission_id: set_back, attempt: 1, outcome: outcome() });
     await s.w.clock.advance(30 * DAY_MS);
     const young = await s.runOne();
     const skewed = await s.runOne({ id: newId(Date.now() + 5000 * DAY_MS) });
@@ -63,8 +70,14 @@ t.test(
     const to_come = new Date(noon.getTime() + 31 * DAY_MS);
     await t.rejects(purgePayloads(s.w.db, to_come), { code: 'RL422' });
     await t.rejects(purgeTestSets(s.w.db, to_come), { code: 'RL422' });
-    t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 1);
+    t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + DAY_MS)), 2);
     t.equal(await s.count('payloads', old), 0, 'with their salts');
+    t.equal(await s.count('payloads', cancelled), 0);
+    t.equal(
+      await s.count('payloads', set_back),
+      2,
+      'it ended before the time, and started after it',
+    );
     t.equal(await s.count('idempotency', old, 'submission_id'), 0);
     t.equal(await s.count('payloads', open), 3, 'a delivery that has not ended keeps its bytes');
     t.equal(await s.count('webhook_secrets', open, 'submission_id'), 1);
@@ -73,11 +86,11 @@ t.test(
     t.same(await s.problems(), []);
     t.match(
       [...(await s.w.db`select * from runledger.audit_retention`)],
-      [{ type: 'payloads.purged', payloads: '3' }],
+      [{ type: 'payloads.purged', payloads: '4' }],
     );
     const [claim] = await s.w.db`
       select facts ->> 'last_id' as last_id from runledger.events where type = 'payloads.purged'`;
-    t.equal(claim!['last_id'], old);
+    t.equal(claim!['last_id'], cancelled);
 
     await s.w.db`delete from runledger.payloads where stream = ${young} and kind = 'stdout'`;
     t.match(
@@ -86,9 +99,9 @@ t.test(
       'what no purge took is missed',
     );
     await s.w.clock.advance(30 * DAY_MS);
-    t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + 40 * DAY_MS)), 2);
+    t.equal(await purgePayloads(s.w.db, new Date(noon.getTime() + 40 * DAY_MS)), 3);
     t.equal(await s.count('payloads', skewed), 0, 'also if the id is from a clock that ran ahead');
-    const uncounted = ['purges claim to have removed 6 payloads, and 7 are gone'];
+    const uncounted = ['purges claim to have removed 9 payloads, and 10 are gone'];
     t.same(await s.problems(), uncounted, 'a purge does not hide what was deleted before it');
     await rebuild(s.w.db);
     t.same(await s.problems(), uncounted);

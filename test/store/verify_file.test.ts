@@ -28,6 +28,7 @@ import { detachMonth } from '../../src/store/retention.ts';
 import { verify } from '../../src/store/verify.ts';
 import { verifyFile } from '../../src/store/verify_file.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { BOTH_NAMES, RENAMED } from '../tamper/claim_manipulations.ts';
 import { key, seal } from './seal_now.ts';
 import { alone, policy, witnesses } from './verified.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
@@ -98,6 +99,11 @@ t.test('the sketch of an exported log must be that of its events, signed or not'
   const honest = await check(path);
   t.same(honest.problems, []);
   t.equal(honest.proven!.size, honest.sealed);
+  t.same(honest.unchecked, []);
+  const both = { policy: BOTH_NAMES, keys: [], removals: null, kept: null };
+  t.same((await verifyFile(path, both)).unchecked, [
+    `the file has no checkpoint of the log ${RENAMED.origin}, which the policy names`,
+  ]);
 
   const at = positionOf(records, 'sketch');
   const { cells } = parseSketch(records[at]!.body);

@@ -67,7 +67,7 @@ export type Copy = {
     policy?: Policy | null;
     kept?: boolean;
     removals?: boolean;
-    /** Besides the removals that are allowed anyway: repairs of the kept checkpoint's name, and ages of purges. */
+    /** Besides the removals that are allowed anyway: months, repairs of the kept checkpoint's name, and ages of purges. */
     allow?: (kept: { origin: string; size: number }) => Removals;
   }): Promise<Verification>;
   drop(): Promise<void>;
@@ -236,8 +236,9 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
       owner_url,
       async verify({ policy: given = policy, kept = false, removals = true, allow } = {}) {
         const [origin, size] = outside.kept.note.split('\n');
-        const { repaired, purged_older_than_ms } =
+        const { detached, repaired, purged_older_than_ms } =
           allow?.({ origin: origin!, size: Number(size) }) ?? NO_REMOVALS;
+        const months = [...outside.removals.detached, ...detached];
         const ages = [...outside.removals.purged_older_than_ms, ...purged_older_than_ms];
         const db = connect(owner_url, { name: 'verify', max: 1, unpinned: true });
         try {
@@ -246,7 +247,7 @@ function copier(w: World, outside: { kept: Kept; removals: Removals }) {
             keys: [],
             live: true,
             removals: removals
-              ? { ...outside.removals, repaired, purged_older_than_ms: ages }
+              ? { ...outside.removals, detached: months, repaired, purged_older_than_ms: ages }
               : null,
             kept: kept ? outside.kept : null,
           });

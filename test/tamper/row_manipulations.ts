@@ -1,5 +1,13 @@
 /** Rows that are there twice, or in the partition of another month; and rows of tables that the log does not give. */
+import { createHash } from 'node:crypto';
 import type { Db } from '../../src/db.ts';
+import { parseRemovals } from '../../src/domain/removals.ts';
+import { addItems, emptySketch, itemBytes } from '../../src/domain/sketch.ts';
+import { ENTRY_COLUMNS, parseEntry } from '../../src/proof/entry.ts';
+import { HASH_BYTES, leafHash } from '../../src/proof/merkle.ts';
+import { DamagedTree } from '../../src/proof/tiles.ts';
+import { readEntries } from '../../src/store/entries.ts';
+import { detachMonth } from '../../src/store/retention.ts';
 import { type Manipulation, statements } from './manipulation.ts';
 
 const nameOf = async (root: Db, table: string, column: string, id: string): Promise<string> => {
@@ -72,6 +80,55 @@ async function moveInto(
   await root.unsafe(`${attached(true)}; reset session_replication_role`).simple();
 }
 
+async function moveEvents(
+  root: Db,
+  { from, to, id }: { from: string; to: string; id: string },
+): Promise<void> {
+  for (const table of [from, to])
+    await root.unsafe(`alter table runledger.${table} disable trigger refuse_change`);
+  await moveInto(root, { from, to, column: 'stream', id });
+  for (const table of [from, to])
+    await root.unsafe(`alter table runledger.${table} enable always trigger refuse_change`);
+}
+
+/**
+ * Detaches the month of `like` as the command does, which refuses a month with events of another. Returns the line of the
+ * removals with which an operator would allow it.
+ */
+async function detach(root: Db, like: string): Promise<string> {
+  const name = await nameOf(root, 'submissions', 'id', like);
+  const month = name.replace('submissions_', '');
+  const refused = await detachMonth(root, month).catch((error: unknown) => error);
+  if (!(refused instanceof DamagedTree)) throw new Error('events of another month were detached');
+  const [tiles] = await root<{ hashes: Buffer }[]>`
+    select string_agg(t.hashes, '' order by t.index) as hashes from runledger.log_tiles t where t.level = 0`;
+  const [sketch, digest, firsts] = [emptySketch(), createHash('sha256'), [] as number[]];
+  const query = `select ${ENTRY_COLUMNS} from runledger.events_${month} order by generation, xid, seq`;
+  for await (const entries of readEntries(root, query))
+    for (const entry of entries) {
+      const leaf = leafHash(entry);
+      const { stream, version } = parseEntry(entry);
+      addItems(sketch, itemBytes(stream, version, leaf));
+      digest.update(leaf);
+      firsts.push(tiles!.hashes.indexOf(leaf) / HASH_BYTES);
+    }
+  const leaves_sketch = sketch.toString('base64');
+  const events = firsts.length;
+  const facts = {
+    events,
+    sketch: leaves_sketch,
+    leaves_sketch,
+    leaves_sha256: digest.digest('hex'),
+  };
+  await root`
+    select runledger.detach_month(${month}, ${JSON.stringify(facts)}::text::jsonb, ${`{${firsts}}`}::text::bigint[],
+      ${`{${firsts.map(() => 1)}}`}::text::bigint[])`;
+  return `detached events_${month} ${events} ${facts.leaves_sha256}`;
+}
+
+/** What the auditor allows, because the operator said so. */
+let allowed = '';
+
 const isElsewhere = (partition: string, rows: number) =>
   new RegExp(`^${rows} rows of ${partition} belong to another partition, the first of `);
 
@@ -100,6 +157,20 @@ export const rowManipulations: readonly Manipulation[] = [
     says: isElsewhere('payloads_\\d{4}_\\d\\d', 5),
   },
   {
+    name: 'a submission is moved to the tables of the month that is detached next, and the auditor allows that month',
+    does: async ({ root }, { ids, purged_ids, partition }) => {
+      const like = purged_ids[0]!;
+      const to = (await nameOf(root, 'submissions', 'id', like)).replace('submissions', 'events');
+      await moveEvents(root, { from: partition, to, id: ids[1]! });
+      await moveRows(root, { table: 'payloads', column: 'stream', id: ids[1]!, like });
+      await moveRows(root, { table: 'deliveries', column: 'id', id: ids[1]!, like });
+      await moveRows(root, { table: 'submissions', column: 'id', id: ids[1]!, like });
+      allowed = await detach(root, like);
+    },
+    with: { allow: () => parseRemovals(allowed) },
+    says: /^events_\d{4}_\d\d was detached with events of \S+, which is not of that month/,
+  },
+  {
     name: 'a submission is moved to the table of what has no month',
     does: async ({ root }, { ids }) =>
       moveInto(root, {
@@ -123,18 +194,8 @@ export const rowManipulations: readonly Manipulation[] = [
   },
   {
     name: 'the events of a submission are moved to the table of what has no month',
-    does: async ({ root }, { ids, partition }) => {
-      for (const table of [partition, 'events_default'])
-        await root.unsafe(`alter table runledger.${table} disable trigger refuse_change`);
-      await moveInto(root, {
-        from: partition,
-        to: 'events_default',
-        column: 'stream',
-        id: ids[8]!,
-      });
-      for (const table of [partition, 'events_default'])
-        await root.unsafe(`alter table runledger.${table} enable always trigger refuse_change`);
-    },
+    does: ({ root }, { ids, partition }) =>
+      moveEvents(root, { from: partition, to: 'events_default', id: ids[8]! }),
     says: /^stream \S+ is in events_default, which is not its partition/,
   },
   {

@@ -222,6 +222,14 @@ export const serverManipulations: readonly Manipulation[] = [
     }),
   ),
   {
+    name: 'a setting of an auditor’s own login, which is in a group of auditors',
+    // Roles are the server's, so the copy's end does not remove them.
+    does: statements(`create role auditors; grant runledger_auditor to auditors; create role ada login; grant auditors to ada;
+      alter role ada set timezone = 'UTC+100'`),
+    after: ({ root }) => root.unsafe('drop role ada; drop role auditors').simple(),
+    says: /^the schema has what this release has not: setting of role ada: timezone=UTC\+100/i,
+  },
+  {
     name: 'a setting of everyone: dates are printed in a zone that calls itself UTC',
     does: inThisDatabase('all', `timezone = 'UTC+100'`),
     says: /^the schema has what this release has not: setting of everyone in this database: timezone=UTC\+100/i,

@@ -63,7 +63,7 @@ export const command: Command = {
     const head = await readHead(context);
     const report = await verify(db, { ...options, live, head, signers }).catch(asFailure);
     const asked = live
-      ? await askWitnesses(db, options.policy, report.newest)
+      ? await askWitnesses(db, options.policy, report.newest, report.earlier)
       : { problems: [], unanswered: [] };
     return answer(context, withWitnesses(report, asked), linesOf);
   },
@@ -164,7 +164,7 @@ function answer<T extends Verification | FileVerification>(
   report: T,
   lines: (report: T) => string[],
 ): number {
-  const unchecked = 'unchecked' in report ? report.unchecked : [];
+  const { unchecked } = report;
   const verdict = verdictOf(report);
   if (report.well && unchecked.length > 0) verdict.push(`${verdict.pop()}; not checked: see above`);
   context.answer(context.json ? report : [...lines(report), ...verdict].map(printable).join('\n'));
@@ -172,15 +172,14 @@ function answer<T extends Verification | FileVerification>(
 }
 
 function linesOf(report: Verification): string[] {
-  const { seals, comparisons, payloads, unchecked } = report;
+  const { seals, comparisons, payloads } = report;
   const rows = comparisons.reduce((sum, { rows }) => sum + rows, 0);
   const lines = [
     ...eventLines(report),
     `${payloads.rows} payloads and ${rows} derived rows compared with the log`,
   ];
   if (payloads.purged > 0) lines.push(`${payloads.purged} payloads were purged`);
-  lines.push(...changeLines(report));
-  for (const what of unchecked) lines.push(`not checked: ${what}`);
+  lines.push(...changeLines(report), ...uncheckedLines(report));
   if (seals?.head)
     lines.push(
       `head ${seals.head.number} over ${seals.head.total} events: ${seals.head.proven ? 'proven' : 'NOT PROVEN'}`,
@@ -191,7 +190,11 @@ function linesOf(report: Verification): string[] {
 const fileLines = (report: FileVerification): string[] => [
   ...eventLines(report),
   ...changeLines(report),
+  ...uncheckedLines(report),
 ];
+
+const uncheckedLines = ({ unchecked }: FileVerification): string[] =>
+  unchecked.map((what) => `not checked: ${what}`);
 
 /** What was done to the log as a whole. */
 const changeLines = ({ detached, repaired }: FileVerification): string[] => [
