@@ -14,4 +14,4 @@ as $$
       or facts ->> 'replay' is not null then 'operator'
     else 'service' end
 $$;
-comment on function runledger.actor_of is 'Who caused an event: key ID, operator USER@HOST (operator alone for events from before their names were recorded), consumer ID (a worker, or a web process that delivers), or service.';
+comment on function runledger.actor_of is 'Who caused an event: key ID, operator USER@HOST (a command) or operator console:NAME (the console; operator alone for events from before their names were recorded), consumer ID (a worker, or a web process that delivers), or service.';
