@@ -159,7 +159,9 @@ t.test('the console', async (t) => {
       { type: 'key.revoked', facts: { request_id: revoked.headers['x-request-id'] } },
       { type: 'operator.signed_in' },
     ]);
-    t.match((await visitor.get('/log')).text, /operator console:grace<\/td><td>tier\.set/);
+    const log = (await visitor.get('/log')).text;
+    t.match(log, /operator console:grace<\/td><td>tier\.set/);
+    t.match(log, /operator ada@test<\/td><td>operator\.created/);
     for (const wrong of [{ name: 'G' }, { per_minute: '-1' }, { concurrent: '' }])
       t.equal((await visitor.post('/tiers', { ...limits, ...wrong })).status, 400);
     t.equal(

@@ -224,8 +224,8 @@ t.test('phases follow each other from the acceptance to the end', async (t) => {
 
 t.test('measures have three figures and a unit', async (t) => {
   t.same(
-    [null, 0, 12_345, 1_234_567, 600_000_000].map((each) => durationText(each)),
-    ['–', '0 ms', '12.3 ms', '1.23 s', '10 min'],
+    [null, 0, 12_345, 1_234_567, 600_000_000, 9e9, 9e11].map((each) => durationText(each)),
+    ['–', '0 ms', '12.3 ms', '1.23 s', '10 min', '2.5 h', '10.4 d'],
   );
   t.same(
     [null, 0, 1023, 1536, 7_340_032].map((each) => bytesText(each)),

@@ -131,8 +131,9 @@ export function time(text: string | null): Shown {
   return html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
+/** The first part of an id is its time, and the last one is random: together they are short, and tell submissions apart. */
 export const submissionLink = (id: string): Html =>
-  html`<a class="id" href="${CONSOLE}/submissions/${id}">${id}</a>`;
+  html`<a class="id" href="${CONSOLE}/submissions/${id}" title="${id}">${id.slice(0, 8)}…${id.slice(-12)}</a>`;
 
 export const badge = (name: string | null): Shown =>
   name === null ? '–' : html`<span class="badge ${name.toLowerCase()}">${name}</span>`;

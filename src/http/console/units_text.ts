@@ -7,8 +7,10 @@ const figures = (value: number) => String(Number(value.toPrecision(3)));
 export function durationText(microseconds: number | null | undefined): string {
   if (microseconds === null || microseconds === undefined) return NONE;
   if (microseconds < 1_000_000) return `${figures(microseconds / 1_000)} ms`;
-  if (microseconds < 120_000_000) return `${figures(microseconds / 1_000_000)} s`;
-  return `${figures(microseconds / 60_000_000)} min`;
+  const seconds = microseconds / 1_000_000;
+  if (seconds < 120) return `${figures(seconds)} s`;
+  if (seconds < 7_200) return `${figures(seconds / 60)} min`;
+  return seconds < 172_800 ? `${figures(seconds / 3_600)} h` : `${figures(seconds / 86_400)} d`;
 }
 
 export function bytesText(bytes: number | null | undefined): string {

@@ -74,8 +74,8 @@ function optionsOf(element, labels, by_minute) {
     width: element.clientWidth,
     height: HEIGHT,
     scales: {
-      x: { range: fromTo((least, most) => [least, Math.max(most, least + 60)]) },
-      y: { range: fromTo((_, most) => [0, Math.max(most * 1.1, 0.01)]) },
+      x: { range: fromTo(Date.now() / 1000, (least, most) => [least, Math.max(most, least + 60)]) },
+      y: { range: fromTo(0, (_, most) => [0, Math.max(most * 1.1, 0.01)]) },
     },
     // Times are UTC, as everywhere in the console.
     axes: [
@@ -103,13 +103,14 @@ function optionsOf(element, labels, by_minute) {
 }
 
 /**
- * The range of an axis, from the least and the most of its values; without any, both are 0.
+ * The range of an axis, from the least and the most of its values; without any, both are `none`.
+ * @param {number} none
  * @param {(least: number, most: number) => [number, number]} range
  */
-function fromTo(range) {
+function fromTo(none, range) {
   return (
     /** @type {any} */ _,
     /** @type {number | null} */ least,
     /** @type {number | null} */ most,
-  ) => range(least ?? 0, most ?? 0);
+  ) => range(least ?? none, most ?? none);
 }
