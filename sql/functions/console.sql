@@ -163,10 +163,10 @@ as $$
 begin
   perform operator_of(session);
   return (select coalesce(jsonb_agg(to_jsonb(x) order by x.name), '[]') from (
-    select a.id, a.name, a.created_at, u.pending,
+    select a.id, a.name, a.created_at, coalesce(u.pending, 0) as pending,
       (select count(*) from keys k where k.account_id = a.id and k.revoked_at is null) as keys,
       (select max(ku.last_used_at) from keys k join key_usage ku on ku.key_id = k.id where k.account_id = a.id) as last_used_at
-    from accounts a join account_usage u on u.account_id = a.id
+    from accounts a left join account_usage u on u.account_id = a.id
     where a.name > console_accounts.after_name and position(lower(part) in lower(a.name)) > 0
     order by a.name limit at_most) x);
 end
@@ -181,8 +181,8 @@ as $$
 #variable_conflict use_column
 begin
   perform operator_of(session);
-  account := (select to_jsonb(a) || jsonb_build_object('pending', u.pending)
-    from accounts a join account_usage u on u.account_id = a.id where a.id = console_account.id);
+  account := (select to_jsonb(a) || jsonb_build_object('pending', coalesce(u.pending, 0))
+    from accounts a left join account_usage u on u.account_id = a.id where a.id = console_account.id);
   keys := (select coalesce(jsonb_agg(to_jsonb(x) order by x.created_at desc, x.id desc), '[]') from (
     select k.id, k.tier, k.prefix, k.created_at, k.revoked_at, u.last_used_at, u.dispatched, u.gated
     from runledger.keys k left join key_usage u on u.key_id = k.id

@@ -101,7 +101,7 @@ t.test('the console in a browser', async (t) => {
             await page.until(`document.querySelectorAll('.plot canvas').length === 4`);
           const what = `${view.width}-${view.dark ? 'dark' : 'light'}`;
           t.ok(
-            await page.read('document.documentElement.scrollWidth <= innerWidth'),
+            await page.read(`document.documentElement.scrollWidth <= ${view.width}`),
             `${what}: nothing is wider than the screen`,
           );
           t.same(await page.read(UNNAMED), [], `${what}: without a name`);

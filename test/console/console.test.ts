@@ -351,7 +351,7 @@ t.test('the console', async (t) => {
     do {
       reply = await send(service, '/sign-in', { key: 'x' }, SAME);
       attempts += 1;
-    } while (reply.status === 401);
+    } while (reply.status === 401 && attempts < 20);
     t.match(reply, { status: 429, headers: { 'retry-after': /^\d+$/ } });
     t.ok(attempts <= 11);
   });
