@@ -41,9 +41,9 @@ ${next !== null && nextLink(PATH, query, { before: next })}`,
 
 const COLUMNS = [
   { name: 'requested (UTC)', cell: ({ created_at }: ShownDelivery) => time(created_at) },
+  { name: 'status', cell: ({ status }: ShownDelivery) => status },
   { name: 'submission', cell: ({ submission_id }: ShownDelivery) => submissionLink(submission_id) },
   { name: 'account', cell: ({ account }: ShownDelivery) => account },
-  { name: 'status', cell: ({ status }: ShownDelivery) => status },
   { name: 'attempts', kind: 'number' as const, cell: ({ attempts }: ShownDelivery) => attempts },
   {
     name: 'last',

@@ -53,6 +53,10 @@ ${nextLink(PATH, query, { after: cursorOf(next) })}`
 
 const COLUMNS = [
   { name: 'accepted (UTC)', cell: ({ created_at }: FoundSubmission) => time(created_at) },
+  {
+    name: 'verdict',
+    cell: ({ verdict, status }: FoundSubmission) => badge(verdict ?? status),
+  },
   { name: 'id', cell: ({ id }: FoundSubmission) => submissionLink(id) },
   {
     name: 'account',
@@ -60,10 +64,6 @@ const COLUMNS = [
       html`<a href="${CONSOLE}/accounts/${account_id}">${account}</a>`,
   },
   { name: 'language', cell: ({ language }: FoundSubmission) => language },
-  {
-    name: 'verdict',
-    cell: ({ verdict, status }: FoundSubmission) => badge(verdict ?? status),
-  },
   {
     name: 'CPU',
     kind: 'wide number' as const,
