@@ -84,6 +84,7 @@ t.test('the console in a browser', async (t) => {
     account: `/accounts/${lost!.account_id}`,
     tiers: '/tiers?tier=beta',
     log: '/log',
+    sign_in: '/sign-in',
     missing: '/submissions/00000000-0000-7000-8000-000000000000',
   };
 
