@@ -73,9 +73,15 @@ function optionsOf(element, labels, by_minute) {
   return {
     width: element.clientWidth,
     height: HEIGHT,
+    cursor: { drag: { x: false, y: false } },
     scales: {
-      x: { range: fromTo(Date.now() / 1000, (least, most) => [least, Math.max(most, least + 60)]) },
-      y: { range: fromTo(0, (_, most) => [0, Math.max(most * 1.1, 0.01)]) },
+      x: { range: timeRange },
+      y: {
+        range: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number | null} */ most) => [
+          0,
+          Math.max((most ?? 0) * 1.1, 0.01),
+        ],
+      },
     },
     // Times are UTC, as everywhere in the console.
     axes: [
@@ -103,14 +109,10 @@ function optionsOf(element, labels, by_minute) {
 }
 
 /**
- * The range of an axis, from the least and the most of its values; without any, both are `none`.
- * @param {number} none
- * @param {(least: number, most: number) => [number, number]} range
+ * From the first time to the last one, and a minute at least: uPlot would give a single point some years.
+ * @param {{ data: number[][] }} plot
  */
-function fromTo(none, range) {
-  return (
-    /** @type {any} */ _,
-    /** @type {number | null} */ least,
-    /** @type {number | null} */ most,
-  ) => range(least ?? none, most ?? none);
+function timeRange({ data: [times = []] }) {
+  const first = times[0] ?? Date.now() / 1000;
+  return [first, Math.max(times.at(-1) ?? first, first + 60)];
 }
