@@ -43,9 +43,10 @@ run:
 	@$(MAKE) --no-print-directory install
 	@exec ./runledger serve
 
-# FILE: a test file or a folder; all tests without it.
+# FILE: a test file or a folder; all tests without it. Tests of pages need a browser.
 .PHONY: test
 test: $(PACKAGES) $(TAP) machine
+	@$(if $(filter-out test/console%,$(FILE)),:,test/support/install_browser.sh)
 	@exec node test/support/run.ts $(FILE)
 
 # Node's own watch mode: TAP on the terminal, Ctrl-C ends it.
@@ -69,6 +70,7 @@ mutants: $(PACKAGES) $(TAP) machine
 check: $(PACKAGES) $(TAP)
 	@biome ci --colors=off --error-on-warnings .
 	@tsc -p .
+	@tsc -p src/http/console/client
 	@tap --reporter=terse test/arrows.test.ts test/c_arrows.test.ts
 	@node test/http/lint_document.ts
 

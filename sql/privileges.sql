@@ -2,6 +2,7 @@
 --
 --   owner    migrates, and is the operator's login for commands. The log's triggers hold for it, too.
 --   web      accepts submissions, reads results, delivers webhooks and does maintenance, through functions; has its own jobs.
+--            What the console shows and changes needs the digest of an operator's session besides (operators.sql).
 --   worker   starts, completes and releases executions, through functions; has its own jobs. It is next to hostile code: it
 --            reads no other table, submits nothing, and cannot see keys, webhooks or jobs that are no executions.
 --   auditor  reads the audit views, which show no secret, no digest of one, and of the bytes that users sent or received only
@@ -24,6 +25,8 @@ declare
     stored_contents,put_pieces,drop_arrived,create_test_set,remove_test_set,list_test_sets,forget_arrived,
     follow_output,forget_output,
     expire_pending,forget_idempotency,count_refusals,forget_refusals,end_long_audits,rebase_rounds,
+    has_operators,sign_in,sign_out,find_session,console_now,console_search,console_submission,console_bytes,console_deliveries,
+    console_accounts,console_account,console_tiers,console_log,console_revoke_key,console_set_tier,console_replay,
     seal_window,read_tiles,leaf_tile,put_checkpoint,last_checkpoint,last_sketch,put_cosignature,cosigned}';
   worker constant text[] := '{fetch_executions,finish_jobs,return_job,start_many,complete_many,release_many,cancelled_of,read_pieces,report_progress,followed_of,show_output,
     queue_schema_problem,register_consumer,heartbeat,advance_epoch,sweep,retire_consumer}';

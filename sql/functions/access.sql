@@ -1,5 +1,6 @@
 -- Accounts, tiers and keys. Each command appends to one stream and stores the rows that follow, in one transaction.
--- operator: who gives the command, as user@host. It is a fact of each event.
+-- operator: who gives the command, as user@host or console:NAME. It is a fact of each event, as is the X-Request-Id of a command that
+-- came from the console.
 
 -- An id outside the range of UUIDv7, so that its stream is in the partition that is never detached.
 create or replace function runledger.permanent_id() returns uuid
@@ -12,7 +13,7 @@ language sql volatile
 as $$ select pg_notify('runledger_access', '') $$;
 
 create or replace function runledger.set_tier(
-  tier_name text, new_per_minute integer, new_concurrent integer, operator text default null
+  tier_name text, new_per_minute integer, new_concurrent integer, operator text default null, request_id text default null
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -28,7 +29,8 @@ begin
   tier_id := coalesce(tier_id, permanent_id());
   perform append_events(tier_id, (select coalesce(max(version), 0) from events where stream = tier_id), array['tier.set'],
     array[jsonb_strip_nulls(jsonb_build_object(
-      'name', tier_name, 'per_minute', new_per_minute, 'concurrent', new_concurrent, 'operator', operator))]);
+      'name', tier_name, 'per_minute', new_per_minute, 'concurrent', new_concurrent, 'operator', operator,
+      'request_id', request_id))]);
   perform project_access(tier_id);
   perform tell_access_changed();
   -- A raised limit takes effect at once.
@@ -95,7 +97,7 @@ begin
 end
 $$;
 
-create or replace function runledger.revoke_key(key uuid, operator text default null) returns void
+create or replace function runledger.revoke_key(key uuid, operator text default null, request_id text default null) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -107,7 +109,7 @@ begin
   end if;
   if k.revoked_at is null then
     perform append_events(key, (select max(version) from events where stream = key), array['key.revoked'],
-      array[jsonb_strip_nulls(jsonb_build_object('operator', operator))]);
+      array[jsonb_strip_nulls(jsonb_build_object('operator', operator, 'request_id', request_id))]);
     perform project_access(key);
     perform tell_access_changed();
   end if;

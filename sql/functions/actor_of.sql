@@ -10,8 +10,8 @@ as $$
     -- Found by the sweep of another process, or ended by a rule.
     when facts -> 'evidence' ? 'found_at' or facts -> 'evidence' ? 'failed_for' then 'service'
     when coalesce(facts ->> 'consumer', started_by::text) is not null then 'consumer ' || coalesce(facts ->> 'consumer', started_by::text)
-    when type in ('account.created', 'tier.set', 'key.created', 'key.rotated', 'key.revoked', 'test_set.deleted', 'payloads.purged', 'log.detached', 'log.repaired')
+    when type in ('account.created', 'tier.set', 'key.created', 'key.rotated', 'key.revoked', 'operator.created', 'operator.revoked', 'test_set.deleted', 'payloads.purged', 'log.detached', 'log.repaired')
       or facts ->> 'replay' is not null then 'operator'
     else 'service' end
 $$;
-comment on function runledger.actor_of is 'Who caused an event: key ID, operator USER@HOST (operator alone for events from before their names were recorded), consumer ID (a worker, or a web process that delivers), or service.';
+comment on function runledger.actor_of is 'Who caused an event: key ID, operator USER@HOST (a command) or operator console:NAME (the console; operator alone for events from before their names were recorded), consumer ID (a worker, or a web process that delivers), or service.';

@@ -96,7 +96,7 @@ $$;
 -- Requests a delivery again: it is due at once and begins its schedule from the start. A waiting delivery keeps its
 -- secret. One that has ended has no secret any more and needs the one that is given.
 create or replace function runledger.replay_delivery(
-  id uuid, encryption_key_id text, nonce bytea, ciphertext bytea, operator text default null
+  id uuid, encryption_key_id text, nonce bytea, ciphertext bytea, operator text default null, request_id text default null
 ) returns text
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -122,13 +122,16 @@ begin
   end if;
   now_at := clock();
   perform append_to_deliveries(array[s], 'delivery.requested', now_at, jsonb_strip_nulls(jsonb_build_object(
-      'next_at', now_at, 'replay', true, 'operator', operator))),
+      'next_at', now_at, 'replay', true, 'operator', operator, 'request_id', request_id))),
     enqueue_deliveries(array[id]);
   return 'replayed';
 end
 $$;
 
-create or replace function runledger.list_deliveries(status text, at_most integer)
+-- The newest first, from before an id on. most: of so many deliveries, those in the status; null: of all.
+create or replace function runledger.list_deliveries(
+  status text, at_most integer, before_id uuid default 'ffffffff-ffff-ffff-ffff-ffffffffffff', most integer default null
+)
 returns table (
   submission_id uuid, account text, status text, attempts integer, last_outcome text, last_status integer,
   created_at timestamptz, next_at timestamptz, ended_at timestamptz
@@ -137,7 +140,7 @@ language sql stable security definer set search_path = runledger, pg_temp
 as $$
   select d.id, a.name, d.status, d.attempts, last.facts ->> 'outcome', (last.facts ->> 'status')::integer,
     d.created_at, d.next_at, d.ended_at
-  from deliveries d
+  from (select * from deliveries x where x.id < list_deliveries.before_id order by x.id desc limit most) d
   join submissions s on s.id = d.id
   join accounts a on a.id = s.account_id
   left join lateral (

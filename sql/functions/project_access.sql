@@ -1,4 +1,4 @@
--- Stores the rows of one account's, tier's or key's stream as the log gives them. Called in the transaction that appended.
+-- Stores the rows of one account's, tier's, key's or operator's stream as the log gives them. Called in the transaction that appended.
 -- Rows are updated in place: a transaction that waits for the lock of a row must find that row again.
 create or replace function runledger.project_access(changed uuid) returns void
 language sql set search_path = runledger, pg_temp
@@ -11,4 +11,6 @@ as $$
   on conflict (id) do update set revoked_at = excluded.revoked_at;
   insert into key_secrets select * from key_secrets_from_log where key_id = changed
   on conflict (key_id, digest) do update set expires_at = excluded.expires_at;
+  insert into operators select * from operators_from_log where id = changed
+  on conflict (id) do update set revoked_at = excluded.revoked_at;
 $$;

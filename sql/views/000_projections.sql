@@ -1,4 +1,4 @@
--- The log, and the definitions of the small projections: accounts, tiers, keys and their secrets. Rebuild and verify read
+-- The log, and the definitions of the small projections: accounts, tiers, keys and their secrets, operators. Rebuild and verify read
 -- these views whole; live writes read them for the stream that they appended to (project_access). Submissions and
 -- deliveries are folded instead: next_submission.sql, next_delivery.sql.
 
@@ -34,6 +34,11 @@ select s.stream as key_id, decode(s.facts ->> 'digest', 'hex') as digest, s.at a
       where l.stream = s.stream and l.type = 'key.rotated' and l.version > s.version) r) as expires_at
 from runledger.log s
 where s.stream >= 'f0000000-0000-0000-0000-000000000000' and s.type in ('key.created', 'key.rotated');
+
+create or replace view runledger.operators_from_log as
+select c.stream as id, c.facts ->> 'name' as name, decode(c.facts ->> 'digest', 'hex') as digest, c.at as created_at, r.at as revoked_at
+from runledger.log c left join runledger.log r on r.stream = c.stream and r.type = 'operator.revoked'
+where c.stream >= 'f0000000-0000-0000-0000-000000000000' and c.type = 'operator.created';
 
 -- Test sets that were not deleted, and their manifests (src/judging/manifest.ts). jsonb cannot have U+0000.
 create or replace view runledger.manifests as

@@ -3,7 +3,8 @@ create or replace view runledger.audit_commands as
 select l.at, runledger.actor_of(l.type, l.facts) as actor, l.type, a.id as account_id, a.name as account,
   case when l.type like 'key.%' then l.stream end as key_id,
   case when l.type = 'tier.set' then l.facts ->> 'name' else l.facts ->> 'tier' end as tier,
-  null::uuid as submission_id, l.facts - '{operator,account_id,tier,digest,sketch,leaves_sketch}'::text[] as facts
+  (l.facts ->> 'submission_id')::uuid as submission_id,
+  l.facts - '{operator,account_id,tier,submission_id,digest,sketch,leaves_sketch}'::text[] as facts
 from runledger.log l
 left join runledger.keys k on k.id = l.stream
 left join runledger.accounts a on a.id = coalesce(k.account_id, l.stream)
@@ -15,13 +16,13 @@ join runledger.submissions s on s.id = e.stream
 join runledger.accounts a on a.id = s.account_id
 where e.type = 'delivery.requested' and (e.facts ->> 'replay') is not null;
 
-comment on view runledger.audit_commands is 'Every command of an operator that changed something, and the changes that follow from it: one row is one event of an account, a key, a tier or the log itself, a test set that an operator deleted, or a delivery that was requested again.';
+comment on view runledger.audit_commands is 'Every command of an operator that changed something, and the changes that follow from it: one row is one event of an account, a key, a tier or the log itself, a test set that an operator deleted, a delivery that was requested again, or a sign-in to the console, the end of one, and whose submission was seen there.';
 comment on column runledger.audit_commands.at is 'When it was done.';
-comment on column runledger.audit_commands.actor is 'Who did it: operator USER@HOST. The name is that of the user on the machine where the command ran. Events from before names were recorded have operator alone.';
+comment on column runledger.audit_commands.actor is 'Who did it: operator USER@HOST, where USER is the user on the machine where the command ran; or operator console:NAME, where NAME is that of the key that signed in to the console. Events from before names were recorded have operator alone.';
 comment on column runledger.audit_commands.type is 'The type of the event.';
 comment on column runledger.audit_commands.account_id is 'The id of the account.';
 comment on column runledger.audit_commands.account is 'The name of the account.';
 comment on column runledger.audit_commands.key_id is 'The key that was created, rotated or revoked.';
 comment on column runledger.audit_commands.tier is 'The tier that was set, or that the key got.';
-comment on column runledger.audit_commands.submission_id is 'The submission whose webhook was requested again.';
+comment on column runledger.audit_commands.submission_id is 'The submission whose webhook was requested again, or that an operator saw in the console.';
 comment on column runledger.audit_commands.facts is 'The other facts of the event, without digests of secrets and without sketches.';

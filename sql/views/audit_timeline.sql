@@ -21,7 +21,7 @@ comment on column runledger.audit_timeline.submission_id is 'The id of the submi
 comment on column runledger.audit_timeline.version is 'The number of the event in the stream of the submission, from 1.';
 comment on column runledger.audit_timeline.at is 'When it was appended.';
 comment on column runledger.audit_timeline.type is 'The type of the event; see Events.';
-comment on column runledger.audit_timeline.actor is 'Who caused it: key ID (a request with that key), consumer ID (a worker, or a web process that delivers), operator USER@HOST (a command), or service (a rule of the service, such as the end of a submission that waited too long).';
+comment on column runledger.audit_timeline.actor is 'Who caused it: key ID (a request with that key), consumer ID (a worker, or a web process that delivers), operator USER@HOST (a command) or operator console:NAME (the console), or service (a rule of the service, such as the end of a submission that waited too long).';
 comment on column runledger.audit_timeline.request_id is 'The X-Request-Id of the request that it came from. Null: it came from none.';
 comment on column runledger.audit_timeline.traceparent is 'The W3C trace context of that request.';
 comment on column runledger.audit_timeline.attempt is 'The number of the execution or of the delivery attempt.';

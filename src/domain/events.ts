@@ -34,8 +34,12 @@ const time = v.pipe(v.string(), v.isoTimestamp());
 const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const attempt = count;
 const name = v.pipe(v.string(), v.nonEmpty());
-/** Who gave the command, as user@host. Absent in events from before it was recorded. */
+/** Who gave the command, as user@host or console:NAME. Absent in events from before it was recorded. */
 const operator = v.optional(name);
+/** The same, with the X-Request-Id of a command that came from the console. */
+const command = { operator, request_id: v.optional(name) };
+/** What an operator did in the console. */
+const in_console = { operator: name, request_id: name };
 /** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
 const evidence = record(v.string(), v.unknown());
 
@@ -183,7 +187,7 @@ export const eventTypes = {
   ],
   /** replay: an operator asked for it. */
   'delivery.requested': [
-    v.strictObject({ next_at: time, replay: v.optional(v.literal(true)), operator }),
+    v.strictObject({ next_at: time, replay: v.optional(v.literal(true)), ...command }),
   ],
   /** counts: the attempt took a place in the schedule. bytes: of the body, where it has to be sent again. */
   'delivery.attempted': [
@@ -205,12 +209,19 @@ export const eventTypes = {
   ],
   'delivery.ended': [v.strictObject({ outcome: v.picklist(DELIVERY_ENDS) })],
   'account.created': [v.strictObject({ name, operator })],
-  'tier.set': [v.strictObject({ name, per_minute: count, concurrent: count, operator })],
+  'tier.set': [v.strictObject({ name, per_minute: count, concurrent: count, ...command })],
   'key.created': [
     v.strictObject({ account_id: uuid, tier: name, prefix: v.string(), digest: sha256, operator }),
   ],
   'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time, operator })],
-  'key.revoked': [v.strictObject({ operator })],
+  'key.revoked': [v.strictObject(command)],
+  /** Someone who may sign in to the console. digest: of the key; name: one has one valid key at a time. */
+  'operator.created': [v.strictObject({ name, digest: sha256, operator })],
+  'operator.revoked': [v.strictObject({ operator })],
+  'operator.signed_in': [v.strictObject({ expires_at: time, ...in_console })],
+  'operator.signed_out': [v.strictObject(in_console)],
+  /** The operator saw what the account sent and what its program printed. */
+  'operator.viewed': [v.strictObject({ submission_id: uuid, ...in_console })],
   /**
    * Tests that an account stored. groups: besides the root. files: the contents that the manifest names, each once. The
    * manifest has their SHA-256, so the digest of the manifest, in bytes, is one of everything.

@@ -1,7 +1,7 @@
 /** From method and path to a call. polka matches the patterns; its own answers to errors and unknown paths are not used. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import polka from 'polka';
-import type { ApiCall } from './api/api_call.ts';
+import type { Route } from './api/api_call.ts';
 import type { Match } from './api/dispatch.ts';
 import { localTarget } from './wire/exchange.ts';
 
@@ -13,7 +13,7 @@ export type OnRequest = (
 ) => void;
 
 export function createRouter(
-  calls: readonly ApiCall[],
+  calls: readonly Route[],
   onRequest: OnRequest,
 ): (req: IncomingMessage, res: ServerResponse) => void {
   const routes = calls.map((call) => {

@@ -11,10 +11,13 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { createCancel } from '../store/cancel.ts';
 import { CHANNELS } from '../store/channels.ts';
+import { createConsole } from '../store/console.ts';
+import { createReadNow } from '../store/console_now.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
 import { createEventFeed } from '../store/event_feed.ts';
 import type { LargeRecords } from '../store/large_records.ts';
 import { createLists } from '../store/lists.ts';
+import { createSessions } from '../store/operators.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
 import { createResults } from '../store/results.ts';
@@ -25,7 +28,7 @@ import { createTurns } from '../store/turns.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
-import { answerTo, withPatience } from './api/dispatch.ts';
+import { answerTo, patient, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
 import { createFailures } from './api/failures.ts';
 import { createKnownKeys } from './api/known_keys.ts';
@@ -36,6 +39,11 @@ import { LARGE_RECORDS } from './api/record_answer.ts';
 import { createSpentKeys } from './api/spent_keys.ts';
 import { submissionRules } from './api/submission_rules.ts';
 import { createUploads } from './api/uploads.ts';
+import type { ConsoleParts } from './console/console_parts.ts';
+import { consoleRoutes } from './console/console_routes.ts';
+import { createKnownSessions } from './console/known_sessions.ts';
+import { createLive } from './console/live.ts';
+import { createSignInLimit } from './console/sign_in_limit.ts';
 import { openapiDocument } from './document/openapi.ts';
 import { pageOf } from './document/page.ts';
 import { createRouter } from './router.ts';
@@ -76,7 +84,8 @@ export type RunningWeb = {
 export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   const { config, log } = parts;
   let open = true;
-  const web = await composeWeb(parts, () => open);
+  const console_parts = composeConsole(parts);
+  const web = await composeWeb(parts, () => open, console_parts.known_sessions.forget);
   const server = serverOf(config);
   const refusals = createRefusals(parts.db, (error) =>
     log.error({ err: error }, 'rejected requests could not be counted'),
@@ -97,16 +106,19 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   });
   const connections = watchNewConnections(server);
   const trust_router = config.tls === 'proxy';
-  const route = createRouter(calls, (req, res, match, params) => {
-    const exchange = openExchange(req, res, { trust_router });
-    exchange.route = 'call' in match ? match.call.path : '(none)';
-    exchange.params = params;
-    const turn = sockets.opened(exchange);
-    const answer = turn
-      ? turn.then(() => answerTo(web, exchange, match))
-      : answerTo(web, exchange, match);
-    open_requests.begin(exchange, answer, () => sockets.ended(exchange));
-  });
+  const route = createRouter(
+    [...calls, ...consoleRoutes(console_parts)],
+    (req, res, match, params) => {
+      const exchange = openExchange(req, res, { trust_router });
+      exchange.route = 'call' in match ? match.call.path : '(none)';
+      exchange.params = params;
+      const turn = sockets.opened(exchange);
+      const answer = turn
+        ? turn.then(() => answerTo(web, exchange, match))
+        : answerTo(web, exchange, match);
+      open_requests.begin(exchange, answer, () => sockets.ended(exchange));
+    },
+  );
   server.maxConnections = config.connections_max;
   server.on('request', route);
   // The reader of the body sends "100 Continue", once a handler wants the body.
@@ -143,7 +155,32 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
   refusals.count({ error, key_id: caller?.key_id ?? null, digest, request_id });
 };
 
-async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> {
+function composeConsole(parts: WebParts): ConsoleParts {
+  const { config, log, db, webhooks, witnesses = () => [], sealingProblem } = parts;
+  const sessions = patient(createSessions(db));
+  return {
+    log,
+    store: patient(createConsole(db)),
+    sessions,
+    known_sessions: createKnownSessions(sessions),
+    live: createLive({
+      read: withPatience(createReadNow(db)),
+      queue_capacity: config.queue_capacity,
+      witnesses,
+      sealingProblem,
+    }),
+    sign_ins: createSignInLimit(),
+    webhooks,
+    over_tls: config.tls !== 'off',
+    trust_router: config.tls === 'proxy',
+  };
+}
+
+async function composeWeb(
+  parts: WebParts,
+  isOpen: () => boolean,
+  forgetSessions: () => void,
+): Promise<Web> {
   const { config, log, db, submitting, asking, webhooks, witnesses = () => [] } = parts;
   if (config.digest_key === null) {
     throw new Fault('RUNLEDGER_DIGEST_KEY is not set', 'make one with `openssl rand -base64 32`');
@@ -176,6 +213,7 @@ async function composeWeb(parts: WebParts, isOpen: () => boolean): Promise<Web> 
   const forgetKeys = () => {
     spent_keys.forget();
     known_keys.forget();
+    forgetSessions();
   };
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');

@@ -117,6 +117,8 @@ export type DeliveryRow = {
   ended_at: Date | null;
 };
 
+export const DELIVERY_STATUSES = ['waiting', 'delivered', 'gone', 'exhausted'] as const;
+
 export type ListOptions = { status: string | null; limit: number };
 
 /** The newest first. */
@@ -126,6 +128,12 @@ export async function listDeliveries(db: Db, options: ListOptions): Promise<Deli
 }
 
 export type Replayed = 'replayed' | 'unknown' | 'secret_needed' | 'purged';
+
+/** Why a delivery cannot be requested again, whoever asks. What to do for a secret depends on where it is asked for. */
+export const REPLAY_PROBLEMS = {
+  unknown: 'no such delivery: the submission is unknown, had no webhook, or has not ended',
+  purged: 'its address was purged together with the submission’s code and input',
+} as const;
 
 /**
  * Requests a delivery again: due at once, with its schedule from the start. One that has ended needs its secret again,

@@ -44,6 +44,7 @@ const SMALL: readonly Small[] = [
   { table: 'tiers', key: 'id' },
   { table: 'keys', key: 'id' },
   { table: 'key_secrets', key: 'key_id, digest' },
+  { table: 'operators', key: 'id' },
 ];
 const OF_TEST_SETS: readonly Small[] = [
   { table: 'test_sets', key: 'id' },

@@ -52,6 +52,7 @@ const projections: readonly Question[] = [
   { name: 'tiers', key: 'id', expected: 'tiers_from_log', given_by: 'tier.set' },
   { name: 'keys', key: 'id', expected: 'keys_from_log', given_by: 'key.created' },
   { name: 'key_secrets', key: 'key_id, digest', expected: 'key_secrets_from_log' },
+  { name: 'operators', key: 'id', expected: 'operators_from_log', given_by: 'operator.created' },
   { name: 'test_sets', key: 'id', expected: 'test_sets_from_log' },
   {
     name: 'test_set_contents',

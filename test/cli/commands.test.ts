@@ -171,6 +171,20 @@ t.test('a key gets a second secret by rotation, and is revoked', async (t) => {
   t.match(await of(), { revoked_at: String });
 });
 
+t.test('an operator’s key is printed alone, and revoked by its name', async (t) => {
+  const env = { DATABASE_URL: (await freshDatabase(t)).url };
+  const created = await runledger(['operator', 'create', 'alice'], env);
+  t.match(created.stdout, /^rl_operator_[0-9A-Za-z]{36}\n$/);
+  const again = await runledger(['operator', 'create', 'alice'], env);
+  t.match(again, { status: 1, stdout: '', stderr: /operator alice has a key; revoke it first/ });
+  t.equal((await runledger(['operator', 'revoke', 'alice'], env)).status, 0);
+  const listed = await runledger(['operator', 'list', '--json'], env);
+  t.match(JSON.parse(listed.stdout), [{ name: 'alice', revoked_at: String, signed_in_at: null }]);
+  t.notMatch(listed.stdout, created.stdout.trim());
+  const odd = await runledger(['operator', 'create', 'console:x'], env);
+  t.match(odd, { status: 1, stderr: /an operator needs a name of a-z, 0-9/ });
+});
+
 t.test('a call that the database rejects is one line with status 1', async (t) => {
   const env = { DATABASE_URL: (await freshDatabase(t)).url };
   const cases = [

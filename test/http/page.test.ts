@@ -1,6 +1,6 @@
 /** The page at `/` has the whole OpenAPI document, and is HTML that needs no script. test/cli sends its calls. */
 import { createHash } from 'node:crypto';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { calls } from '../../src/http/api/calls.ts';
 import type { OpenapiDocument, Schema } from '../../src/http/api/openapi_types.ts';
@@ -9,6 +9,7 @@ import { openapiDocument } from '../../src/http/document/openapi.ts';
 import { pageOf } from '../../src/http/document/page.ts';
 import { PROBLEM_WORDS } from '../../src/http/wire/problem.ts';
 import { LANGUAGES } from '../../src/languages/common/registry.ts';
+import { wellFormed } from './support/well_formed.ts';
 
 const names = LANGUAGES.map(({ name }) => name);
 const config = loadConfig({ RUNLEDGER_LANGUAGES: names.join() });
@@ -115,24 +116,3 @@ t.test('text of the document is text on the page, whatever it is', async (t) => 
   t.ok(html.includes(escaped(odd)));
   t.notMatch(html, /<b |onclick="/);
 });
-
-/** Each element is closed, each attribute is quoted, each id is there once, and each link within the page leads to one. */
-function wellFormed(t: Test, html: string): void {
-  const open: string[] = [];
-  const wrong: string[] = [];
-  const [, body] = html.split('<!doctype html>\n');
-  for (const [whole, close, name = '', attributes = ''] of body!.matchAll(
-    /<(\/?)([a-z0-9]*)([^>]*)>/g,
-  )) {
-    if (name === '' || !/^( [a-z-]+="[^"<]*")*$/.test(attributes)) wrong.push(whole);
-    if (name === 'meta') continue;
-    if (close === '') open.push(name);
-    else if (open.pop() !== name) wrong.push(whole);
-  }
-  t.same([...wrong, ...open], []);
-  const text = body!.replace(/<[^>]*>/g, '');
-  t.notMatch(text, /[<>]|&(?!(amp|lt|gt|quot);)/, 'text is escaped');
-  const ids = [...html.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id!);
-  t.equal(new Set(ids).size, ids.length, 'each id is there once');
-  for (const [, target] of html.matchAll(/href="#([^"]*)"/g)) t.ok(ids.includes(target!), target!);
-}

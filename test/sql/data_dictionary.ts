@@ -29,6 +29,13 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'key.created': 'A key was created. digest: SHA-256 of its secret.',
   'key.rotated': 'A key got another secret; the earlier ones end at others_expire_at.',
   'key.revoked': 'A key was revoked.',
+  'operator.created': 'A key to the console was made. digest: SHA-256 of it.',
+  'operator.revoked': 'That key was revoked, and its sessions ended.',
+  'operator.signed_in':
+    'Somebody signed in to the console with that key, at most until expires_at.',
+  'operator.signed_out': 'A session of the console was ended by its operator.',
+  'operator.viewed':
+    'The operator saw in the console what was sent with a submission and what its program printed. While it is among the last 20 events of the operator, another look is not recorded.',
   'test_set.created':
     'An account stored a test set. groups: without the root. files: the different files of its tests and programs. bytes: of the manifest, which names each file with its SHA-256 and size.',
   'test_set.deleted':

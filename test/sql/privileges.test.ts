@@ -92,6 +92,9 @@ t.test('each role can call its own functions and no others', async (t) => {
     'create_test_set',
     'list_test_sets',
     'remove_test_set',
+    'sign_in',
+    'console_submission',
+    'console_set_tier',
   ]) {
     t.ok(web.includes(name), `web: ${name}`);
     t.notOk(worker.includes(name), `not worker: ${name}`);
@@ -127,6 +130,13 @@ t.test('each role can call its own functions and no others', async (t) => {
     'end_found',
     'leaf_of',
     'proof_of',
+    'create_operator',
+    'revoke_operator',
+    'operator_of',
+    'record_view',
+    'list_all_submissions',
+    'list_deliveries',
+    'replay_delivery',
   ];
   for (const name of owners)
     t.notOk(web.includes(name) || worker.includes(name), `nobody's: ${name}`);
@@ -253,6 +263,8 @@ t.test(
       'test_sets',
       'contents',
       'content_pieces',
+      'operators',
+      'operator_sessions',
     ])
       await t.rejects(auditor.unsafe(`select * from runledger.${table}`), { code: '42501' });
     t.ok(await auditor`select 1 from runledger.audit_keys`, 'its login can read the audit views');

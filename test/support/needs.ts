@@ -9,9 +9,10 @@ import { join } from 'node:path';
 import { openSandbox } from '../../src/executor/sandbox.ts';
 import { BY_NAME } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
+import { findBrowser } from './browser.ts';
 import { importsOf } from './imports.ts';
 
-/** 'isolation', or a language. */
+/** 'isolation', 'browser', or a language. */
 export type Need = string;
 
 const NAMED = /^\s*(?:\/\/|\*) needs: ([a-z, ]+)$/m;
@@ -36,6 +37,8 @@ export async function lacking(needs: ReadonlySet<Need>): Promise<Map<Need, strin
   const lacks = new Map<Need, string>();
   const isolation = needs.has('isolation') ? await noIsolation() : null;
   if (isolation) lacks.set('isolation', isolation);
+  if (findBrowser() === null)
+    lacks.set('browser', 'no browser on this machine (apt-get install chromium)');
   const { toolchains } = await findToolchains();
   for (const language of BY_NAME.keys()) {
     if (!toolchains.has(language)) lacks.set(language, `no ${language} on this machine`);

@@ -228,6 +228,12 @@ export const logManipulations: readonly Manipulation[] = [
     says: /^key_secrets: .* should not be there/,
   },
   {
+    name: 'an operator that nobody made',
+    does: async ({ root }) =>
+      root`insert into runledger.operators values (gen_random_uuid(), 'mallory', sha256('mine'), now(), null)`,
+    says: /^operators: .* should not be there/,
+  },
+  {
     name: 'the limits of a tier are raised',
     does: ({ root }) => root`update runledger.tiers set per_minute = 1000000 where name = 'beta'`,
     says: /^tiers: /,

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import { operatorName } from '../../local/operator.ts';
-import { replayDelivery } from '../../store/deliveries.ts';
+import { REPLAY_PROBLEMS, replayDelivery } from '../../store/deliveries.ts';
 import { encryptSecret } from '../../webhooks/encrypt_secret.ts';
 import { type Command, CommandFailed, type Context, isUuid, UsageError } from '../command.ts';
 
@@ -26,10 +26,9 @@ export const command: Command = {
 };
 
 const WHY_NOT = {
-  unknown: 'no such delivery: the submission is unknown, had no webhook, or has not ended',
+  ...REPLAY_PROBLEMS,
   secret_needed:
     'this delivery has ended and its secret was deleted; give the secret on stdin with --secret-stdin',
-  purged: 'its address was purged together with the submission’s code and input',
 };
 
 /** Read from stdin, because every process on the machine can read arguments. */

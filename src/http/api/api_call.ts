@@ -1,7 +1,7 @@
 /**
  * A call of the API: its address, its entry in the OpenAPI document, and its handler. One file of this folder describes
- * one call (the two health calls and the two probes share theirs), and calls.ts lists them. Routes, the document and the
- * page derive from that list.
+ * one call (the two health calls and the two probes share theirs), and calls.ts lists them. The document and the page derive from
+ * that list. The console has addresses, too, which are in no document (http/console).
  */
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
@@ -27,12 +27,13 @@ import type { Readiness } from './readiness.ts';
 import type { SpentKeys } from './spent_keys.ts';
 import type { Uploads } from './uploads.ts';
 
-export type ApiCall = {
+export type Route = {
   method: 'GET' | 'POST' | 'DELETE';
   /** a part in braces is a parameter: `{id}` */
   path: string;
-  operation: Operation;
 } & ({ keyed: true; handler: KeyedHandler } | { keyed: false; handler: OpenHandler });
+
+export type ApiCall = Route & { operation: Operation };
 
 /** Null: the client is gone, and nothing is answered. */
 export type KeyedHandler = (
@@ -42,7 +43,7 @@ export type KeyedHandler = (
   digest: Uint8Array,
 ) => Promise<Answer | null>;
 
-export type OpenHandler = (web: Web, exchange: Exchange) => Promise<Answer> | Answer;
+export type OpenHandler = (web: Web, exchange: Exchange) => Promise<Answer | null> | Answer;
 
 /** The parts that handlers work with, made once by startWeb. */
 export type Web = {

@@ -1,6 +1,6 @@
 /** The key of a request, as far as it can be checked without the database. */
 import type { IncomingMessage } from 'node:http';
-import { isWellFormed, secretDigest } from '../../access/secret.ts';
+import { presentedSecret } from '../../access/secret.ts';
 
 /**
  * The digest of the key that the request presents. Null when there is no key, when its checksum is wrong, so that no such
@@ -9,8 +9,5 @@ import { isWellFormed, secretDigest } from '../../access/secret.ts';
 export function presentedDigest(req: IncomingMessage): Uint8Array | null {
   const presented = req.headers['x-api-key'];
   if (typeof presented !== 'string') return null;
-  // A key keeps the prefix with which it was made, whatever is configured today.
-  const prefix = /^([a-z][a-z0-9]{0,15})_live_/.exec(presented)?.[1];
-  if (prefix === undefined || !isWellFormed(presented, prefix)) return null;
-  return secretDigest(presented);
+  return presentedSecret(presented, 'live');
 }

@@ -6,7 +6,7 @@ import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { repeatedHeaders } from '../wire/header_values.ts';
 import { invalid, problem } from '../wire/problem.ts';
-import type { ApiCall, Web } from './api_call.ts';
+import type { Route, Web } from './api_call.ts';
 import { presentedDigest } from './authenticate.ts';
 import { TooSlow } from './failures.ts';
 import { rateLimited, spendThen, unauthorized } from './spend_rate.ts';
@@ -17,7 +17,7 @@ const TARGET_LIMIT_BYTES = 4_096;
 const DATABASE_PATIENCE_MS = 5_000;
 
 /** The call that path and method lead to, or the methods that the path has; null: no such path. */
-export type Match = { call: ApiCall } | { allow: string | null };
+export type Match = { call: Route } | { allow: string | null };
 
 export async function answerTo(web: Web, exchange: Exchange, match: Match): Promise<Answer | null> {
   try {
@@ -48,7 +48,7 @@ async function inOrder(web: Web, exchange: Exchange, match: Match): Promise<Answ
   return spendThen(web, exchange, digest, noCall(exchange, match));
 }
 
-function withoutKey(web: Web, exchange: Exchange, match: Match): Promise<Answer> | Answer {
+function withoutKey(web: Web, exchange: Exchange, match: Match): Promise<Answer | null> | Answer {
   if ('call' in match && !match.call.keyed) return match.call.handler(web, exchange);
   return noCall(exchange, match);
 }
@@ -103,3 +103,11 @@ export function withPatience<A extends unknown[], R>(
         .finally(() => clearTimeout(timer));
     });
 }
+
+type Work = (...given: never[]) => Promise<unknown>;
+
+/** The same for each of some functions. */
+export const patient = <T extends Readonly<Record<string, Work>>>(works: T): T =>
+  Object.fromEntries(
+    Object.entries(works).map(([name, work]) => [name, withPatience(work as never)]),
+  ) as T;

@@ -1,7 +1,14 @@
 /** What a handler answers, and the status codes of answers that are no errors (problem.ts has the others). */
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-export const STATUS = { ok: 200, created: 201, accepted: 202, no_content: 204 } as const;
+export const STATUS = {
+  ok: 200,
+  created: 201,
+  accepted: 202,
+  no_content: 204,
+  see_other: 303,
+  not_modified: 304,
+} as const;
 
 export type Answer = {
   status: number;

@@ -1,0 +1,24 @@
+-- What operators change in the console, by the functions of the command line, with the session's operator as the one who gives the
+-- command.
+create or replace function runledger.console_revoke_key(session bytea, key uuid, request_id text) returns uuid
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  perform revoke_key(key, console_name(o.name), request_id) from operator_of(session) o;
+  return (select k.account_id from keys k where k.id = key);
+end
+$$;
+
+create or replace function runledger.console_set_tier(
+  session bytea, tier_name text, per_minute integer, concurrent integer, request_id text
+) returns void
+language sql security definer set search_path = runledger, pg_temp
+as $$ select set_tier(tier_name, per_minute, concurrent, console_name(o.name), request_id) from operator_of(session) o $$;
+
+create or replace function runledger.console_replay(
+  session bytea, id uuid, encryption_key_id text, nonce bytea, ciphertext bytea, request_id text
+) returns text
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  select replay_delivery(console_replay.id, encryption_key_id, nonce, ciphertext, console_name(o.name), request_id) from operator_of(session) o
+$$;

@@ -1,0 +1,106 @@
+/** The state that the first page of the console shows: read at most once every two seconds, for all who look at once. */
+import type { Now, ReadNow } from '../../store/console_now.ts';
+import type { WitnessState } from '../../store/cosignatures.ts';
+import { type KnownMinutes, minutesToRead, shownMinutes, withMinutes } from './live_minutes.ts';
+
+const REFRESH_MS = 2_000;
+
+export type Live = { state(): Promise<LiveState> };
+
+export type LiveState = {
+  at: string;
+  queue: Now['queue'] & { capacity: number };
+  workers: Now['workers'];
+  languages: { language: string; slots: number; running: number }[];
+  log: { problem: string | null; witnesses: readonly WitnessState[] };
+  /** Columns of the same length; null: not known yet, or nothing ended. */
+  hour: {
+    /** Seconds since 1970. */
+    minutes: number[];
+    per_s: (number | null)[];
+    /** p50, p95, p99 */
+    latency_s: (number | null)[][];
+    verdicts: Record<string, (number | null)[]>;
+    /** Some minutes had more submissions than were read. */
+    sampled: boolean;
+  };
+};
+
+export type LiveParts = {
+  read: ReadNow;
+  queue_capacity: number;
+  witnesses: () => readonly WitnessState[];
+  sealingProblem: () => string | null;
+};
+
+export function createLive(parts: LiveParts, now_ms: () => number = Date.now): Live {
+  let known: KnownMinutes = new Map();
+  let last: { state: Promise<LiveState>; from_ms: number } | null = null;
+  let reading = false;
+
+  async function refresh(): Promise<LiveState> {
+    try {
+      const minutes = minutesToRead(known, now_ms()).map((minute) => new Date(minute));
+      const now = await parts.read(minutes);
+      known = withMinutes(known, now.minutes, now_ms());
+      return stateOf(parts, now, known, now_ms());
+    } finally {
+      reading = false;
+    }
+  }
+  return {
+    state() {
+      // A refresh that takes longer is waited for, and one that failed is not repeated at once.
+      if (last !== null && (reading || now_ms() < last.from_ms + REFRESH_MS)) return last.state;
+      reading = true;
+      last = { state: refresh(), from_ms: now_ms() };
+      return last.state;
+    },
+  };
+}
+
+function stateOf(parts: LiveParts, now: Now, known: KnownMinutes, now_ms: number): LiveState {
+  const shown = shownMinutes(now_ms);
+  const column = <T>(value: (minute: Now['minutes'][number]) => T | null) =>
+    shown.map((minute) => {
+      const found = known.get(minute);
+      return found === undefined ? null : value(found);
+    });
+  const names = new Set([...known.values()].flatMap(({ verdicts }) => Object.keys(verdicts)));
+  return {
+    at: now.at,
+    queue: { ...now.queue, capacity: parts.queue_capacity },
+    workers: now.workers,
+    languages: languagesOf(now),
+    log: { problem: parts.sealingProblem(), witnesses: parts.witnesses() },
+    hour: {
+      minutes: shown.map((minute) => minute / 1000),
+      per_s: column(({ minute, accepted, covered_s }) => {
+        const passed_s = Math.max((now_ms - Date.parse(minute)) / 1000, 1);
+        return accepted / Math.min(covered_s, passed_s);
+      }),
+      latency_s: [0, 1, 2].map((n) => column(({ latency_s }) => latency_s?.[n] ?? null)),
+      verdicts: Object.fromEntries(
+        [...names].sort().map((name) => [
+          name,
+          // In a minute of which only a part was read, as many as a whole one would have.
+          column(({ verdicts, covered_s }) =>
+            Math.round(((verdicts[name] ?? 0) * 60) / Math.min(covered_s, 60)),
+          ),
+        ]),
+      ),
+      sampled: [...known.values()].some(({ covered_s }) => covered_s < 60),
+    },
+  };
+}
+
+function languagesOf({ workers, running }: Now): LiveState['languages'] {
+  const slots = new Map<string, number>(Object.keys(running).map((language) => [language, 0]));
+  for (const worker of workers) {
+    for (const language of Object.keys(worker.toolchains))
+      slots.set(language, (slots.get(language) ?? 0) + worker.slots);
+  }
+  return [...slots]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([language, count]) => ({ language, slots: count, running: running[language] ?? 0 }));
+}

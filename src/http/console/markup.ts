@@ -1,0 +1,25 @@
+/** HTML by templates that escape: a text is text on the page, whatever is in it. Only what `html` made is taken as it is. */
+import { escaped } from '../document/html.ts';
+
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** Nothing is shown for null, undefined and false. */
+export type Shown = Html | string | number | null | undefined | false | readonly Shown[];
+
+/** Values stand in texts, and in attributes between double quotes. */
+export function html(parts: TemplateStringsArray, ...values: readonly Shown[]): Html {
+  return new Html(parts.map((part, n) => part + markupOf(values[n])).join(''));
+}
+
+function markupOf(value: Shown): string {
+  if (value === null || value === undefined || value === false) return '';
+  if (value instanceof Html) return value.text;
+  if (Array.isArray(value)) return value.map(markupOf).join('');
+  return escaped(String(value));
+}

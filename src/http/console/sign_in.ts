@@ -1,0 +1,82 @@
+/** Signing in to the console with an operator's key, and out. */
+import { presentedSecret } from '../../access/secret.ts';
+import { type Answer, STATUS } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { headerText } from '../wire/header_values.ts';
+import { barePage, CONSOLE, redirect } from './console_page.ts';
+import type { ConsoleCall, ConsoleParts } from './console_parts.ts';
+import { html } from './markup.ts';
+import { cookieOf, endedCookie, newSession } from './session_cookie.ts';
+
+const PATH = `${CONSOLE}/sign-in`;
+const UNAUTHORIZED = 401;
+const TOO_MANY = 429;
+
+/** Where a page sends somebody who is not signed in. */
+export const toSignIn = ({ path, query }: Exchange, headers: Answer['headers'] = {}): Answer =>
+  redirect(
+    `${PATH}?${new URLSearchParams({ to: path + (query === '' ? '' : `?${query}`) })}`,
+    headers,
+  );
+
+/** Only to a page of the console, whatever the link says. */
+const target = (given: string | null): string =>
+  given !== null && /^\/console(\/[a-z0-9/-]*)?(\?[\w%&=.+-]*)?$/.test(given) ? given : CONSOLE;
+
+const signInPage = (to: string, problem: string | null, status: number = STATUS.ok): Answer =>
+  barePage({
+    title: 'Sign in',
+    status,
+    main: html`${problem !== null && html`<p class="problem" role="alert">${problem}</p>`}
+<form method="post" action="${PATH}">
+<input type="hidden" name="to" value="${to}">
+<label>Operator’s key <input type="password" name="key" autocomplete="current-password" required="required" autofocus="autofocus"></label>
+<button>Sign in</button>
+</form>
+<p>An operator makes a key with <code>./runledger operator create NAME</code>.</p>`,
+  });
+
+export const showSignIn: ConsoleCall = {
+  path: '/sign-in',
+  kind: 'open',
+  handler: async (_, { query }) => signInPage(target(new URLSearchParams(query).get('to')), null),
+};
+
+export const signIn: ConsoleCall = {
+  path: '/sign-in',
+  kind: 'open form',
+  async handler(parts, exchange, form) {
+    const to = target(form.get('to'));
+    const address = addressOf(parts, exchange);
+    const wait_s = parts.sign_ins.wait_s(address);
+    if (wait_s !== null) {
+      const page = signInPage(to, `Too many attempts: wait ${wait_s} seconds.`, TOO_MANY);
+      return { ...page, headers: { ...page.headers, 'Retry-After': wait_s } };
+    }
+    const digest = presentedSecret(form.get('key')?.trim() ?? '', 'operator');
+    const session = newSession();
+    const name = digest && (await parts.sessions.begin(digest, session.digest, exchange.id));
+    if (name === null) {
+      parts.log.warn({ request_id: exchange.id, address }, 'a sign-in to the console was rejected');
+      return signInPage(to, 'No operator has this key.', UNAUTHORIZED);
+    }
+    parts.sign_ins.forget(address);
+    return redirect(to, { 'Set-Cookie': cookieOf(session, parts.over_tls) });
+  },
+};
+
+export const signOut: ConsoleCall = {
+  path: '/sign-out',
+  kind: 'form',
+  async handler(parts, { exchange, session }) {
+    await parts.sessions.end(session.digest, exchange.id);
+    parts.known_sessions.forget();
+    return redirect(PATH, { 'Set-Cookie': endedCookie(parts.over_tls) });
+  },
+};
+
+/** Behind a router, the last address of the list is the one that the router saw. */
+function addressOf({ trust_router }: ConsoleParts, { req }: Exchange): string {
+  const seen = trust_router ? headerText(req.headers['x-forwarded-for']) : undefined;
+  return seen?.split(',').at(-1)?.trim().slice(0, 64) || (req.socket.remoteAddress ?? '');
+}

@@ -1,0 +1,242 @@
+/** What operators see and change in the console: sql/functions/console.sql, console_commands.sql. `session`: the digest of its cookie. */
+import type { Db } from '../db.ts';
+import type { Replayed } from './deliveries.ts';
+import type { ListPlace, ListQuery } from './lists.ts';
+import type { EncryptedSecret } from './submissions.ts';
+
+/** Who asks, and in which request. */
+export type Asking = { readonly session: Uint8Array; readonly request_id: string };
+
+/** Times are texts, as JSON has them. */
+export type FoundSubmission = {
+  id: string;
+  account_id: string;
+  account: string;
+  language: string;
+  status: string;
+  verdict: string | null;
+  score: number | null;
+  cpu_time_us: number | null;
+  memory_peak_bytes: number | null;
+  attempts: number;
+  created_at: string;
+  completed_at: string | null;
+};
+
+/** account: its name or its id; null: of all accounts, in the order of the ids. */
+export type SearchQuery = ListQuery & { account: { name: string; id: string | null } | null };
+
+export type SearchPage = { rows: FoundSubmission[]; next: ListPlace | null };
+
+export type ShownEvent = {
+  version: number;
+  at: string;
+  type: string;
+  actor: string;
+  attempt: number | null;
+  request_id: string | null;
+  facts: Record<string, unknown>;
+  sizes: Record<string, number> | null;
+};
+
+export type ShownPayload = { kind: string; size: number; head: Uint8Array };
+
+export type ShownSubmission = {
+  record: Record<string, unknown> & {
+    id: string;
+    account_id: string;
+    key_id: string;
+    language: string;
+    status: string;
+    verdict: string | null;
+    created_at: string;
+    tests: Record<string, unknown>[] | null;
+  };
+  account: string;
+  delivery: {
+    status: string;
+    attempts: number;
+    next_at: string | null;
+    host: string | null;
+  } | null;
+  proof: { index: number; checkpoint: number } | null;
+  events: ShownEvent[];
+  payloads: ShownPayload[];
+  /** The payload of kind `tests`; null if there is none, or if it is large. */
+  tests: Uint8Array | null;
+};
+
+export type ShownDelivery = {
+  submission_id: string;
+  account: string;
+  status: string;
+  attempts: number;
+  last_outcome: string | null;
+  last_status: number | null;
+  created_at: string;
+  next_at: string | null;
+  ended_at: string | null;
+};
+
+export type ShownAccount = {
+  id: string;
+  name: string;
+  created_at: string;
+  pending: number;
+  keys: number;
+  last_used_at: string | null;
+};
+
+export type ShownKey = {
+  id: string;
+  tier: string;
+  prefix: string;
+  created_at: string;
+  revoked_at: string | null;
+  last_used_at: string | null;
+  dispatched: number;
+  gated: number;
+};
+
+export type ShownTier = {
+  name: string;
+  per_minute: number;
+  concurrent: number;
+  changed_at: string;
+  keys: number;
+};
+
+export type ShownLog = {
+  lag: { unsealed: number; unsealed_s: number | null; checkpoint_age_s: number | null };
+  checkpoints: {
+    number: number;
+    origin: string;
+    size: number;
+    root: string;
+    sealed_at: string;
+    cosignatures: number;
+    cosigned_at: string | null;
+  }[];
+  operators: { name: string; created_at: string; revoked_at: string | null; sessions: number }[];
+  commands: {
+    at: string;
+    actor: string;
+    type: string;
+    account_id: string | null;
+    submission_id: string | null;
+    facts: Record<string, unknown>;
+  }[];
+};
+
+export type Console = ReturnType<typeof createConsole>;
+
+/** Of a payload, as much as a page shows. */
+export const HEAD_BYTES = 64 * 1024;
+/** A page shows the names of tests if their payload, which has their outputs, too, is not larger. */
+const TESTS_BYTES = 1024 * 1024;
+/** Rows of one page. */
+export const PAGE_ROWS = 50;
+const LOG_ROWS = 50;
+
+export function createConsole(db: Db) {
+  return {
+    async search({ session }: Asking, query: SearchQuery): Promise<SearchPage> {
+      const { account, status, verdict, language, from, to, limit, after } = query;
+      const [row] = await db<
+        { submissions: FoundSubmission[]; next_us: string | null; next_id: string | null }[]
+      >`select * from runledger.console_search(${session}, ${account?.name ?? null}, ${account?.id ?? null}, ${status}, ${verdict},
+          ${language}, ${from}, ${to}, ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})`;
+      const { submissions, next_us, next_id } = row!;
+      const next = next_id === null ? null : { at_us: Number(next_us ?? 0), id: next_id };
+      return { rows: submissions, next };
+    },
+
+    /** Null: there is none. */
+    async submission({ session, request_id }: Asking, id: string): Promise<ShownSubmission | null> {
+      type Row = Omit<ShownSubmission, 'payloads'> & {
+        payloads: { kind: string; size: number }[];
+        heads: Uint8Array[];
+      };
+      const [row] = await db<Row[]>`
+        select * from runledger.console_submission(${session}, ${id}, ${HEAD_BYTES}, ${TESTS_BYTES}, ${request_id})`;
+      if (row === undefined || row.record === null) return null;
+      const { heads, payloads, ...rest } = row;
+      return { ...rest, payloads: payloads.map((each, n) => ({ ...each, head: heads[n]! })) };
+    },
+
+    /** A part of a payload; null: there is no such payload. */
+    async bytes(
+      { session, request_id }: Asking,
+      { id, kind, from, at_most }: { id: string; kind: string; from: number; at_most: number },
+    ): Promise<{ size: number; bytes: Uint8Array } | null> {
+      const [row] = await db<{ size: number; bytes: Uint8Array }[]>`
+        select * from runledger.console_bytes(${session}, ${id}, ${kind}, ${from}, ${at_most}, ${request_id})`;
+      return row ?? null;
+    },
+
+    async deliveries(
+      { session }: Asking,
+      { status, before }: { status: string | null; before: string | null },
+    ): Promise<{ rows: ShownDelivery[]; next: string | null }> {
+      const [row] = await db<{ deliveries: ShownDelivery[]; next_id: string | null }[]>`
+        select * from runledger.console_deliveries(${session}, ${status}, ${before}, ${PAGE_ROWS})`;
+      return { rows: row!.deliveries, next: row!.next_id };
+    },
+
+    async accounts(
+      { session }: Asking,
+      { part, after }: { part: string; after: string },
+    ): Promise<ShownAccount[]> {
+      const [row] = await db<{ accounts: ShownAccount[] }[]>`
+        select runledger.console_accounts(${session}, ${part}, ${after}, ${PAGE_ROWS}) as accounts`;
+      return row!.accounts;
+    },
+
+    async account(
+      { session }: Asking,
+      { id, before }: { id: string; before: Date | null },
+    ): Promise<{ account: ShownAccount; keys: ShownKey[] } | null> {
+      const [row] = await db<{ account: ShownAccount | null; keys: ShownKey[] }[]>`
+        select * from runledger.console_account(${session}, ${id}, ${before}, ${PAGE_ROWS})`;
+      const { account, keys } = row!;
+      return account && { account, keys };
+    },
+
+    async tiers({ session }: Asking): Promise<ShownTier[]> {
+      const [row] = await db<{ tiers: ShownTier[] }[]>`
+        select runledger.console_tiers(${session}) as tiers`;
+      return row!.tiers;
+    },
+
+    async log({ session }: Asking): Promise<ShownLog> {
+      const [row] = await db<{ log: ShownLog }[]>`
+        select runledger.console_log(${session}, ${LOG_ROWS}) as log`;
+      return row!.log;
+    },
+
+    /** Returns the id of its account. */
+    async revokeKey({ session, request_id }: Asking, id: string): Promise<string> {
+      const [row] = await db<{ account_id: string }[]>`
+        select runledger.console_revoke_key(${session}, ${id}, ${request_id}) as account_id`;
+      return row!.account_id;
+    },
+
+    async setTier(
+      { session, request_id }: Asking,
+      { name, per_minute, concurrent }: Pick<ShownTier, 'name' | 'per_minute' | 'concurrent'>,
+    ): Promise<void> {
+      await db`select runledger.console_set_tier(${session}, ${name}, ${per_minute}, ${concurrent}, ${request_id})`;
+    },
+
+    async replay(
+      { session, request_id }: Asking,
+      id: string,
+      secret: EncryptedSecret | null,
+    ): Promise<Replayed> {
+      const [row] = await db<{ outcome: Replayed }[]>`
+        select runledger.console_replay(${session}, ${id}, ${secret?.key_id ?? null}, ${secret?.nonce ?? null},
+          ${secret?.ciphertext ?? null}, ${request_id}) as outcome`;
+      return row!.outcome;
+    },
+  };
+}

@@ -1,0 +1,55 @@
+/** The service at this moment and some of its last minutes: sql/functions/console_now.sql. */
+import type { Db } from '../db.ts';
+
+export type Minute = {
+  /** When it began. */
+  minute: string;
+  accepted: number;
+  unfinished: number;
+  /** How much of the minute these submissions are: less than 60 where there were too many to read. */
+  covered_s: number;
+  verdicts: Record<string, number>;
+  /** From acceptance to end: p50, p95 and p99; null: none has ended. */
+  latency_s: number[] | null;
+};
+
+export type Now = {
+  at: string;
+  queue: {
+    waiting: number;
+    gated: number;
+    running: number;
+    oldest_wait_s: number;
+    deliveries_waiting: number;
+    workers: number;
+    slots: number;
+    unsealed: number;
+    checkpoint_age_s: number;
+  };
+  workers: {
+    id: string;
+    host: string;
+    slots: number;
+    running: number;
+    isolation: string | null;
+    toolchains: Record<string, string>;
+    heartbeat_s: number;
+  }[];
+  /** By language. */
+  running: Record<string, number>;
+  minutes: Minute[];
+};
+
+/** Of one minute. */
+const MOST_READ = 1000;
+
+export type ReadNow = (minutes: readonly Date[]) => Promise<Now>;
+
+export const createReadNow =
+  (db: Db): ReadNow =>
+  async (minutes) => {
+    const list = `{${minutes.map((minute) => minute.toISOString()).join(',')}}`;
+    const [row] = await db<{ now: Now }[]>`
+      select runledger.console_now(${list}::text::timestamptz[], ${MOST_READ}) as now`;
+    return row!.now;
+  };

@@ -1,0 +1,371 @@
+/** The console over HTTP: who gets in, what it shows and changes, and that the log has who did it. */
+import { randomBytes } from 'node:crypto';
+import t, { type Test } from 'tap';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { connect } from '../../src/db.ts';
+import { createConsole } from '../../src/store/console.ts';
+import { createOperator, revokeOperator } from '../../src/store/operators.ts';
+import { call, type Reply } from '../http/support/call.ts';
+import { type Service, startService } from '../http/support/service.ts';
+import { wellFormed } from '../http/support/well_formed.ts';
+import { eventually } from '../support/eventually.ts';
+
+const ODD_NAME = `<img src="x" onerror='alert(1)'>`;
+/** What ends an element, what no text may have, what turns text around, and what is no UTF-8. */
+const ODD = Buffer.concat([
+  Buffer.from('</pre><script>alert(1)</script>&amp;\u0000\u001b[31m\u202e"\'\r\nnext\tline'),
+  Buffer.from([0xff, 0xfe]),
+]);
+
+/** An element or an attribute that no page has, a control character, or one that turns text around. */
+const HOSTILE = /<img|<script>| style=|[^\P{Cc}\n\t]|\u202e/u;
+
+type Visitor = {
+  readonly cookie: string;
+  get(path: string): Promise<Reply>;
+  /** With the token of a page, as a browser sends it. */
+  post(path: string, fields?: Record<string, string>): Promise<Reply>;
+};
+
+const SAME = { 'sec-fetch-site': 'same-origin' };
+
+function send(service: Service, path: string, fields: Record<string, string>, headers: object) {
+  return call(service.webs[0]!.origin, {
+    path: `/console${path}`,
+    body: new URLSearchParams(fields).toString(),
+    headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+  });
+}
+
+async function operator(service: Service, name: string): Promise<string> {
+  const key = newSecret('rl', 'operator');
+  await createOperator(service.db, { name, key_digest: secretDigest(key), operator: 'ada@test' });
+  // The process learns of it by a notification.
+  await eventually(async () => (await service.call({ path: '/console/sign-in' })).status === 200);
+  return key;
+}
+
+async function signIn(service: Service, name: string): Promise<Visitor> {
+  const reply = await send(service, '/sign-in', { key: await operator(service, name) }, SAME);
+  const cookie = String(reply.headers['set-cookie']).split(';')[0]!;
+  const get = (path: string) => service.call({ path: `/console${path}`, headers: { cookie } });
+  return {
+    cookie,
+    get,
+    async post(path, fields = {}) {
+      const token = / name="token" value="([^"]*)"/.exec((await get('/tiers')).text)?.[1] ?? '';
+      return send(service, path, { token, ...fields }, { ...SAME, cookie });
+    },
+  };
+}
+
+/** Commands of this operator, the newest first. */
+const commandsOf = (service: Service, name: string) =>
+  service.db<{ type: string; facts: Record<string, unknown>; submission_id: string | null }[]>`
+    select type, facts, submission_id from runledger.audit_commands
+    where actor = ${`operator console:${name}`} order by at desc`;
+
+const signedOut = (t: Test, reply: Reply, what: string) => {
+  t.equal(reply.status, 303, what);
+  t.match(reply.headers.location, /^\/console\/sign-in/, what);
+};
+
+t.test('the console', async (t) => {
+  const service = await startService(t, { webs: 1 });
+
+  await t.test('without an operator there is none', async (t) => {
+    for (const asked of [
+      { path: '/console' },
+      { path: '/console/submissions' },
+      { path: '/console/assets/now.js' },
+      { path: '/console/sign-in', method: 'POST', body: 'key=x' },
+    ]) {
+      const reply = await service.call(asked);
+      t.equal(reply.status, 404, asked.path);
+      t.match(reply.text, /^There is no console here: .*`\.\/runledger operator create NAME`\.\n$/);
+    }
+  });
+
+  await t.test('an operator’s key signs in, and no other', async (t) => {
+    const key = await operator(service, 'ada');
+    for (const path of ['', '/submissions', '/live', '/log'])
+      signedOut(t, await service.call({ path: `/console${path}` }), path);
+    const changed = key.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
+    for (const wrong of [await service.key(), newSecret('rl', 'operator'), changed, ''])
+      t.equal((await send(service, '/sign-in', { key: wrong }, SAME)).status, 401);
+    t.equal((await service.call({ path: '/api/health', key })).status, 401, 'it is no API key');
+    const given = { key, to: '/console/tiers?tier=beta' };
+    const reply = await send(service, '/sign-in', given, SAME);
+    t.match(reply, { status: 303, headers: { location: given.to } });
+    t.match(
+      reply.headers['set-cookie'],
+      /^runledger-console=[\w-]{43}; Path=\/console; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+    );
+    const elsewhere = await send(service, '/sign-in', { key, to: '//evil.example' }, SAME);
+    t.equal(elsewhere.headers.location, '/console', 'it leads nowhere else');
+    t.match(await commandsOf(service, 'ada'), [
+      { type: 'operator.signed_in', facts: { request_id: elsewhere.headers['x-request-id'] } },
+      { type: 'operator.signed_in', facts: { request_id: reply.headers['x-request-id'] } },
+    ]);
+    const [stored] = await service.db<{ n: number }[]>`
+      select count(*)::integer as n from runledger.operators where digest = ${secretDigest(key)}`;
+    t.equal(stored!.n, 1, 'a digest is stored');
+  });
+
+  const visitor = await signIn(service, 'grace');
+
+  await t.test('a page allows nothing but what this service serves', async (t) => {
+    const reply = await visitor.get('');
+    t.match(reply.headers['content-security-policy'], /^default-src 'none'; script-src 'self';/);
+    t.notMatch(reply.headers['content-security-policy'], /unsafe|http|data:|\*/);
+    for (const [, path = ''] of reply.text.matchAll(/(?:src|href)="(\/console\/assets\/[^"]*)"/g)) {
+      const asset = await service.call({ path });
+      t.equal(asset.status, 200, path);
+      const known = { 'if-none-match': String(asset.headers.etag) };
+      t.equal((await service.call({ path, headers: known })).status, 304, path);
+    }
+  });
+
+  await t.test('a form from elsewhere, or without its token, changes nothing', async (t) => {
+    const id = await newKey(service);
+    const { cookie } = visitor;
+    const path = `/keys/${id}/revoke`;
+    const page = await visitor.get('/tiers');
+    const token = / name="token" value="([^"]*)"/.exec(page.text)![1]!;
+    for (const [fields, headers] of [
+      [{ token }, { cookie, 'sec-fetch-site': 'cross-site' }],
+      [{ token }, { cookie, origin: 'https://evil.example' }],
+      [{ token }, { cookie }],
+      [{ token: 'x' }, { cookie, ...SAME }],
+      [{}, { cookie, ...SAME }],
+    ] as const)
+      t.equal((await send(service, path, fields, headers)).status, 403, JSON.stringify(headers));
+    signedOut(t, await send(service, path, { token }, SAME), 'without a session');
+    t.equal((await visitor.get(path)).status, 405, 'by a link');
+    t.equal(await isRevoked(service, id), false);
+  });
+
+  await t.test('each command is an event with its operator and its request', async (t) => {
+    const id = await newKey(service);
+    const revoked = await visitor.post(`/keys/${id}/revoke`);
+    t.match(revoked, { status: 303, headers: { location: /^\/console\/accounts\/f/ } });
+    t.equal(await isRevoked(service, id), true);
+    const limits = { name: 'gold', per_minute: '600', concurrent: '50' };
+    const set = await visitor.post('/tiers', limits);
+    t.equal(set.status, 303);
+    t.match((await visitor.get('/tiers')).text, /gold<\/a><\/td><td class="number">600</);
+    t.match(await commandsOf(service, 'grace'), [
+      { type: 'tier.set', facts: { request_id: set.headers['x-request-id'] } },
+      { type: 'key.revoked', facts: { request_id: revoked.headers['x-request-id'] } },
+      { type: 'operator.signed_in' },
+    ]);
+    const log = (await visitor.get('/log')).text;
+    t.match(log, /operator console:grace<\/td><td>tier\.set/);
+    t.match(log, /operator ada@test<\/td><td>operator\.created/);
+    for (const wrong of [{ name: 'G' }, { per_minute: '-1' }, { concurrent: '' }])
+      t.equal((await visitor.post('/tiers', { ...limits, ...wrong })).status, 400);
+    t.equal(
+      (await visitor.post(`/keys/${'f'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}/revoke`)).status,
+      404,
+    );
+  });
+
+  await t.test('what users send is text on every page', async (t) => {
+    const key = await service.key({ account: ODD_NAME });
+    const code = 'print("</pre><script>")\n# \u202e';
+    const body = { language: 'python', code, stdin_base64: ODD.toString('base64') };
+    const { id } = (await service.submit(key, body)).json;
+    await service.worker.finish(id, { stdout: ODD, stderr: ODD, verdict: 'RE', exit_code: 1 });
+    const [{ account_id } = { account_id: '' }] = await service.db<{ account_id: string }[]>`
+      select account_id from runledger.submissions where id = ${id}`;
+    for (const path of [
+      ...['', '/submissions', `/submissions/${id}`, '/deliveries', '/accounts', '/tiers', '/log'],
+      `/accounts/${account_id}`,
+      `/submissions?${new URLSearchParams({ account: ODD_NAME, id: ODD_NAME })}`,
+      `/accounts?${new URLSearchParams({ name: ODD_NAME })}`,
+      `/deliveries?before=${encodeURIComponent(ODD_NAME)}`,
+    ]) {
+      const { text } = await visitor.get(path);
+      wellFormed(t, text);
+      t.notMatch(text, HOSTILE, path);
+    }
+    const { text } = await visitor.get(`/submissions/${id}`);
+    t.match(text, 'print(&quot;&lt;/pre&gt;&lt;script&gt;&quot;)\n# \\u202e');
+    t.match(text, '&lt;/script&gt;&amp;amp;\\u0000\\u001b[31m\\u202e');
+    t.match(text, /<svg class="timeline" role="img" aria-label="It was waiting .*, then running /);
+    t.match(text, 'its end is not sealed yet');
+    t.match((await commandsOf(service, 'grace'))[0], {
+      ...{ type: 'operator.viewed', submission_id: id },
+    });
+    const seen = (await commandsOf(service, 'grace')).length;
+    await visitor.get(`/submissions/${id}`);
+    t.equal((await commandsOf(service, 'grace')).length, seen, 'a second look is not recorded');
+  });
+
+  await t.test('the bytes of a large output come whole, and are never shown', async (t) => {
+    const { id } = (await service.submit(await service.key())).json;
+    const stdout = randomBytes(1_300_000);
+    await service.worker.finish(id, { stdout });
+    t.match((await visitor.get(`/submissions/${id}`)).text, 'These are the first 64 KiB.');
+    const path = `${service.webs[0]!.origin}/console/submissions/${id}/bytes/stdout`;
+    const reply = await fetch(path, { headers: { cookie: visitor.cookie } });
+    t.equal(reply.headers.get('content-type'), 'application/octet-stream');
+    t.equal(reply.headers.get('content-disposition'), `attachment; filename="${id}.stdout"`);
+    t.ok(stdout.equals(Buffer.from(await reply.arrayBuffer())));
+    for (const kind of ['stdin2', 'webhook_url', 'stderr%2f'])
+      t.equal((await visitor.get(`/submissions/${id}/bytes/${kind}`)).status, 404, kind);
+  });
+
+  await t.test('a delivery is requested again', async (t) => {
+    const webhook = { webhook_url: 'https://receiver.test/hook?token=x', webhook_secret: 'secret' };
+    const body = { language: 'python', code: '1', ...webhook };
+    const { id } = (await service.submit(await service.key(), body)).json;
+    await service.worker.finish(id);
+    t.match((await visitor.get('/deliveries?status=waiting')).text, id);
+    const page = (await visitor.get(`/submissions/${id}`)).text;
+    t.match(page, /receiver\.test/);
+    t.notMatch(page, 'token=x', 'an address can have a secret');
+    const replayed = await visitor.post(`/submissions/${id}/replay`);
+    t.match(replayed, { status: 303, headers: { location: `/console/submissions/${id}` } });
+    t.match((await commandsOf(service, 'grace'))[0], {
+      type: 'delivery.requested',
+      submission_id: id,
+      facts: { replay: true, request_id: replayed.headers['x-request-id'] },
+    });
+    await service.db`update runledger.deliveries set status = 'delivered' where id = ${id}`;
+    t.match(await visitor.post(`/submissions/${id}/replay`), {
+      status: 409,
+      text: /give its secret/,
+    });
+    await service.db`update runledger.deliveries set status = 'waiting' where id = ${id}`;
+    const none = (await service.submit(await service.key())).json.id;
+    t.equal((await visitor.post(`/submissions/${none}/replay`)).status, 404);
+  });
+
+  await t.test('a search finds by id, account, verdict, language and time, by pages', async (t) => {
+    const names = ['search a', 'search b'];
+    const keys = await Promise.all(names.map((account) => service.key({ account })));
+    const made: string[] = [];
+    for (let n = 0; n < 60; n++) {
+      const language = n % 3 === 0 ? 'cpp' : 'python';
+      made.push((await service.submit(keys[n % 2]!, { language, code: String(n) })).json.id);
+    }
+    await service.worker.finish(made[4]!, { verdict: 'TLE' });
+    const found = async (query: Record<string, string>) => {
+      const ids: string[] = [];
+      let path: string | undefined = `/submissions?${new URLSearchParams(query)}`;
+      for (; path !== undefined; ) {
+        const { text, status } = await visitor.get(path);
+        t.equal(status, 200);
+        ids.push(
+          ...[...text.matchAll(/class="id" href="[^"]*\/([0-9a-f-]{36})"/g)].map(([, id]) => id!),
+        );
+        path = /rel="next" href="\/console([^"]*)"/.exec(text)?.[1]?.replaceAll('&amp;', '&');
+      }
+      return ids;
+    };
+    const newest = made.toReversed();
+    t.same((await found({})).slice(0, 60), newest, 'all accounts, the newest first');
+    t.same(
+      await found({ account: 'search b', from: '2026-01-01T00:00' }),
+      newest.filter((_, n) => n % 2 === 0),
+    );
+    t.same(await found({ account: 'search b', to: '2026-01-01T00:00' }), []);
+    t.same(await found({ account: 'nobody' }), []);
+    const from = new Date(Date.now() - 3_600_000).toISOString().slice(0, 16);
+    t.same(await found({ verdict: 'TLE', from, id: '', status: '' }), [made[4]]);
+    t.same(
+      (await found({ language: 'cpp' })).slice(0, 20),
+      newest.filter((_, n) => (59 - n) % 3 === 0),
+    );
+    t.same(await found({ to: from }), []);
+    const reply = await visitor.get(`/submissions?id=${made[3]!.toUpperCase()}`);
+    t.match(reply, { status: 303, headers: { location: `/console/submissions/${made[3]}` } });
+    t.equal((await visitor.get('/submissions?verdict=XX&from=soon')).status, 400);
+    t.equal((await visitor.get(`/submissions/${made[3]!.replace(/.{4}$/, '0000')}`)).status, 404);
+  });
+
+  await t.test('the live state has the queue, the workers, and the last minutes', async (t) => {
+    const { json } = await visitor.get('/live');
+    t.match(json.queue, { waiting: Number, oldest_wait_s: Number, capacity: 10_000 });
+    t.match(json.workers, [{ slots: Number, toolchains: { python: String } }]);
+    t.ok(json.languages.some((each: { language: string }) => each.language === 'cpp'));
+    t.equal(json.hour.minutes.length, 60);
+    const recent = json.hour.verdicts['TLE'].reduce((sum: number, each: number) => sum + each, 0);
+    t.ok(recent >= 1, JSON.stringify(json.hour));
+    t.ok(json.hour.latency_s[0].some((each: number | null) => each !== null && each > 0));
+  });
+
+  await t.test('a session ends', async (t) => {
+    const one = await signIn(service, 'barbara');
+    t.equal((await one.post('/sign-out')).status, 303);
+    signedOut(t, await one.get('/tiers'), 'signed out');
+    t.equal((await commandsOf(service, 'barbara'))[0]?.type, 'operator.signed_out');
+    const other = await signIn(service, 'edsger');
+    t.equal((await other.get('/tiers')).status, 200);
+    await service.db`update runledger.operator_sessions set expires_at = now() where digest = ${secretDigest(other.cookie.split('=')[1]!)}`;
+    signedOut(t, await other.get('/tiers'), 'expired, though the process still knows it');
+    const third = await signIn(service, 'john');
+    await revokeOperator(service.db, 'john', 'ada@test');
+    signedOut(t, await third.get('/tiers'), 'revoked');
+    await t.rejects(revokeOperator(service.db, 'john'), { code: 'RL404' });
+    const key = await operator(service, 'john');
+    t.equal(
+      (await send(service, '/sign-in', { key }, SAME)).status,
+      303,
+      'a new key, the same name',
+    );
+    await t.rejects(operator(service, 'john'), { code: 'RL400' });
+  });
+
+  await t.test('the login of web sees nothing without a session', async (t) => {
+    const web = connect(service.database.urls.web, { name: 'test', max: 1 });
+    t.teardown(() => web.end());
+    const store = createConsole(web);
+    const asking = { session: randomBytes(32), request_id: 'r' };
+    const id = (await service.db`select id from runledger.submissions limit 1`)[0]!['id'] as string;
+    const [none] = [
+      { status: null, verdict: null, language: null, from: null, to: null, after: null },
+    ];
+    for (const ask of [
+      () => store.search(asking, { ...none, limit: 1, account: null }),
+      () => store.submission(asking, id),
+      () => store.bytes(asking, { id, kind: 'code', from: 0, at_most: 1 }),
+      () => store.deliveries(asking, { status: null, before: null }),
+      () => store.accounts(asking, { part: '', after: '' }),
+      () => store.account(asking, { id, before: null }),
+      () => store.tiers(asking),
+      () => store.log(asking),
+      () => store.revokeKey(asking, id),
+      () => store.setTier(asking, { name: 'beta', per_minute: 1, concurrent: 1 }),
+      () => store.replay(asking, id, null),
+    ])
+      await t.rejects(ask() as Promise<never>, { code: 'RL401' }, String(ask));
+    for (const table of ['operators', 'operator_sessions'])
+      await t.rejects(web.unsafe(`select * from runledger.${table}`), { code: '42501' });
+  });
+
+  await t.test('attempts to sign in are limited', async (t) => {
+    let reply: Reply;
+    let attempts = 0;
+    do {
+      reply = await send(service, '/sign-in', { key: 'x' }, SAME);
+      attempts += 1;
+    } while (reply.status === 401 && attempts < 20);
+    t.match(reply, { status: 429, headers: { 'retry-after': /^\d+$/ } });
+    t.ok(attempts <= 11);
+  });
+});
+
+async function newKey(service: Service): Promise<string> {
+  await service.key();
+  const [row] = await service.db<{ id: string }[]>`
+    select id from runledger.keys order by created_at desc limit 1`;
+  return row!.id;
+}
+
+async function isRevoked(service: Service, id: string): Promise<boolean> {
+  const [row] = await service.db<{ revoked: boolean }[]>`
+    select revoked_at is not null as revoked from runledger.keys where id = ${id}`;
+  return row!.revoked;
+}
