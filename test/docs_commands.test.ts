@@ -23,6 +23,9 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
   [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],
+  [/^(install|usermod|systemctl|systemd-\w+|apt-get install uidmap)\b/, 'the drill systemd'],
+  [/^(podman|podman-compose|tar) |^deploy\/container\//, 'the drill container'],
+  [/^kubectl /, 'there is no cluster; test/deploy/check_deploy.ts, and the drill kubernetes'],
 ];
 /** A command line whose outcome depends on the data or on the machine. */
 const MAY_FAIL: readonly (readonly [RegExp, RegExp])[] = [
