@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { availableParallelism, loadavg } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { commandOf } from '../executor/processes.ts';
@@ -32,6 +33,7 @@ export const drill: Drill = {
 
 /** The whole way: everything is installed, and a program runs. */
 async function asRoot(stage: Stage, root: string): Promise<void> {
+  const idle = loadavg()[0]! < availableParallelism() / 2;
   const clone = await fresh(stage, root, 'as root', '');
   const run = clone.run('make run');
   const { address, key } = await run.introduced;
@@ -50,6 +52,10 @@ async function asRoot(stage: Stage, root: string): Promise<void> {
     `as root: the key after ${key_s.toFixed(1)} s, a verdict ${verdict_s.toFixed(2)} s later`,
   );
   assert.equal(record.verdict, 'AC');
+  if (!idle) {
+    stage.say('this machine was busy: the times are not judged');
+    return;
+  }
   assert.ok(key_s < KEY_S, `the key came after ${key_s.toFixed(0)} s, not within ${KEY_S} s`);
   assert.ok(verdict_s < VERDICT_S, `the verdict came after ${verdict_s.toFixed(1)} s`);
 }

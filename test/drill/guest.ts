@@ -13,7 +13,7 @@ export async function inGuest(
 ): Promise<void> {
   // Node strips types with WebAssembly, and V8 has crashed in emulated guests when it optimized that.
   const node = [process.execPath, '--liftoff-only', ...file];
-  const words = [...options, '--timeout', '3600', '--times', '--', ...node];
+  const words = [...options, '--timeout', '7200', '--times', '--', ...node];
   await stage
     .step('the guest', () => stage.command(RUNNER, words))
     .catch((error: Error) => {

@@ -15,10 +15,11 @@ import {
 } from '../../src/local/roles.ts';
 
 /** An emulated machine takes minutes for what takes seconds elsewhere. */
-const PATIENCE_MS = 900_000;
+const PATIENCE_MS = 1_800_000;
 
-/** And its programs need longer limits. */
+/** And its programs need longer limits. To look for other languages than Python's takes it minutes. */
 export const SLOWNESS: Readonly<Record<string, string>> = {
+  RUNLEDGER_LANGUAGES: 'python',
   RUNLEDGER_LIMITS_CPU: '5min',
   RUNLEDGER_LIMITS_CPU_MAX: '5min',
   RUNLEDGER_LIMITS_WALL: '10min',

@@ -16,18 +16,30 @@ type Built = {
 };
 
 export const drill: Drill = {
-  shows: 'kustomize accepts the manifests: every object, in its namespace, with the image that is set',
+  shows:
+    'kustomize accepts the manifests: every object, in its namespace, with the image that is set',
   async run({ folder, command, step }) {
     if (spawnSync('go', ['version']).error) throw new NotRun('this machine has no Go');
     await step('build kustomize', () =>
-      command('go', ['install', KUSTOMIZE], { env: { ...process.env, GOBIN: folder }, quiet: true }),
+      command('go', ['install', KUSTOMIZE], {
+        env: { ...process.env, GOBIN: folder },
+        quiet: true,
+      }),
     );
-    const text = await command(join(folder, 'kustomize'), ['build', 'deploy/kubernetes'], { quiet: true });
+    const text = await command(join(folder, 'kustomize'), ['build', 'deploy/kubernetes'], {
+      quiet: true,
+    });
     const built = loadAll(text) as Built[];
     const wanted = kubernetesObjects().map(({ data }) => `${data.kind} ${data.metadata.name}`);
-    assert.deepEqual(built.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort(), wanted.sort());
+    assert.deepEqual(
+      built.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort(),
+      wanted.sort(),
+    );
     for (const { kind, metadata, spec } of built) {
-      assert.ok(NAMESPACES.includes(kind === 'Namespace' ? metadata.name : metadata.namespace), metadata.name);
+      assert.ok(
+        NAMESPACES.includes(kind === 'Namespace' ? metadata.name : metadata.namespace),
+        metadata.name,
+      );
       for (const { image } of spec?.template?.spec.containers ?? [])
         assert.match(image, /^registry\.example\.org\/runledger:/);
     }

@@ -1,7 +1,8 @@
 /**
- * Runs in a guest machine with control groups v2 alone, as root (container.drill.ts): podman and crun start the image's files.
+ * Podman and crun start the image's files: migrate, a worker without rights, web, and a worker with the rights of the compose
+ * file. The container drill runs this on the machine itself, and in a guest that has only control groups v2.
  *
- *   containers.ts ROOT    the folder with the image's files
+ *   containers.ts ROOT KIND    the folder with the image's files, and the isolation that is expected
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -10,12 +11,12 @@ import { createInterface } from 'node:readline';
 import { environmentOf, serviceOf, WEB_PORT } from '../containers.ts';
 import { isolates, SLOWNESS, startDatabase } from '../judged_service.ts';
 
-const root = process.argv[2]!;
+const [root, kind] = process.argv.slice(2) as [string, string];
 const ENTRYPOINT = '/srv/runledger/deploy/container/entrypoint.sh';
-/** In memory: a layer cannot be kept on the guest's own root, which is one. */
+/** In a guest this is memory: a layer cannot be kept on its root, which is one itself. */
 const PODMAN = [
-  '--root=/tmp/containers',
-  '--runroot=/tmp/run',
+  '--root=/tmp/runledger-drill/containers',
+  '--runroot=/tmp/runledger-drill/run',
   '--cgroup-manager=cgroupfs',
   '--events-backend=none',
 ];
@@ -26,36 +27,49 @@ const COMMON = [
   '--env=RUNLEDGER_STATE_DIR=/var/lib/runledger',
 ];
 
+const called = (name: string) => `runledger-drill-${name}`;
 const began = performance.now();
 const say = (line: string) =>
   console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
 
-const { urls } = await startDatabase();
+const NAMES = ['migrate', 'worker', 'web', 'keys'];
+remove();
+const { urls, server } = await startDatabase();
 say('PostgreSQL runs');
+try {
+  await tryAll();
+} finally {
+  // podman's own processes do not end with this one.
+  remove();
+  await server.stop();
+}
+process.exit();
 
-const migrated = finished('migrate', serviceOf('migrate').options);
-assert.equal(migrated.status, 0, migrated.output);
-say('the container of migrate has ended');
+async function tryAll(): Promise<void> {
+  const migrated = finished('migrate', serviceOf('migrate').options);
+  assert.equal(migrated.status, 0, migrated.output);
+  say('the container of migrate has ended');
 
-const plain = finished('worker', []);
-assert.equal(plain.status, 3, plain.output);
-say(`without rights: ${/"reason":"([^"]*)"/.exec(plain.output)?.[1]}`);
+  const plain = finished('worker', []);
+  assert.equal(plain.status, 3, plain.output);
+  say(`without rights: ${/"reason":"([^"]*)"/.exec(plain.output)?.[1]}`);
 
-const key = finished('keys', [], ['keys', 'create', '--account', 'first'])
-  .output.trim()
-  .split('\n')
-  .at(-1)!;
-started('web', serviceOf('web').options);
-started('worker', serviceOf('worker').options);
-await isolates(`http://127.0.0.1:${WEB_PORT}`, key, 'v2');
-say('a verdict, isolated by v2');
-process.exit(0);
+  const made = finished('keys', [], ['keys', 'create', '--account', 'first']);
+  const key = made.output.trim().split('\n').at(-1)!;
+  for (const name of ['web', 'worker']) started(name, serviceOf(name).options);
+  await isolates(`http://127.0.0.1:${WEB_PORT}`, key, kind);
+  say(`a verdict, isolated by ${kind}`);
+}
+
+function remove(): void {
+  spawnSync('podman', [...PODMAN, 'rm', '--force', '--ignore', '--time=30', ...NAMES.map(called)]);
+}
 
 function words(name: string, options: readonly string[], command?: readonly string[]): string[] {
   const service = name === 'keys' ? 'migrate' : name;
   const env = environmentOf(service, urls, service === 'migrate' ? {} : SLOWNESS);
   const image = ['--rootfs', `${root}:O`, ENTRYPOINT, ...(command ?? serviceOf(service).command)];
-  return [...PODMAN, 'run', ...COMMON, ...env, ...options, ...image];
+  return [...PODMAN, 'run', `--name=${called(name)}`, ...COMMON, ...env, ...options, ...image];
 }
 
 function finished(name: string, options: readonly string[], command?: readonly string[]) {
@@ -69,8 +83,5 @@ function started(name: string, options: readonly string[]): void {
   const child = spawn('podman', words(name, options), { stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr])
     createInterface({ input: stream }).on('line', (line) => say(`${name}: ${line.slice(0, 300)}`));
-  void once(child, 'exit').then(([code]) => {
-    say(`${name} ended with status ${code}`);
-    process.exit(1);
-  });
+  void once(child, 'exit').then(([code]) => say(`${name} ended with status ${code}`));
 }

@@ -19,7 +19,11 @@ const say = (line: string) =>
 
 const [installing, asRoot, upgrading] = linesOf('systemd');
 
-await main();
+await main().catch((error) => {
+  const words = ['--no-pager', '--output=cat', '-n', '80', '-u', 'runledger-*'];
+  console.log(spawnSync('journalctl', words, { encoding: 'utf8' }).stdout);
+  throw error;
+});
 process.exit(0);
 
 async function main(): Promise<void> {
@@ -35,6 +39,10 @@ async function main(): Promise<void> {
     if (line.startsWith('systemd-run ')) key = said.trim();
   }
   assert.match(key, /^rl_/, 'the first key');
+  for (const name of ['migrate', 'web', 'worker'])
+    say(
+      `${name}: ${property(name, 'ActiveState')}, started ${property(name, 'NRestarts') || '0'} times again`,
+    );
 
   await isolates(WEB, key, 'v2-user');
   say('a verdict, isolated by v2-user');
@@ -128,10 +136,7 @@ function shell(line: string): string {
     encoding: 'utf8',
   });
   if (status === 0) return stdout;
-  const journal = spawnSync('journalctl', ['--no-pager', '-n', '60', '-u', 'runledger-*'], {
-    encoding: 'utf8',
-  });
-  throw new Error(`${line}: status ${status}\n${stdout}${stderr}\n${journal.stdout}`);
+  throw new Error(`${line}: status ${status}\n${stdout}${stderr}`);
 }
 
 const property = (name: string, property: string) =>
