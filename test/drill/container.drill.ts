@@ -6,7 +6,7 @@ import { debianRoot, install, TRUST } from './debian_root.ts';
 import { type Drill, NotRun, type Stage } from './drill.ts';
 import { inGuest } from './guest.ts';
 
-const INSIDE = join(import.meta.dirname, 'in_guest/containers.ts');
+const RUN = join(import.meta.dirname, 'run_containers.ts');
 const BASE = 'localhost/debian:12';
 const IMAGE = 'localhost/runledger';
 
@@ -20,15 +20,32 @@ export const drill: Drill = {
     const root = join(stage.folder, 'image');
     await build(stage);
     await unpack(stage, root);
-    const own = isPureV2() ? 'v2' : 'v1';
-    await stage.step("containers on this machine's kernel", () =>
-      stage.command(process.execPath, [INSIDE, root, own]),
-    );
-    if (own !== 'v2') await inGuest(stage, ['--as', 'root'], [INSIDE, root, 'v2']);
+    if (isPureV2()) await onThisMachine(stage, root, 'v2', []);
+    else {
+      await onThisMachine(stage, root, 'v1', LEGACY);
+      await inGuest(stage, ['--as', 'root'], [RUN, root, 'v2']);
+    }
   },
 };
 
 const isPureV2 = () => existsSync('/sys/fs/cgroup/cgroup.controllers');
+
+/** crun rejects a machine that has both versions of control groups mounted, so here it sees those of v1 alone. */
+const LEGACY = [
+  ...['unshare', '--mount', '--propagation', 'private', 'sh', '-c'],
+  'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"',
+  'sh',
+];
+
+async function onThisMachine(
+  stage: Stage,
+  root: string,
+  kind: string,
+  through: readonly string[],
+): Promise<void> {
+  const [program, ...args] = [...through, process.execPath, RUN, root, kind];
+  await stage.step("containers on this machine's kernel", () => stage.command(program!, args));
+}
 
 async function build(stage: Stage): Promise<void> {
   const base = await debianRoot(stage, []);

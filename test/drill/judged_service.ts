@@ -64,7 +64,8 @@ export async function call(origin: string, path: string, key = '', body?: object
 export async function isolates(origin: string, key: string, kind: string): Promise<void> {
   await until('web is ready', async () => (await call(origin, '/readyz')).status === 200);
   const program = { language: 'python', code: 'print(6 * 7)' };
-  const { json } = await call(origin, '/api/submit', key, program);
+  const { status, json } = await call(origin, '/api/submit', key, program);
+  assert.equal(status, 202, JSON.stringify(json));
   let record = json;
   await until('a verdict', async () => {
     record = (await call(origin, `/api/result/${json.id}?wait=true`, key)).json;

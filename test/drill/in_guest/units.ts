@@ -19,13 +19,6 @@ const say = (line: string) =>
 
 const [installing, asRoot, upgrading] = linesOf('systemd');
 
-await main().catch((error) => {
-  const words = ['--no-pager', '--output=cat', '-n', '80', '-u', 'runledger-*'];
-  console.log(spawnSync('journalctl', words, { encoding: 'utf8' }).stdout);
-  throw error;
-});
-process.exit(0);
-
 async function main(): Promise<void> {
   mkdirSync(INSTALLED, { recursive: true });
   shell(`mount --bind ${resolve('.')} ${INSTALLED}`);
@@ -143,3 +136,10 @@ const property = (name: string, property: string) =>
   spawnSync('systemctl', ['show', '--value', '-p', property, `runledger-${name}`], {
     encoding: 'utf8',
   }).stdout.trim();
+
+await main().catch((error) => {
+  const words = ['--no-pager', '--output=cat', '-n', '80', '-u', 'runledger-*'];
+  console.log(spawnSync('journalctl', words, { encoding: 'utf8' }).stdout);
+  throw error;
+});
+process.exit(0);

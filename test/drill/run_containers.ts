@@ -8,8 +8,8 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { environmentOf, serviceOf, WEB_PORT } from '../containers.ts';
-import { isolates, SLOWNESS, startDatabase } from '../judged_service.ts';
+import { environmentOf, serviceOf, WEB_PORT } from './containers.ts';
+import { isolates, SLOWNESS, startDatabase } from './judged_service.ts';
 
 const [root, kind] = process.argv.slice(2) as [string, string];
 const ENTRYPOINT = '/srv/runledger/deploy/container/entrypoint.sh';
@@ -24,6 +24,9 @@ const COMMON = [
   '--rm',
   '--network=host',
   '--log-driver=none',
+  // Root of a machine may not have the right to raise limits above these.
+  '--ulimit=nofile=4096:4096',
+  '--ulimit=nproc=1000:1000',
   '--env=RUNLEDGER_STATE_DIR=/var/lib/runledger',
 ];
 
@@ -33,17 +36,6 @@ const say = (line: string) =>
   console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
 
 const NAMES = ['migrate', 'worker', 'web', 'keys'];
-remove();
-const { urls, server } = await startDatabase();
-say('PostgreSQL runs');
-try {
-  await tryAll();
-} finally {
-  // podman's own processes do not end with this one.
-  remove();
-  await server.stop();
-}
-process.exit();
 
 async function tryAll(): Promise<void> {
   const migrated = finished('migrate', serviceOf('migrate').options);
@@ -55,7 +47,7 @@ async function tryAll(): Promise<void> {
   say(`without rights: ${/"reason":"([^"]*)"/.exec(plain.output)?.[1]}`);
 
   const made = finished('keys', [], ['keys', 'create', '--account', 'first']);
-  const key = made.output.trim().split('\n').at(-1)!;
+  const key = made.stdout.trim();
   for (const name of ['web', 'worker']) started(name, serviceOf(name).options);
   await isolates(`http://127.0.0.1:${WEB_PORT}`, key, kind);
   say(`a verdict, isolated by ${kind}`);
@@ -76,12 +68,26 @@ function finished(name: string, options: readonly string[], command?: readonly s
   const { status, stdout, stderr } = spawnSync('podman', words(name, options, command), {
     encoding: 'utf8',
   });
-  return { status, output: `${stdout}${stderr}` };
+  return { status, stdout, output: `${stdout}${stderr}` };
 }
 
 function started(name: string, options: readonly string[]): void {
   const child = spawn('podman', words(name, options), { stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr])
-    createInterface({ input: stream }).on('line', (line) => say(`${name}: ${line.slice(0, 300)}`));
+    createInterface({ input: stream }).on('line', (line) => {
+      if (!line.includes('"msg":"request"')) say(`${name}: ${line.slice(0, 300)}`);
+    });
   void once(child, 'exit').then(([code]) => say(`${name} ended with status ${code}`));
 }
+
+remove();
+const { urls, server } = await startDatabase();
+say('PostgreSQL runs');
+try {
+  await tryAll();
+} finally {
+  // podman's own processes do not end with this one.
+  remove();
+  await server.stop();
+}
+process.exit();
