@@ -48,8 +48,10 @@ async function tryAll(): Promise<void> {
 
   const made = finished('keys', [], ['keys', 'create', '--account', 'first']);
   const key = made.stdout.trim();
-  for (const name of ['web', 'worker']) started(name, serviceOf(name).options);
-  await isolates(`http://127.0.0.1:${WEB_PORT}`, key, kind);
+  const early = ['web', 'worker'].map((name) => started(name, serviceOf(name).options));
+  // Those that end later were removed.
+  for (const each of early) each.catch(() => {});
+  await Promise.race([isolates(`http://127.0.0.1:${WEB_PORT}`, key, kind), ...early]);
   say(`a verdict, isolated by ${kind}`);
 }
 
@@ -71,13 +73,15 @@ function finished(name: string, options: readonly string[], command?: readonly s
   return { status, stdout, output: `${stdout}${stderr}` };
 }
 
-function started(name: string, options: readonly string[]): void {
+/** Rejects when the container ends. */
+async function started(name: string, options: readonly string[]): Promise<never> {
   const child = spawn('podman', words(name, options), { stdio: ['ignore', 'pipe', 'pipe'] });
   for (const stream of [child.stdout, child.stderr])
     createInterface({ input: stream }).on('line', (line) => {
       if (!line.includes('"msg":"request"')) say(`${name}: ${line.slice(0, 300)}`);
     });
-  void once(child, 'exit').then(([code]) => say(`${name} ended with status ${code}`));
+  const [code] = await once(child, 'exit');
+  throw new Error(`${name} ended with status ${code}`);
 }
 
 remove();
@@ -90,4 +94,4 @@ try {
   remove();
   await server.stop();
 }
-process.exit();
+process.exit(0);
