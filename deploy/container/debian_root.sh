@@ -1,12 +1,10 @@
 #!/bin/sh
-# debian_root.sh FOLDER [PACKAGE...]: makes a minimal Debian in a new folder, with the packages, from this machine's own apt
-# sources. It needs root and debootstrap.
+# debian_root.sh FOLDER: makes a minimal Debian in a new folder. It needs root and debootstrap.
 #
 #   deploy/container/debian_root.sh /var/tmp/debian
 #   tar -C /var/tmp/debian -c . | podman import - localhost/debian:12
 set -eu
-folder=${1:?usage: debian_root.sh FOLDER [PACKAGE...]}
-shift
+folder=${1:?usage: debian_root.sh FOLDER}
 suite=bookworm
 mirror=http://deb.debian.org/debian
 
@@ -14,9 +12,7 @@ mirror=http://deb.debian.org/debian
 command -v debootstrap >/dev/null || { echo 'debian_root.sh needs debootstrap: apt-get install debootstrap' >&2; exit 1; }
 [ ! -e "$folder" ] || { echo "$folder is already there" >&2; exit 1; }
 
-include=ca-certificates
-for package in "$@"; do include=$include,$package; done
-debootstrap --variant=minbase --include="$include" "$suite" "$folder" "$mirror"
+debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder" "$mirror"
 # Debian's updates, as an image from a registry has them.
 cat > "$folder/etc/apt/sources.list" <<END
 deb $mirror $suite main

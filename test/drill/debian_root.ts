@@ -2,28 +2,48 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { NotRun, type Stage } from './drill.ts';
 
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 /** Node believes its own list of authorities, and this machine's network may have one more. */
 export const TRUST = existsSync(CERTIFICATES) ? { NODE_EXTRA_CA_CERTS: CERTIFICATES } : {};
 
-/** Makes the root once: it stays in the drill's folder. */
+/** All drills start from it. */
+const BASE = resolve('build/drill/debian');
+
+/** A root with the packages. Base and root are made once, and stay. */
 export async function debianRoot(stage: Stage, packages: readonly string[]): Promise<string> {
   if (process.getuid!() !== 0) throw new NotRun('only root can make a root folder of Debian');
   await install(stage, 'debootstrap');
+  await once(stage, 'debootstrap --variant=minbase', BASE, async () => {
+    await stage.command('deploy/container/debian_root.sh', [BASE], { quiet: true });
+    await trust(stage, BASE);
+  });
+  if (packages.length === 0) return BASE;
   const root = join(stage.folder, 'root');
-  const complete = join(stage.folder, 'complete');
-  if (existsSync(complete)) return root;
-  await rm(root, { recursive: true, force: true });
-  await stage.step(
-    `debootstrap --variant=minbase with ${packages.join(', ') || 'nothing else'}`,
-    () => stage.command('deploy/container/debian_root.sh', [root, ...packages], { quiet: true }),
-  );
-  await trust(stage, root);
-  writeFileSync(complete, '');
+  await once(stage, `apt-get install ${packages.join(' ')}`, root, async () => {
+    await stage.command('cp', ['-a', BASE, root]);
+    const apt = ['apt-get', '-qq', '-o', 'Dpkg::Use-Pty=0'];
+    const env = { PATH: process.env['PATH'], DEBIAN_FRONTEND: 'noninteractive' };
+    for (const words of [['update'], ['install', '-y', '--no-install-recommends', ...packages]])
+      await stage.command('chroot', [root, ...apt, ...words], { env, quiet: true });
+  });
   return root;
+}
+
+/** A folder that is half made is made again. */
+async function once(
+  stage: Stage,
+  what: string,
+  folder: string,
+  make: () => Promise<void>,
+): Promise<void> {
+  const complete = `${folder}.complete`;
+  if (existsSync(complete)) return;
+  await rm(folder, { recursive: true, force: true });
+  await stage.step(what, make);
+  writeFileSync(complete, '');
 }
 
 /** Installs a package of this machine, where its program is missing. */
