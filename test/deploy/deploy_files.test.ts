@@ -11,7 +11,6 @@ import { commands } from '../../src/cli/command_table.ts';
 import { loadConfig } from '../../src/config.ts';
 import { environmentFor, hasForeignSecrets, type ProcessName } from '../../src/environment.ts';
 import { calls } from '../../src/http/api/calls.ts';
-import { CANNOT_RUN } from '../../src/local/child.ts';
 import { CLOSING_MS } from '../../src/processes/stop_request.ts';
 import { sourcesBelow } from '../support/imports.ts';
 import {
@@ -89,7 +88,7 @@ t.test('units of systemd', async (t) => {
     for (const needed of values(each, 'Requires')) t.ok(UNIT_NAMES.includes(needed), needed);
   }
   for (const each of [named('web'), named('worker')]) {
-    t.equal(value(each, 'RestartPreventExitStatus'), `${CANNOT_RUN}`);
+    t.same([value(each, 'Restart'), value(each, 'StartLimitIntervalSec')], ['always', '0']);
     t.ok(Number(value(each, 'TimeoutStopSec')) > LONGEST_STOP_S);
     t.equal(value(each, 'Environment'), `RUNLEDGER_STATE_DIR=%S/${value(each, 'StateDirectory')}`);
   }
@@ -101,7 +100,7 @@ t.test('units of systemd', async (t) => {
 
   await t.test('web and migrate are hardened in the same way', async (t) => {
     const OWN =
-      /^(Exec|Type|Remain|Environment|State|Restart|Timeout|Limit|Want|After|Requires|Desc|Cond)/;
+      /^(Exec|Type|Remain|Environment|State|Restart|Timeout|Limit|Want|After|Requires|StartLimit|Desc|Cond)/;
     const hardening = ({ settings }: Unit) =>
       settings.filter(([name]) => !OWN.test(name)).map((pair) => pair.join('='));
     t.strictSame(hardening(named('migrate')), hardening(named('web')));
