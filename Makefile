@@ -15,7 +15,7 @@ help:
 	@echo 'make test          run all tests; the last line is "N passed, N failed"'
 	@echo 'make test FILE=test/metrics.test.ts   run one test file, or a folder of them'
 	@echo 'make watch FILE=test/metrics.test.ts  run one test file again whenever it or what it imports changes'
-	@echo 'make check         check format, lint, types, imports and unused files'
+	@echo 'make check         check format, lint, types, imports, the OpenAPI document and the files of deploy/'
 	@echo 'make format        apply the format that check expects'
 	@echo 'make audit-plans   ask the questions of AUDIT.md in a ledger of a million submissions; print times and plans'
 	@echo 'make schema        write sql/schema.txt and DATA.md from the migrations and definitions in sql/'
@@ -26,6 +26,7 @@ help:
 	@echo 'make mutants       break the code in known ways, and see that the tests notice'
 	@echo 'make tamper        change copies of a ledger as a superuser, and see that verify names each change'
 	@echo 'make fuzz          send generated requests to a running service, and compare its answers with the document'
+	@echo 'make drill NAME=systemd   try what make test cannot: units, containers, a minimal Debian; all without NAME'
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
 	@echo 'make weight        measure what other accounts notice of heavy requests (BENCH_ONLY=escapes)'
@@ -73,6 +74,7 @@ check: $(PACKAGES) $(TAP)
 	@tsc -p src/http/console/client
 	@tap --reporter=terse test/arrows.test.ts test/c_arrows.test.ts
 	@node test/http/lint_document.ts
+	@node test/deploy/check_deploy.ts
 
 .PHONY: format
 format: $(PACKAGES)
@@ -124,10 +126,11 @@ $(TAP): .taprc $(PACKAGES)
 	@tap build >/dev/null 2>&1
 	@touch $@
 
+# The machine first: it says what will not run on this machine before npm downloads anything.
 .PHONY: install
-install: $(RUNTIME) machine
+install: machine $(RUNTIME)
 
-# Compilers, interpreters, and the launcher that builds the boxes.
+# Compilers, interpreters, and the launcher that builds the boxes. Needs no Node.
 .PHONY: machine
 machine:
 	@src/local/toolchains.sh
@@ -203,6 +206,11 @@ tamper: $(PACKAGES)
 .PHONY: fuzz
 fuzz: $(PACKAGES) machine
 	@exec node test/fuzz/main.ts
+
+# NAME: only these; all of them without it. They need the network, and some of them root.
+.PHONY: drill
+drill: $(PACKAGES) $(TAP) machine
+	@exec node test/drill/run.ts $(NAME)
 
 # Optional: SEED=7 SUBMISSIONS=2000 SEEDS=20.
 chaos: $(PACKAGES) machine

@@ -3,9 +3,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import t from 'tap';
 import { commands, commandsOf, isGroup } from '../src/cli/command_table.ts';
 import { variables } from '../src/config/variables.ts';
+import { deployFiles } from './deploy/manifests.ts';
 import { documents } from './support/documents.ts';
 
-const others = ['app.json', 'render.yaml', 'Makefile', 'Procfile'];
+const others = ['app.json', 'render.yaml', 'Makefile', 'Procfile', ...deployFiles()];
 const texts = [
   ...documents(),
   ...others.map((name) => ({ name, text: readFileSync(name, 'utf8') })),

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what the languages and the launcher need. Each language names its packages
-# (src/languages/common/packages.ts prints them). The launcher needs a C compiler and the C library's headers. It uses
-# apt if it may (as root, or with a sudo that asks for no password). Otherwise it prints one line that names the missing
-# packages, and the service runs with the languages that the machine has.
-# It never fails: a machine without a compiler still runs the other languages.
+# Installs what the languages and the launcher need. Each language names its packages (src/languages/common/packages.txt). The
+# launcher needs a C compiler and the C library's headers. It uses apt if it may (as root, or with a sudo that asks for no
+# password). Otherwise it prints one line that names the missing packages and the languages that will not run without them, and
+# the service runs with the languages that the machine has. It needs nothing but a shell, so that a person learns this before
+# anything is downloaded. It never fails: a machine without a compiler still runs the other languages.
 #
 #   toolchains.sh            all of it
 #   toolchains.sh compiler   only what the launcher needs; prints nothing about what it cannot install
@@ -11,26 +11,27 @@ set -u
 
 here=$(dirname "$0")
 only=${1-}
-packages=
-[ "$only" = compiler ] || packages=$(node "$here/../languages/common/packages.ts" 2>/dev/null) ||
-  echo "the packages of the languages are not known, because Node 24 is missing (continuing without)" >&2
+chosen=$(printf %s ${RUNLEDGER_LANGUAGES-})
 
 missing=
 optional=
-add() { # add COMMAND PACKAGE LIST: the list, with the package where the command is missing
-  if command -v "$1" >/dev/null 2>&1; then echo "$3"; else
-    case " $3 " in *" $2 "*) echo "$3" ;; *) echo "$3 $2" ;; esac
-  fi
+without=
+lacks() { ! command -v "$1" >/dev/null 2>&1; }
+with() { # with WORD LIST: the list, which names the word once
+  case " $2 " in *" $1 "*) echo "$2" ;; *) echo "$2 $1" ;; esac
 }
-missing=$(add cc gcc "$missing")
-while read -r kind command package; do
+is_on() { # is_on LANGUAGE DEFAULT
+  case ",$chosen," in ,,) [ "$2" = default ] ;; *",$1,"*) ;; *) false ;; esac
+}
+
+if lacks cc; then missing=$(with gcc "$missing"); fi
+[ "$only" = compiler ] || while read -r language default kind command package; do
+  is_on "$language" "$default" && lacks "$command" || continue
   case $kind in
-    needed) missing=$(add "$command" "$package" "$missing") ;;
-    optional) optional=$(add "$command" "$package" "$optional") ;;
+    needed) missing=$(with "$package" "$missing") without=$(with "$language" "$without") ;;
+    optional) optional=$(with "$package" "$optional") ;;
   esac
-done <<END
-$packages
-END
+done < "$here/../languages/common/packages.txt"
 # gcc only recommends the headers of the C library, so a minimal installation lacks them.
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 [ -n "$missing$optional" ] || exit 0
@@ -42,7 +43,8 @@ elif sudo -n true 2>/dev/null; then
   as_root='sudo -n'
 fi
 if [ -z "$as_root" ] || ! command -v apt-get >/dev/null 2>&1; then
-  [ -z "$missing" ] || [ "$only" ] || echo "missing packages; an administrator can install them: apt-get install$missing (continuing without)" >&2
+  [ -z "$missing" ] || [ "$only" ] ||
+    echo "missing packages${without:+, so these will not run:$without}; an administrator can install them: apt-get install$missing (continuing without)" >&2
   exit 0
 fi
 

@@ -1,11 +1,12 @@
 /** The packages that `src/local/toolchains.sh` installs: those of the languages that are on, and the launcher's. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SCRIPT = join(ROOT, 'src/local/toolchains.sh');
+const COMMON = join(ROOT, 'src/languages/common');
 
 /** On a machine with these commands and nothing else, so also without apt. */
 function installer(t: Test, commands: Record<string, string>, languages = '') {
@@ -20,28 +21,35 @@ function installer(t: Test, commands: Record<string, string>, languages = '') {
   return stderr.replace(/ libc6-dev/, '');
 }
 
-const BASE = { node: process.execPath, dirname: '/usr/bin/dirname', id: '/usr/bin/id' };
+const BASE = { dirname: '/usr/bin/dirname', id: '/usr/bin/id' };
+
+t.test('the list of packages is that of the languages', async (t) => {
+  const { stdout } = spawnSync(process.execPath, [join(COMMON, 'packages.ts')], {
+    encoding: 'utf8',
+  });
+  t.equal(readFileSync(join(COMMON, 'packages.txt'), 'utf8'), stdout);
+});
 
 t.test('by default those of Python, C++ and Java, and a C compiler for the launcher', async (t) => {
-  t.match(
+  t.equal(
     installer(t, BASE),
-    /^missing packages; an administrator can install them: apt-get install gcc python3 g\+\+ default-jdk-headless /,
+    'missing packages, so these will not run: python cpp java; an administrator can install them: ' +
+      'apt-get install gcc python3 g++ default-jdk-headless (continuing without)\n',
   );
+});
+
+t.test('it names only the languages that will not run', async (t) => {
+  const some = { cc: '/bin/true', python3: '/bin/true', javac: '/bin/true' };
+  t.match(installer(t, { ...BASE, ...some }), /will not run: cpp;.* apt-get install g\+\+ \(/);
 });
 
 t.test('a command that is there needs no package', async (t) => {
   const all = { cc: '/bin/true', python3: '/bin/true', 'g++': '/bin/true', javac: '/bin/true' };
-  t.notMatch(installer(t, { ...BASE, ...all }), /missing/);
+  t.notMatch(installer(t, { ...BASE, ...all }), /will not run/);
 });
 
 t.test('those of other languages where they are on', async (t) => {
-  const said = installer(t, BASE, 'javascript,c,python');
-  t.match(said, /apt-get install gcc python3 \(/, 'one package once, and none for JavaScript');
-});
-
-t.test('without Node it prints the reason and continues', async (t) => {
-  const { dirname, id } = BASE;
-  const said = installer(t, { dirname, id });
-  t.match(said, /the packages of the languages are not known, because Node 24 is missing/);
-  t.match(said, /apt-get install gcc \(/);
+  const said = installer(t, BASE, 'javascript, c,python');
+  t.match(said, /will not run: python c;/, 'JavaScript needs none');
+  t.match(said, /apt-get install gcc python3 \(/, 'one package once');
 });

@@ -9,15 +9,22 @@ export const documents = (): Document[] =>
     .map((name) => ({ name, text: readFileSync(name, 'utf8') }));
 
 /** The lines of the shell blocks, without comments. A line goes on where a backslash or an open quote says so. */
-export function shellLines({ text }: Document): string[] {
+export const shellLines = ({ text }: Document): string[] => shellBlocks(text).flat();
+
+/** The lines of each shell block of one section. */
+export function sectionLines(name: string, heading: string): string[][] {
+  const sections = readFileSync(name, 'utf8').split(/^(?=## )/m);
+  return shellBlocks(sections.find((section) => section.startsWith(`## ${heading}\n`)) ?? '');
+}
+
+function shellBlocks(text: string): string[][] {
   const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map((block) => block[1]!);
-  return blocks
-    .flatMap((block) =>
-      block
-        .replaceAll('\\\n', ' ')
-        .replace(/'[^']*'/g, (quoted) => quoted.replaceAll('\n', ' '))
-        .split('\n'),
-    )
-    .map((line) => line.replace(/(^|\s)#.*$/, '').trim())
-    .filter((line) => line !== '');
+  return blocks.map((block) =>
+    block
+      .replaceAll('\\\n', ' ')
+      .replace(/'[^']*'/g, (quoted) => quoted.replaceAll('\n', ' '))
+      .split('\n')
+      .map((line) => line.replace(/(^|\s)#.*$/, '').trim())
+      .filter((line) => line !== ''),
+  );
 }

@@ -1,14 +1,13 @@
 /**
- * Prints the Debian packages of the languages that are on, one a line: "needed COMMAND PACKAGE", or
- * "optional COMMAND PACKAGE". `src/local/toolchains.sh` reads it. It imports nothing but this folder, so
- * it runs before any package of npm is there.
+ * Prints packages.txt: a line for each Debian package of each language, "LANGUAGE default needed COMMAND PACKAGE".
+ * `src/local/toolchains.sh` reads the file, on machines where no Node that could run this is there yet.
+ *
+ *   node src/languages/common/packages.ts > src/languages/common/packages.txt
  */
-import { BY_NAME, ON_BY_DEFAULT } from './registry.ts';
+import { LANGUAGES } from './registry.ts';
 
-const given = process.env['RUNLEDGER_LANGUAGES']?.trim();
-const on = given ? given.split(',').map((name) => name.trim()) : ON_BY_DEFAULT;
-const packages = on.flatMap((name) => BY_NAME.get(name)?.packages ?? []);
-const lines = packages.map(
-  ({ name, command, optional }) => `${optional ? 'optional' : 'needed'} ${command} ${name}`,
-);
-for (const line of new Set(lines)) console.log(line);
+for (const { name: language, default_rank, packages } of LANGUAGES)
+  for (const { name, command, optional } of packages) {
+    const on = default_rank === undefined ? 'other' : 'default';
+    console.log(language, on, optional ? 'optional' : 'needed', command, name);
+  }

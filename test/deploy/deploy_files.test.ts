@@ -1,0 +1,322 @@
+/**
+ * The files in deploy/, app.json, render.yaml and the Procfile say what the code says: commands, variables, ports, paths of
+ * probes, times, exit statuses, metrics. Their formats are checked by `make check` (check_deploy.ts), and that they work by
+ * `make drill`.
+ */
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { commands } from '../../src/cli/command_table.ts';
+import { loadConfig } from '../../src/config.ts';
+import { environmentFor, hasForeignSecrets, type ProcessName } from '../../src/environment.ts';
+import { calls } from '../../src/http/api/calls.ts';
+import { CLOSING_MS } from '../../src/processes/stop_request.ts';
+import { sourcesBelow } from '../support/imports.ts';
+import {
+  COMPOSE,
+  environmentFile,
+  KUSTOMIZATIONS,
+  kubernetesObjects,
+  read,
+  UNIT_NAMES,
+  type Unit,
+  unit,
+  value,
+  values,
+  yaml,
+} from './manifests.ts';
+
+const INSTALLED = '/srv/runledger';
+const NODE = 'node --max-semi-space-size=4 src/cli/main.ts';
+const DEFAULTS = loadConfig({});
+/** A process is killed later than it ends by itself. */
+const LONGEST_STOP_S = (DEFAULTS.shutdown_grace_ms + CLOSING_MS) / 1_000;
+const PATHS = new Set(calls.filter(({ method }) => method === 'GET').map(({ path }) => path));
+/** Of the variables that a person must set: an address, and 32 bytes. */
+const KEY = 'f0'.repeat(32);
+const filledIn = (env: Record<string, string>) =>
+  Object.fromEntries(
+    Object.entries(env).map(([name, text]) => [
+      name,
+      text
+        .replace(/\$\{\w+_KEY:\?\}/, KEY)
+        .replace(/\$\{\w+:\?\}/, 'secret')
+        .replace('CHANGE', KEY),
+    ]),
+  );
+
+/** The environment is valid, has what the process needs, and no secret of another process. */
+function environmentOf(t: Test, name: string, given: Record<string, string>) {
+  const env = filledIn(given);
+  const config = loadConfig(env);
+  if (name === 'migrate') {
+    t.ok(config.database_url, "migrate has the owner's address");
+    return config;
+  }
+  const process = name as ProcessName;
+  t.equal(
+    hasForeignSecrets(process, {
+      ...env,
+      DATABASE_URL: environmentFor(process, env)['DATABASE_URL'],
+    }),
+    false,
+  );
+  t.ok(config[`${process}_database_url`], `${name} has an address of its own login`);
+  if (process === 'web') {
+    t.ok(config.webhook_keys && config.digest_key && config.seal_key, 'web has its keys');
+    t.equal(config.tls, 'proxy');
+  }
+  return config;
+}
+
+t.test('units of systemd', async (t) => {
+  const all = UNIT_NAMES.map(unit);
+  const named = (name: string) => all.find((each) => each.name === `runledger-${name}.service`)!;
+  for (const each of all) {
+    const [program, command, ...rest] = value(each, 'ExecStart')!.split(' ');
+    t.equal(program, `${INSTALLED}/runledger`);
+    t.ok(command && command in commands, `${each.name}: ${command}`);
+    t.strictSame(rest, []);
+    t.equal(value(each, 'WorkingDirectory'), INSTALLED);
+    t.equal(each.name, `runledger-${command}.service`);
+    const file = value(each, 'EnvironmentFile')!;
+    t.match(file, /^\/etc\/runledger\/[a-z]+\.env$/);
+    const env = environmentFile(file.split('/').at(-1)!);
+    const state = values(each, 'Environment').map((pair) => pair.split('=') as [string, string]);
+    environmentOf(t, command!, { ...env, ...Object.fromEntries(state) });
+    for (const needed of values(each, 'Requires')) t.ok(UNIT_NAMES.includes(needed), needed);
+  }
+  for (const each of [named('web'), named('worker')]) {
+    t.same([value(each, 'Restart'), value(each, 'StartLimitIntervalSec')], ['always', '0']);
+    t.ok(Number(value(each, 'TimeoutStopSec')) > LONGEST_STOP_S);
+    t.equal(value(each, 'Environment'), `RUNLEDGER_STATE_DIR=%S/${value(each, 'StateDirectory')}`);
+  }
+  t.ok(Number(value(named('web'), 'LimitNOFILE')) > DEFAULTS.connections_max);
+  t.equal(
+    value(named('migrate'), 'ConditionPathExists'),
+    value(named('migrate'), 'EnvironmentFile'),
+  );
+
+  await t.test('web and migrate are hardened in the same way', async (t) => {
+    const OWN =
+      /^(Exec|Type|Remain|Environment|State|Restart|Timeout|Limit|Want|After|Requires|StartLimit|Desc|Cond)/;
+    const hardening = ({ settings }: Unit) =>
+      settings.filter(([name]) => !OWN.test(name)).map((pair) => pair.join('='));
+    t.strictSame(hardening(named('migrate')), hardening(named('web')));
+    t.ok(hardening(named('web')).length > 25);
+  });
+
+  await t.test('a hardening that the worker lacks is named with its reason', async (t) => {
+    const text = read(join('deploy/systemd', named('worker').name));
+    const reasons = text.slice(text.indexOf('# What is not here'));
+    for (const [name] of named('web').settings) {
+      if (
+        !/^(Protect|Private|Restrict|Lock|Memory|NoNew|SystemCallF|SystemCallArch|UMask)/.test(name)
+      )
+        continue;
+      t.ok(value(named('worker'), name) !== undefined || reasons.includes(name), name);
+    }
+  });
+});
+
+t.test(
+  'a worker has the same capabilities everywhere, and DEPLOYING.md says what each is for',
+  async (t) => {
+    const drop_in = unit('runledger-worker.service.d/as-root.conf');
+    const [reset, ...sets] = values(drop_in, 'CapabilityBoundingSet');
+    t.equal(reset, '', "the unit's own set does not count");
+    const systemd = sets.flatMap((set) => set.split(' ')).map((name) => name.replace('CAP_', ''));
+    const compose = yaml(COMPOSE).services.worker;
+    const kubernetes = containerOf('worker').securityContext.capabilities;
+    // A container needs control groups v2. The unit may be on a machine with v1.
+    const container = systemd.filter((name) => name !== 'KILL');
+    t.same(new Set(compose.cap_add), new Set(container));
+    t.same(new Set(kubernetes.add), new Set(container));
+    t.strictSame([compose.cap_drop, kubernetes.drop], [['ALL'], ['ALL']]);
+    const rows = read('DEPLOYING.md').matchAll(/^\| (`[A-Z_`, ]+`) \|/gm);
+    const named = [...rows].flatMap(([, names]) => names!.replaceAll('`', '').split(', '));
+    t.same(new Set(named), new Set(container));
+  },
+);
+
+t.test('the image', async (t) => {
+  const text = read('deploy/container/Containerfile');
+  for (const [, source] of text.matchAll(/^COPY (\S+) /gm)) t.ok(existsSync(source!), source!);
+  const entrypoint = /^ENTRYPOINT \["(.*)"\]$/m.exec(text)![1]!.replace(`${INSTALLED}/`, '');
+  accessSync(entrypoint, constants.X_OK);
+  const { status, stdout } = spawnSync(entrypoint, ['--version'], { encoding: 'utf8' });
+  t.equal(status, 0);
+  t.match(stdout, /^runledger \d/);
+  const ignored = read('.containerignore').split('\n');
+  for (const each of ['.git', '.data', 'node_modules', 'build'])
+    t.ok(ignored.includes(each), `${each} is not in the image`);
+});
+
+t.test('the compose file', async (t) => {
+  const { services } = yaml(COMPOSE);
+  for (const name of ['migrate', 'web', 'worker']) {
+    const service = services[name];
+    t.strictSame(service.command, [name]);
+    environmentOf(t, name, service.environment);
+    if (name !== 'migrate') t.ok(Number.parseInt(service.stop_grace_period, 10) > LONGEST_STOP_S);
+  }
+  const { PORT, HOST } = services.web.environment;
+  t.equal(HOST, undefined, 'it listens on all addresses of its network');
+  t.equal(services.web.ports[0], `127.0.0.1:${PORT}:${PORT}`);
+  t.notOk(services.worker.networks.includes('front'), 'a worker cannot reach the outside');
+
+  const { stdout } = spawnSync('deploy/container/secrets.sh', { encoding: 'utf8' });
+  const made = Object.fromEntries(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=')),
+  );
+  const wanted = new Set([...read(COMPOSE).matchAll(/\$\{(\w+):\?\}/g)].map((match) => match[1]!));
+  t.same(new Set(Object.keys(made)), wanted);
+  t.equal(new Set(Object.values(made)).size, wanted.size, 'no secret twice');
+  for (const secret of Object.values(made)) t.match(secret, /^[0-9a-f]{64}$/);
+  for (const [, login] of read('deploy/container/roles.sql').matchAll(/^\\getenv \w+ (\w+)$/gm))
+    t.ok(login! in services.database.environment, login!);
+});
+
+const objects = kubernetesObjects().map(({ data }) => data);
+const specOf = (pod: { spec: { template?: object } }) =>
+  pod.spec.template as typeof pod & (typeof objects)[0];
+const withPods = objects.filter(({ spec }) => spec?.template);
+const podOf = (part: string) => specOf(withPods.find(({ metadata }) => metadata.name === part));
+const containerOf = (part: string) => podOf(part).spec.containers[0];
+
+t.test('the objects of Kubernetes', async (t) => {
+  for (const object of withPods) {
+    const pod = specOf(object);
+    const part = object.metadata.name;
+    const [container, ...others] = pod.spec.containers;
+    t.strictSame(others, []);
+    t.strictSame(container.args, [part]);
+    const secret = container.envFrom[0].secretRef.name;
+    const env = Object.fromEntries(
+      (container.env ?? []).map(({ name, value }: { name: string; value: string }) => [
+        name,
+        value,
+      ]),
+    );
+    const from = Object.fromEntries(
+      Object.entries(environmentFile(`${secret}.env`)).filter(([name]) => name !== 'HOST'),
+    );
+    const config = environmentOf(t, part, { ...from, ...env });
+    t.strictSame(pod.metadata.labels, { app: 'runledger', part });
+    if (object.kind === 'Deployment') {
+      t.strictSame(object.spec.selector.matchLabels, pod.metadata.labels);
+      t.ok(pod.spec.terminationGracePeriodSeconds > LONGEST_STOP_S);
+    }
+    t.equal(pod.spec.enableServiceLinks, false, 'no variables RUNLEDGER_… that are none of ours');
+    for (const { name, containerPort } of container.ports ?? [])
+      t.equal(containerPort, name === 'http' ? config.port : config.metrics_port);
+    const ports = (container.ports ?? []).map(({ name }: { name: string }) => name);
+    for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
+      if (!container[probe]) continue;
+      const { path, port } = container[probe].httpGet;
+      t.ok(port === 'metrics' ? path === '/metrics' : PATHS.has(path), `${part}: ${path}`);
+      t.ok(ports.includes(port), `${part}: ${port}`);
+    }
+  }
+  t.equal(containerOf('web').livenessProbe.httpGet.path, '/livez');
+  t.equal(containerOf('web').readinessProbe.httpGet.path, '/readyz');
+
+  const worker = containerOf('worker');
+  const slots = worker.env.find(({ name }: { name: string }) => name === 'RUNLEDGER_SLOTS').value;
+  t.equal(slots, worker.resources.limits.cpu, 'a slot for each processor');
+  const parts = new Set(withPods.map(({ metadata }) => metadata.name));
+  for (const { kind, spec, metadata } of objects) {
+    const labels =
+      spec?.podSelector?.matchLabels ?? (spec?.template ? {} : spec?.selector?.matchLabels);
+    t.ok(labels?.part === undefined || parts.has(labels.part), `${kind} ${metadata.name}`);
+    if (kind === 'Service') t.ok(parts.has(spec.selector.part));
+    if (kind === 'HorizontalPodAutoscaler') t.ok(parts.has(spec.scaleTargetRef.name));
+  }
+});
+
+t.test('the autoscaler counts what the service measures', async (t) => {
+  const { spec } = objects.find(({ kind }) => kind === 'HorizontalPodAutoscaler');
+  const [{ external }] = spec.metrics;
+  const [rule] = yaml('deploy/kubernetes/worker/prometheus_adapter.yaml').rules.external;
+  t.equal(external.metric.name, rule.name.as);
+  const sources = sourcesBelow('src').map(read).join();
+  const measured = [rule.seriesQuery, ...rule.metricsQuery.matchAll(/runledger_\w+/g)].map(String);
+  t.equal(measured.length, 4);
+  for (const name of measured) t.ok(sources.includes(`'${name}'`), name);
+  const slots = containerOf('worker').env[0].value;
+  t.equal(Number(external.target.averageValue), 2 * Number(slots));
+});
+
+t.test('kustomize finds every file, and no file is left out', async (t) => {
+  for (const { file, data } of KUSTOMIZATIONS)
+    for (const name of data.resources) t.ok(existsSync(join(file, '..', name)), `${file}: ${name}`);
+  const named = objects
+    .filter(({ kind }) => kind === 'Namespace')
+    .map(({ metadata }) => metadata.name);
+  t.same(KUSTOMIZATIONS.map(({ data }) => data.namespace).filter(Boolean), named);
+});
+
+t.test('the Procfile, app.json and render.yaml', async (t) => {
+  const processes = Object.fromEntries(
+    read('Procfile')
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/: exec /) as [string, string]),
+  );
+  t.strictSame(processes, {
+    release: 'node src/cli/main.ts migrate',
+    web: `${NODE} web`,
+    worker: `${NODE} worker`,
+  });
+  const app = JSON.parse(read('app.json'));
+  for (const name of Object.keys(app.formation)) t.ok(name in processes, name);
+  const [service, ...others] = yaml('render.yaml').services;
+  t.strictSame(others, []);
+  t.equal(service.startCommand, processes['web']);
+  t.equal(service.preDeployCommand, processes['release']);
+  t.ok(PATHS.has(service.healthCheckPath));
+  t.ok(service.maxShutdownDelaySeconds > LONGEST_STOP_S);
+
+  type Setting = { key: string; value?: string; generateValue?: boolean };
+  const render = (service.envVars as Setting[]).map(({ key, value, generateValue }) => [
+    key,
+    value ?? (generateValue ? KEY : 'postgres://web@database/runledger'),
+  ]);
+  const heroku = Object.entries(app.env as Record<string, { value?: string }>).map(
+    ([key, { value }]) => [key, value ?? KEY],
+  );
+  for (const env of [render, heroku].map((pairs) => Object.fromEntries(pairs))) {
+    const config = loadConfig(env);
+    t.ok(config.webhook_keys && config.digest_key && config.seal_key);
+    t.equal(config.tls, 'proxy');
+  }
+});
+
+/**
+ * Render publishes its schema only at an address of its own, and no package has it. So these are the rules of
+ * https://render.com/docs/blueprint-spec that this file could break.
+ */
+t.test('render.yaml follows the documentation of Render', async (t) => {
+  const { services, databases, ...others } = yaml('render.yaml');
+  t.strictSame(others, {}, 'the root has only these');
+  const [service] = services;
+  const FIELDS = [
+    ...['type', 'name', 'runtime', 'plan', 'buildCommand', 'healthCheckPath', 'preDeployCommand'],
+    ...['startCommand', 'maxShutdownDelaySeconds', 'envVars'],
+  ];
+  t.same(new Set(Object.keys(service)), new Set(FIELDS));
+  t.ok(service.maxShutdownDelaySeconds >= 1 && service.maxShutdownDelaySeconds <= 300);
+  for (const { key, ...from } of service.envVars) {
+    t.type(key, 'string');
+    t.equal(Object.keys(from).length, 1, `${key} has one source`);
+    t.match(from, from.fromDatabase ? { fromDatabase: { property: 'connectionString' } } : {});
+    if (from.fromDatabase)
+      t.ok(databases.some(({ name }: { name: string }) => name === from.fromDatabase.name));
+    if ('value' in from) t.type(from.value, 'string', `${key}: quoted, if it is a number`);
+  }
+  t.type(databases[0].postgresMajorVersion, 'string');
+});
