@@ -264,7 +264,10 @@ async function talked(
   run: ProgramRun,
   pass: Pass,
 ): Promise<Ran> {
-  const interactor_run = judge.runOn(await passOf(order, contents, pass, null))!;
+  const interactor_run = withTimeToWait(
+    judge.runOn(await passOf(order, contents, pass, null))!,
+    run.limits,
+  );
   const pair = await runPair(order, judge, run, interactor_run);
   const { program: report, interactor: judge_report, program_ended_first } = pair;
   const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
@@ -277,6 +280,15 @@ async function talked(
     beside_us: judge_report.wall_us,
     after_us: 0,
   };
+}
+
+/**
+ * An interactor waits for its program: the time in which that may run is not its own. Otherwise a program could make it exceed
+ * its limit by silence, and be an IE instead of a TLE.
+ */
+function withTimeToWait(interactor: ProgramRun, { wall_ms }: RunLimits): ProgramRun {
+  const { limits } = interactor;
+  return { ...interactor, limits: { ...limits, wall_ms: limits.wall_ms + wall_ms } };
 }
 
 const TRANSCRIPT_BYTES = 64 * 1024;

@@ -131,6 +131,10 @@ t.test('output comes while its submission runs, to those who follow it', async (
   t.same(await data(), { attempt, stream: 'stdout', at: 0, text: 'é\n\nid: 9\n' });
   t.same(await data(), { attempt, stream: 'stderr', at: 0, text: 'oops' });
   t.same(await data(), { attempt, stream: 'stdout', at: 10, text: 'more' });
+  // As much as a worker shows at once, in the characters that are longest as JSON.
+  const controls = '\0'.repeat(6_400);
+  await executions.show([piece(14, controls)]);
+  t.same(await data(), { attempt, stream: 'stdout', at: 14, text: controls });
   await service.worker.finish(id);
   t.match(await next(), { id: '3', event: 'completed' });
   t.equal(await next(), null);

@@ -22,6 +22,11 @@ const DEEP = `class A { int f() { return ${'('.repeat(30_000)}1${')'.repeat(30_0
 /** Fills the compiler's heap. */
 const HUGE = `class A { static final String S0 = "${'x'.repeat(1_000)}";\n${Array.from({ length: 30 }, (_, i) => `static final String S${i + 1} = S${i} + S${i};`).join('\n')} }`;
 
+/** Its class file has 32 texts of 64,000 bytes: 2 MB from a short source. */
+const LARGE = `class A { static final String S0 = "${'x'.repeat(1_000)}", S = ${Array(64).fill('S0').join(' + ')};
+${Array.from({ length: 32 }, (_, i) => `String s${i} = S + ${i};`).join('\n')}
+public static void main(String[] a) { System.out.print(9); } }`;
+
 /** The compiler repeats the code of each finally, and so twice as much on each level. */
 const ENDLESS = `class A { static int n; static void f() { ${'try { n++; } finally { '.repeat(30)}n--;${' }'.repeat(30)} } }`;
 
@@ -65,6 +70,20 @@ t.test('residents', async (t) => {
     await executor.prepared();
     t.strictSame(await way(hello(5), 'carol'), ['plain', '5'], 'nor does it get a spare at once');
     t.strictSame(await way(hello(5), 'dave'), ['resident', '5'], 'which is there for others');
+  });
+
+  t.test('the pieces of a large program are joined once', async (t) => {
+    const { concat } = Buffer;
+    let joined_bytes = 0;
+    t.teardown(() => Object.assign(Buffer, { concat }));
+    Buffer.concat = (list, length) => {
+      const whole = concat(list, length);
+      joined_bytes += whole.length;
+      return whole;
+    };
+    t.strictSame(await way(LARGE, 'dave'), ['resident', '9']);
+    // Once as pieces of the launcher's stream, and once as an answer; joined at each piece they would be 30 MB.
+    t.ok(joined_bytes < 8_000_000, `${joined_bytes} bytes`);
   });
 
   t.test('more at once than it takes turn by turn', async (t) => {

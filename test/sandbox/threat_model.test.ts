@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { CASES } from './cases/all.ts';
 
-const FOLDERS = ['test/executor', 'test/sandbox', 'test/cli', 'src/sandbox'];
+const FOLDERS = ['test/executor', 'test/languages', 'test/sandbox', 'test/cli', 'src/sandbox'];
 const HEAD = '| a program cannot | because | test |';
 
 const document = readFileSync('SANDBOX.md', 'utf8');

@@ -90,9 +90,9 @@ export function createEventStreams(feed: EventFeed): EventStreams {
   };
 }
 
-/** A client that reads slowly misses output, and is not cut for it. */
+/** A client that reads slowly misses output, and is not cut for it. A piece of control characters is larger than that as JSON. */
 const takes = (res: ServerResponse, text: string) =>
-  res.writableLength + Buffer.byteLength(text) <= UNREAD_BYTES / 2;
+  res.writableLength === 0 || res.writableLength + Buffer.byteLength(text) <= UNREAD_BYTES / 2;
 
 function isWithin(of_key: OfKey, bytes: number): boolean {
   const now = performance.now();

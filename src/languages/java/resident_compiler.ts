@@ -16,6 +16,8 @@ const ANSWER_MS = 5_000;
 const CANCELLED_MS = 40;
 const COMPILES_MOST = 2_000;
 const DIAGNOSTICS_LIMIT = 64 * 1024;
+/** Before an answer. */
+const LENGTH_BYTES = 4;
 const ANSWER_MOST_BYTES = 65 * MiB;
 /** The first byte that a compiler sends, when it is warm. */
 const WARM = 'W'.charCodeAt(0);
@@ -26,8 +28,11 @@ type Asked = { resolve: (bytes: Buffer | null) => void };
 export class ResidentCompiler {
   readonly #box: StandingBox;
   readonly #asked: Asked[] = [];
+  /** of an answer that is not whole yet */
   #received: Buffer[] = [];
   #received_bytes = 0;
+  /** There is nothing to read before so many have come. */
+  #needed_bytes = LENGTH_BYTES;
   #turn: Promise<unknown> = Promise.resolve();
   #cpu_us = 0;
   /** in its whole life; null before its end, and where the launcher was lost */
@@ -117,20 +122,21 @@ export class ResidentCompiler {
     });
   }
 
+  /** An answer comes in a thousand pieces, and the source decides how large it is. So it is joined once, when it is whole. */
   #take(chunk: Buffer): void {
     this.#received.push(chunk);
     this.#received_bytes += chunk.length;
-    if (this.#received_bytes < 4) return;
+    if (this.#received_bytes < this.#needed_bytes) return;
     const all = this.#received.length === 1 ? chunk : Buffer.concat(this.#received);
-    const end = 4 + all.readUInt32BE(0);
+    const end = LENGTH_BYTES + all.readUInt32BE(0);
     // An answer without a request, or larger than any answer can be: this compiler can no longer be trusted.
-    if (end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end) {
-      this.#box.kill();
-      return;
-    }
-    this.#received = all.length === end ? [] : [all];
-    this.#received_bytes = all.length === end ? 0 : all.length;
-    if (all.length === end) this.#asked.shift()?.resolve(all.subarray(4));
+    const breaks = end > ANSWER_MOST_BYTES || this.#asked.length === 0 || all.length > end;
+    if (breaks) this.#box.kill();
+    const is_part = !breaks && all.length < end;
+    this.#received = is_part ? [all] : [];
+    this.#received_bytes = is_part ? all.length : 0;
+    this.#needed_bytes = is_part ? end : LENGTH_BYTES;
+    if (!breaks && all.length === end) this.#asked.shift()?.resolve(all.subarray(LENGTH_BYTES));
   }
 
   /** The CPU time of its group since the last reading; null where the launcher was lost. */
