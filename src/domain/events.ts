@@ -36,6 +36,8 @@ const attempt = count;
 const name = v.pipe(v.string(), v.nonEmpty());
 /** Who gave the command, as user@host. Absent in events from before it was recorded. */
 const operator = v.optional(name);
+/** Retention did it by its schedule, and no operator. */
+const scheduled = v.optional(v.literal(true));
 /** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
 const evidence = record(v.string(), v.unknown());
 
@@ -106,6 +108,9 @@ export const eventTypes = {
       /** The X-Request-Id of the answer. */
       request_id: v.optional(name),
       traceparent: v.optional(v.string()),
+      /** An operator had this submission run again. */
+      rerun_of: v.optional(uuid),
+      operator,
     }),
   ],
   'execution.started': [
@@ -245,6 +250,17 @@ export const eventTypes = {
       size_bytes: count,
       last_id: v.optional(uuid),
       operator,
+      scheduled,
+    }),
+  ],
+  /** Somebody asked for it. submissions: each of which bytes were removed. account_id: all of this account were asked for. */
+  'payloads.forgotten': [
+    v.strictObject({
+      submissions: v.array(uuid),
+      account_id: v.optional(uuid),
+      payloads: count,
+      size_bytes: count,
+      operator,
     }),
   ],
   /**
@@ -259,6 +275,7 @@ export const eventTypes = {
       leaves_sketch: v.optional(name),
       leaves_sha256: v.optional(sha256),
       operator,
+      scheduled,
     }),
   ],
   /**

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { createMetrics } from '../../src/metrics.ts';
 import { watchWorkers } from '../../src/queue/no_worker.ts';
-import { observeQueue } from '../../src/queue/queue_metrics.ts';
+import { observeService } from '../../src/queue/service_metrics.ts';
 import { world } from '../store/world.ts';
 
 t.test('no worker is alive, and then one is', async (t) => {
@@ -19,7 +19,7 @@ t.test('no worker is alive, and then one is', async (t) => {
   const { run } = watchWorkers(pino(to));
   const round = () => run(w.web, new AbortController().signal);
   const metrics = createMetrics();
-  observeQueue(metrics, w.web);
+  observeService(metrics, w.web, { queue_capacity: 7, fresh_ms: 0 });
   await round();
   t.same(lines, [], 'a worker that is restarted is no line');
   await round();
