@@ -2,22 +2,45 @@
  * Counters, gauges and histograms in the Prometheus text format (0.0.4). Names begin with `runledger_` and end in their
  * base unit. No id is ever a label, because the number of series would grow without bound.
  */
-type Labels = Readonly<Record<string, string>>;
+type Labels<L extends string = string> = Readonly<Record<L, string>>;
 
-export type Counter = { add(labels?: Labels, by?: number): void };
-export type Histogram = { observe(value: number, labels?: Labels): void };
+export type Counter<L extends string> = { add(labels?: Labels<L>, by?: number): void };
+export type Histogram<L extends string> = { observe(value: number, labels?: Labels<L>): void };
 /** Called when the metrics are read. Returns a value, or one for each set of labels, or null for no value. */
-export type GaugeRead = () => number | readonly (readonly [Labels, number])[] | null;
+type Read<L extends string> = () => Values<L> | Promise<Values<L>>;
+type Values<L extends string> = number | readonly (readonly [Labels<L>, number])[] | null;
 
+/** The names of the labels come last. A metric without them has one value. */
 export type Metrics = {
-  counter(name: string, help: string): Counter;
-  histogram(name: string, help: string, buckets: readonly number[]): Histogram;
-  gauge(name: string, help: string, read: GaugeRead | (() => Promise<ReturnType<GaugeRead>>)): void;
+  counter<L extends string = never>(name: string, help: string, labels?: readonly L[]): Counter<L>;
+  histogram<L extends string = never>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    labels?: readonly L[],
+  ): Histogram<L>;
+  gauge<L extends string = never>(
+    name: string,
+    help: string,
+    read: Read<L>,
+    labels?: readonly L[],
+  ): void;
+  /** A counter whose value is read where it is kept. */
+  total(name: string, help: string, read: Read<never>): void;
+  /** What there is, also of metrics that have no value yet. */
+  families(): readonly MetricFamily[];
   /** All metrics as one page of Prometheus text. */
   text(): Promise<string>;
 };
 
-type Family = { name: string; help: string; type: string; lines(): Promise<string[]> | string[] };
+export type MetricFamily = {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+};
+
+type Family = MetricFamily & { lines(): Promise<string[]> | string[] };
 
 /** In seconds: from a cache hit to a waiting request. */
 export const DURATION_BUCKETS_S = [
@@ -31,28 +54,30 @@ export function createMetrics(): Metrics {
     if (families.has(family.name)) throw new Error(`${family.name} is already defined`);
     families.set(family.name, family);
   };
+  const addRead = (family: MetricFamily, read: Read<string>) =>
+    add({ ...family, lines: async () => valueLines(family.name, await read()) });
   return {
-    counter(name, help) {
+    counter(name, help, labels = []) {
       const values = new Map<string, number>();
-      const lines = () => [...values].map(([labels, value]) => `${name}${labels} ${value}`);
-      add({ name, help, type: 'counter', lines });
+      const lines = () => [...values].map(([key, value]) => `${name}${key} ${value}`);
+      add({ name, help, type: 'counter', labels, lines });
       return {
-        add(labels = {}, by = 1) {
-          const key = labelText(labels);
+        add(of = {} as Labels, by = 1) {
+          const key = labelText(of);
           values.set(key, (values.get(key) ?? 0) + by);
         },
       };
     },
-    histogram(name, help, buckets) {
+    histogram(name, help, buckets, labels = []) {
       const series = new Map<string, Series>();
       const lines = () => [...series.values()].flatMap((one) => histogramLines(name, buckets, one));
-      add({ name, help, type: 'histogram', lines });
+      add({ name, help, type: 'histogram', labels, lines });
       return {
-        observe(value, labels = {}) {
-          const key = labelText(labels);
+        observe(value, of = {} as Labels) {
+          const key = labelText(of);
           let one = series.get(key);
           if (one === undefined) {
-            one = { labels, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
+            one = { labels: of, counts: new Array<number>(buckets.length + 1).fill(0), sum: 0 };
             series.set(key, one);
           }
           const at = buckets.findIndex((edge) => value <= edge);
@@ -61,13 +86,12 @@ export function createMetrics(): Metrics {
         },
       };
     },
-    gauge(name, help, read) {
-      add({ name, help, type: 'gauge', lines: async () => gaugeLines(name, await read()) });
-    },
+    gauge: (name, help, read, labels = []) => addRead({ name, help, type: 'gauge', labels }, read),
+    total: (name, help, read) => addRead({ name, help, type: 'counter', labels: [] }, read),
+    families: () => [...families.values()],
     async text() {
-      const texts: string[] = [];
-      for (const family of families.values()) texts.push(await familyText(family));
-      return texts.join('');
+      // At the same time, so that those that share a query do so.
+      return (await Promise.all([...families.values()].map(familyText))).join('');
     },
   };
 }
@@ -75,14 +99,14 @@ export function createMetrics(): Metrics {
 type Series = { labels: Labels; counts: number[]; sum: number };
 
 async function familyText({ name, help, type, lines }: Family): Promise<string> {
-  // A gauge that cannot be read must not hide the other metrics.
+  // One that cannot be read must not hide the other metrics.
   const all = await Promise.resolve()
     .then(lines)
     .catch(() => []);
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...all, ''].join('\n');
 }
 
-function gaugeLines(name: string, value: ReturnType<GaugeRead>): string[] {
+function valueLines(name: string, value: Values<string>): string[] {
   if (value === null) return [];
   if (typeof value === 'number') return [`${name} ${value}`];
   return value.map(([labels, one]) => `${name}${labelText(labels)} ${one}`);

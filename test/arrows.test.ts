@@ -66,6 +66,7 @@ const MAY: Readonly<Record<string, readonly string[]>> = {
   local: ['db', 'config', 'fault'],
   fault: NODE_ONLY,
   listen: ['fault'],
+  version: NODE_ONLY,
 };
 /** The queue library and its database client: only these two files use them. */
 const QUEUE_LIBRARY = new Set(['graphile-worker', 'pg']);

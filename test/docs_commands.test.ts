@@ -75,7 +75,7 @@ for (const document of documents()) {
       const record = { path: `/api/result/${submission}`, key: env['RUNLEDGER_API_KEY']! };
       await writeFile(join(cwd, 'record.json'), (await service.call(record)).text);
       for (const line of commands) {
-        const named = / receipt ID/.test(line) ? submission : id;
+        const named = / (receipt|--submission) ID/.test(line) ? submission : id;
         const { status, stderr } = await shell(line.replace(/\bID\b/, named));
         const excuse = MAY_FAIL.find(([what]) => what.test(line))?.[1];
         if (status !== 0 && excuse) t.match(stderr.trim(), excuse, line);

@@ -6,11 +6,13 @@ language sql immutable parallel safe
 as $$
   select case
     when facts ->> 'operator' is not null then 'operator ' || (facts ->> 'operator')
+    -- Retention's own schedule.
+    when facts ? 'scheduled' then 'service'
     when type in ('submission.accepted', 'submission.cancelled', 'test_set.created', 'test_set.deleted') and facts ? 'key_id' then 'key ' || (facts ->> 'key_id')
     -- Found by the sweep of another process, or ended by a rule.
     when facts -> 'evidence' ? 'found_at' or facts -> 'evidence' ? 'failed_for' then 'service'
     when coalesce(facts ->> 'consumer', started_by::text) is not null then 'consumer ' || coalesce(facts ->> 'consumer', started_by::text)
-    when type in ('account.created', 'tier.set', 'key.created', 'key.rotated', 'key.revoked', 'operator.created', 'operator.revoked', 'test_set.deleted', 'payloads.purged', 'log.detached', 'log.repaired')
+    when type in ('account.created', 'tier.set', 'key.created', 'key.rotated', 'key.revoked', 'operator.created', 'operator.revoked', 'test_set.deleted', 'payloads.purged', 'payloads.forgotten', 'log.detached', 'log.repaired')
       or facts ->> 'replay' is not null then 'operator'
     else 'service' end
 $$;

@@ -5,3 +5,10 @@ as $$
   select c.* from runledger.consumers c
   where c.kind = 'worker' and c.ended_at is null and c.heartbeat_at > runledger.clock() - interval '10 seconds'
 $$;
+
+-- For each language that one of them runs: how many run it, and with how many slots.
+create or replace function runledger.alive_languages() returns table (language text, workers integer, slots integer)
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select l, count(*)::integer, sum(a.slots)::integer from alive_workers() a, jsonb_object_keys(a.toolchains) l group by l order by l
+$$;

@@ -2,7 +2,7 @@
 create or replace function runledger.service_health(
   out pending bigint, out running bigint, out workers integer, out slots integer,
   out toolchains jsonb, out isolation text[], out degraded boolean, out missing text[],
-  out unsealed bigint, out checkpoint_age_s double precision
+  out unsealed bigint, out checkpoint_age_s double precision, out retention_problem text
 )
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
@@ -17,6 +17,6 @@ as $$
     array(select distinct coalesce(alive.isolation ->> 'kind', 'unknown') k from alive order by k),
     coalesce(bool_or((a.isolation ->> 'degraded')::boolean), false),
     array(select distinct alive.isolation ->> 'missing' m from alive where alive.isolation ->> 'missing' is not null order by m),
-    (select l.unsealed from lag l), (select l.checkpoint_age_s from lag l)
+    (select l.unsealed from lag l), (select l.checkpoint_age_s from lag l), (select r.problem from retention_facts() r)
   from alive a
 $$;

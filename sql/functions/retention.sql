@@ -1,5 +1,5 @@
 -- Retention: removes payloads and detaches months of the log, and appends events that say so. These are commands of the
--- operator; no role but the owner may call them.
+-- operator; no role but the owner may call them. Web has scheduled_retention.sql.
 
 -- The stream of all retention events.
 create or replace function runledger.retention_stream() returns uuid
@@ -42,10 +42,11 @@ $$;
 -- encrypted webhook secrets, idempotency rows. It takes those that have ended, whose delivery has ended, and whose events are
 -- all before the time. So the log alone shows which submissions the event means: all such with an id up to `last_id`, if the
 -- caller goes through the ids in order. The event is in the same transaction. Returns the last id, and how many submissions it
--- purged: 0 when there are none left.
+-- purged: 0 when there are none left below `upto`.
 create or replace function runledger.purge_payloads(
   ended_before timestamptz, after uuid default '00000000-0000-0000-0000-000000000000', most integer default 5000,
-  operator text default null, out submissions integer, out last_id uuid
+  operator text default null, upto uuid default 'f0000000-0000-0000-0000-000000000000', scheduled boolean default null,
+  out submissions integer, out last_id uuid
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -58,7 +59,7 @@ begin
   loop
     select array_agg(x.id order by x.id) into ids from (
       select s.id from submissions s
-      where s.id > seen and s.completed_at < ended_before and exists (select from payloads p where p.stream = s.id)
+      where s.id > seen and s.id < upto and s.completed_at < ended_before and exists (select from payloads p where p.stream = s.id)
       order by s.id limit most
     ) x;
     submissions := coalesce(cardinality(ids), 0);
@@ -81,14 +82,50 @@ begin
   delete from webhook_secrets w where w.submission_id = any (ids);
   delete from idempotency i where i.submission_id = any (ids) and i.created_at < clock() - interval '24 hours';
   perform append_retention('payloads.purged', jsonb_strip_nulls(jsonb_build_object('ended_before', ended_before, 'last_id', last_id,
-    'submissions', submissions, 'payloads', counted.payloads, 'size_bytes', counted.bytes, 'operator', operator)));
+    'submissions', submissions, 'payloads', counted.payloads, 'size_bytes', counted.bytes, 'operator', operator,
+    'scheduled', scheduled)));
 end
 $$;
 
--- Deletes a test set that no submission has used since a time, and that was not created since. The event says so, so the log
+-- Deletes what users sent and received, of chosen submissions. A purge takes what is old, and an auditor can allow it by its age;
+-- this takes what somebody asked to have removed, and the event names each. Takes those of `ids` that have ended, whose delivery
+-- has ended, and of which there are bytes. Of the others it returns how many cannot be forgotten yet.
+create or replace function runledger.forget_payloads(
+  ids uuid[], account uuid, operator text, out submissions integer, out open integer
+)
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  taken uuid[];
+  counted record;
+begin
+  -- Their rows order all writers of their streams.
+  perform from submissions s where s.id = any (ids) order by s.id for update;
+  select array_agg(s.id order by s.id) filter (where x.ended), count(*) filter (where not x.ended) into taken, open
+  from submissions s cross join lateral (select s.status not in ('pending', 'running')
+    and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting') as ended) x
+  where s.id = any (ids) and exists (select from payloads p where p.stream = s.id);
+  submissions := coalesce(cardinality(taken), 0);
+  if submissions = 0 then
+    return;
+  end if;
+  with gone as (
+    delete from payloads p where p.stream = any (taken) returning length(p.bytes) as size
+  )
+  select count(*) as payloads, sum(size) as bytes into counted from gone;
+  delete from webhook_secrets w where w.submission_id = any (taken);
+  delete from idempotency i where i.submission_id = any (taken);
+  perform append_retention('payloads.forgotten', jsonb_strip_nulls(jsonb_build_object('submissions', taken, 'account_id', account,
+    'payloads', counted.payloads, 'size_bytes', counted.bytes, 'operator', operator)));
+end
+$$;
+
+-- Deletes a test set, of one account or of any, that no submission has used since a time, and that was not created since. The event says so, so the log
 -- alone shows whether it was true. Returns whether there was one: each is a transaction of its own, because a long one would
 -- hold up sealing.
-create or replace function runledger.purge_test_set(unused_since timestamptz, operator text default null) returns boolean
+create or replace function runledger.purge_test_set(
+  unused_since timestamptz, operator text default null, of_account uuid default null
+) returns boolean
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
@@ -97,7 +134,8 @@ begin
   perform refuse_future(unused_since);
   perform lock_test_sets();
   select t.id into found_id from test_sets t
-  where t.created_at < unused_since and is_unused(t.id, unused_since) order by t.id limit 1;
+  where t.created_at < unused_since and is_unused(t.id, unused_since) and (of_account is null or t.account_id = of_account)
+  order by t.id limit 1;
   if not found then
     return false;
   end if;
@@ -128,8 +166,7 @@ declare
   high uuid := uuid_floor(first_day + interval '1 month');
   n bigint;
 begin
-  if to_regclass('events_' || month) is null or not exists (
-    select from pg_inherits where inhrelid = to_regclass('events_' || month)) then
+  if not exists (select from log_months() m where m = month) then
     return 'the log has no partition of that month';
   end if;
   if first_day + interval '1 month' > clock() - interval '1 day' then
@@ -143,10 +180,11 @@ begin
   if n > 0 then
     return n || ' of its deliveries have not ended';
   end if;
+  -- The index of the feed gives these, without a look at the others.
   select count(*) into n from events e
-  where e.stream >= low and e.stream < high and not exists (
-    select from (select * from checkpoints order by number desc limit 1) c
-    where (e.generation, e.xid) < (c.generation, c.to_xid));
+  where e.stream >= low and e.stream < high and (e.generation, e.xid) >= (
+    coalesce((select c.generation from checkpoints c order by c.number desc limit 1), 0::smallint),
+    coalesce((select c.to_xid from checkpoints c order by c.number desc limit 1), '0'::xid8));
   if n > 0 then
     return n || ' of its events are not sealed yet';
   end if;
@@ -154,11 +192,24 @@ begin
 end
 $$;
 
+-- The months of which the log has a partition, the oldest first.
+create or replace function runledger.log_months() returns setof text
+language sql stable set search_path = runledger, pg_temp
+as $$
+  select substr(c.relname, 8) from pg_inherits i join pg_class c on c.oid = i.inhrelid
+  where i.inhparent = 'runledger.events'::regclass and c.relname ~ '^events_\d{4}_\d{2}$' order by 1
+$$;
+
 -- Takes a month out of the log: its partitions move to the schema runledger_detached as they are, to be dumped or dropped.
 -- The caller has read the events: `facts` are their number, their sketches and the hash of their leaves, which go into the
 -- event, and `firsts` and `counts` are the runs of leaves that they are. So verify can still compute the tree, and name
--- differences in the rest.
-create or replace function runledger.detach_month(month text, facts jsonb, firsts bigint[], counts bigint[]) returns void
+-- differences in the rest. `last` is the place in the feed of the last of them, null if there are none.
+--
+-- Submissions wait while the locks are held. So what takes time is done before: while the last event is still the same, nothing
+-- was appended to any stream of the month.
+create or replace function runledger.detach_month(
+  month text, facts jsonb, firsts bigint[], counts bigint[], last_generation smallint, last_xid xid8, last_seq bigint
+) returns void
 language plpgsql security definer set search_path = runledger, pg_temp set timezone = 'UTC'
 -- Less than deadlock_timeout: in a deadlock this call gives up and never a submission. The caller tries again.
 set lock_timeout = '500ms'
@@ -166,22 +217,25 @@ as $$
 declare
   parent text;
   name text;
-  reason text;
-  counted bigint;
+  reason text := why_not_detach(month);
+  same boolean;
   low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
   high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
 begin
-  -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
-  lock table log_gaps in exclusive mode;
-  -- Nothing is appended while the month is examined.
-  lock table submissions, deliveries, events, payloads in access exclusive mode;
-  reason := why_not_detach(month);
-  execute format('select count(*) from %I', 'events_' || month) into counted;
-  if reason is null and (counted <> (facts ->> 'events')::bigint or counted <> (select sum(c) from unnest(counts) c)) then
-    reason := 'events were appended to it since they were counted';
-  end if;
   if reason is not null then
     raise exception '% cannot be detached: %', month, reason using errcode = 'RL409';
+  end if;
+  if (facts ->> 'events')::bigint <> coalesce((select sum(c) from unnest(counts) c), 0) then
+    raise exception '% cannot be detached: its events are not all in the tree', month using errcode = 'RL409';
+  end if;
+  -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
+  lock table log_gaps in exclusive mode;
+  lock table submissions, deliveries, events, payloads in access exclusive mode;
+  execute format('select coalesce((select (e.generation, e.xid, e.seq) = ($1, $2, $3) from %I e
+    order by e.generation desc, e.xid desc, e.seq desc limit 1), $1 is null)', 'events_' || month)
+    into same using last_generation, last_xid, last_seq;
+  if same is not true then
+    raise exception '% cannot be detached: events were appended to it since they were counted', month using errcode = 'RL409';
   end if;
   perform append_retention('log.detached', facts || jsonb_build_object('partition', 'events_' || month));
   insert into log_gaps (first, count, partition)

@@ -3,9 +3,9 @@
 -- the answer is one row of the batch. Nothing that is expected raises.
 --
 -- batch[n]: {digest, id, language, args, compare, limits, webhook_url, webhook: {key_id, nonce, ciphertext},
---            idempotency_key, request_digest, request_id, traceparent, judging: {tests, test_set, stop, compare}}; digests and encrypted
+--            idempotency_key, request_digest, request_id, traceparent, judging: {tests, test_set, stop, compare, rerun_of, operator}}; digests and encrypted
 --            bytes are hex. A row without an id only spends the rate (its body was rejected). codes, stdins, expecteds and
---            judgings run parallel to it. judging is absent for a plain run, and judgings is null if there are plain runs only.
+--            judgings run parallel to it. judging is absent for a plain run that is no rerun, and judgings is null if there are plain runs only.
 --
 -- A submission that names a test set locks the set's row against its deletion until this commits (test_sets.sql). A set that is
 -- being deleted at that moment does not exist: waiting would keep all other submissions waiting.
@@ -123,7 +123,11 @@ begin
 
     if given ? 'judging' and given -> 'judging' ? 'test_set' then
       perform from test_sets t
-      where t.id = (given #>> '{judging,test_set}')::uuid and t.account_id = submit_many.account_id for key share skip locked;
+      where t.id = (given #>> '{judging,test_set}')::uuid
+        -- A rerun is of an account of its own, and uses the set of the original's.
+        and t.account_id = coalesce(
+          (select s.account_id from submissions s where s.id = (given #>> '{judging,rerun_of}')::uuid), submit_many.account_id)
+      for key share skip locked;
       if not found then
         outcome := 'no_test_set';
         return next;

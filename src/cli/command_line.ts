@@ -1,11 +1,11 @@
 /** The command line: finds the command, reads its options, runs it, and reports an error in one line. */
-import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
 import { isAnswer, isAway } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { faultLine, faultOf } from '../fault.ts';
 import { CannotSeal } from '../store/checkpoints.ts';
+import { versionOf } from '../version.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
 import { commands, commandsOf, isGroup } from './command_table.ts';
@@ -42,7 +42,7 @@ const isHelp = (word: string) => word === '--help' || word === '-h';
 
 async function withoutCommand(first: string, second: string): Promise<number> {
   if (isHelp(first) || first === 'help') return print(await overview());
-  if (first === '--version') return print(`runledger ${await version()}\n`);
+  if (first === '--version') return print(`runledger ${await versionOf()}\n`);
   if (first === '') {
     process.stderr.write(await overview());
     return USAGE;
@@ -57,11 +57,6 @@ async function withoutCommand(first: string, second: string): Promise<number> {
 function print(text: string): number {
   process.stdout.write(text);
   return OK;
-}
-
-async function version(): Promise<string> {
-  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 function parse(name: string, command: Command, args: readonly string[]) {

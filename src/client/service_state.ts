@@ -13,6 +13,7 @@ export type Health = {
     problem: string | null;
     unsealed: number;
     checkpoint_age_s: number | null;
+    retention_problem: string | null;
     witnesses: {
       name: string;
       lag_leaves: number | null;

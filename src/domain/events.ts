@@ -40,6 +40,8 @@ const operator = v.optional(name);
 const command = { operator, request_id: v.optional(name) };
 /** What an operator did in the console. */
 const in_console = { operator: name, request_id: name };
+/** Retention did it by its schedule, and no operator. */
+const scheduled = v.optional(v.literal(true));
 /** Open: what the sandbox measured differs from one kind of isolation to another, and between versions. */
 const evidence = record(v.string(), v.unknown());
 
@@ -110,6 +112,9 @@ export const eventTypes = {
       /** The X-Request-Id of the answer. */
       request_id: v.optional(name),
       traceparent: v.optional(v.string()),
+      /** An operator had this submission run again. */
+      rerun_of: v.optional(uuid),
+      operator,
     }),
   ],
   'execution.started': [
@@ -256,6 +261,17 @@ export const eventTypes = {
       size_bytes: count,
       last_id: v.optional(uuid),
       operator,
+      scheduled,
+    }),
+  ],
+  /** Somebody asked for it. submissions: each of which bytes were removed. account_id: all of this account were asked for. */
+  'payloads.forgotten': [
+    v.strictObject({
+      submissions: v.array(uuid),
+      account_id: v.optional(uuid),
+      payloads: count,
+      size_bytes: count,
+      operator,
     }),
   ],
   /**
@@ -270,6 +286,7 @@ export const eventTypes = {
       leaves_sketch: v.optional(name),
       leaves_sha256: v.optional(sha256),
       operator,
+      scheduled,
     }),
   ],
   /**

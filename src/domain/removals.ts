@@ -4,6 +4,7 @@
  *
  *   detached PARTITION EVENTS LEAVES_SHA256     a month; - for a month that was detached before there was a tree
  *   purged TIME | older-than 90d                bytes of submissions that ended before the time, or so long before the purge
+ *   forgotten ID                                bytes of a submission, of all of an account, or a test set that was asked for
  *   repaired NAME SIZE                          that the log gave up this name after a checkpoint over so many events
  */
 export type Removals = {
@@ -16,6 +17,8 @@ export type Removals = {
   readonly purged_before: readonly Date[];
   /** Ages from which a purge may remove bytes. */
   readonly purged_older_than_ms: readonly number[];
+  /** Ids of submissions, accounts and test sets, in lower case. */
+  readonly forgotten: ReadonlySet<string>;
   /** Checkpoints that the log need not have any more. */
   readonly repaired: readonly { readonly origin: string; readonly size: number }[];
 };
@@ -34,6 +37,7 @@ export function parseRemovals(text: string): Removals {
   const detached: Removals['detached'][number][] = [];
   const purged_before: Date[] = [];
   const purged_older_than_ms: number[] = [];
+  const forgotten = new Set<string>();
   const repaired: Removals['repaired'][number][] = [];
   text.split('\n').forEach((line, n) => {
     const words = line.split(/\s+/).filter(Boolean);
@@ -51,20 +55,23 @@ export function parseRemovals(text: string): Removals {
       detached.push({ partition: partition!, events: Number(events), leaves_sha256 });
     } else if (words[0] === 'repaired' && name)
       repaired.push({ origin: name[1]!, size: Number(name[2]) });
+    else if (words[0] === 'forgotten' && UUID.test(rest)) forgotten.add(rest);
     else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
     else if (words[0] === 'purged' && time && !Number.isNaN(time.getTime()))
       purged_before.push(time);
     else throw new BadRemovals(`line ${n + 1}: not a removal: ${line.trim()}`);
   });
-  return { detached, purged_before, purged_older_than_ms, repaired };
+  return { detached, purged_before, purged_older_than_ms, forgotten, repaired };
 }
 
 const DAY_MS = 86_400_000;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export const NO_REMOVALS: Removals = {
   detached: [],
   purged_before: [],
   purged_older_than_ms: [],
+  forgotten: new Set(),
   repaired: [],
 };
 
@@ -88,6 +95,20 @@ export function allowsPurge(removals: Removals, { at, ended_before, last_id }: P
       removals.purged_older_than_ms.some((ms) => at.getTime() - ended_before.getTime() >= ms))
   );
 }
+
+/** What a payloads.forgotten event claims. */
+export type Forgotten = {
+  readonly at: Date;
+  readonly account_id: string | null;
+  readonly submissions: readonly string[];
+};
+
+export const allowsForgotten = (
+  { forgotten }: Removals,
+  { account_id, submissions }: Forgotten,
+): boolean =>
+  (account_id !== null && forgotten.has(account_id)) ||
+  submissions.every((id) => forgotten.has(id));
 
 export const allowsRepair = (
   { repaired }: Removals,

@@ -7,6 +7,7 @@ import { Fault } from '../fault.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
+import { observeProcess } from './process_metrics.ts';
 
 /** The launcher's path is relative to the clone, not to the working directory. */
 export const launcherOf = (config: Config) =>
@@ -51,9 +52,7 @@ export async function openMetrics(
   name: ProcessName,
 ): Promise<{ metrics: Metrics; close(): Promise<void> }> {
   const metrics = createMetrics();
-  metrics.gauge('runledger_process_info', 'The kind of this process.', () => [
-    [{ process: name }, 1],
-  ]);
+  await observeProcess(metrics, name);
   if (config.metrics_port === null) return { metrics, close: async () => {} };
   const { startMetrics } = await import('../http/metrics_endpoint.ts');
   const { metrics_host: host, metrics_port: port } = config;

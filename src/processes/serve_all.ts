@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { newSecret, secretDigest } from '../access/secret.ts';
 import { databaseAddress } from '../config/database_tls.ts';
 import { type Config, loadConfig } from '../config.ts';
-import { connect } from '../db.ts';
+import { connect, type Db } from '../db.ts';
 import { environmentFor, type ProcessName } from '../environment.ts';
 import { BY_NAME } from '../languages/common/registry.ts';
 import { type Child, endText, keepRunning } from '../local/child.ts';
@@ -17,6 +17,7 @@ import { AlreadyRunning } from '../local/postgres.ts';
 import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
+import { setRetention } from '../store/retention.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
 import { CLOSING_MS, stopRequested } from './stop_request.ts';
@@ -50,7 +51,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
       : await timed(say, `PostgreSQL in ${config.state_dir}`, () => keepEmbedded(config, say));
     const url = config.database_url ?? embedded!.urls.owner;
     await timed(say, 'schema', () => migrate(databaseAddress(config, url)));
-    const key = await firstKey(config, url);
+    const key = await prepare(config, url);
     const env = {
       ...process.env,
       ...(await localKeys(config)),
@@ -86,24 +87,30 @@ async function timed<T>(say: Print, name: string, work: () => Promise<T>): Promi
   return done;
 }
 
-/** Creates a key if the installation has none. Null otherwise: only the digest of an existing key is stored. */
-async function firstKey(config: Config, url: string): Promise<string | null> {
+/** Stores the schedule of retention, and creates the first key. */
+async function prepare(config: Config, url: string): Promise<string | null> {
   const db = connect(databaseAddress(config, url), { name: 'runledger serve', max: 1 });
   try {
-    if ((await listKeys(db)).length > 0) return null;
-    const secret = newSecret(config.key_prefix);
-    const secret_digest = secretDigest(secret);
-    await createKey(db, {
-      account: 'first',
-      tier: 'beta',
-      prefix: config.key_prefix,
-      secret_digest,
-      operator: operatorName(),
-    });
-    return secret;
+    await setRetention(db, config);
+    return await firstKey(config, db);
   } finally {
     await db.end({ timeout: 5 });
   }
+}
+
+/** Creates a key if the installation has none. Null otherwise: only the digest of an existing key is stored. */
+async function firstKey(config: Config, db: Db): Promise<string | null> {
+  if ((await listKeys(db)).length > 0) return null;
+  const secret = newSecret(config.key_prefix);
+  const secret_digest = secretDigest(secret);
+  await createKey(db, {
+    account: 'first',
+    tier: 'beta',
+    prefix: config.key_prefix,
+    secret_digest,
+    operator: operatorName(),
+  });
+  return secret;
 }
 
 /** The keys of web: from the environment, or else generated once and stored in the state directory. */

@@ -8,6 +8,7 @@ import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createCosigning } from '../queue/cosigning.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
+import { observeService } from '../queue/service_metrics.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { createSealer } from '../store/checkpoints.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
@@ -31,6 +32,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
   const large_records = openLargeRecords(config);
   const sealer = createSealer(logKeyOf(config));
   const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
+  observeService(metrics, db, config);
   const jobs = await startWebJobs({
     config,
     log,

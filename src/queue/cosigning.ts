@@ -121,11 +121,15 @@ function watch(
 
 function observe(metrics: Metrics, states: () => WitnessState[]): void {
   const gauge = (name: string, help: string, value: (state: WitnessState) => number | undefined) =>
-    metrics.gauge(name, help, () =>
-      states().flatMap((state) => {
-        const one = value(state);
-        return one === undefined ? [] : [[{ witness: state.name }, one] as const];
-      }),
+    metrics.gauge(
+      name,
+      help,
+      () =>
+        states().flatMap((state) => {
+          const one = value(state);
+          return one === undefined ? [] : [[{ witness: state.name }, one] as const];
+        }),
+      ['witness'],
     );
   gauge(
     'runledger_witness_lag_seconds',

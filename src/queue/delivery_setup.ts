@@ -61,6 +61,7 @@ function observer(metrics: Metrics): DeliveryObserver {
   const attempts = metrics.counter(
     'runledger_delivery_attempts_total',
     'Attempts to deliver a webhook, by what came of them.',
+    ['outcome'],
   );
   const durations = metrics.histogram(
     'runledger_delivery_attempt_seconds',
@@ -70,6 +71,7 @@ function observer(metrics: Metrics): DeliveryObserver {
   const ends = metrics.counter(
     'runledger_deliveries_ended_total',
     'Deliveries that ended, by how.',
+    ['how'],
   );
   return {
     attempted(outcome, seconds) {

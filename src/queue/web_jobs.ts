@@ -10,7 +10,8 @@ import { joinQueue } from './consumer.ts';
 import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
 import { type Chore, choresOf, startMaintenance } from './maintain.ts';
 import { watchWorkers } from './no_worker.ts';
-import { observeQueue, observeSealer, sweepObserver } from './queue_metrics.ts';
+import { observeSealer, sweepObserver } from './queue_metrics.ts';
+import { retaining } from './retention_chore.ts';
 import { sealing } from './sealing.ts';
 
 export type WebJobs = {
@@ -71,11 +72,15 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     onSwept: sweepObserver(metrics),
     log,
   });
-  observeQueue(metrics, db);
   if (sealer) observeSealer(metrics, sealer);
   const seal = sealer && sealing(sealer, log);
   const { pending_max_age_ms } = config;
-  const chores = [...choresOf({ pending_max_age_ms, seal }), watchWorkers(log), ...more_chores];
+  const chores = [
+    ...choresOf({ pending_max_age_ms, seal }),
+    watchWorkers(log),
+    retaining(() => (sealer ? sealer.problem() : 'this process does not seal'), log),
+    ...more_chores,
+  ];
   const maintenance = startMaintenance(db, chores, log);
   return {
     async stop(grace_ms) {

@@ -9,6 +9,8 @@ import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { Db } from '../db.ts';
 import { BadEntry, ENTRY_COLUMNS } from '../proof/entry.ts';
+import type { Place } from './tree.ts';
+import { monthOf } from './uuid_months.ts';
 
 /** A part of the feed: from `from_xid` up to, but without, `to_xid`. Transaction ids are text, because they have 64 bits. */
 export type FeedRange = { generation: number; from_xid: string; to_xid: string };
@@ -28,6 +30,20 @@ export const readStream = (db: Db, stream: string) =>
     db,
     `select ${ENTRY_COLUMNS} from runledger.entries where stream = '${uuid(stream)}' order by version`,
   );
+
+/** The first `most` entries of a month (YYYY_MM) after a place, in feed order. For web's role, too. */
+export function readPage(db: Db, month: string, after: Place | null, most: number) {
+  const bounds = monthOf(`events_${month}`);
+  if (!bounds) throw new BadEntry(`not a month: ${month}`);
+  const from = after
+    ? `and (generation, xid, seq) > (${integer(after.generation)}::smallint, '${integer(after.xid)}'::xid8, ${integer(after.seq)})`
+    : '';
+  return readEntries(
+    db,
+    `select ${ENTRY_COLUMNS} from runledger.entries where stream >= '${bounds.low}' and stream < '${bounds.high}' ${from}
+     order by generation, xid, seq limit ${integer(most)}`,
+  );
+}
 
 /**
  * Runs a query for the columns ENTRY_COLUMNS, and gives its rows as they arrive: as many at a time as there are. `query` is

@@ -33,9 +33,13 @@ export type EventName = {
 };
 
 const CLAIMS = new Set<string>(
-  ['log.detached', 'log.repaired', 'payloads.purged', 'test_set.deleted'].filter(
-    (type) => type in eventTypes,
-  ),
+  [
+    'log.detached',
+    'log.repaired',
+    'payloads.purged',
+    'payloads.forgotten',
+    'test_set.deleted',
+  ].filter((type) => type in eventTypes),
 );
 
 /**

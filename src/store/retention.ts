@@ -4,11 +4,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Db } from '../db.ts';
 import { leafOf } from '../domain/seal_chain.ts';
 import { addItems, emptySketch, itemBytes } from '../domain/sketch.ts';
-import { ENTRY_COLUMNS, parseEntry } from '../proof/entry.ts';
+import { parseEntry } from '../proof/entry.ts';
 import { HASH_BYTES, leafHash } from '../proof/merkle.ts';
 import { DamagedTree, TILE_WIDTH } from '../proof/tiles.ts';
 import { waitForVerify } from './beside_verify.ts';
-import { readEntries } from './entries.ts';
+import { readPage } from './entries.ts';
+import { RERUNS_OF } from './reruns.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
 import { isOfMonth, monthOf } from './uuid_months.ts';
 
@@ -30,16 +31,85 @@ export async function purgePayloads(
 }
 
 /** Deletes the test sets that no submission has used since the time; returns how many. */
-export async function purgeTestSets(
-  db: Db,
-  unused_since: Date,
-  operator?: string,
-): Promise<number> {
-  for (let purged = 0; ; purged++) {
-    const [row] = await db<{ found: boolean }[]>`
-      select runledger.purge_test_set(${unused_since}, operator => ${operator ?? null}) as found`;
-    if (!row!.found) return purged;
+export const purgeTestSets = (db: Db, unused_since: Date, operator?: string): Promise<number> =>
+  countFound(
+    () => db`
+      select runledger.purge_test_set(${unused_since}, operator => ${operator ?? null}) as found`,
+  );
+
+async function countFound(next: () => Promise<readonly { found?: boolean }[]>): Promise<number> {
+  for (let count = 0; ; count++) {
+    const [row] = await next();
+    if (!row!.found) return count;
   }
+}
+
+/** How many submissions one event names. */
+const FORGOTTEN_AT_ONCE = 200;
+
+export type Forgotten = {
+  submissions: number;
+  /** They have not ended, or a webhook of theirs waits. */
+  open: number;
+  test_sets: number;
+};
+
+/** Removes what one submission and its reruns sent and received; null if there is no such submission. */
+export async function forgetSubmission(
+  db: Db,
+  id: string,
+  operator: string,
+): Promise<Forgotten | null> {
+  const rows = await db<{ id: string }[]>`
+    select s.id from runledger.submissions s where s.id = ${id}
+    union all
+    select r.id from runledger.submissions s
+    join runledger.accounts a on a.name = ${RERUNS_OF} || s.account_id
+    join runledger.submissions r on r.account_id = a.id
+    join runledger.events e on e.stream = r.id and e.version = 1
+    where s.id = ${id} and e.facts ->> 'rerun_of' = ${id}`;
+  if (rows.length === 0) return null;
+  const ids = rows.map((row) => row.id);
+  return { ...(await forget(db, ids, null, operator)), test_sets: 0 };
+}
+
+/** The same of all submissions of an account, and its test sets; null if there is no such account. */
+export async function forgetAccount(
+  db: Db,
+  name: string,
+  operator: string,
+): Promise<Forgotten | null> {
+  const [account] = await db<{ id: string }[]>`
+    select id from runledger.accounts where name = ${name}`;
+  if (!account) return null;
+  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0 };
+  let after = '00000000-0000-0000-0000-000000000000';
+  for (;;) {
+    const rows = await db<{ id: string }[]>`
+      select s.id from runledger.submissions s
+      where s.account_id in (
+        select a.id from runledger.accounts a where a.name in (${name}, ${RERUNS_OF + account.id}))
+        and s.id > ${after} and exists (select from runledger.payloads p where p.stream = s.id)
+      order by s.id limit ${FORGOTTEN_AT_ONCE}`;
+    if (rows.length === 0) break;
+    const ids = rows.map(({ id }) => id);
+    const { submissions, open } = await forget(db, ids, account.id, operator);
+    sum.submissions += submissions;
+    sum.open += open;
+    after = ids.at(-1)!;
+  }
+  // That a set is unused since now means: no submission that has not ended needs it.
+  const test_sets = await countFound(
+    () => db`
+      select runledger.purge_test_set(runledger.clock(), operator => ${operator}, of_account => ${account.id}) as found`,
+  );
+  return { ...sum, test_sets };
+}
+
+async function forget(db: Db, ids: string[], account: string | null, operator: string) {
+  const [row] = await db<{ submissions: number; open: number }[]>`
+    select * from runledger.forget_payloads(${`{${ids}}`}::text::uuid[], ${account}, ${operator})`;
+  return { submissions: row!.submissions, open: row!.open ?? 0 };
 }
 
 /** Why the month (YYYY_MM) cannot be detached; null if it can. */
@@ -56,18 +126,50 @@ export async function detachMonth(
   operator?: string,
   say: (line: string) => void = () => {},
 ): Promise<number> {
+  const contents = await readMonth(db, month);
+  const facts = { ...contents.facts, ...(operator !== undefined && { operator }) };
+  await withRetries(ATTEMPTS, async () => {
+    await waitForVerify(db, say);
+    await db`select runledger.detach_month(${month}, ${detachArguments(db, { ...contents, facts })})`;
+  });
+  return contents.facts.events;
+}
+
+/** What a detachment says of a month: of its events, and where they are in the tree. */
+type MonthContents = {
+  readonly facts: {
+    events: number;
+    sketch: string;
+    leaves_sketch: string;
+    leaves_sha256: string;
+    operator?: string;
+  };
+  readonly firsts: readonly number[];
+  readonly counts: readonly number[];
+  /** The last event in feed order; null if there is none. */
+  readonly last: Place | null;
+};
+
+const detachArguments = (db: Db, { facts, firsts, counts, last }: MonthContents) => db`
+  ${JSON.stringify(facts)}::text::jsonb, ${`{${firsts}}`}::text::bigint[], ${`{${counts}}`}::text::bigint[],
+  ${last?.generation ?? null}::smallint, ${last?.xid ?? null}::text::xid8, ${last?.seq ?? null}::text::bigint`;
+
+/**
+ * So many events are read in one statement. They are looked up in the tree after it, because the connection may be the only
+ * one; and sealing can use it between two of them.
+ */
+const PAGE_EVENTS = 10_000;
+
+async function readMonth(db: Db, month: string): Promise<MonthContents> {
   const [sketch, leaves_sketch] = [emptySketch(), emptySketch()];
   const leaves = createHash('sha256');
   const runs = new Runs(db);
   let events = 0;
-  const partition = `events_${month}`;
-  const bounds = monthOf(partition);
-  const pages = readEntries(
-    db,
-    `select ${ENTRY_COLUMNS} from runledger.${partition} order by generation, xid, seq`,
-  );
-  for await (const entries of pages) {
-    for (const entry of entries) {
+  const bounds = monthOf(`events_${month}`);
+  let last: Place | null = null;
+  for (let full = true; full; ) {
+    const page: Buffer[] = (await Array.fromAsync(readPage(db, month, last, PAGE_EVENTS))).flat();
+    for (const entry of page) {
       const event = parseEntry(entry);
       if (bounds && !isOfMonth(event.stream, bounds)) throw foreign(event.stream, month);
       const leaf = leafHash(entry);
@@ -76,22 +178,101 @@ export async function detachMonth(
       addItems(leaves_sketch, itemBytes(event.stream, event.version, leaf));
       addItems(sketch, itemBytes(event.stream, event.version, leafOf(event)));
     }
-    events += entries.length;
+    events += page.length;
+    if (page.length > 0) last = placeOf(page.at(-1)!);
+    full = page.length === PAGE_EVENTS;
   }
   const facts = {
     events,
     sketch: sketch.toString('base64'),
     leaves_sketch: leaves_sketch.toString('base64'),
     leaves_sha256: leaves.digest('hex'),
-    ...(operator !== undefined && { operator }),
   };
-  await withRetries(async () => {
-    await waitForVerify(db, say);
-    await db`
-      select runledger.detach_month(${month}, ${JSON.stringify(facts)}::text::jsonb,
-        ${`{${runs.firsts}}`}::text::bigint[], ${`{${runs.counts}}`}::text::bigint[])`;
-  });
-  return events;
+  return { facts, firsts: runs.firsts, counts: runs.counts, last };
+}
+
+export type RetentionSchedule = {
+  readonly keep_bytes_ms: number | null;
+  readonly keep_events_ms: number | null;
+};
+
+/** As the owner alone can. */
+export async function setRetention(db: Db, schedule: RetentionSchedule): Promise<void> {
+  const [bytes, events] = [schedule.keep_bytes_ms, schedule.keep_events_ms].map((ms) =>
+    ms === null ? null : `${ms} milliseconds`,
+  );
+  await db`select runledger.set_retention(${bytes!}::text::interval, ${events!}::text::interval)`;
+}
+
+export type RetentionFacts = {
+  /** Something is to be removed at some time. */
+  scheduled: boolean;
+  keep_bytes_s: number | null;
+  keep_events_s: number | null;
+  /** How long ago the last round ended. */
+  ended_s: number | null;
+  /** Age of the oldest submission of which there are bytes. */
+  oldest_bytes_s: number | null;
+  /** Why something is there that is due. */
+  problem: string | null;
+};
+
+export async function retentionFacts(db: Db): Promise<RetentionFacts> {
+  const [row] = await db<RetentionFacts[]>`select * from runledger.retention_facts()`;
+  return row!;
+}
+
+/** A round of scheduled retention (sql/functions/scheduled_retention.sql). */
+export type RetentionRound = {
+  /** Null: bytes are kept for ever. */
+  readonly ended_before: Date | null;
+  readonly after: string;
+  readonly upto: string;
+  readonly problem: string | null;
+};
+
+/** Null: no round is due, or another process has it. */
+export async function beginRetention(db: Db): Promise<RetentionRound | null> {
+  const [row] = await db<RetentionRound[]>`select * from runledger.begin_retention()`;
+  return row ?? null;
+}
+
+export const endRetention = (db: Db, problem: string | null) =>
+  db`select runledger.end_retention(${problem})`;
+
+/** How many submissions one step purges: it holds their rows, which a late report waits for. */
+const STEP_SUBMISSIONS = 500;
+
+/** The next step; returns the id after which the following one begins, or null if there was nothing left. */
+export async function purgeDue(
+  db: Db,
+  { ended_before, upto }: RetentionRound,
+  after: string,
+): Promise<string | null> {
+  const [row] = await db<{ submissions: number; last_id: string }[]>`
+    select * from runledger.purge_due(${ended_before}, ${after}, ${upto}, ${STEP_SUBMISSIONS})`;
+  return row!.submissions === 0 ? null : row!.last_id;
+}
+
+/** The next month that the schedule does not keep, and why it cannot be detached now; null if there is none. */
+export async function monthDue(db: Db): Promise<{ month: string; reason: string | null } | null> {
+  const [row] = await db<{ month: string | null; reason: string | null }[]>`
+    select * from runledger.month_due()`;
+  return row!.month === null ? null : { month: row!.month, reason: row!.reason };
+}
+
+export async function detachDue(db: Db, month: string): Promise<void> {
+  const contents = await readMonth(db, month);
+  await withRetries(
+    DUE_ATTEMPTS,
+    () => db`select runledger.detach_due(${month}, ${detachArguments(db, contents)})`,
+  );
+}
+
+/** Drops the tables of a month whose detachment is sealed; null if there is none. */
+export async function dropDue(db: Db): Promise<string | null> {
+  const [row] = await db<{ month: string | null }[]>`select runledger.drop_due() as month`;
+  return row!.month;
 }
 
 /** How many tiles are read at once. */
@@ -166,9 +347,11 @@ const unsealed = () =>
   );
 
 const ATTEMPTS = 60;
+/** The next round tries again. */
+const DUE_ATTEMPTS = 4;
 
-/** The work requests its locks with a short time limit, so that no submission waits for it. */
-async function withRetries(work: () => Promise<unknown>): Promise<void> {
+/** The work requests its locks with a short time limit, so that no submission waits for it for long. */
+async function withRetries(attempts: number, work: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await work();
@@ -176,7 +359,7 @@ async function withRetries(work: () => Promise<unknown>): Promise<void> {
     } catch (error) {
       // lock_not_available, deadlock_detected
       const busy = /^(55P03|40P01)$/.test(String((error as { code?: unknown }).code));
-      if (!busy || attempt === ATTEMPTS) throw error;
+      if (!busy || attempt === attempts) throw error;
       await wait(250 * (0.5 + Math.random()));
     }
   }

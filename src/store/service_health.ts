@@ -18,6 +18,8 @@ export type ServiceHealth = {
   unsealed: number;
   /** Null: there is no checkpoint. */
   checkpoint_age_s: number | null;
+  /** Why old data that the schedule does not keep is still there; null if it is not. */
+  retention_problem: string | null;
 };
 
 export type Health = {

@@ -24,6 +24,8 @@ export type NewSubmission = {
   /** The X-Request-Id of the answer. */
   request_id: string | null;
   traceparent: string | null;
+  /** Absent: a request of an account. */
+  rerun?: { of: string; operator: string };
 };
 
 export type SubmittedJudging = {
@@ -189,19 +191,20 @@ function batchRow({ secret_digest, submission: s }: SubmitCommand) {
     request_digest: s.request_digest && hex(s.request_digest),
     request_id: s.request_id,
     traceparent: s.traceparent,
-    judging: judgingFacts(s),
+    judging: moreFacts(s),
   };
 }
 
 /** Facts as they are; SQL leaves out nulls in the others. */
-function judgingFacts({ judging, compare }: NewSubmission): object | undefined {
-  if (!judging && typeof compare === 'string') return undefined;
+function moreFacts({ judging, compare, rerun }: NewSubmission): object | undefined {
+  if (!judging && typeof compare === 'string' && !rerun) return undefined;
   const { tests = null, test_set = null, stop = null } = judging ?? {};
   return {
     ...(tests !== null && { tests }),
     ...(test_set !== null && { test_set }),
     ...(stop !== null && { stop }),
     ...(typeof compare === 'object' && { compare }),
+    ...(rerun && { rerun_of: rerun.of, operator: rerun.operator }),
   };
 }
 

@@ -7,6 +7,8 @@
  * are gone, up to an id. So bytes that are missing without a claim are a problem, and so are bytes that are there in spite of
  * one: a made-up purge over a few chosen submissions leaves the others. Reports that were refused don't count, and neither do
  * deliveries of a submission without a webhook: anybody could append them to the others, to excuse that their bytes are there.
+ *
+ * What was forgotten is named: of exactly these submissions the bytes are gone.
  */
 import { createHash, hash } from 'node:crypto';
 import type { Db } from '../db.ts';
@@ -17,7 +19,7 @@ import { readEntries } from './entries.ts';
 import type { LogClaim } from './entry_check.ts';
 import { uuidText } from './entry_check.ts';
 import type { Problems } from './problems.ts';
-import { purgesOf } from './verify_removals.ts';
+import { forgottenIn, purgesOf } from './verify_removals.ts';
 
 /** The 16 bytes of a stream's id as a latin1 string, which is in the order of the ids. */
 type Id = string;
@@ -37,13 +39,13 @@ export async function checkPayloads(
   options: { some_detached: boolean; removals: Removals | null },
   problems: Problems,
 ): Promise<PayloadReport> {
-  const purges = claims.filter(({ type }) => type === 'payloads.purged');
+  const claiming = claims.filter(({ type }) => REMOVING.has(type));
   const { removals } = options;
   // One that could be a choice counts only if the auditor allows it.
   const counting = purgesOf(claims).filter(
     (purge) => purge.last_id !== null || !removals || allowsPurge(removals, purge),
   );
-  const check = new PayloadCheck(counting.map(withId), problems);
+  const check = new PayloadCheck(counting.map(withId), forgottenTimes(claims), problems);
   let from = '00000000-0000-0000-0000-000000000000';
   for (;;) {
     const to = await windowEnd(db, from);
@@ -52,7 +54,7 @@ export async function checkPayloads(
     from = to;
   }
   await check.beyond(db);
-  const claimed = purges.reduce((sum, { facts }) => sum + Number(facts['payloads']), 0);
+  const claimed = claiming.reduce((sum, { facts }) => sum + Number(facts['payloads']), 0);
   const differs = options.some_detached ? check.purged > claimed : check.purged !== claimed;
   if (differs)
     problems.add(
@@ -62,9 +64,21 @@ export async function checkPayloads(
   return { rows: check.rows, purged: check.purged };
 }
 
+const REMOVING: ReadonlySet<string> = new Set(['payloads.purged', 'payloads.forgotten']);
+
+/** By submission: when it was forgotten last. */
+function forgottenTimes(claims: readonly LogClaim[]): Map<Id, Date> {
+  const times = new Map<Id, Date>();
+  for (const { at, submissions } of forgottenIn(claims))
+    for (const id of submissions) times.set(latin(id), at);
+  return times;
+}
+
+const latin = (uuid: string): Id => Buffer.from(uuid.replaceAll('-', ''), 'hex').toString('latin1');
+
 const withId = ({ last_id, ...purge }: ClaimedPurge): Purge => ({
   ...purge,
-  last_id: last_id === null ? null : idOf(Buffer.from(last_id.replaceAll('-', ''), 'hex'), 0),
+  last_id: last_id === null ? null : latin(last_id),
 });
 
 /** Where a window ends that begins here: between two streams. */
@@ -162,10 +176,12 @@ class PayloadCheck {
   rows = 0;
   purged = 0;
   readonly #purges: PurgeIndex;
+  readonly #forgotten: ReadonlyMap<Id, Date>;
   readonly #problems: Problems;
 
-  constructor(purges: readonly Purge[], problems: Problems) {
+  constructor(purges: readonly Purge[], forgotten: ReadonlyMap<Id, Date>, problems: Problems) {
     this.#purges = new PurgeIndex(purges);
+    this.#forgotten = forgotten;
     this.#problems = problems;
   }
 
@@ -216,16 +232,25 @@ class PayloadCheck {
         () => `payloads: ${textOf(id)} ${kind} is there, and its test set was deleted`,
       );
     const claim = this.#purges.find(stream!, expected, isRequired);
-    if (claim)
+    const gone_at = claim?.at ?? this.#forgottenAt(stream!, expected);
+    if (gone_at)
       this.#problems.add(
         'bytes',
         () =>
-          `payloads: ${textOf(id)} ${kind} is there, and the purge at ${timeText(claim.at)} claims that it is gone`,
+          `payloads: ${textOf(id)} ${kind} is there, and the ${claim ? 'purge' : 'removal'} at ${timeText(gone_at)} claims that it is gone`,
       );
   }
 
+  /** When the bytes were removed because somebody asked for it; null if they were not. */
+  #forgottenAt(stream: Stream, { at }: Expected): Date | null {
+    const removed_at = this.#forgotten.get(stream.id);
+    return removed_at && at <= removed_at && wasOver(stream, removed_at) ? removed_at : null;
+  }
+
   #missing(stream: Stream, kind: string, expected: Expected): void {
-    if (this.#purges.find(stream, expected, () => true)) this.purged++;
+    const claimed =
+      this.#forgottenAt(stream, expected) ?? this.#purges.find(stream, expected, () => true);
+    if (claimed) this.purged++;
     else
       this.#problems.add(
         'bytes',
@@ -233,6 +258,12 @@ class PayloadCheck {
       );
   }
 }
+
+/** A submission is forgotten after it has ended, and while no delivery of it waits. */
+const wasOver = ({ ended_at, waited }: Stream, at: Date): boolean =>
+  ended_at !== null &&
+  ended_at <= at &&
+  !waited.some(({ from, to }) => from <= at && (to === null || at < to));
 
 /** Whether the purge could have removed these bytes. */
 function covers({ at, ended_before, last_id }: Purge, stream: Stream, bytes: Expected): boolean {

@@ -8,8 +8,10 @@ import type { Db } from '../db.ts';
 import { timeText } from '../domain/clocks.ts';
 import {
   allowsDetached,
+  allowsForgotten,
   allowsPurge,
   allowsRepair,
+  type Forgotten,
   type Purge,
   type Removals,
 } from '../domain/removals.ts';
@@ -87,6 +89,12 @@ export function checkRemovals(
         `the log claims a removal that the policy does not allow: payloads purged at ${timeText(at)}, of submissions that ended before ${timeText(ended_before)}${up_to}`,
       );
   }
+  for (const claim of forgottenIn(claims))
+    if (removals && !allowsForgotten(removals, claim))
+      problems.add(
+        'removals',
+        `the log claims a removal that the policy does not allow: ${claim.submissions.length} submissions forgotten at ${timeText(claim.at)}, of ${claim.account_id ?? claim.submissions[0]}`,
+      );
   for (const claim of claims) {
     const problem = claimProblem(claim);
     if (problem !== null) problems.add('removals', problem);
@@ -120,7 +128,7 @@ function checkSet(
   removals: Removals | null,
   problems: Problems,
 ): void {
-  if (facts['key_id'] !== undefined) return;
+  if (facts['key_id'] !== undefined || removals?.forgotten.has(stream)) return;
   const ended_before = new Date(String(facts['unused_since']));
   if (removals && !allowsPurge(removals, { at, ended_before, last_id: stream }))
     problems.add(
@@ -136,6 +144,16 @@ export const purgesOf = (claims: readonly LogClaim[]): Purge[] =>
       at,
       ended_before: new Date(String(facts['ended_before'])),
       last_id: (facts['last_id'] as string | undefined) ?? null,
+    }));
+
+/** Facts that are not of their schema are a problem of their own, and claim nothing. */
+export const forgottenIn = (claims: readonly LogClaim[]): Forgotten[] =>
+  claims
+    .filter(({ type }) => type === 'payloads.forgotten')
+    .map(({ at, facts }) => ({
+      at,
+      account_id: (facts['account_id'] as string | undefined) ?? null,
+      submissions: Array.isArray(facts['submissions']) ? facts['submissions'].map(String) : [],
     }));
 
 /**

@@ -54,6 +54,7 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
   const requests = metrics.counter(
     'runledger_witness_requests_total',
     'Requests to add a checkpoint, by the status of the answer.',
+    ['status'],
   );
   metrics.gauge(
     'runledger_witness_tree_size',
@@ -62,6 +63,7 @@ export async function startWitness(options: WitnessOptions): Promise<Witness> {
       (await sizes(options)).map(
         ({ origin, size }) => [{ origin }, size] as [{ origin: string }, number],
       ),
+    ['origin'],
   );
   const addCheckpoint = createAddCheckpoint(options);
   const server = createServer(

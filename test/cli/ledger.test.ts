@@ -1,4 +1,4 @@
-/** verify, seal, policy, repair, rebuild, purge and detach, as an operator types them. */
+/** verify, seal, policy, repair, rebuild, purge, forget and detach, as an operator types them. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -169,14 +169,23 @@ t.test('rebuild corrects the difference that verify found', async (t) => {
   t.equal((await run('verify')).status, 0);
 });
 
-t.test('purge and detach print what they did, or why they did not', async (t) => {
-  const { run } = await scene(t);
+t.test('purge, forget and detach print what they did, or why they did not', async (t) => {
+  const { id, run } = await scene(t);
   t.match(await run('purge', '--older-than', '1d'), {
     status: 0,
     stdout: /^0 submissions that ended before .*\n0 test sets that nothing has used since$/m,
   });
   t.match(await run('purge'), { status: 2, stderr: /--older-than is missing/ });
   t.match(await run('purge', '--older-than', '1h'), { status: 2, stderr: /at least 1d/ });
+  t.match(await run('forget'), { status: 2, stderr: /one of --account NAME and --submission ID/ });
+  t.match(await run('forget', '--account', 'nobody'), {
+    status: 1,
+    stderr: /there is no account nobody/,
+  });
+  t.match(await run('forget', '--submission', id), {
+    status: 0,
+    stdout: '1 submissions\n0 test sets\n',
+  });
   t.match(await run('detach', 'november'), { status: 2, stderr: /not a month: november/ });
   t.match(await run('detach', '2001-01'), {
     status: 1,

@@ -92,6 +92,8 @@ t.test(
     await t.test('the curl line works as printed', { skip: cannotTry(serving) }, async (t) => {
       const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
       t.match(JSON.parse(stdout), { status: 'completed', verdict: 'AC', stdout: '42\n' });
+      const again = await runledger(['rerun'], environment(state_dir));
+      t.match(again, { status: 0, stdout: /^1 submissions: 1 the same, 0 changed/m }, again.stderr);
     });
     const ready = await fetch(`${address}/readyz`);
     t.equal(ready.status, 200);

@@ -1,6 +1,7 @@
 import t from 'tap';
 import {
   allowsDetached,
+  allowsForgotten,
   allowsPurge,
   allowsRepair,
   BadRemovals,
@@ -12,7 +13,7 @@ const LEAVES = 'ab'.repeat(32);
 
 t.test('a file of removals', async (t) => {
   const removals = parseRemovals(
-    `# kept by the auditor\ndetached events_2026_01 12 ${LEAVES}\n\n detached events_2025_12 3 -\npurged 2026-03-01\npurged older-than 90d\nrepaired example.com/log 88\n`,
+    `# kept by the auditor\ndetached events_2026_01 12 ${LEAVES}\n\n detached events_2025_12 3 -\npurged 2026-03-01\npurged older-than 90d\nrepaired example.com/log 88\nforgotten ${LAST_ID}\n`,
   );
   const month = { partition: 'events_2026_01', events: 12, leaves_sha256: LEAVES };
   t.ok(allowsDetached(removals, month));
@@ -34,6 +35,12 @@ t.test('a file of removals', async (t) => {
   t.notOk(ended_before('2026-03-04'));
   t.notOk(ended_before('2026-03-03', null), 'without a last id, an age allows nothing');
   t.ok(ended_before('2026-03-01', null));
+  const at = purged_at;
+  const OTHER = LAST_ID.replace('0', 'a');
+  t.ok(allowsForgotten(removals, { at, account_id: null, submissions: [LAST_ID] }));
+  t.ok(allowsForgotten(removals, { at, account_id: LAST_ID, submissions: [OTHER] }));
+  t.notOk(allowsForgotten(removals, { at, account_id: null, submissions: [LAST_ID, OTHER] }));
+  t.notOk(allowsForgotten(removals, { at, account_id: OTHER, submissions: [OTHER] }));
   t.ok(allowsRepair(removals, { origin: 'example.com/log', size: 88 }));
   t.notOk(allowsRepair(removals, { origin: 'example.com/log', size: 89 }));
   t.notOk(allowsRepair(removals, { origin: 'example.com', size: 88 }));
@@ -47,6 +54,7 @@ t.test('anything else is rejected, with its line', async (t) => {
     'purged yesterday',
     'purged older-than 90',
     'purged 2026-99-99',
+    'forgotten everything',
     'repaired example.com/log',
     'repaired example.com/log 0',
     'removed everything',

@@ -4,6 +4,7 @@ import { inFile, type Mutant } from './mutant.ts';
 const SEALING = 'test/store/checkpoints.test.ts';
 const ENTRIES = 'test/store/entries.test.ts';
 const RETENTION = 'test/store/retention.test.ts';
+const SCHEDULED = 'test/queue/retention_chore.test.ts';
 
 export const sealMutants: readonly Mutant[] = [
   ...inFile(
@@ -105,18 +106,42 @@ export const sealMutants: readonly Mutant[] = [
       'const index = this.#next++;',
       'const index = ++this.#next;',
     ],
-    ['the leaves are hashed in feed order', 'order by generation, xid, seq`', 'order by seq desc`'],
+    ['a month is read to its end', 'full = page.length === PAGE_EVENTS;', 'full = false;'],
   ),
   ...inFile(
     'sql/functions/retention.sql',
     RETENTION,
     [
       'only what is sealed is detached',
-      'where (e.generation, e.xid) < (c.generation, c.to_xid));',
-      'where c.number > 0 or e.xid is null);',
+      "limit 1), '0'::xid8));",
+      "limit 1), '0'::xid8)) and n > 0;",
     ],
     ['a purge names its last id', "'last_id', last_id,", "'last_id', after,"],
+    [
+      'a delivery that waits keeps what is to be forgotten',
+      "and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting') as ended",
+      'as ended',
+    ],
   ),
+  ...inFile(
+    'sql/functions/scheduled_retention.sql',
+    SCHEDULED,
+    ['the schedule bounds what web purges', 'where ended_before <= clock() - r.keep_bytes', ''],
+    ['the schedule bounds what web detaches', 'due.month is distinct from detach_due.month or', ''],
+    ['without a checkpoint nothing is removed', 'lag.checkpoint_age_s is null', 'false'],
+    ['what is not sealed is not removed', 'lag.unsealed_s > 86400', 'false'],
+    ['a round is for one process', "clock() - interval '1 hour')", "clock() + interval '1 hour')"],
+    [
+      'an id that is ahead has no bound',
+      'then permanent else',
+      'then uuid_floor(ended_before) else',
+    ],
+  ),
+  ...inFile('src/queue/retention_chore.ts', SCHEDULED, [
+    'a process that may not seal removes nothing',
+    '(sealing === null',
+    '(true',
+  ]),
   ...inFile(
     'src/store/entries.ts',
     ENTRIES,

@@ -48,9 +48,10 @@ export const verifyMutants: readonly Mutant[] = [
     RETENTION,
     [
       'bytes that are missing need a claim',
-      'if (this.#purges.find(stream, expected, () => true)) this.purged++;',
+      'if (claimed) this.purged++;',
       'this.purged++; if (stream === null) return;',
     ],
+    ['what is forgotten is gone', '?? this.#forgottenAt(stream!, expected);', '?? null;'],
     ['what purges claim is what is gone', 'check.purged !== claimed', 'check.purged < claimed'],
   ),
   ...inFile(

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { createMetrics } from '../../src/metrics.ts';
 import { watchWorkers } from '../../src/queue/no_worker.ts';
-import { observeQueue } from '../../src/queue/queue_metrics.ts';
+import { observeService } from '../../src/queue/service_metrics.ts';
 import { world } from '../store/world.ts';
 
 t.test('no worker is alive, and then one is', async (t) => {
@@ -19,7 +19,7 @@ t.test('no worker is alive, and then one is', async (t) => {
   const { run } = watchWorkers(pino(to));
   const round = () => run(w.web, new AbortController().signal);
   const metrics = createMetrics();
-  observeQueue(metrics, w.web);
+  observeService(metrics, w.web, { queue_capacity: 7, fresh_ms: 0 });
   await round();
   t.same(lines, [], 'a worker that is restarted is no line');
   await round();
@@ -39,4 +39,34 @@ t.test('no worker is alive, and then one is', async (t) => {
   await round();
   await round();
   t.equal(lines.length, 3, 'its heartbeats ended');
+});
+
+t.test('all metrics of the service are one statement, for all who ask in a second', async (t) => {
+  const w = await world(t);
+  await w.consumer({ slots: 3 });
+  let statements = 0;
+  const counted = ((...given: Parameters<typeof w.web>) => {
+    statements += 1;
+    return w.web(...given);
+  }) as unknown as typeof w.web;
+  const metrics = createMetrics();
+  observeService(metrics, counted, { queue_capacity: 7, fresh_ms: 60_000 });
+  const [text] = await Promise.all([metrics.text(), metrics.text()]);
+  await metrics.text();
+  t.equal(statements, 1);
+  t.match(text, /\nrunledger_database_up 1\n/);
+  t.match(text, /\nrunledger_language_slots\{language="python"\} 3\n/);
+  t.match(text, /\nrunledger_database_size_bytes \d{6,}\n/);
+  t.match(text, /\nrunledger_database_connections_left [1-9]\d*\n/);
+  t.match(text, /\nrunledger_retention_problem 0\n/);
+});
+
+t.test('without the database the other metrics are there', async (t) => {
+  const metrics = createMetrics();
+  const away = (() => Promise.reject(new Error('away'))) as never;
+  observeService(metrics, away, { queue_capacity: 7 });
+  const text = await metrics.text();
+  t.match(text, /\nrunledger_database_up 0\n/);
+  t.match(text, /\nrunledger_queue_capacity 7\n/);
+  t.notMatch(text, /^runledger_queue_depth /m);
 });

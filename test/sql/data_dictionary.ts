@@ -41,7 +41,9 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'test_set.deleted':
     'A test set was deleted with its bytes: by a key of its account, or by an operator, because no submission had used it since unused_since.',
   'payloads.purged':
-    'The bytes and salts of submissions that ended before a time were deleted, up to an id.',
+    'The bytes and salts of submissions that ended before a time were deleted, up to an id. scheduled: by the schedule of the deployment.',
+  'payloads.forgotten':
+    'The bytes and salts of these submissions were deleted because somebody asked for it.',
   'log.detached':
     'A month was taken out of the log. sketch and leaves_sketch (base64) are over its events: the first with the leaves of the old chain, the second with those of the tree.',
   'log.repaired':

@@ -1,9 +1,12 @@
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
+import { parseRemovals } from '../../src/domain/removals.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { repair } from '../../src/store/repair.ts';
 import {
   detachMonth,
+  forgetAccount,
+  forgetSubmission,
   purgePayloads,
   purgeTestSets,
   whyNotDetach,
@@ -12,7 +15,7 @@ import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { key, seal } from './seal_now.ts';
-import { besides } from './verified.ts';
+import { alone, besides } from './verified.ts';
 import { idOf, newId, outcome, start, submission, type World, webhook, world } from './world.ts';
 
 aloneOnItsServer();
@@ -229,6 +232,61 @@ async function leavesOfGaps(db: Db): Promise<string> {
     join runledger.log_tiles t on t.level = 0 and t.index = i / 256`;
   return row!.hex;
 }
+
+t.test('what is forgotten is gone, the log stays complete, and verify names each', async (t) => {
+  const s = await scene(t);
+  const { digest } = await s.w.key({ account: 'asks', tier: 'free' });
+  const { submit } = s.w.submissions();
+  const ofAsks = async (change = {}) =>
+    idOf(await submit({ secret_digest: digest, submission: submission(change) }));
+  const end = async (id: string) => {
+    await start(s.executions, id);
+    await s.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    return id;
+  };
+  const one = await s.runOne({ stdin: Buffer.from('a name'), idempotency_key: newId() });
+  const other = await s.runOne();
+  const [first, waiting] = [
+    await end(await ofAsks()),
+    await end(await ofAsks({ webhook: webhook() })),
+  ];
+  const running = await ofAsks();
+  await seal(s.w.web);
+
+  t.equal(await forgetSubmission(s.w.db, newId(), 'me'), null);
+  t.equal(await forgetAccount(s.w.db, 'nobody', 'me'), null);
+  t.same(await forgetSubmission(s.w.db, one, 'me'), { submissions: 1, open: 0, test_sets: 0 });
+  t.equal(await s.count('payloads', one), 0);
+  t.equal(await s.count('idempotency', one, 'submission_id'), 0);
+  t.same(await forgetAccount(s.w.db, 'asks', 'me'), { submissions: 1, open: 2, test_sets: 0 });
+  t.equal(await s.count('payloads', first), 0);
+  t.equal(await s.count('payloads', waiting), 3);
+  t.equal(await s.count('payloads', other), 2);
+  await end(running);
+  t.same(await forgetAccount(s.w.db, 'asks', 'me'), { submissions: 1, open: 1, test_sets: 0 });
+  await seal(s.w.web);
+  t.same(await s.problems(), []);
+
+  const [account] = await s.w.db`select id from runledger.accounts where name = 'asks'`;
+  const believing = async (lines: string) => {
+    const given = { policy: alone, removals: parseRemovals(lines) };
+    return besides((await verify(s.w.db, given)).problems);
+  };
+  t.same(await believing(`forgotten ${one}\nforgotten ${account!['id']}\n`), []);
+  t.match(await believing(`forgotten ${one}\n`), [
+    /the policy does not allow: 1 submissions forgotten at .*, of [0-9a-f-]{36}/,
+    /the policy does not allow/,
+  ]);
+  await rebuild(s.w.db);
+  await s.w.db`delete from runledger.payloads where stream = ${other} and kind = 'stdout'`;
+  t.match(await s.problems(), [`payloads: ${other} stdout is missing, and no purge claims it`]);
+  await s.w.db`
+    insert into runledger.payloads select ${one}, kind, salt, bytes from runledger.payloads where stream = ${other}`;
+  t.match(
+    (await s.problems()).find((problem) => problem.includes(one) && /claims/.test(problem)),
+    /code is there, and the removal at .* claims that it is gone/,
+  );
+});
 
 t.test('verify finds a partition that is missing without an event of its detachment', async (t) => {
   const s = await scene(t);

@@ -88,6 +88,20 @@ export const claimManipulations: readonly Manipulation[] = [
     says: /^the log claims a removal that the policy does not allow: payloads purged at \S+, of submissions that ended before \S+, up to no id/,
   },
   {
+    name: 'chosen bytes are deleted, and said to be forgotten on request',
+    does: async ({ root }) => {
+      const [old] = await root<{ stream: string; n: number }[]>`
+        with one as (select id from runledger.submissions where completed_at is not null
+            and id in (select stream from runledger.payloads) order by id desc limit 1),
+          gone as (delete from runledger.payloads where stream in (select id from one) returning stream)
+        select stream, count(*)::integer as n from gone group by stream`;
+      await claim(root, 'payloads.forgotten', {
+        ...{ submissions: [old!.stream], payloads: old!.n, size_bytes: 10, operator: 'x@y' },
+      });
+    },
+    says: /^the log claims a removal that the policy does not allow: 1 submissions forgotten at \S+, of \S+/,
+  },
+  {
     name: 'an idempotency key leads to another account’s submission',
     does: ({ root }, { ids }) =>
       root.unsafe(

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { heldBy } from '../../config/connections.ts';
 import { databaseUrl, type Role } from '../../config.ts';
 import { CLOCKS_APART_MS } from '../../domain/clocks.ts';
+import { databaseFacts } from '../../store/service_facts.ts';
 import type { Context } from '../command.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
@@ -45,12 +46,11 @@ const connections: Check = {
   name: 'connections',
   look: async (context) => {
     const db = await context.database();
-    const [row] = await db<{ used: number; most: number; ours: number }[]>`
-      select (select count(*)::integer from pg_stat_activity where backend_type = 'client backend') as used,
-        (select count(*)::integer from pg_stat_activity where datname = current_database()) as ours,
-        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
-          - coalesce(current_setting('reserved_connections', true), '0')::integer as most`;
-    const { used, most, ours } = row!;
+    const {
+      connections: used,
+      connections_max: most,
+      connections_here: ours,
+    } = await databaseFacts(db);
     const found = `${used} used, ${ours} of them in this database; ${most - used} left`;
     const each = heldBy('web', context.config.database_pool);
     if (most - used >= each) return [ok('connections', found)];

@@ -49,6 +49,10 @@ export const HEALTH = v.strictObject({
         'Age of the newest checkpoint; null: there is none. Without new events none is made.',
       ),
     ),
+    retention_problem: v.pipe(
+      v.nullable(v.string()),
+      v.description('Why old data is still there that is due to be removed; null if it is not.'),
+    ),
     witnesses: v.pipe(
       v.array(
         v.strictObject({
@@ -132,6 +136,7 @@ function bodyOf(web: Web, now: ServiceHealth): v.InferOutput<typeof HEALTH> {
       problem: web.sealingProblem(),
       unsealed: now.unsealed,
       checkpoint_age_s: now.checkpoint_age_s,
+      retention_problem: now.retention_problem,
       witnesses: witnesses.map(({ name, cosigned, problem, forked }) => ({
         name,
         lag_leaves: cosigned?.behind ?? null,

@@ -38,11 +38,13 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   const requests = metrics.counter(
     'runledger_http_requests_total',
     'Requests answered, by route, method and status.',
+    ['route', 'method', 'status'],
   );
   const durations = metrics.histogram(
     'runledger_http_request_duration_seconds',
     'From the headers of a request to the end of its answer, waiting requests included.',
     DURATION_BUCKETS_S,
+    ['route'],
   );
   metrics.gauge('runledger_http_held_requests', 'Requests that wait for a result.', parts.waiting);
   metrics.gauge('runledger_http_event_streams', 'Event streams that are open.', parts.streams);

@@ -1,0 +1,38 @@
+import { operatorName } from '../../local/operator.ts';
+import { forgetAccount, forgetSubmission } from '../../store/retention.ts';
+import { type Command, CommandFailed, isUuid, JSON_OPTION, UsageError } from '../command.ts';
+
+export const command: Command = {
+  summary:
+    'delete what one submission, or all submissions of an account, sent and received, and the account’s test sets; the log stays complete',
+  options: {
+    account: { value: 'NAME', help: 'all submissions and test sets of the account' },
+    submission: { value: 'ID', help: 'this submission' },
+    json: JSON_OPTION,
+  },
+  example: 'forget --account acme',
+  async run(context) {
+    const { account, submission } = context.options;
+    if ((account === undefined) === (submission === undefined))
+      throw new UsageError('name one of --account NAME and --submission ID');
+    if (submission !== undefined && !isUuid(String(submission)))
+      throw new UsageError(`not an id: ${submission}`);
+    const db = await context.database();
+    const forgotten =
+      account === undefined
+        ? await forgetSubmission(db, String(submission), operatorName())
+        : await forgetAccount(db, String(account), operatorName());
+    if (forgotten === null)
+      throw new CommandFailed(
+        `there is no ${account === undefined ? `submission ${submission}` : `account ${account}`}`,
+      );
+    const { submissions, open, test_sets } = forgotten;
+    if (context.json) context.answer(forgotten);
+    else context.answer(`${submissions} submissions\n${test_sets} test sets`);
+    if (open > 0)
+      throw new CommandFailed(
+        `${open} submissions have not ended, or their webhooks wait: run this again when they have`,
+      );
+    return 0;
+  },
+};

@@ -1,0 +1,133 @@
+import type { Measured } from '../../domain/rerun_changes.ts';
+import { VERDICT_NAMES } from '../../domain/verdicts.ts';
+import { BY_NAME } from '../../languages/common/registry.ts';
+import { operatorName } from '../../local/operator.ts';
+import { findOriginals, type RerunFilter } from '../../store/reruns.ts';
+import { createSubmissions } from '../../store/submissions.ts';
+import { type Command, type Context, JSON_OPTION, optionText, UsageError } from '../command.ts';
+import { type Rerun, rerunAll } from '../rerun_all.ts';
+import { table } from '../table.ts';
+
+export const command: Command = {
+  summary:
+    'run stored submissions again with the toolchains of today, while nothing else waits, and print what changed; exit 1 if something did',
+  options: {
+    from: { value: 'TIME', help: 'only those accepted at this time or later, such as 2026-03-01' },
+    to: { value: 'TIME', help: 'only those accepted before this time' },
+    account: { value: 'NAME', help: 'only those of this account' },
+    language: { value: 'NAME', help: 'only those in this language' },
+    verdict: { value: 'VERDICT', help: 'only those with this verdict' },
+    limit: { value: 'N', default: '100', help: 'how many, the newest first' },
+    'at-once': { value: 'N', default: '1', help: 'how many run at the same time' },
+    json: JSON_OPTION,
+  },
+  example: 'rerun --language python --limit 20',
+  async run(context) {
+    const filter = filterOf(context);
+    const at_once = wholeNumber(context, 'at-once');
+    const db = await context.database();
+    const { queue_capacity } = context.config;
+    const submissions = createSubmissions(db, { queue_capacity });
+    const originals = await findOriginals(db, filter);
+    const reruns = await rerunAll(originals, {
+      db,
+      submissions,
+      operator: operatorName(),
+      at_once,
+    });
+    if (context.json) context.answer(reruns.map(jsonOf));
+    else print(context, reruns);
+    return reruns.some(({ steady }) => steady.length > 0) ? 1 : 0;
+  },
+};
+
+function filterOf(context: Context): RerunFilter {
+  const text = (name: string) => {
+    const value = context.options[name];
+    return typeof value === 'string' ? value : null;
+  };
+  const [language, verdict] = [text('language'), text('verdict')];
+  if (language !== null && !BY_NAME.has(language))
+    throw new UsageError(`--language must be one of ${[...BY_NAME.keys()].join(', ')}`);
+  if (verdict !== null && !(VERDICT_NAMES as readonly string[]).includes(verdict))
+    throw new UsageError(`--verdict must be one of ${VERDICT_NAMES.join(', ')}`);
+  return {
+    from: timeOf(text('from'), 'from'),
+    to: timeOf(text('to'), 'to'),
+    account: text('account'),
+    language,
+    verdict,
+    limit: wholeNumber(context, 'limit'),
+  };
+}
+
+function timeOf(word: string | null, name: string): Date | null {
+  if (word === null) return null;
+  const time = new Date(word);
+  if (!/^\d{4}-\d{2}-\d{2}/.test(word) || Number.isNaN(time.getTime()))
+    throw new UsageError(`--${name} must be a time such as 2026-03-01 or 2026-03-01T12:00:00Z`);
+  return time;
+}
+
+function wholeNumber(context: Context, name: string): number {
+  const word = optionText(context, name);
+  if (!/^[1-9]\d{0,5}$/.test(word)) throw new UsageError(`--${name} must be a number from 1`);
+  return Number(word);
+}
+
+function print(context: Context, reruns: readonly Rerun[]): void {
+  const shown = reruns.filter(({ steady, unsteady }) => steady.length + unsteady.length > 0);
+  if (shown.length > 0) context.answer(table(shown.map(lineOf)));
+  const changed = shown.filter(({ steady }) => steady.length > 0).length;
+  const skipped = reruns.filter(({ skipped }) => skipped !== null);
+  const same = reruns.length - shown.length - skipped.length;
+  context.answer(
+    `${reruns.length} submissions: ${same} the same, ${changed} changed, ${shown.length - changed} differ from run to run, ${skipped.length} not run`,
+  );
+  const reasons = Map.groupBy(skipped, ({ skipped }) => skipped);
+  for (const [reason, all] of reasons) context.answer(`${all.length} not run: ${reason}`);
+}
+
+function lineOf({ original, runs, steady, unsteady }: Rerun) {
+  const last = runs.at(-1)!;
+  const pair = (of: (each: Measured) => unknown) =>
+    of(original) === of(last) ? of(last) : `${of(original) ?? '-'} -> ${of(last) ?? '-'}`;
+  return {
+    submission: original.id,
+    account: original.account,
+    language: original.language,
+    changed: steady.join(', ') || `(differs: ${unsteady.join(', ')})`,
+    verdict: pair(({ verdict }) => verdict),
+    cpu_ms: pair(({ cpu_time_us }) => cpu_time_us && Math.round(cpu_time_us / 1000)),
+    memory_mib: pair(
+      ({ memory_peak_bytes }) => memory_peak_bytes && Math.round(memory_peak_bytes / 2 ** 20),
+    ),
+  };
+}
+
+const jsonOf = ({ original, ids, runs, steady, unsteady, skipped }: Rerun) => ({
+  submission: original.id,
+  account: original.account,
+  language: original.language,
+  not_run: skipped,
+  changed: steady,
+  differs: unsteady,
+  before: measuredOf(original),
+  reruns: runs.map((run, n) => ({ id: ids[n], ...run })),
+});
+
+const measuredOf = ({
+  verdict,
+  exit_code,
+  stdout_sha256,
+  tests,
+  cpu_time_us,
+  memory_peak_bytes,
+}: Measured) => ({
+  verdict,
+  exit_code,
+  stdout_sha256,
+  tests,
+  cpu_time_us,
+  memory_peak_bytes,
+});

@@ -1,0 +1,82 @@
+/** Runs stored submissions again, a few at a time, and only while nothing else waits for a worker. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Db } from '../db.ts';
+import {
+  type Aspect,
+  type Changes,
+  changesOf,
+  type Measured,
+  RUNS,
+  sumUp,
+} from '../domain/rerun_changes.ts';
+import { countWaiting, type Original, readRerun, rerunKey, rerunOf } from '../store/reruns.ts';
+import type { Submissions } from '../store/submissions.ts';
+
+export type Rerun = {
+  readonly original: Original;
+  /** The ids of its reruns, and what each gave. */
+  readonly ids: readonly string[];
+  readonly runs: readonly Measured[];
+  readonly steady: readonly Aspect[];
+  readonly unsteady: readonly Aspect[];
+  /** Why it was not run again; null if it was. */
+  readonly skipped: string | null;
+};
+
+type Options = {
+  readonly db: Db;
+  readonly submissions: Submissions;
+  readonly operator: string;
+  readonly at_once: number;
+};
+
+const POLL_MS = 50;
+
+/** In the order of the originals. */
+export async function rerunAll(originals: readonly Original[], options: Options): Promise<Rerun[]> {
+  const reruns = new Array<Rerun>(originals.length);
+  const rest = originals.entries();
+  const lane = async () => {
+    for (const [n, original] of rest) reruns[n] = await rerunOne(original, options);
+  };
+  await Promise.all(Array.from({ length: options.at_once }, lane));
+  return reruns;
+}
+
+async function rerunOne(original: Original, options: Options): Promise<Rerun> {
+  const [ids, runs, changes]: [string[], Measured[], Changes[]] = [[], [], []];
+  let skipped = original.missing;
+  while (skipped === null && runs.length < RUNS) {
+    const submitted = await submit(original, options);
+    if ('problem' in submitted) skipped = submitted.problem;
+    else {
+      const run = await ended(options.db, submitted.id);
+      ids.push(submitted.id);
+      runs.push(run);
+      changes.push(changesOf(original, run));
+      if (changes.at(-1)!.size === 0) break;
+    }
+  }
+  return { original, ids, runs, skipped, ...sumUp(changes) };
+}
+
+async function submit(
+  original: Original,
+  { db, submissions, operator }: Options,
+): Promise<{ id: string } | { problem: string }> {
+  while ((await countWaiting(db)) > 0) await wait(POLL_MS);
+  const digest = await rerunKey(db, original.account_id, operator);
+  const command = await rerunOf(db, original.id, digest, operator);
+  if (command === null) return { problem: 'its bytes were removed' };
+  const outcome = await submissions.submit(command);
+  if (outcome.kind === 'accepted') return { id: outcome.id };
+  return { problem: `it was not accepted: ${outcome.kind}` };
+}
+
+async function ended(db: Db, id: string): Promise<Measured> {
+  for (;;) {
+    const run = await readRerun(db, id);
+    if (run) return run;
+    await wait(POLL_MS);
+  }
+}

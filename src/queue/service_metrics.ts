@@ -1,0 +1,155 @@
+/**
+ * A web process's metrics of the service as a whole: the queue, the workers, the log and the database. All of them are read
+ * in one statement, on a connection that no submission waits for, and at most once in FRESH_MS, however many ask.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Db } from '../db.ts';
+import type { Metrics } from '../metrics.ts';
+import type { RetentionFacts } from '../store/retention.ts';
+import { type ServiceFacts, serviceFacts } from '../store/service_facts.ts';
+
+const FRESH_MS = 1_000;
+/** Prometheus waits 10 s for a page. Without the database it gets the other metrics in this time. */
+const LIMIT_MS = 3_000;
+
+type Options = { readonly queue_capacity: number; readonly fresh_ms?: number };
+
+export function observeService(metrics: Metrics, db: Db, options: Options): void {
+  const facts = sharedFor(options.fresh_ms ?? FRESH_MS, () => withinLimit(serviceFacts(db)));
+  const gauge = (name: string, help: string, of: (facts: ServiceFacts) => number) =>
+    metrics.gauge(name, help, async () => of(await facts()));
+  metrics.gauge('runledger_database_up', '1 if the database answers; else 0.', () =>
+    facts().then(
+      () => 1,
+      () => 0,
+    ),
+  );
+  queueGauges(gauge);
+  metrics.gauge(
+    'runledger_queue_capacity',
+    'The most submissions that may be pending (RUNLEDGER_QUEUE_CAPACITY).',
+    () => options.queue_capacity,
+  );
+  languageGauges(metrics, facts);
+  logGauges(gauge);
+  retentionGauges(metrics, facts);
+  databaseGauges(gauge);
+}
+
+type Gauge = (name: string, help: string, of: (facts: ServiceFacts) => number) => void;
+
+function queueGauges(gauge: Gauge): void {
+  gauge('runledger_queue_depth', 'Submissions that no worker has started.', (f) => f.waiting);
+  gauge(
+    'runledger_queue_held',
+    'Of those, the submissions that are gated: their key is at its limit.',
+    (f) => f.gated,
+  );
+  gauge('runledger_executions_running', 'Executions that run.', (f) => f.running);
+  gauge(
+    'runledger_queue_oldest_wait_seconds',
+    'How long the oldest submission has waited.',
+    (f) => f.oldest_wait_s,
+  );
+  gauge('runledger_workers_alive', 'Workers whose heartbeats arrive.', (f) => f.workers);
+  gauge('runledger_worker_slots', 'Programs that they can run at once.', (f) => f.slots);
+  gauge(
+    'runledger_deliveries_waiting',
+    'Webhooks that wait for their next attempt.',
+    (f) => f.deliveries_waiting,
+  );
+}
+
+function languageGauges(metrics: Metrics, facts: () => Promise<ServiceFacts>): void {
+  const each = (name: string, help: string, of: 'workers' | 'slots') =>
+    metrics.gauge(
+      name,
+      help,
+      async () => (await facts()).languages.map((one) => [{ language: one.language }, one[of]]),
+      ['language'],
+    );
+  each('runledger_language_workers', 'Workers alive that run the language.', 'workers');
+  each(
+    'runledger_language_slots',
+    'Slots of these workers. One slot serves all languages of its worker.',
+    'slots',
+  );
+}
+
+function logGauges(gauge: Gauge): void {
+  gauge(
+    'runledger_log_unsealed_events',
+    'Events that no checkpoint covers yet.',
+    (f) => f.unsealed,
+  );
+  gauge('runledger_log_lag_seconds', 'Age of the oldest of them.', (f) => f.unsealed_s);
+  gauge(
+    'runledger_log_checkpoint_age_seconds',
+    'Age of the newest checkpoint; without new events no checkpoint is made.',
+    (f) => f.checkpoint_age_s,
+  );
+}
+
+/** Ages have no value while there is nothing of that kind. */
+function retentionGauges(metrics: Metrics, facts: () => Promise<ServiceFacts>): void {
+  const gauge = (name: string, help: string, of: (facts: RetentionFacts) => number | null) =>
+    metrics.gauge(name, help, async () => of((await facts()).retention));
+  gauge('runledger_retention_problem', '1 while old data is there that is due; else 0.', (f) =>
+    Number(f.problem !== null),
+  );
+  gauge(
+    'runledger_retention_round_age_seconds',
+    'How long ago the last round of scheduled retention ended.',
+    (f) => f.ended_s,
+  );
+  gauge(
+    'runledger_retention_oldest_bytes_seconds',
+    'Age of the oldest submission whose code, input or output is kept.',
+    (f) => f.oldest_bytes_s,
+  );
+}
+
+function databaseGauges(gauge: Gauge): void {
+  gauge('runledger_database_size_bytes', 'Size of the database on its disk.', (f) => f.size_bytes);
+  gauge(
+    'runledger_database_connections',
+    'Connections to the server, of all of its databases.',
+    (f) => f.connections,
+  );
+  gauge(
+    'runledger_database_connections_left',
+    'Connections that the server still allows to ordinary logins.',
+    (f) => Math.max(f.connections_max - f.connections, 0),
+  );
+}
+
+/** The same answer for everybody who asks until `fresh_ms` after it came, a failure too. */
+function sharedFor<T>(fresh_ms: number, ask: () => Promise<T>): () => Promise<T> {
+  let asked: Promise<T> | null = null;
+  let stale_ms = Infinity;
+  return () => {
+    if (asked === null || performance.now() >= stale_ms) {
+      stale_ms = Infinity;
+      const ended = () => {
+        stale_ms = performance.now() + fresh_ms;
+      };
+      asked = ask();
+      asked.then(ended, ended);
+    }
+    return asked;
+  };
+}
+
+/** The statement itself goes on: a database that is away in silence ends it only after a while. */
+async function withinLimit<T>(answer: Promise<T>): Promise<T> {
+  const given_up = new AbortController();
+  const late = wait(LIMIT_MS, null, { signal: given_up.signal, ref: false }).then(() => {
+    throw new Error(`the database did not answer within ${LIMIT_MS} ms`);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    given_up.abort();
+    late.catch(() => {});
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Reruns: stored submissions that are run again. A rerun is a submission of its own, whose first event names the original
+ * (`rerun_of`) and who asked for it. Nothing of the original changes.
+ *
+ * It belongs to an account of its own for each account, whose key has a secret that nobody has. So it is in no list, uses no
+ * quota and no rate of the account, and shares no compiler, interpreter or cached program with other accounts.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Db } from '../db.ts';
+import type { FactsOf } from '../domain/events.ts';
+import { newId } from '../domain/ids.ts';
+import type { Measured } from '../domain/rerun_changes.ts';
+import { hasEnded, type Status } from '../domain/statuses.ts';
+import { createKey, setTier } from './keys.ts';
+import type { NewSubmission, SubmitCommand } from './submissions.ts';
+
+/** Without limits: the command decides how many run. */
+const TIER = 'reruns';
+const PREFIX = 'rerun';
+/** The name of such an account is this, and the id of the account whose submissions are run again. */
+export const RERUNS_OF = 'reruns of ';
+
+export type RerunFilter = {
+  readonly from: Date | null;
+  readonly to: Date | null;
+  readonly account: string | null;
+  readonly language: string | null;
+  readonly verdict: string | null;
+  readonly limit: number;
+};
+
+export type Original = Measured & {
+  readonly id: string;
+  readonly account: string;
+  readonly account_id: string;
+  readonly language: string;
+  readonly created_at: Date;
+  /** Why it cannot be run again; null if it can. */
+  readonly missing: string | null;
+};
+
+/** The newest submissions that fit and have a verdict. */
+export async function findOriginals(db: Db, filter: RerunFilter): Promise<Original[]> {
+  const { from, to, account, language, verdict, limit } = filter;
+  const rows = await db<(MeasuredRow & Omit<Original, keyof Measured>)[]>`
+    select s.id, a.name as account, s.account_id, s.language, s.created_at, ${measures(db)},
+      case
+        when not exists (select from runledger.payloads p where p.stream = s.id and p.kind = 'code') then 'its bytes were removed'
+        when s.test_set is not null and not exists (select from runledger.test_sets t where t.id = s.test_set)
+          then 'its test set was deleted'
+        when not exists (select from runledger.alive_languages() l where l.language = s.language)
+          then 'no worker that is alive runs ' || s.language
+      end as missing
+    from runledger.submissions s join runledger.accounts a on a.id = s.account_id
+    where s.status in ('completed', 'error') and not starts_with(a.name, ${RERUNS_OF})
+      and (${from}::timestamptz is null or s.created_at >= ${from})
+      and (${to}::timestamptz is null or s.created_at < ${to})
+      and (${account}::text is null or a.name = ${account})
+      and (${language}::text is null or s.language = ${language})
+      and (${verdict}::text is null or s.verdict = ${verdict})
+    order by s.id desc limit ${limit}`;
+  return rows.map((row) => ({ ...row, ...measuredOf(row) }));
+}
+
+type MeasuredRow = {
+  status: Status;
+  verdict: string | null;
+  exit_code: number | null;
+  stdout_sha256: string | null;
+  tests: { verdict: string }[] | null;
+  cpu_time_us: string | null;
+  memory_peak_bytes: string | null;
+};
+
+/** Of a row `s`. */
+const measures = (db: Db) => db`
+  s.status, s.verdict, s.exit_code, s.tests, s.cpu_time_us, s.memory_peak_bytes, (
+    select encode(sha256(p.bytes), 'hex') from runledger.payloads p
+    where p.stream = s.id and p.kind = 'stdout' and length(p.bytes) > 0) as stdout_sha256`;
+
+const numberOf = (value: string | null) => (value === null ? null : Number(value));
+
+const measuredOf = (row: MeasuredRow): Measured => ({
+  verdict: row.verdict,
+  exit_code: row.exit_code,
+  stdout_sha256: row.stdout_sha256,
+  tests: row.tests?.map(({ verdict }) => verdict) ?? null,
+  cpu_time_us: numberOf(row.cpu_time_us),
+  memory_peak_bytes: numberOf(row.memory_peak_bytes),
+});
+
+/** Null while it has not ended. */
+export async function readRerun(db: Db, id: string): Promise<Measured | null> {
+  const [row] = await db<MeasuredRow[]>`
+    select ${measures(db)} from runledger.submissions s where s.id = ${id}`;
+  return row && hasEnded(row.status) ? measuredOf(row) : null;
+}
+
+/** How many submissions wait for a worker, reruns among them. */
+export async function countWaiting(db: Db): Promise<number> {
+  const [row] = await db<{ waiting: string }[]>`
+    select q.accepted - p.started as waiting from runledger.queue_state q, runledger.queue_progress() p`;
+  return Number(row!.waiting);
+}
+
+/** The digest of the key for reruns of an account's submissions, which is made at first. */
+export async function rerunKey(db: Db, account_id: string, operator: string): Promise<Uint8Array> {
+  const account = RERUNS_OF + account_id;
+  const known = () => db<{ digest: Uint8Array }[]>`
+    select x.digest from runledger.accounts a
+    join runledger.keys k on k.account_id = a.id and k.revoked_at is null and k.tier = ${TIER}
+    join runledger.key_secrets x on x.key_id = k.id and x.expires_at is null
+    where a.name = ${account} order by k.created_at limit 1`;
+  const [found] = await known();
+  if (found) return found.digest;
+  const [tier] = await db`select from runledger.tiers where name = ${TIER}`;
+  if (!tier) await setTier(db, { name: TIER, per_minute: 0, concurrent: 0, operator });
+  // Of no secret: it has the length of a digest, and nobody knows what it could be the digest of.
+  const secret_digest = randomBytes(32);
+  await createKey(db, { account, tier: TIER, prefix: PREFIX, secret_digest, operator });
+  return secret_digest;
+}
+
+type Accepted = FactsOf<'submission.accepted'>;
+
+/** The request of the original once more; null if its bytes were removed since. */
+export async function rerunOf(
+  db: Db,
+  original: string,
+  secret_digest: Uint8Array,
+  operator: string,
+): Promise<SubmitCommand | null> {
+  const [row] = await db<{ facts: Accepted; kinds: string[] | null; parts: Uint8Array[] | null }[]>`
+    select e.facts, array(select p.kind from runledger.payloads p where p.stream = e.stream order by p.kind) as kinds,
+      array(select p.bytes from runledger.payloads p where p.stream = e.stream order by p.kind) as parts
+    from runledger.log e where e.stream = ${original} and e.version = 1`;
+  const bytes = new Map(row!.kinds?.map((kind, n) => [kind, row!.parts![n]!]));
+  const code = bytes.get('code');
+  if (!code) return null;
+  const { facts } = row!;
+  const packed = bytes.get('judging');
+  const args = bytes.get('args');
+  const submission: NewSubmission = {
+    id: newId(),
+    language: facts.language,
+    code,
+    stdin: bytes.get('stdin') ?? new Uint8Array(),
+    args: args ? JSON.parse(Buffer.from(args).toString()) : [],
+    expected_output: bytes.get('expected_output') ?? null,
+    compare: facts.compare as NewSubmission['compare'],
+    limits: facts.limits as NewSubmission['limits'],
+    judging: packed
+      ? {
+          tests: facts.tests ?? null,
+          test_set: facts.test_set ?? null,
+          stop: facts.stop ?? null,
+          packed,
+        }
+      : null,
+    webhook: null,
+    idempotency_key: null,
+    request_digest: null,
+    request_id: null,
+    traceparent: null,
+    rerun: { of: original, operator },
+  };
+  return { secret_digest, submission };
+}

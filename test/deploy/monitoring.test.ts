@@ -1,0 +1,139 @@
+/**
+ * The files in deploy/ that Grafana and Prometheus read name only metrics that there are, as what they are: an alert on a
+ * metric that nobody serves is silent for ever.
+ */
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { load } from 'js-yaml';
+import t from 'tap';
+import { loadConfig } from '../../src/config.ts';
+import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
+import { createLog } from '../../src/log.ts';
+import { createMetrics, type MetricFamily } from '../../src/metrics.ts';
+import { observeProcess } from '../../src/processes/process_metrics.ts';
+import { createCosigning } from '../../src/queue/cosigning.ts';
+import { createDelivering } from '../../src/queue/delivery_setup.ts';
+import { executionObserver, observeSealer } from '../../src/queue/queue_metrics.ts';
+import { observeService } from '../../src/queue/service_metrics.ts';
+
+const ALERTS = 'deploy/prometheus/alerts.yaml';
+const DASHBOARD = 'deploy/grafana/runledger.json';
+
+type Rule = { alert: string; expr: string; annotations: Record<string, string> };
+type Panel = { title: string; targets?: { expr: string; legendFormat: string }[] };
+
+const { groups } = load(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Rule[] }[] };
+const rules = groups.flatMap((group) => group.rules);
+const { panels } = JSON.parse(readFileSync(DASHBOARD, 'utf8')) as { panels: Panel[] };
+const targets = panels.flatMap(({ title, targets = [] }) =>
+  targets.map((target) => ({ title, ...target })),
+);
+
+/** Prometheus adds these to every series. */
+const OF_PROMETHEUS = ['instance', 'job'];
+
+/** What a web process and a worker define. Nothing is read, so nothing has to be there. */
+async function definedMetrics(): Promise<Map<string, MetricFamily>> {
+  const [web, worker] = [createMetrics(), createMetrics()];
+  const log = createLog({ level: 'silent', process: 'test' });
+  const none = null as never;
+  await observeProcess(web, 'web');
+  observeService(web, none, { queue_capacity: 1 });
+  const sealer = { problem: () => null, stop: () => {} };
+  observeSealer(web, sealer as never);
+  createCosigning({ witnesses: [], sealer, log, metrics: web });
+  createDelivering({
+    config: loadConfig({}),
+    log,
+    db: none,
+    large_records: { webhookBody: none } as never,
+    metrics: web,
+  });
+  const count = () => 0;
+  const isOpen = () => true;
+  createOpenRequests({
+    log,
+    metrics: web,
+    over_tls: false,
+    isOpen,
+    waiting: count,
+    streams: count,
+  });
+  executionObserver(worker);
+  return new Map([...web.families(), ...worker.families()].map((each) => [each.name, each]));
+}
+
+type Used = { family: MetricFamily; labels: string[] };
+
+/** The metrics of an expression. Complains of each that is not there, or that is used as what it is not. */
+function metricsIn(t: Tap, where: string, expr: string, all: Map<string, MetricFamily>): Used[] {
+  const used: Used[] = [];
+  for (const found of expr.matchAll(/(\w+\()?\b(runledger_\w+)(?:\{([^}]*)\})?/g)) {
+    const [, call = '', name, matchers = ''] = found;
+    const part = /^(\w+)_(bucket|sum|count)$/.exec(name!);
+    const family = all.get(name!) ?? all.get(part?.[1] ?? '');
+    if (!family) {
+      t.fail(`${where}: there is no metric ${name}`);
+      continue;
+    }
+    const grows = family.type !== 'gauge';
+    t.equal(family.type === 'histogram', !all.has(name!) && part !== null, `${where}: ${name}`);
+    t.equal(/^(rate|increase)\($/.test(call), grows, `${where}: ${family.type} ${name}`);
+    const labels = [...family.labels, ...(part?.[2] === 'bucket' ? ['le'] : [])];
+    for (const [, label] of matchers.matchAll(/(\w+)\s*(?:=|!)/g))
+      t.ok(labels.includes(label!), `${where}: ${name} has no label ${label}`);
+    used.push({ family, labels });
+  }
+  t.ok(used.length > 0, `${where}: it has a metric`);
+  return used;
+}
+
+/** Each label by which the expression groups, or that the text beside it names, is one of its metrics'. */
+function checkLabels(t: Tap, where: string, expr: string, text: string, used: Used[]): void {
+  const known = [...used.flatMap(({ labels }) => labels), ...OF_PROMETHEUS];
+  const groups = [...expr.matchAll(/\b(?:by|on|group_left) \(([^)]*)\)/g)];
+  const named = groups.flatMap(([, words]) => words!.split(/,\s*/));
+  const printed = [...text.matchAll(/\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}/g)].map(
+    ([, word]) => word!,
+  );
+  for (const label of [...named, ...printed])
+    t.ok(known.includes(label), `${where}: no metric of it has the label ${label}`);
+}
+
+type Tap = Pick<typeof t, 'ok' | 'equal' | 'fail'>;
+
+t.test('the alerts name metrics that there are', async (t) => {
+  const all = await definedMetrics();
+  for (const { alert, expr, annotations } of rules) {
+    const used = metricsIn(t, alert, expr, all);
+    checkLabels(t, alert, expr, Object.values(annotations).join(' '), used);
+    t.ok(annotations['summary'] && annotations['remedy'], `${alert} says what to do`);
+  }
+});
+
+t.test('the dashboard names metrics that there are, and all of them', async (t) => {
+  const all = await definedMetrics();
+  const shown = new Set<string>();
+  for (const { title, expr, legendFormat } of targets) {
+    const used = metricsIn(t, title, expr, all);
+    checkLabels(t, title, expr, legendFormat, used);
+    for (const { family } of used) shown.add(family.name);
+  }
+  // The alerts watch it; as a graph it says nothing.
+  shown.add('runledger_process_start_time_seconds');
+  t.same(
+    [...all.keys()].filter((name) => !shown.has(name)),
+    [],
+  );
+});
+
+t.test('promtool accepts the alerts', async (t) => {
+  try {
+    const { stdout } = await promisify(execFile)('promtool', ['check', 'rules', ALERTS]);
+    t.match(stdout, `SUCCESS: ${rules.length} rules found`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    t.comment('promtool is not on this machine: apt-get install prometheus');
+  }
+});

@@ -1,0 +1,104 @@
+/** Retention by itself: what is due goes, hour by hour, and nothing else; and nothing at all while the log is not sealed. */
+import t from 'tap';
+import { retaining } from '../../src/queue/retention_chore.ts';
+import { purgeDue, retentionFacts, setRetention } from '../../src/store/retention.ts';
+import { createHealth } from '../../src/store/service_health.ts';
+import { seal } from '../store/seal_now.ts';
+import { aloneOnItsServer } from '../support/database.ts';
+import { DAY_MS, days, keep, log, retainedLog, START_MONTH, START_MS } from './retained_log.ts';
+
+aloneOnItsServer();
+
+t.test('bytes go when they are due, also those of an id from a clock that ran ahead', async (t) => {
+  const s = await retainedLog(t);
+  await s.runOne();
+  await s.runOne(days(200));
+  await seal(s.w.web);
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 4, 'without a schedule, nothing is removed');
+  await setRetention(s.w.db, keep(10, null));
+  await s.goTo(START_MS + days(9));
+  const young = await s.runOne();
+  await seal(s.w.web);
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 6);
+  await s.goTo(START_MS + days(9) + DAY_MS / 48);
+  t.equal(await s.round(), null, 'half an hour later there is no round');
+  const unsealed = await s.runOne();
+  await s.goTo(START_MS + days(11));
+  t.equal(await s.round(), 'events are not sealed for more than a day');
+  t.equal(await s.count('payloads'), 8);
+  await s.goTo(START_MS + days(11) + DAY_MS / 12);
+  await seal(s.w.web);
+  t.equal(await s.round(), null);
+  t.same(
+    [
+      ...(await s.w
+        .db`select distinct stream from runledger.payloads where stream < 'f0000000-0000-0000-0000-000000000000' order by 1`),
+    ],
+    [{ stream: young }, { stream: unsealed }],
+  );
+  await seal(s.w.web);
+  t.same(await s.problems(), []);
+});
+
+t.test('nothing is removed while the log is not sealed, and health says so', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, 1));
+  await s.runOne();
+  await s.goTo(START_MS + days(70));
+  t.equal(await s.round(), 'the log has no checkpoint: set RUNLEDGER_SEAL_KEY');
+  const { retention_problem } = await createHealth(s.w.web).read();
+  t.equal(retention_problem, 'the log has no checkpoint: set RUNLEDGER_SEAL_KEY');
+  await seal(s.w.web);
+  await s.goTo(START_MS + days(70.5));
+  const forked = retaining(() => 'the log has forked', log);
+  await forked.run(s.w.web, new AbortController().signal);
+  t.match(await retentionFacts(s.w.web), { problem: 'the log is not sealed: the log has forked' });
+  t.equal(await s.count('payloads'), 2);
+  await s.goTo(START_MS + days(70.6));
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 0);
+  await s.goTo(START_MS + days(70.8));
+  t.match(await retentionFacts(s.w.web), { problem: 'no round has ended for three hours' });
+});
+
+t.test('web can remove nothing that the schedule keeps', async (t) => {
+  const s = await retainedLog(t);
+  await s.runOne();
+  await s.goTo(START_MS + days(70));
+  await seal(s.w.web);
+  const day = new Date(START_MS + days(69));
+  const all = { ended_before: day, upto: 'f0000000-0000-0000-0000-000000000000' };
+  const purge = () => purgeDue(s.w.web, { ...all, after: '', problem: null }, NONE);
+  const detach = () =>
+    s.w
+      .web`select runledger.detach_due(${START_MONTH}, '{"events": 0}', '{}', '{}', null, null, null)`;
+  await t.rejects(purge(), { code: 'RL409' });
+  await t.rejects(detach(), { code: 'RL409' });
+  await setRetention(s.w.db, keep(2, 100));
+  await t.rejects(purge(), { code: 'RL409' });
+  await t.rejects(detach(), { code: 'RL409', message: /the schedule keeps it/ });
+  await t.rejects(s.w.web`select runledger.set_retention('1 day', '1 day')`, { code: '42501' });
+  await t.rejects(s.w.web`update runledger.retention set keep_bytes = '1 day'`, { code: '42501' });
+  t.equal(await s.count('payloads'), 2);
+});
+
+const NONE = '00000000-0000-0000-0000-000000000000';
+
+t.test('of two processes one has the round', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, 30));
+  await s.runOne();
+  await s.goTo(START_MS + days(90));
+  await seal(s.w.web);
+  const chores = [retaining(() => null, log), retaining(() => null, log)];
+  await Promise.all(chores.map(({ run }) => run(s.w.web, new AbortController().signal)));
+  const removed = await s.w.db<{ what: string }[]>`
+    select coalesce(partition, type) as what from runledger.audit_retention order by at`;
+  const each = removed.map(({ what }) => what);
+  t.equal(each[0], 'payloads.purged');
+  t.ok(each.includes(`events_${START_MONTH}`));
+  t.equal(new Set(each).size, each.length, 'everything once');
+  t.same(await s.problems(), []);
+});
