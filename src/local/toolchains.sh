@@ -7,6 +7,7 @@
 #
 #   toolchains.sh            all of it
 #   toolchains.sh compiler   only what the launcher needs; prints nothing about what it cannot install
+#   toolchains.sh languages  installs nothing; prints the line if a language will not run
 set -u
 
 here=$(dirname "$0")
@@ -42,8 +43,12 @@ if [ "$(id -u)" = 0 ]; then
 elif sudo -n true 2>/dev/null; then
   as_root='sudo -n'
 fi
-if [ -z "$as_root" ] || ! command -v apt-get >/dev/null 2>&1; then
-  [ -z "$missing" ] || [ "$only" ] ||
+if [ "$only" = languages ] || [ -z "$as_root" ] || ! command -v apt-get >/dev/null 2>&1; then
+  case $only in
+    compiler) missing= ;;
+    languages) [ "$without" ] || missing= ;;
+  esac
+  [ -z "$missing" ] ||
     echo "missing packages${without:+, so these will not run:$without}; an administrator can install them: apt-get install$missing (continuing without)" >&2
   exit 0
 fi

@@ -9,11 +9,11 @@ const SCRIPT = join(ROOT, 'src/local/toolchains.sh');
 const COMMON = join(ROOT, 'src/languages/common');
 
 /** On a machine with these commands and nothing else, so also without apt. */
-function installer(t: Test, commands: Record<string, string>, languages = '') {
+function installer(t: Test, commands: Record<string, string>, languages = '', mode?: string) {
   const bin = join(t.testdir(), 'bin');
   mkdirSync(bin);
   for (const [name, target] of Object.entries(commands)) symlinkSync(target, join(bin, name));
-  const { status, stderr } = spawnSync('/bin/sh', [SCRIPT], {
+  const { status, stderr } = spawnSync('/bin/sh', [SCRIPT, ...(mode ? [mode] : [])], {
     env: { PATH: bin, RUNLEDGER_LANGUAGES: languages },
     encoding: 'utf8',
   });
@@ -41,6 +41,13 @@ t.test('by default those of Python, C++ and Java, and a C compiler for the launc
 t.test('it names only the languages that will not run', async (t) => {
   const some = { cc: '/bin/true', python3: '/bin/true', javac: '/bin/true' };
   t.match(installer(t, { ...BASE, ...some }), /will not run: cpp;.* apt-get install g\+\+ \(/);
+});
+
+t.test('asked for languages alone, it prints nothing where each will run', async (t) => {
+  const all = { python3: '/bin/true', 'g++': '/bin/true', javac: '/bin/true' };
+  t.equal(installer(t, { ...BASE, ...all }, '', 'languages'), '');
+  t.match(installer(t, BASE, '', 'languages'), /will not run: python cpp java;.* gcc python3/);
+  t.equal(installer(t, BASE, '', 'compiler'), '');
 });
 
 t.test('a command that is there needs no package', async (t) => {
