@@ -28,9 +28,9 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const sets = createTestSets(w.web);
   const { submit } = w.submissions();
   const consumer = await w.consumer();
-  const use = (test_set: string) =>
+  const use = (test_set: string, secret_digest = key.digest) =>
     submit({
-      secret_digest: key.digest,
+      secret_digest,
       submission: submission({ judging: judgingOf({ test_set, stop: 'first' }) }),
     });
   const count = async (table: string) => {
@@ -157,6 +157,14 @@ t.test('a set needs all of its contents, and finds those that a deletion took', 
   t.equal(await forget(), 1, 'it is deleted when it is old');
   t.equal(await forget(), 0);
   t.equal(await count('contents'), 3);
+
+  const cut = sets.upload(owner);
+  const whole = aSet('cut', [LARGE]);
+  for (const file of contentsOf(whole.set)) await cut.put(file, whole.contentOf(file.sha256));
+  await w.db`
+    delete from runledger.content_pieces
+    where n = 1 and content_id in (select id from runledger.contents where not stored)`;
+  t.match(await cut.finish({ owner, set: whole.set }), { kind: 'missing' }, 'a piece is missing');
 });
 
 async function* oneChunk(bytes: Uint8Array) {
@@ -176,7 +184,7 @@ t.test('a worker reads the contents of what it runs, and of nothing else', async
   const made = aSet('one', [LARGE, Buffer.alloc(0)]);
   const hidden = aSet('two', [Buffer.from('hidden')]);
   const { id } = (await sets.create({ owner, ...made })) as { id: string };
-  await sets.create({ owner, ...hidden });
+  const { id: hidden_id } = (await sets.create({ owner, ...hidden })) as { id: string };
   const read = async (bytes: Uint8Array, size = bytes.length) =>
     Buffer.concat(
       await Array.fromAsync(readContent(consumer.executions.readPieces, { ...refOf(bytes), size })),
@@ -200,7 +208,15 @@ t.test('a worker reads the contents of what it runs, and of nothing else', async
   await t.rejects(
     read(Buffer.from('hidden')),
     { message: /^the database does not have/ },
-    'a set of another submission',
+    'a set of no submission',
+  );
+  const other = await w.consumer();
+  const theirs = (await use(hidden_id)) as { id: string };
+  t.match(await start(other.executions, theirs.id), { unreadable: null });
+  await t.rejects(
+    read(Buffer.from('hidden')),
+    { message: /^the database does not have/ },
+    'a set of what another worker runs',
   );
   await t.rejects(
     read(LARGE, LARGE.length - 1),
@@ -224,6 +240,8 @@ t.test('a set stays while a submission needs it, and then its bytes go with it',
   const shared = await sets.create({ owner, ...aSet('two', [Buffer.from('s')]) });
   t.match(await use('f0000000-0000-4000-8000-00000000abcd'), { kind: 'no_test_set' });
   t.match(await use('018f0000-0000-7000-8000-000000000000'), { kind: 'no_test_set' });
+  const stranger = await w.key({ tier: 'free' });
+  t.match(await use(id, stranger.digest), { kind: 'no_test_set' }, 'of another account');
   const submission_id = ((await use(id)) as { id: string }).id;
   t.equal(await sets.remove(owner, id), 'in_use', 'it waits');
   await start(consumer.executions, submission_id);
