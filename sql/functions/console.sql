@@ -80,7 +80,7 @@ end
 $$;
 
 -- A submission with everything that happened to it, and the beginnings of its payloads: `heads` is in the order of `payloads`.
--- Whoever asks for this has seen it, and the log says so.
+-- A call of this counts as a look at the submission, and the log records it.
 create or replace function runledger.console_submission(
   session bytea, id uuid, head_bytes integer, tests_bytes integer, request_id text,
   out record jsonb, out account text, out delivery jsonb, out proof jsonb, out events jsonb, out payloads jsonb, out heads bytea[],

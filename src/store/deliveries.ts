@@ -129,7 +129,7 @@ export async function listDeliveries(db: Db, options: ListOptions): Promise<Deli
 
 export type Replayed = 'replayed' | 'unknown' | 'secret_needed' | 'purged';
 
-/** Why a delivery cannot be requested again, whoever asks. What to do for a secret depends on where it is asked for. */
+/** Why a delivery cannot be requested again, for any caller. What to do for a secret depends on where it is asked for. */
 export const REPLAY_PROBLEMS = {
   unknown: 'no such delivery: the submission is unknown, had no webhook, or has not ended',
   purged: 'its address was purged together with the submission’s code and input',

@@ -40,7 +40,7 @@ export type Sessions = {
   nameOf(session: Uint8Array): Promise<string | null>;
 };
 
-/** A working day. Whoever takes over a computer that nobody locked has at most the rest of it. */
+/** A working day. A person who finds a computer unlocked has at most the rest of it. */
 export const SESSION_S = 12 * 3600;
 
 export function createSessions(db: Db): Sessions {
