@@ -65,6 +65,8 @@ process.on('SIGTERM', async () => {
   await worker.stop();
   process.exitCode = 0;
   process.disconnect?.();
+  // As a real process does: a connection that was being made when the network was cut may be left.
+  setTimeout(() => process.exit(), 1_000).unref();
 });
 // The test has ended.
 process.on('disconnect', () => {
