@@ -3,9 +3,10 @@
 -- the answer is one row of the batch. Nothing that is expected raises.
 --
 -- batch[n]: {digest, id, language, args, compare, limits, webhook_url, webhook: {key_id, nonce, ciphertext},
---            idempotency_key, request_digest, request_id, traceparent, judging: {tests, test_set, stop, compare, rerun_of, operator}}; digests and encrypted
---            bytes are hex. A row without an id only spends the rate (its body was rejected). codes, stdins, expecteds and
---            judgings run parallel to it. judging is absent for a plain run that is no rerun, and judgings is null if there are plain runs only.
+--            idempotency_key, request_digest, request_id, traceparent,
+--            judging: {tests, test_set, stop, compare, rerun_of, operator}}; digests and encrypted bytes are hex. A row without
+--            an id only spends the rate (its body was rejected). codes, stdins, expecteds and judgings run parallel to it. A
+--            plain run that is no rerun has no judging, and judgings is null if there are plain runs only.
 --
 -- A submission that names a test set locks the set's row against its deletion until this commits (test_sets.sql). A set that is
 -- being deleted at that moment does not exist: waiting would keep all other submissions waiting.

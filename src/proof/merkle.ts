@@ -75,7 +75,8 @@ export function rootOfComplete(hashes: Buffer): Buffer {
       for (let n = 0; n < 2 * HASH_BYTES; n++) nodeInput[1 + n] = level[children + n]!;
       putText(hash('sha256', nodeInput, 'latin1'), level, node * HASH_BYTES);
     }
-  return level.subarray(0, HASH_BYTES);
+  // A copy: a view would keep all of the level in memory.
+  return Buffer.from(level.subarray(0, HASH_BYTES));
 }
 
 export const textOf = (bytes: Buffer): HashText => bytes.toString('latin1');

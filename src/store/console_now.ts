@@ -1,5 +1,6 @@
 /** The service at this moment and some of its last minutes: sql/functions/console_now.sql. */
 import type { Db } from '../db.ts';
+import type { QueueFacts } from './queue_facts.ts';
 
 export type Minute = {
   /** When it began. */
@@ -15,17 +16,7 @@ export type Minute = {
 
 export type Now = {
   at: string;
-  queue: {
-    waiting: number;
-    gated: number;
-    running: number;
-    oldest_wait_s: number;
-    deliveries_waiting: number;
-    workers: number;
-    slots: number;
-    unsealed: number;
-    checkpoint_age_s: number;
-  };
+  queue: Omit<QueueFacts, 'unsealed_s'>;
   workers: {
     id: string;
     host: string;
