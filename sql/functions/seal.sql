@@ -32,9 +32,9 @@ begin
   where e.generation = seal_window.generation and e.xid >= from_xid and e.xid < upper_xid
   order by e.xid, e.seq offset max_events limit 1;
   to_xid := coalesce(cut, upper_xid);
-  if to_xid = from_xid then
+  if not exists (select from events e where e.generation = seal_window.generation and e.xid >= from_xid and e.xid < to_xid) then
     -- One transaction has more than max_events: the window holds all of them.
-    to_xid := (from_xid::text::numeric + 1)::text::xid8;
+    to_xid := (cut::text::numeric + 1)::text::xid8;
   end if;
 end
 $$;
@@ -79,20 +79,23 @@ language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   new_number bigint := (checkpoint ->> 'number')::bigint;
+  stored boolean := false;
 begin
-  if new_number <> (select coalesce(max(c.number), 0) + 1 from checkpoints c) then
-    raise unique_violation;
+  if new_number = (select coalesce(max(c.number), 0) + 1 from checkpoints c) then
+    insert into checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)
+    select x.number, x.origin, x.size, put_checkpoint.root, x.sealed_at, x.generation, x.to_xid::xid8, x.note
+    from jsonb_to_record(checkpoint) x(
+      number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text)
+    on conflict (number) do nothing;
+    stored := found;
   end if;
-  insert into checkpoints (number, origin, size, root, sealed_at, generation, to_xid, note)
-  select x.number, x.origin, x.size, put_checkpoint.root, x.sealed_at, x.generation, x.to_xid::xid8, x.note
-  from jsonb_to_record(checkpoint) x(
-    number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text);
+  if not stored then
+    raise exception 'checkpoint % was stored by another process', new_number using errcode = 'RL409';
+  end if;
   perform put_tiles(tiles, hashes);
   insert into log_sketch (size, cells, signature)
   values ((checkpoint ->> 'size')::bigint, sketch, sketch_signature)
   on conflict (only_row) do update set size = excluded.size, cells = excluded.cells, signature = excluded.signature;
-exception when unique_violation then
-  raise exception 'checkpoint % was stored by another process', new_number using errcode = 'RL409';
 end
 $$;
 

@@ -17,3 +17,19 @@ export function sealing(sealer: Sealer, log: Log): (db: Db) => Promise<void> {
     }
   };
 }
+
+/**
+ * Why this process may not seal now; null if it may. It looks, because a process that has just begun has sealed nothing yet, and
+ * a clock may have been set wrong since.
+ */
+export async function sealingProblem(sealer: Sealer, db: Db): Promise<string | null> {
+  const known = sealer.problem();
+  if (known !== null) return known;
+  try {
+    await sealer.check(db);
+    return sealer.problem();
+  } catch (error) {
+    if (error instanceof CannotSeal) return error.message;
+    throw error;
+  }
+}

@@ -77,6 +77,11 @@ export const sealMutants: readonly Mutant[] = [
       'to_xid := upper_xid;',
     ],
     [
+      'a window has all events of one transaction',
+      'to_xid := (cut::text::numeric + 1)',
+      'to_xid := (from_xid::text::numeric + 1)',
+    ],
+    [
       'a cosignature is of its own checkpoint',
       'from checkpoints c where c.origin = put_cosignature.origin and c.size = put_cosignature.size',
       'from checkpoints c where c.origin = put_cosignature.origin',
@@ -112,11 +117,21 @@ export const sealMutants: readonly Mutant[] = [
     'sql/functions/retention.sql',
     RETENTION,
     [
+      'no event of another month is detached',
+      'e.stream < $1 or e.stream >= $2',
+      'e.stream < $1 and e.stream >= $2',
+    ],
+    [
       'only what is sealed is detached',
       "limit 1), '0'::xid8));",
       "limit 1), '0'::xid8)) and n > 0;",
     ],
     ['a purge names its last id', "'last_id', last_id,", "'last_id', after,"],
+    [
+      'a purge takes what no other one took',
+      'is_purged_by(s, ended_before) and exists (select from payloads p where p.stream = s.id);',
+      'is_purged_by(s, ended_before);',
+    ],
     [
       'a delivery that waits keeps what is to be forgotten',
       "and not exists (select from deliveries d where d.id = s.id and d.status = 'waiting') as ended",
@@ -130,13 +145,43 @@ export const sealMutants: readonly Mutant[] = [
     ['the schedule bounds what web detaches', 'due.month is distinct from detach_due.month or', ''],
     ['without a checkpoint nothing is removed', 'lag.checkpoint_age_s is null', 'false'],
     ['what is not sealed is not removed', 'lag.unsealed_s > 86400', 'false'],
-    ['a round is for one process', "clock() - interval '1 hour')", "clock() + interval '1 hour')"],
+    [
+      'a round is for one process',
+      "r.began_at > clock() - interval '1 hour' and",
+      "r.began_at > clock() + interval '1 hour' and",
+    ],
+    [
+      'a round of a time to come stops none',
+      " and r.began_at < clock() + interval '1 hour') is not true",
+      ') is not true',
+    ],
+    ['a month that is read holds nothing up', "set lock_timeout = '500ms'\n", ''],
+    [
+      'web says nothing else of a month',
+      "jsonb_build_object('scheduled', true,",
+      "facts || jsonb_build_object('scheduled', true,",
+    ],
     [
       'an id that is ahead has no bound',
       'then permanent else',
       'then uuid_floor(ended_before) else',
     ],
   ),
+  ...inFile('sql/functions/submit_many.sql', RETENTION, [
+    'no rerun is made of what was forgotten',
+    'if not found or not exists (',
+    'if false and not exists (',
+  ]),
+  ...inFile('src/queue/sealing.ts', SCHEDULED, [
+    'retention asks whether the log may be sealed now',
+    'await sealer.check(db);',
+    '',
+  ]),
+  ...inFile('src/store/reruns.ts', 'test/cli/rerun.test.ts', [
+    'a rerun is judged as its original was',
+    "const packed = bytes.get('judging');",
+    'const packed = undefined;',
+  ]),
   ...inFile('src/queue/retention_chore.ts', SCHEDULED, [
     'a process that may not seal removes nothing',
     '(sealing === null',

@@ -128,6 +128,19 @@ t.test('what is signed is the tree of the events, in several windows', async (t)
   }
 });
 
+t.test(
+  'a transaction of more events than a window is sealed, also after others that wrote none',
+  async (t) => {
+    const w = await world(t);
+    await append(w.db, 1);
+    t.match(await seal(w.web), [{ number: 1 }]);
+    for (let n = 0; n < 3; n++) await w.db`select pg_current_xact_id()`;
+    await append(w.db, 1, 20_500);
+    await append(w.db, 1);
+    t.match(await seal(w.web), [{ events: 20_500 }, { events: 1 }]);
+  },
+);
+
 t.test('a checkpoint stops below a running transaction', async (t) => {
   const w = await world(t);
   await seal(w.web);
