@@ -1,7 +1,10 @@
--- The lowest UUIDv7 of an instant.
+-- The lowest UUIDv7 of an instant; that of 1970 for those before, which no UUIDv7 has.
 create or replace function runledger.uuid_floor(instant timestamptz) returns uuid
 language sql immutable
-as $$ select (lpad(to_hex((extract(epoch from instant) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid $$;
+as $$
+  select (lpad(to_hex(case when extract(epoch from instant) < 0 then 0 else (extract(epoch from instant) * 1000)::bigint end), 12, '0')
+    || '00000000000000000000')::uuid
+$$;
 
 -- Creates the partitions of this month and the next ones, the permanent and the default one. It may be called repeatedly,
 -- and by several processes at once.

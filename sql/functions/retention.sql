@@ -70,7 +70,9 @@ begin
     -- Their rows order all writers of their streams. What was appended until now is seen by the next statement, and what
     -- follows is appended after this purge.
     perform from submissions s where s.id = any (ids) order by s.id for update;
-    select array_agg(s.id order by s.id) into ids from submissions s where s.id = any (ids) and is_purged_by(s, ended_before);
+    -- Another purge may have taken the bytes while this one waited for the rows. An event that claims nothing could not be sealed.
+    select array_agg(s.id order by s.id) into ids from submissions s
+    where s.id = any (ids) and is_purged_by(s, ended_before) and exists (select from payloads p where p.stream = s.id);
     submissions := coalesce(cardinality(ids), 0);
     exit when submissions > 0;
   end loop;
@@ -219,6 +221,7 @@ declare
   name text;
   reason text := why_not_detach(month);
   same boolean;
+  foreign_stream uuid;
   low uuid := uuid_floor(to_timestamp(month, 'YYYY_MM'));
   high uuid := uuid_floor(to_timestamp(month, 'YYYY_MM') + interval '1 month');
 begin
@@ -231,6 +234,13 @@ begin
   -- No verify runs while tables are moved. First, so that nobody waits for a call that waits for verify.
   lock table log_gaps in exclusive mode;
   lock table submissions, deliveries, events, payloads in access exclusive mode;
+  -- Such an event would go with the table, and no count has it.
+  execute format('select e.stream from only %I e where e.stream < $1 or e.stream >= $2 limit 1', 'events_' || month)
+    into foreign_stream using low, high;
+  if foreign_stream is not null then
+    raise exception '% cannot be detached: its table has events of %, which is of another month: run ./runledger verify', month, foreign_stream
+      using errcode = 'RL409';
+  end if;
   execute format('select coalesce((select (e.generation, e.xid, e.seq) = ($1, $2, $3) from %I e
     order by e.generation desc, e.xid desc, e.seq desc limit 1), $1 is null)', 'events_' || month)
     into same using last_generation, last_xid, last_seq;

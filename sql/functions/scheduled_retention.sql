@@ -12,7 +12,8 @@ as $$
   where (r.keep_bytes, r.keep_events) is distinct from (set_retention.bytes, set_retention.events)
 $$;
 
--- The caller's round, once an hour for all processes together; no row if none is due. Submissions that ended before
+-- The caller's round, once an hour for all processes together; no row if none is due. A round that began in a time to come began
+-- before the clock was set back, and no later one waits for it. Submissions that ended before
 -- `ended_before` lose their bytes; their ids are over `after` and below `upto`. problem: why nothing may be removed.
 --
 -- An id has the time when it was made, so bytes that are due are below the id of `ended_before`, and the scan ends there. Ids
@@ -28,7 +29,8 @@ declare
   oldest uuid;
 begin
   update retention r set began_at = clock()
-  where (r.keep_bytes is not null or r.keep_events is not null) and (r.began_at is null or r.began_at <= clock() - interval '1 hour')
+  where (r.keep_bytes is not null or r.keep_events is not null)
+    and (r.began_at > clock() - interval '1 hour' and r.began_at < clock() + interval '1 hour') is not true
   returning clock() - r.keep_bytes as ended_before into due;
   if not found then
     return;
@@ -92,14 +94,19 @@ begin
   if due.month is distinct from detach_due.month or due.reason is not null then
     raise exception '% may not be detached: %', month, coalesce(due.reason, 'the schedule keeps it') using errcode = 'RL409';
   end if;
-  perform detach_month(month, facts || '{"scheduled": true}', firsts, counts, last_generation, last_xid, last_seq);
+  -- Not what else the caller may say: who did it, above all.
+  perform detach_month(month, jsonb_build_object('scheduled', true, 'events', facts -> 'events', 'sketch', facts -> 'sketch',
+    'leaves_sketch', facts -> 'leaves_sketch', 'leaves_sha256', facts -> 'leaves_sha256'), firsts, counts, last_generation, last_xid, last_seq);
 end
 $$;
 
 -- Drops the tables of a month that the schedule detached, once a checkpoint has the event that says so. Returns the month, or
 -- null if there is none. What an operator detached is left to the operator.
+--
+-- Somebody may read the tables, to dump them for instance. Sealing would wait for this transaction for as long, and so it gives up.
 create or replace function runledger.drop_due() returns text
 language plpgsql security definer set search_path = runledger, pg_temp
+set lock_timeout = '500ms'
 as $$
 declare
   month text;

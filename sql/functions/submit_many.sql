@@ -122,6 +122,18 @@ begin
       end if;
     end if;
 
+    -- What is forgotten while it is being run again must not stay as a copy. A removal locks the original's row: either it finds
+    -- this rerun, or this finds no bytes.
+    if given ? 'judging' and given -> 'judging' ? 'rerun_of' then
+      perform from submissions s where s.id = (given #>> '{judging,rerun_of}')::uuid for key share skip locked;
+      if not found or not exists (
+        select from payloads p where p.stream = (given #>> '{judging,rerun_of}')::uuid and p.kind = 'code') then
+        outcome := 'no_original';
+        return next;
+        continue;
+      end if;
+    end if;
+
     if given ? 'judging' and given -> 'judging' ? 'test_set' then
       perform from test_sets t
       where t.id = (given #>> '{judging,test_set}')::uuid

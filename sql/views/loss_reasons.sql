@@ -8,7 +8,7 @@ create or replace view runledger.loss_reasons as
 select * from (values
   ('worker_died', true, 3, 'deaths', 'the worker process has ended: the database lock that it held is free'),
   ('launcher_died', true, 3, 'deaths', 'the launcher ended while it ran the program'),
-  ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, for a reason of its own'),
+  ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, and nothing shows what caused it'),
   ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s: the worker hangs, or is cut off from the database'),
   ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
   ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to the statement that started the execution'),

@@ -19,14 +19,14 @@ import {
 } from '../store/retention.ts';
 import type { Chore } from './maintain.ts';
 
-/** How often each process asks whether a round is due. */
-const ASK_MS = 5 * 60_000;
+/** How often each process asks whether a round is due. Not at its start: witnesses are asked first whether the log has forked. */
+const ASK_MS = 60_000;
 
-export function retaining(sealingProblem: () => string | null, log: Log): Chore {
+export function retaining(sealingProblem: (db: Db) => Promise<string | null>, log: Log): Chore {
   const run: Chore['run'] = async (db, stopping) => {
     const round = await beginRetention(db);
     if (round === null) return;
-    const sealing = sealingProblem();
+    const sealing = await sealingProblem(db);
     const problem =
       round.problem ??
       (sealing === null
@@ -35,7 +35,7 @@ export function retaining(sealingProblem: () => string | null, log: Log): Chore 
     if (problem !== null) log.warn({ reason: problem }, 'old data was not removed');
     await endRetention(db, problem);
   };
-  return { name: 'retention', every_ms: ASK_MS, at_once: true, run };
+  return { name: 'retention', every_ms: ASK_MS, run };
 }
 
 /** Returns why not all that is due was removed; null if it was. */

@@ -13,10 +13,12 @@
  *   * On another cluster the log goes on in its next generation, because transaction ids begin again there.
  */
 import { pipeline } from 'node:stream/promises';
+import { setImmediate as afterThis } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, type Db } from '../db.ts';
+import { codeOf, connect, type Db } from '../db.ts';
 import { Fault } from '../fault.ts';
-import { BackupReader, FORMAT, framed, line, writeBackup } from './backup_file.ts';
+import { BackupReader, damaged, FORMAT, framed, line, writeBackup } from './backup_file.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { copyOut } from './entries.ts';
 import { migrate } from './migrate.ts';
@@ -31,6 +33,11 @@ type Sequence = { last_value: string; is_called: boolean };
 const SCHEMAS = ['runledger', 'graphile_worker'];
 /** What migrations write, and not the service. */
 const OF_MIGRATIONS = new Set(['runledger.migrations', 'graphile_worker.migrations']);
+/**
+ * What PostgreSQL says of rows and values that cannot be stored: data_exception, integrity_constraint_violation,
+ * in_failed_sql_transaction, and what no partition can have.
+ */
+const OF_DATA = /^(22|23|25P02|42P17)/;
 /** The partitions of a month: runledger.ensure_partitions() */
 const PARTITION = /^runledger\.(events|payloads|submissions|deliveries)_((\d{4})_(0[1-9]|1[0-2]))$/;
 
@@ -67,7 +74,11 @@ export async function restore(address: DatabaseAddress | string, path: string): 
     await requireEmpty(db);
     await migrate(address, { empty: true });
     await requireVersion(db, version);
-    const tables = await db.begin((tx) => load(tx as unknown as Db, reader));
+    const tables = await db
+      .begin((tx) => load(tx as unknown as Db, reader))
+      .catch((error) =>
+        Promise.reject(OF_DATA.test(codeOf(error)) ? damaged(error.message) : error),
+      );
     // The partitions of the months since, and what the planner knows of the tables.
     await db`select runledger.ensure_partitions()`;
     await db.unsafe('analyze').simple();
@@ -145,7 +156,12 @@ async function fill(db: Db, table: string, columns: string[], reader: BackupRead
   const into = await db
     .unsafe(`copy ${quoted(table)} (${listed(columns)}) from stdin with (format binary)`)
     .writable();
-  await pipeline(reader.chunks(), into);
+  await pipeline(reader.chunks(), into, { end: false });
+  await promisify<Buffer, void>(into.write.bind(into))(Buffer.alloc(0));
+  into.end();
+  await afterThis();
+  // The client drops an error that comes behind the last row, and would wait for ever. The next statement is answered after it.
+  await db`select`;
 }
 
 /** The columns of the partition; null if no month has that name. */

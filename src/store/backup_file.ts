@@ -93,7 +93,7 @@ async function* withDigest(parts: Parts): AsyncGenerator<Buffer> {
   yield line({ sha256: digest.digest('hex') });
 }
 
-const damaged = (what: string) =>
+export const damaged = (what: string) =>
   new Fault(`the backup is damaged: ${what}`, 'use another copy of it');
 
 /** Reads the parts in their order. */

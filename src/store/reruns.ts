@@ -123,7 +123,7 @@ export async function rerunKey(db: Db, account_id: string, operator: string): Pr
 
 type Accepted = FactsOf<'submission.accepted'>;
 
-/** The request of the original once more; null if its bytes were removed since. */
+/** The request of the original once more; null if its bytes, or all of its month, were removed since. */
 export async function rerunOf(
   db: Db,
   original: string,
@@ -134,10 +134,10 @@ export async function rerunOf(
     select e.facts, array(select p.kind from runledger.payloads p where p.stream = e.stream order by p.kind) as kinds,
       array(select p.bytes from runledger.payloads p where p.stream = e.stream order by p.kind) as parts
     from runledger.log e where e.stream = ${original} and e.version = 1`;
-  const bytes = new Map(row!.kinds?.map((kind, n) => [kind, row!.parts![n]!]));
+  const bytes = new Map(row?.kinds?.map((kind, n) => [kind, row.parts![n]!]));
   const code = bytes.get('code');
-  if (!code) return null;
-  const { facts } = row!;
+  if (!row || !code) return null;
+  const { facts } = row;
   const packed = bytes.get('judging');
   const args = bytes.get('args');
   const submission: NewSubmission = {

@@ -11,7 +11,6 @@ import { waitForVerify } from './beside_verify.ts';
 import { readPage } from './entries.ts';
 import { RERUNS_OF } from './reruns.ts';
 import { type Place, placeOf, readTiles } from './tree.ts';
-import { isOfMonth, monthOf } from './uuid_months.ts';
 
 /** Removes what users sent and received, of submissions that ended before the time. The log stays complete. */
 export async function purgePayloads(
@@ -52,25 +51,41 @@ export type Forgotten = {
   /** They have not ended, or a webhook of theirs waits. */
   open: number;
   test_sets: number;
+  /** What an auditor has to allow: the ids in `forgotten ID` (src/domain/removals.ts). */
+  ids: string[];
 };
 
-/** Removes what one submission and its reruns sent and received; null if there is no such submission. */
+/**
+ * Removes what one submission and its reruns sent and received; null if there is no such submission.
+ *
+ * The reruns come last: while the original has its bytes, another one can be made of them.
+ */
 export async function forgetSubmission(
   db: Db,
   id: string,
   operator: string,
 ): Promise<Forgotten | null> {
-  const rows = await db<{ id: string }[]>`
-    select s.id from runledger.submissions s where s.id = ${id}
-    union all
+  const [found] = await db`select from runledger.submissions s where s.id = ${id}`;
+  if (!found) return null;
+  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, ids: [] };
+  const add = async (ids: string[]) => {
+    const before = await withBytes(db, ids);
+    const { submissions, open } = await forget(db, ids, null, operator);
+    const left = new Set(await withBytes(db, ids));
+    sum.submissions += submissions;
+    sum.open += open;
+    sum.ids.push(...before.filter((each) => !left.has(each)));
+  };
+  await add([id]);
+  const reruns = await db<{ id: string }[]>`
     select r.id from runledger.submissions s
     join runledger.accounts a on a.name = ${RERUNS_OF} || s.account_id
     join runledger.submissions r on r.account_id = a.id
     join runledger.events e on e.stream = r.id and e.version = 1
-    where s.id = ${id} and e.facts ->> 'rerun_of' = ${id}`;
-  if (rows.length === 0) return null;
-  const ids = rows.map((row) => row.id);
-  return { ...(await forget(db, ids, null, operator)), test_sets: 0 };
+    where s.id = ${id} and e.facts ->> 'rerun_of' = ${id} order by r.id`;
+  for (let at = 0; at < reruns.length; at += FORGOTTEN_AT_ONCE)
+    await add(reruns.slice(at, at + FORGOTTEN_AT_ONCE).map((row) => row.id));
+  return sum;
 }
 
 /** The same of all submissions of an account, and its test sets; null if there is no such account. */
@@ -82,28 +97,50 @@ export async function forgetAccount(
   const [account] = await db<{ id: string }[]>`
     select id from runledger.accounts where name = ${name}`;
   if (!account) return null;
-  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0 };
+  const sum: Forgotten = { submissions: 0, open: 0, test_sets: 0, ids: [] };
+  for (const each of [name, RERUNS_OF + account.id]) {
+    const { submissions, open } = await forgetAll(db, each, account.id, operator);
+    sum.submissions += submissions;
+    sum.open += open;
+  }
+  if (sum.submissions > 0) sum.ids.push(account.id);
+  const setsOf = () =>
+    db<{ id: string }[]>`
+      select id from runledger.test_sets where account_id = ${account.id} order by id`;
+  const sets = await setsOf();
+  // That a set is unused since now means: no submission that has not ended needs it.
+  sum.test_sets = await countFound(
+    () => db`
+      select runledger.purge_test_set(runledger.clock(), operator => ${operator}, of_account => ${account.id}) as found`,
+  );
+  const left = new Set((await setsOf()).map(({ id }) => id));
+  sum.ids.push(...sets.map(({ id }) => id).filter((id) => !left.has(id)));
+  return sum;
+}
+
+/** All submissions of the account of that name, which are removed because `account` asks. */
+async function forgetAll(db: Db, name: string, account: string, operator: string) {
+  const sum = { submissions: 0, open: 0 };
   let after = '00000000-0000-0000-0000-000000000000';
   for (;;) {
     const rows = await db<{ id: string }[]>`
       select s.id from runledger.submissions s
-      where s.account_id in (
-        select a.id from runledger.accounts a where a.name in (${name}, ${RERUNS_OF + account.id}))
+      where s.account_id = (select a.id from runledger.accounts a where a.name = ${name})
         and s.id > ${after} and exists (select from runledger.payloads p where p.stream = s.id)
       order by s.id limit ${FORGOTTEN_AT_ONCE}`;
-    if (rows.length === 0) break;
+    if (rows.length === 0) return sum;
     const ids = rows.map(({ id }) => id);
-    const { submissions, open } = await forget(db, ids, account.id, operator);
+    const { submissions, open } = await forget(db, ids, account, operator);
     sum.submissions += submissions;
     sum.open += open;
     after = ids.at(-1)!;
   }
-  // That a set is unused since now means: no submission that has not ended needs it.
-  const test_sets = await countFound(
-    () => db`
-      select runledger.purge_test_set(runledger.clock(), operator => ${operator}, of_account => ${account.id}) as found`,
-  );
-  return { ...sum, test_sets };
+}
+
+async function withBytes(db: Db, ids: string[]): Promise<string[]> {
+  const rows = await db<{ stream: string }[]>`
+    select distinct p.stream from runledger.payloads p where p.stream = any (${`{${ids}}`}::text::uuid[]) order by 1`;
+  return rows.map(({ stream }) => stream);
 }
 
 async function forget(db: Db, ids: string[], account: string | null, operator: string) {
@@ -165,13 +202,11 @@ async function readMonth(db: Db, month: string): Promise<MonthContents> {
   const leaves = createHash('sha256');
   const runs = new Runs(db);
   let events = 0;
-  const bounds = monthOf(`events_${month}`);
   let last: Place | null = null;
   for (let full = true; full; ) {
     const page: Buffer[] = (await Array.fromAsync(readPage(db, month, last, PAGE_EVENTS))).flat();
     for (const entry of page) {
       const event = parseEntry(entry);
-      if (bounds && !isOfMonth(event.stream, bounds)) throw foreign(event.stream, month);
       const leaf = leafHash(entry);
       await runs.add(leaf, entry);
       leaves.update(leaf);
@@ -334,12 +369,6 @@ class Runs {
     this.#hashes = Buffer.concat(tiles.map(({ hashes }) => hashes));
   }
 }
-
-/** An auditor who allows the removal of a month would allow that of these events, too. */
-const foreign = (stream: string, month: string) =>
-  new DamagedTree(
-    `${stream} is in the partition of ${month}, and not of that month: run ./runledger verify`,
-  );
 
 const unsealed = () =>
   new DamagedTree(

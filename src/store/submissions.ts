@@ -56,6 +56,8 @@ export type SubmitOutcome =
   | { kind: 'account_queue_full'; caller: Caller }
   /** The account has no test set of that id. */
   | { kind: 'no_test_set'; caller: Caller }
+  /** Of a rerun: the bytes of the original were removed, or its row is locked, perhaps by a removal. */
+  | { kind: 'no_original'; caller: Caller }
   | { kind: 'accepted'; caller: Caller; id: string }
   | { kind: 'replayed'; caller: Caller; id: string; mismatch: boolean };
 
@@ -222,6 +224,7 @@ function outcomeOf(row: OutcomeRow): SubmitOutcome {
     case 'queue_full':
     case 'account_queue_full':
     case 'no_test_set':
+    case 'no_original':
       return { kind: row.outcome, caller };
     default:
       throw new Error(`submit_many answered an unknown outcome: ${row.outcome}`);

@@ -1,10 +1,13 @@
 /** Reruns, with a worker that answers what the test says. test/cli/serve.test.ts has one with a real worker. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import type { ExecutionOutcome } from '../../src/judging/execution.ts';
+import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
+import { notRun } from '../../src/judging/outcome.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { forgetAccount, purgePayloads } from '../../src/store/retention.ts';
+import { createTestSets } from '../../src/store/test_sets.ts';
 import { verify } from '../../src/store/verify.ts';
+import { aSet, aTest, judged, judgingOf } from '../store/a_set.ts';
 import { besides } from '../store/verified.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
@@ -14,12 +17,22 @@ aloneOnItsServer();
 
 type Answer = (n: number) => Partial<ExecutionOutcome>;
 
-/** `answers`: by the code of a submission, the outcome of its n-th run of all. */
-async function scene(t: { teardown(work: () => unknown): void }, answers: Record<string, Answer>) {
+/**
+ * `answers`: by the code of a submission, the outcome of its n-th run of all. `together`: those that run end when so many do.
+ */
+async function scene(
+  t: { teardown(work: () => unknown): void },
+  answers: Record<string, Answer>,
+  together = () => 1,
+) {
   const w = await world(t);
   const key = await w.key({ account: 'acme' });
   const { executions } = await w.consumer();
   const runs = new Map<string, number>();
+  /** By the id of a submission, what the worker got. */
+  const orders = new Map<string, ExecutionOrder>();
+  const running = new Map<string, ExecutionOutcome>();
+  let most_running = 0;
   let closed = false;
   const work = async () => {
     while (!closed) {
@@ -30,9 +43,14 @@ async function scene(t: { teardown(work: () => unknown): void }, answers: Record
         const text = Buffer.from(code).toString();
         const n = runs.get(text) ?? 0;
         runs.set(text, n + 1);
-        await start(executions, id);
-        const answer = outcome(answers[text]!(n));
-        await executions.complete({ submission_id: id, attempt: 1, outcome: answer });
+        orders.set(id, (await start(executions, id))!.order);
+        running.set(id, outcome(answers[text]!(n)));
+      }
+      most_running = Math.max(most_running, running.size);
+      if (running.size >= together()) {
+        for (const [submission_id, answer] of running)
+          await executions.complete({ submission_id, attempt: 1, outcome: answer });
+        running.clear();
       }
       // The real clock: no heartbeat comes from this worker.
       await w.db`update runledger.consumers set heartbeat_at = runledger.clock()`;
@@ -56,7 +74,7 @@ async function scene(t: { teardown(work: () => unknown): void }, answers: Record
   };
   const rerun = (...args: string[]) =>
     runledger(['rerun', ...args], { DATABASE_URL: w.database.url });
-  return { w, key, submit, rerun, runs };
+  return { w, key, submit, rerun, orders, mostRunning: () => most_running };
 }
 
 const text = (bytes: string) => ({ stdout: Buffer.from(bytes) });
@@ -146,4 +164,87 @@ t.test('what cannot be run again is counted, with the reason', async (t) => {
   t.equal(status, 0);
   t.match(stdout, /2 submissions: 0 the same, 0 changed, 0 differ from run to run, 2 not run/);
   t.match(stdout, /2 not run: its bytes were removed/);
+});
+
+t.test('judged submissions are judged again by the same request', async (t) => {
+  const testsOf = (...verdicts: ('AC' | 'WA')[]) => ({
+    verdict: verdicts.find((verdict) => verdict !== 'AC') ?? ('AC' as const),
+    judged: judged({
+      tests: verdicts.map((verdict, n) => ({
+        ...notRun({ n: n + 1, name: `${n + 1}`, group: '' }),
+        verdict,
+      })),
+    }),
+  });
+  const s = await scene(t, {
+    own: () => testsOf('AC', 'AC'),
+    interactive: () => testsOf('AC'),
+    'of a set': (n) => (n === 0 ? testsOf('WA', 'AC') : testsOf('WA', 'WA')),
+    'of a lost set': () => testsOf('AC'),
+  });
+  const [owner] = await s.w.db<{ account_id: string; key_id: string }[]>`
+    select account_id, id as key_id from runledger.keys where id = ${s.key.id}`;
+  const sets = createTestSets(s.w.web);
+  const setOf = async (name: string) => {
+    const made = await sets.create({ owner: owner!, ...aSet(name, [Buffer.from(name)]) });
+    return (made as { id: string }).id;
+  };
+  const [kept, lost] = [await setOf('kept'), await setOf('lost')];
+  const ids = [
+    await s.submit('own', {
+      judging: judgingOf({ tests: [aTest('1'), aTest('2')], stop: 'never' }),
+      compare: { by: 'tokens', case_sensitive: true, absolute: 1e-6, relative: null },
+      limits: { cpu_time_ms: 1500 },
+      args: ['a'],
+    }),
+    await s.submit('interactive', {
+      judging: judgingOf({
+        tests: [aTest('1')],
+        stop: 'first',
+        interactor: {
+          ...{ language: 'python', source: 'talk.py', protocol: 'testlib' },
+          files: [{ path: 'talk.py', bytes: Buffer.from('# talks') }],
+        },
+        transcript: true,
+      }),
+    }),
+    await s.submit('of a set', { judging: judgingOf({ test_set: kept, stop: 'never' }) }),
+  ];
+  const without = await s.submit('of a lost set', { judging: judgingOf({ test_set: lost }) });
+  t.equal(await sets.remove(owner!, lost), 'removed');
+
+  const { status, stdout, stderr } = await s.rerun('--json', '--at-once', '2');
+  t.equal(stderr, '');
+  t.equal(status, 1);
+  const all: { submission: string; reruns: { id: string }[] }[] = JSON.parse(stdout);
+  const of = (id: string) => all.find(({ submission }) => submission === id)!;
+  t.match(of(ids[0]!), { changed: [], differs: [], before: { tests: ['AC', 'AC'] } });
+  t.match(of(ids[1]!), { changed: [], differs: [], reruns: { length: 1 } });
+  t.match(of(ids[2]!), { changed: ['tests'], reruns: { length: 3 } });
+  t.match(of(without), { not_run: 'its test set was deleted', reruns: { length: 0 } });
+  for (const id of ids)
+    for (const rerun of of(id).reruns) {
+      const [ours, theirs] = [s.orders.get(id)!, s.orders.get(rerun.id)!];
+      t.not(theirs.account_id, ours.account_id, 'nothing cached is shared');
+      const { submission_id, account_id } = ours;
+      t.same({ ...theirs, submission_id, account_id }, ours);
+      t.ok(theirs.judging);
+    }
+  await rebuild(s.w.db);
+  t.same(besides((await verify(s.w.db)).problems), []);
+});
+
+t.test('as many run at once as were asked for, by one key of one account', async (t) => {
+  let together = 1;
+  const s = await scene(t, { same: () => ({}) }, () => together);
+  for (let n = 0; n < 8; n += 1) await s.submit('same');
+  together = 4;
+  const done = await s.rerun('--at-once', '4');
+  t.match(done, { status: 0, stdout: /^8 submissions: 8 the same/ }, done.stderr);
+  t.equal(s.mostRunning(), 4);
+  const [made] = await s.w.db`
+    select count(*) filter (where type = 'key.created' and facts ->> 'tier' = 'reruns')::integer as keys,
+      count(*) filter (where type = 'tier.set' and facts ->> 'name' = 'reruns')::integer as tiers
+    from runledger.events`;
+  t.same(made, { keys: 1, tiers: 1 });
 });

@@ -44,7 +44,7 @@ export async function retainedLog(t: { teardown(work: () => unknown): void }) {
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
     return id;
   };
-  const chore = retaining(() => null, log);
+  const chore = retaining(async () => null, log);
   const round = async () => {
     await chore.run(w.web, new AbortController().signal);
     return (await retentionFacts(w.web)).problem;

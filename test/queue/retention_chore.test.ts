@@ -1,7 +1,16 @@
 /** Retention by itself: what is due goes, hour by hour, and nothing else; and nothing at all while the log is not sealed. */
 import t from 'tap';
+import { createLogKey } from '../../src/proof/log_key.ts';
 import { retaining } from '../../src/queue/retention_chore.ts';
-import { purgeDue, retentionFacts, setRetention } from '../../src/store/retention.ts';
+import { sealingProblem } from '../../src/queue/sealing.ts';
+import { createSealer } from '../../src/store/checkpoints.ts';
+import {
+  beginRetention,
+  monthDue,
+  purgeDue,
+  retentionFacts,
+  setRetention,
+} from '../../src/store/retention.ts';
 import { createHealth } from '../../src/store/service_health.ts';
 import { seal } from '../store/seal_now.ts';
 import { aloneOnItsServer } from '../support/database.ts';
@@ -52,7 +61,7 @@ t.test('nothing is removed while the log is not sealed, and health says so', asy
   t.equal(retention_problem, 'the log has no checkpoint: set RUNLEDGER_SEAL_KEY');
   await seal(s.w.web);
   await s.goTo(START_MS + days(70.5));
-  const forked = retaining(() => 'the log has forked', log);
+  const forked = retaining(async () => 'the log has forked', log);
   await forked.run(s.w.web, new AbortController().signal);
   t.match(await retentionFacts(s.w.web), { problem: 'the log is not sealed: the log has forked' });
   t.equal(await s.count('payloads'), 2);
@@ -92,7 +101,7 @@ t.test('of two processes one has the round', async (t) => {
   await s.runOne();
   await s.goTo(START_MS + days(90));
   await seal(s.w.web);
-  const chores = [retaining(() => null, log), retaining(() => null, log)];
+  const chores = [retaining(async () => null, log), retaining(async () => null, log)];
   await Promise.all(chores.map(({ run }) => run(s.w.web, new AbortController().signal)));
   const removed = await s.w.db<{ what: string }[]>`
     select coalesce(partition, type) as what from runledger.audit_retention order by at`;
@@ -101,4 +110,83 @@ t.test('of two processes one has the round', async (t) => {
   t.ok(each.includes(`events_${START_MONTH}`));
   t.equal(new Set(each).size, each.length, 'everything once');
   t.same(await s.problems(), []);
+
+  await s.goTo(START_MS + days(91));
+  const rounds = await Promise.all([beginRetention(s.w.web), beginRetention(s.w.web)]);
+  t.equal(rounds.filter((round) => round !== null).length, 1);
+  t.equal(await beginRetention(s.w.web), null, 'nor is there another one in the same hour');
+});
+
+t.test('a clock that is set back by a year stops no round', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, null));
+  await seal(s.w.web);
+  await s.goTo(START_MS + days(366));
+  t.equal(await s.round(), null);
+  await s.goTo(START_MS);
+  await s.runOne();
+  await seal(s.w.web);
+  await s.goTo(START_MS + days(5));
+  t.equal(await s.round(), null);
+  t.equal(await s.count('payloads'), 0);
+});
+
+/** The month of the submission is detached by the schedule, and not dropped yet. */
+async function detached(t: { teardown(work: () => unknown): void }) {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(null, 10));
+  await s.runOne();
+  await s.goTo(START_MS + days(70));
+  await seal(s.w.web);
+  await s.round();
+  await seal(s.w.web);
+  await s.goTo(START_MS + days(70.1));
+  return s;
+}
+
+t.test('a month that somebody reads is dropped later, and sealing does not wait', async (t) => {
+  const s = await detached(t);
+  const reader = s.w.connect(s.w.database.url, 1);
+  await reader.begin(async (tx) => {
+    await tx.unsafe(`select * from runledger_detached.events_${START_MONTH}`);
+    t.equal(await s.round(), 'a table is in use: the next round tries again');
+  });
+  const there = () => s.w.db`
+    select to_regclass(${`runledger_detached.events_${START_MONTH}`}) is not null as there`;
+  t.match(await there(), [{ there: true }]);
+  await s.goTo(START_MS + days(70.2));
+  t.equal(await s.round(), null);
+  t.match(await there(), [{ there: false }]);
+  t.same(await s.problems(), []);
+});
+
+t.test('the event of a month has nothing that web made up', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(null, 10));
+  await s.goTo(START_MS + days(70));
+  await seal(s.w.web);
+  const due = (await monthDue(s.w.web))!;
+  const none = { events: 0, sketch: 'x', leaves_sketch: 'x', leaves_sha256: '0'.repeat(64) };
+  const facts = JSON.stringify({ ...none, operator: 'me@host', more: 1, scheduled: false });
+  await s.w.web`
+    select runledger.detach_due(${due.month}, ${facts}::text::jsonb, '{}', '{}', null, null, null)`;
+  const [event] = await s.w.db`
+    select facts from runledger.events where type = 'log.detached'`;
+  const partition = `events_${due.month}`;
+  t.same(event!['facts'], { ...none, scheduled: true, partition });
+});
+
+t.test('a process that has sealed nothing yet looks first whether it may', async (t) => {
+  const s = await retainedLog(t);
+  await setRetention(s.w.db, keep(1, null));
+  await s.runOne();
+  await s.goTo(START_MS + days(3));
+  await seal(s.w.web);
+  const foreign = createLogKey(Buffer.alloc(32, 8));
+  const chore = retaining((db) => sealingProblem(createSealer(foreign), db), log);
+  await chore.run(s.w.web, new AbortController().signal);
+  const { problem } = await retentionFacts(s.w.web);
+  t.match(problem, /^the log is not sealed: checkpoint 1 of \S+ is not signed by our key/);
+  t.equal(await s.count('payloads'), 2);
+  t.notOk(chore.at_once, 'and the witnesses are asked before');
 });

@@ -29,7 +29,7 @@ const MEANING: Readonly<Record<EventType, string>> = {
   'key.created': 'A key was created. digest: SHA-256 of its secret.',
   'key.rotated': 'A key got another secret; the earlier ones end at others_expire_at.',
   'key.revoked': 'A key was revoked.',
-  'operator.created': 'A key to the console was made. digest: SHA-256 of it.',
+  'operator.created': 'A key to the console was made. digest: SHA-256 of its SHA-256.',
   'operator.revoked': 'That key was revoked, and its sessions ended.',
   'operator.signed_in':
     'Somebody signed in to the console with that key, at most until expires_at.',

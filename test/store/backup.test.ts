@@ -1,4 +1,5 @@
 /** A backup, taken while the service runs, and what is restored from it. */
+import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -99,6 +100,35 @@ t.test('a file that is damaged or of another version restores nothing', async (t
   await fails(edited('000011_', '000099_'), /^the backup is of another version/);
   await fails(edited('"runledger.tiers"', '"runledger.thiefs"'), /a table that is not ours/);
   await fails(Buffer.concat([gzipSync(good), gzipSync(Buffer.from('x'))]), /there is more after/);
+  // The end of these files is right.
+  const forged = (change: (rows: string) => string) => {
+    const bytes = Buffer.from(
+      change(good.subarray(0, good.lastIndexOf('{"sha256"')).toString('latin1')),
+      'latin1',
+    );
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    return gzipSync(Buffer.concat([bytes, Buffer.from(`${JSON.stringify({ sha256 })}\n`)]));
+  };
+  const rows = /(\{"table":"runledger\.accounts".*?\]\}\n)/;
+  const noCopy = forged((text) => text.replace(rows, '$1\0\0\0\x04abcd'));
+  await fails(noCopy, /^the backup is damaged: /);
+  const cutOff = forged((text) =>
+    text.replace(
+      /(\{"table":"runledger\.accounts".*?\]\}\n)\0.*?\0\0\0\0(\{"table)/s,
+      '$1\0\0\0\x04PGCO\0\0\0\0$2',
+    ),
+  );
+  await fails(cutOff, /^the backup is damaged: /);
+  const month = (name: string) =>
+    forged((text) => text.replace(/"runledger\.events_\d{4}_\d{2}"/, `"runledger.events${name}"`));
+  await fails(month('_0000_01'), /^the backup is damaged: date field value out of range/);
+  await fails(month('_1000_01'), /^the backup is damaged: empty range bound/);
+  await fails(month('; drop table x'), /a table that is not ours/);
+  const sequences = (value: string) =>
+    forged((text) => text.replace(/\{"sequences":.*\}\n/, `{"sequences":${value}}\n`));
+  await fails(sequences('null'), /^the backup is damaged: invalid input syntax for type bigint/);
+  await fails(sequences('{}'), /^the backup is damaged: invalid input syntax for type bigint/);
+
   await restore(urls.owner, path);
   t.same(
     (await verify(db, { policy: alone, live: false })).problems,

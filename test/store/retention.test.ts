@@ -3,6 +3,7 @@ import type { Db } from '../../src/db.ts';
 import { parseRemovals } from '../../src/domain/removals.ts';
 import { rebuild } from '../../src/store/rebuild.ts';
 import { repair } from '../../src/store/repair.ts';
+import { rerunKey, rerunOf } from '../../src/store/reruns.ts';
 import {
   detachMonth,
   forgetAccount,
@@ -151,6 +152,59 @@ t.test('a delivery that is requested again while a purge runs keeps its bytes', 
   t.same(await s.problems(), []);
 });
 
+t.test(
+  'of two purges at once one takes the bytes, and the log can be sealed after both',
+  async (t) => {
+    const s = await scene(t);
+    const noon = new Date();
+    await s.w.clock.set(noon);
+    await s.runOne();
+    await s.w.clock.advance(30 * DAY_MS);
+    const purge = (db: Db) => purgePayloads(db, new Date(noon.getTime() + DAY_MS));
+    t.equal(await duringCommit(s.w, purge, () => purge(s.w.db)), 0, 'the other one has taken them');
+    await seal(s.w.web);
+    t.same(await s.problems(), []);
+  },
+);
+
+t.test('no rerun is made of what is forgotten, and those that are there go with it', async (t) => {
+  const s = await scene(t);
+  const end = async (id: string) => {
+    await start(s.executions, id);
+    await s.executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+    return id;
+  };
+  const id = await s.runOne();
+  const [row] = await s.w.db`select account_id from runledger.submissions where id = ${id}`;
+  const digest = await rerunKey(s.w.db, row!['account_id'], 'me');
+  const { submit } = s.w.submissions();
+  const request = async () => (await rerunOf(s.w.db, id, digest, 'me'))!;
+  const [first, before, between, after] = [
+    await end(idOf(await submit(await request()))),
+    await request(),
+    await request(),
+    await request(),
+  ];
+  const second = await end(idOf(await submit(before)));
+  const forgotten = await duringCommit(
+    s.w,
+    (db) => db`select from runledger.submissions where id = ${id} for update`,
+    async () => {
+      t.match(await submit(between), { kind: 'no_original' }, 'it does not wait for a removal');
+      return forgetSubmission(s.w.db, id, 'me');
+    },
+  );
+  t.same(forgotten, { submissions: 3, open: 0, test_sets: 0, ids: [id, first, second] });
+  t.match(await submit(after), { kind: 'no_original' });
+  t.equal(await rerunOf(s.w.db, id, digest, 'me'), null);
+  await seal(s.w.web);
+  const lines = forgotten!.ids.map((each) => `forgotten ${each}`).join('\n');
+  const given = { policy: alone, removals: parseRemovals(lines) };
+  t.same(besides((await verify(s.w.db, given)).problems), [], 'an auditor needs these lines');
+  const again = { submissions: 0, open: 0, test_sets: 0, ids: [] };
+  t.same(await forgetSubmission(s.w.db, id, 'me'), again, 'once more, and there is nothing left');
+});
+
 /** Begins the second while the first is not committed. */
 async function duringCommit<T>(
   w: World,
@@ -224,6 +278,34 @@ t.test(
   },
 );
 
+t.test('a month whose table has events of another month is not detached', async (t) => {
+  const s = await scene(t);
+  const month = new Date().toISOString().slice(0, 7).replace('-', '_');
+  const [later, at] = [newId(Date.now() + 70 * DAY_MS), new Date(Date.now() + 70 * DAY_MS)];
+  await s.runOne();
+  await s.w.clock.set(at);
+  await s.w.db`select runledger.ensure_partitions()`;
+  await s.runOne({ id: later });
+  await seal(s.w.web);
+  // Not the last of that table: the last event is compared with the one that was counted.
+  const root = s.w.connect(s.w.database.superuser_url, 1);
+  await root
+    .unsafe(
+      `set session_replication_role = replica;
+      create temporary table moved as select * from runledger.events where stream = '${later}';
+      update moved set generation = 0;
+      update pg_class set relispartition = false where oid = 'runledger.events_${month}'::regclass;
+      insert into runledger.events_${month} select * from moved;
+      update pg_class set relispartition = true where oid = 'runledger.events_${month}'::regclass;
+      reset session_replication_role`,
+    )
+    .simple();
+  const detached = detachMonth(s.w.db, month);
+  await t.rejects(detached, {
+    message: `${month} cannot be detached: its table has events of ${later}, which is of another month: run ./runledger verify`,
+  });
+});
+
 /** The SHA-256 over the leaf hashes at the indexes that log_gaps names. */
 async function leavesOfGaps(db: Db): Promise<string> {
   const [row] = await db<{ hex: string }[]>`
@@ -255,15 +337,17 @@ t.test('what is forgotten is gone, the log stays complete, and verify names each
 
   t.equal(await forgetSubmission(s.w.db, newId(), 'me'), null);
   t.equal(await forgetAccount(s.w.db, 'nobody', 'me'), null);
-  t.same(await forgetSubmission(s.w.db, one, 'me'), { submissions: 1, open: 0, test_sets: 0 });
+  t.same(await forgetSubmission(s.w.db, one, 'me'), {
+    ...{ submissions: 1, open: 0, test_sets: 0, ids: [one] },
+  });
   t.equal(await s.count('payloads', one), 0);
   t.equal(await s.count('idempotency', one, 'submission_id'), 0);
-  t.same(await forgetAccount(s.w.db, 'asks', 'me'), { submissions: 1, open: 2, test_sets: 0 });
+  t.match(await forgetAccount(s.w.db, 'asks', 'me'), { submissions: 1, open: 2, test_sets: 0 });
   t.equal(await s.count('payloads', first), 0);
   t.equal(await s.count('payloads', waiting), 3);
   t.equal(await s.count('payloads', other), 2);
   await end(running);
-  t.same(await forgetAccount(s.w.db, 'asks', 'me'), { submissions: 1, open: 1, test_sets: 0 });
+  t.match(await forgetAccount(s.w.db, 'asks', 'me'), { submissions: 1, open: 1, test_sets: 0 });
   await seal(s.w.web);
   t.same(await s.problems(), []);
 

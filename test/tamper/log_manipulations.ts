@@ -179,7 +179,7 @@ export const logManipulations: readonly Manipulation[] = [
       inEvents(
         root,
         `insert into runledger.events (stream, version, type, schema, at, generation, facts)
-         select e.stream, m.version + 1, 'execution.refused', 2, clock_timestamp(), e.generation, jsonb_build_object('bytes', e.facts -> 'bytes')
+         select e.stream, m.version + 1, e.type, e.schema, clock_timestamp(), e.generation, e.facts
          from runledger.events e join (select stream, max(version) as version from runledger.events group by stream) m using (stream)
          where e.stream = '${ids[0]}' and e.version = 1`,
       ),
