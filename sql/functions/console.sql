@@ -91,14 +91,14 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bit
 as $$
 #variable_conflict use_column
 declare
-  seen_by record := operator_of(session);
   s submissions;
 begin
+  perform operator_of(session);
   select x.* into s from submissions x where x.id = console_submission.id;
   if not found then
     return;
   end if;
-  perform record_view(seen_by.id, seen_by.name, s.id, console_submission.request_id);
+  perform record_view(session, s.id, console_submission.request_id);
   record := to_jsonb(s);
   account := (select a.name from accounts a where a.id = s.account_id);
   delivery := (select to_jsonb(d) || jsonb_build_object('host', (
@@ -116,21 +116,21 @@ begin
 end
 $$;
 
--- A part of one payload, from a byte on (0: the first), and the size of all of it; no row if it is not there.
+-- A part of one payload, from a byte on (0: the first), and the size of all of it; no row if it is not there. Each part counts as a
+-- look at the submission: web could ask for the second one alone.
 create or replace function runledger.console_bytes(
   session bytea, id uuid, kind text, from_byte integer, at_most integer, request_id text
 ) returns table (size integer, bytes bytea)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 #variable_conflict use_column
-declare
-  seen_by record := operator_of(session);
 begin
+  perform operator_of(session);
   return query
   select octet_length(p.bytes), substr(p.bytes, console_bytes.from_byte + 1, console_bytes.at_most) from payloads p
   where p.stream = console_bytes.id and p.kind = console_bytes.kind and console_bytes.kind = any (console_kinds());
-  if found and from_byte = 0 then
-    perform record_view(seen_by.id, seen_by.name, console_bytes.id, console_bytes.request_id);
+  if found then
+    perform record_view(session, console_bytes.id, console_bytes.request_id);
   end if;
 end
 $$;

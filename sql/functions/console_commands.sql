@@ -4,7 +4,7 @@ create or replace function runledger.console_revoke_key(session bytea, key uuid,
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 begin
-  perform revoke_key(key, console_name(o.name), request_id) from operator_of(session) o;
+  perform revoke_key(key, console_name(o.name), request_id) from acting_operator(session) o;
   return (select k.account_id from keys k where k.id = key);
 end
 $$;
@@ -13,12 +13,12 @@ create or replace function runledger.console_set_tier(
   session bytea, tier_name text, per_minute integer, concurrent integer, request_id text
 ) returns void
 language sql security definer set search_path = runledger, pg_temp
-as $$ select set_tier(tier_name, per_minute, concurrent, console_name(o.name), request_id) from operator_of(session) o $$;
+as $$ select set_tier(tier_name, per_minute, concurrent, console_name(o.name), request_id) from acting_operator(session) o $$;
 
 create or replace function runledger.console_replay(
   session bytea, id uuid, encryption_key_id text, nonce bytea, ciphertext bytea, request_id text
 ) returns text
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select replay_delivery(console_replay.id, encryption_key_id, nonce, ciphertext, console_name(o.name), request_id) from operator_of(session) o
+  select replay_delivery(console_replay.id, encryption_key_id, nonce, ciphertext, console_name(o.name), request_id) from acting_operator(session) o
 $$;

@@ -5,7 +5,10 @@
 --
 -- An operator's stream has what happened to the key, and what was done with it: sign-ins, and whose code was seen. Its events name
 -- the operator as `console:NAME`, which no user@host is.
+--
+-- The log has a digest of a key's digest: web reads events to seal them, and must find nothing there with which it could sign in.
 
+-- digest: SHA-256 of the key.
 create or replace function runledger.create_operator(operator_name text, digest bytea, operator text default null) returns uuid
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -20,7 +23,7 @@ begin
     raise exception 'operator % has a key; revoke it first', operator_name using errcode = 'RL400';
   end if;
   perform append_events(new_id, 0, array['operator.created'], array[jsonb_strip_nulls(jsonb_build_object(
-    'name', operator_name, 'digest', encode(digest, 'hex'), 'operator', operator))]);
+    'name', operator_name, 'digest', encode(sha256(digest), 'hex'), 'operator', operator))]);
   perform project_access(new_id);
   perform tell_access_changed();
   return new_id;
@@ -62,26 +65,29 @@ language sql stable security definer set search_path = runledger, pg_temp
 as $$ select exists (select from operators where revoked_at is null) $$;
 
 -- Begins a session for the operator whose key has this digest; null if there is none. As in find_key(), the time of the comparison
--- says nothing about a stored digest. An operator has at most ten sessions: the oldest ends for the next one.
-create or replace function runledger.sign_in(digest bytea, session bytea, lifetime interval, request_id text) returns text
+-- says nothing about a stored digest. lasts_s: its seconds. An operator has at most ten sessions: the oldest ends for the next one. A session lasts a
+-- working day: a person who finds a computer unlocked has at most the rest of it.
+create or replace function runledger.sign_in(digest bytea, session bytea, request_id text, out lasts_s integer)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 #variable_conflict use_variable
 declare
   o operators;
   nonce bytea := uuid_send(gen_random_uuid());
+  stored bytea := sha256(digest);
+  lifetime constant interval := '12 hours';
   ends timestamptz := clock() + lifetime;
 begin
-  select x.* into o from operators x where substr(x.digest, 1, 12) = substr(sign_in.digest, 1, 12) and x.revoked_at is null for update;
-  if sha256(nonce || coalesce(o.digest, sha256(nonce))) <> sha256(nonce || digest) then
-    return null;
+  select x.* into o from operators x where substr(x.digest, 1, 12) = substr(stored, 1, 12) and x.revoked_at is null for update;
+  if sha256(nonce || coalesce(o.digest, sha256(nonce))) is distinct from sha256(nonce || stored) then
+    return;
   end if;
   delete from operator_sessions s where s.expires_at <= clock() or s.digest in (
     select old.digest from operator_sessions old where old.operator_id = o.id order by old.created_at desc offset 9);
   insert into operator_sessions values (session, o.id, clock(), ends);
   perform append_to_operator(o.id, 'operator.signed_in', jsonb_build_object(
     'expires_at', ends, 'operator', console_name(o.name), 'request_id', request_id));
-  return o.name;
+  lasts_s := extract(epoch from lifetime);
 end
 $$;
 
@@ -122,19 +128,32 @@ begin
 end
 $$;
 
+-- For what leaves an event: the operator's row stays locked, so that nothing the operator does comes after the end of the key. The
+-- session is looked for once more behind the lock, because it may have ended while this waited.
+create or replace function runledger.acting_operator(session bytea, out id uuid, out name text)
+language plpgsql volatile set search_path = runledger, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform from operators o join operator_of(session) f on f.id = o.id for update of o;
+  select f.id, f.name into id, name from operator_of(session) f;
+end
+$$;
+
 -- Records that an operator saw what a user sent or a program printed; not again while it is among the operator's last events. It
 -- locks the operator's row and nothing of the submission, so no submission waits for it.
-create or replace function runledger.record_view(operator_id uuid, operator_name text, submission uuid, request_id text) returns void
+create or replace function runledger.record_view(session bytea, submission uuid, request_id text) returns void
 language plpgsql set search_path = runledger, pg_temp
 as $$
+declare
+  seen_by record := acting_operator(session);
 begin
-  perform from operators o where o.id = operator_id for update;
   if not exists (
-    select from (select e.type, e.facts from events e where e.stream = operator_id order by e.version desc limit 20) last
+    select from (select e.type, e.facts from events e where e.stream = seen_by.id order by e.version desc limit 20) last
     where last.type = 'operator.viewed' and last.facts ->> 'submission_id' = submission::text
   ) then
-    perform append_to_operator(operator_id, 'operator.viewed', jsonb_build_object(
-      'submission_id', submission, 'operator', console_name(operator_name), 'request_id', record_view.request_id));
+    perform append_to_operator(seen_by.id, 'operator.viewed', jsonb_build_object(
+      'submission_id', submission, 'operator', console_name(seen_by.name), 'request_id', record_view.request_id));
   end if;
 end
 $$;

@@ -158,17 +158,19 @@ const countRefused = (refusals: Refusals) => (exchange: Exchange, answer: Answer
 function composeConsole(parts: WebParts): ConsoleParts {
   const { config, log, db, webhooks, witnesses = () => [], sealingProblem } = parts;
   const sessions = patient(createSessions(db));
+  // Those who look lose patience, and the statement goes on: until it ends there is no second one, which would hold one more connection.
+  const live = createLive({
+    read: createReadNow(db),
+    queue_capacity: config.queue_capacity,
+    witnesses,
+    sealingProblem,
+  });
   return {
     log,
     store: patient(createConsole(db)),
     sessions,
     known_sessions: createKnownSessions(sessions),
-    live: createLive({
-      read: withPatience(createReadNow(db)),
-      queue_capacity: config.queue_capacity,
-      witnesses,
-      sealingProblem,
-    }),
+    live: patient(live),
     sign_ins: createSignInLimit(),
     webhooks,
     over_tls: config.tls !== 'off',
@@ -214,12 +216,17 @@ async function composeWeb(
     spent_keys.forget();
     known_keys.forget();
     forgetSessions();
+    event_streams.checkKeys().catch(onError);
   };
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
   };
   const feed = createEventFeed(db, (error) =>
     log.error({ err: error }, 'following submissions failed'),
+  );
+  const event_streams = createEventStreams(
+    { ...feed, read: withPatience(feed.read) },
+    { knows: withPatience(results.knows) },
   );
   const onAccessChange = () => {
     forgetKeys();
@@ -258,7 +265,7 @@ async function composeWeb(
     large_records: { open: parts.large_records.open, turns: createTurns(LARGE_RECORDS) },
     large_bodies: { reading: createTurns(BODIES_READ), storing: createTurns(BODIES_STORED) },
     known_keys,
-    event_streams: createEventStreams({ ...feed, read: withPatience(feed.read) }),
+    event_streams,
     health,
     witnesses,
     sealingProblem: parts.sealingProblem,

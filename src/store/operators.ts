@@ -33,15 +33,12 @@ export async function listOperators(db: Db): Promise<OperatorRow[]> {
 export type Sessions = {
   /** Whether anybody can sign in. */
   anyOperator(): Promise<boolean>;
-  /** The operator's name; null if no operator has that key. */
-  begin(key_digest: Uint8Array, session: Uint8Array, request_id: string): Promise<string | null>;
+  /** Null if no operator has that key; otherwise for how many seconds the session lasts, at most. */
+  begin(key_digest: Uint8Array, session: Uint8Array, request_id: string): Promise<number | null>;
   end(session: Uint8Array, request_id: string): Promise<void>;
   /** The name of the operator whose session it is. */
   nameOf(session: Uint8Array): Promise<string | null>;
 };
-
-/** A working day. A person who finds a computer unlocked has at most the rest of it. */
-export const SESSION_S = 12 * 3600;
 
 export function createSessions(db: Db): Sessions {
   return {
@@ -50,9 +47,9 @@ export function createSessions(db: Db): Sessions {
       return row!.any;
     },
     async begin(key_digest, session, request_id) {
-      const [row] = await db<{ name: string | null }[]>`
-        select runledger.sign_in(${key_digest}, ${session}, make_interval(secs => ${SESSION_S}::double precision), ${request_id}) as name`;
-      return row!.name;
+      const [row] = await db<{ lasts_s: number | null }[]>`
+        select lasts_s from runledger.sign_in(${key_digest}, ${session}, ${request_id})`;
+      return row!.lasts_s;
     },
     async end(session, request_id) {
       await db`select runledger.sign_out(${session}, ${request_id})`;

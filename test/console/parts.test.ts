@@ -26,6 +26,7 @@ t.test('a template escapes every value that another template did not make', asyn
   const odd = '<b class="x">&\'</b>';
   t.equal(html`<p title="${odd}">${odd}</p>`.text, html`<p title="${odd}">${[odd]}</p>`.text);
   t.equal(html`<i>${odd}</i>`.text, "<i>&lt;b class=&quot;x&quot;&gt;&amp;'&lt;/b&gt;</i>");
+  t.equal(html`<i>${'\u202ea\u0000\n\t'}</i>`.text, '<i>\\u202ea\\u0000\n\t</i>');
   t.equal(html`${html`<b>${1}</b>`}${null}${undefined}${false}${0}`.text, '<b>1</b>0');
 });
 
@@ -34,7 +35,7 @@ const request = (headers: Record<string, string>) => ({ headers }) as unknown as
 t.test('a cookie gives the session back, once and whole', async (t) => {
   const session = newSession();
   for (const over_tls of [true, false]) {
-    const cookie = cookieOf(session, over_tls);
+    const cookie = cookieOf(session, 43_200, over_tls);
     t.match(cookie, /; HttpOnly; SameSite=Strict; Max-Age=43200$/);
     t.equal(/^__Host-.*; Path=\/; Secure;/.test(cookie), over_tls);
     const [pair] = cookie.split(';');
@@ -62,7 +63,11 @@ t.test('a form belongs to its session and comes from this service', async (t) =>
     [{ host, origin: 'null' }, false],
     [{ host }, false],
   ] as const)
-    t.equal(isSameOrigin(request(headers)), expected, JSON.stringify(headers));
+    for (const over_tls of [true, false])
+      t.equal(isSameOrigin(request(headers), over_tls), expected, JSON.stringify(headers));
+  const plain = request({ host, origin: `http://${host}` });
+  t.equal(isSameOrigin(plain, false), true);
+  t.equal(isSameOrigin(plain, true), false, 'a page without TLS');
 });
 
 t.test('attempts to sign in are bounded, from one address and from all', async (t) => {
@@ -77,9 +82,19 @@ t.test('attempts to sign in are bounded, from one address and from all', async (
   t.equal(limit.wait_s('b'), null, 'another address');
   now = 80_000;
   t.equal(limit.wait_s('a'), null, 'a minute later');
+  t.equal(limit.wait_s('b'), null);
   now = 100_000;
   for (let n = 0; n < 99; n++) t.equal(limit.wait_s(`address ${n}`), null);
   t.equal(limit.wait_s('one more'), 40, 'the oldest attempt of all is 20 s old');
+  const strangers = createSignInLimit(() => now);
+  strangers.forget('long ago');
+  strangers.forget('operator');
+  for (let n = 0; n < 100; n++) t.equal(strangers.wait_s(`address ${n}`), null);
+  t.equal(strangers.wait_s('one more'), 60);
+  for (let n = 0; n < 10; n++) t.equal(strangers.wait_s('operator'), null, 'signed in before');
+  t.equal(strangers.wait_s('operator'), 60, 'and has the bound of one address');
+  for (let n = 0; n < 99; n++) strangers.forget(`another ${n}`);
+  t.equal(strangers.wait_s('long ago'), 60, 'a bounded number is remembered');
 });
 
 t.test('a session is asked for once while it is kept, and a failure is not kept', async (t) => {

@@ -135,6 +135,7 @@ t.test('each role can call its own functions and no others', async (t) => {
     'create_operator',
     'revoke_operator',
     'operator_of',
+    'acting_operator',
     'record_view',
     'list_all_submissions',
     'list_deliveries',

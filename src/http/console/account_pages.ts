@@ -1,6 +1,7 @@
 /** Accounts and their keys. */
 import type { ShownAccount, ShownKey } from '../../store/console.ts';
 import { PAGE_ROWS } from '../../store/console.ts';
+import { parseTime } from '../api/list_query.ts';
 import { parseUuid } from '../wire/header_values.ts';
 import {
   CONSOLE,
@@ -57,13 +58,8 @@ export const accountPage: ConsoleCall = {
   async handler({ store }, visit) {
     const { query } = visit;
     const id = parseUuid(visit.exchange.params['id'] ?? '');
-    const before = new Date(query.get('before') ?? '');
-    const found =
-      id &&
-      (await store.account(visit.asking, {
-        id,
-        before: Number.isNaN(before.getTime()) ? null : before,
-      }));
+    const before = parseTime(query.get('before') ?? '');
+    const found = id && (await store.account(visit.asking, { id, before }));
     if (!found)
       return messagePage(visit, 404, 'No such account', 'There is no account with this id.');
     const { account, keys } = found;

@@ -19,7 +19,13 @@ import { logPage } from './log_page.ts';
 import { liveState, overview } from './overview.ts';
 import { payloadBytes } from './payload_bytes.ts';
 import { searchPage } from './search_page.ts';
-import { endedCookie, isFormToken, isSameOrigin, readSession } from './session_cookie.ts';
+import {
+  endedCookie,
+  isForeignLoad,
+  isFormToken,
+  isSameOrigin,
+  readSession,
+} from './session_cookie.ts';
 import { showSignIn, signIn, signOut, toSignIn } from './sign_in.ts';
 import { submissionPage } from './submission_page.ts';
 import { setTier, tiersPage } from './tier_page.ts';
@@ -62,6 +68,12 @@ const FOREIGN_FORM: Answer = {
   ),
 };
 
+const FOREIGN_LOAD: Answer = {
+  status: 403,
+  type: 'text/plain; charset=utf-8',
+  body: Buffer.from('The console is no part of another page: open it in a window of its own.\n'),
+};
+
 export const consoleRoutes = (parts: ConsoleParts): Route[] =>
   CALLS.map((call) => ({
     method: call.kind === 'form' || call.kind === 'open form' ? 'POST' : 'GET',
@@ -77,7 +89,8 @@ async function answerTo(
   call: ConsoleCall,
 ): Promise<Answer | null> {
   const isForm = call.kind === 'form' || call.kind === 'open form';
-  if (isForm && !isSameOrigin(exchange.req)) return FOREIGN_FORM;
+  if (isForm && !isSameOrigin(exchange.req, parts.over_tls)) return FOREIGN_FORM;
+  if (isForeignLoad(exchange.req)) return FOREIGN_LOAD;
   if (call.kind === 'open') return call.handler(parts, exchange);
   if (call.kind === 'open form') {
     const form = await readForm(exchange);
@@ -86,14 +99,25 @@ async function answerTo(
   const visit = await visitOf(parts, exchange);
   if (visit === null) return toSignIn(exchange);
   try {
-    if (call.kind === 'page') return await call.handler(parts, visit);
+    if (call.kind === 'page') return withNul(visit) ?? (await call.handler(parts, visit));
     const form = await readForm(exchange);
     if (!(form instanceof URLSearchParams)) return form;
     if (!isFormToken(visit.session, form.get('token') ?? '')) return FOREIGN_FORM;
-    return await call.handler(parts, visit, form);
+    return withNul(visit, form) ?? (await call.handler(parts, visit, form));
   } catch (error) {
     return answerToError(parts, visit, error);
   }
+}
+
+/** No text of the database has this character, and it would answer with an error. */
+function withNul(visit: Visit, form = new URLSearchParams()): Answer | null {
+  const given = [
+    ...Object.values(visit.exchange.params),
+    ...visit.query.values(),
+    ...form.values(),
+  ];
+  if (!given.some((text) => text.includes('\0'))) return null;
+  return messagePage(visit, 400, 'No such text', 'No text here has the character NUL.');
 }
 
 async function visitOf(parts: ConsoleParts, exchange: Exchange): Promise<Visit | null> {

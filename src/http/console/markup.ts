@@ -1,4 +1,8 @@
-/** HTML by templates that escape: a text is text on the page, whatever is in it. Only what `html` made is taken as it is. */
+/**
+ * HTML by templates that escape: a text is text on the page, whatever is in it, and what would control the page's text is made
+ * visible. Only what `html` made is taken as it is.
+ */
+import { printableText } from '../../domain/printable.ts';
 import { escaped } from '../document/html.ts';
 
 export class Html {
@@ -21,5 +25,5 @@ function markupOf(value: Shown): string {
   if (value === null || value === undefined || value === false) return '';
   if (value instanceof Html) return value.text;
   if (Array.isArray(value)) return value.map(markupOf).join('');
-  return escaped(String(value));
+  return escaped(printableText(String(value)));
 }

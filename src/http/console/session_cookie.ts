@@ -6,7 +6,6 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { SESSION_S } from '../../store/operators.ts';
 
 export type Session = { readonly secret: string; readonly digest: Uint8Array };
 
@@ -27,8 +26,8 @@ export function readSession(req: IncomingMessage, over_tls: boolean): Session | 
   return more.length === 0 && SECRET.test(secret) ? sessionOf(secret) : null;
 }
 
-export const cookieOf = (session: Session, over_tls: boolean): string =>
-  cookie(session.secret, SESSION_S, over_tls);
+export const cookieOf = (session: Session, lasts_s: number, over_tls: boolean): string =>
+  cookie(session.secret, lasts_s, over_tls);
 
 export const endedCookie = (over_tls: boolean): string => cookie('', 0, over_tls);
 
@@ -47,10 +46,24 @@ export function isFormToken(session: Session, given: string): boolean {
   return timingSafeEqual(sha256(given), sha256(formToken(session)));
 }
 
-/** Whether a page of this service caused the request. A browser says so in one of the two headers, and no script can set them. */
-export function isSameOrigin({ headers }: IncomingMessage): boolean {
+/**
+ * Whether a page of another host loads this into itself. The host may be of the same site, and then the browser sends the cookie: the
+ * log would have a look of an operator who saw nothing. What the operator opens in a window of its own is no such load.
+ */
+export function isForeignLoad({ headers }: IncomingMessage): boolean {
+  const site = headers['sec-fetch-site'];
+  return (
+    (site === 'same-site' || site === 'cross-site') && headers['sec-fetch-dest'] !== 'document'
+  );
+}
+
+/**
+ * Whether a page of this service caused the request. A browser says so in one of the two headers, and no script can set them. Over
+ * TLS, a page without it is not of this service: anybody on the way could have made it.
+ */
+export function isSameOrigin({ headers }: IncomingMessage, over_tls: boolean): boolean {
   const site = headers['sec-fetch-site'];
   if (site !== undefined) return site === 'same-origin';
   const { origin, host } = headers;
-  return origin === `https://${host}` || origin === `http://${host}`;
+  return origin === `https://${host}` || (!over_tls && origin === `http://${host}`);
 }

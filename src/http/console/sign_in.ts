@@ -55,13 +55,13 @@ export const signIn: ConsoleCall = {
     }
     const digest = presentedSecret(form.get('key')?.trim() ?? '', 'operator');
     const session = newSession();
-    const name = digest && (await parts.sessions.begin(digest, session.digest, exchange.id));
-    if (name === null) {
+    const lasts_s = digest && (await parts.sessions.begin(digest, session.digest, exchange.id));
+    if (lasts_s === null) {
       parts.log.warn({ request_id: exchange.id, address }, 'a sign-in to the console was rejected');
       return signInPage(to, 'No operator has this key.', UNAUTHORIZED);
     }
     parts.sign_ins.forget(address);
-    return redirect(to, { 'Set-Cookie': cookieOf(session, parts.over_tls) });
+    return redirect(to, { 'Set-Cookie': cookieOf(session, lasts_s, parts.over_tls) });
   },
 };
 

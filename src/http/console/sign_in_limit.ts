@@ -1,10 +1,13 @@
 /**
  * Bounds attempts to sign in that fail: from one address, and from all together. A key cannot be guessed; this keeps strangers from using the
- * database, and makes their attempts visible in the log.
+ * database, and makes their attempts visible in the log. Strangers who use up the attempts of all do not keep operators out who signed in
+ * before from the same address.
  */
 const WINDOW_MS = 60_000;
 const FROM_ONE = 10;
 const FROM_ALL = 100;
+/** Addresses that are remembered because somebody signed in from there. */
+const KNOWN = 100;
 
 export type SignInLimit = {
   /** Counts an attempt. Null: it may be made; otherwise the seconds to wait. */
@@ -14,14 +17,17 @@ export type SignInLimit = {
 };
 
 export function createSignInLimit(now_ms: () => number = () => performance.now()): SignInLimit {
-  /** The newest last. There are never more than FROM_ALL. */
+  /** The newest last. There are never more than FROM_ALL of strangers. */
   let attempts: { address: string; at_ms: number }[] = [];
+  /** The newest last. */
+  const known = new Set<string>();
   return {
     wait_s(address) {
       const now = now_ms();
       attempts = attempts.filter(({ at_ms }) => at_ms > now - WINDOW_MS);
       const own = attempts.filter((attempt) => attempt.address === address);
-      const full = own.length >= FROM_ONE ? own : attempts.length >= FROM_ALL ? attempts : null;
+      const all = known.has(address) ? [] : attempts.filter((each) => !known.has(each.address));
+      const full = own.length >= FROM_ONE ? own : all.length >= FROM_ALL ? all : null;
       if (full === null) {
         attempts.push({ address, at_ms: now });
         return null;
@@ -29,6 +35,9 @@ export function createSignInLimit(now_ms: () => number = () => performance.now()
       return Math.ceil((full[0]!.at_ms + WINDOW_MS - now) / 1000);
     },
     forget(address) {
+      known.delete(address);
+      known.add(address);
+      if (known.size > KNOWN) known.delete(known.values().next().value!);
       attempts = attempts.filter((attempt) => attempt.address !== address);
     },
   };

@@ -2,7 +2,6 @@
 
 import { renderTests } from '../../domain/judged_record.ts';
 import type { TestFacts } from '../../domain/judging_facts.ts';
-import { printableText } from '../../domain/printable.ts';
 import {
   HEAD_BYTES,
   type ShownEvent,
@@ -102,7 +101,7 @@ function factList(facts: Record<string, unknown>): Html {
   const shown = short.map(([name, value]) => `${name} ${value}`).join(', ');
   if (long.length === 0) return html`${shown}`;
   const rest = JSON.stringify(Object.fromEntries(long), null, 1);
-  return html`${shown}<details><summary>more</summary><pre tabindex="0">${printableText(rest)}</pre></details>`;
+  return html`${shown}<details><summary>more</summary><pre tabindex="0">${rest}</pre></details>`;
 }
 
 function tests({ record, tests }: ShownSubmission): Shown {
@@ -111,7 +110,7 @@ function tests({ record, tests }: ShownSubmission): Shown {
   type Row = (typeof rendered)[number];
   const columns = [
     { name: 'test', kind: 'number' as const, cell: ({ n }: Row) => n },
-    { name: 'name', cell: ({ name }: Row) => printableText(name ?? '–') },
+    { name: 'name', cell: ({ name }: Row) => name ?? '–' },
     { name: 'verdict', cell: ({ verdict }: Row) => badge(verdict) },
     {
       name: 'CPU',
@@ -126,7 +125,7 @@ function tests({ record, tests }: ShownSubmission): Shown {
     {
       name: 'message',
       kind: 'wide' as const,
-      cell: ({ message }: Row) => printableText(message ?? ''),
+      cell: ({ message }: Row) => message ?? '',
     },
   ];
   return html`<h2>Tests</h2>${table('Tests', columns, rendered)}`;
@@ -148,9 +147,9 @@ ${replayForm(visit, record.id, delivery.status)}`;
 /** These are archives and lists of ours; their bytes can be saved. */
 const NOT_SHOWN = ['tests', 'files'];
 
-/** Text, whatever the bytes are: what would control the page's text is made visible. */
+/** Text, whatever the bytes are. */
 function payload(id: string, { kind, size, head }: ShownPayload): Html {
-  const text = printableText(Buffer.from(head).toString().replaceAll('\r\n', '\n'));
+  const text = Buffer.from(head).toString().replaceAll('\r\n', '\n');
   return html`<section aria-label="${kind}">
 <h3>${kind} <small>${bytesText(size)}, <a href="${CONSOLE}/submissions/${id}/bytes/${kind}" download="${id}.${kind}">all bytes</a></small></h3>
 ${!NOT_SHOWN.includes(kind) && html`<pre tabindex="0">${text}</pre>`}

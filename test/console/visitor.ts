@@ -1,0 +1,52 @@
+/** Operators of a service under test, and their sessions. */
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { createOperator } from '../../src/store/operators.ts';
+import { call, type Reply } from '../http/support/call.ts';
+import type { Service } from '../http/support/service.ts';
+import { eventually } from '../support/eventually.ts';
+
+export type Visitor = {
+  readonly cookie: string;
+  get(path: string): Promise<Reply>;
+  /** With the token of a page, as a browser sends it. */
+  post(path: string, fields?: Record<string, string>): Promise<Reply>;
+};
+
+/** A browser says so of what a page of this service causes. */
+export const SAME = { 'sec-fetch-site': 'same-origin' };
+
+export function send(
+  service: Service,
+  path: string,
+  fields: Record<string, string>,
+  headers: object,
+) {
+  return call(service.webs[0]!.origin, {
+    path: `/console${path}`,
+    body: new URLSearchParams(fields).toString(),
+    headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+  });
+}
+
+/** Returns the key of a new one. */
+export async function operator(service: Service, name: string): Promise<string> {
+  const key = newSecret('rl', 'operator');
+  await createOperator(service.db, { name, key_digest: secretDigest(key), operator: 'ada@test' });
+  // The process learns of it by a notification.
+  await eventually(async () => (await service.call({ path: '/console/sign-in' })).status === 200);
+  return key;
+}
+
+export async function signIn(service: Service, name: string): Promise<Visitor> {
+  const reply = await send(service, '/sign-in', { key: await operator(service, name) }, SAME);
+  const cookie = String(reply.headers['set-cookie']).split(';')[0]!;
+  const get = (path: string) => service.call({ path: `/console${path}`, headers: { cookie } });
+  return {
+    cookie,
+    get,
+    async post(path, fields = {}) {
+      const token = / name="token" value="([^"]*)"/.exec((await get('/tiers')).text)?.[1] ?? '';
+      return send(service, path, { token, ...fields }, { ...SAME, cookie });
+    },
+  };
+}
