@@ -14,6 +14,8 @@ export class VersionTable {
   #slots = 2 ** 12;
   #words = new Uint32Array(this.#slots * WORDS);
   #streams = 0;
+  /** Of the stream that is being added. One array for all, because making one takes longer than the rest. */
+  readonly #key: Key = [0, 0, 0, 0];
   readonly #seed = crypto.getRandomValues(new Uint32Array(2)) as unknown as Seed;
   readonly #marks = Uint32Array.from({ length: SUMS * KNOWN_MARKS }, (_, at) =>
     this.#newMark(Math.floor(at / KNOWN_MARKS), at % KNOWN_MARKS),
@@ -22,7 +24,8 @@ export class VersionTable {
   /** `stream`: 16 bytes at `at`. */
   add(bytes: Buffer, at: number, version: number): void {
     if (this.#streams * 3 > this.#slots * 2) this.#grow();
-    const key = [0, 4, 8, 12].map((n) => bytes.readUInt32BE(at + n)) as Key;
+    const key = this.#key;
+    for (let n = 0; n < COUNT; n++) key[n] = bytes.readUInt32BE(at + 4 * n);
     const slot = this.#slotOf(key);
     const words = this.#words;
     if (words[slot + COUNT] === 0) {
@@ -67,7 +70,7 @@ export class VersionTable {
     let slot = hashOf(key, this.#seed) % this.#slots;
     for (;;) {
       const at = slot * WORDS;
-      if (words[at + COUNT] === 0 || key.every((word, n) => words[at + n] === word)) return at;
+      if (words[at + COUNT] === 0 || isAt(words, at, key)) return at;
       slot = (slot + 1) % this.#slots;
     }
   }
@@ -85,6 +88,10 @@ export class VersionTable {
 }
 
 type Key = [number, number, number, number];
+
+const isAt = (words: Uint32Array, at: number, [a, b, c, d]: Key) =>
+  words[at] === a && words[at + 1] === b && words[at + 2] === c && words[at + 3] === d;
+
 type Seed = readonly [number, number];
 
 /**
@@ -92,30 +99,24 @@ type Seed = readonly [number, number];
  * one slot, and the table would take for ever. Nobody can choose ids for a seed that is not known.
  */
 export function hashOf(key: Key, [k0, k1]: Seed): number {
-  const state: State = [k0, k1, 0x6c796765 ^ k0, 0x74656462 ^ k1];
-  for (const word of key) {
-    state[3] ^= word;
-    mix(state);
-    state[0] ^= word;
+  let [v0, v1, v2, v3] = [k0 | 0, k1 | 0, 0x6c796765 ^ k0, 0x74656462 ^ k1];
+  for (let round = 0; round < key.length + 3; round++) {
+    const word = round < key.length ? key[round]! : 0;
+    if (round === key.length) v2 ^= 0xff;
+    v3 ^= word;
+    v0 = (v0 + v1) | 0;
+    v1 = turn(v1, 5) ^ v0;
+    v0 = turn(v0, 16);
+    v2 = (v2 + v3) | 0;
+    v3 = turn(v3, 8) ^ v2;
+    v0 = (v0 + v3) | 0;
+    v3 = turn(v3, 7) ^ v0;
+    v2 = (v2 + v1) | 0;
+    v1 = turn(v1, 13) ^ v2;
+    v2 = turn(v2, 16);
+    v0 ^= word;
   }
-  state[2] ^= 0xff;
-  for (let round = 0; round < 3; round++) mix(state);
-  return (state[1] ^ state[3]) >>> 0;
-}
-
-type State = [number, number, number, number];
-
-function mix(v: State): void {
-  v[0] = (v[0] + v[1]) | 0;
-  v[1] = turn(v[1], 5) ^ v[0];
-  v[0] = turn(v[0], 16);
-  v[2] = (v[2] + v[3]) | 0;
-  v[3] = turn(v[3], 8) ^ v[2];
-  v[0] = (v[0] + v[3]) | 0;
-  v[3] = turn(v[3], 7) ^ v[0];
-  v[2] = (v[2] + v[1]) | 0;
-  v[1] = turn(v[1], 13) ^ v[2];
-  v[2] = turn(v[2], 16);
+  return (v1 ^ v3) >>> 0;
 }
 
 const turn = (word: number, by: number): number => (word << by) | (word >>> (32 - by));

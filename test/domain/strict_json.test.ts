@@ -20,6 +20,8 @@ t.test('a name that is given twice is an error, however it is written', async (t
     '{"a": 1, "\\u0061": 2}',
     '[{"x": {"a": [1], "b": {}, "a": 2}}]',
     '{"__proto__": 1, "__proto__": 2}',
+    '{"a" : {"b": {"c": 1}, "d": 2} , "a" : {}}',
+    '{"a:": ":", "b\\"": {"c": []}, "a:": ":"}',
   ])
     t.throws(() => parseStrictly(text), /twice in one object/, text);
 });
