@@ -4,7 +4,9 @@
  * `make drill`.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { commands } from '../../src/cli/command_table.ts';
@@ -77,7 +79,7 @@ t.test('units of systemd', async (t) => {
     const [program, command, ...rest] = value(each, 'ExecStart')!.split(' ');
     t.equal(program, `${INSTALLED}/runledger`);
     t.ok(command && command in commands, `${each.name}: ${command}`);
-    t.strictSame(rest, []);
+    t.strictSame(rest, command === 'migrate' ? ['--wait', '10min'] : []);
     t.equal(value(each, 'WorkingDirectory'), INSTALLED);
     t.equal(each.name, `runledger-${command}.service`);
     const file = value(each, 'EnvironmentFile')!;
@@ -166,9 +168,17 @@ t.test('the compose file', async (t) => {
   t.equal(services.web.ports[0], `127.0.0.1:${PORT}:${PORT}`);
   t.notOk(services.worker.networks.includes('front'), 'a worker cannot reach the outside');
 
-  const { stdout } = spawnSync('deploy/container/secrets.sh', { encoding: 'utf8' });
+  const folder = await mkdtemp(join(tmpdir(), 'runledger-secrets-'));
+  t.teardown(() => rm(folder, { recursive: true }));
+  const file = join(folder, '.env');
+  const write = () => spawnSync('deploy/container/secrets.sh', [file], { encoding: 'utf8' });
+  t.equal(write().status, 0);
+  t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner can read it');
+  const secrets = readFileSync(file, 'utf8');
+  t.not(write().status, 0, 'it writes over no file');
+  t.equal(readFileSync(file, 'utf8'), secrets);
   const made = Object.fromEntries(
-    stdout
+    secrets
       .trim()
       .split('\n')
       .map((line) => line.split('=')),

@@ -84,7 +84,11 @@ function serve(t: Test, { inside }: Environment, folder: string) {
   const [program, ...args] = [...inside, join(ROOT, 'runledger'), 'serve'];
   const child = spawn(program!, args, {
     cwd: ROOT,
-    env: { PATH, PORT: '0', RUNLEDGER_STATE_DIR: join(folder, 'state'), ...SLOWNESS },
+    env: {
+      ...{ PATH, PORT: '0', RUNLEDGER_STATE_DIR: join(folder, 'state'), ...SLOWNESS },
+      // Compiling the headers takes ten times as long as the one program that could use them.
+      RUNLEDGER_PRECOMPILED_HEADERS: 'off',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let ended = false;

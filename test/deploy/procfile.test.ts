@@ -22,6 +22,7 @@ const platform = (database_url: string, port: number): NodeJS.ProcessEnv => ({
   PORT: String(port),
   RUNLEDGER_TLS: 'proxy',
   RUNLEDGER_WAIT_CAP: '25s',
+  RUNLEDGER_LANGUAGES: 'python',
   RUNLEDGER_DATABASE_POOL: '7',
   RUNLEDGER_METRICS_PORT: String(port + 1_000),
   RUNLEDGER_WEBHOOK_KEYS: key(),

@@ -1,14 +1,29 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { durationMs } from '../../config/parsers.ts';
+import { isAway } from '../../db.ts';
 import { migrate } from '../../store/migrate.ts';
 import { setRetention } from '../../store/retention.ts';
-import { type Command, JSON_OPTION } from '../command.ts';
+import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
+
+const AGAIN_MS = 1_000;
 
 export const command: Command = {
   summary:
     'bring the database to this version, and store what RUNLEDGER_KEEP_BYTES and RUNLEDGER_KEEP_EVENTS say',
-  options: { json: JSON_OPTION },
+  options: {
+    wait: {
+      value: 'TIME',
+      default: '0s',
+      help: 'how long to wait for a database that is still starting, such as 5min',
+    },
+    json: JSON_OPTION,
+  },
   example: 'migrate',
   async run(context) {
-    const done = await migrate(await context.address('owner'));
+    const wait_ms = durationMs(optionText(context, 'wait'));
+    if (wait_ms === null) throw new UsageError('--wait must be a time, such as 5min');
+    const address = await context.address('owner');
+    const done = await onceThere(() => migrate(address), wait_ms, context.say);
     await setRetention(await context.database(), context.config);
     if (context.json) context.answer(done);
     else {
@@ -18,3 +33,21 @@ export const command: Command = {
     return 0;
   },
 };
+
+/** Says once that it waits, and why. The last error is the caller's. */
+async function onceThere<T>(
+  work: () => Promise<T>,
+  wait_ms: number,
+  say: (line: string) => void,
+): Promise<T> {
+  const until = performance.now() + wait_ms;
+  for (let said = false; ; said = true) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isAway(error) || performance.now() + AGAIN_MS > until) throw error;
+      if (!said) say(`waiting for the database: ${(error as Error).message}`);
+      await pause(AGAIN_MS);
+    }
+  }
+}
