@@ -12,7 +12,7 @@ import { type Chore, choresOf, startMaintenance } from './maintain.ts';
 import { watchWorkers } from './no_worker.ts';
 import { observeSealer, sweepObserver } from './queue_metrics.ts';
 import { retaining } from './retention_chore.ts';
-import { sealing } from './sealing.ts';
+import { sealing, sealingProblem } from './sealing.ts';
 
 export type WebJobs = {
   /** Fetches no more jobs. What runs may finish within the grace period. */
@@ -78,7 +78,10 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const chores = [
     ...choresOf({ pending_max_age_ms, seal }),
     watchWorkers(log),
-    retaining(() => (sealer ? sealer.problem() : 'this process does not seal'), log),
+    retaining(
+      async (db) => (sealer ? sealingProblem(sealer, db) : 'this process does not seal'),
+      log,
+    ),
     ...more_chores,
   ];
   const maintenance = startMaintenance(db, chores, log);

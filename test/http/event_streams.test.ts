@@ -5,6 +5,7 @@ import { Agent, get, type IncomingMessage } from 'node:http';
 import t from 'tap';
 import { OUTPUT_BYTES_PER_KEY, STREAMS_PER_KEY } from '../../src/http/api/event_streams.ts';
 import { createExecutions } from '../../src/store/executions.ts';
+import { revokeKey } from '../../src/store/keys.ts';
 import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
 
@@ -50,6 +51,25 @@ const all = async (next: () => Promise<Message | null>) => {
   for (let message = await next(); message; message = await next()) found.push(message);
   return found;
 };
+
+t.test('a stream ends with its key, and the streams of other keys go on', async (t) => {
+  const other = await service.key();
+  const [ended, open_still] = [other, key].map(async (own) => {
+    const { id } = (await service.submit(own)).json;
+    const next = reader(await open(pathOf(id), { 'X-API-Key': own }));
+    t.match(await next(), { event: 'accepted' });
+    return { id, next };
+  });
+  const { id } = await ended!;
+  const { id: still, next } = await open_still!;
+  const [revoked] = await service.db<{ id: string }[]>`
+    select key_id as id from runledger.submissions where id = ${id}`;
+  await revokeKey(service.db, revoked!.id);
+  t.same(await all((await ended!).next), []);
+  await service.worker.finish(still);
+  t.match(await all(next), [{ event: 'started' }, { event: 'completed' }]);
+  await service.worker.finish(id);
+});
 
 t.test('each event comes as it happens, and the stream ends after the last', async (t) => {
   const { id } = (await service.submit(key)).json;

@@ -4,7 +4,7 @@ import t from 'tap';
 import { judgeLargeSet } from './support/large_set.ts';
 
 const MiB = 2 ** 20;
-const LARGE = { tests: 1_000, file_bytes: 100 * 1024 };
+const LARGE = { tests: 500, file_bytes: 200 * 1024 };
 
 t.test('a set of 200 MiB is judged on two workers, which fetch each file once', async (t) => {
   const report = await judgeLargeSet(t, LARGE);

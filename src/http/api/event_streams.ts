@@ -1,5 +1,6 @@
 /** The open event streams of this process: their number for each key, their comments, and their end. */
 import type { ServerResponse } from 'node:http';
+import { hex } from '../../db.ts';
 import type { EventFeed, Follower, Update } from '../../store/event_feed.ts';
 import type { NumberedPiece } from '../../store/live_output.ts';
 
@@ -13,8 +14,10 @@ export type EventStreams = {
    */
   open(
     res: ServerResponse,
-    stream: { key_id: string; id: string; update: Update; after: number },
+    stream: { key_id: string; digest: Uint8Array; id: string; update: Update; after: number },
   ): () => void;
+  /** Keys were changed: ends the streams that were opened with a secret that is none any more. */
+  checkKeys(): Promise<void>;
   readonly count: number;
   /** Ends all of them; a client continues with another process, from the last event that it has read. */
   close(): void;
@@ -42,9 +45,14 @@ export const EVENT_NAMES = [...Object.values(NAMES), 'progress', 'output'];
 /** The open streams of a key, and the output that they got since that time. */
 type OfKey = { streams: number; bytes: number; since_ms: number };
 
-export function createEventStreams(feed: EventFeed): EventStreams {
-  const open = new Map<ServerResponse, OfKey>();
+export function createEventStreams(
+  feed: EventFeed,
+  { knows }: { knows: (digest: Uint8Array) => Promise<boolean> },
+): EventStreams {
+  const open = new Map<ServerResponse, Uint8Array>();
   const of_keys = new Map<string, OfKey>();
+  /** Of keys, since their check began. */
+  let changes = 0;
   const commenting = setInterval(() => {
     for (const res of open.keys()) write(res, ': still open\n\n');
   }, COMMENT_MS);
@@ -55,11 +63,11 @@ export function createEventStreams(feed: EventFeed): EventStreams {
       return open.size;
     },
     mayOpen: (key_id) => (of_keys.get(key_id)?.streams ?? 0) < STREAMS_PER_KEY,
-    open(res, { key_id, id, update, after }) {
+    open(res, { key_id, digest, id, update, after }) {
       const of_key = of_keys.get(key_id) ?? { streams: 0, bytes: 0, since_ms: 0 };
       of_keys.set(key_id, of_key);
       of_key.streams += 1;
-      open.set(res, of_key);
+      open.set(res, digest);
       let last_progress = '';
       const onUpdate = ({ events, progress, ended }: Update) => {
         let text = events.map(eventText).join('');
@@ -81,6 +89,23 @@ export function createEventStreams(feed: EventFeed): EventStreams {
         if (of_key.streams === 0) of_keys.delete(key_id);
         unfollow();
       };
+    },
+    async checkKeys() {
+      changes += 1;
+      if (changes > 1) return;
+      try {
+        // One question after the other: many keys may have streams, and these are not the only work.
+        for (let seen = 0; seen < changes; ) {
+          seen = changes;
+          const digests = new Map([...open.values()].map((digest) => [hex(digest), digest]));
+          for (const [name, digest] of digests) {
+            if (await knows(digest)) continue;
+            for (const [res, own] of open) if (hex(own) === name) res.end();
+          }
+        }
+      } finally {
+        changes = 0;
+      }
     },
     close() {
       clearInterval(commenting);

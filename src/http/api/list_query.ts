@@ -53,9 +53,19 @@ const languageOf: Read<string> = (text) =>
 export const TIME =
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$/;
 
+/** PostgreSQL has no year 0, and reads none of more than four digits in this form. */
+const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
+
+/** Null: it is none, or none that the database knows. */
+export function parseTime(text: string): Date | null {
+  const at_ms = TIME.test(text) ? Date.parse(text) : Number.NaN;
+  return at_ms >= FIRST_MS && at_ms <= LAST_MS ? new Date(at_ms) : null;
+}
+
 const timeOf: Read<Date> = (text) => {
-  const time = new Date(TIME.test(text) ? text : Number.NaN);
-  if (!Number.isNaN(time.getTime())) return time;
+  const time = parseTime(text);
+  if (time !== null) return time;
   return { problem: 'must be a time with its zone, as 2026-11-20T09:22:23Z (+ is sent as %2B)' };
 };
 

@@ -101,7 +101,13 @@ async function answer(web: Web, exchange: Exchange, id: string, after: number): 
     type: 'text/event-stream; charset=utf-8',
     stream(res) {
       res.write(`retry: ${RETRY_MS}\n\n`);
-      const stop = web.event_streams.open(res, { key_id, id, update, after });
+      const stop = web.event_streams.open(res, {
+        key_id,
+        digest: exchange.presented!,
+        id,
+        update,
+        after,
+      });
       exchange.onCut = stop;
     },
   };

@@ -165,6 +165,8 @@ async function store(
       return answerReplayed(web, exchange, outcome.id, outcome.mismatch, wish);
     case 'spent':
       throw new Error('a submission was sent and only its rate was spent');
+    case 'no_original':
+      throw new Error('a request is no rerun');
   }
 }
 

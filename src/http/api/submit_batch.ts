@@ -130,6 +130,8 @@ async function answersTo(
       case 'rate_limited':
       case 'unauthorized':
         return problem(outcome.kind).body!;
+      case 'no_original':
+        throw new Error('a request is no rerun');
     }
   };
   return outcomes.map((outcome, n) => answerTo(outcome, items[n]!));

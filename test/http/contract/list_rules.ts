@@ -135,6 +135,8 @@ export const listRules: Rule[] = [
       ['?status=done&verdict=OK&language=cobol', '?language', '?status', '?verdict'],
       ['?from=yesterday', '?from'],
       ['?from=2020-05-17', '?from'],
+      ['?from=0000-01-01T00:00:00Z', '?from'],
+      ['?to=9999-12-31T23:59:59-12:00', '?to'],
       ['?to=2020-13-17T00:00:00Z', '?to'],
       ['?to=275760-09-13T00:00:00Z', '?to'],
       ['?after=x', '?after'],
