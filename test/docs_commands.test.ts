@@ -23,7 +23,10 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
   [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],
-  [/^(install|usermod|systemctl|systemd-\w+|apt-get install uidmap)\b/, 'the drill systemd'],
+  [
+    /^(install|cp -n|usermod|systemctl|systemd-\w+|apt-get install uidmap|runledger-owner)\b/,
+    'the drill systemd',
+  ],
   [/^(podman|tar) |^deploy\/container\//, 'the drill container does the same'],
   [/^podman-compose /, 'needs an image of PostgreSQL from a registry'],
   [/^kubectl /, 'there is no cluster; test/deploy/check_deploy.ts, and the drill kubernetes'],

@@ -184,7 +184,7 @@ t.test('purge, forget and detach print what they did, or why they did not', asyn
   });
   t.match(await run('forget', '--submission', id), {
     status: 0,
-    stdout: '1 submissions\n0 test sets\n',
+    stdout: `1 submissions\n0 test sets\nauditors need in their removals file:\nforgotten ${id}\n`,
   });
   t.match(await run('detach', 'november'), { status: 2, stderr: /not a month: november/ });
   t.match(await run('detach', '2001-01'), {

@@ -32,12 +32,15 @@ for (const problem of PROBLEMS) {
 }
 
 t.test('a submission in the wrong folder is named, with what it got', async (t) => {
-  for (const problem of PROBLEMS.filter(({ misplaced }) => misplaced !== undefined)) {
+  // test/judging/problems.test.ts has the others: what is printed does not depend on the problem.
+  for (const problem of PROBLEMS.filter(({ name }) => ['sum', 'guess'].includes(name))) {
     const copy = join(folder, problem.name);
     await cp(problemFolder(problem), copy, { recursive: true });
     const { from, to, line } = problem.misplaced!;
     await mkdir(dirname(join(copy, 'submissions', to)), { recursive: true });
     await rename(join(copy, 'submissions', from), join(copy, 'submissions', to));
+    // What never ends was judged above, and is long.
+    await rm(join(copy, 'submissions/time_limit_exceeded'), { recursive: true, force: true });
     const { status, stdout, stderr } = await check(problem, copy);
     t.equal(status, 1, `${stdout}${stderr}`);
     const differing = stdout.split('\n').filter((row) => row.includes('DIFFERS: '));

@@ -82,6 +82,9 @@ function copyTo(tree: string): void {
   const left_out = new Set([...copied, 'build', '.git', '.tap', '.data']);
   for (const name of readdirSync('.').filter((name) => !left_out.has(name)))
     symlinkSync(resolve(name), join(tree, name));
+  // With another schema, this one is written again.
+  rmSync(join(tree, 'DATA.md'));
+  cpSync('DATA.md', join(tree, 'DATA.md'));
   for (const name of ['launcher', 'zygote.so'])
     symlinkSync(resolve('build', name), join(tree, 'build', name));
 }
@@ -133,6 +136,7 @@ async function outcomeOf(
     path,
     original.replace(mutant.find, () => mutant.replace),
   );
+  const derived = mutant.file.startsWith('sql/') ? await writeSchema(tree, url) : [];
   try {
     const ends: End['kind'][] = [];
     for (const test of mutant.tests) {
@@ -143,8 +147,26 @@ async function outcomeOf(
     if (ends.includes('did not load')) return { kind: 'NOT LOADED' };
     return { kind: ends.includes('timed out') ? 'TIMED OUT' : 'SURVIVED' };
   } finally {
-    writeFileSync(path, original);
+    for (const [file, text] of [[path, original] as const, ...derived]) writeFileSync(file, text);
   }
+}
+
+/**
+ * Verify compares a database's functions with what these files say of them, so it would name every change, whatever the change
+ * does. Returns the files as they were. If the change is no SQL, they stay as they are, and the test says that it did not load.
+ */
+async function writeSchema(tree: string, url: string): Promise<(readonly [string, string])[]> {
+  const files = ['sql/schema.txt', 'sql/definitions.txt', 'DATA.md'].map((file) =>
+    join(tree, file),
+  );
+  const kept = files.map((file) => [file, readFileSync(file, 'utf8')] as const);
+  const child = spawn(process.execPath, ['test/sql/schema_dump.ts'], {
+    cwd: tree,
+    env: { ...process.env, RUNLEDGER_TEST_DATABASE_URL: url },
+    stdio: 'ignore',
+  });
+  await once(child, 'close');
+  return kept;
 }
 
 const isAlone = (test: string) => readFileSync(test, 'utf8').includes('aloneOnItsServer(');
