@@ -2,8 +2,8 @@
  * Schemathesis against a running service: `make fuzz [REQUESTS=50000] [SEED=1]`.
  *
  * It makes requests from the OpenAPI document, right ones and wrong ones, one after the other and in sequences. No answer may be
- * a 5xx, or have a status or a shape that the document does not have. Whether a right request was refused is not checked: it takes
- * an Idempotency-Key of 0 for a right one. It cannot make archives, so it uploads none. The service counts the requests.
+ * a 5xx, or have a status or a shape that the document does not have, and no right request may be refused. It cannot make archives,
+ * so it uploads none. The service counts the requests.
  * Schemathesis is installed in build/fuzz, where there is a Python with pip.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -23,6 +23,7 @@ const CHECKS = [
   'content_type_conformance',
   'response_headers_conformance',
   'response_schema_conformance',
+  'positive_data_acceptance',
 ];
 
 const wanted = Number(process.env['REQUESTS'] ?? 50_000);

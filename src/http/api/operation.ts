@@ -1,7 +1,7 @@
 /** A call's entry in the OpenAPI document, and the parts that several calls share. */
 import type { GenericSchema } from 'valibot';
 import { EXAMPLE_COMPLETED } from '../../domain/record.ts';
-import { IDEMPOTENCY_KEY, PREFER_WAIT, TRACEPARENT, UUID } from '../wire/header_values.ts';
+import { PREFER_WAIT, QUOTED_UUID, TRACEPARENT, UUID } from '../wire/header_values.ts';
 import type { ProblemWord } from '../wire/problem.ts';
 import type { ParameterObject } from './openapi_types.ts';
 import type { SubmissionRules } from './submission_schema.ts';
@@ -113,7 +113,12 @@ export const IDEMPOTENCY_KEY_PARAMETER: ParameterObject = {
   name: 'Idempotency-Key',
   in: 'header',
   description: 'A UUID, bare or in double quotes. The call can then be repeated safely.',
-  schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
+  schema: {
+    anyOf: [
+      { type: 'string', format: 'uuid', pattern: UUID.source },
+      { type: 'string', pattern: QUOTED_UUID.source },
+    ],
+  },
   example: '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10',
 };
 

@@ -11,12 +11,12 @@ export function parseUuid(text: string): string | null {
   return UUID.test(text) ? text.toLowerCase() : null;
 }
 
-/** A UUID, bare or in double quotes (the IETF draft writes it as a structured string). */
-export const IDEMPOTENCY_KEY = new RegExp(`^(?:${UUID_TEXT}|"${UUID_TEXT}")$`);
+/** The IETF draft writes an Idempotency-Key as a structured string. A bare UUID is taken, too. */
+export const QUOTED_UUID = new RegExp(`^"${UUID_TEXT}"$`);
 
 export function parseIdempotencyKey(text: string): string | null {
   const key = text.trim();
-  return IDEMPOTENCY_KEY.test(key) ? key.replaceAll('"', '').toLowerCase() : null;
+  return parseUuid(QUOTED_UUID.test(key) ? key.slice(1, -1) : key);
 }
 
 /** `wait=N` among other preferences (RFC 7240). */
