@@ -97,6 +97,42 @@ t.test('attempts to sign in are bounded, from one address and from all', async (
   t.equal(strangers.wait_s('long ago'), 60, 'a bounded number is remembered');
 });
 
+t.test('addresses of one IPv6 network are one address, and those of IPv4 are not', async (t) => {
+  const tenFrom = (...addresses: string[]) => {
+    const limit = createSignInLimit(() => 0);
+    for (let n = 0; n < 10; n++) limit.wait_s(addresses[n % addresses.length]!);
+    return (address: string) => limit.wait_s(address);
+  };
+  const waits = tenFrom('2001:db8:1:2::1', '2001:db8:1:2:ffff::1.2.3.4', '2001:db8:1:2::%eth0');
+  t.equal(waits('2001:DB8:1:2:0:0:0:9'), 60);
+  t.equal(waits('2001:db8:1:3::1'), null, 'another network');
+  t.equal(tenFrom('::1')('::2'), 60);
+  t.equal(tenFrom('fe80::1%eth0')('fe80::2%eth1'), 60);
+  const ipv4 = tenFrom('192.0.2.1', '::ffff:192.0.2.1');
+  t.equal(ipv4('::FFFF:192.0.2.1'), 60);
+  t.equal(ipv4('::ffff:192.0.2.2'), null, 'another address');
+  t.equal(tenFrom('no address')('no address'), 60);
+});
+
+t.test('sessions that are none push out no operator', async (t) => {
+  const asked: string[] = [];
+  const sessions = createKnownSessions({
+    anyOperator: async () => true,
+    nameOf: async (session) => {
+      asked.push(Buffer.from(session).toString());
+      return asked.at(-1) === 'alice' ? 'alice' : null;
+    },
+  });
+  const named = (session: string) => sessions.nameOf(Buffer.from(session));
+  t.equal(await named('alice'), 'alice');
+  for (let n = 0; n < 2_000; n++) await named(`stranger ${n}`);
+  t.equal(await named('alice'), 'alice');
+  t.equal(await named('stranger 1999'), null);
+  t.equal(asked.length, 2_001, 'each was asked for once');
+  await named('stranger 0');
+  t.equal(asked.length, 2_002, 'and a bounded number of strangers is kept');
+});
+
 t.test('a session is asked for once while it is kept, and a failure is not kept', async (t) => {
   let now = 0;
   let asked = 0;

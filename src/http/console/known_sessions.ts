@@ -23,21 +23,39 @@ export function createKnownSessions(
   now_ms: () => number = () => performance.now(),
 ): KnownSessions {
   const kept = new Map<string, Kept<unknown>>();
+  /** What has no answer yet, and sessions that are none: a stranger can make up any number, which must push out no operator's. */
+  const unknown = new Map<string, Kept<unknown>>();
   function remember<T>(name: string, ask: () => Promise<T>): Promise<T> {
-    const known = kept.get(name) as Kept<T> | undefined;
+    const known = (kept.get(name) ?? unknown.get(name)) as Kept<T> | undefined;
     if (known !== undefined && known.until_ms > now_ms()) return known.value;
     kept.delete(name);
-    if (kept.size >= SESSIONS_MAX) kept.delete(kept.keys().next().value!);
-    const value = ask();
-    kept.set(name, { value, until_ms: now_ms() + KEPT_MS });
-    // A failure is nobody's answer.
-    value.catch(() => kept.delete(name));
-    return value;
+    const asked = { value: ask(), until_ms: now_ms() + KEPT_MS };
+    put(unknown, name, asked);
+    asked.value.then(
+      (value) => {
+        // Not if all was forgotten since.
+        if (value === null || unknown.get(name) !== asked) return;
+        unknown.delete(name);
+        put(kept, name, asked);
+      },
+      // A failure is nobody's answer.
+      () => unknown.get(name) === asked && unknown.delete(name),
+    );
+    return asked.value;
   }
   return {
     anyOperator: () => remember('', () => sessions.anyOperator()),
     nameOf: (session) =>
       remember(Buffer.from(session).toString('latin1'), () => sessions.nameOf(session)),
-    forget: () => kept.clear(),
+    forget: () => {
+      kept.clear();
+      unknown.clear();
+    },
   };
+}
+
+function put(all: Map<string, Kept<unknown>>, name: string, one: Kept<unknown>): void {
+  all.delete(name);
+  if (all.size >= SESSIONS_MAX) all.delete(all.keys().next().value!);
+  all.set(name, one);
 }

@@ -2,7 +2,11 @@
  * Bounds attempts to sign in that fail: from one address, and from all together. A key cannot be guessed; this keeps strangers from using the
  * database, and makes their attempts visible in the log. Strangers who use up the attempts of all do not keep operators out who signed in
  * before from the same address.
+ *
+ * Of IPv6, the first 64 bits are one address: the rest is the visitor's own choice.
  */
+import { isIPv4, isIPv6 } from 'node:net';
+
 const WINDOW_MS = 60_000;
 const FROM_ONE = 10;
 const FROM_ALL = 100;
@@ -22,7 +26,8 @@ export function createSignInLimit(now_ms: () => number = () => performance.now()
   /** The newest last. */
   const known = new Set<string>();
   return {
-    wait_s(address) {
+    wait_s(from) {
+      const address = networkOf(from);
       const now = now_ms();
       attempts = attempts.filter(({ at_ms }) => at_ms > now - WINDOW_MS);
       const own = attempts.filter((attempt) => attempt.address === address);
@@ -34,11 +39,22 @@ export function createSignInLimit(now_ms: () => number = () => performance.now()
       }
       return Math.ceil((full[0]!.at_ms + WINDOW_MS - now) / 1000);
     },
-    forget(address) {
+    forget(from) {
+      const address = networkOf(from);
       known.delete(address);
       known.add(address);
       if (known.size > KNOWN) known.delete(known.values().next().value!);
       attempts = attempts.filter((attempt) => attempt.address !== address);
     },
   };
+}
+
+function networkOf(address: string): string {
+  const text = address.replace(/^::ffff:(?=.*\.)/i, '').replace(/%.*$/, '');
+  if (isIPv4(text) || !isIPv6(text)) return text;
+  // As a host of a URL it has its shortest spelling, with groups of hexadecimal digits alone.
+  const [before = '', after] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::');
+  const [head, tail] = [before, after ?? ''].map((side) => side.split(':').filter(Boolean));
+  const zeros = Array(8 - head!.length - tail!.length).fill('0');
+  return [...head!, ...zeros, ...tail!].slice(0, 4).join(':');
 }
