@@ -45,7 +45,7 @@ end
 $$;
 
 create or replace function runledger.create_key(
-  account_name text, tier_name text, key_prefix text, digest bytea, operator text default null
+  account_name text, tier_name text, key_prefix text, digest bytea, operator text default null, request_id text default null
 ) returns uuid
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -63,12 +63,14 @@ begin
   select id into the_account from accounts where name = account_name;
   if the_account is null then
     the_account := permanent_id();
-    perform append_events(the_account, 0, array['account.created'], array[jsonb_strip_nulls(jsonb_build_object('name', account_name, 'operator', operator))]);
+    perform append_events(the_account, 0, array['account.created'], array[jsonb_strip_nulls(jsonb_build_object(
+      'name', account_name, 'operator', operator, 'request_id', request_id))]);
     perform project_access(the_account);
     insert into account_usage (account_id) values (the_account);
   end if;
   perform append_events(new_key, 0, array['key.created'], array[jsonb_strip_nulls(jsonb_build_object(
-    'account_id', the_account, 'tier', tier_name, 'prefix', key_prefix, 'digest', encode(digest, 'hex'), 'operator', operator))]);
+    'account_id', the_account, 'tier', tier_name, 'prefix', key_prefix, 'digest', encode(digest, 'hex'), 'operator', operator,
+    'request_id', request_id))]);
   perform project_access(new_key);
   insert into key_usage (key_id) values (new_key);
   return new_key;
@@ -77,7 +79,7 @@ $$;
 
 -- Gives a key one more secret. Its earlier secrets end after the grace period.
 create or replace function runledger.rotate_key(
-  key uuid, digest bytea, grace interval, operator text default null
+  key uuid, digest bytea, grace interval, operator text default null, request_id text default null
 ) returns timestamptz
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -90,7 +92,8 @@ begin
     raise exception 'there is no key % to rotate', key using errcode = 'RL404';
   end if;
   perform append_events(key, (select max(version) from events where stream = key), array['key.rotated'],
-    array[jsonb_strip_nulls(jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends, 'operator', operator))]);
+    array[jsonb_strip_nulls(jsonb_build_object('digest', encode(digest, 'hex'), 'others_expire_at', ends, 'operator', operator,
+      'request_id', request_id))]);
   perform project_access(key);
   perform tell_access_changed();
   return ends;

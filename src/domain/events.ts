@@ -213,12 +213,18 @@ export const eventTypes = {
     }),
   ],
   'delivery.ended': [v.strictObject({ outcome: v.picklist(DELIVERY_ENDS) })],
-  'account.created': [v.strictObject({ name, operator })],
+  'account.created': [v.strictObject({ name, ...command })],
   'tier.set': [v.strictObject({ name, per_minute: count, concurrent: count, ...command })],
   'key.created': [
-    v.strictObject({ account_id: uuid, tier: name, prefix: v.string(), digest: sha256, operator }),
+    v.strictObject({
+      account_id: uuid,
+      tier: name,
+      prefix: v.string(),
+      digest: sha256,
+      ...command,
+    }),
   ],
-  'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time, operator })],
+  'key.rotated': [v.strictObject({ digest: sha256, others_expire_at: time, ...command })],
   'key.revoked': [v.strictObject(command)],
   /** Someone who may sign in to the console. digest: of the key; name: one has one valid key at a time. */
   'operator.created': [v.strictObject({ name, digest: sha256, operator })],

@@ -173,6 +173,7 @@ function composeConsole(parts: WebParts): ConsoleParts {
     live: patient(live),
     sign_ins: createSignInLimit(),
     webhooks,
+    key_prefix: config.key_prefix,
     over_tls: config.tls !== 'off',
     trust_router: config.tls === 'proxy',
   };

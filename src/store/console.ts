@@ -214,6 +214,28 @@ export function createConsole(db: Db) {
       return row!.log;
     },
 
+    /** Makes the account, too, if there is none of this name. Returns the key's id. */
+    async createKey(
+      { session, request_id }: Asking,
+      key: { account: string; tier: string; prefix: string; secret_digest: Uint8Array },
+    ): Promise<string> {
+      const [row] = await db<{ id: string }[]>`
+        select runledger.console_create_key(${session}, ${key.account}, ${key.tier}, ${key.prefix}, ${key.secret_digest},
+          ${request_id}) as id`;
+      return row!.id;
+    },
+
+    /** Returns the time at which the older secrets end. */
+    async rotateKey(
+      { session, request_id }: Asking,
+      key: { id: string; secret_digest: Uint8Array; grace_ms: number },
+    ): Promise<Date> {
+      const [row] = await db<{ ends: Date }[]>`
+        select runledger.console_rotate_key(${session}, ${key.id}, ${key.secret_digest},
+          make_interval(secs => ${key.grace_ms / 1000}::double precision), ${request_id}) as ends`;
+      return row!.ends;
+    },
+
     /** Returns the id of its account. */
     async revokeKey({ session, request_id }: Asking, id: string): Promise<string> {
       const [row] = await db<{ account_id: string }[]>`

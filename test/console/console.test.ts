@@ -132,6 +132,55 @@ t.test('the console', async (t) => {
     );
   });
 
+  await t.test('a key is made and rotated, and its secret is shown once', async (t) => {
+    const shown = ({ text }: Reply) => /<pre [^>]*>(rl_live_\w{36})<\/pre>/.exec(text)?.[1] ?? '';
+    const accepted = async (key: string) =>
+      (await service.call({ path: '/api/languages', key })).status === 200;
+    const account = 'made in the console';
+    const made = await visitor.post('/keys', { account: ` ${account} `, tier: 'beta' });
+    t.match(made, { status: 200, headers: { 'cache-control': 'no-store' } });
+    const first = shown(made);
+    t.equal(await accepted(first), true);
+    const [{ key_id, account_id } = { key_id: '', account_id: '' }] = await service.db<
+      { key_id: string; account_id: string }[]
+    >`
+      select k.id as key_id, a.id as account_id from runledger.keys k join runledger.accounts a on a.id = k.account_id
+      where a.name = ${account} and k.tier = 'beta'`;
+    const page = await visitor.get(`/accounts/${account_id}`);
+    t.match(page.text, new RegExp(`action="/console/keys/${key_id}/rotate"`));
+    t.notMatch(page.text, first);
+    const kept = await visitor.post(`/keys/${key_id}/rotate`, { grace: 'hour' });
+    const second = shown(kept);
+    t.same([await accepted(first), await accepted(second)], [true, true]);
+    const rotated = await visitor.post(`/keys/${key_id}/rotate`, { grace: 'none' });
+    t.equal(await accepted(shown(rotated)), true);
+    await eventually(async () => !(await accepted(first)) && !(await accepted(second)));
+    const event = (type: string, reply: Reply) => ({
+      ...{ type, facts: { request_id: reply.headers['x-request-id'] } },
+    });
+    const [newest, before, created, with_account] = await commandsOf(service, 'grace');
+    t.match([newest, before], [event('key.rotated', rotated), event('key.rotated', kept)]);
+    // One transaction has one time.
+    for (const type of ['key.created', 'account.created'])
+      t.ok([created, with_account].some((each) => each?.type === type));
+    t.match(
+      [created, with_account],
+      [event('', made), event('', made)].map(({ facts }) => ({ facts })),
+    );
+    const nobody = `${'f'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`;
+    for (const [path, fields, status] of [
+      ['/keys', { account: '', tier: 'beta' }, 400],
+      ['/keys', { account, tier: 'none' }, 404],
+      ['/keys', { account }, 404],
+      [`/keys/${key_id}/rotate`, { grace: 'toString' }, 400],
+      [`/keys/${key_id}/rotate`, {}, 400],
+      [`/keys/${nobody}/rotate`, { grace: 'day' }, 404],
+      ['/keys/x/rotate', { grace: 'day' }, 404],
+    ] as const)
+      t.equal((await visitor.post(path, fields)).status, status, `${path} ${Object.keys(fields)}`);
+    t.equal((await commandsOf(service, 'grace')).length, 7, 'and nothing more happened');
+  });
+
   await t.test('what users send is text on every page', async (t) => {
     const key = await service.key({ account: ODD_NAME });
     const code = 'print("</pre><script>")\n# \u202e';

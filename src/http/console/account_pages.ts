@@ -1,20 +1,11 @@
-/** Accounts and their keys. */
+/** Accounts, and the keys of one. */
 import type { ShownAccount, ShownKey } from '../../store/console.ts';
 import { PAGE_ROWS } from '../../store/console.ts';
 import { parseTime } from '../api/list_query.ts';
 import { parseUuid } from '../wire/header_values.ts';
-import {
-  CONSOLE,
-  consolePage,
-  form,
-  messagePage,
-  nextLink,
-  redirect,
-  table,
-  terms,
-  time,
-} from './console_page.ts';
+import { CONSOLE, consolePage, messagePage, nextLink, table, terms, time } from './console_page.ts';
 import type { ConsoleCall, Visit } from './console_parts.ts';
+import { changeKey, newKeyForm } from './key_pages.ts';
 import { html } from './markup.ts';
 
 const PATH = '/accounts';
@@ -25,14 +16,18 @@ export const accountsPage: ConsoleCall = {
   async handler({ store }, visit) {
     const { query } = visit;
     const part = query.get('name')?.trim() ?? '';
-    const rows = await store.accounts(visit.asking, { part, after: query.get('after') ?? '' });
+    const [rows, tiers] = await Promise.all([
+      store.accounts(visit.asking, { part, after: query.get('after') ?? '' }),
+      store.tiers(visit.asking),
+    ]);
     const last = rows.length === PAGE_ROWS ? rows.at(-1)! : null;
     return consolePage(visit, {
       title: 'Accounts',
       section: PATH,
       main: html`<form class="filters" role="search" action="${CONSOLE}${PATH}"><label>name <input name="name" value="${part}" autocomplete="off"></label> <button>Search</button></form>
 ${table('Accounts', ACCOUNT_COLUMNS, rows)}
-${last && nextLink(PATH, query, { after: last.name })}`,
+${last && nextLink(PATH, query, { after: last.name })}
+${newKeyForm(visit, tiers, part)}`,
     });
   },
 };
@@ -59,7 +54,10 @@ export const accountPage: ConsoleCall = {
     const { query } = visit;
     const id = parseUuid(visit.exchange.params['id'] ?? '');
     const before = parseTime(query.get('before') ?? '');
-    const found = id && (await store.account(visit.asking, { id, before }));
+    const [found, tiers] = await Promise.all([
+      id && store.account(visit.asking, { id, before }),
+      store.tiers(visit.asking),
+    ]);
     if (!found)
       return messagePage(visit, 404, 'No such account', 'There is no account with this id.');
     const { account, keys } = found;
@@ -75,7 +73,8 @@ export const accountPage: ConsoleCall = {
       ])}
 <p><a href="${CONSOLE}/submissions?${submissions.toString()}">Its submissions</a></p>
 ${table('Keys', keyColumns(visit), keys)}
-${last && nextLink(`${PATH}/${account.id}`, query, { before: last.created_at })}`,
+${last && nextLink(`${PATH}/${account.id}`, query, { before: last.created_at })}
+${newKeyForm(visit, tiers, account.name)}`,
     });
   },
 };
@@ -102,22 +101,5 @@ const keyColumns = (visit: Visit) => [
     kind: 'wide' as const,
     cell: ({ created_at }: ShownKey) => time(created_at),
   },
-  {
-    name: 'valid',
-    cell: ({ id, revoked_at }: ShownKey) =>
-      revoked_at !== null
-        ? html`revoked ${time(revoked_at)}`
-        : html`<details><summary>Revoke</summary>${form(visit, `/keys/${id}/revoke`, html`<p>The key ends at once. Submissions that it sent still finish.</p><button class="danger">Revoke this key</button>`)}</details>`,
-  },
+  { name: 'valid', cell: (key: ShownKey) => changeKey(visit, key) },
 ];
-
-export const revokeKey: ConsoleCall = {
-  path: '/keys/{id}/revoke',
-  kind: 'form',
-  async handler({ store }, visit) {
-    const id = parseUuid(visit.exchange.params['id'] ?? '');
-    if (id === null) return messagePage(visit, 404, 'No such key', 'There is no key with this id.');
-    const account_id = await store.revokeKey(visit.asking, id);
-    return redirect(`${CONSOLE}${PATH}/${account_id}`);
-  },
-};

@@ -18,6 +18,8 @@ export type ConsoleParts = {
   readonly live: Live;
   readonly sign_ins: SignInLimit;
   readonly webhooks: WebhookPort;
+  /** Of new keys. */
+  readonly key_prefix: string;
   readonly over_tls: boolean;
   /** A router in front says who the client is. */
   readonly trust_router: boolean;

@@ -10,11 +10,12 @@ import type { Route } from '../api/api_call.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { readBody } from '../wire/read_body.ts';
-import { accountPage, accountsPage, revokeKey } from './account_pages.ts';
+import { accountPage, accountsPage } from './account_pages.ts';
 import { assets } from './assets.ts';
 import { CONSOLE, messagePage } from './console_page.ts';
 import type { ConsoleCall, ConsoleParts, Visit } from './console_parts.ts';
 import { deliveriesPage, replay } from './delivery_pages.ts';
+import { createKey, revokeKey, rotateKey } from './key_pages.ts';
 import { logPage } from './log_page.ts';
 import { liveState, overview } from './overview.ts';
 import { payloadBytes } from './payload_bytes.ts';
@@ -40,6 +41,8 @@ const CALLS: readonly ConsoleCall[] = [
   deliveriesPage,
   accountsPage,
   accountPage,
+  createKey,
+  rotateKey,
   revokeKey,
   tiersPage,
   setTier,
