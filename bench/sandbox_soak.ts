@@ -2,7 +2,7 @@
  * node bench/sandbox_soak.ts [RUNS] [SEED]
  * node bench/sandbox_soak.ts beside [SEED]
  *
- * Does anything degrade over time? Makes ten thousand runs, hostile and honest, in three languages, on
+ * Does anything degrade over time? Makes ten thousand runs, hostile and honest, in all languages, on
  * all slots. Checks that each verdict is right, that nothing is left behind, and that the launcher's
  * memory does not grow.
  *

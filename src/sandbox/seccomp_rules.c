@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <linux/prctl.h>
 #include <sched.h>
@@ -130,6 +131,12 @@ static const struct clause PRLIMIT[] = {
     {{IS(0, 0)}, ALLOW},
 };
 
+/* The kernel writes a line into its log where the shift is not one of 0 to 31. No library asks for a shift. */
+static const struct clause FUTEX[] = {
+    {{IS(1, FUTEX_WAKE_OP), BITS(5, (uint32_t)FUTEX_OP_OPARG_SHIFT << 28)}, ENOSYS},
+    {{IS(1, FUTEX_WAKE_OP_PRIVATE), BITS(5, (uint32_t)FUTEX_OP_OPARG_SHIFT << 28)}, ENOSYS},
+};
+
 /*
  * A signal to everybody, and the priority of a user's processes: to find whom it concerns, the kernel walks all
  * processes of the machine, and the time that this takes counts them. Only a program's kill is judged: the slot of a
@@ -217,7 +224,7 @@ static const struct rule ROWS[] = {
     ALLOWED(wait4), ALLOWED(waitid), ALLOWED(tkill), ALLOWED(tgkill), ALLOWED(rt_sigqueueinfo),
     ALLOWED(rt_tgsigqueueinfo), ALLOWED(getpid), ALLOWED(getppid), ALLOWED(gettid), ALLOWED(getpgid), ALLOWED(setpgid),
     ALLOWED(getsid), ALLOWED(setsid), ALLOWED(set_tid_address), ALLOWED(set_robust_list), ALLOWED(rseq),
-    ALLOWED(futex), NUMBERED(449, futex_waitv, ALLOW),
+    JUDGED(futex, FUTEX, ALLOW), NUMBERED(449, futex_waitv, ALLOW),
     ALLOWED(restart_syscall), JUDGED(membarrier, MEMBARRIER, EINVAL),
     /* Its ids, which it cannot change: it has no capability. */
     ALLOWED(getuid), ALLOWED(geteuid), ALLOWED(getgid), ALLOWED(getegid), ALLOWED(getresuid), ALLOWED(getresgid),

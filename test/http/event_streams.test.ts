@@ -1,11 +1,18 @@
 /** GET /api/result/{id}/events: what happened and happens to a submission, in order, to the end. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { Agent, get, type IncomingMessage } from 'node:http';
+import { Agent, get, IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import t from 'tap';
-import { OUTPUT_BYTES_PER_KEY, STREAMS_PER_KEY } from '../../src/http/api/event_streams.ts';
+import {
+  createEventStreams,
+  OUTPUT_BYTES_PER_KEY,
+  STREAMS_PER_KEY,
+} from '../../src/http/api/event_streams.ts';
+import type { EventFeed, Follower } from '../../src/store/event_feed.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { revokeKey } from '../../src/store/keys.ts';
+import type { NumberedPiece } from '../../src/store/live_output.ts';
 import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
 
@@ -179,6 +186,46 @@ t.test('output comes while its submission runs, to those who follow it', async (
     t.equal((await service.db`select from runledger.output_pieces`).length, 0);
   });
 });
+
+t.test(
+  'output is written down once for all streams that get it, and not for those that do not',
+  (t) => {
+    const followers: Follower[] = [];
+    const feed: EventFeed = {
+      read: () => Promise.resolve(null),
+      follow(_id, _from, follower) {
+        followers.push(follower);
+        return () => {};
+      },
+      close() {},
+    };
+    const streams = createEventStreams(feed, { knows: () => Promise.resolve(true) });
+    t.teardown(() => streams.close());
+    const update = { account_id: '', version: 1, ended: false, events: [], progress: null };
+    const clients = Array.from({ length: 100 }, () => {
+      const res = new ServerResponse(new IncomingMessage(new Socket()));
+      streams.open(res, { key_id: '', digest: Buffer.alloc(0), id: '', update, after: 0 });
+      return res;
+    });
+    const got = () => clients.filter(({ writableLength }) => writableLength > 0).length;
+    let written = 0;
+    const show = (size: number) => {
+      const piece: NumberedPiece = {
+        ...{ id: '', n: '1', is_stderr: false, begins_at: 0, bytes: Buffer.alloc(size, 'x') },
+        get attempt() {
+          written += 1;
+          return 1;
+        },
+      };
+      for (const { onOutput } of followers) onOutput(piece);
+    };
+    show(OUTPUT_BYTES_PER_KEY / 32);
+    t.same({ written, got: got() }, { written: 1, got: 32 }, 'it reaches as many as it may');
+    show(OUTPUT_BYTES_PER_KEY / 32);
+    t.same({ written, got: got() }, { written: 1, got: 32 }, 'the key has got all of its share');
+    t.end();
+  },
+);
 
 t.test('only the account of the submission may follow it', async (t) => {
   const { id } = (await service.submit(key)).json;

@@ -41,11 +41,25 @@ export const accountMutants: readonly Mutant[] = [
     ],
     ['a worker is asked only for what it runs', ' and l.consumer_id = consumer\n$$', '\n$$'],
   ),
-  ...inFile('src/http/api/event_streams.ts', 'test/http/event_streams.test.ts', [
-    'the output that a key gets is bounded',
-    'if (of_key.bytes + bytes > OUTPUT_BYTES_PER_KEY) return false;',
-    '',
-  ]),
+  ...inFile(
+    'src/http/api/event_streams.ts',
+    'test/http/event_streams.test.ts',
+    [
+      'the output that a key gets is bounded',
+      'return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;',
+      'return true;',
+    ],
+    [
+      'output is written down once for all streams',
+      'messages.get(piece) ?? outputMessage(piece)',
+      'outputMessage(piece)',
+    ],
+    [
+      'output is not written down for streams that do not get it',
+      '        if (!hasRoom(of_key, piece)) return;\n        const message = messageOf(piece);',
+      '        const message = messageOf(piece);\n        if (!hasRoom(of_key, piece)) return;',
+    ],
+  ),
   ...inFile(
     'src/queue/show_output.ts',
     'test/queue/show_output.test.ts',

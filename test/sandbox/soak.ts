@@ -31,9 +31,13 @@ export type Lane = { runs: number; at_once: number; sides: 'both' | 'hostile' | 
 
 type Draw = { test: Case; side: Side; language: Language };
 
-/** Shares of the runs. A JVM takes as long as forty static programs. */
-const JAVA_SHARE = 0.03;
-const PYTHON_SHARE = 0.25;
+/** Where the share of each language ends; C++ has the rest. A JVM takes as long as forty static programs, and V8 as twenty. */
+const SHARES_END: readonly [Language, number][] = [
+  ['java', 0.03],
+  ['javascript', 0.09],
+  ['c', 0.19],
+  ['python', 0.44],
+];
 const RSS_LOOKS = 20;
 const SETTLE_MS = 500;
 const NAP_MS = { cpu_ms: 100, wall_ms: 600 };
@@ -198,8 +202,8 @@ function drawer(
 }
 
 function pick(deck: Record<Language, Draw[]>, random: () => number): Draw {
-  const share = random();
-  const wanted = share < JAVA_SHARE ? 'java' : share < JAVA_SHARE + PYTHON_SHARE ? 'python' : 'cpp';
+  const at = random();
+  const wanted = SHARES_END.find(([, end]) => at < end)?.[0] ?? 'cpp';
   const cards = deck[wanted] ?? deck['cpp']!;
   return cards[Math.floor(random() * cards.length)]!;
 }

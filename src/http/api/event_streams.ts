@@ -78,8 +78,11 @@ export function createEventStreams(
         if (ended) res.end();
       };
       const onOutput = (piece: NumberedPiece) => {
-        const text = outputText(piece);
-        if (takes(res, text) && isWithin(of_key, piece.bytes.length)) write(res, text);
+        if (!hasRoom(of_key, piece)) return;
+        const message = messageOf(piece);
+        if (!takes(res, message)) return;
+        of_key.bytes += piece.bytes.length;
+        write(res, message);
       };
       const unfollow = feed.follow(id, update, { onUpdate, onOutput } satisfies Follower);
       onUpdate({ ...update, events: update.events.filter(({ version }) => version > after) });
@@ -116,20 +119,18 @@ export function createEventStreams(
 }
 
 /** A client that reads slowly misses output, and is not cut for it. A piece of control characters is larger than that as JSON. */
-const takes = (res: ServerResponse, text: string) =>
-  res.writableLength === 0 || res.writableLength + Buffer.byteLength(text) <= UNREAD_BYTES / 2;
+const takes = (res: ServerResponse, message: Uint8Array) =>
+  res.writableLength === 0 || res.writableLength + message.length <= UNREAD_BYTES / 2;
 
-function isWithin(of_key: OfKey, bytes: number): boolean {
+function hasRoom(of_key: OfKey, { bytes }: NumberedPiece): boolean {
   const now = performance.now();
   if (now - of_key.since_ms >= 1000) Object.assign(of_key, { since_ms: now, bytes: 0 });
-  if (of_key.bytes + bytes > OUTPUT_BYTES_PER_KEY) return false;
-  of_key.bytes += bytes;
-  return true;
+  return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;
 }
 
-function write(res: ServerResponse, text: string): void {
+function write(res: ServerResponse, message: string | Uint8Array): void {
   if (res.writableEnded || res.destroyed) return;
-  res.write(text);
+  res.write(message);
   if (res.writableLength > UNREAD_BYTES) res.destroy();
 }
 
@@ -141,8 +142,17 @@ function eventText({ version, type, at, facts }: Update['events'][number]): stri
   return `id: ${version}\nevent: ${NAMES[type]}\ndata: ${data}\n\n`;
 }
 
-function outputText({ attempt, is_stderr, begins_at: at, bytes }: NumberedPiece): string {
+const messages = new WeakMap<NumberedPiece, Uint8Array>();
+
+/** Made once for all streams that get the piece. A thousand times, it would hold up every other request for seconds. */
+function messageOf(piece: NumberedPiece): Uint8Array {
+  const made = messages.get(piece) ?? outputMessage(piece);
+  messages.set(piece, made);
+  return made;
+}
+
+function outputMessage({ attempt, is_stderr, begins_at: at, bytes }: NumberedPiece): Uint8Array {
   const stream = is_stderr ? 'stderr' : 'stdout';
   const text = Buffer.from(bytes).toString();
-  return `event: output\ndata: ${JSON.stringify({ attempt, stream, at, text })}\n\n`;
+  return Buffer.from(`event: output\ndata: ${JSON.stringify({ attempt, stream, at, text })}\n\n`);
 }

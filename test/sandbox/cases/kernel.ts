@@ -78,6 +78,14 @@ const rows: readonly Row[] = [
     'use clone3, whose flags a filter cannot read',
     'the filter returns ENOSYS, and libc falls back to clone',
   ],
+  [
+    'futexes in the kernel’s log',
+    'futex_in_log',
+    'futex_honest',
+    CPP,
+    'write into the kernel’s log by a futex',
+    'the filter denies the operation about which the kernel writes a line with the program’s name for itself',
+  ],
   ['setns', 'setns_init', 'threads_honest', BOTH, 'enter a namespace, even its own', FILTER],
   [
     'keyrings',

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <grp.h>
 #include <linux/bpf.h>
+#include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
@@ -150,6 +151,19 @@ PROGRAM(threads_honest) {
     pid_t child = vfork();
     if (child == 0) _exit(0);
     works("vfork", child > 0);
+}
+/// FUTEX_WAKE_OP sets the second word, and wakes nobody.
+static long set_by_futex(int operation, int argument, int private_flag) {
+    static int words[2];
+    return syscall(SYS_futex, &words[0], FUTEX_WAKE_OP | private_flag, 1, 1, &words[1], FUTEX_OP(operation, argument, FUTEX_OP_CMP_EQ, 0));
+}
+PROGRAM(futex_in_log) {
+    for (int private_flag : {0, FUTEX_PRIVATE_FLAG})
+        must_fail("a shift by 40", set_by_futex(FUTEX_OP_SET | FUTEX_OP_OPARG_SHIFT, 40, private_flag));
+}
+PROGRAM(futex_honest) {
+    for (int private_flag : {0, FUTEX_PRIVATE_FLAG})
+        works("FUTEX_WAKE_OP", set_by_futex(FUTEX_OP_SET, 7, private_flag) >= 0);
 }
 PROGRAM(setns_init) {
     for (const char *kind : {"user", "mnt", "net", "pid", "ipc", "uts", "cgroup"}) {
