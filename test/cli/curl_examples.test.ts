@@ -125,7 +125,10 @@ t.test('of README.md, JUDGING.md and the page', { skip }, async (t) => {
   const examples = ['README.md', 'JUDGING.md'].flatMap(examplesOf);
   t.equal(examples.length, 10);
   t.equal(examples.filter(({ record }) => record).length, 2);
-  const { RUNLEDGER_SERVER, RUNLEDGER_API_KEY } = await judgingService(t);
+  const { RUNLEDGER_SERVER, RUNLEDGER_API_KEY } = await judgingService(t, {
+    RUNLEDGER_LANGUAGES: 'python,cpp',
+    RUNLEDGER_PRECOMPILED_HEADERS: 'off',
+  });
   await sendAll(t, examples, RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);
   for (const [shell, plain] of Object.entries(SHELLS)) {
     if (spawnSync(shell, ['--version']).error) continue;

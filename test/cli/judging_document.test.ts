@@ -41,7 +41,10 @@ t.test('the examples', async (t) => {
   const cwd = await mkdtemp(join(tmpdir(), 'runledger-examples-'));
   t.teardown(() => rm(cwd, { recursive: true }));
   await symlink(resolve('runledger'), join(cwd, 'runledger'));
-  const env = await judgingService(t);
+  const env = await judgingService(t, {
+    RUNLEDGER_LANGUAGES: 'python,cpp',
+    RUNLEDGER_PRECOMPILED_HEADERS: 'off',
+  });
   for (const part of parts) {
     if (part.kind === 'file') {
       await mkdir(dirname(join(cwd, part.path)), { recursive: true });

@@ -27,7 +27,12 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   const { executions } = await w.consumer();
   await start(executions, id);
   await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
-  const env = { DATABASE_URL: w.database.url, RUNLEDGER_SEAL_KEY: SEAL_KEY };
+  const env = {
+    DATABASE_URL: w.database.url,
+    RUNLEDGER_SEAL_KEY: SEAL_KEY,
+    // For doctor, which runs a program of each language.
+    RUNLEDGER_LANGUAGES: 'python',
+  };
   const folder = await mkdtemp(join(tmpdir(), 'runledger-heads-'));
   t.teardown(() => rm(folder, { recursive: true }));
   const run = (...args: string[]) => runledger(args, env);
@@ -246,7 +251,7 @@ t.test('seal prints a signed checkpoint, and policy the keys to check it with', 
 
 t.test('without a key nothing is printed; the key of the state directory is found', async (t) => {
   const { env, folder } = await scene(t);
-  const without = { DATABASE_URL: env.DATABASE_URL, RUNLEDGER_STATE_DIR: folder };
+  const without = { ...env, RUNLEDGER_SEAL_KEY: undefined, RUNLEDGER_STATE_DIR: folder };
   for (const command of ['seal', 'policy'])
     t.match(await runledger([command], without), {
       status: 1,

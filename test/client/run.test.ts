@@ -50,7 +50,10 @@ async function endNext({ db, worker }: Service, outcome: Partial<ExecutionOutcom
         (select bytes from runledger.payloads where stream = s.id and kind = 'code') as code,
         (select bytes from runledger.payloads where stream = s.id and kind = 'stdin') as stdin
       from runledger.submissions s where s.status = 'pending'`;
-    if (row === undefined) continue;
+    if (row === undefined) {
+      await setTimeout(20);
+      continue;
+    }
     await setTimeout(delay_ms);
     await worker.finish(row.id, outcome);
     return row;

@@ -69,6 +69,9 @@ t.test('a database that requires TLS', async (t) => {
   // Migrations also use graphile-worker's own client.
   const migrated = await runledger(['migrate'], { DATABASE_URL: `${url}?sslmode=require` });
   t.equal(migrated.status, 0, migrated.stderr);
-  const { stdout } = await runledger(['doctor'], { DATABASE_URL: `${url}?sslmode=require` });
+  const { stdout } = await runledger(['doctor'], {
+    DATABASE_URL: `${url}?sslmode=require`,
+    RUNLEDGER_LANGUAGES: 'python',
+  });
   t.match(stdout, /database .*, TLS, no pooler$/m);
 });

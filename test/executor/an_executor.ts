@@ -15,6 +15,7 @@ import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { createCpp } from '../../src/languages/cpp/cpp.ts';
 import type { HeaderSet } from '../../src/languages/cpp/headers.ts';
+import { givePrepared, takePrepared } from '../support/prepared.ts';
 
 const BUILD = join(import.meta.dirname, '../../build');
 
@@ -50,6 +51,8 @@ export async function anExecutor(t: Test, options: Options = {}) {
   const toolchains = options.toolchains ?? (await toolchainsWith(options));
   const max_bytes = options.cache_bytes ?? 2 ** 30;
   const cache = await openCompileCache({ folder, max_bytes, max_entries: 10_000 });
+  const is_shared = options.folder === undefined && toolchains.has('java');
+  if (is_shared) await takePrepared(cache.artefacts_folder);
   const sandbox = await openSandbox({
     launcher: join(BUILD, 'launcher'),
     ...(options.switches?.['python_zygote'] && { zygote: join(BUILD, 'zygote.so') }),
@@ -78,6 +81,7 @@ export async function anExecutor(t: Test, options: Options = {}) {
   t.teardown(async () => {
     await executor.close();
     await sandbox.close();
+    if (is_shared) await givePrepared(cache.artefacts_folder);
     if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
   });
   const run = async (language: LanguageName, code: string | Uint8Array, more: Run = {}) => {

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/limits.ts';
 import { runnable } from '../../src/executor/executor.ts';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
 
 const SLEEPS = 'import time; time.sleep(60)';
@@ -83,7 +84,7 @@ t.test('the evidence has the isolation, the toolchain, the limits and the counte
 });
 
 t.test('its languages are those of its toolchains', async (t) => {
-  const all = await anExecutor(t, { switches: PLAIN });
+  const all = await anExecutor(t, { languages: ['python', 'cpp'], switches: PLAIN });
   t.strictSame(Object.keys(all.executor.toolchains()), [...all.toolchains.keys()]);
   const { python } = Object.fromEntries(all.toolchains);
   const toolchains = new Map([['python', python!]]);
@@ -93,7 +94,7 @@ t.test('its languages are those of its toolchains', async (t) => {
 });
 
 t.test('degraded isolation leaves out the languages that need a box', async (t) => {
-  const { toolchains } = await anExecutor(t, { switches: PLAIN });
+  const { toolchains } = await findToolchains();
   t.ok(toolchains.get('javascript')?.needs_box);
   t.strictSame([...runnable(toolchains, false).keys()], [...toolchains.keys()]);
   const left = [...toolchains.keys()].filter((name) => name !== 'javascript');
@@ -134,6 +135,7 @@ t.test('a restart finds what was made ahead, and other headers are made besides'
   const folder = t.testdir();
   const options = {
     folder,
+    languages: ['cpp', 'java'] as const,
     switches: { ...PLAIN, precompiled_headers: true },
     header_sets: [['cstdio']],
   };

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { connect } from '../../src/db.ts';
@@ -60,6 +61,7 @@ t.test('equal answers run equal statements', async (t) => {
     await db.unsafe(`select '${marker}'`);
     let text = '';
     while (!text.includes(marker)) {
+      await wait(5);
       text = readFileSync(join(folder, 'statements'), 'utf8').slice(from);
     }
     const lines = text.split('\n').filter((line) => /"Query Text"/.test(line));

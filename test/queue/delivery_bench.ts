@@ -1,5 +1,6 @@
 /** A database with submissions that have ended and wait for delivery, made through the store's own functions. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import { secretDigest } from '../../src/access/secret.ts';
 import { type Config, loadConfig } from '../../src/config.ts';
@@ -161,6 +162,7 @@ export async function jobsAre(
       select count(*)::integer as due, count(locked_by)::integer as taken from graphile_worker.jobs
       where task_identifier = 'deliver_webhook' and run_at <= now()`;
     if (row!['due'] === wanted.due && row!['taken'] === wanted.taken) return;
+    await wait(5);
   }
 }
 
@@ -175,5 +177,6 @@ export async function until(
       if (!isAway(error)) throw error;
     });
     if (row !== undefined && holds(row)) return;
+    await wait(5);
   }
 }

@@ -3,6 +3,7 @@
  * clock; deaths are real: the connection that holds the lock ends.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
@@ -119,6 +120,7 @@ async function gone(db: Db, pid: number): Promise<void> {
   for (;;) {
     const rows = await db`select from pg_stat_activity where pid = ${pid}`;
     if (rows.length === 0) return;
+    await wait(5);
   }
 }
 

@@ -1,5 +1,8 @@
 /**
- * node test/sandbox/main.ts [--language L] [--topic T] [--name TEXT] [--quiet] [--no-compile] [--without SPEEDUP ...]
+ * node test/sandbox/main.ts [--language L] [--topic T] [--name TEXT] [--differing AS] [--quiet] [--no-compile]
+ *   [--without SPEEDUP ...]
+ *
+ * --differing root or user: only the cases that `make test` runs in such a guest machine (guest_cases.ts).
  *
  * Runs the hostile suite on the isolation that this machine offers, without a database. For each case
  * it prints the claim, the mechanism behind it, and the result. Exit 1: a claim does not hold, or the
@@ -11,6 +14,7 @@ import { BY_NAME } from '../../src/languages/common/registry.ts';
 import { CASES } from './cases/all.ts';
 import { compile } from './cases/compile.ts';
 import { type CompileResult, runCompileCases, SPEED_UPS } from './compile_suite.ts';
+import { differsIn, isAs } from './guest_cases.ts';
 import { openBench, runCases, spokenBy } from './suite.ts';
 
 const { values } = parseArgs({
@@ -18,11 +22,17 @@ const { values } = parseArgs({
     language: { type: 'string' },
     topic: { type: 'string' },
     name: { type: 'string' },
+    differing: { type: 'string' },
     quiet: { type: 'boolean' },
     'no-compile': { type: 'boolean' },
     without: { type: 'string', multiple: true, default: [] },
   },
 });
+const { differing: as } = values;
+if (as !== undefined && !isAs(as)) {
+  console.error(`--differing must be root or user, not ${as}`);
+  process.exit(2);
+}
 const unknown = values.without.find((name) => !SPEED_UPS.includes(name));
 if (unknown) {
   console.error(`--without must be one of ${SPEED_UPS.join(', ')}, not ${unknown}`);
@@ -41,7 +51,9 @@ type Line = {
 type Entry = { topic: string; name: string; claim: string; because: string };
 
 const isChosen = ({ topic, name }: Entry) =>
-  (values.topic ?? topic) === topic && name.includes(values.name ?? '');
+  (values.topic ?? topic) === topic &&
+  name.includes(values.name ?? '') &&
+  (as === undefined || differsIn(as, { topic, name }));
 const isSpoken = (language: string) => (values.language ?? language) === language;
 
 function chosenLanguages(): LanguageName[] | undefined {

@@ -27,7 +27,7 @@ export type Ended = {
 
 export type Scene = Awaited<ReturnType<typeof openScene>>;
 
-const LOOK_MS = 5;
+const LOOK_MS = 20;
 const PATIENCE_MS = 300_000;
 
 export async function openScene(t: Test, folder: string) {

@@ -81,6 +81,8 @@ t.test('a process refuses transaction mode with one line', { skip }, async (t) =
   }
   const env = {
     DATABASE_URL: urls.owner,
+    // For doctor, which runs a program of each language.
+    RUNLEDGER_LANGUAGES: 'python',
     RUNLEDGER_DIGEST_KEY: randomBytes(32).toString('hex'),
     HOME: '/nonexistent',
   };

@@ -25,6 +25,7 @@ import {
   type RolePasswords,
   roleUrls,
 } from '../../src/local/roles.ts';
+import { copyCluster } from './cluster.ts';
 import type { Kept } from './keeper.ts';
 import { eventProblems, lineOf } from './strange_events.ts';
 
@@ -127,6 +128,7 @@ async function withDb(url: string, work: (db: Db) => Promise<unknown>): Promise<
 
 /** The process whose end ends the server: tap, or this process when a test file is run directly. */
 let runner = () => (process.env['TAP_CHILD_ID'] ? process.ppid : process.pid);
+let is_alone = false;
 
 /**
  * Gives this test file its own server, so that no other file disturbs it. Sealing, for example, goes up to the oldest
@@ -135,6 +137,7 @@ let runner = () => (process.env['TAP_CHILD_ID'] ? process.ppid : process.pid);
 export function aloneOnItsServer(): void {
   // With RUNLEDGER_TEST_DATABASE_URL this has no effect: run such a file alone there.
   runner = () => process.pid;
+  is_alone = true;
 }
 
 let shared: Promise<Kept> | undefined;
@@ -147,7 +150,8 @@ async function findOrStart(folder: string): Promise<Kept> {
   // Creating the folder is the lock: of several files that start at the same time, one starts the keeper.
   if (makeFolder(folder)) {
     const keeper = fileURLToPath(new URL('keeper.ts', import.meta.url));
-    spawn(process.execPath, [keeper, String(runner()), folder], {
+    const alone = is_alone ? ['alone'] : [];
+    spawn(process.execPath, [keeper, String(runner()), folder, ...alone], {
       detached: true,
       stdio: 'ignore',
       cwd: fileURLToPath(new URL('../..', import.meta.url)),
@@ -194,8 +198,10 @@ export async function ownServer(
 ): Promise<OwnServer> {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-own-'));
   const make = () => randomBytes(16).toString('hex');
-  const password = make();
-  const passwords = Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords;
+  const copied = await copyCluster(join(folder, 'data'));
+  const password = copied?.password ?? make();
+  const passwords =
+    copied?.passwords ?? (Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords);
   let port: number | null = null;
   let running: Server;
   const start = async () => {
@@ -214,11 +220,17 @@ export async function ownServer(
   });
   await start();
   const superuser_url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-  await createRoles(superuser_url, passwords);
-  await createDatabase(superuser_url, 'runledger');
   database = describe(superuser_url, 'runledger', passwords);
-  const { migrate } = await import('../../src/store/migrate.ts');
-  await migrate(database.urls.owner);
+  if (copied === null) {
+    await createRoles(superuser_url, passwords);
+    await createDatabase(superuser_url, 'runledger');
+    const { migrate } = await import('../../src/store/migrate.ts');
+    await migrate(database.urls.owner);
+  } else {
+    await withDb(superuser_url, (db) =>
+      db.unsafe(`alter database ${copied.database} rename to runledger`),
+    );
+  }
   const kill = async () => {
     process.kill(running.pid, 'SIGKILL');
     await running.exited;

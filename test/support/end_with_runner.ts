@@ -1,14 +1,32 @@
 /**
- * Loaded into every test file (.taprc): ends the file when its runner has ended, even by kill -9. Otherwise the file
- * would run on, with the PostgreSQL that it started.
+ * Loaded into every test file (.taprc). When a file ends, it says how much CPU time it took. And it ends the file when its
+ * runner has ended, even by kill -9. Otherwise the file would run on, with the PostgreSQL that it started.
  *
  * Only the kernel could tell us of the end of our parent, and Node cannot ask it to, so the parent's number is polled:
  * it changes when the parent dies. SIGKILL, because nothing may hold this process up; the servers and workers that it
  * started get their own signal from the kernel.
  */
+import { readFileSync, writeSync } from 'node:fs';
+import { cpuComment } from './report.ts';
+
 const POLL_MS = 200;
 
 const runner = process.ppid;
 setInterval(() => {
   if (process.ppid !== runner) process.kill(process.pid, 'SIGKILL');
 }, POLL_MS).unref();
+
+/** Of the kernel's clock, in which /proc counts. */
+const TICKS_PER_S = 100;
+
+/** Of this process and of the children that it waited for: what a server used that outlives the file is not in it. */
+function cpuSeconds(): number {
+  const stat = readFileSync('/proc/self/stat', 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [user, system, of_children, system_of_children] = fields.slice(11, 15).map(Number);
+  return (user! + system! + of_children! + system_of_children!) / TICKS_PER_S;
+}
+
+// A process that a test forks loads this file, too, and its output is for the test.
+if (process.argv[1]?.endsWith('.test.ts') && process.env['TAP_CHILD_ID'])
+  process.once('exit', () => writeSync(process.stdout.fd, cpuComment(cpuSeconds())));

@@ -2,7 +2,9 @@
  * Runs the one PostgreSQL of a test run. The first test file that needs a database starts it. It creates the template
  * of all test databases, and ends with the run.
  *
- *   node keeper.ts RUNNER_PID FOLDER
+ *   node keeper.ts RUNNER_PID FOLDER [alone]
+ *
+ * With `alone` it is the server of one test file, on a copy of the data of such a server before it, where there is one.
  *
  * It writes its addresses to FOLDER/ready.json, or the reason of a failure to FOLDER/failed. When the runner has ended,
  * in whatever way, it stops the server and removes FOLDER. If the keeper itself is killed, the kernel stops the server
@@ -17,6 +19,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { connect } from '../../src/db.ts';
 import { startServer } from '../../src/local/postgres.ts';
 import { createDatabase, createRoles, ROLES, type RolePasswords } from '../../src/local/roles.ts';
+import { copyCluster, keepCluster } from './cluster.ts';
 
 export type Kept = {
   /** The superuser's address of the database `postgres`. */
@@ -27,24 +30,28 @@ export type Kept = {
 
 const MIGRATE = new URL('../../src/store/migrate.ts', import.meta.url);
 
-async function keep(runner: number, folder: string): Promise<void> {
+async function keep(runner: number, folder: string, is_alone: boolean): Promise<void> {
   const born = startTime(runner);
-  const passwords = newPasswords();
   const given = process.env['RUNLEDGER_TEST_DATABASE_URL'];
-  const server = given ? null : await ownServer(join(folder, 'data'));
-  const superuser_url = given ?? server!.url;
-  const template = `runledger_template_${runner}`;
-  await createRoles(superuser_url, passwords);
-  await createDatabase(superuser_url, template);
-  await migrateTemplate(superuser_url, template, passwords.owner);
-  const kept: Kept = { superuser_url, passwords, template };
+  const { kept, stop } = given
+    ? { kept: await filled(given, runner), stop: () => dropAll(given, runner) }
+    : await ownServer(runner, join(folder, 'data'), is_alone);
   await writeFile(join(folder, 'ready.tmp'), JSON.stringify(kept), { mode: 0o600 });
   await rename(join(folder, 'ready.tmp'), join(folder, 'ready.json'));
   // A process gets no signal at the end of a process that is not its child, so this polls /proc.
   while (born !== null && startTime(runner) === born) await wait(200);
-  if (given) await dropAll(given, runner);
-  await server?.stop();
+  await stop();
   await rm(folder, { recursive: true, force: true });
+}
+
+/** Creates the roles and the template. */
+async function filled(superuser_url: string, runner: number): Promise<Kept> {
+  const passwords = newPasswords();
+  const template = `runledger_template_${runner}`;
+  await createRoles(superuser_url, passwords);
+  await createDatabase(superuser_url, template);
+  await migrateTemplate(superuser_url, template, passwords.owner);
+  return { superuser_url, passwords, template };
 }
 
 function newPasswords(): RolePasswords {
@@ -54,18 +61,31 @@ function newPasswords(): RolePasswords {
   return Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords;
 }
 
-async function ownServer(data_dir: string) {
-  const password = randomBytes(16).toString('hex');
-  const server = await startServer({
-    data_dir,
-    password,
-    port: null,
-    uid: null,
-    durable: false,
-    settings: { max_connections: '300', max_wal_size: '4GB' },
-  });
-  const url = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
-  return { url, stop: server.stop };
+async function ownServer(runner: number, data_dir: string, is_alone: boolean) {
+  const copied = is_alone ? await copyCluster(data_dir) : null;
+  const password = copied?.password ?? randomBytes(16).toString('hex');
+  const start = async () => {
+    const server = await startServer({
+      data_dir,
+      password,
+      port: null,
+      uid: null,
+      durable: false,
+      settings: { max_connections: '300', max_wal_size: '4GB' },
+    });
+    return { ...server, url: `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres` };
+  };
+  const first = await start();
+  if (copied !== null) {
+    const { passwords, database: template } = copied;
+    return { kept: { superuser_url: first.url, passwords, template }, stop: first.stop };
+  }
+  const kept = await filled(first.url, runner);
+  if (!is_alone) return { kept, stop: first.stop };
+  await first.stop();
+  await keepCluster(data_dir, { password, passwords: kept.passwords, database: kept.template });
+  const again = await start();
+  return { kept: { ...kept, superuser_url: again.url }, stop: again.stop };
 }
 
 async function migrateTemplate(superuser_url: string, name: string, password: string) {
@@ -100,8 +120,8 @@ async function dropAll(url: string, runner: number): Promise<void> {
 if (import.meta.main) {
   // Ctrl-C ends the runner, and the runner's end stops this process in order.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-  const [runner, folder] = process.argv.slice(2);
-  keep(Number(runner), folder!).catch(async (error: Error) => {
+  const [runner, folder, alone] = process.argv.slice(2);
+  keep(Number(runner), folder!, alone !== undefined).catch(async (error: Error) => {
     await writeFile(join(folder!, 'failed'), String(error.stack)).catch(() => {});
     await wait(2_000);
     await rm(folder!, { recursive: true, force: true });

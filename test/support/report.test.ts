@@ -1,5 +1,8 @@
 /** People and machines rely on the last line of a run, so its counts must be right. */
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import t from 'tap';
 import { Parser } from 'tap-parser';
 import { countResults, newCounts, printFiles } from './report.ts';
@@ -105,6 +108,7 @@ t.test('each file gets a line, and a failed one everything that went wrong in it
 # Subtest: test/a.test.ts
     ok 1 - x
     1..1
+    # CPU: 2.5 s
 ok 1 - test/a.test.ts # time=1234ms
 # Subtest: test/b.test.ts
     said by the program
@@ -124,10 +128,29 @@ not ok 2 - test/b.test.ts # time=500ms
 1..2
 `;
   const { printed } = await parsed(text);
-  t.equal(printed[0], 'ok      test/a.test.ts  1.2 s');
+  t.equal(printed[0], 'ok      test/a.test.ts  1.2 s, CPU 2.5 s');
   t.equal(printed[1], 'FAILED  test/b.test.ts  0.5 s');
   const problems = printed.slice(2).join('\n');
   t.match(problems, /said by the program/);
   t.match(problems, /test\/b\.test\.ts > one > y\n {4}diff:\n {6}-wanted\n {6}\+found\n/);
   t.match(problems, /at: \{ lineNumber: 7 \}/);
+});
+
+t.test('a file says what it took, with the programs that it ran', async (t) => {
+  const BURN = 'for (let i = 0; i % 1e6 || process.cpuUsage().user < 300_000; i++);';
+  const file = join(t.testdir(), 'burns.test.ts');
+  writeFileSync(
+    file,
+    `import { spawnSync } from 'node:child_process';
+     spawnSync(process.execPath, ['-e', '${BURN}']);
+     const { user, system } = process.cpuUsage();
+     console.error((user + system) / 1e6);`,
+  );
+  const preloaded = ['--import', resolve('test/support/end_with_runner.ts')];
+  const { stdout, stderr } = spawnSync(process.execPath, [...preloaded, file], {
+    encoding: 'utf8',
+    env: { TAP_CHILD_ID: '1' },
+  });
+  const [, all] = /^# CPU: (\d+\.\d) s\n$/.exec(stdout) ?? [];
+  t.ok(Number(all) >= Number(stderr) + 0.2, `${all} s, of which its own ${stderr} s`);
 });

@@ -19,14 +19,26 @@ export function countResults(parser: Parser, counts: Counts): void {
 export const addTo = (to: Map<string, number>, reason: string, tests: number) =>
   to.set(reason, (to.get(reason) ?? 0) + tests);
 
-/** Prints a line for each test file when it has ended, and what failed in it. */
+/** By which a test file says what it cost (end_with_runner.ts). */
+export const cpuComment = (seconds: number) => `# CPU: ${seconds.toFixed(1)} s\n`;
+const CPU_COMMENT = /^# CPU: ([\d.]+ s)$/m;
+
+/** Prints a line for each test file when it has ended, with the time and the CPU time that it took, and what failed in it. */
 export function printFiles(parser: Parser, print: (text: string) => void): void {
   let problems: string[] = [];
+  let cpu = '';
+  parser.on('child', (file: Parser) => {
+    file.on('comment', (text: string) => {
+      const [, found] = CPU_COMMENT.exec(text) ?? [];
+      if (found) cpu = `, CPU ${found}`;
+    });
+  });
   parser.on('fail', (result: Result) => problems.push(problemText(result)));
   // Whatever a test file writes besides TAP. It is shown only if the file fails.
   parser.on('extra', (text: string) => problems.push(text.trimEnd()));
   parser.on('assert', ({ ok, name, time }: Result) => {
-    print(`${ok ? 'ok    ' : 'FAILED'}  ${name}  ${((time ?? 0) / 1000).toFixed(1)} s`);
+    print(`${ok ? 'ok    ' : 'FAILED'}  ${name}  ${((time ?? 0) / 1000).toFixed(1)} s${cpu}`);
+    cpu = '';
     if (!ok) for (const problem of problems) print(problem);
     problems = [];
   });

@@ -14,14 +14,24 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import {
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Parser } from 'tap-parser';
 import { lacking, needsOf } from './needs.ts';
+import { PREPARED_VARIABLE } from './prepared.ts';
 import { addTo, type Counts, countResults, newCounts, printFiles } from './report.ts';
 
 const OUTPUT = 'build/test.tap';
+/** A folder for each run; its name is the runner's process id. */
+const PREPARED = resolve('build/prepared');
 /** Test files at a time: more than there are processors, because a file waits for half of its time. */
 const JOBS = Number(process.env['JOBS']) || availableParallelism() + 3;
 
@@ -46,13 +56,18 @@ async function run(paths: readonly string[]): Promise<number> {
 }
 
 async function runTap(files: readonly string[], counts: Counts): Promise<number | null> {
+  const prepared = makePrepared();
   const tap = spawn(
     'setpriv',
     ['--pdeathsig=KILL', 'tap', '--reporter=tap', `--jobs=${JOBS}`, ...files],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
-      // The test files themselves and the processes that inherit it; the command line sets its own.
-      env: { NODE_COMPILE_CACHE: resolve('build/compiled-modules'), ...process.env },
+      env: {
+        // The test files themselves and the processes that inherit it; the command line sets its own.
+        NODE_COMPILE_CACHE: resolve('build/compiled-modules'),
+        ...process.env,
+        [PREPARED_VARIABLE]: prepared,
+      },
     },
   );
   // On Ctrl-C tap ends its test files; then this process still prints the counts.
@@ -64,7 +79,19 @@ async function runTap(files: readonly string[], counts: Counts): Promise<number 
   tap.stdout.pipe(createWriteStream(OUTPUT));
   tap.stdout.pipe(parser);
   const [[code]] = await Promise.all([ended, once(parser, 'complete')]);
+  rmSync(prepared, { recursive: true, force: true });
   return code;
+}
+
+/** For what the test files of this run share (prepared.ts). Removes what runs left that were killed. */
+function makePrepared(): string {
+  const own = join(PREPARED, String(process.pid));
+  mkdirSync(PREPARED, { recursive: true });
+  for (const pid of readdirSync(PREPARED))
+    if (pid === String(process.pid) || !existsSync(`/proc/${pid}`))
+      rmSync(join(PREPARED, pid), { recursive: true, force: true });
+  mkdirSync(own);
+  return own;
 }
 
 /** The files that this machine can run, and for each reason the number of tests that it cannot. */

@@ -1,6 +1,7 @@
 /** Rules of POST /api/submit: modes, waiting, idempotency. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { call, type Reply } from '../support/call.ts';
 import { HELLO, type Service } from '../support/service.ts';
 import { webProcess } from '../support/web_process.ts';
@@ -23,6 +24,7 @@ export async function storedFor(service: Service, key: string): Promise<string> 
       select s.id from runledger.submissions s join runledger.idempotency i on i.submission_id = s.id
       where i.key = ${key}`;
     if (row !== undefined) return row.id;
+    await wait(5);
   }
 }
 
@@ -167,7 +169,7 @@ export const submitRules: Rule[] = [
     gone.abort();
     await waiting.catch(() => {});
     const line = new RegExp(`"submission_id":"${id}".*"hung_up":true`);
-    while (!web!.written.some((text) => line.test(text))) await new Promise(setImmediate);
+    while (!web!.written.some((text) => line.test(text))) await wait(5);
     await service.worker.finish(id);
     const reply = await service.call({ path: `/api/result/${id}`, key });
     equal(reply.json.status, 'completed');

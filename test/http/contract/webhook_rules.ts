@@ -3,6 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import { HELLO, type Service } from '../support/service.ts';
 import type { Test } from '../support/web_process.ts';
 import { keyOf } from './asking.ts';
@@ -65,6 +66,7 @@ async function ended(service: Service, id: string): Promise<string> {
     const [row] = await service.db<{ status: string }[]>`
       select status from runledger.deliveries where id = ${id}`;
     if (row !== undefined && row.status !== 'waiting') return row.status;
+    await wait(5);
   }
 }
 

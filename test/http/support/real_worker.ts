@@ -31,6 +31,8 @@ export async function realWorker(
       RUNLEDGER_SHUTDOWN_GRACE: '0s',
       // On a busy machine a compiler waits long for a processor.
       RUNLEDGER_LIMITS_COMPILE_WALL: '5min',
+      // Compiling the headers takes ten times as long as the few programs that could use them.
+      RUNLEDGER_PRECOMPILED_HEADERS: 'off',
       ...env,
     },
   });

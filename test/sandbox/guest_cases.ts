@@ -1,0 +1,112 @@
+/**
+ * Which cases `make test` runs in guest machines (test/_first/guest.test.ts). There every program is emulated, so it leaves out
+ * those whose claim holds by the same means as outside, or as in the other guest. They are named here with those means; every
+ * other case runs, and so does each new one. `make sandbox-test-v2` runs all of them.
+ */
+import type { Topic } from './case.ts';
+
+/** As whom: root of the machine, or an ordinary user to whom systemd has delegated a group. */
+export type As = 'root' | 'user';
+
+type Same = { topic: Topic; names: readonly string[] | 'all'; means: string };
+
+const PIPES: Same = {
+  topic: 'output',
+  names: 'all',
+  means: 'the launcher’s pipes, which know nothing of groups and users',
+};
+
+const REFUSALS = [
+  'a refusal of its own making',
+  'refused memory, caught',
+  'refusals without end',
+  'more than four times the limit',
+];
+
+export const SAME: Readonly<Record<As, readonly Same[]>> = {
+  root: [
+    PIPES,
+    { topic: 'kernel', names: 'all', means: 'the one filter, and the rights that root gives up' },
+    { topic: 'network', names: 'all', means: 'the filter, and the namespaces that root makes' },
+    { topic: 'bombs', names: REFUSALS, means: 'the filter’s questions to the launcher' },
+    {
+      topic: 'bombs',
+      names: [
+        'locked memory',
+        'endless recursion',
+        'disk bomb in one file',
+        'disk bomb in /tmp',
+        'disk bomb of many files',
+        'disk bomb without a name',
+        'sparse file of 1 TiB',
+        'inode bomb of files',
+        'inode bomb of nested directories',
+        'inode bomb of symbolic links',
+        'inode bomb of hard links',
+        'descriptor bomb',
+        'descriptors in flight',
+        'socket buffers',
+        'queued signals',
+        'raised limits',
+      ],
+      means: 'resource limits and the tmpfs, which root sets as outside',
+    },
+  ],
+  user: [
+    PIPES,
+    {
+      topic: 'kernel',
+      names: [
+        'old system calls',
+        '32-bit system calls',
+        'x32 system calls',
+        'high bits of arguments',
+        'unknown system calls',
+        'every call',
+        'every call of other ABIs',
+        'records about calls of other ABIs',
+      ],
+      means: 'the one filter, which does not depend on who the launcher is',
+    },
+    { topic: 'bombs', names: REFUSALS, means: 'the filter’s questions to the launcher' },
+    {
+      topic: 'bombs',
+      names: [
+        'fork storm',
+        'fork churn',
+        'shared memory bomb',
+        'memory pushed out to swap',
+        'address space',
+        'SysV shared memory bomb',
+        'SysV message bomb',
+        'a page over the memory limit',
+        'names that do not exist, then a loop',
+        'names that do not exist, then an orphan',
+      ],
+      means: 'the controllers, which count in a delegated group as in the other guest’s',
+    },
+    {
+      topic: 'endings',
+      names: [
+        'catching every signal',
+        'ignoring and blocking every signal',
+        'raising the soft CPU limit',
+        'writing orphan',
+        'main thread leaves',
+        'stopping itself',
+        'parent of a hanging vfork',
+        'spinning processes',
+        'spinning threads',
+        'CPU time in children',
+      ],
+      means: 'the counters and the kill of a group, as in the other guest',
+    },
+  ],
+};
+
+export const isAs = (word: string): word is As => word in SAME;
+
+export const differsIn = (as: As, test: { topic: string; name: string }): boolean =>
+  !SAME[as].some(
+    ({ topic, names }) => topic === test.topic && (names === 'all' || names.includes(test.name)),
+  );
