@@ -31,6 +31,8 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
     /^(install|cp -n|usermod|systemctl|systemd-\w+|apt-get install uidmap|runledger-owner)\b/,
     'the drill systemd',
   ],
+  [/^nginx -t/, 'test/deploy/check_deploy.ts, and the drill nginx'],
+  [/^journalctl /, 'the drill systemd'],
   [/^(podman|tar) |^deploy\/container\//, 'the drill container does the same'],
   [/^podman-compose /, 'needs an image of PostgreSQL from a registry'],
   [/^kubectl /, 'there is no cluster; test/deploy/check_deploy.ts, and the drill kubernetes'],
