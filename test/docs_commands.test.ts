@@ -20,6 +20,10 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
   [/^git clone /, 'names no address'],
   [/^curl /, 'test/cli/curl_examples.test.ts sends the calls'],
   [/ \.\/runledger worker$/, 'test/deploy/procfile.test.ts starts a worker'],
+  [
+    /^psql .*\/administrator\/|^psql .* -c '|^\.\/runledger (restore|repair|verify --offline|policy > policy-2)/,
+    'test/cli/restore_document.test.ts runs the recipe',
+  ],
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
   [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],
@@ -27,6 +31,8 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
     /^(install|cp -n|usermod|systemctl|systemd-\w+|apt-get install uidmap|runledger-owner)\b/,
     'the drill systemd',
   ],
+  [/^nginx -t/, 'test/deploy/check_deploy.ts, and the drill nginx'],
+  [/^journalctl /, 'the drill systemd'],
   [/^(podman|tar) |^deploy\/container\//, 'the drill container does the same'],
   [/^podman-compose /, 'needs an image of PostgreSQL from a registry'],
   [/^kubectl /, 'there is no cluster; test/deploy/check_deploy.ts, and the drill kubernetes'],
@@ -35,7 +41,6 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
 const MAY_FAIL: readonly (readonly [RegExp, RegExp])[] = [
   [/ detach 2026-01/, /cannot be detached: the log has no partition of that month/],
   [/ doctor/, /^$/],
-  [/ restore runledger.backup/, /the database is not empty/],
   [/ verify --head head-2026/, /head-2026.*no such file/],
   [/ verify .*--removals removals.txt/, /removals.txt: .*no such file/],
 ];

@@ -68,5 +68,12 @@ export function optionText(context: Context, name: string): string {
   return value;
 }
 
+/** The value of such an option that is a number from 1 to 999,999. */
+export function wholeNumber(context: Context, name: string): number {
+  const word = optionText(context, name);
+  if (!/^[1-9]\d{0,5}$/.test(word)) throw new UsageError(`--${name} must be a number from 1`);
+  return Number(word);
+}
+
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const isUuid = (word: string): boolean => UUID.test(word);

@@ -31,7 +31,13 @@ import { MAX_CLAIM_BYTES } from './entry_check.ts';
 import { Growth } from './growth.ts';
 import { type Place, placeOf } from './tree.ts';
 
-export type Repaired = { origin: string; size: number; root: string; before: string | null };
+export type Repaired = {
+  origin: string;
+  size: number;
+  root: string;
+  /** The name that the log gave up, and its last size; null if it keeps its name. */
+  before: { origin: string; size: number } | null;
+};
 
 /** A byte of it takes up to six in JSON. The event must not be longer than what verify reads (entry_check.ts). */
 const MAX_REASON_BYTES = 4096;
@@ -90,7 +96,7 @@ export async function repair(
     await owner`select runledger.append_retention('log.repaired', ${text}::text::jsonb)`;
     return {
       ...{ origin: facts.origin, size: facts.size, root: facts.root },
-      before: last.origin === key.origin ? null : last.origin,
+      before: last.origin === key.origin ? null : { origin: before.origin, size: before.size },
     };
   }) as Promise<Repaired>;
 }

@@ -271,6 +271,8 @@ t.test('a fault of operation is one line with the remedy, and no stack', async (
   t.match(unwritable, { status: 1, stderr: /^ENOENT: no such file or directory, [^\n]*\n$/ });
   const kept = await runledger(['backup', 'package.json'], { DATABASE_URL: url });
   t.match(kept, { status: 1, stderr: /^package\.json exists already, .*: choose another name\n$/ });
+  const none = await runledger(['backup', 'x', '--keep', '0'], { DATABASE_URL: url });
+  t.match(none, { status: 2, stderr: /--keep must be a number from 1/ });
 });
 
 t.test('doctor exits 1 if a check fails', async (t) => {

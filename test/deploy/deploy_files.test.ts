@@ -4,7 +4,7 @@
  * `make drill`.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { commands } from '../../src/cli/command_table.ts';
 import { loadConfig } from '../../src/config.ts';
 import { environmentFor, hasForeignSecrets, type ProcessName } from '../../src/environment.ts';
 import { calls } from '../../src/http/api/calls.ts';
+import { BATCH_BODY_LIMIT_BYTES } from '../../src/http/api/read_batch.ts';
 import { CLOSING_MS } from '../../src/processes/stop_request.ts';
 import { sourcesBelow } from '../support/imports.ts';
 import {
@@ -28,6 +29,7 @@ import {
   values,
   yaml,
 } from './manifests.ts';
+import { NGINX } from './nginx.ts';
 
 const INSTALLED = '/srv/runledger';
 const NODE = 'node --max-semi-space-size=4 src/cli/main.ts';
@@ -52,8 +54,8 @@ const filledIn = (env: Record<string, string>) =>
 function environmentOf(t: Test, name: string, given: Record<string, string>) {
   const env = filledIn(given);
   const config = loadConfig(env);
-  if (name === 'migrate') {
-    t.ok(config.database_url, "migrate has the owner's address");
+  if (name === 'migrate' || name === 'backup') {
+    t.ok(config.database_url, `${name} has the owner's address`);
     return config;
   }
   const process = name as ProcessName;
@@ -72,6 +74,16 @@ function environmentOf(t: Test, name: string, given: Record<string, string>) {
   return config;
 }
 
+/** What a unit's command is given. */
+const ARGUMENTS: Readonly<Record<string, string>> = {
+  web: '',
+  worker: '',
+  migrate: '--wait 10min',
+  backup: '%S/runledger-backup --keep 14',
+  witness:
+    '--dir %S/runledger-witness --name $WITNESS_NAME --listen $WITNESS_LISTEN --logs %d/logs',
+};
+
 t.test('units of systemd', async (t) => {
   const all = UNIT_NAMES.map(unit);
   const named = (name: string) => all.find((each) => each.name === `runledger-${name}.service`)!;
@@ -79,33 +91,54 @@ t.test('units of systemd', async (t) => {
     const [program, command, ...rest] = value(each, 'ExecStart')!.split(' ');
     t.equal(program, `${INSTALLED}/runledger`);
     t.ok(command && command in commands, `${each.name}: ${command}`);
-    t.strictSame(rest, command === 'migrate' ? ['--wait', '10min'] : []);
+    t.equal(rest.join(' ').replace(/[{}]/g, ''), ARGUMENTS[command!], each.name);
+    const { options = {} } = (await commands[command!]!()).command;
+    for (const [, name] of rest.join(' ').matchAll(/--([a-z]+)/g)) t.ok(name! in options, name!);
     t.equal(value(each, 'WorkingDirectory'), INSTALLED);
     t.equal(each.name, `runledger-${command}.service`);
     const file = value(each, 'EnvironmentFile')!;
     t.match(file, /^\/etc\/runledger\/[a-z]+\.env$/);
     const env = environmentFile(file.split('/').at(-1)!);
     const state = values(each, 'Environment').map((pair) => pair.split('=') as [string, string]);
-    environmentOf(t, command!, { ...env, ...Object.fromEntries(state) });
+    if (command === 'witness') t.strictSame(Object.keys(env), ['WITNESS_NAME', 'WITNESS_LISTEN']);
+    else environmentOf(t, command!, { ...env, ...Object.fromEntries(state) });
     for (const needed of values(each, 'Requires')) t.ok(UNIT_NAMES.includes(needed), needed);
   }
-  for (const each of [named('web'), named('worker')]) {
+  for (const each of [named('web'), named('worker'), named('witness')])
     t.same([value(each, 'Restart'), value(each, 'StartLimitIntervalSec')], ['always', '0']);
+  for (const each of [named('web'), named('worker')]) {
     t.ok(Number(value(each, 'TimeoutStopSec')) > LONGEST_STOP_S);
     t.equal(value(each, 'Environment'), `RUNLEDGER_STATE_DIR=%S/${value(each, 'StateDirectory')}`);
   }
   t.ok(Number(value(named('web'), 'LimitNOFILE')) > DEFAULTS.connections_max);
-  t.equal(
-    value(named('migrate'), 'ConditionPathExists'),
-    value(named('migrate'), 'EnvironmentFile'),
-  );
+  for (const each of [named('migrate'), named('backup')])
+    t.equal(value(each, 'ConditionPathExists'), value(each, 'EnvironmentFile'));
+  for (const each of [named('backup'), named('witness')])
+    t.ok(value(each, 'ExecStart')!.includes(`%S/${value(each, 'StateDirectory')} `));
+  t.match(value(named('witness'), 'LoadCredential'), /^logs:\/etc\/runledger\//);
+  for (const name of readdirSync('deploy/systemd').filter((name) => name.endsWith('.timer')))
+    t.ok(UNIT_NAMES.includes(name.replace('.timer', '.service')), name);
 
-  await t.test('web and migrate are hardened in the same way', async (t) => {
+  await t.test('a certificate of its own replaces what web has for a router', async (t) => {
+    const drop_in = unit('runledger-web.service.d/native-tls.conf');
+    const [reset, command, ...others] = values(drop_in, 'ExecStart');
+    t.same([reset, others], ['', []]);
+    t.ok(command!.endsWith(` ${value(named('web'), 'ExecStart')}`));
+    const set = [...command!.matchAll(/ ([A-Z_]+)=(\S+)/g)].map(([, name, text]) => [name!, text!]);
+    const env = { ...environmentFile('web.env'), ...Object.fromEntries(set) };
+    const config = loadConfig(filledIn(env));
+    t.match(config, { tls: 'native', host: '::', port: 443 });
+    const credentials = values(drop_in, 'LoadCredential').map((each) => `%d/${each.split(':')[0]}`);
+    t.same([config.tls_cert_file, config.tls_key_file], credentials);
+  });
+
+  await t.test('all that need no rights are hardened in the same way', async (t) => {
     const OWN =
-      /^(Exec|Type|Remain|Environment|State|Restart|Timeout|Limit|Want|After|Requires|StartLimit|Desc|Cond)/;
+      /^(Exec|Type|Remain|Environment|State|Restart|Timeout|Limit|Want|After|Requires|StartLimit|Desc|Doc|Cond|Load|Nice)/;
     const hardening = ({ settings }: Unit) =>
       settings.filter(([name]) => !OWN.test(name)).map((pair) => pair.join('='));
-    t.strictSame(hardening(named('migrate')), hardening(named('web')));
+    for (const name of ['migrate', 'backup', 'witness'])
+      t.strictSame(hardening(named(name)), hardening(named('web')), name);
     t.ok(hardening(named('web')).length > 25);
   });
 
@@ -189,6 +222,42 @@ t.test('the compose file', async (t) => {
   for (const secret of Object.values(made)) t.match(secret, /^[0-9a-f]{64}$/);
   for (const [, login] of read('deploy/container/roles.sql').matchAll(/^\\getenv \w+ (\w+)$/gm))
     t.ok(login! in services.database.environment, login!);
+});
+
+t.test('nginx passes on what the service accepts, and what it believes of a router', async (t) => {
+  const text = read(NGINX);
+  const { HOST, PORT, RUNLEDGER_TLS } = environmentFile('web.env');
+  t.match(text, `server ${HOST}:${PORT};`);
+  t.equal(RUNLEDGER_TLS, 'proxy');
+  const [largest, sets] = [...text.matchAll(/client_max_body_size (\w+);/g)].map(
+    (each) => each[1]!,
+  );
+  t.ok(Number.parseInt(largest!, 10) * 2 ** 20 > BATCH_BODY_LIMIT_BYTES, 'our own answer is seen');
+  t.equal(sets, '0');
+  const seconds = (name: string) =>
+    Number(new RegExp(`^ +${name} (\\d+)s;`, 'm').exec(text)?.[1]) * 1_000;
+  t.ok(seconds('proxy_read_timeout') > DEFAULTS.wait_cap_ms);
+  t.ok(seconds('keepalive_timeout') < DEFAULTS.keep_alive_ms);
+  const locations = [...text.matchAll(/^ {4}location (?:=|~) (\S+) \{/gm)].map((each) => each[1]!);
+  t.same(locations, ['^/api/result/[^/]+/events$', '/api/test-sets']);
+  t.ok(PATHS.has('/api/test-sets'));
+  t.ok([...PATHS].some((path) => new RegExp(locations[0]!).test(path)));
+});
+
+t.test("the documents name the units' folders and files", async (t) => {
+  const folders = UNIT_NAMES.map((name) => value(unit(name), 'StateDirectory'));
+  for (const name of ['OPERATING.md', 'DEPLOYING.md']) {
+    for (const [, folder] of read(name).matchAll(/\/var\/lib\/(runledger-[a-z]+)/g))
+      t.ok(folders.includes(folder!), `${name}: ${folder}`);
+    for (const [, file] of read(name).matchAll(/\/etc\/runledger\/(\w+\.env)/g))
+      t.ok(existsSync(join('deploy/systemd', file!)), `${name}: ${file}`);
+  }
+  const compose = unit('../container/runledger-compose.service');
+  for (const name of ['ExecStart', 'ExecStop']) {
+    const [, folder] = value(compose, 'WorkingDirectory')!.split(`${INSTALLED}/`);
+    const [, file] = / -f (\S+) /.exec(value(compose, name)!)!;
+    t.equal(join(folder!, file!), COMPOSE);
+  }
 });
 
 const objects = kubernetesObjects().map(({ data }) => data);

@@ -13,6 +13,7 @@ export const yaml = (path: string): Data => load(read(path));
 const UNITS = 'deploy/systemd';
 const KUBERNETES = 'deploy/kubernetes';
 export const COMPOSE = 'deploy/container/compose.yaml';
+export const COMPOSE_UNIT = 'deploy/container/runledger-compose.service';
 
 /** Every file of deploy/, without what a person made there. */
 export const deployFiles = (): string[] =>

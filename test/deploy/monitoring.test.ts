@@ -4,6 +4,7 @@
  */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { load } from 'js-yaml';
 import t from 'tap';
@@ -16,8 +17,10 @@ import { createCosigning } from '../../src/queue/cosigning.ts';
 import { createDelivering } from '../../src/queue/delivery_setup.ts';
 import { executionObserver, observeSealer } from '../../src/queue/queue_metrics.ts';
 import { observeService } from '../../src/queue/service_metrics.ts';
+import { environmentFile } from './manifests.ts';
 
 const ALERTS = 'deploy/prometheus/alerts.yaml';
+const SCRAPES = 'deploy/prometheus/prometheus.yaml';
 const DASHBOARD = 'deploy/grafana/runledger.json';
 
 type Rule = { alert: string; expr: string; annotations: Record<string, string> };
@@ -128,10 +131,30 @@ t.test('the dashboard names metrics that there are, and all of them', async (t) 
   );
 });
 
-t.test('promtool accepts the alerts', async (t) => {
+t.test('Prometheus asks each process where its unit has it serve', async (t) => {
+  const { rule_files, scrape_configs } = load(readFileSync(SCRAPES, 'utf8')) as {
+    rule_files: string[];
+    scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
+  };
+  t.strictSame(
+    rule_files.map((file) => join(SCRAPES, '..', file)),
+    [ALERTS],
+  );
+  const { metrics_host } = loadConfig({});
+  for (const { job_name, static_configs, ...others } of scrape_configs) {
+    t.strictSame(others, {}, 'the path and the scheme that Prometheus has by itself');
+    const name = job_name.replace('runledger-', '');
+    const port = environmentFile(`${name}.env`)['RUNLEDGER_METRICS_PORT'];
+    t.strictSame(static_configs, [{ targets: [`${metrics_host}:${port}`] }], job_name);
+  }
+  t.equal(scrape_configs.length, 2);
+});
+
+t.test('promtool accepts both files', async (t) => {
   try {
-    const { stdout } = await promisify(execFile)('promtool', ['check', 'rules', ALERTS]);
+    const { stdout } = await promisify(execFile)('promtool', ['check', 'config', SCRAPES]);
     t.match(stdout, `SUCCESS: ${rules.length} rules found`);
+    t.match(stdout, `SUCCESS: ${SCRAPES} is valid`);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     t.comment('promtool is not on this machine: apt-get install prometheus');

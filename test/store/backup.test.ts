@@ -1,12 +1,13 @@
 /** A backup, taken while the service runs, and what is restored from it. */
 import { createHash } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { connect, type Db } from '../../src/db.ts';
 import { backUp, restore } from '../../src/store/backup.ts';
+import { backUpInto } from '../../src/store/backup_folder.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer, emptyDatabase } from '../support/database.ts';
 import { seal } from './seal_now.ts';
@@ -135,6 +136,37 @@ t.test('a file that is damaged or of another version restores nothing', async (t
     [],
     'the good one still can be',
   );
+});
+
+t.test('a folder keeps the newest backups, and everything that is none of its own', async (t) => {
+  const backups = join(folder, 'deep', 'backups');
+  const at = (time: string) =>
+    backUpInto(w.db, backups, { keep: 2, now: new Date(`${time}:00.123Z`) });
+  const name = (time: string) => `runledger-${time}00Z.backup`;
+  const first = await at('2026-03-01T02:00');
+  t.equal(first.path, join(backups, name('20260301T0200')));
+  t.equal((await stat(backups)).mode & 0o777, 0o700);
+  const [killed, running, own] = [
+    `${first.path}.1`,
+    `${first.path}.2`,
+    join(backups, 'runledger.backup'),
+  ];
+  for (const file of [killed, running, own]) await writeFile(file, '');
+  await utimes(killed, 0, 0);
+  await utimes(own, 0, 0);
+  await at('2026-03-02T02:00');
+  await t.rejects(at('2026-03-02T02:00'), { message: /exists already/ });
+  t.ok((await readdir(backups)).includes(name('20260301T0200')), 'a failure removes nothing');
+  const third = await at('2026-03-03T02:00');
+  t.same(third.removed, [name('20260301T0200')]);
+  t.same((await readdir(backups)).sort(), [
+    'runledger-20260301T020000Z.backup.2',
+    name('20260302T0200'),
+    name('20260303T0200'),
+    'runledger.backup',
+  ]);
+  const { urls } = await emptyDatabase(t);
+  t.ok((await restore(urls.owner, third.path)).tables > 30);
 });
 
 t.test('no write waits for a backup, and it has all of one moment', async (t) => {

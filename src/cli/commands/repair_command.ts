@@ -27,7 +27,7 @@ export const command: Command = {
       context.answer(
         done.before === null
           ? `the tree of ${done.origin} over ${done.size} events has the root of the last checkpoint: sealing goes on`
-          : `${done.origin} begins with a checkpoint over ${done.size} events; the log's name was ${done.before}`,
+          : `${done.origin} begins with a checkpoint over ${done.size} events; the log's name was ${done.before.origin}\nauditors need in their removals file:\nrepaired ${done.before.origin} ${done.before.size}`,
       );
     return 0;
   },

@@ -4,7 +4,7 @@ import { BY_NAME } from '../../languages/common/registry.ts';
 import { operatorName } from '../../local/operator.ts';
 import { findOriginals, type RerunFilter } from '../../store/reruns.ts';
 import { createSubmissions } from '../../store/submissions.ts';
-import { type Command, type Context, JSON_OPTION, optionText, UsageError } from '../command.ts';
+import { type Command, type Context, JSON_OPTION, UsageError, wholeNumber } from '../command.ts';
 import { type Rerun, rerunAll } from '../rerun_all.ts';
 import { table } from '../table.ts';
 
@@ -67,12 +67,6 @@ function timeOf(word: string | null, name: string): Date | null {
   if (!/^\d{4}-\d{2}-\d{2}/.test(word) || Number.isNaN(time.getTime()))
     throw new UsageError(`--${name} must be a time such as 2026-03-01 or 2026-03-01T12:00:00Z`);
   return time;
-}
-
-function wholeNumber(context: Context, name: string): number {
-  const word = optionText(context, name);
-  if (!/^[1-9]\d{0,5}$/.test(word)) throw new UsageError(`--${name} must be a number from 1`);
-  return Number(word);
 }
 
 function print(context: Context, reruns: readonly Rerun[]): void {

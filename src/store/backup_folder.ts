@@ -1,0 +1,29 @@
+/** A folder of backups that are named by their time, of which the newest stay: for a timer, which cannot choose names. */
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Db } from '../db.ts';
+import { type BackedUp, backUp } from './backup.ts';
+
+const NAMED = /^runledger-\d{8}T\d{6}Z\.backup$/;
+/** What a backup that was killed has left. */
+const UNFINISHED = /^runledger-\d{8}T\d{6}Z\.backup\.\d+$/;
+const UNFINISHED_MS = 86_400_000;
+
+/** Removes older ones only after the new one is on the disk. Other files of the folder stay. */
+export async function backUpInto(
+  db: Db,
+  folder: string,
+  { keep, now }: { keep: number; now: Date },
+): Promise<BackedUp & { path: string; removed: string[] }> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const time = now.toISOString().replace(/\.\d+|[-:]/g, '');
+  const path = join(folder, `runledger-${time}.backup`);
+  const done = await backUp(db, path);
+  const names = (await readdir(folder)).sort();
+  const removed = names.filter((name) => NAMED.test(name)).slice(0, -keep);
+  for (const name of names.filter((name) => UNFINISHED.test(name)))
+    if ((await stat(join(folder, name))).mtimeMs < now.getTime() - UNFINISHED_MS)
+      removed.push(name);
+  for (const name of removed) await rm(join(folder, name));
+  return { ...done, path, removed };
+}
