@@ -16,6 +16,19 @@ import type { NumberedPiece } from '../../src/store/live_output.ts';
 import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
 
+/** The bytes of a stream whose client has closed its half, up to `text`. */
+async function halfClosed(id: string, text: string): Promise<Socket> {
+  const { hostname, port } = new URL(service.webs[0]!.origin);
+  const socket = new Socket({ allowHalfOpen: true }).connect(Number(port), hostname);
+  socket.end(`GET ${pathOf(id)} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\n`);
+  let got = '';
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    got += chunk;
+    if (got.includes(text)) return socket;
+  }
+  throw new Error(`the stream ended: ${got}`);
+}
+
 type Message = { id?: string; event?: string; data?: string };
 
 const service = await startService(t);
@@ -269,6 +282,18 @@ t.test('a key has a bounded number of streams, and a closed one makes place', as
   while (last.status === 429) last = await another();
   t.match(last.text, /event: completed/);
 });
+
+t.test(
+  'a client that has closed its half is asked whether it is there, and its stream goes on',
+  async (t) => {
+    const { id } = (await service.submit(key)).json;
+    const socket = await halfClosed(id, ': are you there\n\n');
+    await service.worker.finish(id, { verdict: 'AC' });
+    let rest = '';
+    for await (const chunk of socket) rest += chunk;
+    t.match(rest, /event: completed\n/);
+  },
+);
 
 t.test('a process that stops ends its streams, and another continues them', async (t) => {
   const { id } = (await service.submit(key)).json;

@@ -25,6 +25,8 @@ export type EventStreams = {
 
 export const STREAMS_PER_KEY = 1_000;
 const COMMENT_MS = 15_000;
+/** After a client has closed its half of the connection, or all of it: the network does not say which. */
+const ASKED_AFTER_MS = [100, 500];
 /** A client that has left so much unread is cut. It can continue with Last-Event-ID. */
 const UNREAD_BYTES = 64 * 1024;
 
@@ -84,12 +86,14 @@ export function createEventStreams(
         of_key.bytes += piece.bytes.length;
         write(res, message);
       };
+      const stopAsking = askAtEnd(res);
       const unfollow = feed.follow(id, update, { onUpdate, onOutput } satisfies Follower);
       onUpdate({ ...update, events: update.events.filter(({ version }) => version > after) });
       return () => {
         if (!open.delete(res)) return;
         of_key.streams -= 1;
         if (of_key.streams === 0) of_keys.delete(key_id);
+        stopAsking();
         unfollow();
       };
     },
@@ -126,6 +130,20 @@ function hasRoom(of_key: OfKey, { bytes }: NumberedPiece): boolean {
   const now = performance.now();
   if (now - of_key.since_ms >= 1000) Object.assign(of_key, { since_ms: now, bytes: 0 });
   return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;
+}
+
+/**
+ * Comments for a client that has closed its half. To the first, the system of one that is gone answers with a reset; the second then
+ * fails, and the connection closes. Otherwise its stream would be open, and counted, until the comments for all.
+ */
+function askAtEnd(res: ServerResponse): () => void {
+  const { socket } = res;
+  const ask = () => {
+    for (const ms of ASKED_AFTER_MS) setTimeout(write, ms, res, ': are you there\n\n').unref();
+  };
+  if (socket?.readableEnded) ask();
+  else socket?.once('end', ask);
+  return () => void socket?.off('end', ask);
 }
 
 function write(res: ServerResponse, message: string | Uint8Array): void {
