@@ -4,12 +4,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { createOperator } from '../../src/store/operators.ts';
 import { makeCertificate, writeNginx } from '../deploy/nginx.ts';
+import { freePort } from '../http/support/call.ts';
 import { HELLO, startService } from '../http/support/service.ts';
 import { eventually } from '../support/eventually.ts';
 import { install } from './debian_root.ts';
@@ -84,15 +84,6 @@ export const drill: Drill = {
     stage.say("the client's address is the one that nginx sees");
   },
 };
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** HTTP/2, with the name that the file has. */
 async function connected(port: number, certificate: string): Promise<ClientHttp2Session> {
