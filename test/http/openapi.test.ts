@@ -117,11 +117,12 @@ t.test('its examples', async (t) => {
       { webhook_secret: webhook.webhook_secret, webhook_url: null },
       { tests: [{ stdin: '', stdin_base64: '' }] },
       { tests: [{}, { expected_output: '', expected_output_base64: '' }] },
+      { files: [file('a'), file('a')] },
       { files: [{ path: 'a' }] },
       { files: [{ path: 'a', content: null }] },
       { files: [{ path: 'a', content: '', content_base64: '' }] },
       { checker: { ...program, files: [{ path: 'a' }] } },
-      ...['', '.', '..', '/a', 'a/', 'a//b', 'a/./b', '../a', 'a\0', 'a/'.repeat(16) + 'a'].flatMap(
+      ...['', '.', '..', '/a', 'a/', 'a//b', 'a/./b', '../a', 'a\0', `${'a/'.repeat(16)}a`].flatMap(
         (path) => [{ files: [file(path)] }, { stdin_file: path }, { outputs: [path] }],
       ),
       { outputs: ['a**'] },

@@ -132,9 +132,11 @@ function filesSchema() {
       (files) => files.reduce((sum, each) => sum + sizeOf(each), 0) <= FILES_LIMIT_BYTES,
       `is more than ${FILES_LIMIT_BYTES} bytes in all`,
     ),
-    v.description(
-      `Files of the work folder, when it compiles and when it runs: at most ${FILES_LIMIT}, and ${count(FILES_LIMIT_BYTES)} bytes in all. Each has a relative path and either content or content_base64.`,
-    ),
+    v.metadata({
+      description: `Files of the work folder, when it compiles and when it runs: at most ${FILES_LIMIT}, and ${count(FILES_LIMIT_BYTES)} bytes in all. Each has a relative path and either content or content_base64.`,
+      // No two can have the same path. JSON Schema can say that only of whole files.
+      uniqueItems: true,
+    }),
   );
 }
 
