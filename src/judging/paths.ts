@@ -25,9 +25,16 @@ export function pathProblem(path: string): string | null {
   return dots === undefined ? null : `has the name ${dots}, which leaves its folder or stays in it`;
 }
 
+/** pathProblem for JSON Schema, without what it has no words for: bytes of UTF-8 and halves of surrogate pairs. */
+const NAME = '(?:[^./\\u0000][^/\\u0000]*|\\.[^./\\u0000][^/\\u0000]*|\\.\\.[^/\\u0000]+)';
+export const PATH_PATTERN = `^${NAME}(?:/${NAME}){0,${PATH_LIMIT_NAMES - 1}}$`;
+/** What a pattern of paths must not have. */
+const DEEP = /\*\*/;
+export const DEEP_PATTERN = DEEP.source;
+
 /** The problem with a pattern of paths; null if there is none. `*` stands for any characters but /. */
 export function patternProblem(pattern: string): string | null {
-  return pattern.includes('**') ? 'has **: a * never goes beyond a name' : pathProblem(pattern);
+  return DEEP.test(pattern) ? 'has **: a * never goes beyond a name' : pathProblem(pattern);
 }
 
 export function matchesPattern(pattern: string, path: string): boolean {

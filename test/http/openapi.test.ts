@@ -79,6 +79,69 @@ t.test('its examples', async (t) => {
     }
   });
 
+  t.test('a body is accepted just if its schema has it', async (t) => {
+    const program = { language: 'py', code: '', protocol: 'icpc' };
+    const file = (path: string) => ({ path, content: '' });
+    const test_set = '01980f5e-3c1a-7d42-9b6e-5f0c2a8d7e11';
+    const webhook = { webhook_url: 'https://hooks.example.com/', webhook_secret: 'x' };
+    const right: object[] = [
+      {},
+      { stdin: '', stdin_base64: null, tests: null, test_set: null, expected_output: '' },
+      { stdin_base64: 'AAA=', compare: 'exact', stdin_file: 'in', stdout_file: 'out' },
+      { tests: [{ stdin: '', expected_output_base64: 'AAAA' }], stop: 'never' },
+      { interactor: program, transcript: true, files: [file('a')] },
+      { checker: { ...program, files: [{ path: 'a', content: null, content_base64: '' }] } },
+      ...['a', '.a', '..a', '...', 'a/.b', 'a..', 'é/\n', Array(16).fill('a').join('/')].map(
+        (path) => ({ files: [file(path)] }),
+      ),
+      { outputs: ['*', 'a*b*', '*/*'] },
+      { ...webhook, stop: null },
+    ];
+    const wrong: object[] = [
+      { stdin: '', stdin_base64: '' },
+      ...['stdin', 'stdin_base64', 'expected_output'].flatMap((name) => [
+        { [name]: '', tests: [{}] },
+        { [name]: '', test_set },
+      ]),
+      { tests: [{}], test_set },
+      { outputs: [], tests: [{}] },
+      { outputs: [], test_set },
+      { compare: 'exact', checker: program },
+      { compare: 'exact', interactor: program },
+      { interactor: program, checker: program },
+      { interactor: program, stdin_file: 'a' },
+      { interactor: program, stdout_file: 'a' },
+      { stop: 'first' },
+      { transcript: false },
+      { webhook_url: webhook.webhook_url },
+      { webhook_secret: webhook.webhook_secret, webhook_url: null },
+      { tests: [{ stdin: '', stdin_base64: '' }] },
+      { tests: [{}, { expected_output: '', expected_output_base64: '' }] },
+      { files: [file('a'), file('a')] },
+      { files: [{ path: 'a' }] },
+      { files: [{ path: 'a', content: null }] },
+      { files: [{ path: 'a', content: '', content_base64: '' }] },
+      { checker: { ...program, files: [{ path: 'a' }] } },
+      ...['', '.', '..', '/a', 'a/', 'a//b', 'a/./b', '../a', 'a\0', `${'a/'.repeat(16)}a`].flatMap(
+        (path) => [{ files: [file(path)] }, { stdin_file: path }, { outputs: [path] }],
+      ),
+      { outputs: ['a**'] },
+      ...['A', 'AAAA=', 'A===', 'AA-_', 'AAAA\n'].map((stdin_base64) => ({ stdin_base64 })),
+      ...['', 'a\n', '\u0085'].map((name) => ({ tests: [{ name }] })),
+    ];
+    for (const [wanted, bodies] of [
+      [true, right],
+      [false, wrong],
+    ] as const) {
+      for (const body of bodies) {
+        const whole = { language: 'python', code: '', ...body };
+        const reply = await service.submit(key, whole);
+        t.equal(reply.status, wanted ? 202 : 400, `${JSON.stringify(body)}: ${reply.text}`);
+        t.equal(document.check('SubmissionRequest', whole), wanted, JSON.stringify(body));
+      }
+    }
+  });
+
   t.test('a header is accepted just if its schema has the value', async (t) => {
     const id = '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10';
     const values: Record<string, string[]> = {

@@ -1,6 +1,11 @@
 import t from 'tap';
 import * as v from 'valibot';
-import { judgingClashes, judgingEntries } from '../../src/http/api/judging_schema.ts';
+import { ruled } from '../../src/http/api/field_rules.ts';
+import {
+  JUDGING_RULES,
+  judgingClashes,
+  judgingEntries,
+} from '../../src/http/api/judging_schema.ts';
 
 const MiB = 2 ** 20;
 const RULES = {
@@ -14,13 +19,16 @@ const RULES = {
     processes: { min: 1, max: 64 },
   },
 };
-const schema = v.strictObject({
-  language: v.exactOptional(v.string()),
-  stdin: v.exactOptional(v.string()),
-  stdin_base64: v.exactOptional(v.string()),
-  expected_output: v.exactOptional(v.string()),
-  ...judgingEntries(RULES),
-});
+const schema = ruled(
+  v.strictObject({
+    language: v.exactOptional(v.string()),
+    stdin: v.exactOptional(v.string()),
+    stdin_base64: v.exactOptional(v.string()),
+    expected_output: v.exactOptional(v.string()),
+    ...judgingEntries(RULES),
+  }),
+  JUDGING_RULES,
+);
 
 const lineOf = ({ path, message }: v.BaseIssue<unknown>) => {
   const at = (path ?? []).map(({ key }) => (typeof key === 'number' ? `[${key}]` : `.${key}`));
@@ -198,6 +206,7 @@ t.test('every mistake is a line that names the item', async (t) => {
     [
       { checker: program({ files: [[]] }) },
       'checker.files[0].path',
+      'checker.files[0].content is required',
       'checker.files[0] must be an object',
     ],
     [{ interactor: program({ files: [file('/x')] }) }, 'interactor.files[0].path begins with /'],

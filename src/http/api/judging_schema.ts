@@ -6,13 +6,18 @@
 import * as v from 'valibot';
 import { isTolerance } from '../../judging/decimals.ts';
 import {
+  DEEP_PATTERN,
   folderProblems,
   type NamedPath,
+  PATH_LIMIT_BYTES,
+  PATH_LIMIT_NAMES,
+  PATH_PATTERN,
   pathProblem,
   patternProblem,
 } from '../../judging/paths.ts';
 import { acceptedNames, BY_NAME, CANONICAL_NAMES } from '../../languages/common/registry.ts';
 import type { FieldError } from '../wire/problem.ts';
+import { type FieldRule, ruled } from './field_rules.ts';
 import {
   argsSchema,
   base64,
@@ -33,6 +38,30 @@ export const FILES_LIMIT_BYTES = 1_048_576;
 export const TESTS_LIMIT = 256;
 export const OUTPUTS_LIMIT = 16;
 export const TEST_NAME_LIMIT_BYTES = 100;
+
+/** Rules between the fields of a submission that is judged. */
+export const JUDGING_RULES: readonly FieldRule[] = [
+  ...['stdin', 'stdin_base64', 'expected_output'].map((field) => ({
+    field,
+    not_with: ['tests', 'test_set'],
+    because: 'each test has its own',
+  })),
+  { field: 'test_set', not_with: ['tests'] },
+  {
+    field: 'outputs',
+    not_with: ['tests', 'test_set'],
+    because: 'files are kept of a single run',
+  },
+  { field: 'compare', not_with: ['checker', 'interactor'], because: 'that program compares' },
+  { field: 'interactor', not_with: ['checker'], because: 'an interactor judges, too' },
+  ...['stdin_file', 'stdout_file'].map((field) => ({
+    field,
+    not_with: ['interactor'],
+    because: 'an interactor talks through pipes',
+  })),
+  { field: 'stop', only_with: ['tests', 'test_set'] },
+  { field: 'transcript', only_with: ['interactor', 'test_set'] },
+];
 
 export function judgingEntries(rules: { languages: readonly string[]; bounds: RequestBounds }) {
   const protocol = v.picklist(['icpc', 'testlib'], 'must be icpc or testlib');
@@ -85,11 +114,17 @@ export type JudgingFields = v.InferOutput<
 >;
 
 function filesSchema() {
-  const file = object({
-    path: path('Its path in the work folder.'),
-    content: optional(text('UTF-8.', FILES_LIMIT_BYTES)),
-    content_base64: optional(base64(FILES_LIMIT_BYTES, 'Its bytes, instead of content.')),
-  });
+  const file = ruled(
+    object({
+      path: path('Its path in the work folder.'),
+      content: optional(text('UTF-8.', FILES_LIMIT_BYTES)),
+      content_base64: optional(base64(FILES_LIMIT_BYTES, 'Its bytes, instead of content.')),
+    }),
+    [
+      { field: 'content_base64', not_with: ['content'] },
+      { field: 'content', or: 'content_base64' },
+    ],
+  );
   return v.pipe(
     v.array(file, 'must be a list of files'),
     v.maxLength(FILES_LIMIT, `has more than ${FILES_LIMIT} items`),
@@ -97,9 +132,11 @@ function filesSchema() {
       (files) => files.reduce((sum, each) => sum + sizeOf(each), 0) <= FILES_LIMIT_BYTES,
       `is more than ${FILES_LIMIT_BYTES} bytes in all`,
     ),
-    v.description(
-      `Files of the work folder, when it compiles and when it runs: at most ${FILES_LIMIT}, and ${count(FILES_LIMIT_BYTES)} bytes in all. Each has a relative path and either content or content_base64.`,
-    ),
+    v.metadata({
+      description: `Files of the work folder, when it compiles and when it runs: at most ${FILES_LIMIT}, and ${count(FILES_LIMIT_BYTES)} bytes in all. Each has a relative path and either content or content_base64.`,
+      // No two can have the same path. JSON Schema can say that only of whole files.
+      uniqueItems: true,
+    }),
   );
 }
 
@@ -109,19 +146,22 @@ function sizeOf(file: { content?: string | null; content_base64?: string | null 
 
 function testsSchema(bounds: RequestBounds) {
   const size = `at most ${count(TEXT_LIMIT_BYTES)} bytes`;
-  const test = object({
-    name: optional(testName()),
-    stdin: optional(text(`Standard input, ${size} of UTF-8.`)),
-    stdin_base64: optional(
-      base64(TEXT_LIMIT_BYTES, `Standard input as base64, instead of stdin; ${size}.`),
-    ),
-    expected_output: optional(text(`The output that AC needs, ${size} of UTF-8.`)),
-    expected_output_base64: optional(
-      base64(TEXT_LIMIT_BYTES, `The same as base64, instead of expected_output; ${size}.`),
-    ),
-    args: optional(argsSchema()),
-    limits: optional(limitsSchema(bounds)),
-  });
+  const test = ruled(
+    object({
+      name: optional(testName()),
+      stdin: optional(text(`Standard input, ${size} of UTF-8.`)),
+      stdin_base64: optional(
+        base64(TEXT_LIMIT_BYTES, `Standard input as base64, instead of stdin; ${size}.`),
+      ),
+      expected_output: optional(text(`The output that AC needs, ${size} of UTF-8.`)),
+      expected_output_base64: optional(
+        base64(TEXT_LIMIT_BYTES, `The same as base64, instead of expected_output; ${size}.`),
+      ),
+      args: optional(argsSchema()),
+      limits: optional(limitsSchema(bounds)),
+    }),
+    ['stdin', 'expected_output'].map((name) => ({ field: `${name}_base64`, not_with: [name] })),
+  );
   return v.pipe(
     v.array(test, 'must be a list of tests'),
     v.minLength(1, 'has no items'),
@@ -145,6 +185,7 @@ function testName() {
       description: 'Its name in the record; its number if absent.',
       minLength: 1,
       maxLength: TEST_NAME_LIMIT_BYTES,
+      pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
     }),
   );
 }
@@ -190,7 +231,12 @@ function outputsSchema() {
       v.pipe(
         v.string('must be a string'),
         problemCheck(patternProblem),
-        v.metadata({ minLength: 1, maxLength: 255 }),
+        v.metadata({
+          minLength: 1,
+          maxLength: PATH_LIMIT_BYTES,
+          pattern: PATH_PATTERN,
+          not: { pattern: DEEP_PATTERN },
+        }),
       ),
       'must be a list of patterns',
     ),
@@ -201,14 +247,18 @@ function outputsSchema() {
   );
 }
 
-const PATH_RULE =
-  'A relative path of at most 255 bytes of UTF-8 and 16 names, without an empty name, . or .. in it.';
+const PATH_RULE = `A relative path of at most ${PATH_LIMIT_BYTES} bytes of UTF-8 and ${PATH_LIMIT_NAMES} names, without an empty name, . or .. in it.`;
 
 function path(description: string) {
   return v.pipe(
     v.string('must be a string'),
     problemCheck(pathProblem),
-    v.metadata({ description: `${description} ${PATH_RULE}`, minLength: 1, maxLength: 255 }),
+    v.metadata({
+      description: `${description} ${PATH_RULE}`,
+      minLength: 1,
+      maxLength: PATH_LIMIT_BYTES,
+      pattern: PATH_PATTERN,
+    }),
   );
 }
 
@@ -230,41 +280,13 @@ function described<S extends v.GenericSchema>(schema: S, description: string) {
 
 type Raw = Record<string, unknown>;
 
-/** Mistakes between fields. The body may be anything but has no nulls: what has the wrong type is left to the schema. */
+/** Mistakes that no schema sees. The body may be anything but has no nulls: what has the wrong type is left to the schema. */
 export function judgingClashes(body: unknown): FieldError[] {
   if (!isObject(body)) return [];
   const errors: FieldError[] = [];
   const add = (at: string, message: string) => errors.push({ path: at, message });
-  const has = (name: string) => body[name] !== undefined;
-  /** An error at `name` if it is there together with one of the others. */
-  const alone = (name: string, others: readonly string[], why = 'send one') => {
-    const other = others.find(has);
-    if (has(name) && other) add(name, `is given together with ${other}: ${why}`);
-  };
-  const needsOne = (name: string, others: readonly string[]) => {
-    if (has(name) && !others.some(has)) add(name, `is only for ${others.join(' or ')}`);
-  };
-  for (const name of ['stdin', 'stdin_base64', 'expected_output']) {
-    alone(name, ['tests', 'test_set'], 'each test has its own');
-  }
-  alone('test_set', ['tests']);
-  alone('outputs', ['tests', 'test_set'], 'files are kept of a single run');
-  alone('compare', ['checker', 'interactor'], 'that program compares');
-  alone('interactor', ['checker'], 'an interactor judges, too');
-  alone('stdin_file', ['interactor'], 'an interactor talks through pipes');
-  alone('stdout_file', ['interactor'], 'an interactor talks through pipes');
-  needsOne('stop', ['tests', 'test_set']);
-  needsOne('transcript', ['interactor', 'test_set']);
-
   for (const { at, value } of objectsOf(body)) {
     if (Array.isArray(value)) add(at, 'must be an object');
-  }
-  for (const [index, test] of itemsOf(body['tests'])) {
-    for (const name of ['stdin', 'expected_output']) {
-      if (test[name] !== undefined && test[`${name}_base64`] !== undefined) {
-        add(`tests[${index}].${name}_base64`, `is given together with ${name}: send one`);
-      }
-    }
   }
   const named = ['stdin_file', 'stdout_file'].flatMap((name) =>
     typeof body[name] === 'string' ? [{ at: name, path: body[name] }] : [],
@@ -277,22 +299,12 @@ export function judgingClashes(body: unknown): FieldError[] {
   return errors;
 }
 
-/** The mistakes in one work folder: content that is missing or given twice, and paths that clash. */
+/** The mistakes in one work folder: paths that clash. */
 function folderErrors(program: Raw, prefix: string, more: readonly NamedPath[]): FieldError[] {
   const errors: FieldError[] = [];
   const paths: NamedPath[] = [];
   for (const [index, file] of itemsOf(program['files'])) {
     const at = `${prefix}files[${index}]`;
-    const [content, as_base64] = [file['content'], file['content_base64']];
-    if (content !== undefined && as_base64 !== undefined) {
-      errors.push({
-        path: `${at}.content_base64`,
-        message: 'is given together with content: send one',
-      });
-    }
-    if (content === undefined && as_base64 === undefined) {
-      errors.push({ path: `${at}.content`, message: 'is required, or content_base64' });
-    }
     if (typeof file['path'] === 'string') paths.push({ at: `${at}.path`, path: file['path'] });
   }
   paths.push(...more);

@@ -150,9 +150,6 @@ function clashes(value: object | null): FieldError[] {
   const body = (value ?? {}) as Record<string, unknown>;
   const errors: FieldError[] = [];
   if (Array.isArray(body['limits'])) errors.push({ path: 'limits', message: 'must be an object' });
-  if (body['stdin'] !== undefined && body['stdin_base64'] !== undefined) {
-    errors.push({ path: 'stdin_base64', message: 'is given together with stdin: send one' });
-  }
   return errors;
 }
 

@@ -6,6 +6,7 @@
 import * as v from 'valibot';
 import { ENCODED_PREFIX, isSecret, SECRET_PATTERN } from '../../domain/webhook_secret.ts';
 import { acceptedNames, BY_NAME } from '../../languages/common/registry.ts';
+import { type FieldRule, ruled } from './field_rules.ts';
 import {
   argsSchema,
   base64,
@@ -19,7 +20,7 @@ import {
   text,
   type WithoutNulls,
 } from './field_schemas.ts';
-import { judgingEntries } from './judging_schema.ts';
+import { JUDGING_RULES, judgingEntries } from './judging_schema.ts';
 
 export const SECRET_LIMIT_BYTES = 256;
 export const URL_LIMIT_BYTES = 2_048;
@@ -37,7 +38,7 @@ export type SubmissionRules = {
 export function submissionSchema(rules: SubmissionRules) {
   const { bounds } = rules;
   const names = acceptedNames(rules.languages);
-  return v.pipe(
+  return ruled(
     v.strictObject(
       {
         language: v.pipe(
@@ -81,10 +82,16 @@ export function submissionSchema(rules: SubmissionRules) {
       },
       'must be a JSON object',
     ),
-    v.rawCheck((at) => need('webhook_url', 'webhook_secret', at)),
-    v.rawCheck((at) => need('webhook_secret', 'webhook_url', at)),
+    RULES,
   );
 }
+
+const RULES: readonly FieldRule[] = [
+  { field: 'stdin_base64', not_with: ['stdin'] },
+  ...JUDGING_RULES,
+  { field: 'webhook_url', needs: 'webhook_secret' },
+  { field: 'webhook_secret', needs: 'webhook_url' },
+];
 
 /** "py is python; c++ and cxx are cpp." */
 function aliasesOf(languages: readonly string[]): string {
@@ -99,24 +106,6 @@ function aliasesOf(languages: readonly string[]): string {
 /** As a client sends it. */
 export type SubmissionInput = v.InferInput<ReturnType<typeof submissionSchema>>;
 export type SubmissionBody = WithoutNulls<SubmissionInput>;
-
-type WebhookField = 'webhook_url' | 'webhook_secret';
-type RawCheck = {
-  dataset: { value: unknown };
-  addIssue: (issue: { message: string; path: [v.ObjectPathItem] }) => void;
-};
-
-/** An error for `wanted` where `given` is there without it, whatever else is wrong with the request. */
-function need(given: WebhookField, wanted: WebhookField, { dataset, addIssue }: RawCheck): void {
-  const input = dataset.value as Record<string, unknown> | null;
-  if (typeof input !== 'object' || input === null) return;
-  const has = (name: WebhookField) => input[name] !== undefined && input[name] !== null;
-  if (!has(given) || has(wanted)) return;
-  addIssue({
-    message: `is required when ${given} is set`,
-    path: [{ type: 'object', origin: 'value', input, key: wanted, value: undefined }],
-  });
-}
 
 function webhookUrl(block: (url: string) => string | null) {
   return v.pipe(

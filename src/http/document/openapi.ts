@@ -105,13 +105,7 @@ function requestSchemaHere(rules: SubmissionRules): Schema {
     delete of_tests[name];
     delete of_tests[`${name}_base64`];
   }
-  return {
-    ...schema,
-    allOf: [
-      { anyOf: [given('webhook_url', 'webhook_secret'), without('webhook_url', 'webhook_secret')] },
-      { not: given('stdin', 'stdin_base64') },
-    ],
-  };
+  return schema;
 }
 
 /** A submission, with its Idempotency-Key as a field. */
@@ -124,17 +118,6 @@ function batchItemHere(rules: SubmissionRules): object {
   };
   return { ...schema, properties: { ...schema.properties, idempotency_key } };
 }
-
-/** All these fields are there, and not null. */
-const given = (...names: string[]) => ({
-  required: names,
-  properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
-});
-
-/** Each of these fields is absent or null. */
-const without = (...names: string[]) => ({
-  properties: Object.fromEntries(names.map((name) => [name, { type: 'null' }])),
-});
 
 /** Only examples that this deployment answers as they announce. */
 function examplesHere(
