@@ -1,5 +1,7 @@
 /** Connections through the real PgBouncer, in each of its modes. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import { loadConfig } from '../../src/config.ts';
@@ -109,7 +111,14 @@ t.test(
       secret_digest: secretDigest(secret),
     });
     const consumer = randomUUID();
-    await worker`select runledger.register_consumer(${consumer}, 'worker', 'host', 1, '{"python": "none"}', '{}', 4711)`;
+    // The test may be starved for longer than a consumer may be silent.
+    const workerData = {
+      ...{ url: { ...at(urls.worker), pooled: true }, consumer },
+      ...{ languages: ['python'], lock_key: 4711 },
+    };
+    const heart = new Worker(new URL('../http/support/heart.ts', import.meta.url), { workerData });
+    t.teardown(() => heart.terminate());
+    await once(heart, 'message');
     const executions = createExecutions(worker, worker, consumer);
     const answer = fetch(`${web.origin}/api/submit?wait=true`, {
       method: 'POST',
@@ -134,7 +143,7 @@ t.test(
       ).length;
     t.equal(await locks(), 2, 'of the web process and the worker');
     await web.stop();
-    await worker.end();
+    await heart.terminate();
     while ((await locks()) > 0);
   },
 );
