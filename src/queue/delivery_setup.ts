@@ -8,7 +8,7 @@ import type { LargeRecords } from '../store/large_records.ts';
 import { createHostGate } from '../webhooks/host_gate.ts';
 import { createDnsResolver, type Resolver } from '../webhooks/resolve.ts';
 import { createDeliverTask, type DeliveryObserver } from './deliver_webhook.ts';
-import type { CreateDeliveryTask } from './web_jobs.ts';
+import { type CreateDeliveryTask, DELIVERIES_AT_ONCE } from './web_jobs.ts';
 
 /** With four, a receiver that answers in 50 ms gets 80 deliveries a second from each process. */
 const PLACES_PER_HOST = 4;
@@ -42,6 +42,7 @@ export function createDelivering(options: DeliveringOptions): CreateDeliveryTask
       ...(ca === undefined ? {} : { ca }),
     },
     gate: createHostGate({
+      at_once: DELIVERIES_AT_ONCE,
       concurrent_per_host: PLACES_PER_HOST,
       spare_per_host: SPARE_PER_HOST,
       waiting_per_host: LINE_PER_HOST,

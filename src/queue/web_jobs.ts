@@ -38,11 +38,8 @@ export type WebJobsOptions = {
   metrics?: Metrics;
 };
 
-/**
- * Attempts at once in one process: most of their time they wait for the receiver. One account holds at most six of
- * them for one slow receiver (host_gate.ts), so it takes seventeen of these to delay the others.
- */
-const DELIVERIES_AT_ONCE = 100;
+/** Attempts at once in one process: most of their time they wait for the receiver. host_gate.ts shares them among accounts. */
+export const DELIVERIES_AT_ONCE = 100;
 
 export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   const { config, log, db, deliver, sealer, more_chores = [], metrics = createMetrics() } = options;

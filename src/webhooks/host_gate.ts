@@ -7,7 +7,9 @@
  *   account that fills a host that hangs delays its own deliveries, and not the first one of another account.
  * - A few attempts of each account wait in a line of its own. An attempt that leaves makes room for the account whose turn it
  *   is, and within its line for the first.
- * - When an account's line is full, the caller gets a time to retry after, because a job that waits in here also occupies one
+ * - An account holds no more attempts of this process, inside and in line at all hosts together, than are left free. So one
+ *   with very many hosts that hang delays its own deliveries: of 100 attempts it holds 50, and a second such account 25.
+ * - When an account's line or its share of the process is full, the caller gets a time to retry after, because a job that waits in here also occupies one
  *   of the process's own slots. Each of them gets a later time: the moment at which the host should have room for it after
  *   all earlier ones of the account, judged by how long attempts at this host have been taking and by how many accounts share
  *   it. A backlog of thousands therefore returns a few at a time. A host that has become quick is noticed within
@@ -25,6 +27,8 @@ export type HostGate = {
 export type Entry = { kind: 'inside'; leave: () => void } | { kind: 'full'; retry_in_ms: number };
 
 export type HostGateOptions = {
+  /** the attempts of this process, at all hosts together */
+  at_once: number;
   concurrent_per_host: number;
   /** further places, for accounts that have no attempt at the host */
   spare_per_host: number;
@@ -42,11 +46,16 @@ type Host = {
   attempt_ms: number;
 };
 
-type Account = {
-  inside: number;
-  waiting: Array<() => void>;
-  /** the time at which the last attempt that was sent away should find room */
-  booked_until_ms: number;
+/** The time at which the last attempt that was sent away should find room. */
+type Booked = { booked_until_ms: number };
+
+type Account = Booked & { inside: number; waiting: Array<() => void> };
+
+/** What an account has of the process. */
+type Share = Booked & {
+  /** inside and in line, at all hosts */
+  held: number;
+  attempt_ms: number;
 };
 
 const RETRY_LEAST_MS = 1000;
@@ -55,8 +64,10 @@ const FIRST_ESTIMATE_MS = 1000;
 const WEIGHT_OF_NEWEST = 0.2;
 
 export function createHostGate(options: HostGateOptions): HostGate {
-  const { concurrent_per_host, spare_per_host, waiting_per_host, now_ms } = options;
+  const { at_once, concurrent_per_host, spare_per_host, waiting_per_host, now_ms } = options;
   const hosts = new Map<string, Host>();
+  const shares = new Map<string, Share>();
+  let held = 0;
 
   const mayEnter = (host: Host, account: Account): boolean =>
     host.inside < concurrent_per_host ||
@@ -68,23 +79,60 @@ export function createHostGate(options: HostGateOptions): HostGate {
     hosts.set(name, host);
     const account = host.accounts.get(account_id) ?? newAccount();
     host.accounts.set(account_id, account);
+    const share = shares.get(account_id) ?? newShare();
+    const has_room = share.held < at_once - held;
+    const enters = has_room && mayEnter(host, account);
+    if (!enters && !(has_room && account.waiting.length < waiting_per_host)) {
+      const retry_in_ms = has_room ? bookAt(host, account) : bookIn(share);
+      forgetIdle(name, host, account_id);
+      return { kind: 'full', retry_in_ms };
+    }
+    hold(account_id, share);
     // Where there is a place for it, none of its attempts waits: each place that becomes free is given away at once.
-    if (mayEnter(host, account)) take(host, account_id, account);
-    else if (account.waiting.length < waiting_per_host) {
-      await inLine(account, signal).finally(() => forgetIdle(name, host, account_id));
-    } else return { kind: 'full', retry_in_ms: book(host, account, concurrent_per_host, now_ms()) };
+    if (enters) take(host, account_id, account);
+    else {
+      await inLine(account, signal)
+        .catch((reason) => {
+          release(account_id, share);
+          throw reason;
+        })
+        .finally(() => forgetIdle(name, host, account_id));
+    }
     const entered_ms = now_ms();
     const out = () => leave(name, host, account_id, now_ms() - entered_ms);
     return { kind: 'inside', leave: once(out) };
   };
 
   const leave = (name: string, host: Host, account_id: string, took_ms: number): void => {
-    host.attempt_ms += WEIGHT_OF_NEWEST * (took_ms - host.attempt_ms);
+    const share = shares.get(account_id)!;
+    for (const average of [host, share])
+      average.attempt_ms += WEIGHT_OF_NEWEST * (took_ms - average.attempt_ms);
     host.inside -= 1;
+    release(account_id, share);
     host.accounts.get(account_id)!.inside -= 1;
     letInNext(host);
     forgetIdle(name, host, account_id);
   };
+
+  const hold = (account_id: string, share: Share): void => {
+    held += 1;
+    share.held += 1;
+    shares.set(account_id, share);
+  };
+
+  const release = (account_id: string, share: Share): void => {
+    held -= 1;
+    share.held -= 1;
+    if (share.held === 0) shares.delete(account_id);
+  };
+
+  const bookAt = (host: Host, account: Account): number => {
+    const each_ms = host.attempt_ms / concurrent_per_host;
+    return book(account, now_ms(), waitingAt(host) * each_ms, host.accounts.size * each_ms);
+  };
+
+  const bookIn = (share: Share): number =>
+    book(share, now_ms(), 0, share.attempt_ms / Math.max(share.held, 1));
 
   const letInNext = (host: Host): void => {
     for (const [id, account] of host.accounts) {
@@ -117,6 +165,10 @@ function newAccount(): Account {
   return { inside: 0, waiting: [], booked_until_ms: 0 };
 }
 
+function newShare(): Share {
+  return { held: 0, booked_until_ms: 0, attempt_ms: FIRST_ESTIMATE_MS };
+}
+
 /** Its next turn comes after those of all others. */
 function take(host: Host, account_id: string, account: Account): void {
   host.inside += 1;
@@ -129,13 +181,11 @@ function waitingAt({ accounts }: Host): number {
   return accounts.values().reduce((sum, { waiting }) => sum + waiting.length, 0);
 }
 
-/** Books the account's next free time at a full host, and returns how far away it is. */
-function book(host: Host, account: Account, concurrent: number, now_ms: number): number {
-  const each_ms = host.attempt_ms / concurrent;
-  const from_ms = Math.max(account.booked_until_ms, now_ms + waitingAt(host) * each_ms);
-  const until_ms = Math.min(from_ms + host.accounts.size * each_ms, now_ms + RETRY_MOST_MS);
-  account.booked_until_ms = until_ms;
-  return Math.max(RETRY_LEAST_MS, Math.round(until_ms - now_ms));
+/** Books the next free time behind those `ahead`, and returns how far away it is. */
+function book(line: Booked, now_ms: number, ahead_ms: number, each_ms: number): number {
+  const from_ms = Math.max(line.booked_until_ms, now_ms + ahead_ms);
+  line.booked_until_ms = Math.min(from_ms + each_ms, now_ms + RETRY_MOST_MS);
+  return Math.max(RETRY_LEAST_MS, Math.round(line.booked_until_ms - now_ms));
 }
 
 /** Waits in line; rejects, and leaves the line, when the signal aborts. */

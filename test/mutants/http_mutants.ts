@@ -150,8 +150,13 @@ export const httpMutants: readonly Mutant[] = [
   ),
   ...inFile('src/http/api/submission_schema.ts', contract('webhook_secret'), [
     'a URL needs a secret',
-    "need('webhook_url', 'webhook_secret', at)",
-    "need('webhook_secret', 'webhook_url', at)",
+    "  { field: 'webhook_url', needs: 'webhook_secret' },\n",
+    '',
+  ]),
+  ...inFile('src/http/api/field_rules.ts', 'test/http/openapi.test.ts', [
+    'the document states the rules',
+    'v.metadata(wordsOf(rules))',
+    'v.metadata({})',
   ]),
   ...inFile('src/http/api/field_schemas.ts', contract('surrogate'), [
     'half of a surrogate pair is no text',

@@ -304,16 +304,16 @@ export const judgingMutants: readonly Mutant[] = [
     ['paths that are wrong do not meet others', 'pathProblem(path) === null)', 'path !== null)'],
     [
       'outputs are of a single run',
-      "  alone('outputs', ['tests', 'test_set'], 'files are kept of a single run');\n",
-      '',
+      "    not_with: ['tests', 'test_set'],\n    because: 'files are kept of a single run',",
+      "    not_with: ['test_set'],\n    because: 'files are kept of a single run',",
     ],
     [
       'a checker compares',
-      "  alone('compare', ['checker', 'interactor'], 'that program compares');\n",
+      "  { field: 'compare', not_with: ['checker', 'interactor'], because: 'that program compares' },\n",
       '',
     ],
-    ['stop needs tests', "  needsOne('stop', ['tests', 'test_set']);\n", ''],
-    ['tests or a set', "  alone('test_set', ['tests']);\n", ''],
+    ['stop needs tests', "  { field: 'stop', only_with: ['tests', 'test_set'] },\n", ''],
+    ['tests or a set', "  { field: 'test_set', not_with: ['tests'] },\n", ''],
   ),
   ...inFile(
     'src/domain/judged_record.ts',

@@ -52,6 +52,16 @@ export const webhookMutants: readonly Mutant[] = [
     ],
     ['places are spare for accounts without attempts', ' + spare_per_host)', ')'],
     ['and for no others', 'account.inside === 0 && host.inside <', 'host.inside <'],
+    [
+      'an account has a share of the process',
+      'share.held < at_once - held',
+      'share.held < at_once',
+    ],
+    [
+      'one that gives up frees its part',
+      '          release(account_id, share);\n          throw',
+      '          throw',
+    ],
     ['a place that becomes free is given away', 'letInNext(host);\n', '\n'],
     ['an account without attempts is forgotten', 'host.accounts.delete(account_id);\n    if', 'if'],
   ),

@@ -3,7 +3,9 @@ import { createHostGate, type HostGate } from '../../src/webhooks/host_gate.ts';
 
 const forever = new AbortController().signal;
 const gateFor = (concurrent_per_host: number, waiting_per_host = 100, now_ms = () => 0): HostGate =>
-  createHostGate({ concurrent_per_host, spare_per_host: 0, waiting_per_host, now_ms });
+  createHostGate({
+    ...{ at_once: 1000, concurrent_per_host, spare_per_host: 0, waiting_per_host, now_ms },
+  });
 /** Enters, in line if necessary, and returns `leave`. */
 const enter = async (gate: HostGate, host: string, signal = forever): Promise<() => void> => {
   const entry = await gate.enter(host, 'a', signal);
@@ -168,7 +170,13 @@ t.test('accounts take turns at a host', async (t) => {
 });
 
 t.test('an account that fills a host that hangs does not delay another account', async (t) => {
-  const spare = { concurrent_per_host: 2, spare_per_host: 1, waiting_per_host: 1, now_ms: () => 0 };
+  const spare = {
+    at_once: 1000,
+    concurrent_per_host: 2,
+    spare_per_host: 1,
+    waiting_per_host: 1,
+    now_ms: () => 0,
+  };
   const gate = createHostGate(spare);
   const { entered, enter, leaves } = entering(gate);
   for (const name of ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1']) void enter(name);
@@ -207,4 +215,36 @@ t.test('an account that has left does not count', async (t) => {
   void enter('a3');
   await enter('a4');
   t.equal(entered.at(-1), 'a4 in 1000 ms', 'after one in line, at two places');
+});
+
+t.test('an account with many hosts that hang leaves attempts for the others', async (t) => {
+  const gate = createHostGate({
+    ...{ at_once: 12, concurrent_per_host: 2, spare_per_host: 0, waiting_per_host: 1 },
+    now_ms: () => 0,
+  });
+  const leaves: Array<() => void> = [];
+  const at = async (host: string, account: string, signal = forever) => {
+    const entry = await gate.enter(host, account, signal);
+    if (entry.kind === 'inside') leaves.push(entry.leave);
+    return entry.kind === 'inside' ? 'inside' : entry.retry_in_ms;
+  };
+  for (const host of ['a1', 'a1', 'a2', 'a3']) t.equal(await at(host, 'a'), 'inside');
+  const stop = new AbortController();
+  const given_up = at('a1', 'a', stop.signal);
+  stop.abort(new Error('stopping'));
+  await t.rejects(given_up, /stopping/);
+  const in_line = at('a1', 'a');
+  t.equal(await at('a4', 'a'), 'inside');
+  t.equal(await at('a5', 'a'), 1000, 'it holds six, one of them in line, and six are left');
+  t.same(gate.busy('a5'), { inside: 0, waiting: 0 });
+  for (let n = 0; n < 20; n += 1) await at('a5', 'a');
+  t.equal(await at('a5', 'a'), 3667, 'six in a second: a backlog comes back a few at a time');
+
+  for (const host of ['b1', 'b2', 'b3']) t.equal(await at(host, 'b'), 'inside');
+  t.equal(await at('b4', 'b'), 1000, 'it holds three, and three are left');
+  t.equal(await at('a2', 'c'), 'inside');
+
+  for (const leave of leaves.splice(0)) leave();
+  t.equal(await in_line, 'inside');
+  t.equal(await at('a5', 'a'), 'inside', 'after those that left');
 });
