@@ -31,12 +31,12 @@ import { median } from './support/stats.ts';
 const WORKERS = Number(process.env['BENCH_WORKERS'] ?? 8);
 const RATE = Number(process.env['BENCH_RATE'] ?? 60);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 25);
+const SLOTS = '2';
 const WARM_S = 5;
 const IDLE_S = 15;
 /** The rate by which the model is checked, of the rate by which the figures are measured. */
 const OTHER_RATE = 0.5;
 const PAYLOAD_BYTES = 4096;
-const PAYLOAD_PART = 0.5;
 const PER_LANGUAGE = 9;
 const SETTLE_MS = 10_000;
 /** BENCH_ONLY=driven,languages,others: only these parts. */
@@ -82,67 +82,69 @@ function beside(
 }
 
 async function driven(): Promise<Measure[]> {
-  const service = await startService(WORKERS, { RUNLEDGER_LANGUAGES: 'python' });
+  const service = await startService({ RUNLEDGER_LANGUAGES: 'python' });
   const small = () => python('');
   const large = () => python(randomBytes((PAYLOAD_BYTES * 3) / 4).toString('base64'));
+  const resting = () => measured(service, () => wait(IDLE_S * 1000).then(() => 0));
+  const driving = (rate: number, seconds: number, submission = small) =>
+    measured(service, () => drive(service, rate, seconds, submission));
+  await service.hire(1);
   await drive(service, RATE, WARM_S, small);
-  const idle = await measured(service, () => wait(IDLE_S * 1000).then(() => 0));
-  const ours = await measured(service, () => drive(service, RATE, SECONDS, small));
-  const larger = await measured(service, () =>
-    drive(service, RATE * PAYLOAD_PART, SECONDS * PAYLOAD_PART, large),
-  );
-  const other_rate = RATE * OTHER_RATE;
-  const other = await measured(service, () => drive(service, other_rate, SECONDS, small));
+  const idle_one = await resting();
+  const one = await driving(RATE, SECONDS);
+  const larger = await driving(RATE, SECONDS, large);
+  await service.hire(WORKERS - 1);
+  await drive(service, RATE, WARM_S, small);
+  const idle = await resting();
+  const all = await driving(RATE, SECONDS);
+  const other = await driving(RATE * OTHER_RATE, SECONDS);
   const [events] = await service.owner<{ n: number }[]>`
     select (count(*) / count(distinct stream))::float8 as n from runledger.events
     where stream in (select id from runledger.submissions)`;
-  const [tree] = await service.owner<{ bytes: number }[]>`
-    select pg_total_relation_size('runledger.log_tiles')::float8 / max(size)::float8 as bytes
-    from runledger.checkpoints`;
   await tearDown();
-  const processes = WORKERS + 1;
-  const each = (of: keyof Measured, idle_ms: number) =>
-    (ours[of] * 1000 - idle_ms * ours.seconds) / ours.count;
-  const idle_ms = (of: keyof Measured) => (idle[of] * 1000) / idle.seconds;
-  // The payload of the small ones is part of what they store.
-  const data = ours.data_bytes / ours.count;
-  const wal = ours.wal_bytes / ours.count;
-  const slope = (of: 'data_bytes' | 'wal_bytes', small: number) =>
-    (larger[of] / larger.count - small) / PAYLOAD_BYTES;
-  // The programs' CPU is known here as measured: what the model says of it is of a whole submission of a language.
-  const cores = (one: Measured, of: keyof Measured) => one[of] / one.seconds;
+  const a_second = (of: keyof Measured, when: Measured) => when[of] / when.seconds;
+  /** Of one submission, without what the processes take while nothing is sent. */
+  const each = (of: keyof Measured, when: Measured, rest: Measured) =>
+    (when[of] - a_second(of, rest) * when.seconds) / when.count;
+  const each_ms = (of: keyof Measured) => each(of, one, idle_one) * 1000;
+  const further_ms = (of: keyof Measured) =>
+    (each(of, all, idle) * 1000 - each_ms(of)) / (WORKERS - 1);
+  const payload = (of: 'data_bytes' | 'wal_bytes') =>
+    (each(of, larger, idle_one) - each(of, one, idle_one)) / PAYLOAD_BYTES;
+  const idle_ms = (of: keyof Measured) => a_second(of, idle) * 1000;
   const predicted = loadOf(
     { per_second: other.count / other.seconds, languages: { python: 1 }, cpu_seconds: 0 },
-    { web: 1, workers: WORKERS },
+    { web: 1, workers: WORKERS, installations: 1 },
   );
-  const worker_cores = cores(other, 'worker') + cores(other, 'boxes');
-  const all = cores(other, 'database') + cores(other, 'web') + worker_cores;
+  const worker_cores = a_second('worker', other) + a_second('boxes', other);
+  const cores = { database: a_second('database', other), web: a_second('web', other) };
   return [
-    { name: 'submissions measured', value: ours.count, unit: '' },
-    { name: `  a second, on ${WORKERS} workers`, value: ours.count / ours.seconds, unit: '/s' },
+    { name: 'submissions driven', value: one.count + all.count + other.count, unit: '' },
+    { name: '  a second', value: a_second('count', all), unit: '/s' },
     { name: '  workers in network namespaces of their own', value: apart ? WORKERS : 0, unit: '' },
-    beside('database_ms', each('database', idle_ms('database'))),
-    beside('web_ms', each('web', idle_ms('web'))),
-    beside('worker_ms', each('worker', idle_ms('worker'))),
-    beside('idle_database_ms', idle_ms('database') / processes),
+    { name: '  cores busy with the boxes', value: a_second('boxes', all), unit: 'cores' },
+    beside('database_ms', each_ms('database')),
+    beside('web_ms', each_ms('web')),
+    beside('worker_ms', each_ms('worker')),
+    beside('wake_database_ms', further_ms('database')),
+    beside('wake_worker_ms', further_ms('worker')),
+    beside('idle_database_ms', idle_ms('database') / (WORKERS + 1)),
     beside('idle_web_ms', idle_ms('web')),
     beside('idle_worker_ms', (idle_ms('worker') + idle_ms('boxes')) / WORKERS),
     beside('events', events!.n),
-    beside('data_bytes', data),
-    beside('wal_bytes', wal),
-    beside('tree_bytes', tree!.bytes),
-    beside('payload_data', slope('data_bytes', data)),
-    beside('payload_wal', slope('wal_bytes', wal)),
+    beside('data_bytes', each('data_bytes', one, idle_one)),
+    beside('wal_bytes', each('wal_bytes', one, idle_one)),
+    beside('payload_data', payload('data_bytes')),
+    beside('payload_wal', payload('wal_bytes')),
     against(
-      `cores at ${other_rate}/s: all, over the prediction`,
+      `cores at ${RATE * OTHER_RATE}/s, over the prediction`,
       'cores',
-      all,
+      cores.database + cores.web + worker_cores,
       predicted.database + predicted.web + predicted.worker,
       BOUNDS,
     ),
-    ...(['database', 'web'] as const).map((of) =>
-      against(`  ${of}`, 'cores', cores(other, of), predicted[of]),
-    ),
+    against('  database', 'cores', cores.database, predicted.database),
+    against('  web', 'cores', cores.web, predicted.web),
     against('  workers with their boxes', 'cores', worker_cores, predicted.worker),
   ];
 }
@@ -150,10 +152,11 @@ async function driven(): Promise<Measure[]> {
 /** Sources that were never seen, one at a time, on one worker with everything ready. */
 async function languages(): Promise<Measure[]> {
   const names = Object.keys(LANGUAGE_FIGURES);
-  const service = await startService(1, {
+  const service = await startService({
     RUNLEDGER_LANGUAGES: names.join(),
     RUNLEDGER_PRECOMPILED_HEADERS: 'on',
   });
+  await service.hire(1);
   const measures: Measure[] = [];
   for (const name of names) {
     const language = BY_NAME.get(name)!;
@@ -204,6 +207,7 @@ async function others(): Promise<Measure[]> {
   });
   const queue = rowsOf('queue', {});
   return [
+    beside('tree_bytes', ledger('  bytes of its hashes in the tree')),
     beside('seal_us', ledger('  CPU of one, in web and PostgreSQL')),
     beside(
       'verified',
@@ -235,7 +239,7 @@ function rowsOf(bench: string, env: Record<string, string>): (name: string) => n
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
-async function startService(workers: number, env: Record<string, string>) {
+async function startService(env: Record<string, string>) {
   const server = await ownServer(t, apart ? ON_THE_NETWORK : {});
   if (apart) await admit(server);
   const network = apart ? makeNetwork(t) : null;
@@ -255,32 +259,31 @@ async function startService(workers: number, env: Record<string, string>) {
     RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64'),
     RUNLEDGER_LOG_LEVEL: 'warn',
   });
-  const ready = Array.from({ length: workers }, () => {
-    const machine = network?.machine();
-    const url = network ? urlFrom(network, server.urls.worker) : server.urls.worker;
-    return realWorker(
-      t,
-      server,
-      {
-        ...env,
-        DATABASE_URL: url,
-        RUNLEDGER_DATABASE_TLS: 'disable',
-        RUNLEDGER_SLOTS: '1',
-        // Each launcher counts its own programs only, and the rate leaves the processors time.
-        ...(workers > 1 && { RUNLEDGER_CPU_RESERVE_PERCENT: '0' }),
-      },
-      machine?.within,
-    );
-  });
-  for (const reason of await Promise.all(ready)) if (reason) throw new Error(reason);
   const isWorker = (command: string) => /main\.ts worker/.test(command);
   const clients: LeanClient[] = [];
   t.teardown(() => {
     for (const client of clients) client.close();
   });
+  const hireOne = () => {
+    const machine = network?.machine();
+    const url = network ? urlFrom(network, server.urls.worker) : server.urls.worker;
+    const variables = {
+      ...env,
+      DATABASE_URL: url,
+      RUNLEDGER_DATABASE_TLS: 'disable',
+      RUNLEDGER_SLOTS: SLOTS,
+      // Each launcher counts its own programs only, and the rate leaves the processors time.
+      RUNLEDGER_CPU_RESERVE_PERCENT: '0',
+    };
+    return realWorker(t, server, variables, machine?.within);
+  };
   return {
     owner,
-    superuser,
+    /** Resolves when so many more workers are ready. */
+    async hire(workers: number): Promise<void> {
+      const ready = await Promise.all(Array.from({ length: workers }, hireOne));
+      for (const reason of ready) if (reason) throw new Error(reason);
+    },
     async run(submission: object): Promise<void> {
       const client = clients.pop() ?? (await leanClient(web.port));
       const answer = await client.ask(postRequest(key, '/api/submit?wait=true', submission));

@@ -1,8 +1,9 @@
 /**
  * How much of everything a rate of submissions needs. Pure: the figures of capacity_figures.ts in, sizes out.
  *
- * A core's use is linear: what an idle process costs, plus what a submission costs times the rate. At higher rates submissions
- * share commits and cost less, so the model is on the safe side there.
+ * A core's use is what an idle process costs, plus what a submission costs times the rate, plus what it costs that a submission
+ * wakes every worker, of which one gets it. At higher rates submissions share commits and cost less, so the model is on the safe
+ * side there.
  */
 import { heldBy } from '../config/connections.ts';
 import { CHOICES, FIGURES, LANGUAGE_FIGURES } from './capacity_figures.ts';
@@ -39,23 +40,43 @@ export type Demand = {
   readonly keep_events_days: number | null;
 };
 
+export type Processes = {
+  readonly web: number;
+  readonly workers: number;
+  readonly installations: number;
+};
+
 export type Load = { readonly database: number; readonly web: number; readonly worker: number };
 
 /** The cores that are busy on average. */
 export function loadOf(
   demand: Pick<Demand, 'per_second' | 'languages' | 'cpu_seconds'>,
-  processes: { readonly web: number; readonly workers: number },
+  processes: Processes,
   costs: Costs = COSTS,
 ): Load {
   const { per_second, languages, cpu_seconds } = demand;
-  const { web, workers } = processes;
-  const cores = (idle_ms: number, each_ms: number) => (idle_ms + per_second * each_ms) / 1000;
+  const { web, workers, installations } = processes;
+  const vain = Math.max(0, workers - installations) * looksOf(per_second / installations, costs);
+  const cores = (idle_ms: number, each_ms: number, vain_ms = 0) =>
+    (idle_ms + per_second * each_ms + vain * vain_ms) / 1000;
   const run_ms = cpu_seconds * 1000 + mean(languages, 'box_ms', costs);
   return {
-    database: cores(costs.idle_database_ms * (web + workers), costs.database_ms),
+    database: cores(
+      costs.idle_database_ms * (web + workers),
+      costs.database_ms,
+      costs.wake_database_ms,
+    ),
     web: cores(costs.idle_web_ms * web, costs.web_ms),
-    worker: cores(costs.idle_worker_ms * workers, costs.worker_ms + run_ms),
+    worker: cores(costs.idle_worker_ms * workers, costs.worker_ms + run_ms, costs.wake_worker_ms),
   };
+}
+
+/**
+ * How often in a second a worker looks for work. Each submission wakes it, but while it looks, it is not woken again; and a look
+ * takes at least as long as the CPU time for it, because first the worker is busy and then the database.
+ */
+function looksOf(per_second: number, { wake_database_ms, wake_worker_ms }: Costs): number {
+  return per_second / (1 + (per_second * (wake_database_ms + wake_worker_ms)) / 1000);
 }
 
 export type Capacity = ReturnType<typeof capacityOf>;
@@ -64,14 +85,20 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
   const { per_second, machine_cores } = demand;
   const limits = limitsOf(costs);
   const installations = Math.max(1, Math.ceil(per_second / limits.submissions_per_second));
-  const { slots_busy, by_cores, by_slots } = machinesOf(demand, costs);
+  const { slots_busy, by_cores, by_slots } = machinesOf(demand, installations, costs);
   const spare_machines = CHOICES.spare_machines * installations;
   const machines = Math.max(by_cores, by_slots, installations) + spare_machines;
   const web = webOf(demand, installations, costs);
-  const load = loadOf(demand, { web, workers: machines }, costs);
+  const processes = { web, workers: machines, installations };
+  const load = loadOf(demand, processes, costs);
+  const { database: without_looks } = loadOf(demand, processes, {
+    ...costs,
+    wake_database_ms: 0,
+  });
   return {
     database: {
       cores_busy: load.database,
+      cores_for_looks: load.database - without_looks,
       cores: wholeCores(load.database, installations),
       max_connections: connectionsOf(demand, web, machines, installations),
     },
@@ -91,18 +118,28 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
   };
 }
 
+const NO_PROCESSES: Processes = { web: 0, workers: 0, installations: 1 };
+const LEAST_ROOM = 0.1;
+
 /** As many slots as cores, as by default: so a quota can protect each program from the others. */
-function machinesOf(demand: Demand, costs: Costs) {
+function machinesOf(demand: Demand, installations: number, costs: Costs) {
   const { per_second, machine_cores, languages, wall_seconds } = demand;
   const slots_busy = per_second * (wall_seconds + mean(languages, 'wall_ms', costs) / 1000);
-  const cores_busy = loadOf(demand, { web: 0, workers: 0 }, costs).worker;
-  const needed = (busy: number) => Math.max(1, Math.ceil(busy / CHOICES.busy / machine_cores));
-  return { slots_busy, by_cores: needed(cores_busy), by_slots: needed(slots_busy) };
+  const cores_busy = loadOf(demand, NO_PROCESSES, costs).worker;
+  const looks_ms = looksOf(per_second / installations, costs) * costs.wake_worker_ms;
+  const own = (costs.idle_worker_ms + looks_ms) / 1000;
+  const room = machine_cores * CHOICES.busy;
+  return {
+    slots_busy,
+    // A machine of one core may look for work nearly all the time.
+    by_cores: Math.ceil(cores_busy / Math.max(room - own, room * LEAST_ROOM)),
+    by_slots: Math.ceil(slots_busy / room),
+  };
 }
 
 /** A web process has one thread that does nearly all, so it uses one core at most. */
 function webOf(demand: Demand, installations: number, costs: Costs): number {
-  const { web } = loadOf(demand, { web: 0, workers: 0 }, costs);
+  const { web } = loadOf(demand, NO_PROCESSES, costs);
   return Math.max(CHOICES.web_processes * installations, Math.ceil(web / CHOICES.busy));
 }
 

@@ -6,6 +6,8 @@ import { columns } from '../table.ts';
 
 const LANGUAGES = Object.keys(LANGUAGE_FIGURES);
 const GB = 1e9;
+/** From this part of the database's work on, it is worth a line. */
+const MANY_LOOKS = 0.25;
 
 export const command: Command = {
   summary: 'say how many cores, machines, connections and bytes a rate of submissions needs',
@@ -143,13 +145,18 @@ function textOf(demand: Demand, capacity: Capacity): string {
 }
 
 function adviceOf(demand: Demand, capacity: Capacity): string[] {
-  const { workers, disk, log, installations } = capacity;
+  const { database, workers, disk, log, installations } = capacity;
   const by_slots = workers.machines > workers.machines_by_cores_alone;
   return [
     `Cores and slots are busy ${percent(CHOICES.busy)} of the time on average; a peak takes the rest.`,
     ...(by_slots
       ? [
           `Programs wait more than they compute. With more RUNLEDGER_SLOTS, ${workers.machines_by_cores_alone} machines have enough cores, but then quotas protect programs less from each other.`,
+        ]
+      : []),
+    ...(database.cores_for_looks > database.cores_busy * MANY_LOOKS
+      ? [
+          `Each submission wakes all workers, and one gets it: that takes ${number(database.cores_for_looks)} of the database's busy cores. Fewer, larger worker machines take less.`,
         ]
       : []),
     ...retentionAdvice(disk),
@@ -161,7 +168,7 @@ function adviceOf(demand: Demand, capacity: Capacity): string[] {
           `Split by account over ${installations.needed} installations, each with a database, web and workers of its own: the numbers above are of all of them together. The limit is ${installations.limited_by === 'sealing' ? 'the one process that seals' : 'what one database accepts'}.`,
         ]
       : []),
-    `Workers are the larger part as soon as programs compute: ${number(demand.cpu_seconds)} s of CPU for each submission is your guess, so measure it (the record's cpu_time and compile).`,
+    `Workers are the larger part as soon as programs compute: that a program takes ${number(demand.cpu_seconds)} s of CPU is an assumption, so measure it (cpu_time in the record).`,
   ];
 }
 
