@@ -1,9 +1,8 @@
 /**
  * How much of everything a rate of submissions needs. Pure: the figures of capacity_figures.ts in, sizes out.
  *
- * A core's use is what an idle process costs, plus what a submission costs times the rate, plus what it costs that a submission
- * wakes every worker, of which one gets it. At higher rates submissions share commits and cost less, so the model is on the safe
- * side there.
+ * A core's use is linear: what an idle process costs, plus what a submission costs times the rate. At higher rates submissions
+ * share commits and cost less, so the model is on the safe side there.
  */
 import { heldBy } from '../config/connections.ts';
 import { CHOICES, FIGURES, LANGUAGE_FIGURES } from './capacity_figures.ts';
@@ -43,7 +42,6 @@ export type Demand = {
 export type Processes = {
   readonly web: number;
   readonly workers: number;
-  readonly installations: number;
 };
 
 export type Load = { readonly database: number; readonly web: number; readonly worker: number };
@@ -55,28 +53,14 @@ export function loadOf(
   costs: Costs = COSTS,
 ): Load {
   const { per_second, languages, cpu_seconds } = demand;
-  const { web, workers, installations } = processes;
-  const vain = Math.max(0, workers - installations) * looksOf(per_second / installations, costs);
-  const cores = (idle_ms: number, each_ms: number, vain_ms = 0) =>
-    (idle_ms + per_second * each_ms + vain * vain_ms) / 1000;
+  const { web, workers } = processes;
+  const cores = (idle_ms: number, each_ms: number) => (idle_ms + per_second * each_ms) / 1000;
   const run_ms = cpu_seconds * 1000 + mean(languages, 'box_ms', costs);
   return {
-    database: cores(
-      costs.idle_database_ms * (web + workers),
-      costs.database_ms,
-      costs.wake_database_ms,
-    ),
+    database: cores(costs.idle_database_ms * (web + workers), costs.database_ms),
     web: cores(costs.idle_web_ms * web, costs.web_ms),
-    worker: cores(costs.idle_worker_ms * workers, costs.worker_ms + run_ms, costs.wake_worker_ms),
+    worker: cores(costs.idle_worker_ms * workers, costs.worker_ms + run_ms),
   };
-}
-
-/**
- * How often in a second a worker looks for work. Each submission wakes it, but while it looks, it is not woken again; and a look
- * takes at least as long as the CPU time for it, because first the worker is busy and then the database.
- */
-function looksOf(per_second: number, { wake_database_ms, wake_worker_ms }: Costs): number {
-  return per_second / (1 + (per_second * (wake_database_ms + wake_worker_ms)) / 1000);
 }
 
 export type Capacity = ReturnType<typeof capacityOf>;
@@ -85,20 +69,14 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
   const { per_second, machine_cores } = demand;
   const limits = limitsOf(costs);
   const installations = Math.max(1, Math.ceil(per_second / limits.submissions_per_second));
-  const { slots_busy, by_cores, by_slots } = machinesOf(demand, installations, costs);
+  const { slots_busy, by_cores, by_slots } = machinesOf(demand, costs);
   const spare_machines = CHOICES.spare_machines * installations;
   const machines = Math.max(by_cores, by_slots, installations) + spare_machines;
   const web = webOf(demand, installations, costs);
-  const processes = { web, workers: machines, installations };
-  const load = loadOf(demand, processes, costs);
-  const { database: without_looks } = loadOf(demand, processes, {
-    ...costs,
-    wake_database_ms: 0,
-  });
+  const load = loadOf(demand, { web, workers: machines }, costs);
   return {
     database: {
       cores_busy: load.database,
-      cores_for_looks: load.database - without_looks,
       cores: wholeCores(load.database, installations),
       max_connections: connectionsOf(demand, web, machines, installations),
     },
@@ -118,21 +96,18 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
   };
 }
 
-const NO_PROCESSES: Processes = { web: 0, workers: 0, installations: 1 };
-const LEAST_ROOM = 0.1;
+const NO_PROCESSES: Processes = { web: 0, workers: 0 };
 
 /** As many slots as cores, as by default: so a quota can protect each program from the others. */
-function machinesOf(demand: Demand, installations: number, costs: Costs) {
+function machinesOf(demand: Demand, costs: Costs) {
   const { per_second, machine_cores, languages, wall_seconds } = demand;
   const slots_busy = per_second * (wall_seconds + mean(languages, 'wall_ms', costs) / 1000);
   const cores_busy = loadOf(demand, NO_PROCESSES, costs).worker;
-  const looks_ms = looksOf(per_second / installations, costs) * costs.wake_worker_ms;
-  const own = (costs.idle_worker_ms + looks_ms) / 1000;
+  // What an idle worker takes fits into the rest of its machine.
   const room = machine_cores * CHOICES.busy;
   return {
     slots_busy,
-    // A machine of one core may look for work nearly all the time.
-    by_cores: Math.ceil(cores_busy / Math.max(room - own, room * LEAST_ROOM)),
+    by_cores: Math.max(1, Math.ceil(cores_busy / room)),
     by_slots: Math.ceil(slots_busy / room),
   };
 }
@@ -200,7 +175,7 @@ const YEAR = 365;
 
 /** What one database can take, of which one process seals all events. */
 function limitsOf(costs: Costs) {
-  const accepted = costs.passed * CHOICES.rate;
+  const accepted = costs.passed;
   const sealed = (CHOICES.sealing * 1e6) / (costs.seal_us * costs.events);
   return {
     submissions_per_second: Math.min(accepted, sealed),

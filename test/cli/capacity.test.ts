@@ -25,7 +25,6 @@ const SHAPE = v.strictObject({
   }),
   database: v.strictObject({
     cores_busy: number,
-    cores_for_looks: number,
     cores: whole,
     max_connections: whole,
   }),
@@ -88,19 +87,14 @@ t.test('the answer has this shape, and the arithmetic is that of the figures', a
   const near = (found: number, wanted: number, what: string) =>
     t.ok(Math.abs(found / wanted - 1) < 1e-9, `${what}: ${found}, not ${wanted}`);
   const processes = web.processes + workers.machines;
-  // A worker is not woken while it looks.
-  const looks = 500 / (1 + 0.5 * (of('wake_database_ms') + of('wake_worker_ms')));
-  const vain = looks * (workers.machines - 1);
-  const idle_database_ms = processes * of('idle_database_ms');
-  near(database.cores_for_looks, (vain * of('wake_database_ms')) / 1000, 'looks');
   near(
-    database.cores_busy - database.cores_for_looks,
-    (500 * of('database_ms') + idle_database_ms) / 1000,
+    database.cores_busy,
+    (500 * of('database_ms') + processes * of('idle_database_ms')) / 1000,
     'database',
   );
   near(web.cores_busy, (500 * of('web_ms') + web.processes * of('idle_web_ms')) / 1000, 'web');
   const run_ms = 500 + mixed('box_ms') + of('worker_ms');
-  const idle_ms = workers.machines * of('idle_worker_ms') + vain * of('wake_worker_ms');
+  const idle_ms = workers.machines * of('idle_worker_ms');
   near(workers.cores_busy, (500 * run_ms + idle_ms) / 1000, 'workers');
   near(workers.slots_busy, 500 * (2 + mixed('wall_ms') / 1000), 'slots');
   t.equal(database.cores, Math.ceil(database.cores_busy / CHOICES.busy));

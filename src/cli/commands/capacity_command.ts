@@ -6,8 +6,6 @@ import { columns } from '../table.ts';
 
 const LANGUAGES = Object.keys(LANGUAGE_FIGURES);
 const GB = 1e9;
-/** From this part of the database's work on, it is worth a line. */
-const MANY_LOOKS = 0.25;
 
 export const command: Command = {
   summary: 'say how many cores, machines, connections and bytes a rate of submissions needs',
@@ -145,7 +143,7 @@ function textOf(demand: Demand, capacity: Capacity): string {
 }
 
 function adviceOf(demand: Demand, capacity: Capacity): string[] {
-  const { database, workers, disk, log, installations } = capacity;
+  const { workers, disk, log, installations } = capacity;
   const by_slots = workers.machines > workers.machines_by_cores_alone;
   return [
     `Cores and slots are busy ${percent(CHOICES.busy)} of the time on average; a peak takes the rest.`,
@@ -154,18 +152,13 @@ function adviceOf(demand: Demand, capacity: Capacity): string[] {
           `Programs wait more than they compute. With more RUNLEDGER_SLOTS, ${workers.machines_by_cores_alone} machines have enough cores, but then quotas protect programs less from each other.`,
         ]
       : []),
-    ...(database.cores_for_looks > database.cores_busy * MANY_LOOKS
-      ? [
-          `Each submission wakes all workers, and one gets it: that takes ${number(database.cores_for_looks)} of the database's busy cores. Fewer, larger worker machines take less.`,
-        ]
-      : []),
     ...retentionAdvice(disk),
     log.replica_for_verify
       ? 'Verify the log on a replica, or as an exported file: on the primary it would take too long.'
       : 'The log can be verified on the primary. A replica is needed only to lose nothing with the machine of the database.',
     ...(installations.needed > 1
       ? [
-          `Split by account over ${installations.needed} installations, each with a database, web and workers of its own: the numbers above are of all of them together. The limit is ${installations.limited_by === 'sealing' ? 'the one process that seals' : 'what one database accepts'}.`,
+          `Split by account over ${installations.needed} installations, each with a database, web and workers of its own: the numbers above are of all of them together. The limit is ${installations.limited_by === 'sealing' ? 'the one process that seals' : 'what one database was measured to take'}.`,
         ]
       : []),
     `Workers are the larger part as soon as programs compute: that a program takes ${number(demand.cpu_seconds)} s of CPU is an assumption, so measure it (cpu_time in the record).`,
