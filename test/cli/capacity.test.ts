@@ -71,7 +71,7 @@ async function asked(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
 
 t.test('the answer has this shape, and the arithmetic is that of the figures', async (t) => {
   const args = '--languages python=3,cpp --cpu-seconds 0.5 --wall-seconds 2 --payload-bytes 1000';
-  const { demand, database, web, workers, disk, log } = await asked([
+  const { demand, database, web, workers, disk, log, installations } = await asked([
     ...args.split(' '),
     ...'--machine-cores 16 --submissions-per-day 1000000 --disk-gb 500'.split(' '),
   ]);
@@ -97,20 +97,20 @@ t.test('the answer has this shape, and the arithmetic is that of the figures', a
   const idle_ms = workers.machines * of('idle_worker_ms');
   near(workers.cores_busy, (500 * run_ms + idle_ms) / 1000, 'workers');
   near(workers.slots_busy, 500 * (2 + mixed('wall_ms') / 1000), 'slots');
+  t.equal(installations.needed, Math.ceil(500 / of('passed')));
   t.equal(database.cores, Math.ceil(database.cores_busy / CHOICES.busy));
   t.equal(workers.slots, Math.ceil(workers.slots_busy / CHOICES.busy));
   t.equal(
     workers.machines,
-    Math.ceil(workers.slots_busy / CHOICES.busy / 16) + 1,
-    'and a spare one',
+    Math.ceil(workers.slots_busy / CHOICES.busy / 16) + installations.needed,
+    'and a spare one for each installation',
   );
   t.ok(workers.machines_by_cores_alone < workers.machines, 'they wait more than they compute');
   t.equal(
     database.max_connections,
     web.processes * heldBy('web', 16) +
       workers.machines * heldBy('worker', 16) +
-      heldBy('command', 16) +
-      CHOICES.other_connections,
+      installations.needed * (heldBy('command', 16) + CHOICES.other_connections),
   );
   near(disk.data_bytes_per_day, 1e6 * (of('data_bytes') + 1000 * of('payload_data')), 'data');
   near(disk.wal_bytes_per_day, 1e6 * (of('wal_bytes') + 1000 * of('payload_wal')), 'WAL');
