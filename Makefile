@@ -165,12 +165,16 @@ sandbox-test-v2: $(PACKAGES) machine
 	  done; \
 	done
 
-# FILE: one bench; all without it. Each run writes its figures to its own folder; build/bench/latest is the last one. Node starts
+# FILE: one bench; all without it. One that fails does not stop the others. Each run writes its figures to its own folder; build/bench/latest is the last one. Node starts
 # as in the Procfile.
 bench: $(PACKAGES) machine
 	@dir=build/bench/$$(date +%Y-%m-%d.%H%M%S); mkdir -p $$dir && ln -sfn $${dir##*/} build/bench/latest; \
-	for file in $(or $(FILE),bench/*.bench.ts); do echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || exit 1; done; \
-	echo "kept in $$dir"
+	failed=; \
+	for file in $(or $(FILE),bench/*.bench.ts); do \
+	  echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || failed="$$failed $$file"; \
+	done; \
+	echo "kept in $$dir"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 # Exits 1 where a goal is missed.
 .PHONY: weight

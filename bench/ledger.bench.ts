@@ -240,6 +240,8 @@ async function growSealed(upto: number): Promise<Measure[]> {
   }
   if (sealed < upto * 0.9) throw new Error(`only ${sealed} events of ${upto} were sealed`);
   const seal_us = (cpu_ms * 1000) / sealed;
+  const [tree] = await owner<{ bytes: number }[]>`
+    select pg_total_relation_size('runledger.log_tiles')::float8 as bytes`;
   return [
     { name: 'events sealed', was: 'seal', value: sealed / (seal_ms / 1000), unit: '/s' },
     { name: '  CPU of one, in web and PostgreSQL', value: seal_us, unit: 'µs' },
@@ -249,6 +251,7 @@ async function growSealed(upto: number): Promise<Measure[]> {
       unit: '',
       at_most: 0.1,
     },
+    { name: '  bytes of its hashes in the tree', value: tree!.bytes / sealed, unit: 'bytes' },
   ];
 }
 

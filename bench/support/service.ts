@@ -1,11 +1,12 @@
 /** The whole service on this machine, as `make run` starts it, with its own state folder, and a client. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { getRequest, type LeanClient, leanClient, postRequest } from './lean_client.ts';
+import { treeOf } from './process_tree.ts';
 
 export type Answer = { verdict: string; stdout: string; stderr: string };
 
@@ -112,19 +113,11 @@ function freePort(): Promise<number> {
   });
 }
 
-type Process = { pid: number; parent: number; command: string; cpu_s: number };
-
 /** Sums the process tree below `serve` by the kind of process. The launcher and its boxes belong to no kind. */
 function cpuOfKinds(root: number): Record<'web' | 'worker' | 'postgres', number> {
-  const all = processes();
-  const below = new Set([root]);
-  for (let size = 0; size !== below.size; ) {
-    size = below.size;
-    for (const { pid, parent } of all) if (below.has(parent)) below.add(pid);
-  }
   const sum = { web: 0, worker: 0, postgres: 0 };
-  for (const { pid, command, cpu_s } of all) {
-    const kind = below.has(pid) ? kindOf(command) : null;
+  for (const { command, cpu_s } of treeOf(root)) {
+    const kind = kindOf(command);
     if (kind) sum[kind] += cpu_s;
   }
   return sum;
@@ -135,21 +128,4 @@ function kindOf(command: string): 'web' | 'worker' | 'postgres' | null {
   if (/main\.ts (.* )?web\b/.test(command)) return 'web';
   if (/main\.ts (.* )?worker\b/.test(command)) return 'worker';
   return null;
-}
-
-function processes(): Process[] {
-  const ticks = 100;
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => {
-      try {
-        const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-        const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-        const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
-        const cpu_s = (Number(fields[11]) + Number(fields[12])) / ticks;
-        return [{ pid: Number(name), parent: Number(fields[1]), command, cpu_s }];
-      } catch {
-        return []; // the process has ended
-      }
-    });
 }

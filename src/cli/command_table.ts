@@ -38,6 +38,7 @@ export const commands: Readonly<Record<string, Load>> = {
   restore: () => import('./commands/restore_command.ts'),
   rebuild: () => import('./commands/rebuild_command.ts'),
   states: () => import('./commands/states_command.ts'),
+  capacity: () => import('./commands/capacity_command.ts'),
   doctor: () => import('./commands/doctor_command.ts'),
   config: () => import('./commands/config_command.ts'),
 };

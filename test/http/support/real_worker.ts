@@ -12,15 +12,20 @@ import type { Test } from './web_process.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Resolves with null when the worker is ready, or with the reason why this machine cannot run one. */
+/**
+ * Resolves with null when the worker is ready, or with the reason why this machine cannot run one. `within`: a command that runs
+ * it elsewhere, as in a network namespace.
+ */
 export async function realWorker(
   t: Test,
   database: TestDatabase,
   env: Record<string, string> = {},
+  within: readonly string[] = [],
 ): Promise<string | null> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
   t.teardown(() => rmSync(state, { recursive: true, force: true }));
-  const child = spawnBound(process.execPath, ['src/cli/main.ts', 'worker'], {
+  const [command, ...args] = [...within, process.execPath, 'src/cli/main.ts', 'worker'];
+  const child = spawnBound(command!, args, {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
