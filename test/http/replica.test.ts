@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import t from 'tap';
+import { replica as lookAtReplica } from '../../src/cli/doctor/replica_checks.ts';
+import { loadConfig } from '../../src/config.ts';
 import { connect, type Db } from '../../src/db.ts';
 import { createReplica, type Replica } from '../../src/store/replica.ts';
 import { forgetSubmission } from '../../src/store/retention.ts';
-import { ownServer } from '../support/database.ts';
+import { freshDatabase, ownServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { replicaOf } from '../support/replica.ts';
 import { startService } from './support/service.ts';
@@ -46,6 +48,12 @@ async function metric(name: string): Promise<number> {
   const page = await (await fetch(`http://127.0.0.1:${metrics_port}/metrics`)).text();
   const line = page.split('\n').find((each) => each.startsWith(`${name} `));
   return Number(line?.slice(name.length) ?? 0);
+}
+/** What doctor says of the server at that address. */
+async function doctor(url: string | null) {
+  const config = loadConfig(url === null ? {} : { RUNLEDGER_READ_DATABASE_URL: url });
+  const found = await lookAtReplica.look({ config, database: async () => service.db } as never);
+  return found[0]!;
 }
 const reads = (call: string, outcome: string) =>
   metric(`runledger_replica_reads_total{call="${call}",outcome="${outcome}"}`);
@@ -99,6 +107,18 @@ t.test('a result that has ended is read from the replica', async (t) => {
   t.equal((await service.call({ path: `/api/result/${id}`, key: stranger })).status, 404);
   const wrong = await service.call({ path: `/api/result/${id}`, key: `${key.slice(0, -1)}x` });
   t.equal(wrong.status, 401, 'the primary knows the keys');
+});
+
+t.test('doctor says what it sees', async (t) => {
+  const replica = server.at(primary.urls.web);
+  t.match(await doctor(null), { state: 'ok', found: /^none/ });
+  t.ok(await eventually(async () => / has everything$/.test((await doctor(replica)).found)));
+  t.match(await doctor(primary.urls.web), { state: 'fail', found: /not in recovery/ });
+  const other = await freshDatabase(t);
+  t.match(await doctor(other.urls.web), { state: 'fail', found: /of another installation/ });
+  const refusing = new URL(replica);
+  refusing.password = 'wrong';
+  t.match(await doctor(refusing.href), { state: 'warn', found: /does not answer web's login/ });
 });
 
 t.test('a request that may wait does not ask the replica', async (t) => {
@@ -192,6 +212,7 @@ t.test(
     for (let n = 0; n < 20; n += 1) t.match(await read(id), { http: 200, id, verdict: 'AC' });
     t.ok(await eventually(isUnused));
     t.equal((await service.call({ path: '/readyz' })).status, 200);
+    t.match(await doctor(server.at(primary.urls.web)), { state: 'warn', found: /ECONNREFUSED/ });
     await server.start();
     t.ok(await eventually(isUsed));
     t.match(await read(id), { http: 200, id, verdict: 'AC' });
