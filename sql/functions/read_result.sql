@@ -104,6 +104,7 @@ $$;
 -- A submission's record as its account may see it, with its place in the tree. No row: the account has no such submission. For a
 -- submission of another account the same statements run, and give the same answer, as for one that does not exist.
 -- most: payloads of more bytes together are left out, and `large` is their size (record_slices gives them).
+-- On a replica nothing has progress: that table is unlogged.
 -- Its callers set search_path and how it plans. PostgreSQL puts it into their statements, so the call itself costs nothing.
 create or replace function runledger.record_in(account_id uuid, id uuid, most integer)
 returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb)
@@ -111,7 +112,7 @@ language sql stable
 as $$
   select to_jsonb(s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
     case when l.size is null and s.judged then runledger.judged_parts(s.id) end, l.size,
-    case when s.status = 'running' then runledger.progress_of(s.id, s.attempts) end,
+    case when s.status = 'running' and not pg_is_in_recovery() then runledger.progress_of(s.id, s.attempts) end,
     case when s.status in ('completed', 'error', 'cancelled') then
       (select to_jsonb(p) from runledger.proof_of(s.id) p where p.checkpoint is not null) end
   from runledger.submissions s

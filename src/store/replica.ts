@@ -46,6 +46,8 @@ export type ReplicaOptions = {
   readonly onChange: (problem: string | null) => void;
 };
 
+const NO_TIME = 'the primary does not say what time it is: see whether it runs';
+
 type Facts = { in_recovery: boolean; beat_us: string | null; now_us: string };
 
 /** Everything before `beat_us` was there at `at_ms`, which was `behind_ms` later. */
@@ -77,7 +79,10 @@ export function createReplica(options: ReplicaOptions): Replica {
     if (there.beat_us === null)
       return 'the server has no heartbeat of this process: it lags, or is of another installation; name a replica of the primary';
     const at_ms = performance.now();
-    const { now_us } = await within(CHECK_PATIENCE_MS, factsOf(primary, consumer));
+    const time = await within(CHECK_PATIENCE_MS, factsOf(primary, consumer)).catch(() => null);
+    // What was seen before goes on to count, until it is too old.
+    if (time === null) return seen === null ? NO_TIME : null;
+    const { now_us } = time;
     const beat_us = Number(there.beat_us);
     const behind_ms = (Number(now_us) - beat_us) / 1e3;
     // A time to come: the primary's clock was set back.

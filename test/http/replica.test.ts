@@ -164,29 +164,39 @@ t.test('a page of a list is read from the replica when nothing on it can change'
   await service.worker.finish(open_one);
 });
 
-t.test(
-  'a replica that lags hides nothing, and shows what was removed for a time only',
-  async (t) => {
-    const [running, forgotten] = [await submit(), await ended()];
+t.test('a replica that lags hides nothing', async (t) => {
+  t.teardown(resume);
+  // Again until the replica was asked: on a slow machine it may be too old by then.
+  const asked = eventually(async () => {
+    await resume();
+    t.ok(await eventually(isUsed));
+    const running = await submit();
     await service.worker.start(running);
     t.ok(await hasReplayed());
     await pause();
-    t.teardown(resume);
     const fresh = await submit();
-    t.match(await read(fresh), { http: 200, id: fresh }, 'a 202 is followed by no 404');
     await service.worker.finish(running);
+    const before = await reads('result', 'not_final');
+    t.match(await read(fresh), { http: 200, id: fresh }, 'a 202 is followed by no 404');
     t.match(await read(running), { id: running, verdict: 'AC', attempts: 1 });
-    t.match(await forgetSubmission(service.db, forgotten, 'test'), { submissions: 1 });
-    t.ok(await eventually(isUnused));
-    t.match(await read(forgotten), { http: 200, stdout: '' });
-    t.match(await read(fresh), { http: 200, id: fresh });
-    const said = () => web.written.filter((line) => line.includes('more than 10 s behind'));
-    t.ok(await eventually(() => said().length > 0));
-    t.equal(said().length, 1);
-    await resume();
-    t.ok(await eventually(isUsed));
-  },
-);
+    return (await reads('result', 'not_final')) === before + 2;
+  });
+  t.ok(await asked);
+});
+
+t.test('what was removed is shown by a replica for a time only', async (t) => {
+  const forgotten = await ended();
+  t.ok(await hasReplayed());
+  await pause();
+  t.teardown(resume);
+  t.match(await forgetSubmission(service.db, forgotten, 'test'), { submissions: 1 });
+  t.ok(await eventually(isUnused));
+  t.match(await read(forgotten), { http: 200, stdout: '' });
+  const said = () => web.written.filter((line) => line.includes('more than 10 s behind'));
+  t.ok(await eventually(() => said().length > 0));
+  await resume();
+  t.ok(await eventually(isUsed));
+});
 
 t.test('while the replica hangs, answers come from the primary', async (t) => {
   const id = await ended();

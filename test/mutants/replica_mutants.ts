@@ -29,11 +29,6 @@ export const replicaMutants: readonly Mutant[] = [
     'src/store/replica.ts',
     REPLICA,
     ['a replica without our heartbeat is not used', 'there.beat_us === null', 'false'],
-    [
-      'a replica that hangs is not waited for',
-      'READ_PATIENCE_MS = 500',
-      'READ_PATIENCE_MS = 50_000',
-    ],
     ['a failure is no answer', "return [null, 'failed'];", 'throw error;'],
   ),
   ...inFile('src/http/api/read_result.ts', REPLICA, [
