@@ -11,6 +11,7 @@ const SECRETS_FOR: Record<ProcessName, readonly string[]> = {
   web: [
     'DATABASE_URL',
     'RUNLEDGER_WEB_DATABASE_URL',
+    'RUNLEDGER_READ_DATABASE_URL',
     'RUNLEDGER_WEBHOOK_KEYS',
     'RUNLEDGER_DIGEST_KEY',
     'RUNLEDGER_SEAL_KEY',

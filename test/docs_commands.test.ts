@@ -24,6 +24,10 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
     /^psql .*\/administrator\/|^psql .* -c '|^\.\/runledger (restore|repair|verify --offline|policy > policy-2)/,
     'test/cli/restore_document.test.ts runs the recipe',
   ],
+  [
+    /^psql .* role replicator |^pg_basebackup /,
+    'test/cli/replica_document.test.ts runs the recipe',
+  ],
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
   [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],

@@ -30,7 +30,7 @@ t.test('a worker gets no key of the service, and only its own login', async (t) 
 
 t.test('a secret that is not listed reaches neither process', async (t) => {
   const listed =
-    /^(DATABASE_URL|RUNLEDGER_(WEB|WORKER)_DATABASE_URL|RUNLEDGER_(WEBHOOK_KEYS|DIGEST_KEY|SEAL_KEY))$/;
+    /^(DATABASE_URL|RUNLEDGER_(WEB|READ|WORKER)_DATABASE_URL|RUNLEDGER_(WEBHOOK_KEYS|DIGEST_KEY|SEAL_KEY))$/;
   for (const { name, secret } of Object.values(variables)) {
     if (!secret || listed.test(name)) continue;
     t.notOk(environmentFor('web', { [name]: 'x' })[name], name);
@@ -53,6 +53,12 @@ t.test('web gets its keys, and only its own login', async (t) => {
   t.match(web, { RUNLEDGER_WEBHOOK_KEYS: 'k', RUNLEDGER_SEAL_KEY: 's', RUNLEDGER_DIGEST_KEY: 'd' });
   t.equal(web['DATABASE_URL'], 'postgres://web@h/db');
   t.notOk(Object.values(web).some((value) => /worker@|auditor@|owner@|not ours/.test(value ?? '')));
+});
+
+t.test('only web knows the replica', async (t) => {
+  const env = { RUNLEDGER_READ_DATABASE_URL: 'postgres://web@replica/db' };
+  t.strictSame(environmentFor('web', env), env);
+  t.strictSame(environmentFor('worker', env), {});
 });
 
 t.test('a single login for all processes is kept', async (t) => {

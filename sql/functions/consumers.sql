@@ -98,3 +98,12 @@ begin
   end if;
 end
 $$;
+
+-- What a web process asks of a replica, and then of the primary: is this server in recovery, which heartbeat of the process does
+-- it have, and what time is it? Both times are of the primary's clock, so no other clock counts.
+create or replace function runledger.replica_facts(consumer uuid, out in_recovery boolean, out beat_us bigint, out now_us bigint)
+language sql volatile security definer set search_path = runledger, pg_temp
+as $$
+  select pg_is_in_recovery(), (select (extract(epoch from p.heartbeat_at) * 1000000)::bigint from consumers p where p.id = consumer),
+    (extract(epoch from clock()) * 1000000)::bigint
+$$;

@@ -4,12 +4,14 @@
 -- end of the page or after `most` rows. So a page costs the same at any depth, and for filters that nearly no row fits: such a
 -- page has few rows, or none, and the place of the next one. An index for each filter would make every submission dearer.
 --
+-- settled: all rows that it read have ended, so on a replica that lags they are as they are on the primary.
+--
 -- Times are in microseconds since 1970. The rate is spent in a call of its own, before: it locks a row of the key, for which
 -- submitting batches would have to wait.
 create or replace function runledger.list_submissions(
   account_id uuid, wanted_status text, wanted_verdict text, wanted_language text, from_time timestamptz, before_time timestamptz,
   at_most integer, after_us bigint, after_id uuid, most integer default 5000,
-  out ids uuid[], out next_us bigint, out next_id uuid
+  out ids uuid[], out next_us bigint, out next_id uuid, out settled boolean
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
@@ -20,7 +22,7 @@ declare
   s record;
   seen integer := 0;
 begin
-  ids := '{}';
+  ids := '{}'; settled := true;
   after_id := coalesce(after_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
   from_time := coalesce(from_time, '-infinity'); before_time := coalesce(before_time, 'infinity');
   for s in
@@ -31,10 +33,12 @@ begin
     order by x.created_at desc, x.id desc limit most
   loop
     -- A request that waits is accepted without waiting for the disk (submit_many), and this answer tells of it: this commit waits.
-    if seen = 0 and s.created_at > clock() - interval '1 minute' then
+    -- A replica has only what is on the primary's disk, and can write nothing.
+    if seen = 0 and not pg_is_in_recovery() and s.created_at > clock() - interval '1 minute' then
       perform pg_logical_emit_message(true, 'runledger', '');
     end if;
     seen := seen + 1;
+    settled := settled and s.status in ('completed', 'error', 'cancelled');
     if (wanted_status is null or s.status = wanted_status) and (wanted_verdict is null or s.verdict = wanted_verdict)
       and (wanted_language is null or s.language = wanted_language) then
       ids := ids || s.id;

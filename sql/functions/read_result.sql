@@ -101,10 +101,30 @@ as $$
   where p.submission_id = progress_of.id and p.attempt = progress_of.attempt
 $$;
 
--- A submission's record as its account may see it, with the rate spent and its place in the tree, in one call. For a submission
--- of another account the same statements run, and give the same answer, as for one that does not exist.
--- most: payloads of more bytes together are left out, and `large` is their size (record_slices gives them). A process of an
--- earlier release names no bound, and gets all.
+-- A submission's record as its account may see it, with its place in the tree. No row: the account has no such submission. For a
+-- submission of another account the same statements run, and give the same answer, as for one that does not exist.
+-- most: payloads of more bytes together are left out, and `large` is their size (record_slices gives them).
+-- On a replica nothing has progress: that table is unlogged.
+-- Its callers set search_path and how it plans. PostgreSQL puts it into their statements, so the call itself costs nothing.
+create or replace function runledger.record_in(account_id uuid, id uuid, most integer)
+returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb)
+language sql stable
+as $$
+  select to_jsonb(s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
+    case when l.size is null and s.judged then runledger.judged_parts(s.id) end, l.size,
+    case when s.status = 'running' and not pg_is_in_recovery() then runledger.progress_of(s.id, s.attempts) end,
+    case when s.status in ('completed', 'error', 'cancelled') then
+      (select to_jsonb(p) from runledger.proof_of(s.id) p where p.checkpoint is not null) end
+  from runledger.submissions s
+  cross join lateral (select
+    (select p.bytes from runledger.payloads p where p.stream = s.id and p.kind = 'stdout') as stdout,
+    (select p.bytes from runledger.payloads p where p.stream = s.id and p.kind = 'stderr') as stderr offset 0) o
+  cross join lateral (
+    select runledger.large_size(o.stdout, o.stderr, case when s.judged then runledger.judged_size(s.id) end, record_in.most) as size offset 0) l
+  where s.id = record_in.id and s.account_id = record_in.account_id
+$$;
+
+-- The record with the rate spent, in one call. A process of an earlier release names no bound, and gets all.
 create or replace function runledger.read_result(digest bytea, id uuid, most integer default 2147483647)
 returns table (
   outcome text, account_id uuid, key_id uuid, rate_limit integer, rate_remaining integer, rate_reset_us bigint,
@@ -122,25 +142,24 @@ begin
   rate_remaining := who.rate_remaining; rate_reset_us := who.rate_reset_us;
   if who.outcome = 'spent' then
     outcome := 'not_found';
-    select 'found', to_jsonb(s), l.size,
-      case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
-      case when l.size is null and s.judged then judged_parts(s.id) end
-    into outcome, record, large, stdout, stderr, judged
-    from submissions s
-    cross join lateral (select
-      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stdout') as stdout,
-      (select p.bytes from payloads p where p.stream = s.id and p.kind = 'stderr') as stderr offset 0) o
-    cross join lateral (
-      select large_size(o.stdout, o.stderr, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
-    where s.id = read_result.id and s.account_id = who.account_id;
+    select 'found', r.record, r.stdout, r.stderr, r.judged, r.large, r.progress, r.proof
+    into outcome, record, stdout, stderr, judged, large, progress, proof
+    from record_in(who.account_id, read_result.id, most) r;
     outcome := coalesce(outcome, 'not_found');
-    if record ->> 'status' = 'running' then
-      progress := progress_of(read_result.id, (record ->> 'attempts')::integer);
-    elsif record ->> 'status' in ('completed', 'error', 'cancelled') then
-      select to_jsonb(p) into proof from proof_of(read_result.id) p where p.checkpoint is not null;
-    end if;
   end if;
   return next;
+end
+$$;
+
+-- The record alone, for a caller whose rate was spent before: where a replica may have it, the two are asked apart, because a
+-- replica cannot count.
+create or replace function runledger.account_record(account_id uuid, id uuid, most integer)
+returns table (record jsonb, stdout bytea, stderr bytea, judged bytea[], large bigint, progress jsonb, proof jsonb)
+language plpgsql stable security definer set search_path = runledger, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return query select r.* from record_in(account_record.account_id, account_record.id, most) r;
 end
 $$;
 

@@ -1,5 +1,5 @@
 /**
- * Who holds how many connections to the database. A process holds at most RUNLEDGER_DATABASE_POOL of them, for all of its
+ * Who holds how many connections to a database server. A process holds at most RUNLEDGER_DATABASE_POOL of them, for all of its
  * purposes together. Each purpose gets the least that it needs; what is left goes to the purposes in their order, each up to
  * its most. A purpose that may have none uses the connections of `requests`.
  */
@@ -27,6 +27,8 @@ export const CONNECTIONS = {
     ends: { ...ONE, why: 'stores results' },
     statements: { least: 1, most: 3, why: 'starts, deletes and gives back' },
   },
+  /** Of a web process, to the server of RUNLEDGER_READ_DATABASE_URL, beside those to the primary. */
+  replica: { reads: { least: 2, most: 8, why: 'reads what has ended' } },
   command: { commands: { least: 2, most: 2, why: 'asks and answers' } },
 } as const satisfies Readonly<Record<string, Table>>;
 

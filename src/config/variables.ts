@@ -33,6 +33,12 @@ const database = {
       "the address for web's role, which has only the rights that web needs; else DATABASE_URL",
     secret: true,
   }),
+  read_database_url: optional('RUNLEDGER_READ_DATABASE_URL', postgresUrl, {
+    unit: 'address',
+    reason:
+      "a streaming replica, with web's role: it answers for the primary what no lag can make wrong; where not set, the primary answers all",
+    secret: true,
+  }),
   worker_database_url: optional('RUNLEDGER_WORKER_DATABASE_URL', postgresUrl, {
     unit: 'address',
     reason: "the address for the worker's role: a worker is beside hostile code; else DATABASE_URL",
@@ -57,7 +63,7 @@ const database = {
     default: '16',
     unit: 'connections',
     reason:
-      'the most that one web or worker process holds, for all purposes; small hosted databases allow 20 in all',
+      'the most that one web or worker process holds to one server, for all purposes; small hosted databases allow 20 in all',
   }),
   state_dir: row('RUNLEDGER_STATE_DIR', path, {
     default: '.data',

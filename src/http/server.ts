@@ -20,6 +20,8 @@ import { createLists } from '../store/lists.ts';
 import { createSessions } from '../store/operators.ts';
 import { createReceipts } from '../store/receipts.ts';
 import { createRefusals, type Refusals } from '../store/refusals.ts';
+import type { Replica } from '../store/replica.ts';
+import { createReplicaReads } from '../store/replica_reads.ts';
 import { createResults } from '../store/results.ts';
 import { createHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
@@ -65,6 +67,8 @@ export type WebParts = {
   /** One connection that submits, and one that asks which submissions ended. */
   submitting: Db;
   asking: Db;
+  /** Where one is set, it answers what no lag can make wrong. */
+  replica?: Replica | null;
   large_records: LargeRecords;
   webhooks: WebhookPort;
   witnesses?: () => readonly WitnessState[];
@@ -193,6 +197,10 @@ async function composeWeb(
   const results = createResults(db);
   const parser = submissionParser(rules);
   const lists = createLists(db);
+  const seals = config.seal_key !== null;
+  const { look, page } = parts.replica
+    ? createReplicaReads(parts.replica, { results, lists, seals })
+    : { look: results.look, page: lists.page };
   const receipts = createReceipts(
     db,
     (config.witnesses ?? []).map(({ key }) => key),
@@ -246,10 +254,11 @@ async function composeWeb(
       submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
     }),
-    lists: { page: withPatience(lists.page), summaries: withPatience(lists.summaries) },
+    lists: { page: withPatience(page), summaries: withPatience(lists.summaries) },
     cancel: withPatience(createCancel(db)),
     results: {
       read: withPatience(results.read),
+      look: withPatience(look),
       spend: withPatience(results.spend),
       ended,
       record: withPatience(results.record),

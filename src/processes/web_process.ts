@@ -1,13 +1,15 @@
 /** The web process: answers requests, delivers webhooks, seals the log. It never runs submitted code. */
 
 import { sharesOf } from '../config/connections.ts';
+import { databaseAddress } from '../config/database_tls.ts';
 import { logKeyOf } from '../config/seal_key.ts';
 import type { Config } from '../config.ts';
-import { connect } from '../db.ts';
+import { connect, type Db } from '../db.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createCosigning } from '../queue/cosigning.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
+import { observedReplica } from '../queue/observed_replica.ts';
 import { observeService } from '../queue/service_metrics.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { createSealer } from '../store/checkpoints.ts';
@@ -43,6 +45,17 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     more_chores: cosigning.chores,
     metrics,
   });
+  const { read_database_url } = config;
+  const replica =
+    read_database_url === null
+      ? null
+      : observedReplica({
+          open: () => openReplica(config, read_database_url),
+          primary: db,
+          consumer_id: jobs.consumer_id,
+          log,
+          metrics,
+        });
   const webhooks = webhookPort(config);
   const web = await startWeb({
     config,
@@ -50,6 +63,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     db,
     submitting,
     asking,
+    replica,
     large_records,
     webhooks,
     witnesses: cosigning.states,
@@ -61,10 +75,18 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     await Promise.all([web.close(), jobs.stop(config.shutdown_grace_ms)]);
     await close();
     await large_records.close();
+    await replica?.close();
     const opened = new Set([submitting, asking, maintenance, db]);
     await Promise.all([...opened].map((each) => each.end({ timeout: 1 })));
   };
   return { address: web.origin, stop };
+}
+
+/** A pooler before the primary says nothing of the replica, whose address leads to PostgreSQL itself. */
+function openReplica(config: Config, url: string): Db {
+  const address = databaseAddress({ ...config, database_pooled: false }, url);
+  const { reads } = sharesOf('replica', config.database_pool);
+  return connect(address, { name: 'runledger web replica', max: reads });
 }
 
 /** Checks webhook addresses and encrypts webhook secrets; null without keys to encrypt with. */

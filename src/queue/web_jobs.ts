@@ -15,6 +15,8 @@ import { retaining } from './retention_chore.ts';
 import { sealing, sealingProblem } from './sealing.ts';
 
 export type WebJobs = {
+  /** By which the queue knows this process, and its heartbeat; null while it has none. */
+  consumer_id(): string | null;
   /** Fetches no more jobs. What runs may finish within the grace period. */
   stop(grace_ms: number): Promise<void>;
 };
@@ -83,6 +85,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
   ];
   const maintenance = startMaintenance(db, chores, log);
   return {
+    consumer_id: consumer.consumer_id,
     async stop(grace_ms) {
       stopping.abort();
       const grace = setTimeout(() => cut.abort(), grace_ms);

@@ -31,7 +31,12 @@ export type Lists = {
   summaries(ids: readonly string[]): Promise<SummaryRow[]>;
 };
 
-type PageRow = { ids: string[]; next_us: string | null; next_id: string | null };
+type PageRow = {
+  ids: string[];
+  next_us: string | null;
+  next_id: string | null;
+  settled: boolean;
+};
 type StoredSummary = Omit<SummaryRow, 'created_at' | 'started_at' | 'completed_at'> & {
   created_at: string;
   started_at: string | null;
@@ -39,28 +44,45 @@ type StoredSummary = Omit<SummaryRow, 'created_at' | 'started_at' | 'completed_a
 };
 
 export function createLists(db: Db): Lists {
-  async function summaries(ids: readonly string[]): Promise<SummaryRow[]> {
-    if (ids.length === 0) return [];
-    const rows = await db<{ summary: StoredSummary }[]>`
-      select runledger.summaries_of(${`{${ids.join(',')}}`}::text::uuid[]) as summary`;
-    return rows.map(({ summary }) => ({
-      ...summary,
-      created_at: new Date(summary.created_at),
-      started_at: dateOf(summary.started_at),
-      completed_at: dateOf(summary.completed_at),
-    }));
-  }
   return {
-    summaries,
-    async page(account_id, { status, verdict, language, from, to, limit, after }) {
-      const [row] = await db<PageRow[]>`
-        select * from runledger.list_submissions(${account_id}, ${status}, ${verdict}, ${language}, ${from}, ${to},
-          ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})`;
-      const { ids, next_us, next_id } = row!;
-      const next = next_id === null ? null : { at_us: Number(next_us), id: next_id };
-      return { rows: await summaries(ids), next };
+    summaries: (ids) => readSummaries(db, ids),
+    async page(account_id, query) {
+      const { rows, next } = (await readPage(db, account_id, query, 'primary'))!;
+      return { rows, next };
     },
   };
+}
+
+/**
+ * settled: nothing that the page was chosen from can change any more. Null: the server is asked as a replica, and is not in
+ * recovery.
+ */
+export async function readPage(
+  db: Db,
+  account_id: string,
+  { status, verdict, language, from, to, limit, after }: ListQuery,
+  as: 'primary' | 'replica',
+): Promise<(ListPage & { settled: boolean }) | null> {
+  const [row] = await db<PageRow[]>`
+    select * from runledger.list_submissions(${account_id}, ${status}, ${verdict}, ${language}, ${from}, ${to},
+      ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})
+    ${as === 'replica' ? db`where pg_is_in_recovery()` : db``}`;
+  if (row === undefined) return null;
+  const { ids, next_us, next_id, settled } = row;
+  const next = next_id === null ? null : { at_us: Number(next_us), id: next_id };
+  return { rows: await readSummaries(db, ids), next, settled };
+}
+
+async function readSummaries(db: Db, ids: readonly string[]): Promise<SummaryRow[]> {
+  if (ids.length === 0) return [];
+  const rows = await db<{ summary: StoredSummary }[]>`
+    select runledger.summaries_of(${`{${ids.join(',')}}`}::text::uuid[]) as summary`;
+  return rows.map(({ summary }) => ({
+    ...summary,
+    created_at: new Date(summary.created_at),
+    started_at: dateOf(summary.started_at),
+    completed_at: dateOf(summary.completed_at),
+  }));
 }
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));

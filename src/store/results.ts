@@ -12,6 +12,10 @@ export type ResultOutcome =
 export type Results = {
   /** Spends one request of the key's rate and reads: one round trip. */
   read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
+  /** The same for a caller that does not wait for the end; a replica may have answered, in two round trips. */
+  look: Results['read'];
+  /** The record of one of the account's submissions; null if it has none of that id. */
+  own(account_id: string, id: string): Promise<ResultRow | null>;
   /** Spends one request of the key's rate. */
   spend(secret_digest: Uint8Array): Promise<Rejected | { kind: 'spent'; caller: Caller }>;
   /** Whether there is such a key. Spends nothing. */
@@ -50,16 +54,19 @@ type RecordRow = Omit<
 > & { created_at: string; started_at: string | null; completed_at: string | null };
 
 export function createResults(db: Db): Results {
+  const read: Results['read'] = async (secret_digest, id) => {
+    const [row] = await db<ReadRow[]>`
+      select * from runledger.read_result(${secret_digest}, ${id}, ${SMALL_RECORD_BYTES})`;
+    const rejected = rejectionOf(row!);
+    if (rejected) return rejected;
+    const caller = callerOf(row!);
+    if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
+    return { kind: 'found', caller, record: resultRow(row!) };
+  };
   return {
-    async read(secret_digest, id) {
-      const [row] = await db<ReadRow[]>`
-        select * from runledger.read_result(${secret_digest}, ${id}, ${SMALL_RECORD_BYTES})`;
-      const rejected = rejectionOf(row!);
-      if (rejected) return rejected;
-      const caller = callerOf(row!);
-      if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
-      return { kind: 'found', caller, record: resultRow(row!) };
-    },
+    read,
+    look: read,
+    own: (account_id, id) => readRecord(db, account_id, id, 'primary'),
     async spend(secret_digest) {
       const [row] = await db<(CallerRow & { outcome: string })[]>`
         select * from runledger.spend(${secret_digest})`;
@@ -82,6 +89,19 @@ export function createResults(db: Db): Results {
       return row === undefined ? null : resultRow(row);
     },
   };
+}
+
+/** A server that is not in recovery finds nothing as a replica: it may have been promoted. */
+export async function readRecord(
+  db: Db,
+  account_id: string,
+  id: string,
+  as: 'primary' | 'replica',
+): Promise<ResultRow | null> {
+  const [row] = await db<BytesRow[]>`
+    select * from runledger.account_record(${account_id}, ${id}, ${SMALL_RECORD_BYTES})
+    ${as === 'replica' ? db`where pg_is_in_recovery()` : db``}`;
+  return row === undefined ? null : resultRow(row);
 }
 
 /** Every column of the row is in the record, so a new one needs no line here. */

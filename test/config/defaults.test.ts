@@ -8,6 +8,7 @@ import { describeConfig } from '../../src/config.ts';
 const DEFAULTS: Record<string, string | null> = {
   DATABASE_URL: null,
   RUNLEDGER_WEB_DATABASE_URL: null,
+  RUNLEDGER_READ_DATABASE_URL: null,
   RUNLEDGER_WORKER_DATABASE_URL: null,
   RUNLEDGER_AUDITOR_DATABASE_URL: null,
   RUNLEDGER_DATABASE_TLS: 'auto',

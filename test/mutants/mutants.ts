@@ -14,6 +14,7 @@ import type { Mutant } from './mutant.ts';
 import { packageMutants } from './package_mutants.ts';
 import { queueMutants } from './queue_mutants.ts';
 import { receiptMutants } from './receipt_mutants.ts';
+import { replicaMutants } from './replica_mutants.ts';
 import { sealMutants } from './seal_mutants.ts';
 import { storeMutants } from './store_mutants.ts';
 import { testSetMutants } from './test_set_mutants.ts';
@@ -27,6 +28,7 @@ export const mutants: readonly Mutant[] = [
   ...executorMutants,
   ...queueMutants,
   ...storeMutants,
+  ...replicaMutants,
   ...sealMutants,
   ...receiptMutants,
   ...verifyMutants,

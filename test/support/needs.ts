@@ -9,10 +9,11 @@ import { join } from 'node:path';
 import { openSandbox } from '../../src/executor/sandbox.ts';
 import { BY_NAME } from '../../src/languages/common/registry.ts';
 import { findToolchains } from '../../src/languages/common/toolchains.ts';
+import { findBasebackup } from './basebackup.ts';
 import { findBrowser } from './browser.ts';
 import { importsOf } from './imports.ts';
 
-/** 'isolation', 'browser', or a language. */
+/** 'isolation', 'browser', 'basebackup', or a language. */
 export type Need = string;
 
 const NAMED = /^\s*(?:\/\/|\*) needs: ([a-z, ]+)$/m;
@@ -39,6 +40,8 @@ export async function lacking(needs: ReadonlySet<Need>): Promise<Map<Need, strin
   if (isolation) lacks.set('isolation', isolation);
   if (findBrowser() === null)
     lacks.set('browser', 'no browser on this machine (apt-get install chromium)');
+  if (findBasebackup() === null)
+    lacks.set('basebackup', 'no pg_basebackup on this machine (apt-get install postgresql)');
   const { toolchains } = await findToolchains();
   for (const language of BY_NAME.keys()) {
     if (!toolchains.has(language)) lacks.set(language, `no ${language} on this machine`);

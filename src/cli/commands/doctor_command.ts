@@ -6,6 +6,7 @@ import { type Check, type Finding, fail } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
 import { environmentMistakes, machineChecks, node } from '../doctor/machine_checks.ts';
 import { queueChecks } from '../doctor/queue_checks.ts';
+import { replica } from '../doctor/replica_checks.ts';
 import { retentionChecks } from '../doctor/retention_checks.ts';
 import { sealingChecks } from '../doctor/sealing_checks.ts';
 import { toolchains } from '../doctor/toolchain_checks.ts';
@@ -17,6 +18,7 @@ const checks: readonly Check[] = [
   isolation,
   toolchains,
   ...databaseChecks,
+  replica,
   ...queueChecks,
   ...sealingChecks,
   ...retentionChecks,

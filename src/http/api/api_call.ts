@@ -52,7 +52,7 @@ export type Web = {
   readonly submissions: Submissions;
   readonly cancel: Cancel;
   readonly lists: Lists;
-  readonly results: Omit<Results, 'knows'>;
+  readonly results: Omit<Results, 'knows' | 'own'>;
   readonly receipts: Receipts;
   readonly test_sets: TestSets;
   readonly uploads: Uploads;

@@ -85,7 +85,10 @@ async function answer(
   digest: Uint8Array,
   { id, wish, encoding }: Asked,
 ): Promise<Answer | null> {
-  const outcome = await web.results.read(digest, id);
+  const outcome = await (wish.timeout_ms === null ? web.results.look : web.results.read)(
+    digest,
+    id,
+  );
   if (outcome.kind === 'unauthorized' || outcome.kind === 'rate_limited') {
     return rejectedKey(web, exchange, digest, outcome);
   }

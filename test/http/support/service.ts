@@ -30,9 +30,15 @@ export const HELLO = { language: 'python', code: 'print(6 * 7)' };
 
 export async function startService(
   t: Test,
-  options: { env?: Record<string, string>; webs?: number; hand_languages?: string[] } = {},
+  options: {
+    /** Default: a fresh one on the server of the tests. */
+    database?: TestDatabase;
+    env?: Record<string, string>;
+    webs?: number;
+    hand_languages?: string[];
+  } = {},
 ): Promise<Service> {
-  const database = await freshDatabase(t);
+  const database = options.database ?? (await freshDatabase(t));
   const db = connect(database.urls.owner, { name: 'runledger http test', max: 4 });
   t.teardown(() => db.end({ timeout: 1 }));
   await setTier(db, { name: 'unlimited', per_minute: 0, concurrent: 0 });
