@@ -9,12 +9,12 @@ import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createCosigning } from '../queue/cosigning.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
-import { observedReplica } from '../queue/observed_replica.ts';
 import { observeService } from '../queue/service_metrics.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
 import { createSealer } from '../store/checkpoints.ts';
 import { encryptSecret } from '../webhooks/encrypt_secret.ts';
 import { parseWebhookUrl } from '../webhooks/guard.ts';
+import { observedReplica } from './observed_replica.ts';
 import { openLargeRecords } from './open_large_records.ts';
 import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 

@@ -9,11 +9,11 @@
  *   is, and within its line for the first.
  * - An account holds no more attempts of this process, inside and in line at all hosts together, than are left free. So one
  *   with very many hosts that hang delays its own deliveries: of 100 attempts it holds 50, and a second such account 25.
- * - When an account's line or its share of the process is full, the caller gets a time to retry after, because a job that waits in here also occupies one
- *   of the process's own slots. Each of them gets a later time: the moment at which the host should have room for it after
- *   all earlier ones of the account, judged by how long attempts at this host have been taking and by how many accounts share
- *   it. A backlog of thousands therefore returns a few at a time. A host that has become quick is noticed within
- *   RETRY_MOST_MS.
+ * - When an account's line or its share of the process is full, the caller gets a time to retry after, because a job that
+ *   waits in here also occupies one of the process's own slots. Each of them gets a later time: the moment at which there should
+ *   be room for it after all earlier ones of the account, judged by how long attempts have been taking, and at a host also by
+ *   how many accounts share it. A backlog of thousands therefore returns a few at a time. A host that has become quick is
+ *   noticed within RETRY_MOST_MS.
  *
  * What must stay true: a host never has more than `concurrent_per_host` and `spare_per_host` attempts together, an attempt
  * that arrives later does not overtake one that is in line, and a host without attempts uses no memory.
