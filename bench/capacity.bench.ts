@@ -126,7 +126,7 @@ async function driven(): Promise<Measure[]> {
     beside('database_ms', each_ms('database')),
     beside('web_ms', each_ms('web')),
     beside('worker_ms', each_ms('worker')),
-    // A submission wakes every worker with a free slot. The model leaves this out: on few workers it is lost in the noise.
+    // A submission wakes every worker with a free slot. The model leaves this out, and CAPACITY.md says so.
     { name: '  PostgreSQL, for each further worker', value: further_ms('database'), unit: 'ms' },
     { name: '  the workers, for each further one', value: further_ms('worker'), unit: 'ms' },
     beside('idle_database_ms', idle_ms('database') / (WORKERS + 1)),

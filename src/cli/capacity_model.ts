@@ -2,7 +2,7 @@
  * How much of everything a rate of submissions needs. Pure: the figures of capacity_figures.ts in, sizes out.
  *
  * A core's use is linear: what an idle process costs, plus what a submission costs times the rate. At higher rates submissions
- * share commits and cost less, so the model is on the safe side there.
+ * share commits and cost less. What is left out makes them cost more: each wakes every worker with a free slot (CAPACITY.md).
  */
 import { heldBy } from '../config/connections.ts';
 import { CHOICES, FIGURES, LANGUAGE_FIGURES } from './capacity_figures.ts';
