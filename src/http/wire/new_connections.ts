@@ -4,8 +4,8 @@
  * others the first bytes are still on their way.
  */
 import type { Server, Socket } from 'node:net';
-import type { Pace } from './pace.ts';
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
+import type { Pace } from './pace.ts';
 
 /** Node accepts what has arrived once in each turn of its loop. */
 const QUIET_TURNS = 5;

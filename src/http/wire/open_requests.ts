@@ -108,8 +108,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       log.error({ err: error, request_id: exchange.id }, 'an answer could not be written');
       exchange.req.socket.destroy();
     };
-    const start = () =>
-      pace.run(ownerOf(exchange), () => void handle().then(give).catch(failed));
+    const start = () => pace.run(ownerOf(exchange), () => void handle().then(give).catch(failed));
     if (before) void before.then(start);
     else start();
   }
