@@ -51,7 +51,7 @@ import { pageOf } from './document/page.ts';
 import { createRouter } from './router.ts';
 import type { Answer } from './wire/answer.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
-import { letInSlowly, type NewConnections, watchNewConnections } from './wire/new_connections.ts';
+import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
 import { createPace } from './wire/pace.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
@@ -92,7 +92,6 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
   const console_parts = composeConsole(parts);
   const web = await composeWeb(parts, () => open, console_parts.known_sessions.forget);
   const server = serverOf(config);
-  letInSlowly(server, createPace());
   const refusals = createRefusals(parts.db, (error) =>
     log.error({ err: error }, 'rejected requests could not be counted'),
   );

@@ -5,7 +5,6 @@
  */
 import type { Server, Socket } from 'node:net';
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises';
-import type { Pace } from './pace.ts';
 
 /** Node accepts what has arrived once in each turn of its loop. */
 const QUIET_TURNS = 5;
@@ -19,24 +18,6 @@ export type NewConnections = {
   /** Settles when each has sent something, or its time is over. */
   heard(): Promise<void>;
 };
-
-/**
- * Lets connections in a few at a time. The kernel gives as many as there are in one turn of the loop, and reading all of their
- * requests in the next one would hold up everybody. Call it before anything else listens to the server.
- */
-export function letInSlowly(server: Server & { pauseOnConnect?: boolean }, pace: Pace): void {
-  const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
-  server.removeAllListeners('connection');
-  // Until then nothing is read of them.
-  server.pauseOnConnect = true;
-  server.on('connection', (socket: Socket) => {
-    pace.run(socket.remoteAddress ?? '', () => {
-      if (socket.destroyed) return;
-      for (const listener of listeners) listener.call(server, socket);
-      socket.resume();
-    });
-  });
-}
 
 export function watchNewConnections(server: Server): NewConnections {
   const open = new Set<Socket>();
