@@ -53,6 +53,7 @@ import type { Answer } from './wire/answer.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
+import { createPace } from './wire/pace.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
 /** Uploads of test sets at one time. */
@@ -102,6 +103,8 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     rejected: countRefused(refusals),
     waiting: () => web.waiters.count,
     streams: () => web.event_streams.count,
+    pace: createPace(),
+    heavy_pace: createPace(),
   });
   const sockets = watchSockets(server, {
     respond: open_requests.respond,
@@ -117,10 +120,8 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
       exchange.route = 'call' in match ? match.call.path : '(none)';
       exchange.params = params;
       const turn = sockets.opened(exchange);
-      const answer = turn
-        ? turn.then(() => answerTo(web, exchange, match))
-        : answerTo(web, exchange, match);
-      open_requests.begin(exchange, answer, () => sockets.ended(exchange));
+      const handle = () => answerTo(web, exchange, match);
+      open_requests.begin(exchange, turn, handle, () => sockets.ended(exchange));
     },
   );
   server.maxConnections = config.connections_max;

@@ -21,6 +21,9 @@ export const LARGE_RECORDS = {
   hold_ms: 15_000,
 };
 
+/** A record of fewer bytes of payloads is answered at once. */
+const LIGHT_BYTES = 2 * 1024;
+
 /** The record with status and headers of `answer`. Busy: there was no room for it in time. Null: the client is gone. */
 export async function recordAnswer(
   web: Web,
@@ -29,7 +32,8 @@ export async function recordAnswer(
   answer: Pick<Answer, 'status' | 'headers'>,
   encoding: ResultEncoding = 'utf8',
 ): Promise<Answer | 'busy' | null> {
-  if (row.large === undefined) return { ...answer, body: renderResult(row, encoding) };
+  if (row.large === undefined)
+    return { ...answer, body: renderResult(row, encoding), heavy: bytesOf(row) > LIGHT_BYTES };
   const { turns } = web.large_records;
   const cut = () => exchange.req.socket.destroy();
   const owner = exchange.caller?.key_id ?? '';
@@ -48,6 +52,9 @@ export async function recordAnswer(
     throw error;
   }
 }
+
+const bytesOf = ({ stdout, stderr, parts }: ResultRow): number =>
+  [stdout, stderr, ...Object.values(parts)].reduce((sum, bytes) => sum + (bytes?.length ?? 0), 0);
 
 const BUSY_RETRY_S = 5;
 

@@ -58,6 +58,12 @@ export function openExchange(
   };
 }
 
+/** Whose turns it takes: those of the key that it presents, valid or not, or else those of its route. */
+export function ownerOf({ req, route }: Exchange): string {
+  const key = req.headers['x-api-key'];
+  return typeof key === 'string' ? key : route;
+}
+
 function splitTarget(target: string): [string, string] {
   const local = localTarget(target);
   const mark = local.indexOf('?');

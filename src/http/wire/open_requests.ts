@@ -3,18 +3,22 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Log } from '../../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
 import type { Answer } from './answer.ts';
-import { type Exchange, respond } from './exchange.ts';
+import { type Exchange, ownerOf, respond } from './exchange.ts';
+import type { Pace } from './pace.ts';
 import { createUnreadAnswers } from './unread_answers.ts';
 
 export type OpenRequests = {
   respond(exchange: Exchange, answer: Answer): void;
-  /** `answer` settles with null where the client is gone. */
-  begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void;
+  /** Calls `handle` when it is its turn. `before`: the requests before it on its connection. */
+  begin(exchange: Exchange, before: Promise<void> | null, handle: Handle, onEnd: () => void): void;
   /** Its connection closed. */
   cut(exchange: Exchange): void;
   /** Resolves when no request is in flight. */
   idle(): Promise<void>;
 };
+
+/** Gives null where the client is gone. */
+type Handle = () => Promise<Answer | null>;
 
 export type OpenRequestsParts = {
   log: Log;
@@ -26,13 +30,16 @@ export type OpenRequestsParts = {
   rejected?: (exchange: Exchange, answer: Answer) => void;
   waiting: () => number;
   streams: () => number;
+  /** Of requests, and of heavy answers: neither waits for the other. */
+  pace: Pace;
+  heavy_pace: Pace;
 };
 
 /** Of all answers that their clients have not read yet. */
 const UNREAD_BYTES = 64 * 1024 * 1024;
 
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
-  const { log, metrics } = parts;
+  const { log, metrics, pace, heavy_pace } = parts;
   const shared = sharedHeaders(parts.over_tls);
   const unread = createUnreadAnswers(UNREAD_BYTES);
   const requests = metrics.counter(
@@ -74,18 +81,36 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     if (bytes > 0 && exchange.res.writableLength > 0) unread.add(exchange.res, bytes);
   }
 
-  function begin(exchange: Exchange, answer: Promise<Answer | null>, onEnd: () => void): void {
+  function begin(
+    exchange: Exchange,
+    before: Promise<void> | null,
+    handle: Handle,
+    onEnd: () => void,
+  ): void {
     open.set(exchange, onEnd);
     exchange.res.once('close', () => finish(exchange));
-    answer
-      .then((given) => {
-        if (given !== null) send(exchange, given);
-        else if (!exchange.answered) exchange.res.destroy();
-      })
-      .catch((error) => {
-        log.error({ err: error, request_id: exchange.id }, 'an answer could not be written');
-        exchange.req.socket.destroy();
-      });
+    const give = (answer: Answer | null) => {
+      if (answer?.heavy) heavy_pace.run(ownerOf(exchange), () => attempt(() => settle(answer)));
+      else settle(answer);
+    };
+    const settle = (answer: Answer | null) => {
+      if (answer !== null) send(exchange, answer);
+      else if (!exchange.answered) exchange.res.destroy();
+    };
+    const attempt = (work: () => void) => {
+      try {
+        work();
+      } catch (error) {
+        failed(error);
+      }
+    };
+    const failed = (error: unknown) => {
+      log.error({ err: error, request_id: exchange.id }, 'an answer could not be written');
+      exchange.req.socket.destroy();
+    };
+    const start = () => pace.run(ownerOf(exchange), () => void handle().then(give).catch(failed));
+    if (before) void before.then(start);
+    else start();
   }
 
   const idle = () =>
