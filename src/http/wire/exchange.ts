@@ -61,7 +61,8 @@ export function openExchange(
 /** Whose turns it takes: those of the key that it presents, valid or not, or else those of its route. */
 export function ownerOf({ req, route }: Exchange): string {
   const key = req.headers['x-api-key'];
-  return typeof key === 'string' ? key : route;
+  // No route begins like this, so no key that is made up shares the turns of a route.
+  return typeof key === 'string' ? `key ${key}` : route;
 }
 
 function splitTarget(target: string): [string, string] {
