@@ -53,7 +53,6 @@ import type { Answer } from './wire/answer.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
-import { createPace } from './wire/pace.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
 /** Uploads of test sets at one time. */
@@ -103,8 +102,6 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
     rejected: countRefused(refusals),
     waiting: () => web.waiters.count,
     streams: () => web.event_streams.count,
-    pace: createPace(),
-    heavy_pace: createPace(),
   });
   const sockets = watchSockets(server, {
     respond: open_requests.respond,

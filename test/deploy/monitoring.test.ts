@@ -10,7 +10,6 @@ import { load } from 'js-yaml';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
-import { createPace } from '../../src/http/wire/pace.ts';
 import { createLog } from '../../src/log.ts';
 import { createMetrics, type MetricFamily } from '../../src/metrics.ts';
 import { observeProcess } from '../../src/processes/process_metrics.ts';
@@ -63,8 +62,6 @@ async function definedMetrics(): Promise<Map<string, MetricFamily>> {
     isOpen,
     waiting: count,
     streams: count,
-    pace: createPace(),
-    heavy_pace: createPace(),
   });
   executionObserver(worker);
   return new Map([...web.families(), ...worker.families()].map((each) => [each.name, each]));

@@ -4,7 +4,7 @@ import type { Log } from '../../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../../metrics.ts';
 import type { Answer } from './answer.ts';
 import { type Exchange, ownerOf, respond } from './exchange.ts';
-import type { Pace } from './pace.ts';
+import { createPace } from './pace.ts';
 import { createUnreadAnswers } from './unread_answers.ts';
 
 export type OpenRequests = {
@@ -30,16 +30,15 @@ export type OpenRequestsParts = {
   rejected?: (exchange: Exchange, answer: Answer) => void;
   waiting: () => number;
   streams: () => number;
-  /** Of requests, and of heavy answers: neither waits for the other. */
-  pace: Pace;
-  heavy_pace: Pace;
 };
 
 /** Of all answers that their clients have not read yet. */
 const UNREAD_BYTES = 64 * 1024 * 1024;
 
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
-  const { log, metrics, pace, heavy_pace } = parts;
+  const { log, metrics } = parts;
+  // Requests and heavy answers do not wait for each other.
+  const [pace, heavy_pace] = [createPace(), createPace()];
   const shared = sharedHeaders(parts.over_tls);
   const unread = createUnreadAnswers(UNREAD_BYTES);
   const requests = metrics.counter(
@@ -81,6 +80,20 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     if (bytes > 0 && exchange.res.writableLength > 0) unread.add(exchange.res, bytes);
   }
 
+  function settle(exchange: Exchange, answer: Answer | null): void {
+    try {
+      if (answer !== null) send(exchange, answer);
+      else if (!exchange.answered) exchange.res.destroy();
+    } catch (error) {
+      fail(exchange, error);
+    }
+  }
+
+  function fail(exchange: Exchange, error: unknown): void {
+    log.error({ err: error, request_id: exchange.id }, 'an answer could not be written');
+    exchange.req.socket.destroy();
+  }
+
   function begin(
     exchange: Exchange,
     before: Promise<void> | null,
@@ -89,26 +102,13 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   ): void {
     open.set(exchange, onEnd);
     exchange.res.once('close', () => finish(exchange));
+    const owner = ownerOf(exchange);
     const give = (answer: Answer | null) => {
-      if (answer?.heavy) heavy_pace.run(ownerOf(exchange), () => attempt(() => settle(answer)));
-      else settle(answer);
+      if (answer?.heavy) heavy_pace.run(owner, () => settle(exchange, answer));
+      else settle(exchange, answer);
     };
-    const settle = (answer: Answer | null) => {
-      if (answer !== null) send(exchange, answer);
-      else if (!exchange.answered) exchange.res.destroy();
-    };
-    const attempt = (work: () => void) => {
-      try {
-        work();
-      } catch (error) {
-        failed(error);
-      }
-    };
-    const failed = (error: unknown) => {
-      log.error({ err: error, request_id: exchange.id }, 'an answer could not be written');
-      exchange.req.socket.destroy();
-    };
-    const start = () => pace.run(ownerOf(exchange), () => void handle().then(give).catch(failed));
+    const start = () =>
+      pace.run(owner, () => void handle().then(give, (error) => fail(exchange, error)));
     if (before) void before.then(start);
     else start();
   }

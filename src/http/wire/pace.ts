@@ -1,17 +1,17 @@
 /**
- * Keeps each turn of the event loop short. A burst brings a thousand requests, or answers of the database, in one turn; if all
- * were handled in it, everybody else's would wait for its end several times on their way. So work is done as it comes while the
- * turn is young, and what comes after that waits for the next turns.
+ * Keeps each turn of the event loop short. A burst can bring a thousand requests, or a hundred answers of the database, in one
+ * turn. If all were handled in it, everybody else would wait for its end, several times for each request. So work is done at
+ * once while the turn is young. Work that comes later waits for the next turns.
  *
- * What must stay true: owners take turns, so an owner with much work delays another one by a piece of work of each owner and not
- * by all of it; and work of one owner is done in the order in which it came.
+ * What must stay true: owners take turns, so work waits for one piece of each other owner's work and never for all of it. Work
+ * of one owner is done in the order in which it came.
  */
 export type Pace = {
   /** Calls `work` now or later, once. It must not throw. */
   run(owner: string, work: () => void): void;
 };
 
-/** Of one turn. What it began in that time is finished. */
+/** Of each turn. Work that began within it is finished. */
 const SLICE_MS = 3;
 
 export function createPace(now: () => number = () => performance.now()): Pace {
