@@ -2,15 +2,17 @@
 -- half is src/store/checkpoints.ts. The signing key never comes here, and nothing here is believed by verify.
 
 -- The window after the last checkpoint: everything below the oldest running transaction, but not many more than max_events.
--- Null if there is nothing to seal. An earlier generation is closed: all of it may be sealed.
+-- Null if there is nothing to seal. An earlier generation is closed: all of it may be sealed. `complete`: no more can be sealed
+-- now than this window has.
 create or replace function runledger.seal_window(
-  max_events integer, out number bigint, out generation smallint, out from_xid xid8, out to_xid xid8, out upper_xid xid8
+  max_events integer, out number bigint, out generation smallint, out from_xid xid8, out to_xid xid8, out complete boolean
 )
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   last_xid constant xid8 := '18446744073709551615';
   newest smallint := generation();
+  upper_xid xid8;
   cut xid8;
 begin
   select c.number, c.generation, c.to_xid into number, generation, from_xid from checkpoints c order by c.number desc limit 1;
@@ -32,6 +34,7 @@ begin
   where e.generation = seal_window.generation and e.xid >= from_xid and e.xid < upper_xid
   order by e.xid, e.seq offset max_events limit 1;
   to_xid := coalesce(cut, upper_xid);
+  complete := cut is null and generation = newest;
   if not exists (select from events e where e.generation = seal_window.generation and e.xid >= from_xid and e.xid < to_xid) then
     -- One transaction has more than max_events: the window holds all of them.
     to_xid := (cut::text::numeric + 1)::text::xid8;

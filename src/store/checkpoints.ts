@@ -56,7 +56,10 @@ export type StoredCheckpoint = Checkpoint & {
 export type Sealer = {
   /** Null: there is no key. */
   readonly key: LogKey | null;
-  /** Seals all events that can be sealed now. Throws CannotSeal. */
+  /**
+   * Seals all events that can be sealed now, and not those that come while it seals: each checkpoint costs the same, however few
+   * events it adds, so on a busy service one would follow the other without a pause. Throws CannotSeal.
+   */
   seal(db: Db): Promise<Sealed[]>;
   /** Throws CannotSeal if the next checkpoint could not be signed. Signs nothing. */
   check(db: Db): Promise<void>;
@@ -92,10 +95,10 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
     seen = start.last ?? seen;
     return start;
   };
-  const sealOne = async (db: Db): Promise<Sealed | null> => {
+  const sealOne = async (db: Db): Promise<Next | null> => {
     const next = await sealWindow(db, key!, await begin(db), now());
     seen = next?.checkpoint ?? seen;
-    return next && { number: next.number, events: next.events, size: next.checkpoint.size };
+    return next;
   };
   return {
     key,
@@ -108,10 +111,10 @@ export function createSealer(key: LogKey | null, now: () => number = Date.now): 
   };
 }
 
-async function repeatedly(sealOne: () => Promise<Sealed | null>): Promise<Sealed[]> {
+async function repeatedly(sealOne: () => Promise<Next | null>): Promise<Sealed[]> {
   const done: Sealed[] = [];
   for (;;) {
-    const one = await sealOne().catch((error: { code?: string }) => {
+    const next = await sealOne().catch((error: { code?: string }) => {
       // Another process is sealing; it will seal the rest, too.
       if (error.code === 'RL409') return null;
       if (error.code === 'RL403')
@@ -120,8 +123,10 @@ async function repeatedly(sealOne: () => Promise<Sealed | null>): Promise<Sealed
         );
       throw error;
     });
-    if (!one) return done;
-    done.push(one);
+    if (!next) return done;
+    const { number, events, checkpoint, complete } = next;
+    done.push({ number, events, size: checkpoint.size });
+    if (complete) return done;
   }
 }
 
@@ -223,12 +228,19 @@ async function checkClock(db: Db, last: StoredCheckpoint | null, key: LogKey): P
 const timeBefore = (last: StoredCheckpoint | null, origin: string): number =>
   last?.origin === origin ? last.sealed_at.getTime() : 0;
 
-type Next = { number: number; checkpoint: Checkpoint; events: number };
-type WindowRow = { number: string | null; generation: number; from_xid: string; to_xid: string };
+/** `complete`: when its window was read, there was nothing to seal after it. */
+type Next = { number: number; checkpoint: Checkpoint; events: number; complete: boolean };
+type WindowRow = {
+  number: string | null;
+  generation: number;
+  from_xid: string;
+  to_xid: string;
+  complete: boolean;
+};
 
 async function sealWindow(db: Db, key: LogKey, start: Start, now_ms: number): Promise<Next | null> {
   const [window] = await db<WindowRow[]>`
-    select number, generation, from_xid::text, to_xid::text from runledger.seal_window(${MAX_EVENTS})`;
+    select number, generation, from_xid::text, to_xid::text, complete from runledger.seal_window(${MAX_EVENTS})`;
   if (window?.number == null) return null;
   const number = Number(window.number);
   // Another process has stored a checkpoint since this one's start was read.
@@ -253,7 +265,7 @@ async function sealWindow(db: Db, key: LogKey, start: Start, now_ms: number): Pr
     sketch: grown.sketch,
     sketch_signature: key.signer.sign(sketchText(checkpoint, grown.sketch)).bytes,
   });
-  return { number, checkpoint, events: checkpoint.size - size };
+  return { number, checkpoint, events: checkpoint.size - size, complete: window.complete };
 }
 
 export function signedNote({ signer }: LogKey, checkpoint: Checkpoint): string {

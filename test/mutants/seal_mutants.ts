@@ -30,6 +30,7 @@ export const sealMutants: readonly Mutant[] = [
       '!isSketchOf(verifierKeys(key), last, sketch.cells, sketch.signature)',
       'sketch.cells.length === 0',
     ],
+    ['sealing ends on a busy service', '    if (complete) return done;\n', ''],
     ['a process remembers what it saw', 'if (seen) await checkExtends(db, seen, start.last);', ''],
     [
       'a smaller tree is not extended',
@@ -75,6 +76,16 @@ export const sealMutants: readonly Mutant[] = [
       'a window ends with a transaction',
       'to_xid := coalesce(cut, upper_xid);',
       'to_xid := upper_xid;',
+    ],
+    [
+      'a window that was cut is not the last',
+      'complete := cut is null and generation = newest;',
+      'complete := generation = newest;',
+    ],
+    [
+      'an earlier generation is not the last',
+      'complete := cut is null and generation = newest;',
+      'complete := cut is null;',
     ],
     [
       'a window has all events of one transaction',

@@ -153,6 +153,37 @@ t.test('a checkpoint stops below a running transaction', async (t) => {
   t.match(await seal(w.web), [{ events: 2 }]);
 });
 
+t.test('events that come while a checkpoint is made wait for the next call', async (t) => {
+  const w = await world(t);
+  await append(w.db, 20);
+  await seal(w.web);
+  // As on a busy service: there are new events whenever a checkpoint is stored.
+  await w.db.unsafe(`
+    create function public.keep_busy() returns trigger language plpgsql as $$
+    begin
+      if new.number < 9 then
+        insert into runledger.events (stream, version, type, at, generation, facts)
+        values (runledger.permanent_id(), 1, 'account.created', now(), 1, '{"name": "busy"}');
+      end if;
+      return new;
+    end $$;
+    create trigger keep_busy after insert on runledger.checkpoints for each row execute function public.keep_busy()`);
+  await append(w.db, 30, 1000);
+  t.match(await seal(w.web), [{ events: 20_000 }, { events: 10_001 }]);
+  t.match(await seal(w.web), [{ events: 1 }]);
+});
+
+t.test('what a restored log goes on with is sealed after what came before', async (t) => {
+  const w = await world(t);
+  await seal(w.web);
+  await append(w.db, 2);
+  await w.db`insert into runledger.generations select max(generation) + 1, 1, now() from runledger.generations`;
+  await w.db`
+    insert into runledger.events (stream, version, type, at, generation, facts)
+    select runledger.permanent_id(), 1, 'account.created', now(), runledger.generation(), '{"name": "restored"}'`;
+  t.match(await seal(w.web), [{ events: 2 }, { events: 1 }]);
+});
+
 t.test('processes that seal at once make one sequence of checkpoints', async (t) => {
   const w = await world(t);
   const sealers = Array.from({ length: 4 }, () => createSealer(key));
