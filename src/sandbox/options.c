@@ -62,7 +62,11 @@ __attribute__((noreturn, format(printf, 1, 2))) static void reject(const char *f
 }
 
 void options_parse(int count, char **arguments, struct options *options) {
-  *options = (struct options){.slots = 1, .cpu_reserve = 5, .uid_base = 720000, .socket = 3};
+  /* Only these: what is not written takes no memory, and every fork has to copy what does. */
+  options->slots = 1;
+  options->cpu_reserve = 5;
+  options->uid_base = 720000;
+  options->socket = 3;
   for (int i = 1; i < count;) {
     unsigned row = 0;
     while (row < COUNT(TABLE) && strcmp(TABLE[row].name, arguments[i])) row++;

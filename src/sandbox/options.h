@@ -43,6 +43,7 @@ struct options {
   bool print_filter;     /* print the system call filter of `isolation` and exit */
 };
 
+/* `options` is all zeros before. */
 void options_parse(int count, char **arguments, struct options *options);
 /* -1: there is no profile of this name. */
 int profile_index(const struct options *options, const char *name);
