@@ -58,6 +58,8 @@ type Entry = Compiled & {
   /** all blocks that its files and folders take */
   disk_bytes: number;
   used_at_ms: number;
+  /** the time of use that its index entry says */
+  marked_at_ms: number;
   leases: number;
   doomed: boolean;
 };
@@ -89,6 +91,8 @@ const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
 const EVICT_TO = 0.9;
 /** Of most file systems: for the estimate. */
 const BLOCK_BYTES = 4096;
+/** How exactly the order of use survives a restart. More often, a run of a program that takes a millisecond would feel it. */
+export const MARK_EVERY_MS = 10 * 60 * 1000;
 /** The unit of `blocks` in a stat, on every file system. */
 const STAT_BLOCK_BYTES = 512;
 const KEY = /^[0-9a-f]{64}$/;
@@ -153,8 +157,7 @@ export class CompileCache {
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     entry.used_at_ms = this.#at.now();
-    const at_s = entry.used_at_ms / 1000;
-    this.#later(utimes(join(this.#at.index, key), at_s, at_s));
+    if (entry.used_at_ms - entry.marked_at_ms > MARK_EVERY_MS) this.#mark(key, entry);
     return this.#lease(entry);
   }
 
@@ -163,7 +166,15 @@ export class CompileCache {
     const account = this.#digest('account', account_id);
     const used_at_ms = this.#at.now();
     const disk_bytes = likelyDiskBytes(compiled);
-    const entry: Entry = { ...compiled, account, disk_bytes, used_at_ms, leases: 0, doomed: false };
+    const entry: Entry = {
+      ...compiled,
+      account,
+      disk_bytes,
+      used_at_ms,
+      marked_at_ms: used_at_ms,
+      leases: 0,
+      doomed: false,
+    };
     const lease = this.#lease(entry);
     this.forget(key);
     this.#entries.set(key, entry);
@@ -229,7 +240,8 @@ export class CompileCache {
       const own = await stat(file);
       const disk_bytes = stored.disk_bytes + diskBytesOf(own);
       const { artefact, entry, bytes, account } = stored;
-      const state = { disk_bytes, used_at_ms: own.mtimeMs, leases: 0, doomed: false };
+      const used = { used_at_ms: own.mtimeMs, marked_at_ms: own.mtimeMs };
+      const state = { disk_bytes, ...used, leases: 0, doomed: false };
       return { key, entry: { artefact, entry, bytes, account, ...state } };
     } catch {
       return { key, entry: null };
@@ -255,6 +267,12 @@ export class CompileCache {
   #later(work: Promise<unknown>): void {
     const settled = work.catch(() => {}).finally(() => this.#background.delete(settled));
     this.#background.add(settled);
+  }
+
+  #mark(key: string, entry: Entry): void {
+    entry.marked_at_ms = entry.used_at_ms;
+    const at_s = entry.used_at_ms / 1000;
+    this.#later(utimes(join(this.#at.index, key), at_s, at_s));
   }
 
   #lease(entry: Entry): CacheLease {

@@ -44,7 +44,7 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FileRef } from '../judging/test_set.ts';
-import { CONTENT_PREFIX } from './compile_cache.ts';
+import { CONTENT_PREFIX, MARK_EVERY_MS } from './compile_cache.ts';
 
 /** The bytes of a file, in pieces. It throws if they cannot be had. */
 export type FetchContent = (file: FileRef) => AsyncIterable<Uint8Array>;
@@ -83,7 +83,6 @@ const KEY = new RegExp(`^${CONTENT_PREFIX}[0-9a-f]{64}$`);
 /** A younger unfinished file may belong to another process. */
 const UNFINISHED_AGE_MS = 60 * 60 * 1000;
 const UNUSED_AGE_MS = 7 * 24 * 60 * 60 * 1000;
-const MARK_EVERY_MS = 10 * 60 * 1000;
 const SHA256 = /^[0-9a-f]{64}$/;
 /** Up to this size a file is read at once, on this thread: that takes less time than to have another thread do it. */
 const AT_ONCE_BYTES = 256 * 1024;

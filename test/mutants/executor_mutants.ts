@@ -41,6 +41,8 @@ export const executorMutants: readonly Mutant[] = [
       'return blocks * 0 + size;',
     ],
     ['the number of entries is bounded', '|| this.#entries.size > entries', ''],
+    ['a use is marked', '> MARK_EVERY_MS) this.#mark(', '> Infinity) this.#mark('],
+    ['not at each use', '> MARK_EVERY_MS) this.#mark(', '>= 0) this.#mark('],
     [
       'a restart counts the same',
       'stored.disk_bytes + diskBytesOf(own)',
