@@ -17,15 +17,27 @@ begin
 end
 $$;
 
--- False: the consumer was declared dead. Its executions belong to others, and it may register as another consumer.
-create or replace function runledger.heartbeat(consumer uuid) returns boolean
+-- alive is false: the consumer was declared dead. Its executions belong to others, and it may register as another consumer.
+-- place: of its turn among turns workers, which take turns to look for new jobs (src/queue/turns.ts). Workers that cannot run
+-- the same do not take turns, because a job may be for one of them alone.
+create or replace function runledger.heartbeat(consumer uuid, out alive boolean, out place integer, out turns integer)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
+declare
+  me consumers;
 begin
   update consumers p set heartbeat_at = clock(), postmaster_start = pg_postmaster_start_time(),
     locked = pg_try_advisory_lock(p.lock_key), lock_free_since = null
-  where p.id = consumer and p.ended_at is null;
-  return found;
+  where p.id = consumer and p.ended_at is null
+  returning * into me;
+  alive := found;
+  select count(*) filter (where p.id < consumer), count(*) into place, turns from consumers p
+  where p.kind = me.kind and p.ended_at is null and p.heartbeat_at > me.heartbeat_at - interval '3 seconds'
+  having bool_and(p.toolchains = me.toolchains);
+  if place is null then
+    place := 0;
+    turns := 1;
+  end if;
 end
 $$;
 

@@ -7,19 +7,27 @@ as $$
     null, null, 32767, null, priority, null)::graphile_worker.job_spec
 $$;
 
--- Adds jobs of submissions, all in one statement and with one NOTIFY. graphile-worker's own add_jobs() also looks for queues
+-- Adds jobs of submissions, all in one statement and with one NOTIFY, which has the first of their ids and how many they are:
+-- workers take turns by it (src/queue/turns.ts). graphile-worker's own add_jobs() also looks for queues
 -- and keys, which these jobs have not, and it plans its statements again at each call.
 create or replace function runledger.add_executions(jobs graphile_worker.job_spec[]) returns void
 language plpgsql set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
+declare
+  first_id bigint;
+  added integer;
 begin
-  insert into graphile_worker._private_jobs (task_id, payload, max_attempts, priority)
-  select coalesce(t.id, queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
-  from unnest(jobs) with ordinality j left join graphile_worker._private_tasks t on t.identifier = j.identifier
-  order by j.ordinality;
+  with added as (
+    insert into graphile_worker._private_jobs (task_id, payload, max_attempts, priority)
+    select coalesce(t.id, queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
+    from unnest(jobs) with ordinality j left join graphile_worker._private_tasks t on t.identifier = j.identifier
+    order by j.ordinality
+    returning id
+  )
+  select min(a.id), count(*) into first_id, added from added a;
   -- Not graphile-worker's channel: its runners in the web processes have nothing to do with executions.
-  perform pg_notify('runledger_jobs', '');
+  perform pg_notify('runledger_jobs', first_id || ' ' || added);
 end
 $$;
 

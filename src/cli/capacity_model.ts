@@ -2,7 +2,7 @@
  * How much of everything a rate of submissions needs. Pure: the figures of capacity_figures.ts in, sizes out.
  *
  * A core's use is linear: what an idle process costs, plus what a submission costs times the rate. At higher rates submissions
- * share commits and cost less. What is left out makes them cost more: each wakes every worker with a free slot (CAPACITY.md).
+ * share commits and cost less. Each worker hears of every submission, so it costs more where there are more of them.
  */
 import { heldBy } from '../config/connections.ts';
 import { CHOICES, FIGURES, LANGUAGE_FIGURES } from './capacity_figures.ts';
@@ -42,6 +42,8 @@ export type Demand = {
 export type Processes = {
   readonly web: number;
   readonly workers: number;
+  /** That share them; a worker hears only of the submissions of its own. */
+  readonly installations?: number;
 };
 
 export type Load = { readonly database: number; readonly web: number; readonly worker: number };
@@ -53,13 +55,20 @@ export function loadOf(
   costs: Costs = COSTS,
 ): Load {
   const { per_second, languages, cpu_seconds } = demand;
-  const { web, workers } = processes;
+  const { web, workers, installations = 1 } = processes;
   const cores = (idle_ms: number, each_ms: number) => (idle_ms + per_second * each_ms) / 1000;
+  const further = Math.max(0, workers / installations - 1);
   const run_ms = cpu_seconds * 1000 + mean(languages, 'box_ms', costs);
   return {
-    database: cores(costs.idle_database_ms * (web + workers), costs.database_ms),
+    database: cores(
+      costs.idle_database_ms * (web + workers),
+      costs.database_ms + costs.further_database_ms * further,
+    ),
     web: cores(costs.idle_web_ms * web, costs.web_ms),
-    worker: cores(costs.idle_worker_ms * workers, costs.worker_ms + run_ms),
+    worker: cores(
+      costs.idle_worker_ms * workers,
+      costs.worker_ms + costs.further_worker_ms * further + run_ms,
+    ),
   };
 }
 
@@ -73,7 +82,7 @@ export function capacityOf(demand: Demand, costs: Costs = COSTS) {
   const spare_machines = CHOICES.spare_machines * installations;
   const machines = Math.max(by_cores, by_slots, installations) + spare_machines;
   const web = webOf(demand, installations, costs);
-  const load = loadOf(demand, { web, workers: machines }, costs);
+  const load = loadOf(demand, { web, workers: machines, installations }, costs);
   return {
     database: {
       cores_busy: load.database,

@@ -49,6 +49,7 @@ import {
   registerConsumer,
   type Swept,
   sweep,
+  type Turn,
 } from '../store/consumers.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
@@ -88,6 +89,8 @@ export type EpochContext<E extends Epoch> = {
   readonly lost: AbortSignal;
   /** The consumer is live. */
   mayFetch(): boolean;
+  /** Among the workers that take turns, as of the last heartbeat. */
+  turn(): Turn;
   /** It is certain that the consumer is alive: what was fetched may begin. */
   isConfirmed(): boolean;
   /** The consumer is draining: no task waits for the database any more. */
@@ -145,7 +148,11 @@ type Member<E> = {
   epoch: E;
   number: number;
   fenced: boolean;
+  turn: Turn;
 };
+
+/** Until the first heartbeat: it looks for every job. */
+const ALONE: Turn = { place: 0, turns: 1 };
 
 /** Settles when the first consumer is registered. Rejects if the queue's schema is unknown. */
 export async function joinQueue<E extends Epoch>(
@@ -193,7 +200,7 @@ export async function joinQueue<E extends Epoch>(
     confirm(sent);
     const fresh = { consumer_id, lost: new AbortController(), in_flight: createInFlight() };
     // The epoch may ask for the state while it opens.
-    const joined = { ...fresh, number: 1, fenced: false } as Member<E>;
+    const joined = { ...fresh, number: 1, fenced: false, turn: ALONE } as Member<E>;
     member = joined;
     joined.epoch = openEpoch(joined);
     log.info({ consumer: consumer_id, slots }, 'joined the queue');
@@ -207,6 +214,7 @@ export async function joinQueue<E extends Epoch>(
       in_flight,
       lost: lost.signal,
       mayFetch: () => member === of && of.number === number && state() === 'live',
+      turn: () => of.turn,
       isConfirmed: () => member === of && isConfirmed(),
       isLeaving: () => draining,
       current: () => of.epoch,
@@ -226,8 +234,9 @@ export async function joinQueue<E extends Epoch>(
 
   async function beat(current: Member<E>): Promise<void> {
     const sent = performance.now();
-    if (!(await session.ask((db) => heartbeat(db, current.consumer_id))))
-      return declaredDead(current);
+    const { alive, ...turn } = await session.ask((db) => heartbeat(db, current.consumer_id));
+    if (!alive) return declaredDead(current);
+    current.turn = turn;
     const was = state();
     confirm(sent);
     if (current.fenced) await advance(current);

@@ -1,7 +1,7 @@
 /**
  * One epoch of a worker's consumer: a set of database connections and the loop that fetches jobs on them.
  *
- * The loop has two inputs: jobs may be available (a NOTIFY, a poll each second, a fetch that was full) and slots may be free
+ * The loop has two inputs: jobs may be available (a NOTIFY at its turn, a poll each second, a fetch that was full) and slots may be free
  * (wake). It fetches when both hold, one fetch at a time, and never more jobs than can be run or prefetched now. A job that
  * waits in one process cannot be taken by another. While executions of many tests run, newcomers are fetched beyond the free
  * slots: slots.ts says why.
@@ -34,10 +34,17 @@ import type { Log } from '../log.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
 import { cancelledOf, createExecutions, type Executions } from '../store/executions.ts';
-import { type FetchedJob, fetchExecutions, finishJobs, returnJob } from '../store/jobs.ts';
+import {
+  type FetchedJob,
+  fetchExecutions,
+  finishJobs,
+  passJobsOn,
+  returnJob,
+} from '../store/jobs.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
 import { retryWhileAway } from './retry.ts';
 import type { Runs } from './runs.ts';
+import { createTurns } from './turns.ts';
 
 /** What an execution task may do in the name of the consumer that fetched its job. */
 export type Membership = {
@@ -128,10 +135,13 @@ export function openExecutionEpoch(
   /** What to look at again after the fetch that is out: it may have started what a NOTIFY named. */
   const hinted: (() => void)[] = [];
 
+  const room = () => options.in_flight_max - in_flight.size;
+
   const loop = {
     fence() {
       isFenced = true;
       clearTimeout(poll);
+      turns.stop();
       fence();
     },
     announce() {
@@ -151,14 +161,16 @@ export function openExecutionEpoch(
     },
     fetch() {
       if (outstanding !== null || isFenced || !context.mayFetch()) return;
-      const room = options.in_flight_max - in_flight.size;
       const free = options.free();
       const only_newcomers = free <= 0;
       if (only_newcomers ? !may_have_newcomers : !available) return;
-      const at_most = Math.min(only_newcomers ? options.newcomers() : free, room);
+      const at_most = Math.min(only_newcomers ? options.newcomers() : free, room());
       if (at_most <= 0) return;
       // A fetch of newcomers alone leaves the other jobs where they are.
-      if (!only_newcomers) available = false;
+      if (!only_newcomers) {
+        available = false;
+        turns.looked();
+      }
       may_have_newcomers = false;
       clearTimeout(poll);
       outstanding = fetch(at_most, only_newcomers).then((full) => {
@@ -172,6 +184,15 @@ export function openExecutionEpoch(
       });
     },
   };
+
+  const turns = createTurns({
+    consumer_id,
+    turn: context.turn,
+    isFull: () => isFenced || !context.mayFetch() || Math.min(options.free(), room()) <= 0,
+    look: loop.announce,
+    // If it fails, the others look a little later.
+    pass: () => void passJobsOn(db, consumer_id).catch(() => {}),
+  });
 
   /** Ends the runs of those of the submissions that were cancelled. A later poll asks again if the database does not answer. */
   const endCancelled = (ids: readonly string[]) =>
@@ -256,7 +277,7 @@ export function openExecutionEpoch(
   const listening = listen(
     fetching,
     {
-      [CHANNELS.jobs]: loop.announce,
+      [CHANNELS.jobs]: turns.hear,
       [CHANNELS.cancelled]: onHint(endCancelled),
       [CHANNELS.watched]: onHint(showFollowed),
     },

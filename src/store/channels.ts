@@ -8,6 +8,6 @@ export const CHANNELS = {
   cancelled: 'runledger_cancelled',
   /** somebody follows the output of submissions that run */
   watched: 'runledger_watched',
-  /** jobs of executions were added or freed */
+  /** jobs of executions were added, with the first id and how many; or were freed */
   jobs: 'runledger_jobs',
 } as const;

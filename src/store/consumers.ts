@@ -1,6 +1,9 @@
 /** A consumer's registration in the queue, and how dead consumers are found: sql/functions/{consumers,sweep}.sql. */
 import type { Db } from '../db.ts';
 
+/** A worker's place among those that take turns to look for new jobs: src/queue/turns.ts. */
+export type Turn = { readonly place: number; readonly turns: number };
+
 export type NewConsumer = {
   id: string;
   kind: 'worker' | 'web';
@@ -26,10 +29,13 @@ export async function registerConsumer(db: Db, consumer: NewConsumer): Promise<v
     ${String(consumer.lock_key)}::text::bigint)`;
 }
 
-/** False: the consumer was declared dead. */
-export async function heartbeat(db: Db, consumer_id: string): Promise<boolean> {
-  const [row] = await db<{ alive: boolean }[]>`select runledger.heartbeat(${consumer_id}) as alive`;
-  return row!.alive;
+/** Not alive: the consumer was declared dead. */
+export type Heartbeat = Turn & { readonly alive: boolean };
+
+export async function heartbeat(db: Db, consumer_id: string): Promise<Heartbeat> {
+  const [row] = await db<Heartbeat[]>`
+    select alive, place, turns from runledger.heartbeat(${consumer_id})`;
+  return row!;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** A worker's way to the queue's jobs: sql/functions/fetch_executions.sql says how each statement behaves. */
 import type { Db } from '../db.ts';
+import { CHANNELS } from './channels.ts';
 import { type Started, type StartedRow, startedOf } from './executions.ts';
 
 export type FetchedJob = {
@@ -67,4 +68,9 @@ export async function returnJob(
   error: string | null,
 ): Promise<void> {
   await db`select runledger.return_job(${consumer_id}, ${id}::text::bigint, ${epoch}, ${error})`;
+}
+
+/** Lets all other workers look for jobs. */
+export async function passJobsOn(db: Db, consumer_id: string): Promise<void> {
+  await db`select pg_notify(${CHANNELS.jobs}, ${consumer_id})`;
 }

@@ -87,13 +87,15 @@ t.test('the answer has this shape, and the arithmetic is that of the figures', a
   const near = (found: number, wanted: number, what: string) =>
     t.ok(Math.abs(found / wanted - 1) < 1e-9, `${what}: ${found}, not ${wanted}`);
   const processes = web.processes + workers.machines;
+  const further = workers.machines / installations.needed - 1;
+  const database_ms = of('database_ms') + further * of('further_database_ms');
   near(
     database.cores_busy,
-    (500 * of('database_ms') + processes * of('idle_database_ms')) / 1000,
+    (500 * database_ms + processes * of('idle_database_ms')) / 1000,
     'database',
   );
   near(web.cores_busy, (500 * of('web_ms') + web.processes * of('idle_web_ms')) / 1000, 'web');
-  const run_ms = 500 + mixed('box_ms') + of('worker_ms');
+  const run_ms = 500 + mixed('box_ms') + of('worker_ms') + further * of('further_worker_ms');
   const idle_ms = workers.machines * of('idle_worker_ms');
   near(workers.cores_busy, (500 * run_ms + idle_ms) / 1000, 'workers');
   near(workers.slots_busy, 500 * (2 + mixed('wall_ms') / 1000), 'slots');

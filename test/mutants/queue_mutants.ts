@@ -6,6 +6,41 @@ const EPOCH = 'test/queue/epoch.test.ts';
 const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
+  ...inFile(
+    'src/queue/turns.ts',
+    'test/queue/turns.test.ts',
+    ['the others look later', 'later ??= setTimeout(', 'later ??= (() => undefined as never)('],
+    ['once for all that came', 'later ??= setTimeout(', 'later = setTimeout('],
+    ['what was seen is not looked for again', '    clearTimeout(later);', ''],
+    ['a full worker passes on', 'if (others_may) passOn();', ''],
+    ['only its own turn', 'NEW_JOBS.test(payload) && isFull()', 'isFull()'],
+    ['not for itself', 'turn.turns > 1 && ', ''],
+    ['passing on is bounded', 'if (pause !== undefined) {', 'if (pause === null) {'],
+    ['what came in the pause is passed on', 'if (to_pass && isFull()) passOn();', ''],
+    ['not what it can take', 'if (to_pass && isFull()) passOn();', 'if (to_pass) passOn();'],
+    ['its own NOTIFY is for the others', 'if (payload === consumer_id) return;', ''],
+    ['jobs are counted from the first', '(Number(first) % turns)', '0'],
+  ),
+  ...inFile(
+    'sql/functions/consumers.sql',
+    'test/queue/lease.test.ts',
+    [
+      'workers of other languages take no turns',
+      'having bool_and(p.toolchains = me.toolchains)',
+      'having true',
+    ],
+    [
+      'a silent worker has no turn',
+      "and p.heartbeat_at > me.heartbeat_at - interval '3 seconds'",
+      '',
+    ],
+    ['of its own kind', 'where p.kind = me.kind and p.ended_at', 'where p.ended_at'],
+  ),
+  ...inFile('sql/functions/enqueue.sql', 'test/queue/epoch.test.ts', [
+    'new jobs are named',
+    "perform pg_notify('runledger_jobs', first_id || ' ' || added);",
+    "perform pg_notify('runledger_jobs', '');",
+  ]),
   ...inFile('src/queue/no_worker.ts', 'test/queue/no_worker.test.ts', [
     'a worker that is restarted is no line',
     'const ROUNDS = 2',

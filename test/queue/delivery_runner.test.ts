@@ -78,6 +78,7 @@ async function scene(t: Test) {
     in_flight: createInFlight(),
     lost: new AbortController().signal,
     mayFetch: () => true,
+    turn: () => ({ place: 0, turns: 1 }),
     isConfirmed: () => facts.confirmed,
     isLeaving: () => facts.leaving,
     current: () => {

@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
+import { listen } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
 import {
   type ExecutionEpoch,
@@ -11,7 +12,8 @@ import {
 } from '../../src/queue/epoch.ts';
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { createRuns } from '../../src/queue/runs.ts';
-import { advanceEpoch } from '../../src/store/consumers.ts';
+import { CHANNELS } from '../../src/store/channels.ts';
+import { advanceEpoch, type Turn } from '../../src/store/consumers.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
@@ -32,7 +34,10 @@ async function scene(t: Test) {
   let current: ExecutionEpoch;
   const begun: string[] = [];
 
-  function open(over: Partial<ExecutionEpochOptions> = {}): ExecutionEpoch {
+  function open(
+    over: Partial<ExecutionEpochOptions> = {},
+    turn: Turn = { place: 0, turns: 1 },
+  ): ExecutionEpoch {
     number += 1;
     const epoch = number;
     current = openExecutionEpoch(
@@ -42,6 +47,7 @@ async function scene(t: Test) {
         in_flight,
         lost: lost.signal,
         mayFetch: () => true,
+        turn: () => turn,
         isConfirmed: () => true,
         isLeaving: () => isLeaving,
         current: () => current,
@@ -109,6 +115,37 @@ async function scene(t: Test) {
     ...{ open, add, addOf, jobs, status, until, isLockWaited },
   };
 }
+
+t.test('a worker that is full at its turn lets the others look', async (t) => {
+  const s = await scene(t);
+  const heard: string[] = [];
+  const { promise: hears, resolve: onHearing } = Promise.withResolvers<void>();
+  const listening = listen(
+    s.w.db,
+    { [CHANNELS.jobs]: (payload) => heard.push(payload) },
+    { onHearing, onFault: (error) => t.fail(String(error)) },
+  );
+  t.teardown(() => listening.close());
+  await hears;
+  s.open({ free: () => 0 }, { place: 0, turns: 2 });
+  // Of two jobs, one has its turn.
+  await s.add();
+  await s.add();
+  const added = () => heard.filter((payload) => payload !== s.consumer_id);
+  await s.until(() => added().length === 2);
+  const named = (await s.jobs()).map(({ id }) => `${id} 1`);
+  t.same(added(), named, 'the jobs are named as they are added');
+  await s.until(() => heard.includes(s.consumer_id));
+  t.same(s.begun, []);
+});
+
+t.test('a worker takes a job of another turn that nobody has taken', async (t) => {
+  const s = await scene(t);
+  s.open({}, { place: 0, turns: 1e9 });
+  const id = await s.add();
+  await s.until(() => s.begun.includes(id));
+  await s.until(async () => (await s.jobs()).length === 0);
+});
 
 t.test(
   'jobs are fetched, started, run and deleted; new ones without waiting for a poll',

@@ -156,7 +156,7 @@ t.test('a heartbeat takes back a lock that its connection lost', async (t) => {
   await alive.connection`select pg_advisory_unlock_all()`;
   t.equal((await look()).suspects, 1);
   await at(0.3);
-  t.equal(await heartbeat(alive.connection, alive.id), true);
+  t.match(await heartbeat(alive.connection, alive.id), { alive: true });
   await at(0.9);
   t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 0 });
 });
@@ -176,9 +176,31 @@ t.test(
       type: 'execution.lost',
       facts: { reason: 'worker_silent', counts: false, evidence: { lock_held: true } },
     });
-    t.equal(await heartbeat(silent.connection, silent.id), false, 'its heartbeat says so');
+    t.match(
+      await heartbeat(silent.connection, silent.id),
+      { alive: false },
+      'its heartbeat says so',
+    );
   },
 );
+
+t.test('workers that can run the same take turns', async (t) => {
+  const { at, consumer, db } = await world(t);
+  const workers = [await consumer(), await consumer(), await consumer()];
+  const beat = () => Promise.all(workers.map(({ connection, id }) => heartbeat(connection, id)));
+  const turnsOf = async () =>
+    (await beat()).map(({ place, turns }) => `${place} of ${turns}`).toSorted();
+  t.same(await turnsOf(), ['0 of 3', '1 of 3', '2 of 3']);
+  await db`update runledger.consumers set toolchains = '{"cpp": "14"}' where id = ${workers[0]!.id}`;
+  t.same(await turnsOf(), ['0 of 1', '0 of 1', '0 of 1'], 'a job may be for one of them alone');
+  await db`update runledger.consumers set kind = 'web' where id = ${workers[0]!.id}`;
+  t.same(await turnsOf(), ['0 of 1', '0 of 2', '1 of 2'], 'a web process takes no executions');
+  const silent = workers.pop()!;
+  await at(3.5);
+  await turnsOf();
+  t.same(await turnsOf(), ['0 of 1', '0 of 1'], 'one that is silent has no turn');
+  await silent.die();
+});
 
 t.test('a connection that sweeps for the first time is no witness yet', async (t) => {
   const { at, consumer, url } = await world(t);

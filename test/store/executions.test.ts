@@ -284,7 +284,8 @@ async function eavesdrop(t: { teardown(work: () => unknown): void }, { w }: Pick
   const last = Promise.withResolvers<void>();
   const ready = Promise.withResolvers<void>();
   const channels = {
-    runledger_jobs: () => void heard.push('executions'),
+    runledger_jobs: (payload: string) =>
+      void heard.push(payload === '' ? 'executions' : `executions ${payload.split(' ')[1]}`),
     'jobs:insert': (payload: string) => void heard.push(`deliveries ${JSON.parse(payload).count}`),
     last: () => last.resolve(),
   };
@@ -318,7 +319,7 @@ t.test(
     await s.mine.executions.release([second!], 'shutdown');
     t.same(
       await done(),
-      ['executions', 'executions', 'executions'],
+      ['executions 1', 'executions 1', 'executions 1'],
       'the second one was gated at first',
     );
   },
@@ -342,7 +343,7 @@ t.test('both are notified when a consumer that had jobs is found dead', async (t
   await s.w
     .db`update graphile_worker._private_jobs set locked_at = now(), locked_by = ${`${s.mine.id}/1`}`;
   await s.w.db`select runledger.retire_consumer(${s.mine.id}, 'worker_died')`;
-  t.same(await done(), ['executions', 'deliveries 1000']);
+  t.same(await done(), ['executions 1', 'executions', 'deliveries 1000']);
 });
 
 t.test('evidence that jsonb cannot hold does not lose the result', async (t) => {
