@@ -18,7 +18,7 @@ end
 $$;
 
 -- alive is false: the consumer was declared dead. Its executions belong to others, and it may register as another consumer.
--- place: of its turn among turns workers, which take turns to look for new jobs (src/queue/turns.ts). Workers that cannot run
+-- place: of its turn among turns workers, which take turns to look for new jobs (src/queue/job_turns.ts). Workers that cannot run
 -- the same do not take turns, because a job may be for one of them alone.
 create or replace function runledger.heartbeat(consumer uuid, out alive boolean, out place integer, out turns integer)
 language plpgsql security definer set search_path = runledger, pg_temp

@@ -8,7 +8,7 @@ as $$
 $$;
 
 -- Adds jobs of submissions, all in one statement and with one NOTIFY, which has the first of their ids and how many they are:
--- workers take turns by it (src/queue/turns.ts). graphile-worker's own add_jobs() also looks for queues
+-- workers take turns by it (src/queue/job_turns.ts). graphile-worker's own add_jobs() also looks for queues
 -- and keys, which these jobs have not, and it plans its statements again at each call.
 create or replace function runledger.add_executions(jobs graphile_worker.job_spec[]) returns void
 language plpgsql set search_path = runledger, pg_temp

@@ -42,9 +42,9 @@ import {
   returnJob,
 } from '../store/jobs.ts';
 import type { Epoch, EpochContext } from './consumer.ts';
+import { createTurns } from './job_turns.ts';
 import { retryWhileAway } from './retry.ts';
 import type { Runs } from './runs.ts';
-import { createTurns } from './turns.ts';
 
 /** What an execution task may do in the name of the consumer that fetched its job. */
 export type Membership = {

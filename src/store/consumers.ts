@@ -1,7 +1,7 @@
 /** A consumer's registration in the queue, and how dead consumers are found: sql/functions/{consumers,sweep}.sql. */
 import type { Db } from '../db.ts';
 
-/** A worker's place among those that take turns to look for new jobs: src/queue/turns.ts. */
+/** A worker's place among those that take turns to look for new jobs: src/queue/job_turns.ts. */
 export type Turn = { readonly place: number; readonly turns: number };
 
 export type NewConsumer = {

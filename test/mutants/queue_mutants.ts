@@ -7,8 +7,8 @@ const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
   ...inFile(
-    'src/queue/turns.ts',
-    'test/queue/turns.test.ts',
+    'src/queue/job_turns.ts',
+    'test/queue/job_turns.test.ts',
     ['the others look later', 'later ??= setTimeout(', 'later ??= (() => undefined as never)('],
     ['once for all that came', 'later ??= setTimeout(', 'later = setTimeout('],
     ['what was seen is not looked for again', '    clearTimeout(later);', ''],

@@ -1,7 +1,7 @@
 /** Turns of workers, by themselves. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { createTurns, isTurn } from '../../src/queue/turns.ts';
+import { createTurns, isTurn } from '../../src/queue/job_turns.ts';
 import type { Turn } from '../../src/store/consumers.ts';
 
 /** A timer that was set before, and is shorter, fires before: it is due when these are, however slow the machine is. */
