@@ -169,6 +169,7 @@ function readEvents({ events }: Receipt, report: Report): AppendedEvent[] | null
     report.try(`event ${n + 1}: its entry`, (): AppendedEvent => {
       const { stream, version, type, schema, at_us, facts } = parseEntry(bytesOf(entry));
       const at = new Date(EPOCH_MS + Number(at_us / 1000n));
+      if (Number.isNaN(at.valueOf())) throw new Error('its time is none');
       return { stream, version, type, schema, at, facts: parseStrictly(facts) as Facts };
     }),
   );

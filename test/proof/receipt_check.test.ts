@@ -39,7 +39,14 @@ const digest = (kind: Kind, text: string | Uint8Array) => ({
   sha256: sha256(Buffer.concat([SALTS[kind], Buffer.from(text)])).toString('hex'),
 });
 
-type Step = { type: string; schema?: number; stream?: string; version?: number; facts?: object };
+type Step = {
+  type: string;
+  schema?: number;
+  stream?: string;
+  version?: number;
+  at_us?: bigint;
+  facts?: object;
+};
 const accepted: Step = {
   type: 'submission.accepted',
   facts: { language: 'python', bytes: { code: digest('code', 'print(42)') } },
@@ -99,13 +106,13 @@ const openings = (kinds: readonly Kind[]) =>
 const receiptOf = (steps: readonly Step[]) => receiptsOf(steps)[0]!;
 
 function entriesOf(steps: readonly Step[]): Buffer[] {
-  return steps.map(({ type, schema = 1, stream = STREAM, version, facts = {} }, n) =>
+  return steps.map(({ type, schema = 1, stream = STREAM, version, at_us, facts = {} }, n) =>
     entryOf({
       stream,
       version: version ?? n + 1,
       type,
       schema,
-      at_us: AT_US + BigInt(n) * 1_000_000n,
+      at_us: at_us ?? AT_US + BigInt(n) * 1_000_000n,
       generation: 1,
       xid: BigInt(n),
       seq: BigInt(n),
@@ -250,6 +257,16 @@ t.test('histories', async (t) => {
       { ...given(steps), receipt: { ...receiptOf(steps), openings: {} } },
       /^the events: (event \d|none of them ends)/,
     );
+  for (const [name, at_us] of [
+    ['infinity', 2n ** 63n - 1n],
+    ['-infinity', -(2n ** 63n)],
+  ] as const)
+    for (const record of [null, RECORD])
+      await wrong(
+        `an event at ${name}`,
+        given([{ ...accepted, at_us }, started, completed], record),
+        /^event 1: its entry: its time is none/,
+      );
 });
 
 t.test('every manipulation is found by both verifiers', async (t) => {

@@ -283,6 +283,7 @@ def parse_entry(entry):
     need(at == len(entry), "the entry is too long")
     for name in ("version", "schema", "at"):
         event[name] = int.from_bytes(event[name], "big", signed=True)
+    need(event["at"] not in (2**63 - 1, -(2**63)), "infinity is no time")
     need(event["facts"][:1] == b"\x01", "the facts have a wrong first byte")
     try:
         event["type"] = event["type"].decode()
