@@ -1,10 +1,10 @@
 /**
  * One epoch of a worker's consumer: a set of database connections and the loop that fetches jobs on them.
  *
- * The loop has two inputs: jobs may be available (a NOTIFY at its turn, a poll each second, a fetch that was full) and slots may be free
- * (wake). It fetches when both hold, one fetch at a time, and never more jobs than can be run or prefetched now. A job that
- * waits in one process cannot be taken by another. While executions of many tests run, newcomers are fetched beyond the free
- * slots: slots.ts says why.
+ * The loop has two inputs: jobs may be available (a NOTIFY at its turn, a poll each second, a fetch that was full) and slots
+ * may be free (wake). It fetches when both hold, one fetch at a time, and never more jobs than can be run or prefetched now. A
+ * job that waits in one process cannot be taken by another. While executions of many tests run, newcomers are fetched beyond
+ * the free slots: slots.ts says why.
  *
  * Each fetched job goes through a task, and its job is deleted or unlocked afterwards:
  *
