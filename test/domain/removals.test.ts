@@ -52,7 +52,7 @@ t.test('times of a purge', async (t) => {
     ['2026-03-01T12:00Z', '2026-03-01T12:00:00.000Z'],
     ['2026-03-01T12:00:07.123999-05:30', '2026-03-01T17:30:07.123Z'],
     ['2026-03-01T00:00:00+23:59', '2026-02-28T00:01:00.000Z'],
-  ])
+  ] as const)
     t.equal(parseRemovals(`purged ${line}`).purged_before[0]!.toISOString(), time, line);
 });
 

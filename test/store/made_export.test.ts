@@ -132,7 +132,7 @@ t.test('leaves that are gone have a month and a sketch', async (t) => {
   t.same(await problemsOf(file(base64), { removals }), []);
   const without = [`the sketch has ${stream} version 1, which the file lacks`];
   for (const wrong of [undefined, 'AAAA', `${base64}!`, ` ${base64}`])
-    t.same(await problemsOf(file(wrong), { removals }), without, wrong?.slice(-5));
+    t.same(await problemsOf(file(wrong), { removals }), without, `${wrong}`.slice(-5));
   const late = file(base64);
   t.same(
     await problemsOf([...sealed, late[0]!, ['sketch', ...sketchOf(leaves, whole)], late[4]!], {
