@@ -22,8 +22,13 @@ const EPOCH_MS = 946_684_800_000;
 export const FIRST_US = -EPOCH_MS * 1000;
 
 /** Microseconds as PostgreSQL counts them. Infinity, and what no Date can hold, is an invalid date. */
-export const timeOf = (at_us: bigint | number): Date =>
-  new Date(Math.floor(Number(at_us) / 1000) + EPOCH_MS);
+export const timeOf = (at_us: bigint | number): Date => new Date(floorMs(at_us) + EPOCH_MS);
+
+/** Cut to milliseconds, also before 2000. A bigint may have more digits than a double. */
+function floorMs(at_us: bigint | number): number {
+  if (typeof at_us === 'number') return Math.floor(at_us / 1000);
+  return Number(at_us >= 0n ? at_us / 1000n : -((999n - at_us) / 1000n));
+}
 
 /** Null for infinity, and for what no Date can hold. */
 export function dateOrNull(at_us: number): Date | null {
