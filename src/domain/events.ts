@@ -359,6 +359,30 @@ export function problemOf(event: { type: string; schema: number; facts: unknown 
   return issues.map((issue) => `${v.getDotPath(issue) ?? 'facts'}: ${issue.message}`).join('; ');
 }
 
+type Entries = { readonly entries: Readonly<Record<string, v.GenericSchema>> };
+
+const factOf = (type: string, schema: number, name: string): v.GenericSchema | undefined => {
+  const { entries } = (schemaOf(type, schema) as Partial<Entries> | undefined) ?? {};
+  return entries && Object.hasOwn(entries, name) ? entries[name] : undefined;
+};
+
+/** Whether events of this type and schema have such a fact. */
+export const hasFact = (type: string, schema: number, name: string): boolean =>
+  factOf(type, schema, name) !== undefined;
+
+/** Whether this fact of the event is not one of its schema. */
+export function isOdd(
+  {
+    type,
+    schema,
+    facts,
+  }: { type: string; schema: number; facts: Readonly<Record<string, unknown>> },
+  name: string,
+): boolean {
+  const fact = factOf(type, schema, name);
+  return fact === undefined || !v.is(fact, facts[name]);
+}
+
 const checks = new Map<v.GenericSchema, QuickCheck>();
 
 function quickly(schema: v.GenericSchema): QuickCheck {
