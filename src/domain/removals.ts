@@ -54,7 +54,8 @@ export function parseRemovals(text: string): Removals {
     } else if (words[0] === 'repaired' && name && isSafe(name[2]!))
       repaired.push({ origin: name[1]!, size: Number(name[2]) });
     else if (words[0] === 'forgotten' && UUID.test(rest)) forgotten.add(rest);
-    else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
+    else if (words[0] === 'purged' && age && isSafe(age[1]!))
+      purged_older_than_ms.push(Number(age[1]) * DAY_MS);
     else if (words[0] === 'purged' && time) purged_before.push(time);
     else throw new BadRemovals(`line ${n + 1}: not a removal: ${line.trim()}`);
   });

@@ -63,6 +63,7 @@ t.test('anything else is rejected, with its line', async (t) => {
     'detached events_2026_01 -1 -',
     'purged yesterday',
     'purged older-than 90',
+    'purged older-than 9007199254740993d',
     'purged 2026-99-99',
     'purged 2026-02-30',
     'purged 2026-02-30T12:00Z',
