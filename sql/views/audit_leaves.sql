@@ -13,7 +13,7 @@ from runledger.events e;
 comment on view runledger.audit_leaves is 'The leaf of each event in the tree. In the order of generation, xid and seq the leaves make the tree whose roots audit_checkpoints has. Leaves of detached events are missing.';
 comment on column runledger.audit_leaves.generation is 'The generation of the database cluster: a restored one has the next.';
 comment on column runledger.audit_leaves.xid is 'The transaction that appended the event.';
-comment on column runledger.audit_leaves.seq is 'The order of the events of one transaction.';
+comment on column runledger.audit_leaves.seq is 'The order of the events of one transaction: the next number of one sequence for the whole log.';
 comment on column runledger.audit_leaves.stream is 'The stream: the id of the submission, account, key or tier.';
 comment on column runledger.audit_leaves.version is 'The number of the event in its stream, from 1.';
 comment on column runledger.audit_leaves.type is 'The type of the event.';

@@ -15,9 +15,20 @@ export const DATED_BACK_LATE_MS = 86_400_000;
 export const isAfter = (time: Date, other: Date): boolean =>
   !(time.getTime() <= other.getTime() + CLOCKS_APART_MS);
 
-/** Microseconds since 2000-01-01 UTC, as PostgreSQL counts them. Infinity, and what no Date can hold, is an invalid date. */
-export const timeOf = (at_us: bigint | number): Date =>
-  new Date(Math.floor(Number(at_us) / 1000) + 946_684_800_000);
+/** 2000-01-01 UTC, from which PostgreSQL counts microseconds. */
+const EPOCH_MS = 946_684_800_000;
+
+/** No event is older than 1970. An infinite time is. */
+export const FIRST_US = -EPOCH_MS * 1000;
+
+/** Microseconds as PostgreSQL counts them. Infinity, and what no Date can hold, is an invalid date. */
+export const timeOf = (at_us: bigint | number): Date => new Date(floorMs(at_us) + EPOCH_MS);
+
+/** Cut to milliseconds, also before 2000. A bigint may have more digits than a double. */
+function floorMs(at_us: bigint | number): number {
+  if (typeof at_us === 'number') return Math.floor(at_us / 1000);
+  return Number(at_us >= 0n ? at_us / 1000n : -((999n - at_us) / 1000n));
+}
 
 /** Null for infinity, and for what no Date can hold. */
 export function dateOrNull(at_us: number): Date | null {

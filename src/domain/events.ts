@@ -14,11 +14,21 @@ import { LOSS_REASONS } from './loss_reasons.ts';
 import { type QuickCheck, quickCheck } from './quick_check.ts';
 import { VERDICT_NAMES, verdictsWith } from './verdicts.ts';
 
+/** Names that Valibot's own record passes over, whatever they and their values are. */
+const PASSED_OVER = ['__proto__', 'prototype', 'constructor'];
+
 /** Valibot's own takes a list, too. */
 const record = ((key: v.GenericSchema<string>, value: v.GenericSchema) => {
   const made = v.record(key, value);
+  const isWrong = (given: object, name: string) =>
+    Object.hasOwn(given, name) &&
+    !(v.is(key, name) && v.is(value, given[name as keyof typeof given]));
   const run: (typeof made)['~run'] = (dataset, config) => {
-    if (!Array.isArray(dataset.value)) return made['~run'](dataset, config);
+    const given = dataset.value;
+    const is_list = Array.isArray(given);
+    const is_object = typeof given === 'object' && given !== null && !is_list;
+    if (!is_list && !(is_object && PASSED_OVER.some((name) => isWrong(given, name))))
+      return made['~run'](dataset, config);
     v._addIssue(made, 'type', dataset, config);
     return dataset as never;
   };
@@ -30,7 +40,8 @@ const uuid = v.pipe(v.string(), v.uuid());
 const integer = v.pipe(v.number(), v.safeInteger());
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const measure = v.pipe(v.number(), v.minValue(0));
-const time = v.pipe(v.string(), v.isoTimestamp());
+/** Valibot's own takes a space before the offset, too, which no reader of times does. */
+const time = v.pipe(v.string(), v.isoTimestamp(), v.regex(/^.{11}\S+$/));
 const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const attempt = count;
 const name = v.pipe(v.string(), v.nonEmpty());
@@ -346,6 +357,30 @@ export function problemOf(event: { type: string; schema: number; facts: unknown 
   const { issues } = v.safeParse(schema, event.facts);
   if (!issues) return null;
   return issues.map((issue) => `${v.getDotPath(issue) ?? 'facts'}: ${issue.message}`).join('; ');
+}
+
+type Entries = { readonly entries: Readonly<Record<string, v.GenericSchema>> };
+
+const factOf = (type: string, schema: number, name: string): v.GenericSchema | undefined => {
+  const { entries } = (schemaOf(type, schema) as Partial<Entries> | undefined) ?? {};
+  return entries && Object.hasOwn(entries, name) ? entries[name] : undefined;
+};
+
+/** Whether events of this type and schema have such a fact. */
+export const hasFact = (type: string, schema: number, name: string): boolean =>
+  factOf(type, schema, name) !== undefined;
+
+/** Whether this fact of the event is not one of its schema. */
+export function isOdd(
+  {
+    type,
+    schema,
+    facts,
+  }: { type: string; schema: number; facts: Readonly<Record<string, unknown>> },
+  name: string,
+): boolean {
+  const fact = factOf(type, schema, name);
+  return fact === undefined || !v.is(fact, facts[name]);
 }
 
 const checks = new Map<v.GenericSchema, QuickCheck>();

@@ -43,28 +43,44 @@ export function parseRemovals(text: string): Removals {
     const words = line.split(/\s+/).filter(Boolean);
     if (words.length === 0 || words[0]!.startsWith('#')) return;
     const rest = words.slice(1).join(' ');
-    const month = /^(events_\d{4}_\d{2}) (0|[1-9]\d*) ([0-9a-f]{64}|-)$/.exec(rest);
-    const name = /^([^\s+]+) ([1-9]\d{0,15})$/.exec(rest);
+    const month = MONTH.exec(rest);
+    const name = NAME_AND_SIZE.exec(rest);
     const age = /^older-than ([1-9]\d*)d$/.exec(rest);
-    const time = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(rest)
-      ? new Date(rest)
-      : null;
-    if (words[0] === 'detached' && month) {
+    const time = timeIn(rest);
+    if (words[0] === 'detached' && month && isSafe(month[2]!)) {
       const [, partition, events, sha256] = month;
       const leaves_sha256 = sha256 === '-' ? null : sha256!;
       detached.push({ partition: partition!, events: Number(events), leaves_sha256 });
-    } else if (words[0] === 'repaired' && name)
+    } else if (words[0] === 'repaired' && name && isSafe(name[2]!))
       repaired.push({ origin: name[1]!, size: Number(name[2]) });
     else if (words[0] === 'forgotten' && UUID.test(rest)) forgotten.add(rest);
-    else if (words[0] === 'purged' && age) purged_older_than_ms.push(Number(age[1]) * DAY_MS);
-    else if (words[0] === 'purged' && time && !Number.isNaN(time.getTime()))
-      purged_before.push(time);
+    else if (words[0] === 'purged' && age && isSafe(age[1]!))
+      purged_older_than_ms.push(Number(age[1]) * DAY_MS);
+    else if (words[0] === 'purged' && time) purged_before.push(time);
     else throw new BadRemovals(`line ${n + 1}: not a removal: ${line.trim()}`);
   });
   return { detached, purged_before, purged_older_than_ms, forgotten, repaired };
 }
 
 const DAY_MS = 86_400_000;
+/** Months that retention can have detached (src/store/uuid_months.ts). */
+const MONTH = /^(events_(?:19[7-9]|20\d|21\d)\d_(?:0[1-9]|1[0-2])) (0|[1-9]\d*) ([0-9a-f]{64}|-)$/;
+/** The name is as in a key of the policy. */
+const NAME_AND_SIZE = /^([^\s+\p{Cc}]+) ([1-9]\d*)$/u;
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+const TIME =
+  /^(\d{4}-\d{2}-\d{2})T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
+
+const isSafe = (digits: string): boolean => Number.isSafeInteger(Number(digits));
+
+/** A Date takes 30 February for 2 March, and 24:00 for the next day. Null for what is no time. */
+function timeIn(text: string): Date | null {
+  const date = DATE.test(text) ? text : TIME.exec(text)?.[1];
+  const day = new Date(date ?? Number.NaN);
+  if (Number.isNaN(day.getTime()) || !day.toISOString().startsWith(date!)) return null;
+  return new Date(text);
+}
+
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export const NO_REMOVALS: Removals = {

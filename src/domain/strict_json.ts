@@ -93,3 +93,17 @@ function endOfString(text: string, begin: number): number {
   }
   return text.length;
 }
+
+/** Whether two values of JSON are equal. Numbers are doubles, and -0 is 0. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const names = Object.keys(a);
+  return (
+    names.length === Object.keys(b).length &&
+    names.every(
+      (name) =>
+        Object.hasOwn(b, name) && sameJson(a[name as keyof typeof a], b[name as keyof typeof b]),
+    )
+  );
+}

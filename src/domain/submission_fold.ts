@@ -115,7 +115,7 @@ function after(row: ResultRow | null, event: AppendedEvent): ResultRow {
 /** Schema 1 of submission.completed had whole milliseconds, and one flag for both outputs. */
 function upgraded({ schema, facts }: AppendedEvent): Facts {
   if (schema !== 1) return facts;
-  const us = (name: string) => (facts[name] === null ? null : Number(facts[name]) * 1000);
+  const us = (name: string) => ((facts[name] ?? null) === null ? null : Number(facts[name]) * 1000);
   return {
     ...facts,
     cpu_time_us: us('cpu_ms'),

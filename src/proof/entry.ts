@@ -7,6 +7,8 @@
  *   facts, the byte 1 and the text as PostgreSQL prints jsonb
  */
 
+import { isUtf8 } from 'node:buffer';
+
 export type LogEvent = {
   readonly stream: string;
   readonly version: number;
@@ -61,6 +63,7 @@ export function parseEntry(entry: Buffer): LogEvent {
     Buffer,
   ];
   if (facts[0] !== JSONB_VERSION) throw new BadEntry('the facts are not jsonb of version 1');
+  if (!isUtf8(facts)) throw new BadEntry('the facts are not UTF-8');
   return {
     stream: uuidOf(stream),
     version: version.readInt32BE(),

@@ -2,7 +2,6 @@
  * The payloads that a record of a judged submission stands for. What the record shows of its tests and files is packed again as
  * the service packs it, so that it can be compared with the digests in the log. The record may be anything.
  */
-import { isDeepStrictEqual } from 'node:util';
 import {
   packFiles,
   packTests,
@@ -10,6 +9,7 @@ import {
   type RenderedTest,
   renderFiles,
 } from '../domain/judged_record.ts';
+import { sameJson } from '../domain/strict_json.ts';
 
 /** The fields of a test that are bytes of a user, and not facts. They are null after a purge. */
 const TEXTS = ['name', 'group', 'message', 'stdout', 'stderr'];
@@ -61,5 +61,5 @@ export function packedFiles(files: unknown): Uint8Array[] {
       return { path, bytes: Buffer.from(String(content_base64), 'base64') };
     }),
   );
-  return isDeepStrictEqual(renderFiles(packed), files) ? [packed] : [];
+  return sameJson(renderFiles(packed), files) ? [packed] : [];
 }

@@ -72,6 +72,8 @@ export function decode(base64: string): Buffer | null {
 
 export function parseNote(note: string): Note {
   if (Buffer.byteLength(note) > MOST_NOTE_BYTES) throw new BadNote('the note is too long');
+  // Half a surrogate pair would be signed, and hashed, as another character.
+  if (!note.isWellFormed()) throw new BadNote('the note is not Unicode');
   if (/[^\n\P{Cc}]/u.test(note)) throw new BadNote('the note has control characters');
   const end = note.lastIndexOf('\n\n');
   if (end < 0 || !note.endsWith('\n')) throw new BadNote('the note has no signatures');

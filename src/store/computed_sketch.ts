@@ -12,6 +12,7 @@ import {
   SKETCH_BYTES,
 } from '../domain/sketch.ts';
 import type { HashText } from '../proof/merkle.ts';
+import { decode } from '../proof/note.ts';
 import type { LogClaim } from './entry_check.ts';
 import type { Problems } from './problems.ts';
 import { SketchItems } from './sketch_items.ts';
@@ -72,8 +73,8 @@ export class ComputedSketch {
 function detachedSketches(claims: readonly LogClaim[], partitions: Set<string>): Buffer[] {
   return claims.flatMap(({ type, facts }) => {
     if (type !== 'log.detached' || !partitions.delete(String(facts['partition']))) return [];
-    const sketch = Buffer.from(String(facts['leaves_sketch'] ?? ''), 'base64');
-    return sketch.length === SKETCH_BYTES ? [sketch] : [];
+    const sketch = decode(String(facts['leaves_sketch'] ?? ''));
+    return sketch?.length === SKETCH_BYTES ? [sketch] : [];
   });
 }
 

@@ -3,10 +3,12 @@
  * writes, does the event come after the one before it, and are its facts of its type's schema? What the log claims to have
  * removed or repaired is collected on the way.
  */
+import { isUtf8 } from 'node:buffer';
 import {
   CLOCKS_APART_MS,
   DATED_BACK_LATE_MS,
   DATED_BACK_MS,
+  FIRST_US,
   timeOf,
   timeText,
 } from '../domain/clocks.ts';
@@ -97,7 +99,7 @@ export class EntryCheck {
   readonly #problems: Problems;
   readonly #parse: (text: string) => unknown;
   readonly #latest_us: number;
-  /** The earliest time that the next event may have, because of those before it. */
+  /** The earliest time that the next event may have, because of those before it. Milliseconds are compared. */
   #earliest_us = Number.NEGATIVE_INFINITY;
   /** Short facts that were checked, with their type and schema. */
   readonly #good = new Set<string>();
@@ -123,7 +125,7 @@ export class EntryCheck {
       now_ms?: number;
     },
   ) {
-    this.#latest_us = (now_ms + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000;
+    this.#latest_us = (now_ms + CLOCKS_APART_MS - timeOf(0).getTime()) * 1000 + 999;
     this.#most_claims_bytes = most_claims_bytes;
     this.#problems = problems;
     this.#parse = from === 'file' ? parseStrictly : parseQuickly;
@@ -202,12 +204,14 @@ export class EntryCheck {
    */
   #time(entry: Buffer, type: string): void {
     const { at_us } = this;
-    if (Math.abs(at_us) > this.#latest_us) this.#wrongTime(entry, 'still to come, or none');
+    if (at_us > this.#latest_us) this.#wrongTime(entry, 'still to come, or none');
+    else if (at_us < FIRST_US) this.#wrongTime(entry, 'before 1970, or none');
     else if (at_us < this.#earliest_us && !this.#before_sealing)
       this.#wrongTime(entry, 'long before those of earlier events');
     else {
       const back_ms = LATE.has(type) ? DATED_BACK_LATE_MS : DATED_BACK_MS;
-      this.#earliest_us = Math.max(this.#earliest_us, at_us - back_ms * 1000);
+      const earliest_us = (Math.floor(at_us / 1000) - back_ms) * 1000;
+      this.#earliest_us = Math.max(this.#earliest_us, earliest_us);
     }
   }
 
@@ -228,7 +232,7 @@ export class EntryCheck {
       return;
     }
     if (this.#before_sealing && !CLAIMS.has(type) && schema > 0 && schema <= schemas) return;
-    const text = entry.toString('utf8', at, entry.length);
+    const text = this.#textOf(entry, at);
     // All starts of a worker have the same facts.
     // No type, and no JSON, has a NUL. A type of a file may have spaces, and so could stand for a type and facts.
     const short = text.length < SHORT ? `${type}\0${schema}\0${text}` : null;
@@ -245,6 +249,12 @@ export class EntryCheck {
       if (this.#good.size >= MOST_GOOD) this.#good.clear();
       this.#good.add(short);
     }
+  }
+
+  /** Empty, which is no JSON, if it is not UTF-8. PostgreSQL prints nothing else, and what wrote a file may have. */
+  #textOf(entry: Buffer, at: number): string {
+    const text = entry.toString('utf8', at, entry.length);
+    return text.includes('\ufffd') && !isUtf8(entry.subarray(at)) ? '' : text;
   }
 
   #claim(entry: Buffer, type: string, all: LogClaim['facts']): void {

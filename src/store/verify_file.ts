@@ -2,6 +2,7 @@
  * Checks an exported log without a database: every leaf, every checkpoint, the sketch, the facts of every event, the versions
  * of every stream, and what retention claims. Users' bytes and derived tables are not in the file.
  */
+import { isUtf8 } from 'node:buffer';
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { dateOrNull, isAfter, timeOf, timeText } from '../domain/clocks.ts';
@@ -18,7 +19,6 @@ import {
 import { HASH_BYTES, type HashText, textOf } from '../proof/merkle.ts';
 import { ComputedSketch } from './computed_sketch.ts';
 import { EntryCheck, uuidText } from './entry_check.ts';
-
 import { Problems } from './problems.ts';
 import {
   judge,
@@ -108,6 +108,7 @@ class FileCheck {
         'the sketch of the kept checkpoint',
         this.problems,
       );
+    if (this.#kept?.size === 0) this.#reach(this.#kept);
   }
 
   take({ kind, body }: ExportRecord): void {
@@ -159,6 +160,10 @@ class FileCheck {
   #takeNote(body: Buffer): void {
     this.#checkpoints++;
     const name = `checkpoint ${this.#checkpoints}`;
+    if (!isUtf8(body)) {
+      this.problems.add('checkpoints', `${name} cannot be read: it is not UTF-8`);
+      return;
+    }
     const signed = readNote(body.toString(), name, this.problems);
     if (!signed) return;
     if (this.#newest && signed.size <= this.#newest.size)
@@ -199,6 +204,10 @@ class FileCheck {
     const sketch = parseSketch(body);
     if (!this.#newest) {
       this.problems.add('checkpoints', 'the sketch belongs to no checkpoint');
+      return;
+    }
+    if (this.#tree.size !== this.#newest.size) {
+      this.problems.add('checkpoints', 'the sketch does not come right after its checkpoint');
       return;
     }
     if (this.#sketch.taken > 0)

@@ -21,7 +21,7 @@ import type { Policy } from '../proof/policy.ts';
 import { readEntries } from './entries.ts';
 import { type LogClaim, nameOf } from './entry_check.ts';
 import type { Problems } from './problems.ts';
-import { isOfMonth, monthOf } from './uuid_months.ts';
+import { canBeDetached, isOfMonth, monthOf } from './uuid_months.ts';
 import type { GapDigest } from './verify_log.ts';
 import { quoted } from './verify_places.ts';
 
@@ -112,8 +112,8 @@ export function claimProblem({ stream, type, at, facts }: LogClaim): string | nu
     return `test set ${stream} was deleted at ${timeText(at)} by no key, and not because it was unused since a time before`;
   if (type !== 'log.detached') return null;
   const partition = String(facts['partition']);
-  const ends = monthOf(partition)?.ends;
-  if (!ends) return `${partition} was detached, and is no month`;
+  if (!canBeDetached(partition)) return `${partition} was detached, and is no month`;
+  const { ends } = monthOf(partition)!;
   return ends <= at
     ? null
     : `${partition} was detached at ${timeText(at)}, before its month had ended`;

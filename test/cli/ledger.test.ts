@@ -125,6 +125,11 @@ t.test('verify proves the log with a policy, and an exported log without a datab
     status: 0,
     stdout: /\nconsistent, not proven: there is no policy\n$/,
   });
+  for (const name of ['sketch', 'sketch_signature']) {
+    const kept = JSON.parse(checkpoint.stdout) as Record<string, string>;
+    await writeFile(file('lenient'), JSON.stringify({ ...kept, [name]: `${kept[name]} ` }));
+    t.match(await offline('--checkpoint', file('lenient')), { status: 2, stderr: /not a check/ });
+  }
   const bytes = await readFile(file('log'));
   bytes[200]! ^= 1;
   await writeFile(file('log'), bytes);

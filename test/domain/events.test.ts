@@ -119,3 +119,41 @@ t.test('a delivery ends in the same words in SQL', async (t) => {
   const words = [...String(row!['text']).matchAll(/'([a-z]+)'/g)].map((match) => match[1]);
   t.same(words, ['waiting', ...DELIVERY_ENDS]);
 });
+
+t.test('names that JavaScript has everywhere are names like any other', async (t) => {
+  const old = (change: string) =>
+    problemOf({
+      type: 'submission.completed',
+      schema: 1,
+      facts: JSON.parse(JSON.stringify(OLD).replace(...(change.split('>') as [string, string]))),
+    });
+  for (const name of ['__proto__', 'prototype', 'constructor']) {
+    t.match(old(`"bytes":{}>"bytes":{"${name}":1}`), /^bytes: /, name);
+    t.equal(old(`"evidence":{}>"evidence":{"${name}":1}`), null, name);
+    t.match(old(`"evidence":{}>"evidence":{},"${name}":1`), /Invalid key/, name);
+  }
+});
+
+t.test('times in facts', async (t) => {
+  const requested = (next_at: string) =>
+    problemOf({ type: 'delivery.requested', schema: 1, facts: { next_at } });
+  for (const time of [
+    '2026-11-20T09:22:23.104123+00:00',
+    '2026-11-20 09:22:23.123456789-2359',
+    '0000-02-31T00:00:00+05',
+    '2026-11-20T09:22:23Z',
+  ])
+    t.equal(requested(time), null, time);
+  for (const time of [
+    'infinity',
+    '2026-11-20T24:00:00Z',
+    '2026-11-20T23:59:60Z',
+    '2026-11-20T23:59Z',
+    '2026-11-20T09:22:23',
+    '2026-11-20T09:22:23 +00:00',
+    '2026-11-20t09:22:23z',
+    '2026-11-32T09:22:23Z',
+    '12026-11-20T09:22:23Z',
+  ])
+    t.type(requested(time), 'string', time);
+});

@@ -46,6 +46,16 @@ t.test('a file of removals', async (t) => {
   t.notOk(allowsRepair(removals, { origin: 'example.com', size: 88 }));
 });
 
+t.test('times of a purge', async (t) => {
+  for (const [line, time] of [
+    ['2028-02-29', '2028-02-29T00:00:00.000Z'],
+    ['2026-03-01T12:00Z', '2026-03-01T12:00:00.000Z'],
+    ['2026-03-01T12:00:07.123999-05:30', '2026-03-01T17:30:07.123Z'],
+    ['2026-03-01T00:00:00+23:59', '2026-02-28T00:01:00.000Z'],
+  ] as const)
+    t.equal(parseRemovals(`purged ${line}`).purged_before[0]!.toISOString(), time, line);
+});
+
 t.test('anything else is rejected, with its line', async (t) => {
   for (const line of [
     'detached events_2026_01 12',
@@ -53,7 +63,23 @@ t.test('anything else is rejected, with its line', async (t) => {
     'detached events_2026_01 -1 -',
     'purged yesterday',
     'purged older-than 90',
+    'purged older-than 9007199254740993d',
     'purged 2026-99-99',
+    'purged 2026-02-30',
+    'purged 2026-02-30T12:00Z',
+    'purged 2026-03-01T24:00:00Z',
+    'purged 2026-03-01T23:59:60Z',
+    'purged 2026-03-01T12:00:00',
+    'purged 2026-03-01t12:00:00z',
+    'purged 2026-03-01T12:00:00.Z',
+    'purged 2026-03-01T12:00:00+24:00',
+    'purged 2026-03-01 12:00:00Z',
+    `detached events_2026_13 12 ${LEAVES}`,
+    `detached events_1969_12 12 ${LEAVES}`,
+    'detached events_2026_01 9007199254740993 -',
+    'repaired example.com/log 9007199254740993',
+    'repaired a\u0007b 12',
+    `forgotten ${LAST_ID.toUpperCase().replace('0', 'A')}`,
     'forgotten everything',
     'repaired example.com/log',
     'repaired example.com/log 0',

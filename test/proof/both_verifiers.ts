@@ -4,6 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { UsageError } from '../../src/cli/command.ts';
+import { parseRecord } from '../../src/cli/commands/check_receipt_command.ts';
+import { readText } from '../../src/cli/read_text.ts';
 import { parsePolicy } from '../../src/proof/policy.ts';
 import { parseReceipt } from '../../src/proof/receipt.ts';
 import { checkReceipt, type ReceiptReport } from '../../src/proof/receipt_check.ts';
@@ -16,6 +19,8 @@ export type AnyReceipt = {
 // biome-ignore lint/suspicious/noExplicitAny: manipulated records have any shape
 export type AnyRecord = Record<string, any>;
 export type Case = { receipt: AnyReceipt; record: AnyRecord | null; policy: string };
+/** The files themselves, where they are not the usual text of these values. */
+export type Files = { receipt?: string | Buffer; record?: string; policy?: string | Buffer };
 
 // biome-ignore lint/suspicious/noExplicitAny: the part of tap's `t` that is used here
 type Check = (found: any, wanted: any, message: string) => unknown;
@@ -44,35 +49,54 @@ export function bothVerifiers(t: Test) {
     rmSync(folder, { recursive: true });
   });
 
-  async function python({ receipt, record, policy }: Case): Promise<[number, string]> {
-    const file = (name: string, text: string) => {
+  function written({ receipt, record, policy }: Case, files: Files): string[] {
+    const file = (name: string, text: string | Buffer) => {
       writeFileSync(join(folder, name), text);
       return join(folder, name);
     };
-    const files = [file('receipt.json', JSON.stringify(receipt)), file('policy.txt', policy)];
-    if (record !== null) files.push(file('record.json', JSON.stringify(record)));
-    child.stdin.write(`${JSON.stringify(files)}\n`);
+    const paths = [
+      file('receipt.json', files.receipt ?? JSON.stringify(receipt)),
+      file('policy.txt', files.policy ?? policy),
+    ];
+    const given = files.record ?? (record && JSON.stringify(record));
+    if (given !== null) paths.push(file('record.json', given));
+    return paths;
+  }
+
+  async function python(paths: readonly string[]): Promise<[number, string]> {
+    child.stdin.write(`${JSON.stringify(paths)}\n`);
     return JSON.parse((await lines.next()).value!);
   }
 
-  function ours({ receipt, record, policy }: Case): ReceiptReport {
-    const parsed = parseReceipt(JSON.stringify(receipt));
-    return checkReceipt(parsed, { policy: parsePolicy(policy), record });
+  async function ours([receipt, policy, record]: readonly string[]): Promise<ReceiptReport> {
+    return checkReceipt(await readText(receipt!, 'receipt', parseReceipt), {
+      policy: await readText(policy!, 'policy', parsePolicy),
+      record: record === undefined ? null : await readText(record, 'record', parseRecord),
+    });
   }
 
   return {
-    async proven(name: string, given: Case): Promise<void> {
-      const report = ours(given);
+    async proven(name: string, given: Case, files: Files = {}): Promise<void> {
+      const paths = written(given, files);
+      const report = await ours(paths);
       t.equal(report.verdict, 'proven', `${name}: ${report.problems.join('; ')}`);
-      const [status, says] = await python(given);
+      const [status, says] = await python(paths);
       t.equal(status, 0, `${name}, in Python: ${says}`);
     },
-    async wrong(name: string, given: Case, why?: RegExp): Promise<void> {
-      const report = ours(given);
+    async wrong(name: string, given: Case, why?: RegExp, files: Files = {}): Promise<void> {
+      const paths = written(given, files);
+      const report = await ours(paths);
       t.equal(report.verdict, 'wrong', `${name}: ${report.problems[0]}`);
       if (why) t.match(report.problems.join('\n'), why, name);
-      const [status, says] = await python(given);
+      const [status, says] = await python(paths);
       t.equal(status, 1, `${name}, in Python: ${says}`);
+    },
+    async unusable(name: string, given: Case, files: Files): Promise<void> {
+      const paths = written(given, files);
+      const error: unknown = await ours(paths).catch((thrown: unknown) => thrown);
+      t.equal(error instanceof UsageError, true, `${name}: ${error}`);
+      const [status, says] = await python(paths);
+      t.equal(status, 2, `${name}, in Python: ${says}`);
     },
   };
 }

@@ -13,7 +13,14 @@ import { checkpointText } from '../../src/proof/checkpoint.ts';
 import { entryOf } from '../../src/proof/entry.ts';
 import { inclusionText } from '../../src/proof/inclusion_file.ts';
 import { leafHash, sha256 } from '../../src/proof/merkle.ts';
-import { keyText, LOG_KEY, NoteSigner, noteText, WITNESS_KEY } from '../../src/proof/note.ts';
+import {
+  keyText,
+  LOG_KEY,
+  type NoteSignature,
+  NoteSigner,
+  noteText,
+  WITNESS_KEY,
+} from '../../src/proof/note.ts';
 import { parsePolicy } from '../../src/proof/policy.ts';
 import { NoReceipt, parseReceipt } from '../../src/proof/receipt.ts';
 import { checkReceipt } from '../../src/proof/receipt_check.ts';
@@ -46,6 +53,8 @@ type Step = {
   version?: number;
   at_us?: bigint;
   facts?: object;
+  /** Their bytes, in place of the text that the facts have. */
+  text?: string | Buffer;
 };
 const accepted: Step = {
   type: 'submission.accepted',
@@ -81,13 +90,23 @@ const AT_US = BigInt(Date.UTC(2026, 10, 20, 9, 22, 23, 104) - Date.UTC(2000, 0, 
 
 /** Receipts of these events from one tree, with other leaves around them. */
 function receiptsOf(...all: (readonly Step[])[]): AnyReceipt[] {
+  return signedReceipts(all, (text) => [log.sign(text), witness.sign(text)]);
+}
+
+/** `more`: further lines of the checkpoint. */
+function signedReceipts(
+  all: readonly (readonly Step[])[],
+  sign: (text: string) => NoteSignature[],
+  more = '',
+): AnyReceipt[] {
   const lists = all.map(entriesOf);
   const tree = new GrowingTree(0, []);
   const other = leafHash(Buffer.from('another'));
   tree.append(other);
   for (const entry of lists.flat()) for (const leaf of [leafHash(entry), other]) tree.append(leaf);
-  const text = checkpointText({ origin: log.verifier.name, size: tree.size, root: tree.root() });
-  const checkpoint = noteText({ text, signatures: [log.sign(text), witness.sign(text)] });
+  const { size } = tree;
+  const text = `${checkpointText({ origin: log.verifier.name, size, root: tree.root() })}${more}`;
+  const checkpoint = noteText({ text, signatures: sign(text) });
   const tiles = new Tiles(tree.takeChanged());
   return lists.map((entries) => ({
     events: entries.map((entry) => {
@@ -106,8 +125,8 @@ const openings = (kinds: readonly Kind[]) =>
 const receiptOf = (steps: readonly Step[]) => receiptsOf(steps)[0]!;
 
 function entriesOf(steps: readonly Step[]): Buffer[] {
-  return steps.map(({ type, schema = 1, stream = STREAM, version, at_us, facts = {} }, n) =>
-    entryOf({
+  return steps.map(({ type, schema = 1, stream = STREAM, version, at_us, facts = {}, text }, n) => {
+    const entry = entryOf({
       stream,
       version: version ?? n + 1,
       type,
@@ -116,9 +135,13 @@ function entriesOf(steps: readonly Step[]): Buffer[] {
       generation: 1,
       xid: BigInt(n),
       seq: BigInt(n),
-      facts: JSON.stringify(facts),
-    }),
-  );
+      facts: text === undefined ? JSON.stringify(facts) : '',
+    });
+    if (text === undefined) return entry;
+    const bytes = Buffer.from(text);
+    entry.writeInt32BE(1 + bytes.length, entry.length - 5);
+    return Buffer.concat([entry, bytes]);
+  });
 }
 
 const RECORD: AnyRecord = {
@@ -267,6 +290,229 @@ t.test('histories', async (t) => {
         given([{ ...accepted, at_us }, started, completed], record),
         /^event 1: its entry: its time is none/,
       );
+});
+
+t.test('facts that are odd', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const said = completed.facts as Record<string, unknown>;
+  const given = (end: Partial<Step>, change: AnyRecord = {}) => ({
+    receipt: receiptOf([accepted, started, { ...completed, ...end }]),
+    record: { ...RECORD, ...change },
+    policy: POLICY,
+  });
+  const facts = (change: object) => given({ facts: { ...said, ...change } });
+  const text = JSON.stringify(said);
+  await proven('as text', given({ text }));
+  await proven(
+    'a number with an exponent',
+    given({ text: text.replace('cpu_time_us":1', 'cpu_time_us":1e0') }),
+  );
+  await proven('-0', given({ text: text.replace('"exit_code":0', '"exit_code":-0.0') }));
+  await proven('other facts of any type', facts({ attempt: 'x', evidence: 5 }));
+  await proven('no fact of a name', given({ text: text.replace('"signal":null,', '') }));
+  const compile = {
+    cpu_time_us: 1,
+    wall_time_us: 2,
+    memory_peak_bytes: 3,
+    exit_code: 0,
+    cached: false,
+  };
+  const shown = { cpu_time: 1e-6, wall_time: 2e-6, memory_peak: 3, exit_code: 0, cached: false };
+  await proven('a compile', { ...facts({ compile }), record: { ...RECORD, compile: shown } });
+  const limits = { cpu_ms: 1000 };
+  const names = ['cpu_time', 'wall_time', 'memory', 'stack', 'output', 'processes'];
+  const none = Object.fromEntries(names.map((name) => [name, null]));
+  await proven('limits', {
+    ...facts({ limits }),
+    record: { ...RECORD, limits: { ...none, cpu_time: 1 } },
+  });
+  const test = {
+    ...{ verdict: null, exit_code: null, signal: null, limit_exceeded: null, cpu_time_us: null },
+    ...{ wall_time_us: null, memory_peak_bytes: null, score: 1e300 },
+    ...{ stdout_truncated: false, stderr_truncated: false },
+  };
+  for (const [name, bad, change] of [
+    ['a time that is true', { cpu_time_us: true }],
+    ['a time that is text', { cpu_time_us: '1' }],
+    ['a time that is a list', { cpu_time_us: [] }, { cpu_time: 0 }],
+    ['a time that is negative', { cpu_time_us: -1 }, { cpu_time: -1e-6 }],
+    ['an exit code with a fraction', { exit_code: 1.5 }, { exit_code: 1.5 }],
+    ['an exit code that no double holds', { exit_code: 2 ** 53 }, { exit_code: 2 ** 53 }],
+    ['a verdict of another type of event', { verdict: 'IE' }, { verdict: 'IE' }],
+    ['a signal of another name', { signal: 'KILL' }, { signal: 'KILL' }],
+    ['a limit that there is not', { limit_exceeded: 'moon' }, { limit_exceeded: 'moon' }],
+    ['a flag that is null', { stdout_truncated: null }, { stdout_truncated: null }],
+    ['a compile that is text', { compile: 'x' }],
+    ['a compile without a member', { compile: { ...compile, cached: undefined } }],
+    ['a compile with a member more', { compile: { ...compile, more: 1 } }, { compile: shown }],
+    ['limits that are null', { limits: null }],
+    ['limits that are a list', { limits: [] }, { limits: none }],
+    ['a limit without a name', { limits: { '': 1 } }, { limits: none }],
+    ['a score that is text', { score: '1' }, { score: '1' }],
+    ['tests that are an object', { tests: {} }],
+    ['a test that is null', { tests: [null] }],
+    ['a test without a member', { tests: [{ ...test, score: undefined }] }],
+    ['a test with a member more', { tests: [{ ...test, more: 1 }] }],
+    ['bytes that are null', { bytes: null }],
+    ['bytes that are a number', { bytes: 5 }],
+    ['a digest that is text', { bytes: { stdout: 'x' } }],
+    [
+      'a digest in capitals',
+      { bytes: { stdout: { ...END.bytes.stdout, sha256: END.bytes.stdout.sha256.toUpperCase() } } },
+    ],
+    ['a digest with a member more', { bytes: { stdout: { ...END.bytes.stdout, more: 1 } } }],
+    ['a digest of an inherited name', { bytes: { ...END.bytes, constructor: END.bytes.stdout } }],
+  ] as [string, object, AnyRecord?][])
+    await wrong(
+      name,
+      { ...facts(bad), record: { ...RECORD, ...change } },
+      /^the events: event 3: its fact /,
+    );
+  for (const bytes of [{}, 5])
+    await wrong(
+      `bytes of an event that has none: ${bytes}`,
+      { ...given({}), receipt: receiptOf([...HONEST, { ...requested, facts: { bytes } }]) },
+      /^the events: event 4: its fact bytes /,
+    );
+  for (const [name, bad] of [
+    ['null', 'null'],
+    ['a list', '[]'],
+    ['text', '"x"'],
+    ['no JSON', '{'],
+    ['a name twice', text.replace('{', '{"verdict": "WA", ')],
+    ['a name twice in an object of it', text.replace('"size":', '"size":1,"size":')],
+    ['what only Python reads', text.replace('"cpu_time_us":1', '"cpu_time_us":NaN')],
+    ['a number with a zero before it', text.replace('"cpu_time_us":1', '"cpu_time_us":01')],
+    ['too deep', text.replace('{', `{"evidence": ${'['.repeat(1000)}${']'.repeat(1000)}, `)],
+    ['not UTF-8', Buffer.from(text.replace('{', '{"evidence": "\xff", '), 'latin1')],
+    ['a byte order mark', `\ufeff${text}`],
+  ] as [string, string | Buffer][])
+    await wrong(name, given({ text: bad }), /^event 3: its entry: /);
+  await proven(
+    'deep',
+    given({ text: text.replace('{', `{"evidence": ${'['.repeat(999)}${']'.repeat(999)}, `) }),
+  );
+});
+
+t.test('times of events', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const at = (at_us: bigint, created_at: string) => ({
+    receipt: receiptOf([{ ...accepted, at_us }, started, completed]),
+    record: { ...RECORD, created_at },
+    policy: POLICY,
+  });
+  const us = (time: string) => BigInt(Date.parse(time) - Date.UTC(2000, 0)) * 1000n;
+  for (const time of [
+    '1970-01-01T00:00:00.000Z',
+    '1999-12-31T23:59:59.999Z',
+    '9999-12-31T23:59:59.999Z',
+  ])
+    for (const more of [0n, 1n, 999n]) await proven(`${time} + ${more}`, at(us(time) + more, time));
+  for (const [time, at_us] of [
+    ['1969-12-31T23:59:59.999Z', us('1970-01-01T00:00:00Z') - 1n],
+    ['+010000-01-01T00:00:00.000Z', us('9999-12-31T23:59:59.999Z') + 1000n],
+  ] as const)
+    await wrong(time, at(at_us, time), /its time is none/);
+});
+
+t.test('files that are odd', async (t) => {
+  const { proven, wrong, unusable } = bothVerifiers(t);
+  const given = { receipt: receiptOf(HONEST), record: RECORD, policy: POLICY };
+  const receipt = JSON.stringify(given.receipt);
+  const record = JSON.stringify(RECORD);
+  const bom = '\ufeff';
+  await proven('a byte order mark', given, {
+    ...{ receipt: bom + receipt, record: bom + record, policy: bom + POLICY },
+  });
+  await proven('no line feed at the end', given, { policy: POLICY.trimEnd() });
+  await proven('-0 in a record', given, {
+    record: record.replace('"exit_code":0', '"exit_code":-0'),
+  });
+  await proven('other fields', given, { receipt: receipt.replace('{', '{"more": {}, ') });
+  const digits = record.replace('"memory_peak":7', '"memory_peak":7.0000000000000000001');
+  await proven('digits that a double does not have', given, { record: digits });
+  const wide = {
+    ...given,
+    receipt: receiptOf([
+      accepted,
+      started,
+      { ...completed, facts: { ...completed.facts, memory_peak_bytes: 2 ** 53 - 1 } },
+    ]),
+  };
+  await wrong('a number that rounds to another', wide, /memory_peak/, {
+    record: record.replace('"memory_peak":7', '"memory_peak":9007199254740993'),
+  });
+  const index = (to: string) => ({ receipt: receipt.replace('"index":1', `"index":${to}`) });
+  await proven('an index with an exponent', given, index('1e0'));
+  for (const to of ['-1', '1.5', '1e400']) await wrong(`index ${to}`, given, /index/, index(to));
+  const twice = (text: string) => text.replace('{', '{"status": 1, "status": 1, ');
+  const deep = (text: string) =>
+    text.replace('{', `{"deep": ${'['.repeat(1000)}${']'.repeat(1000)}, `);
+  const nan = (text: string) => text.replace('{', '{"more": NaN, ');
+  const latin1 = (text: string) => Buffer.from(text.replace('{', '{"more": "\xff", '), 'latin1');
+  for (const [name, change] of Object.entries({ twice, deep, nan, latin1 })) {
+    await unusable(`receipt: ${name}`, given, { receipt: change(receipt) });
+    if (name !== 'latin1')
+      await unusable(`record: ${name}`, given, { record: change(record) as string });
+  }
+  for (const [name, bad] of [
+    ['index as text', index('"1"')],
+    ['index null', index('null')],
+    ['no events', { receipt: receipt.replace('"events"', '"others"') }],
+    ['no openings', { receipt: receipt.replace('"openings"', '"others"') }],
+    ['an opening without a salt', { receipt: receipt.replace('"salt"', '"other"') }],
+    ['a policy that is not UTF-8', { policy: Buffer.from(`# \xff\n${POLICY}`, 'latin1') }],
+    ['a policy with carriage returns', { policy: POLICY.replaceAll('\n', '\r\n') }],
+    ['a key with a control character', { policy: POLICY.replace('w.example', 'w\u0085example') }],
+    ['a key with a byte order mark', { policy: POLICY.replace(' w.example', ' w\ufeffexample') }],
+    ['a member twice', { policy: POLICY.replace('quorum w', 'group g any w w\nquorum g') }],
+    ['a group without members', { policy: POLICY.replace('quorum w', 'group g any\nquorum g') }],
+    ['a zero before a number', { policy: POLICY.replace('quorum w', 'group g 01 w\nquorum g') }],
+    ['a record that is a list', { record: '[]' }],
+  ] as const)
+    await unusable(name, given, bad);
+  await wrong('a policy without a log', given, /has no log/, {
+    policy: POLICY.replace(logLine, ''),
+  });
+});
+
+t.test('checkpoints that are odd', async (t) => {
+  const { proven, wrong } = bothVerifiers(t);
+  const given = (sign: (text: string) => NoteSignature[], more = '') => ({
+    receipt: signedReceipts([HONEST], sign, more)[0]!,
+    record: RECORD,
+    policy: POLICY,
+  });
+  const both = (text: string) => [log.sign(text), witness.sign(text)];
+  const most = 2 ** 53 - 1;
+  await proven(
+    'the last time',
+    given((text) => [log.sign(text), witness.sign(text, most)]),
+  );
+  await wrong(
+    'a time after it',
+    given((text) => [log.sign(text), witness.sign(text, most + 1)]),
+  );
+  const others =
+    (count: number, name = 'x') =>
+    (text: string) => [
+      ...both(text),
+      ...Array.from({ length: count }, () => ({ name, id: '00000000', bytes: Buffer.alloc(64) })),
+    ];
+  await proven('64 signatures', given(others(62)));
+  await wrong('65 signatures', given(others(63)));
+  await wrong('over 64 KiB', given(others(1, 'x'.repeat(65_536))));
+  await wrong('a name with a plus', given(others(1, 'x+y')));
+  await wrong('a name with a byte order mark', given(others(1, 'x\ufeffy')));
+  const short = (text: string) => [
+    ...both(text),
+    { name: 'x', id: '00000000', bytes: Buffer.alloc(0) },
+  ];
+  await wrong('a signature without bytes', given(short));
+  await proven('a further line', given(both, '\ufffd\n'));
+  const half = structuredClone(given(both, '\ufffd\n'));
+  for (const event of half.receipt.events) event.proof = event.proof.replace('\ufffd', '\ud800');
+  await wrong('half a surrogate pair', half);
 });
 
 t.test('every manipulation is found by both verifiers', async (t) => {

@@ -110,10 +110,39 @@ def is_signed(public_key, message, signature):
     return equal(times(s, BASE), add(r, times(k, a)))
 
 
+# JSON ------------------------------------------------------------------------------------------------------------------
+
+def unique(pairs):
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name is given twice")
+    return dict(pairs)
+
+
+def no_number(text):
+    raise ValueError(text + " is no number")
+
+
+# For 1,000 levels.
+sys.setrecursionlimit(10_000)
+
+
+def parse_json(text):
+    """Numbers are doubles. Raises ValueError, also for a name that is given twice, and for more than 1,000 levels."""
+    depth = 0
+    for mark in re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL):
+        depth += 1 if mark in "[{" else -1 if mark in "]}" else 0
+        if depth > 1000:
+            raise ValueError("it is nested too deep")
+    return json.loads(text, object_pairs_hook=unique, parse_int=float, parse_constant=no_number)
+
+
 # Keys, notes, policy ---------------------------------------------------------------------------------------------------
 
+NAME = r"[^+\s\ufeff\x00-\x1f\x7f-\x9f]+"
+
+
 def parse_key(text, kind):
-    found = re.fullmatch(r"([^+\s]+)\+([0-9a-f]{8})\+(\S+)", text)
+    found = re.fullmatch(rf"({NAME})\+([0-9a-f]{{8}})\+(\S+)", text)
     if not found:
         raise Unusable("not a key: " + text)
     name, identity, encoded = found.groups()
@@ -178,12 +207,17 @@ def parse_policy(text):
 
 
 def parse_note(note):
+    try:
+        need(len(note.encode()) <= 64 * 1024, "the note is too long")
+    except UnicodeEncodeError:
+        raise Wrong("the note has half a surrogate pair") from None
     need(not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", note), "the note has control characters")
     text, empty, rest = note.rpartition("\n\n")
     need(empty and rest.endswith("\n"), "the note has no signatures")
-    signatures = []
-    for line in rest[:-1].split("\n"):
-        found = re.fullmatch(r"— ([^\s+]+) (\S+)", line)
+    signatures, lines = [], rest[:-1].split("\n")
+    need(len(lines) <= 64, "the note has too many signatures")
+    for line in lines:
+        found = re.fullmatch(rf"— ({NAME}) (\S+)", line)
         need(found, "a signature line is malformed")
         data = unbase64(found.group(2))
         need(len(data) > 4, "a signature is too short")
@@ -199,9 +233,10 @@ def signed_by(key, text, signatures):
     for data in own:
         message = text.encode()
         if key["kind"] == 4:
-            if len(data) < 8:
+            seconds = int.from_bytes(data[:8], "big")
+            if len(data) < 8 or seconds > 2**53 - 1:
                 return False
-            message = b"cosignature/v1\ntime %d\n" % int.from_bytes(data[:8], "big") + message
+            message = b"cosignature/v1\ntime %d\n" % seconds + message
             data = data[8:]
         if not is_signed(key["public"], message, data):
             return False
@@ -267,6 +302,10 @@ def check_inclusion(entry, index, size, root, hashes):
 
 # Events ----------------------------------------------------------------------------------------------------------------
 
+MICROSECOND = datetime.timedelta(microseconds=1)
+EPOCH = datetime.datetime(2000, 1, 1)
+FIRST_AT = (datetime.datetime(1970, 1, 1) - EPOCH) // MICROSECOND
+LAST_AT = (datetime.datetime.max - EPOCH) // MICROSECOND
 COLUMNS = [("stream", 16), ("version", 4), ("type", None), ("schema", 2), ("at", 8), ("generation", 2), ("xid", 8), ("seq", 8), ("facts", None)]
 
 
@@ -283,13 +322,14 @@ def parse_entry(entry):
     need(at == len(entry), "the entry is too long")
     for name in ("version", "schema", "at"):
         event[name] = int.from_bytes(event[name], "big", signed=True)
-    need(event["at"] not in (2**63 - 1, -(2**63)), "infinity is no time")
+    need(FIRST_AT <= event["at"] <= LAST_AT, "the time is not of the years 1970 to 9999")
     need(event["facts"][:1] == b"\x01", "the facts have a wrong first byte")
     try:
         event["type"] = event["type"].decode()
-        event["facts"] = json.loads(event["facts"][1:].decode())
+        event["facts"] = parse_json(event["facts"][1:].decode())
     except ValueError:
         raise Wrong("the facts are not JSON") from None
+    need(isinstance(event["facts"], dict), "the facts are no object")
     return event
 
 
@@ -324,6 +364,87 @@ def walk(events):
     return status, end
 
 
+# Types of facts, DATA.md -------------------------------------------------------------------------------------------------
+
+def integer(value):
+    return isinstance(value, float) and abs(value) <= 2**53 - 1 and value.is_integer()
+
+
+def count(value):
+    return integer(value) and value >= 0
+
+
+def number(value):
+    return isinstance(value, float)
+
+
+def boolean(value):
+    return isinstance(value, bool)
+
+
+def text(value):
+    return isinstance(value, str) and value != ""
+
+
+def signal(value):
+    return isinstance(value, str) and value.startswith("SIG")
+
+
+def digest(value):
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def one_of(words):
+    return lambda value: isinstance(value, str) and value in words.split()
+
+
+def or_null(is_type):
+    return lambda value: value is None or is_type(value)
+
+
+def each(is_type):
+    return lambda value: isinstance(value, list) and all(map(is_type, value))
+
+
+def any_names(is_name, is_type):
+    return lambda value: isinstance(value, dict) and all(is_name(name) and is_type(value[name]) for name in value)
+
+
+def exactly(**types):
+    return lambda value: isinstance(value, dict) and value.keys() == types.keys() and all(types[name](value[name]) for name in types)
+
+
+ENDINGS = "AC WA RE SIG TLE MLE OLE CE"
+EXCEEDABLE = one_of("cpu_time wall_time memory output processes")
+BYTES = {"bytes": any_names(text, exactly(size=count, sha256=digest))}
+USAGE = {"exit_code": or_null(integer), "signal": or_null(signal), "memory_peak_bytes": or_null(count)}
+TIMES = {"cpu_time_us": or_null(count), "wall_time_us": or_null(count)}
+FLAGS = {"stdout_truncated": boolean, "stderr_truncated": boolean}
+COMPILE = exactly(**TIMES, memory_peak_bytes=or_null(count), exit_code=or_null(integer), cached=boolean)
+TEST = exactly(**USAGE, **TIMES, **FLAGS, verdict=or_null(one_of(ENDINGS + " IE")), limit_exceeded=or_null(EXCEEDABLE), score=or_null(number))
+ENDED_FACTS = {**BYTES, **USAGE, "verdict": one_of(ENDINGS), "compile": or_null(COMPILE)}
+# By type and schema: the facts that something is compared with.
+FACTS = {
+    ("submission.accepted", 1): {**BYTES, "language": text},
+    ("submission.completed", 1): {**ENDED_FACTS, "cpu_ms": or_null(count), "wall_ms": or_null(count), "truncated": boolean},
+    ("submission.completed", 2): {
+        **ENDED_FACTS, **TIMES, **FLAGS,
+        "limits": any_names(text, count),
+        "limit_exceeded": or_null(EXCEEDABLE),
+        "tests": or_null(each(TEST)),
+        "score": or_null(number),
+    },
+    ("submission.failed", 1): {**BYTES, "tests": or_null(each(TEST))},
+    ("delivery.attempted", 1): BYTES,
+}
+
+
+def check_types(event):
+    types = FACTS.get((event["type"], event["schema"]), {"bytes": lambda value: False})
+    for name, is_type in types.items():
+        need(name not in event["facts"] or is_type(event["facts"][name]), f"{name} is of another type")
+
+
 # Record ----------------------------------------------------------------------------------------------------------------
 
 def over(value, divisor):
@@ -332,7 +453,7 @@ def over(value, divisor):
 
 def time_of(event):
     # Integer division: the time is cut, and not rounded.
-    at = datetime.datetime(2000, 1, 1) + datetime.timedelta(milliseconds=event["at"] // 1000)
+    at = EPOCH + datetime.timedelta(milliseconds=event["at"] // 1000)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + "%03dZ" % (at.microsecond // 1000)
 
 
@@ -381,7 +502,7 @@ def packed_files(files):
         need(file.keys() == {"path", "size", "sha256", "content_base64"}, "a file has other fields")
         need(isinstance(file["path"], str) and isinstance(file["content_base64"], str), "a file is malformed")
         data = unbase64(file["content_base64"])
-        need(file["size"] == len(data) and file["sha256"] == sha256(data).hex(), "a file is not that of its hash")
+        need(same(file["size"], len(data)) and file["sha256"] == sha256(data).hex(), "a file is not that of its hash")
     return [packed([[file["path"], file["content_base64"]] for file in files])]
 
 
@@ -393,9 +514,9 @@ def record_of(events, status, end):
         facts.update(stdout_truncated=False, stderr_truncated=False)
     elif events[end]["schema"] == 1:
         for name in ("cpu", "wall"):
-            milliseconds = facts[name + "_ms"]
+            milliseconds = facts.get(name + "_ms")
             facts[name + "_time_us"] = None if milliseconds is None else milliseconds * 1000
-        facts["stdout_truncated"] = facts["stderr_truncated"] = facts["truncated"]
+        facts["stdout_truncated"] = facts["stderr_truncated"] = facts.get("truncated")
     compiled, limits = facts.get("compile"), facts.get("limits")
     started = [event for event in events if event["type"] == "execution.started"]
     stream = events[0]["stream"].hex()
@@ -425,7 +546,7 @@ def record_of(events, status, end):
         "tests": facts.get("tests") and [test_of(n, test) for n, test in enumerate(facts["tests"], 1)],
         "score": facts.get("score"),
         "progress": None,
-        "language": events[0]["facts"]["language"],
+        "language": events[0]["facts"].get("language"),
         "created_at": time_of(events[0]),
         "started_at": time_of(started[-1]) if started else None,
         "completed_at": time_of(events[end]),
@@ -453,7 +574,7 @@ def check_record(record, events, status, end, index, size):
     if proof is not None:
         need(isinstance(proof, dict) and proof.keys() == {"index", "checkpoint"}, "proof is malformed")
         checkpoint = proof["checkpoint"]
-        need(same(proof["index"], index) and type(checkpoint) in (int, float), "proof names another event")
+        need(same(proof["index"], index) and type(checkpoint) is float, "proof names another event")
         need(index < checkpoint <= size, "proof names another checkpoint")
 
 
@@ -501,6 +622,8 @@ def check(receipt, policy, record):
         check_inclusion(entry, index, size, root, hashes)
         events.append(parse_entry(entry))
     status, end = walk(events)
+    for event in events:
+        check_types(event)
     digests = {}
     for event in events:
         for kind, digest in event["facts"].get("bytes", {}).items():
@@ -524,17 +647,19 @@ def check(receipt, policy, record):
 
 # Files -----------------------------------------------------------------------------------------------------------------
 
-def unique(pairs):
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name is given twice")
-    return dict(pairs)
+def read_text(path):
+    """UTF-8; a byte order mark at the start is ignored."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise Unusable(f"{path}: {error}") from None
 
 
 def read_json(path):
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
+        return parse_json(read_text(path))
+    except ValueError as error:
         raise Unusable(f"{path}: {error}") from None
 
 
@@ -543,7 +668,7 @@ def is_receipt(value):
         return isinstance(of, dict) and all(isinstance(of.get(name), kind) for name, kind in types.items())
     return (
         has(value, events=list, openings=dict) and len(value["events"]) > 0
-        and all(has(each, index=(int, float), entry=str, proof=str) and not isinstance(each["index"], bool) for each in value["events"])
+        and all(has(each, index=float, entry=str, proof=str) for each in value["events"])
         and all(has(each, salt=str) for each in value["openings"].values())
     )
 
@@ -553,8 +678,7 @@ def main(receipt_path, policy_path, record_path=None):
         receipt = read_json(receipt_path)
         if not is_receipt(receipt):
             raise Unusable("not a receipt")
-        with open(policy_path, encoding="utf-8", newline="\n") as file:
-            policy = parse_policy(file.read())
+        policy = parse_policy(read_text(policy_path))
         record = None
         if record_path is not None:
             record = read_json(record_path)

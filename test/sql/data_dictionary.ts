@@ -90,7 +90,7 @@ export async function dataDictionary(auditor: Db): Promise<string> {
       functions.map(({ name, comment }) => [`\`${name}\``, comment ?? '']),
     ),
     '## Events',
-    'The facts of an event are a JSON object, in the schema whose number the event has. It has each fact of that schema, and no other; a fact with `?` may be absent. Other types and schemas do not exist. The views show events of older schemas in the newest one: see `upgrade_facts`. The facts never hold code, input, arguments, output or the URL of a webhook: `bytes` has the size of each, and the SHA-256 of a salt and the bytes. The names in it are the kinds of bytes that [AUDIT.md](AUDIT.md#format) lists for the type; another name is wrong.',
+    'The facts of an event are a JSON object, in the schema whose number the event has. It has each fact of that schema, and no other; a fact with `?` may be absent. The same holds for the members of an object in braces. An object with “each value” has any names, but `limits` no empty one. Other types and schemas do not exist. The views show events of older schemas in the newest one: see `upgrade_facts`. The facts never hold code, input, arguments, output or the URL of a webhook: `bytes` has the size of each, and the SHA-256 of a salt and the bytes. The names in it are the kinds of bytes that [AUDIT.md](AUDIT.md#format) lists for the type; another name is wrong.',
     table(['word', 'means'], WORDS),
     ...(Object.keys(eventTypes) as EventType[]).map(eventSection),
   ].join('\n\n')}\n`;
@@ -110,17 +110,15 @@ const shortType = (type: string) => type.replace('timestamp with time zone', 'ti
 
 const WORDS: readonly [string, string][] = [
   ['text', 'a string'],
-  [
-    'integer',
-    'a number without a fraction, from −(2^53 − 1) to 2^53 − 1. A number is read as the nearest double: `1.0` is an integer',
-  ],
+  ['integer', 'a number without a fraction, from −(2^53 − 1) to 2^53 − 1; `1.0` is one'],
   ['count', 'an integer of at least 0'],
-  ['measure', 'a number of at least 0; one that no double holds is infinity'],
+  ['a number', 'any, read as the nearest double; one that is too large is infinity'],
+  ['measure', 'a number of at least 0'],
   ['UUID', '32 hex digits, large or small, in groups of 8, 4, 4, 4 and 12, with hyphens between'],
   ['hex SHA-256', '64 hex digits in lower case'],
   [
     'time',
-    'as PostgreSQL writes it in JSON, `2026-11-20T09:22:23.104123+00:00`, with six decimals or fewer, or none, and any offset up to 23:59. A day from 1 to 31 that its month does not have counts on into the next month. `T` may be a space, there may be nine decimals, and the offset may also be `Z`, `+HH` or `+HHMM`',
+    'as PostgreSQL writes it in JSON, `2026-11-20T09:22:23.104123+00:00`, with six decimals or fewer, or none, and any offset up to 23:59. The year has four digits, the hour is at most 23, minutes and seconds are at most 59, and `infinity` is none. A day from 1 to 31 that its month does not have counts on into the next month. `T` may be a space, there may be nine decimals, and the offset may also be `Z`, `+HH` or `+HHMM`. All decimals but three are cut off before times are compared',
   ],
 ];
 

@@ -15,6 +15,18 @@ type Given = { minutes: number; type?: string; facts?: string };
 /** Events so many minutes from now, one after the other in the feed. */
 const problemsOf = (...events: readonly Given[]): string[] => checked(events).problems.lines();
 
+/** An event of this time, in microseconds since 2000, after one of another time. */
+function problemsAt(...times_us: readonly bigint[]): string[] {
+  const problems = new Problems();
+  const check = new EntryCheck(problems, { from: 'file' });
+  times_us.forEach((at_us, n) => {
+    const event = { stream: 'f0000000-0000-4000-8000-000000000000', version: n + 1, schema: 1 };
+    const place = { generation: 1, xid: BigInt(n), seq: 1n };
+    check.check(entryOf({ ...event, type: 'tier.set', at_us, ...place, facts: TIER }));
+  });
+  return problems.lines();
+}
+
 function checked(events: readonly Given[], most_claims_bytes?: number) {
   const problems = new Problems();
   const check = new EntryCheck(problems, {
@@ -52,6 +64,33 @@ t.test('an event may be dated before an earlier one, but not by more than an hou
     /^f0000000-0000-4000-8000-000000000001 version 1 is of a time that is long before those of earlier events: /,
   ]);
   t.equal(at(-100, -161, -161, -50, -120).length, 3, 'each, against the latest before it');
+});
+
+t.test('the first event is of 1970 at the earliest, and no time is infinite', async (t) => {
+  const FIRST_US = -946_684_800_000_000n;
+  t.same(problemsAt(FIRST_US), []);
+  t.match(problemsAt(FIRST_US - 1n), [/ that is before 1970, or none: 1969-12-31T23:59:59.999Z$/]);
+  t.match(problemsAt(-(2n ** 63n)), [/ that is before 1970, or none: no time$/]);
+  t.match(problemsAt(2n ** 63n - 1n), [/ that is still to come, or none: no time$/]);
+});
+
+t.test('times are cut to milliseconds before they are compared', async (t) => {
+  const hour_us = 60n * MINUTE_US;
+  t.same(problemsAt(hour_us + 999n, 0n), []);
+  t.equal(problemsAt(hour_us + 1000n, 999n).length, 1);
+});
+
+t.test('facts that are not UTF-8 are no JSON', async (t) => {
+  const problems = new Problems();
+  const check = new EntryCheck(problems, { from: 'file' });
+  const event = { stream: 'f0000000-0000-4000-8000-000000000000', version: 1, schema: 1 };
+  const given = { ...event, type: 'tier.set', at_us: NOW_US, generation: 1, xid: 1n, seq: 1n };
+  const entry = entryOf({ ...given, facts: TIER.replace('free', '\ufffd') });
+  check.check(entry);
+  t.same(problems.lines(), [], 'the character itself is text');
+  entry[entry.indexOf('\ufffd')] = 0xff;
+  check.check(entry);
+  t.match(problems.lines(), [/has the place/, /are not of their schema/]);
 });
 
 t.test('a time that is still to come is reported alone', async (t) => {

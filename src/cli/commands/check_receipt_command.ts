@@ -52,7 +52,7 @@ async function readBytes({ options }: Context): Promise<Record<string, Uint8Arra
   return bytes;
 }
 
-function parseRecord(text: string): Record<string, unknown> {
+export function parseRecord(text: string): Record<string, unknown> {
   const record = parseStrictly(text);
   if (typeof record !== 'object' || record === null || Array.isArray(record))
     throw new Error('not a record: it is no JSON object');

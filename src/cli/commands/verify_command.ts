@@ -4,6 +4,7 @@ import { parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
 import { parseStrictly } from '../../domain/strict_json.ts';
 import { verifierKeys } from '../../proof/log_key.ts';
+import { decode } from '../../proof/note.ts';
 import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
 import { oneLine } from '../../store/problems.ts';
@@ -111,13 +112,9 @@ function parseKept(text: string): Kept {
   const { checkpoint, sketch, sketch_signature } = json;
   if (typeof checkpoint !== 'string') throw wrong;
   if (typeof sketch !== 'string' || typeof sketch_signature !== 'string') throw wrong;
-  return {
-    note: checkpoint,
-    sketch: {
-      cells: Buffer.from(sketch, 'base64'),
-      signature: Buffer.from(sketch_signature, 'base64'),
-    },
-  };
+  const [cells, signature] = [decode(sketch), decode(sketch_signature)];
+  if (!cells || !signature) throw wrong;
+  return { note: checkpoint, sketch: { cells, signature } };
 }
 
 function readHead(context: Context): Promise<HeadFile | null> {
