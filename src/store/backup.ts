@@ -42,7 +42,7 @@ export type Rows = Readonly<Record<string, string>>;
 type Table = { table: string; columns: string[] };
 type Sequence = { last_value: string; is_called: boolean };
 
-const SCHEMAS = ['runledger', 'graphile_worker'];
+export const SCHEMAS = ['runledger', 'graphile_worker'];
 /** What migrations write, and not the service. */
 const OF_MIGRATIONS = new Set(['runledger.migrations', 'graphile_worker.migrations']);
 /**
