@@ -187,6 +187,11 @@ t.test('data of another version are refused in one line, and nothing is touched'
   const serving = await cli(state_dir, 'serve');
   // A machine without isolation says so first.
   t.match({ ...serving, stderr: serving.stderr.replace(/^degraded .*\n/, '') }, refused);
+  const { stdout: found } = await cli(state_dir, 'doctor');
+  t.match(
+    found,
+    /^fail +database +the data in .*\n +-> upgrade them with `\.\/runledger upgrade-/m,
+  );
   t.equal(fingerprint(state_dir), before);
   t.match(
     await cli(state_dir, 'upgrade-database', '--old-programs', folder),
