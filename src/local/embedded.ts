@@ -13,7 +13,7 @@ import {
 } from './postgres.ts';
 import { createDatabase, createRoles, type RoleUrls, roleUrls } from './roles.ts';
 import { type LocalSecrets, localSecrets } from './secrets.ts';
-import { finishExchange, isUpgradeThere } from './upgrade_folder.ts';
+import { finishExchange } from './upgrade_folder.ts';
 
 const DATABASE = 'runledger';
 
@@ -69,9 +69,8 @@ export const serverOptions = (
 export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
   const port = await runningPort(dataDir(options));
   if (port === null) return startEmbedded(options);
-  // What a command stored in old data while an upgrade copies them would be lost.
-  if (await isUpgradeThere(dataDir(options)))
-    await requireMajor(dataDir(options), await packagedMajor());
+  // While an upgrade copies old data, their server runs. What a command stored in them would be lost.
+  await requireMajor(dataDir(options), await packagedMajor());
   const secrets = await localSecrets(resolve(options.state_dir));
   return { urls: urlsAt(port, secrets), server: null };
 }

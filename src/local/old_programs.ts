@@ -11,7 +11,7 @@ import { programsMajor } from './binaries.ts';
 
 const run = promisify(execFile);
 
-/** By major version, the version of the package. Those that Runledger runs on, without the one that is packaged. */
+/** By major version, the version of the package: all on which Runledger runs, up to the one before ours (package.json). */
 export const OTHER_MAJORS: Readonly<Record<number, string>> = {
   15: '15.18.0-beta.17',
   16: '16.14.0-beta.17',

@@ -4,8 +4,9 @@
  * take the place of the old, which stay under another name (local/upgrade_folder.ts).
  *
  * What must stay true:
- * - The old data are only read, and nobody else writes to them: the old server has them from the first step to the last, it
- *   accepts no writes, and it has another port than the one that clients know.
+ * - The old data are only read. No other server can run on them, because the old one does from the first step to the last. Nobody
+ *   else writes to them: the old server has another port than the one that clients know, commands refuse its version, and the
+ *   default of its sessions is read only. A client can change that, so in the end it must have given out no transaction id.
  * - It can be killed at any moment, and started again. It begins anew each time, unless only the exchange was left.
  * - New data take the place of the old only when each table has the rows that it had, and verify finds no problem.
  */
@@ -79,15 +80,19 @@ export async function upgradeDatabase(options: UpgradeOptions): Promise<Upgraded
   const secrets = await localSecrets(dirname(data));
   const old = await startOld(options, secrets, dir);
   try {
-    say(
-      `PostgreSQL ${from} runs on the old data and accepts no writes; its programs are in ${dir}`,
-    );
+    say(`PostgreSQL ${from} runs on the old data; its programs are in ${dir}`);
     await endLeftovers(data);
     await clearUpgrade(data);
-    await makeNew(options, secrets, superuserUrl(old.port, secrets)).catch(async (error) => {
+    const url = superuserUrl(old.port, secrets);
+    try {
+      const next = await asked(url, nextTransaction);
+      await makeNew(options, secrets, url);
+      if ((await asked(url, nextTransaction)) !== next)
+        throw new Fault('somebody wrote to the old data while they were copied', 'try it again');
+    } catch (error) {
       await clearUpgrade(data);
       throw error;
-    });
+    }
     say('the new data are complete, and take the place of the old');
     // While the old server runs, because then no other can.
     const kept = await exchange(data, from, (name) => say(`the old data are in ${beside(name)}`));
@@ -97,13 +102,22 @@ export async function upgradeDatabase(options: UpgradeOptions): Promise<Upgraded
   }
 }
 
+/** Whoever only reads takes no transaction id. */
+async function nextTransaction(db: Db): Promise<string> {
+  const [row] = await db<{ next: string }[]>`
+    select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text as next`;
+  return row!.next;
+}
+
 async function startOld(
   { embedded, say }: UpgradeOptions,
   secrets: LocalSecrets,
   dir: string,
 ): Promise<Server> {
   const given = serverOptions(embedded, secrets, null);
-  const settings = { ...given.settings, default_transaction_read_only: 'on' };
+  // Analyzing tables takes transaction ids.
+  const read_only = { default_transaction_read_only: 'on', autovacuum: 'off' };
+  const settings = { ...given.settings, ...read_only };
   const data = dataDir(embedded);
   // The server of a killed upgrade is ending. Without one, it is somebody's who uses it.
   const patient = await isUpgradeThere(data);

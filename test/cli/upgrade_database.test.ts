@@ -34,8 +34,8 @@ import { CLI, runledger } from './command_line.ts';
 aloneOnItsServer();
 
 const ROOT = join(import.meta.dirname, '../..');
-const OLD = 17;
 const NEW = await packagedMajor();
+const OLD = NEW - 1;
 const [old_programs, folder] = await Promise.all([
   installPrograms(OLD),
   mkdtemp(join(tmpdir(), 'runledger-upgrade-')),
@@ -185,8 +185,10 @@ t.test('data of another version are refused in one line, and nothing is touched'
   };
   t.match(await cli(state_dir, 'keys', 'list'), refused);
   const serving = await cli(state_dir, 'serve');
-  // A machine without isolation says so first.
-  t.match({ ...serving, stderr: serving.stderr.replace(/^degraded .*\n/, '') }, refused);
+  t.equal(serving.status, 1);
+  // A machine without isolation says so, before or instead.
+  if (!/^this machine cannot run programs/.test(serving.stderr))
+    t.equal(serving.stderr.replace(/^degraded .*\n/, ''), refused.stderr);
   const { stdout: found } = await cli(state_dir, 'doctor');
   t.match(
     found,
@@ -195,7 +197,7 @@ t.test('data of another version are refused in one line, and nothing is touched'
   t.equal(fingerprint(state_dir), before);
   t.match(
     await cli(state_dir, 'upgrade-database', '--old-programs', folder),
-    { status: 1, stderr: / has no PostgreSQL that runs here: the data need PostgreSQL 17: name / },
+    { status: 1, stderr: / has no PostgreSQL that runs here: the data need PostgreSQL \d+: name / },
     'other programs',
   );
   t.equal(fingerprint(state_dir), before);
@@ -290,31 +292,39 @@ t.test('a copy with other numbers of rows is not taken', async (t) => {
   t.throws(() => requireSameRows({}, { a: '2' }), { message: /has 2 rows, and not none$/ });
 });
 
-t.test('while it runs, nobody writes to the old data; a failure leaves them', async (t) => {
+t.test('nobody else writes to the old data while it runs; a failure leaves them', async (t) => {
   const state_dir = await copied(t, 'busy');
   const { postgres_password } = await localSecrets(state_dir);
   const env = { ...environment(state_dir), PATH: process.env['PATH'] };
   const run = (...args: string[]) =>
     spawnSync(process.execPath, args, { env, cwd: ROOT, encoding: 'utf8' });
-  const tried: { command?: string; statement?: string } = {};
+  const tried: { command?: string; statement?: string; override?: string } = {};
   const say = (line: string) => {
     if (!line.startsWith('copied out')) return;
     tried.command = run(CLI, 'keys', 'create', '--account', 'late').stderr;
     const port = readFileSync(join(state_dir, 'postgres/postmaster.pid'), 'utf8').split('\n')[3];
     const url = `postgres://postgres:${postgres_password}@127.0.0.1:${port}/runledger`;
-    tried.statement = run(
-      ...['--input-type=module', '-e'],
-      `import postgres from 'postgres'; await postgres('${url}')\`delete from runledger.tiers\``,
-    ).stderr;
-    throw new Error('enough');
+    const ask = (statements: string) =>
+      run(
+        ...['--input-type=module', '-e'],
+        `import postgres from 'postgres';
+         const db = postgres('${url}', { max: 1 });
+         await db.unsafe("${statements}").finally(() => db.end());`,
+      ).stderr;
+    tried.statement = ask('create table public.late ()');
+    tried.override = ask('begin read write; create table public.late (); commit');
   };
   const progress = () => {};
-  const upgrading = upgradeDatabase({
-    ...{ embedded: options(state_dir), key, old_programs, say, progress },
-  });
-  await t.rejects(upgrading, { message: 'enough' });
-  t.match(tried.command, /^the data in .* are of PostgreSQL 17/);
-  t.match(tried.statement, /cannot execute DELETE in a read-only transaction/);
+  await t.rejects(
+    upgradeDatabase({ embedded: options(state_dir), key, old_programs, say, progress }),
+    { message: 'somebody wrote to the old data while they were copied' },
+  );
+  t.match(
+    tried.command,
+    / are of PostgreSQL \d+, and this version of Runledger has PostgreSQL \d+: /,
+  );
+  t.match(tried.statement, /cannot execute CREATE TABLE in a read-only transaction/);
+  t.equal(tried.override, '');
   t.strictSame(foldersIn(state_dir), ['postgres']);
   const old = await oldServer(t, state_dir);
   t.strictSame(await asked(old.urls.owner, contents), old_contents);
