@@ -24,6 +24,7 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
     /^psql .*\/administrator\/|^psql .* -c '|^\.\/runledger (restore|repair|verify --offline|policy > policy-2)/,
     'test/cli/restore_document.test.ts runs the recipe',
   ],
+  [/^\.\/runledger upgrade-database/, 'test/cli/upgrade_database.test.ts runs it'],
   [
     /^psql .* role replicator |^pg_basebackup /,
     'test/cli/replica_document.test.ts runs the recipe',

@@ -36,6 +36,7 @@ export const commands: Readonly<Record<string, Load>> = {
   rerun: () => import('./commands/rerun_command.ts'),
   backup: () => import('./commands/backup_command.ts'),
   restore: () => import('./commands/restore_command.ts'),
+  'upgrade-database': () => import('./commands/upgrade_database_command.ts'),
   rebuild: () => import('./commands/rebuild_command.ts'),
   states: () => import('./commands/states_command.ts'),
   capacity: () => import('./commands/capacity_command.ts'),

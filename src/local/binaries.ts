@@ -33,6 +33,8 @@ export type Binaries = {
   readonly dir: string;
   /** True for a temporary copy, which must be removed when the server has ended. */
   readonly temporary: boolean;
+  /** The major version of PostgreSQL. */
+  readonly major: number;
 };
 
 /** The package for this processor; null if npm did not install it. */
@@ -74,20 +76,16 @@ export async function reachableBinaries(
   uid: number | null,
   packaged = packagedBinaries(),
 ): Promise<Binaries> {
-  if (!packaged) {
-    throw new Fault(
-      `no PostgreSQL for this machine (linux-${process.arch}) among the npm packages`,
-      'run npm install without --omit=optional, or set DATABASE_URL',
-    );
-  }
-  if (!(await failure(packaged, uid))) return { dir: packaged, temporary: false };
+  if (!packaged) throw notPackaged();
+  const found = await majorIn(packaged, uid);
+  if (typeof found === 'number') return { dir: packaged, temporary: false, major: found };
   const reasons: string[] = [];
   // One temporary folder may be mounted noexec; another may work.
   for (const parent of new Set([tmpdir(), '/var/tmp', '/run', '/dev/shm'])) {
     const dir = await copyPrograms(packaged, parent).catch((error: Error) => error.message);
-    const reason = dir.startsWith('/') ? await failure(dir, uid) : dir;
-    if (!reason) return { dir, temporary: true };
-    reasons.push(`${parent}: ${reason}`);
+    const copied = dir.startsWith('/') ? await majorIn(dir, uid) : dir;
+    if (typeof copied === 'number') return { dir, temporary: true, major: copied };
+    reasons.push(`${parent}: ${copied}`);
     if (dir.startsWith('/')) await rm(dir, { recursive: true });
   }
   throw new Fault(
@@ -96,16 +94,41 @@ export async function reachableBinaries(
   );
 }
 
-/** Why this uid cannot run the programs there; null if it can. Only running one gives a reliable answer. */
-async function failure(dir: string, uid: number | null): Promise<string | null> {
-  const [setpriv, ...rest] = asUid(uid);
+const notPackaged = () =>
+  new Fault(
+    `no PostgreSQL for this machine (linux-${process.arch}) among the npm packages`,
+    'run npm install without --omit=optional, or set DATABASE_URL',
+  );
+
+/** The major version that this version of Runledger brings. */
+export async function packagedMajor(): Promise<number> {
+  const dir = packagedBinaries();
+  if (!dir) throw notPackaged();
+  const found = await majorBy([], dir);
+  if (typeof found === 'number') return found;
+  throw new Fault(`PostgreSQL cannot be started from ${dir}: ${found}`, 'make it executable');
+}
+
+/** The major version, or why this uid cannot run the programs there. Only running one gives a reliable answer. */
+const majorIn = (dir: string, uid: number | null) => majorBy(asUid(uid), dir);
+
+async function majorBy(prefix: readonly string[], dir: string): Promise<number | string> {
+  const [program, ...words] = [...prefix, join(dir, 'bin/postgres'), '--version'];
   try {
-    await run(setpriv!, [...rest, join(dir, 'bin/postgres'), '--version'], { cwd: '/' });
-    return null;
+    const { stdout } = await run(program!, words, { cwd: '/' });
+    // postgres (PostgreSQL) 18.4
+    const major = Number(/\(PostgreSQL\) (\d+)/.exec(stdout)?.[1]);
+    return major || `it has the version ${stdout.trim()}`;
   } catch (error) {
     const { stderr, message } = error as Error & { stderr?: string };
     return (stderr || message).trim().split('\n').at(-1)!;
   }
+}
+
+/** The major version of the programs in a folder; null if there are none that run. */
+export async function programsMajor(dir: string): Promise<number | null> {
+  const found = await majorBy([], dir);
+  return typeof found === 'number' ? found : null;
 }
 
 async function copyPrograms(from: string, parent: string): Promise<string> {

@@ -3,9 +3,17 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { faultLine } from '../fault.ts';
-import { runningPort, type Server, startServer } from './postgres.ts';
+import { packagedMajor } from './binaries.ts';
+import {
+  requireMajor,
+  runningPort,
+  type Server,
+  type ServerOptions,
+  startServer,
+} from './postgres.ts';
 import { createDatabase, createRoles, type RoleUrls, roleUrls } from './roles.ts';
 import { type LocalSecrets, localSecrets } from './secrets.ts';
+import { finishExchange } from './upgrade_folder.ts';
 
 const DATABASE = 'runledger';
 
@@ -15,14 +23,25 @@ export type Embedded = {
   readonly server: Server | null;
 };
 
-type Options = { state_dir: string; postgres_uid: number | null };
+export type Options = { state_dir: string; postgres_uid: number | null };
 
 /** Throws AlreadyRunning if a server runs on the same data. */
 export async function startEmbedded(options: Options): Promise<Embedded & { server: Server }> {
   const secrets = await localSecrets(resolve(options.state_dir));
-  const server = await startServer(serverOptions(options, secrets, await lastPort(options)));
-  await keepPort(options, server.port);
-  const superuser_url = url('postgres', secrets.postgres_password, server.port, 'postgres');
+  await finishExchange(dataDir(options));
+  const given = serverOptions(options, secrets, await lastPort(options));
+  const started = await startWithRoles(given, secrets);
+  await keepPort(options, started.server.port);
+  return started;
+}
+
+/** A server with the roles and the database; on data of its own while an upgrade makes new ones. */
+export async function startWithRoles(
+  options: ServerOptions,
+  secrets: LocalSecrets,
+): Promise<Embedded & { server: Server }> {
+  const server = await startServer(options);
+  const superuser_url = superuserUrl(server.port, secrets, 'postgres');
   try {
     await createRoles(superuser_url, secrets.role_passwords);
     await createDatabase(superuser_url, DATABASE);
@@ -33,7 +52,11 @@ export async function startEmbedded(options: Options): Promise<Embedded & { serv
   return { urls: urlsAt(server.port, secrets), server };
 }
 
-const serverOptions = (options: Options, secrets: LocalSecrets, port: number | null) => ({
+export const serverOptions = (
+  options: Options,
+  secrets: LocalSecrets,
+  port: number | null,
+): ServerOptions => ({
   data_dir: dataDir(options),
   password: secrets.postgres_password,
   port,
@@ -46,6 +69,8 @@ const serverOptions = (options: Options, secrets: LocalSecrets, port: number | n
 export async function findOrStartEmbedded(options: Options): Promise<Embedded> {
   const port = await runningPort(dataDir(options));
   if (port === null) return startEmbedded(options);
+  // While an upgrade copies old data, their server runs. What a command stored in them would be lost.
+  await requireMajor(dataDir(options), await packagedMajor());
   const secrets = await localSecrets(resolve(options.state_dir));
   return { urls: urlsAt(port, secrets), server: null };
 }
@@ -121,10 +146,13 @@ const SETTINGS = {
   timezone: 'UTC',
 };
 
-const dataDir = (options: Options) => join(resolve(options.state_dir), 'postgres');
+export const dataDir = (options: Options) => join(resolve(options.state_dir), 'postgres');
 
 const url = (user: string, password: string, port: number, database: string) =>
   `postgres://${user}:${password}@127.0.0.1:${port}/${database}`;
+
+export const superuserUrl = (port: number, secrets: LocalSecrets, database = DATABASE) =>
+  url('postgres', secrets.postgres_password, port, database);
 
 const urlsAt = (port: number, secrets: LocalSecrets) =>
   roleUrls(url('x', 'x', port, DATABASE), secrets.role_passwords);

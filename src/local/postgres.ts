@@ -86,6 +86,18 @@ export class AlreadyRunning extends Fault {
   }
 }
 
+/** The data are of another major version than the programs, which cannot read them. */
+class OtherMajor extends Fault {
+  constructor(data_dir: string, data: number, programs: number) {
+    super(
+      `the data in ${data_dir} are of PostgreSQL ${data}, and this version of Runledger has PostgreSQL ${programs}`,
+      data < programs
+        ? 'upgrade them with `./runledger upgrade-database`, which keeps the old data'
+        : 'use a version of Runledger that has the newer one',
+    );
+  }
+}
+
 export async function startServer(options: ServerOptions): Promise<Server> {
   const data_dir = resolve(options.data_dir);
   const uid = await chooseUid(data_dir, options.uid);
@@ -93,6 +105,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const watchdog = binaries.temporary ? removeAfterOurDeath(binaries.dir) : null;
   try {
     await makeData(data_dir, uid, binaries, options);
+    // Before anything of the data is touched.
+    await requireMajor(data_dir, binaries.major);
     await requireUnused(data_dir);
     const { child, port, ended } = await launchOnFreePort(data_dir, uid, binaries, options);
     const exited = ended.then(() => watchdog?.end());
@@ -223,6 +237,17 @@ async function makeData(
   } finally {
     await rm(making, { recursive: true, force: true });
   }
+}
+
+/** The major version of PostgreSQL that made the data; null if there are none. */
+export async function dataMajor(data_dir: string): Promise<number | null> {
+  const text = await readFile(join(data_dir, 'PG_VERSION'), 'utf8').catch(() => '');
+  return Number.parseInt(text, 10) || null;
+}
+
+export async function requireMajor(data_dir: string, programs: number): Promise<void> {
+  const data = await dataMajor(data_dir);
+  if (data !== null && data !== programs) throw new OtherMajor(data_dir, data, programs);
 }
 
 const OUR_LOCALE = ['--locale-provider=builtin', '--locale=C'];

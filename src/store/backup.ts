@@ -4,11 +4,12 @@
  *
  * What must stay true:
  *   * All rows are of one snapshot. Nobody exchanges or detaches a table while it is taken (beside_verify.ts).
- *   * The rows are exact: they are copied as PostgreSQL sends them. What derives from this version, tables, functions and
- *     rights, is not in the file, so the versions must be equal.
+ *   * The rows are exact: they are copied as PostgreSQL sends them. What derives from the version, tables, functions and
+ *     rights, is not in the file. So the rows go into the tables of the version that made the file, which are made by the same
+ *     migrations, and these are then brought to our version as those of any older database. A newer version is refused.
  *   * A restore is one transaction, which ends with the check of the whole file: a damaged one leaves nothing. A database that
  *     holds anything is refused.
- *   * Nothing in a file is executed. Its tables and columns must be those of this version, and of a partition only the month
+ *   * Nothing in a file is executed. Its tables and columns must be those of its version, and of a partition only the month
  *     is taken from it.
  *   * On another cluster the log goes on in its next generation, because transaction ids begin again there.
  */
@@ -21,16 +22,27 @@ import { Fault } from '../fault.ts';
 import { BackupReader, damaged, FORMAT, framed, line, writeBackup } from './backup_file.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { copyOut } from './entries.ts';
-import { migrate } from './migrate.ts';
+import { migrate, migrateTo } from './migrate.ts';
+import { digestOf, sqlFiles } from './sql_files.ts';
 import { sessionSettings } from './verify.ts';
 
 export type BackedUp = { tables: number; bytes: number };
-export type Restored = { tables: number; made_at: string };
+/** `applied`: the migrations that came after the version that made the file. */
+export type Restored = { tables: number; made_at: string; applied: string[] };
+
+/** What a caller is told of the work. */
+export type Watch = {
+  /** After each piece: how many tables were begun, and how many bytes of rows are done. */
+  progress?(tables: number, bytes: number): void;
+  /** The rows of each table. To count them, each table is read once more. */
+  counted?(rows: Rows): void;
+};
+export type Rows = Readonly<Record<string, string>>;
 
 type Table = { table: string; columns: string[] };
 type Sequence = { last_value: string; is_called: boolean };
 
-const SCHEMAS = ['runledger', 'graphile_worker'];
+export const SCHEMAS = ['runledger', 'graphile_worker'];
 /** What migrations write, and not the service. */
 const OF_MIGRATIONS = new Set(['runledger.migrations', 'graphile_worker.migrations']);
 /**
@@ -40,8 +52,10 @@ const OF_MIGRATIONS = new Set(['runledger.migrations', 'graphile_worker.migratio
 const OF_DATA = /^(22|23|25P02|42P17)/;
 /** The partitions of a month: runledger.ensure_partitions() */
 const PARTITION = /^runledger\.(events|payloads|submissions|deliveries)_((\d{4})_(0[1-9]|1[0-2]))$/;
+/** The functions that `load` calls, and those that they call. */
+const LOADING = ['clock.sql', 'ensure_partitions.sql', 'generation.sql'];
 
-export async function backUp(db: Db, path: string): Promise<BackedUp> {
+export async function backUp(db: Db, path: string, watch: Watch = {}): Promise<BackedUp> {
   const settings = await sessionSettings(db);
   return (await db.begin('isolation level repeatable read read only', async (tx) => {
     const snapshot = tx as unknown as Db;
@@ -49,22 +63,44 @@ export async function backUp(db: Db, path: string): Promise<BackedUp> {
     // Before the first statement that takes a snapshot.
     await tx.unsafe(VERIFY_LOCK).simple();
     const tables = await tablesOf(snapshot);
-    const bytes = await writeBackup(path, partsOf(snapshot, tables));
+    const bytes = await writeBackup(path, partsOf(snapshot, tables, watch));
+    const names = tables.map(({ table }) => table);
+    if (watch.counted) watch.counted(await rowsOf(snapshot, names));
     return { tables: tables.length, bytes };
   })) as BackedUp;
 }
 
-async function* partsOf(db: Db, tables: readonly Table[]): AsyncGenerator<Buffer> {
+async function* partsOf(db: Db, tables: readonly Table[], watch: Watch): AsyncGenerator<Buffer> {
+  const done = { tables: 0, bytes: 0 };
   const [now] = await db<{ at: Date }[]>`select pg_catalog.now() as at`;
   yield line({ format: FORMAT, made_at: now!.at.toISOString(), version: await versionOf(db) });
   for (const { table, columns } of tables) {
     yield line({ table, columns });
-    yield* framed(copyOut(db, `select ${listed(columns)} from ${quoted(table)}`));
+    done.tables += 1;
+    const rows = copyOut(db, `select ${listed(columns)} from ${quoted(table)}`);
+    yield* framed(watched(rows, done, watch));
   }
   yield line({ sequences: await sequencesOf(db) });
 }
 
-export async function restore(address: DatabaseAddress | string, path: string): Promise<Restored> {
+async function* watched(
+  chunks: AsyncIterable<Buffer>,
+  done: { tables: number; bytes: number },
+  { progress }: Watch,
+): AsyncGenerator<Buffer> {
+  progress?.(done.tables, done.bytes);
+  for await (const chunk of chunks) {
+    yield chunk;
+    done.bytes += chunk.length;
+    progress?.(done.tables, done.bytes);
+  }
+}
+
+export async function restore(
+  address: DatabaseAddress | string,
+  path: string,
+  watch: Watch = {},
+): Promise<Restored> {
   const reader = new BackupReader(path);
   const db = connect(address, { name: 'runledger restore', max: 1 });
   try {
@@ -72,17 +108,20 @@ export async function restore(address: DatabaseAddress | string, path: string): 
     if (format !== FORMAT)
       throw new Fault(`${path} is not a backup`, '`./runledger backup FILE` makes one');
     await requireEmpty(db);
-    await migrate(address, { empty: true });
+    const older = await migrationsBefore(version);
+    if (older === null) await migrate(address, { empty: true });
+    else await migrateTo(address, older, LOADING);
     await requireVersion(db, version);
     const tables = await db
-      .begin((tx) => load(tx as unknown as Db, reader))
+      .begin((tx) => load(tx as unknown as Db, reader, watch))
       .catch((error) =>
         Promise.reject(OF_DATA.test(codeOf(error)) ? damaged(error.message) : error),
       );
+    const { applied } = older === null ? { applied: [] } : await migrate(address);
     // The partitions of the months since, and what the planner knows of the tables.
     await db`select runledger.ensure_partitions()`;
     await db.unsafe('analyze').simple();
-    return { tables, made_at: String(made_at) };
+    return { tables, made_at: String(made_at), applied };
   } finally {
     reader.close();
     await db.end({ timeout: 5 });
@@ -103,13 +142,26 @@ async function requireEmpty(db: Db): Promise<void> {
     );
 }
 
+/** How many of our migrations made the tables of a file whose version is older; null for every other version. */
+async function migrationsBefore(theirs: unknown): Promise<number | null> {
+  const files = await sqlFiles('migrations');
+  const ours = files.map(({ name, text }) => migrationLine(name, digestOf(text)));
+  // Of the queue's, `requireVersion` compares the number.
+  const [, ...made] = Array.isArray(theirs) ? theirs : [];
+  const same = made.every((each, n) => each === ours[n]);
+  return same && made.length > 0 && made.length < ours.length ? made.length : null;
+}
+
 async function requireVersion(db: Db, theirs: unknown): Promise<void> {
   const ours = await versionOf(db);
   if (JSON.stringify(theirs) === JSON.stringify(ours)) return;
-  const newest = Array.isArray(theirs) ? String(theirs.at(-1)) : 'unknown';
+  const given: unknown[] = Array.isArray(theirs) ? theirs : [];
+  const at = ours.findIndex((each, n) => each !== given[n]);
+  const named = (line: unknown) => String(line ?? 'nothing').replace(/ [0-9a-f]{64}$/, '');
+  const [its, mine] = at < 0 ? [given[ours.length], undefined] : [given[at], ours[at]];
   throw new Fault(
-    `the backup is of another version (its newest migration is ${newest}, ours ${ours.at(-1)})`,
-    'restore it with the version that made it, and run `./runledger migrate` of this one then',
+    `the backup is of another version (it has ${named(its)} where ours has ${named(mine)})`,
+    'restore it with the version that made it, or a newer one',
   );
 }
 
@@ -117,16 +169,22 @@ async function requireVersion(db: Db, theirs: unknown): Promise<void> {
 async function versionOf(db: Db): Promise<string[]> {
   const queue = await db<{ name: string }[]>`
     select 'queue ' || max(id) as name from graphile_worker.migrations`;
-  const ours = await db<{ name: string }[]>`
-    select name || ' ' || sha256 as name from runledger.migrations where name not like 'definitions%' order by name`;
-  return [...queue, ...ours].map(({ name }) => name);
+  const ours = await db<{ name: string; sha256: string }[]>`
+    select name, sha256 from runledger.migrations where name not like 'definitions%' order by name`;
+  return [
+    ...queue.map(({ name }) => name),
+    ...ours.map(({ name, sha256 }) => migrationLine(name, sha256)),
+  ];
 }
 
-async function load(db: Db, reader: BackupReader): Promise<number> {
+const migrationLine = (name: string, sha256: string) => `${name} ${sha256}`;
+
+async function load(db: Db, reader: BackupReader, watch: Watch): Promise<number> {
   // Those without a month: every other one is created with its rows.
   await db`select runledger.ensure_partitions(-1)`;
   const known = new Map((await tablesOf(db)).map(({ table, columns }) => [table, columns]));
   const filled = new Set<string>();
+  const done = { tables: 0, bytes: 0 };
   for (;;) {
     const part = await reader.line();
     if ('sequences' in part) {
@@ -141,22 +199,29 @@ async function load(db: Db, reader: BackupReader): Promise<number> {
         'use another copy of it',
       );
     filled.add(table);
-    await fill(db, table, columns!, reader);
+    done.tables += 1;
+    await fill(db, table, columns!, watched(reader.chunks(), done, watch));
   }
   await reader.end();
   const missing = [...known.keys()].find((table) => !filled.has(table));
   if (missing) throw new Fault(`the backup lacks the table ${missing}`, 'use another copy of it');
+  if (watch.counted) watch.counted(await rowsOf(db, [...filled]));
   await db`select runledger.ensure_generation()`;
   return filled.size;
 }
 
-async function fill(db: Db, table: string, columns: string[], reader: BackupReader): Promise<void> {
+async function fill(
+  db: Db,
+  table: string,
+  columns: string[],
+  chunks: AsyncIterable<Buffer>,
+): Promise<void> {
   // Migrations have put rows into some tables. The tables of the log are empty, and refuse this if they have rows.
   await db.unsafe(`delete from ${quoted(table)}`);
   const into = await db
     .unsafe(`copy ${quoted(table)} (${listed(columns)}) from stdin with (format binary)`)
     .writable();
-  await pipeline(reader.chunks(), into, { end: false });
+  await pipeline(chunks, into, { end: false });
   await promisify<Buffer, void>(into.write.bind(into))(Buffer.alloc(0));
   into.end();
   await afterThis();
@@ -185,6 +250,17 @@ async function tablesOf(db: Db): Promise<Table[]> {
     where n.nspname = any (${`{${SCHEMAS.join(',')}}`}::text::text[]) and c.relkind = 'r' and c.relpersistence = 'p'
     order by 1`;
   return rows.filter(({ table }) => !OF_MIGRATIONS.has(table));
+}
+
+async function rowsOf(db: Db, tables: readonly string[]): Promise<Rows> {
+  const found: Record<string, string> = {};
+  for (const table of tables) {
+    const [row] = await db.unsafe<{ rows: string }[]>(
+      `select pg_catalog.count(*)::text as rows from only ${quoted(table)}`,
+    );
+    found[table] = row!.rows;
+  }
+  return found;
 }
 
 async function sequencesOf(db: Db): Promise<Record<string, Sequence>> {

@@ -24,20 +24,43 @@ const OLDEST_SERVER = 150_000;
 export type Migrated = { applied: string[]; definitions: 'unchanged' | 'replaced' };
 
 /** `empty`: without the rows that every log begins with, for a backup that is restored. */
-export async function migrate(
+export const migrate = (
   address: DatabaseAddress | string,
   { empty = false } = {},
-): Promise<Migrated> {
+): Promise<Migrated> =>
+  withLock(address, async (db) => {
+    const applied = await applyMigrations(db);
+    const definitions = await replaceDefinitions(db);
+    if (!empty) await begin(db);
+    return { applied, definitions };
+  });
+
+/**
+ * Makes the tables of an older version, for a backup of it: the first `count` migrations. Definitions fit only the newest tables,
+ * so that there are none but those of these files.
+ */
+export const migrateTo = (
+  address: DatabaseAddress | string,
+  count: number,
+  definitions: readonly string[],
+): Promise<void> =>
+  withLock(address, async (db) => {
+    await applyMigrations(db, count);
+    for (const { name, text } of await sqlFiles('functions'))
+      if (definitions.includes(name)) await db.unsafe(text).simple();
+  });
+
+async function withLock<T>(
+  address: DatabaseAddress | string,
+  work: (db: postgres.Sql) => Promise<T>,
+): Promise<T> {
   const db = connect(address, { name: 'runledger migrate', max: 1 });
   try {
     await refuseOldServer(db);
     await db`select pg_advisory_lock(${LOCK})`;
     await db.unsafe(BOOKKEEPING).simple();
     await migrateQueue(address);
-    const applied = await applyMigrations(db);
-    const definitions = await replaceDefinitions(db);
-    if (!empty) await begin(db);
-    return { applied, definitions };
+    return await work(db);
   } finally {
     await db.end({ timeout: 5 });
   }
@@ -88,7 +111,7 @@ async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
   }
 }
 
-async function applyMigrations(db: postgres.Sql): Promise<string[]> {
+async function applyMigrations(db: postgres.Sql, count?: number): Promise<string[]> {
   const done = new Map(
     (
       await db<{ name: string; sha256: string }[]>`select name, sha256 from runledger.migrations
@@ -96,7 +119,7 @@ async function applyMigrations(db: postgres.Sql): Promise<string[]> {
     ).map((row) => [row.name, row.sha256]),
   );
   const applied: string[] = [];
-  for (const { name, text } of await sqlFiles('migrations')) {
+  for (const { name, text } of (await sqlFiles('migrations')).slice(0, count)) {
     const sha256 = digestOf(text);
     const known = done.get(name);
     if (known !== undefined && known !== sha256) {

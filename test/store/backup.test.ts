@@ -74,6 +74,60 @@ t.test('what is restored is what was there, to the byte, and it verifies', async
   await t.rejects(restore(urls.owner, path), { message: /^the database is not empty/ });
 });
 
+/** The file with other contents, and the right end. */
+function changed(good: Buffer, change: (rows: string) => string): Buffer {
+  const rows = good.subarray(0, good.lastIndexOf('{"sha256"')).toString('latin1');
+  const bytes = Buffer.from(change(rows), 'latin1');
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return gzipSync(Buffer.concat([bytes, Buffer.from(`${JSON.stringify({ sha256 })}\n`)]));
+}
+
+t.test('a backup of an older version is brought to this one', async (t) => {
+  const good = gunzipSync(await readFile(path));
+  // As the version made it that had no retention: without its migration, those after it, and its table.
+  const older = join(folder, 'older.backup');
+  const before = (text: string) =>
+    text
+      .replace(/,"000014_[^\]]*(?=\])/, '')
+      .replace(/\{"table":"runledger\.retention".*?\]\}\n.*?\0\0\0\0(?=\{"table")/s, '');
+  await writeFile(older, changed(good, before));
+  const { urls } = await emptyDatabase(t);
+  const { applied } = await restore(urls.owner, older);
+  t.match(applied, [/^000014_/, /^000015_/]);
+  const db = connect(urls.owner, { name: 'test', max: 2 });
+  t.teardown(() => db.end());
+  t.same((await verify(db, { policy: alone, live: false })).problems, []);
+  const { 'runledger.retention': schedule, ...rest } = await contents(db);
+  t.match(schedule, /^1 /, 'with the row that the migration stores');
+  const { 'runledger.retention': _, ...same } = await contentsOf(path);
+  t.same(rest, same);
+
+  await writeFile(
+    older,
+    changed(good, (text) => text.replace(',"000014_', ',"000014_other_')),
+  );
+  const other = await emptyDatabase(t);
+  await t.rejects(restore(other.urls.owner, older), {
+    message:
+      /^the backup is of another version \(it has 000014_other_\S+ where ours has 000014_\S+\)$/,
+  });
+  const newer = (text: string) => text.replace(/("000015_[^\]]*")(?=\])/, '$1,"000099_later.sql"');
+  await writeFile(older, changed(good, newer));
+  await t.rejects(restore(other.urls.owner, older), {
+    message: /\(it has 000099_later.sql where ours has nothing\)$/,
+  });
+});
+
+/** What is in a database into which the backup was restored. */
+async function contentsOf(backup: string): Promise<Record<string, string>> {
+  const { urls } = await emptyDatabase(t);
+  await restore(urls.owner, backup);
+  const db = connect(urls.owner, { name: 'test', max: 2 });
+  const found = await contents(db);
+  await db.end();
+  return found;
+}
+
 t.test('a file that is damaged or of another version restores nothing', async (t) => {
   const good = gunzipSync(await readFile(path));
   const { urls } = await emptyDatabase(t);
@@ -101,15 +155,7 @@ t.test('a file that is damaged or of another version restores nothing', async (t
   await fails(edited('000011_', '000099_'), /^the backup is of another version/);
   await fails(edited('"runledger.tiers"', '"runledger.thiefs"'), /a table that is not ours/);
   await fails(Buffer.concat([gzipSync(good), gzipSync(Buffer.from('x'))]), /there is more after/);
-  // The end of these files is right.
-  const forged = (change: (rows: string) => string) => {
-    const bytes = Buffer.from(
-      change(good.subarray(0, good.lastIndexOf('{"sha256"')).toString('latin1')),
-      'latin1',
-    );
-    const sha256 = createHash('sha256').update(bytes).digest('hex');
-    return gzipSync(Buffer.concat([bytes, Buffer.from(`${JSON.stringify({ sha256 })}\n`)]));
-  };
+  const forged = (change: (rows: string) => string) => changed(good, change);
   const rows = /(\{"table":"runledger\.accounts".*?\]\}\n)/;
   const noCopy = forged((text) => text.replace(rows, '$1\0\0\0\x04abcd'));
   await fails(noCopy, /^the backup is damaged: /);

@@ -1,4 +1,6 @@
 /** Checks this machine and this installation: one line for each check, and what to do where something is wrong. */
+
+import { faultOf } from '../../fault.ts';
 import type { Command, Context } from '../command.ts';
 import { JSON_OPTION } from '../command.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
@@ -47,7 +49,8 @@ async function lookAt(check: Check, context: Context): Promise<Finding[]> {
   try {
     return await check.look(context);
   } catch (error) {
-    return [fail(check.name, (error as Error).message.split('\n')[0]!, 'see the message')];
+    const remedy = faultOf(error)?.remedy ?? 'see the message';
+    return [fail(check.name, (error as Error).message.split('\n')[0]!, remedy)];
   }
 }
 

@@ -9,6 +9,10 @@ export const command: Command = {
   async run(context) {
     const [file = ''] = context.words;
     const done = await restore(await context.address('owner', { migrated: false }), file);
+    if (done.applied.length > 0)
+      context.say(
+        `the backup is of an older version; migrations applied: ${done.applied.join(', ')}`,
+      );
     context.answer(
       context.json
         ? done
