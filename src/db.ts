@@ -1,4 +1,5 @@
 /** Connections to PostgreSQL. Only src/store and src/queue send SQL through them. */
+import { Socket } from 'node:net';
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
 import { knowArrays } from './db_arrays.ts';
@@ -42,6 +43,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     // does not reconnect at the same moment.
     backoff: (attempt: number) => Math.min(2 ** attempt * 0.05, 1) * (0.5 + Math.random() / 2),
     ...(PIPELINE as object),
+    ...({ socket: openSocket } as object),
     onnotice: () => {},
     ...(options.on_close ? { onclose: options.on_close, max_lifetime: null } : {}),
     connection: {
@@ -52,6 +54,36 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
   }) as unknown as Db;
   knowArrays(db);
   return db;
+}
+
+/**
+ * A proxy that has no server to lead to accepts a connection and closes it. postgres.js takes no notice: it connects again at once,
+ * a thousand times a second, and the statement waits. So an end before the first byte is made an error, as a refused connection
+ * is. (The option is missing in the library's types. It must answer a socket, because after an error it would lose the connection;
+ * what is written before the socket is connected waits.)
+ */
+function openSocket({
+  host,
+  port,
+  path,
+}: {
+  host: string[];
+  port: number[];
+  path?: string;
+}): Socket {
+  const socket = new Socket();
+  const silent = () =>
+    socket.destroy(
+      Object.assign(new Error('the database closed the connection at once'), {
+        code: 'ECONNRESET',
+      }),
+    );
+  socket.once('end', () => {
+    if (socket.bytesRead === 0) silent();
+  });
+  // For the name in the certificate.
+  Object.assign(socket, { host: host[0], port: port[0] });
+  return path ? socket.connect(path) : socket.connect(port[0]!, host[0]!);
 }
 
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */
