@@ -325,8 +325,18 @@ export const queueMutants: readonly Mutant[] = [
       'not p.lock_is_held then',
     ],
     [
-      'a new connection is no witness of silence',
+      "a heartbeat of another machine's clock proves no death",
+      'elsif p.is_of_this_start and p.locked',
+      'elsif p.locked',
+    ],
+    [
+      "a heartbeat of another machine's clock does not hide a silence",
+      '(case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at',
       'greatest(p.heartbeat_at, witness_since) < now_at',
+    ],
+    [
+      'a new connection is no witness of silence',
+      '(case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at',
       'p.heartbeat_at < now_at',
     ],
     [
