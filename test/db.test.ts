@@ -112,7 +112,7 @@ t.test('a proxy without a server behind it is as a server that is away', async (
   const open = new Set<Socket>();
   const proxy = createServer((client) => {
     connections += 1;
-    if (!has_server) return client.end();
+    if (!has_server) return void client.end();
     const behind = dial(Number(server.port), server.hostname);
     client.pipe(behind).pipe(client);
     for (const each of [client, behind]) {
@@ -128,7 +128,7 @@ t.test('a proxy without a server behind it is as a server that is away', async (
   });
   const through = new URL(urls.owner);
   through.port = String((proxy.address() as AddressInfo).port);
-  for (const tls of [false, { rejectUnauthorized: false }]) {
+  for (const tls of [false, { rejectUnauthorized: false }] as const) {
     const db = connect({ url: through.href, tls }, { name: 'test', max: 1 });
     t.teardown(() => db.end({ timeout: 0 }));
     connections = 0;
