@@ -61,22 +61,30 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
 type Peer = { host: string[]; port: number[]; path?: string };
 
 /**
- * A proxy that has no server to lead to accepts a connection and closes it. postgres.js takes no notice: it connects again at once,
- * a thousand times a second, and the statement waits. So an end before the first byte is made an error, as a refused connection
- * is. (The option is missing in the library's types. It must answer a socket, because after an error it would lose the connection;
- * what is written before the socket is connected waits.)
+ * The option is missing in the library's types. It must answer a socket, because after an error it would lose the connection; what is
+ * written before the socket is connected waits.
  */
 function openSocket({ host, port, path }: Peer, sockets: Sockets | undefined): Socket {
+  const socket = newSocket();
+  sockets?.add(socket);
+  // For the name in the certificate.
+  Object.assign(socket, { host: host[0], port: port[0] });
+  return path ? socket.connect(path) : socket.connect(port[0]!, host[0]!);
+}
+
+/**
+ * A proxy that has no server to lead to accepts a connection and closes it. postgres.js takes no notice: it connects again at once,
+ * a thousand times a second, and the statement waits. pg fails with an error that has no code. So an end before the first byte is
+ * made the error of a connection that was refused.
+ */
+export function newSocket(): Socket {
   const socket = new Socket();
   socket.once('end', () => {
     if (socket.bytesRead > 0) return;
     const error = new Error('the database closed the connection at once');
     socket.destroy(Object.assign(error, { code: 'ECONNRESET' }));
   });
-  sockets?.add(socket);
-  // For the name in the certificate.
-  Object.assign(socket, { host: host[0], port: port[0] });
-  return path ? socket.connect(path) : socket.connect(port[0]!, host[0]!);
+  return socket;
 }
 
 /** The sockets of some connections. */

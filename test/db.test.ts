@@ -137,6 +137,10 @@ t.test('a proxy without a server behind it is as a server that is away', async (
     const failed = await Promise.race([asked.catch((error: Error) => error), late]);
     t.ok(isAway(failed), `the statement fails: ${failed}`);
     t.ok(connections < 5, `there is a pause between two tries: ${connections} connections`);
+    const runner = connectRunner({ url: through.href, tls }, 'test', log, 1);
+    t.teardown(() => runner.end());
+    const unasked = await runner.query('select 1').catch((error: Error) => error);
+    t.ok(isAway(unasked), `so does that of a runner: ${unasked}`);
   }
   has_server = true;
   const db = connect(through.href, { name: 'test', max: 1 });

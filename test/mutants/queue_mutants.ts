@@ -6,6 +6,11 @@ const EPOCH = 'test/queue/epoch.test.ts';
 const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
+  ...inFile('src/queue/delivery_runner.ts', 'test/db.test.ts', [
+    'a runner sees it so, too',
+    '    stream: newSocket,',
+    '',
+  ]),
   ...inFile('src/processes/web_process.ts', 'test/http/dead_connections.test.ts', [
     'connections to a machine that was lost are replaced',
     '      sockets.endSilent();',
