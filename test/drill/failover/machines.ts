@@ -125,7 +125,8 @@ export class Machine {
   /** Those that write into /etc and /var/lib. */
   #commands(): string {
     const lines = sectionLines('DEPLOYING.md', 'Past one machine').flat();
-    const isMine = (line: string) => line.startsWith('sed ') && line.includes(`s/db1/${this.name}/`);
+    const isMine = (line: string) =>
+      line.startsWith('sed ') && line.includes(`s/db1/${this.name}/`);
     const wanted = lines.filter(
       (line) => /^rm |^install .*(patroni|etcd)/.test(line) || isMine(line),
     );
