@@ -18,7 +18,7 @@ export const queueMutants: readonly Mutant[] = [
   ]),
   ...inFile('src/db.ts', 'test/db.test.ts', [
     'a proxy that closes at once is as a server that is away',
-    '...({ socket: openSocket } as object),',
+    '...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),',
     '',
   ]),
   ...inFile(
