@@ -1,4 +1,5 @@
 /** Connections to PostgreSQL. Only src/store and src/queue send SQL through them. */
+import { Socket } from 'node:net';
 import postgres from 'postgres';
 import type { DatabaseAddress } from './config/database_tls.ts';
 import { knowArrays } from './db_arrays.ts';
@@ -16,6 +17,8 @@ export type DbOptions = {
    * their age.
    */
   readonly on_close?: () => void;
+  /** Where its sockets are kept, so that silent ones can be ended. */
+  readonly sockets?: Sockets;
   /** For verify, which pins settings in its transactions, and must see those of the server. */
   readonly unpinned?: boolean;
 };
@@ -42,6 +45,7 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
     // does not reconnect at the same moment.
     backoff: (attempt: number) => Math.min(2 ** attempt * 0.05, 1) * (0.5 + Math.random() / 2),
     ...(PIPELINE as object),
+    ...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),
     onnotice: () => {},
     ...(options.on_close ? { onclose: options.on_close, max_lifetime: null } : {}),
     connection: {
@@ -52,6 +56,69 @@ export function connect(address: DatabaseAddress | string, options: DbOptions): 
   }) as unknown as Db;
   knowArrays(db);
   return db;
+}
+
+type Peer = { host: string[]; port: number[]; path?: string };
+
+/**
+ * The option is missing in the library's types. It must answer a socket, because after an error it would lose the connection; what is
+ * written before the socket is connected waits.
+ */
+function openSocket({ host, port, path }: Peer, sockets: Sockets | undefined): Socket {
+  const socket = newSocket();
+  sockets?.add(socket);
+  // For the name in the certificate.
+  Object.assign(socket, { host: host[0], port: port[0] });
+  return path ? socket.connect(path) : socket.connect(port[0]!, host[0]!);
+}
+
+/**
+ * A proxy that has no server to lead to accepts a connection and closes it. postgres.js takes no notice: it connects again at once,
+ * a thousand times a second, and the statement waits. pg fails with an error that has no code. So an end before the first byte is
+ * made the error of a connection that was refused.
+ */
+export function newSocket(): Socket {
+  const socket = new Socket();
+  socket.once('end', () => {
+    if (socket.bytesRead > 0) return;
+    const error = new Error('the database closed the connection at once');
+    socket.destroy(Object.assign(error, { code: 'ECONNRESET' }));
+  });
+  return socket;
+}
+
+/** The sockets of some connections. */
+export type Sockets = {
+  add(socket: Socket): void;
+  /**
+   * The database is there again after an outage. A connection to a machine that was lost without notice would wait for a quarter of
+   * an hour: ends those that receive nothing from now on. One that was merely idle is opened again when it is needed.
+   */
+  endSilent(): void;
+};
+
+/** As long as a request waits for a statement. */
+const SILENT_MS = 5_000;
+
+export function createSockets(): Sockets {
+  const open = new Set<Socket>();
+  // With TLS a socket has no listeners of ours any more, which would notice its end.
+  const forgetClosed = () => {
+    for (const socket of open) if (socket.destroyed) open.delete(socket);
+  };
+  return {
+    add(socket) {
+      forgetClosed();
+      open.add(socket);
+    },
+    endSilent() {
+      forgetClosed();
+      const received = [...open].map((socket) => [socket, socket.bytesRead] as const);
+      setTimeout(() => {
+        for (const [socket, bytes] of received) if (socket.bytesRead === bytes) socket.destroy();
+      }, SILENT_MS).unref();
+    },
+  };
 }
 
 /** Startup parameters for the server itself. A pooler would reject them, and it watches its connections on its own. */

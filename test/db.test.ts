@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { bytesArgument, connect } from '../src/db.ts';
+import { bytesArgument, connect, isAway } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
 import { connectRunner } from '../src/queue/delivery_runner.ts';
 import { freshDatabase } from './support/database.ts';
@@ -99,4 +102,55 @@ t.test('items of an array may be as large as the record of a judged submission',
   t.ok(row!.bytes[0]!.equals(Buffer.alloc(16 * MiB, 'x')));
   t.ok(row!.words[0] === 'a "'.repeat(100_000));
   t.ok(row!.words[1] === 'b '.repeat(4 * MiB));
+});
+
+t.test('a proxy without a server behind it is as a server that is away', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const server = new URL(urls.owner);
+  let has_server = false;
+  let connections = 0;
+  const open = new Set<Socket>();
+  const proxy = createServer((client) => {
+    connections += 1;
+    if (!has_server) return void client.end();
+    const behind = dial(Number(server.port), server.hostname);
+    client.pipe(behind).pipe(client);
+    for (const each of [client, behind]) {
+      open.add(each);
+      each.on('error', () => {});
+    }
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.teardown(() => {
+    for (const each of open) each.destroy();
+    proxy.close();
+  });
+  const through = new URL(urls.owner);
+  through.port = String((proxy.address() as AddressInfo).port);
+  for (const tls of [false, { rejectUnauthorized: false }] as const) {
+    const db = connect({ url: through.href, tls }, { name: 'test', max: 1 });
+    t.teardown(() => db.end({ timeout: 0 }));
+    connections = 0;
+    const late = wait(20_000, new Error('it waits'), { ref: false });
+    const asked = db`select 1`.then(() => null);
+    const failed = await Promise.race([asked.catch((error: Error) => error), late]);
+    t.ok(isAway(failed), `the statement fails: ${failed}`);
+    t.ok(connections < 5, `there is a pause between two tries: ${connections} connections`);
+    const runner = connectRunner({ url: through.href, tls }, 'test', log, 1);
+    t.teardown(() => runner.end());
+    const unasked = await runner.query('select 1').catch((error: Error) => error);
+    t.ok(isAway(unasked), `so does that of a runner: ${unasked}`);
+  }
+  has_server = true;
+  const db = connect(through.href, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  t.same(await db`select 1 as one`, [{ one: 1 }]);
+  has_server = false;
+  for (const each of open) each.destroy();
+  await t.rejects(db`select 1`);
+  await t.rejects(db`select 1`);
+  has_server = true;
+  const again = async (): Promise<unknown> => db`select 2 as two`.catch(() => wait(50).then(again));
+  t.same(await again(), [{ two: 2 }], 'the connection is made again');
 });

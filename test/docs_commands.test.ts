@@ -29,6 +29,10 @@ const NOT_RUN: readonly (readonly [RegExp, string])[] = [
     /^psql .* role replicator |^pg_basebackup /,
     'test/cli/replica_document.test.ts runs the recipe',
   ],
+  [
+    /^apt-get install (etcd-server|haproxy)|^rm -rf .*etcd|^sed -i .*etcd|^patronictl |^install .*deploy.ha/,
+    'the drill failover runs them, or does what systemd does',
+  ],
   [/^psql /, 'test/sql/audit.test.ts runs the queries'],
   [/^\.\/runledger (judge|problem check) /, 'test/cli/judging_document.test.ts runs them'],
   [/ witness .*--logs/, 'test/witness/command.test.ts starts a witness'],

@@ -9,6 +9,8 @@
 -- Of these reasons, only worker_died counts against the submissions (loss_reasons). The calling connection is the witness: a restart or a crash of the
 -- server frees every lock and stops every heartbeat, but it also ends this connection. So a free lock proves a death only
 -- if the consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
+-- And the time of a heartbeat counts only if this server has stored it since its start: after a failover it is of another
+-- machine's clock.
 create or replace function runledger.sweep(out consumer uuid, out reason text, out executions integer, out suspects integer)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
@@ -28,16 +30,16 @@ begin
     return;
   end if;
   for p in
-    select l.*, exists (
+    select l.*, l.postmaster_start = pg_postmaster_start_time() as is_of_this_start, exists (
       select from pg_locks k join pg_database d on d.oid = k.database and d.datname = current_database()
       where k.locktype = 'advisory' and k.granted and k.objsubid = 1
         and (k.classid::bigint << 32) | k.objid::bigint = l.lock_key) as lock_is_held
     from consumers l where l.ended_at is null
   loop
     reason := null;
-    if greatest(p.heartbeat_at, witness_since) < now_at - stale_after then
-      reason := case when p.postmaster_start = pg_postmaster_start_time() then 'worker_silent' else 'database_away' end;
-    elsif p.locked and not p.lock_is_held and p.heartbeat_at > witness_since then
+    if (case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at - stale_after then
+      reason := case when p.is_of_this_start then 'worker_silent' else 'database_away' end;
+    elsif p.is_of_this_start and p.locked and not p.lock_is_held and p.heartbeat_at > witness_since then
       if p.lock_free_since <= now_at - free_for then
         reason := 'worker_died';
       else

@@ -4,7 +4,7 @@ import { sharesOf } from '../config/connections.ts';
 import { databaseAddress } from '../config/database_tls.ts';
 import { logKeyOf } from '../config/seal_key.ts';
 import type { Config } from '../config.ts';
-import { connect, type Db } from '../db.ts';
+import { connect, createSockets, type Db } from '../db.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createCosigning } from '../queue/cosigning.ts';
@@ -21,7 +21,8 @@ import { addressOf, type Given, openMetrics, type Running } from './process.ts';
 export async function startWebProcess({ config, log }: Given): Promise<Running> {
   const address = addressOf(config, 'web');
   const { metrics, close } = await openMetrics({ config, log }, 'web');
-  const open = (max: number) => connect(address, { name: 'runledger web', max });
+  const sockets = createSockets();
+  const open = (max: number) => connect(address, { name: 'runledger web', max, sockets });
   const shares = sharesOf('web', config.database_pool);
   const db = open(shares.requests);
   const own = (share: number) => (share > 0 ? open(share) : db);
@@ -43,6 +44,10 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     deliver: config.webhook_keys && createDelivering({ config, log, db, large_records, metrics }),
     sealer,
     more_chores: cosigning.chores,
+    onBack() {
+      sockets.endSilent();
+      large_records.endSilent();
+    },
     metrics,
   });
   const { read_database_url } = config;

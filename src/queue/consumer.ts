@@ -113,6 +113,8 @@ export type ConsumerOptions<E extends Epoch> = {
   readonly openEpoch: (context: EpochContext<E>) => E;
   /** A heartbeat was acknowledged: this consumer is certainly alive for so long from now. */
   readonly onAlive?: (for_ms: number) => void;
+  /** A heartbeat was acknowledged after some that were not. */
+  readonly onBack?: () => void;
   /** The leases belong to others: everything that runs must end now. */
   readonly onLost?: () => void;
   readonly onSwept?: (swept: Swept) => void;
@@ -304,6 +306,7 @@ export async function joinQueue<E extends Epoch>(
           log.warn({ err: error }, 'looking for dead consumers failed');
         });
       }
+      if (failing) options.onBack?.();
       failing = false;
       return suspects ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {

@@ -37,6 +37,8 @@ export type WebJobsOptions = {
   sealer: Sealer | null;
   /** What this process does from time to time beside the chores of every web process. */
   more_chores?: readonly Chore[];
+  /** The database is there again. */
+  onBack?: () => void;
   metrics?: Metrics;
 };
 
@@ -44,7 +46,16 @@ export type WebJobsOptions = {
 export const DELIVERIES_AT_ONCE = 100;
 
 export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
-  const { config, log, db, deliver, sealer, more_chores = [], metrics = createMetrics() } = options;
+  const {
+    config,
+    log,
+    db,
+    deliver,
+    sealer,
+    more_chores = [],
+    onBack,
+    metrics = createMetrics(),
+  } = options;
   const url = databaseUrl(config, 'web');
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WEB_DATABASE_URL must be set');
   const address = databaseAddress(config, url);
@@ -69,6 +80,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
           })
         : NO_RUNNER,
     onSwept: sweepObserver(metrics),
+    ...(onBack && { onBack }),
     log,
   });
   if (sealer) observeSealer(metrics, sealer);

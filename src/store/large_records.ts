@@ -15,6 +15,8 @@ export type LargeRecords = {
   open(row: ResultRow, encoding: ResultEncoding): Promise<OpenRecord>;
   /** The body of a webhook. */
   webhookBody(row: ResultRow): Promise<Uint8Array>;
+  /** Of its connection to the database: Sockets.endSilent(). */
+  endSilent(): void;
   close(): Promise<void>;
 };
 
@@ -40,7 +42,8 @@ export type Asked =
       piece: SharedArrayBuffer;
     }
   | { n: number; ask: 'webhook'; row: ResultRow }
-  | { n: number; ask: 'next' | 'close' };
+  | { n: number; ask: 'next' | 'close' }
+  | { ask: 'end silent' };
 export type Replied =
   | { n: number; length: number }
   /** of the next piece; 0: there is none */
@@ -80,7 +83,7 @@ export function createLargeRecords(start: () => Worker): LargeRecords {
     return started;
   }
 
-  const ask = (to: Worker, asked: Asked): Promise<Replied> =>
+  const ask = (to: Worker, asked: Extract<Asked, { n: number }>): Promise<Replied> =>
     new Promise((resolve, reject) => {
       if (thread !== to) throw new Error(ENDED);
       calls.set(asked.n, { resolve, reject });
@@ -111,6 +114,7 @@ export function createLargeRecords(start: () => Worker): LargeRecords {
       const reply = await ask(running(), { n: last, ask: 'webhook', row });
       return (reply as { body: Uint8Array }).body;
     },
+    endSilent: () => thread?.postMessage({ ask: 'end silent' } satisfies Asked),
     async close() {
       const ending = thread;
       thread = null;

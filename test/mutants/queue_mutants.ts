@@ -6,6 +6,21 @@ const EPOCH = 'test/queue/epoch.test.ts';
 const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
+  ...inFile('src/queue/delivery_runner.ts', 'test/db.test.ts', [
+    'a runner sees it so, too',
+    '    stream: newSocket,',
+    '',
+  ]),
+  ...inFile('src/processes/web_process.ts', 'test/http/dead_connections.test.ts', [
+    'connections to a machine that was lost are replaced',
+    '      sockets.endSilent();',
+    '',
+  ]),
+  ...inFile('src/db.ts', 'test/db.test.ts', [
+    'a proxy that closes at once is as a server that is away',
+    '...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),',
+    '',
+  ]),
   ...inFile(
     'src/queue/job_turns.ts',
     'test/queue/job_turns.test.ts',
@@ -320,8 +335,18 @@ export const queueMutants: readonly Mutant[] = [
       'not p.lock_is_held then',
     ],
     [
-      'a new connection is no witness of silence',
+      "a heartbeat of another machine's clock proves no death",
+      'elsif p.is_of_this_start and p.locked',
+      'elsif p.locked',
+    ],
+    [
+      "a heartbeat of another machine's clock does not hide a silence",
+      '(case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at',
       'greatest(p.heartbeat_at, witness_since) < now_at',
+    ],
+    [
+      'a new connection is no witness of silence',
+      '(case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at',
       'p.heartbeat_at < now_at',
     ],
     [

@@ -184,6 +184,25 @@ t.test(
   },
 );
 
+t.test('after a failover, the clock of the other machine does not count', async (t) => {
+  const { look, at, consumer, submit, db } = await world(t);
+  const dead = await consumer();
+  const id = await submit();
+  await at(0.1);
+  await heartbeat(dead.connection, dead.id);
+  await dead.start(id);
+  // The other machine's clock is ahead.
+  await db`update runledger.consumers set postmaster_start = postmaster_start - interval '1 hour',
+    heartbeat_at = heartbeat_at + interval '1 minute' where id = ${dead.id}`;
+  await dead.die();
+  const nothing = { consumer: null, reason: null, executions: null, suspects: 0 };
+  t.same(await look(), nothing, 'it has not come to this machine yet, and may still run');
+  await at(1);
+  t.same(await look(), nothing);
+  await at(5.1);
+  t.match(await look(), { consumer: dead.id, reason: 'database_away', executions: 1 });
+});
+
 t.test('workers that can run the same take turns', async (t) => {
   const { at, consumer, db } = await world(t);
   const workers = [await consumer(), await consumer(), await consumer()];

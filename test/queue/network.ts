@@ -21,7 +21,8 @@ export type Machine = {
 export type Network = {
   /** The address at which the machines reach this host. */
   readonly address: string;
-  machine(): Machine;
+  /** `host`: the last number of its address. */
+  machine(host?: number): Machine;
 };
 
 const ip = (...args: string[]) => execFileSync('ip', args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -39,9 +40,9 @@ export function noNetworks(): string | null {
   }
 }
 
-export function makeNetwork(t: Test): Network {
+/** `subnet`: its first three numbers; only for a network in a namespace of its own. */
+export function makeNetwork(t: Test, subnet = someSubnet()): Network {
   const id = randomInt(0x1000, 0xffff).toString(16);
-  const subnet = `10.${randomInt(64, 255)}.${randomInt(0, 255)}`;
   const bridge = `rlb${id}`;
   const namespaces: string[] = [];
   t.teardown(() => {
@@ -54,8 +55,7 @@ export function makeNetwork(t: Test): Network {
   ip('link', 'set', bridge, 'up');
   return {
     address: `${subnet}.1`,
-    machine() {
-      const n = namespaces.length + 2;
+    machine(n = namespaces.length + 2) {
       const name = `rln${id}-${n}`;
       const [ours, theirs] = [`rlv${id}-${n}`, `rlw${id}-${n}`];
       ip('netns', 'add', name);
@@ -75,6 +75,8 @@ export function makeNetwork(t: Test): Network {
     },
   };
 }
+
+const someSubnet = () => `10.${randomInt(64, 255)}.${randomInt(0, 255)}`;
 
 /** Settings for a server that accepts connections from the machines; `admit` lets them in. */
 export const ON_THE_NETWORK = { listen_addresses: '*' };

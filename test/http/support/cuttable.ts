@@ -6,6 +6,8 @@ export type Cuttable = {
   readonly url: string;
   /** Ends all connections, and accepts no new ones. */
   cut(): Promise<void>;
+  /** Its connections carry nothing any more, and neither side notices; new ones work. */
+  lose(): void;
   mend(): Promise<void>;
 };
 
@@ -47,6 +49,12 @@ export async function cuttable(t: Test, url: string): Promise<Cuttable> {
   return {
     url: here.href,
     cut,
+    lose() {
+      for (const socket of sockets) {
+        socket.unpipe();
+        socket.resume();
+      }
+    },
     async mend() {
       server = await listen(port);
     },

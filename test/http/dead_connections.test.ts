@@ -1,0 +1,56 @@
+/** The database's machine is lost without notice, and another takes its place: connections to the first say nothing. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { call } from './support/call.ts';
+import { cuttable } from './support/cuttable.ts';
+import { HELLO, startService } from './support/service.ts';
+import { webProcess } from './support/web_process.ts';
+
+/** Far less than the time after which a kernel gives up what it sent: a quarter of an hour. */
+const WITHIN_MS = 60_000;
+
+t.test('web replaces connections that do not answer', async (t) => {
+  const service = await startService(t, { webs: 0 });
+  const key = await service.key();
+  const proxy = await cuttable(t, service.database.urls.web);
+  const urls = { ...service.database.urls, web: proxy.url };
+  const web = await webProcess(t, { ...service.database, urls });
+  const submit = () => call(web.origin, { path: '/api/submit', key, body: HELLO });
+  const list = () => call(web.origin, { path: '/api/submissions', key });
+  // A large result is read on a connection of its own.
+  const { id } = (await submit()).json;
+  await service.worker.start(id);
+  await service.worker.finish(id, { stdout: Buffer.alloc(100_000, 'x') });
+  const large = () => call(web.origin, { path: `/api/result/${id}`, key });
+  t.equal((await large()).status, 200);
+  // So that each connection of the pool is open.
+  const many = await Promise.all(Array.from({ length: 30 }, list));
+  t.ok(many.every(({ status }) => status === 200));
+  t.equal((await submit()).status, 202);
+
+  proxy.lose();
+  const began = performance.now();
+  const late = await submit();
+  t.equal(late.status, 503, 'what was on its way has no answer');
+  const again = async (ask: () => Promise<{ status: number }>) => {
+    while (performance.now() - began < WITHIN_MS) {
+      const { status } = await ask();
+      if (status === 200 || status === 202) return performance.now() - began;
+      await wait(200);
+    }
+    return Infinity;
+  };
+  const asked = {
+    'submissions are stored': submit,
+    'lists are read': list,
+    'large results': large,
+  };
+  await Promise.all(
+    Object.entries(asked).map(async ([what, ask]) => {
+      const ms = await again(ask);
+      t.ok(ms < WITHIN_MS, `${what}: again after ${ms} ms`);
+    }),
+  );
+  const all = await Promise.all(Array.from({ length: 30 }, list));
+  t.same(new Set(all.map(({ status }) => status)), new Set([200]), 'on every connection');
+});
