@@ -1,6 +1,4 @@
 /** `make run` on machines that are odd in one respect each. */
-import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Drill, NotRun } from './drill.ts';
