@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { call, type Reply } from '../http/support/call.ts';
+import { call } from '../http/support/call.ts';
 import { zipOf } from '../judging/zip_writer.ts';
 import type { Drill, Stage } from './drill.ts';
 import {
@@ -17,6 +17,7 @@ import {
   needsRoot,
   noTrace,
   PYTHON,
+  resultOf,
   seenBy,
   startTrial,
   type Trial,
@@ -167,16 +168,6 @@ const DATABASE: Drill = {
     await end(stage, trial);
   },
 };
-
-/** What was accepted is never lost, and ends. */
-async function resultOf(trial: Trial, id: string): Promise<Reply> {
-  for (;;) {
-    const reply = await trial.ask({ path: `/api/result/${id}?wait=true` });
-    assert.ok([200, 429, 503].includes(reply.status), reply.text);
-    if (/"status":"(completed|error|cancelled)"/.test(reply.text)) return reply;
-    await wait(200);
-  }
-}
 
 async function end(stage: Stage, trial: Trial): Promise<void> {
   const { status, output } = await trial.command('verify');

@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
 import { call as direct, type Reply } from '../http/support/call.ts';
 import { eventually } from '../support/eventually.ts';
 import { descendants, survivors } from '../support/processes.ts';
@@ -19,6 +20,8 @@ export type Machine = {
   readonly within?: readonly string[];
   /** Beside or in place of these; undefined removes one. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** One that was made before; without it, the one that the first start prints. */
+  readonly key?: string;
   /** It has a network of its own, so requests have to come from there. */
   readonly apart?: boolean;
 };
@@ -77,7 +80,8 @@ export async function startTrial(
 ): Promise<Trial> {
   const began = performance.now();
   const run = launch(stage, tree, machine);
-  const [origin, key] = await run.introduced;
+  const [origin, printed] = await run.introduced;
+  const key = machine.key ?? printed;
   stage.say(
     `${((performance.now() - began) / 1_000).toFixed(1)} s: make run has introduced itself`,
   );
@@ -106,12 +110,7 @@ export async function startTrial(
 /** `make run` that is expected to refuse: resolves with its lines when it has ended. */
 export async function refusal(stage: Stage, tree: string, machine: Machine): Promise<string[]> {
   const run = launch(stage, tree, machine);
-  const how = await Promise.race([run.introduced.catch(() => null), run.ended]);
-  assert.ok(
-    !Array.isArray(how) || how.length !== 2 || typeof how[0] !== 'string',
-    'it has started',
-  );
-  await run.ended;
+  await assert.rejects(run.introduced, 'it has started');
   noTrace(run.lines);
   return run.lines;
 }
@@ -200,6 +199,16 @@ export async function judgesOne(trial: Trial, program: Program): Promise<void> {
   if (stdout !== undefined) assert.equal(json.stdout, stdout, text);
 }
 
+/** What was accepted is never lost, and ends. */
+export async function resultOf(trial: Trial, id: string): Promise<Reply> {
+  for (;;) {
+    const reply = await trial.ask({ path: `/api/result/${id}?wait=true` });
+    assert.ok([200, 429, 503].includes(reply.status), reply.text);
+    if (/"status":"(completed|error|cancelled)"/.test(reply.text)) return reply;
+    await wait(200);
+  }
+}
+
 /** The whole way: start, judge, prove, stop. */
 export async function tryService(
   stage: Stage,
@@ -231,4 +240,4 @@ export const MOUNTS = ['--mount', '--propagation', 'private'];
 /** Where a process sees a path of its own mounts. */
 export const seenBy = (trial: Trial, path: string) => `/proc/${trial.pid}/root${resolve(path)}`;
 
-export { eventually, existsSync };
+export { eventually };
