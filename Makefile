@@ -26,7 +26,7 @@ help:
 	@echo 'make mutants       break the code in known ways, and see that the tests notice'
 	@echo 'make tamper        change copies of a ledger as a superuser, and see that verify names each change'
 	@echo 'make fuzz          send generated requests to a running service, and compare its answers with the document'
-	@echo 'make drill NAME=systemd   try what make test cannot: units, containers, a minimal Debian; all without NAME'
+	@echo 'make drill NAME=systemd   try what make test cannot: units, containers, odd machines, full disks; all without NAME'
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
 	@echo 'make weight        measure what other accounts notice of heavy requests (BENCH_ONLY=escapes)'

@@ -21,6 +21,15 @@ begin
   if per_minute = 0 then
     return;
   end if;
+  -- Of a clock that was set back since. As they are, they would count until it has caught up.
+  if hits_us[cardinality(hits_us)] > now_us + window_us then
+    hits_us := array(select least(hit, now_us) from unnest(hits_us) with ordinality x(hit, n) order by n);
+  end if;
+  if buckets[cardinality(buckets)] / bucket_span > second + 61 then
+    buckets := array(
+      select (least(b / bucket_span, second) * bucket_span + sum(b % bucket_span))::bigint
+      from unnest(buckets) b group by least(b / bucket_span, second) order by 1);
+  end if;
   while first <= cardinality(hits_us) and hits_us[first] <= now_us - window_us loop
     first := first + 1;
   end loop;

@@ -12,6 +12,6 @@ select * from (values
   ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s: the worker hangs, or is cut off from the database'),
   ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
   ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to the statement that started the execution'),
-  ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time'),
+  ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time; or its disk had no room for the program'),
   ('shutdown', false, null, null, 'the worker stopped and gave the execution back')
 ) reasons (reason, counts, ends_after, failed_for, description);

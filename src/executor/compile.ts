@@ -14,7 +14,7 @@
  *   included. They wait without a slot of the launcher, and each can be cancelled. If the one is interrupted, the next
  *   of them compiles. Each still counts as one running program on the worker, as if it compiled its own source.
  */
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LanguageName, LimitPolicy } from '../domain/limits.ts';
 import type { CompileFacts } from '../domain/result.ts';
@@ -162,6 +162,10 @@ export class Compiler {
     if (interrupted(report)) throw new SandboxFault('rejected', 'the compiler ended unobserved');
     const result = resultOf(report, by, diagnosticsOf(report, compiler, policy.compile));
     if (compileRejects(report)) return result;
+    if (report.save_failed !== undefined) {
+      if (!(await cache.makeRoom())) throw new SandboxFault('no_room', report.save_failed);
+      return this.#inBox(installed, order, key, { by, ...step }, signal);
+    }
     if (report.saved === undefined) return unfit(result, report.save_refused);
     const entry = compiler.names_entry ? Buffer.from(report.stdout).toString() : '';
     if (!isName(entry)) {
@@ -288,7 +292,12 @@ async function putArtefact(
   bytes: Uint8Array,
 ): Promise<void> {
   const half = join(folder, `.new-${artefact}`);
-  await mkdir(half, { mode: 0o755 });
-  await writeFile(join(half, file), bytes, { mode: 0o444 });
-  await rename(half, join(folder, artefact));
+  try {
+    await mkdir(half, { mode: 0o755 });
+    await writeFile(join(half, file), bytes, { mode: 0o444 });
+    await rename(half, join(folder, artefact));
+  } catch (error) {
+    await rm(half, { recursive: true, force: true });
+    throw error;
+  }
 }

@@ -206,6 +206,14 @@ export class CompileCache {
     return doomed.length;
   }
 
+  /** Removes the programs that nothing uses, for a disk that is full. False: there was none. */
+  async makeRoom(): Promise<boolean> {
+    const unused = [...this.#entries].filter(([, { leases }]) => leases === 0);
+    for (const [key, entry] of unused) this.#drop(key, entry);
+    await this.settled();
+    return unused.length > 0;
+  }
+
   /** Settles when the background work is done. */
   async settled(): Promise<void> {
     while (this.#background.size > 0) await Promise.all(this.#background);

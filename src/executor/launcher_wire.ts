@@ -45,6 +45,8 @@ export type RunReport = BoxReport & {
   saved?: { bytes: number; files: number };
   /** why nothing was saved though the program ended well: because of the files it left, not a fault */
   save_refused?: string;
+  /** why the store could not take it, whatever the files are: its disk is full, for example */
+  save_failed?: string;
   /** Only if the request has `keep`: in the order of its patterns, and of the names within each. */
   kept?: { path: string; bytes: Uint8Array }[];
   /** why a file that matches is not among them: the first such file */
@@ -279,6 +281,7 @@ export function decodeReport(payload: Buffer): Ended {
     stderr: payload.subarray(stdoutEnd, stderrEnd),
     ...(saved === 1 && { saved: { bytes: number(9), files: payload.readUInt32LE(12) } }),
     ...(saved === 2 && { save_refused: payload.toString('utf8', leftEnd) }),
+    ...(saved === 3 && { save_failed: payload.toString('utf8', leftEnd) }),
     ...(payload.readUInt8(3) === 1 && kept),
   };
   return { report, ended_us: number(11), conversation };

@@ -1,6 +1,12 @@
 /** Failures of the sandbox. They say nothing about a program. */
 
-export type FaultKind = 'launcher_lost' | 'rejected' | 'cancelled' | 'deadline' | 'closed';
+export type FaultKind =
+  | 'launcher_lost'
+  | 'rejected'
+  | 'no_room'
+  | 'cancelled'
+  | 'deadline'
+  | 'closed';
 
 /** The sandbox failed at a request. That says nothing about the program. */
 export class SandboxFault extends Error {

@@ -231,7 +231,7 @@ async function makeData(
   await mkdir(making, { mode: 0o700 });
   try {
     if (uid !== null) await chown(making, NOBODY, NOBODY);
-    await initialise(making, uid === null ? null : NOBODY, binaries, options);
+    await initialise(making, data_dir, uid === null ? null : NOBODY, binaries, options);
     if (uid !== null) await chownAll(making, uid);
     await rename(making, data_dir);
   } finally {
@@ -254,6 +254,7 @@ const OUR_LOCALE = ['--locale-provider=builtin', '--locale=C'];
 
 async function initialise(
   cwd: string,
+  data_dir: string,
   uid: number | null,
   binaries: Binaries,
   options: ServerOptions,
@@ -284,9 +285,13 @@ async function initialise(
   child.stderr?.on('data', (chunk: Buffer) => output.push(chunk));
   const [code] = await once(child, 'close');
   if (code === 0) return;
-  const lines = Buffer.concat(output).toString().trim().split('\n');
+  const said = Buffer.concat(output).toString();
+  // All of it: what it made is removed. On a full disk, the remedy says so.
+  await writeFile(`${data_dir}.log`, said, { mode: 0o600 }).catch(() => {});
+  const lines = said.trim().split('\n');
   const reason = lines.find((line) => /error|fatal/i.test(line)) ?? lines.at(-1)!;
-  throw new Fault(`PostgreSQL's data could not be created: ${reason}`, await remedyAt(cwd));
+  const message = `PostgreSQL's data could not be created: ${reason}`;
+  throw new Fault(message, await remedyAt(data_dir, cwd));
 }
 
 /** An open file without a name. initdb reads the password by path, and its uid may not reach our folders. */
@@ -414,8 +419,9 @@ function reasonIn(log: string): string {
   return fatal.replace(/^.*?(?=FATAL: |PANIC: )/, '').replace(/ {2,}/g, ' ') || 'it logged nothing';
 }
 
-async function remedyAt(data_dir: string): Promise<string> {
-  const { bavail } = await statfs(data_dir).catch(() => ({ bavail: null }));
+/** `on`: a folder on its disk. */
+async function remedyAt(data_dir: string, on = data_dir): Promise<string> {
+  const { bavail } = await statfs(on).catch(() => ({ bavail: null }));
   return bavail === 0 ? `the disk of ${data_dir} is full: free some space` : `see ${data_dir}.log`;
 }
 

@@ -4,6 +4,7 @@ import { environmentFor, hasForeignSecrets, type ProcessName } from '../environm
 import { faultLine, faultOf } from '../fault.ts';
 import { CANNOT_RUN, type Ready } from '../local/child.ts';
 import { createLog, type Log } from '../log.ts';
+import { withinOpenFiles } from './open_files.ts';
 import { CannotRun, type Given, type Running, withPooling } from './process.ts';
 import { CLOSING_MS, stopRequested } from './stop_request.ts';
 
@@ -18,7 +19,9 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
   const stopped = stopRequested();
   void stopped.then(() => endInTime(config, log));
   try {
-    const starting = withPooling(config, name).then((own) => start(name, { config: own, log }));
+    const starting = withPooling(withinOpenFiles(config), name).then((own) =>
+      start(name, { config: own, log }),
+    );
     // A start waits for as long as the database is away.
     const running = await Promise.race([starting, stopped]);
     if (typeof running === 'string') {

@@ -18,6 +18,7 @@ import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
 import { setRetention } from '../store/retention.ts';
+import { withinOpenFiles } from './open_files.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
 import { CLOSING_MS, stopRequested } from './stop_request.ts';
@@ -33,7 +34,7 @@ type Print = (line: string) => void;
 
 /** Runs until it is asked to stop, and returns the exit status. `answer` prints the address, the key and an example. */
 export async function serve(say: Print, answer: Print): Promise<number> {
-  const config = await withPooling(loadConfig(), 'owner');
+  const config = await withPooling(withinOpenFiles(loadConfig()), 'owner');
   const stopped = stopRequested();
   const children: Child[] = [];
   let embedded: KeptEmbedded | null = null;

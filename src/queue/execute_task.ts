@@ -196,7 +196,9 @@ async function release(
   if (membership.lost.aborted) throw new LeaseLost(id);
   const { reason, failed } = lossOf(error, options.cut.aborted);
   if (failed) {
-    logOf(options, started).error({ err: error }, 'the execution failed, not the program');
+    const log = logOf(options, started);
+    if (reason === 'no_slot') log.warn({ reason: String(error) }, NO_ROOM);
+    else log.error({ err: error }, 'the execution failed, not the program');
     options.onSandbox(false);
   }
   const evidence = failed ? { fault: String(error) } : {};
@@ -207,15 +209,23 @@ async function release(
   options.observe.lost(reason, 1);
 }
 
+const NO_ROOM =
+  'the disk of this worker is full: programs that need room wait; free some, or they run elsewhere';
+
 /** The reason in the log, and whether the execution failed rather than being interrupted. */
 function lossOf(error: unknown, cut: boolean): { reason: LossReason; failed: boolean } {
   if (cut) return { reason: 'shutdown', failed: false };
   if (error instanceof NoSlot) return { reason: 'no_slot', failed: false };
   const kind = error instanceof SandboxFault ? error.kind : null;
+  if (kind === 'no_room' || isDiskFull(error)) return { reason: 'no_slot', failed: true };
   // The launcher killed the run, because no heartbeat was acknowledged in time.
   if (kind === 'deadline') return { reason: 'database_away', failed: false };
   return { reason: kind === 'launcher_lost' ? 'launcher_died' : 'execution_failed', failed: true };
 }
+
+/** A file of a test set, or a program, does not fit. */
+const isDiskFull = (error: unknown) =>
+  ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | null)?.code ?? '');
 
 /** Asks again for as long as the database is away and the lease may still be ours. */
 const untilTaken = <T>({ lost }: Membership, ask: () => Promise<T>): Promise<T> =>

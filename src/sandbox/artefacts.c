@@ -21,6 +21,7 @@ enum { DEPTH_MAX = 24 };
 struct copy {
   uint64_t max_bytes, bytes_left, bytes;
   uint32_t files_left, files;
+  bool broken;
   const char *reason;
 };
 
@@ -30,6 +31,7 @@ static bool copy_directory(struct copy *copy, int source, int target, unsigned d
 static bool copy_file(struct copy *copy, int source, const struct stat *state, int target, const char *name);
 static int make_directories(int target, const char *path, const char **name);
 static bool stop(struct copy *copy, const char *why);
+static bool stop_broken(struct copy *copy, const char *why);
 static bool stop_at_max_bytes(struct copy *copy);
 
 static int store = -1;
@@ -51,18 +53,19 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
   snprintf(temporary, sizeof temporary, ".new-%d-%u", getpid(), number++);
   mkdirat(store, temporary, 0755);
   int target = openat(store, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  bool whole = target >= 0 || stop(&copy, "the store is not writable");
+  bool whole = target >= 0 || stop_broken(&copy, "the store is not writable");
   for (uint32_t i = 0; whole && i < request->save_path_count; i++)
     whole = copy_entry(&copy, box, request->save_paths[i], target, 0);
   if (target >= 0) close(target);
   if (whole && renameat(store, temporary, store, request->save_key)) {
     /* Another run saved the same artefact first, and its copy stays. */
-    if (errno != EEXIST && errno != ENOTEMPTY) whole = stop(&copy, "the artefact cannot be renamed");
+    if (errno != EEXIST && errno != ENOTEMPTY) whole = stop_broken(&copy, "the artefact cannot be renamed");
     remove_tree(store, temporary);
   } else if (!whole) {
     remove_tree(store, temporary);
   }
   saved->done = whole;
+  saved->broken = copy.broken;
   saved->bytes = copy.bytes;
   saved->files = copy.files;
   if (!whole) snprintf(saved->reason, sizeof saved->reason, "%s", copy.reason);
@@ -71,6 +74,12 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
 static bool stop(struct copy *copy, const char *why) {
   copy->reason = why;
   return false;
+}
+
+/* The worker's disk may be full: no fault of the program. */
+static bool stop_broken(struct copy *copy, const char *why) {
+  copy->broken = true;
+  return stop(copy, why);
 }
 
 /* The user reads this: a compiler's program may be too large. */
@@ -100,12 +109,12 @@ static bool copy_entry(struct copy *copy, int source, const char *path, int targ
     return depth ? true : stop(copy, "a file to save is missing, or is not a regular file with one name");
   }
   int parent = make_directories(target, path, &name);
-  bool done = parent >= 0 || stop(copy, "the store is not writable");
+  bool done = parent >= 0 || stop_broken(copy, "the store is not writable");
   if (done && S_ISREG(state.st_mode)) done = copy_file(copy, file, &state, parent, name);
   if (done && S_ISDIR(state.st_mode)) {
     mkdirat(parent, name, 0755);
     int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    done = inner >= 0 ? copy_directory(copy, file, inner, depth + 1) : stop(copy, "the store is not writable");
+    done = inner >= 0 ? copy_directory(copy, file, inner, depth + 1) : stop_broken(copy, "the store is not writable");
     if (inner >= 0) close(inner);
   }
   if (parent >= 0 && parent != target) close(parent);
@@ -148,7 +157,7 @@ static bool copy_file(struct copy *copy, int source, const struct stat *state, i
   if (copy->files_left == 0) return stop(copy, "there are too many files to save");
   if (left > copy->bytes_left) return stop_at_max_bytes(copy);
   int file = openat(target, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return stop(copy, "the store is not writable");
+  if (file < 0) return stop_broken(copy, "the store is not writable");
   while (left) {
     ssize_t count = sendfile(file, source, NULL, left);
     if (count < 0 && errno == EINTR) continue;
@@ -161,5 +170,5 @@ static bool copy_file(struct copy *copy, int source, const struct stat *state, i
   copy->files++;
   copy->bytes += (uint64_t)state->st_size;
   copy->bytes_left -= (uint64_t)state->st_size;
-  return left ? stop(copy, "the store is full or not writable") : true;
+  return left ? stop_broken(copy, "the store is full or not writable") : true;
 }

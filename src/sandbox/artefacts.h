@@ -15,6 +15,7 @@ struct saved {
   bool done;
   uint64_t bytes;
   uint32_t files;
+  bool broken;      /* the store failed, and nothing that the box left is the cause */
   char reason[160]; /* why nothing was saved */
 };
 

@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** A file NAME.drill.ts exports one as `drill`. */
+/** A file NAME.drill.ts exports one as `drill`, or several by their names as `drills`. */
 export type Drill = {
   /** In one line. */
   readonly shows: string;

@@ -1,10 +1,10 @@
 /** A service that a drill has started: its database, and what it answers. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync } from 'node:fs';
+import { chmodSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Server, startServer } from '../../src/local/postgres.ts';
+import { type Server, type ServerOptions, startServer } from '../../src/local/postgres.ts';
 import {
   createDatabase,
   createRoles,
@@ -26,14 +26,21 @@ export const SLOWNESS: Readonly<Record<string, string>> = {
   RUNLEDGER_LIMITS_WALL_MAX: '10min',
 };
 
+type DatabaseOptions = Partial<Pick<ServerOptions, 'programs' | 'settings'>>;
+
 /** A PostgreSQL with the four logins and no schema. */
-export async function startDatabase(): Promise<{ urls: RoleUrls; server: Server }> {
+export async function startDatabase(
+  options: DatabaseOptions = {},
+): Promise<{ urls: RoleUrls; server: Server }> {
   const make = () => randomBytes(16).toString('hex');
   const password = make();
   const passwords = Object.fromEntries(ROLES.map((role) => [role, make()])) as RolePasswords;
-  const data_dir = join(mkdtempSync('/var/tmp/postgres-'), 'data');
-  const settings = { data_dir, password, uid: null, durable: false, port: null, settings: {} };
-  const server = await startServer(settings);
+  const folder = mkdtempSync('/var/tmp/postgres-');
+  // Before 16, initdb must find its way back to where it began.
+  chmodSync(folder, 0o711);
+  const data_dir = join(folder, 'data');
+  const own = { data_dir, password, uid: null, durable: false, port: null, settings: {} };
+  const server = await startServer({ ...own, ...options });
   const superuser = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
   await createRoles(superuser, passwords);
   await createDatabase(superuser, 'runledger');

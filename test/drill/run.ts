@@ -2,37 +2,50 @@
  * Drills: what takes minutes, other people's programs or the network, and is not part of `make test`.
  *
  *   node test/drill/run.ts             all of them, one after the other
- *   node test/drill/run.ts NAME...     these
+ *   node test/drill/run.ts NAME...     these; the name of a file of several stands for all of them
  *
- * A drill is a file NAME.drill.ts beside this one. The last lines are the list: pass, fail, or "not run" with the reason. Exit
- * status 1 if one failed. Each keeps what it made in build/drill/NAME.
+ * A file NAME.drill.ts beside this one has a drill of this name, or several with their names. The last lines are the list: pass,
+ * fail, or "not run" with the reason. Exit status 1 if one failed. Each keeps what it made in build/drill/NAME.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Drill, NotRun, openStage } from './drill.ts';
 
 const ENDING = '.drill.ts';
-const NAMES = readdirSync(import.meta.dirname)
+const FILES = readdirSync(import.meta.dirname)
   .filter((name) => name.endsWith(ENDING))
   .map((name) => name.slice(0, -ENDING.length));
 
+type Named = { file: string; name: string; drill: Drill };
 type Outcome = { name: string; how: 'pass' | 'fail' | 'not run'; text: string };
 
 async function main(given: readonly string[]): Promise<number> {
-  const unknown = given.find((name) => !NAMES.includes(name));
+  const all = (await Promise.all(FILES.map(drillsOf))).flat();
+  const called = (word: string) => all.filter(({ file, name }) => [file, name].includes(word));
+  const unknown = given.find((word) => called(word).length === 0);
   if (unknown) {
-    console.error(`${unknown}: no such drill; there are ${NAMES.join(', ')}`);
+    console.error(`${unknown}: no such drill; there are ${all.map(({ name }) => name).join(', ')}`);
     return 2;
   }
   const outcomes: Outcome[] = [];
-  for (const name of given.length > 0 ? given : NAMES) outcomes.push(await carryOut(name));
+  for (const each of given.length > 0 ? given.flatMap(called) : all)
+    outcomes.push(await carryOut(each));
+  const width = Math.max(...outcomes.map(({ name }) => name.length));
   for (const { name, how, text } of outcomes)
-    console.log(`${how.padEnd(7)}  ${name.padEnd(12)}  ${text}`);
+    console.log(`${how.padEnd(7)}  ${name.padEnd(width)}  ${text}`);
   return outcomes.some(({ how }) => how === 'fail') ? 1 : 0;
 }
 
-async function carryOut(name: string): Promise<Outcome> {
-  const { drill } = (await import(join(import.meta.dirname, name + ENDING))) as { drill: Drill };
+async function drillsOf(file: string): Promise<Named[]> {
+  const { drill, drills = {} } = (await import(join(import.meta.dirname, file + ENDING))) as {
+    drill?: Drill;
+    drills?: Readonly<Record<string, Drill>>;
+  };
+  const named = { ...(drill && { [file]: drill }), ...drills };
+  return Object.entries(named).map(([name, each]) => ({ file, name, drill: each }));
+}
+
+async function carryOut({ name, drill }: Named): Promise<Outcome> {
   console.error(`${name}: ${drill.shows}`);
   const stage = await openStage(name, (line) => console.error(line));
   const began = performance.now();

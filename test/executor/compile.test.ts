@@ -326,3 +326,17 @@ t.test('the line that names the limit is never cut off', async (t) => {
   });
   t.equal(cutDiagnostics({ ...short, limit_line: null }, 4).truncated, true);
 });
+
+// The last one: nothing can be stored after it.
+t.test('a store that takes nothing is a fault of the service, and never a verdict', async (t) => {
+  await scene({ steps: { plain: COMPILES } })();
+  t.ok(cache.size.entries > 0);
+  await rm(cache.artefacts_folder, { recursive: true });
+  await t.rejects(scene({ steps: { plain: COMPILES } })(), {
+    name: 'SandboxFault',
+    kind: 'no_room',
+    message: /the store is/,
+  });
+  t.equal(cache.size.entries, 0, 'what nothing used was removed to make room');
+  t.match(await scene({ steps: { plain: says('no') } })(), { said: 'no' }, 'nothing to store');
+});

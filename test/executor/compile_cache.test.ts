@@ -366,3 +366,14 @@ test('an artefact that cannot be used is forgotten', async (t) => {
   cache.forget(key);
   t.equal(cache.find(key), null);
 });
+
+test('room is made by the programs that nothing uses', async (t) => {
+  const cache = await open({ folder: t.testdir() });
+  const used = await compile(cache, 'used');
+  const unused = await compile(cache, 'unused');
+  unused.held.release();
+  t.equal(await cache.makeRoom(), true);
+  t.same(await artefactsOf(cache), [used.held.artefact]);
+  t.equal(cache.find(unused.key), null);
+  t.equal(await cache.makeRoom(), false, 'the other is in use');
+});

@@ -16,6 +16,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { connect } from '../../src/db.ts';
+import { reachableBinaries } from '../../src/local/binaries.ts';
 import { POSTGRES_UID, runningPort, type Server, startServer } from '../../src/local/postgres.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -312,4 +313,18 @@ t.test('a start waits for what a killed server left', async (t) => {
   process.kill(left!.pid, 'SIGCONT');
   const { port } = await starting;
   t.strictSame([...(await ask(port, 'select 1 as one'))], [{ one: 1 }]);
+});
+
+t.test('data that cannot be created leaves what initdb said, and nothing else', async (t) => {
+  const folder = await closedFolder(t);
+  const { dir } = await reachableBinaries(isRoot ? POSTGRES_UID : null);
+  const programs = { dir, locale: ['--locale=none.such'] };
+  const data_dir = join(folder, 'data');
+  const failed = startServer({ ...options(data_dir), programs });
+  await t.rejects(failed, {
+    message: /^PostgreSQL's data could not be created: initdb: error: .*none\.such/,
+    remedy: `see ${data_dir}.log`,
+  });
+  t.match(readFileSync(`${data_dir}.log`, 'utf8'), /none\.such/);
+  t.same(readdirSync(folder), ['data.log']);
 });

@@ -4,6 +4,9 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { loadConfig } from '../../src/config.ts';
+import { CANNOT_RUN } from '../../src/local/child.ts';
+import { withinOpenFiles } from '../../src/processes/open_files.ts';
 
 const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
@@ -32,3 +35,34 @@ for (const name of ['web', 'worker'])
     t.same(await exited, [0, null], 'it ends by itself');
     t.match(Buffer.concat(await said).toString(), /"reason":"SIGTERM","msg":"stopped before/);
   });
+
+for (const name of ['web', 'worker', 'serve'])
+  t.test(`${name} refuses a limit of open files that is too low for programs`, async (t) => {
+    // It does not get as far as the database.
+    const database = createServer(() => child.kill('SIGKILL'));
+    await once(database.listen(0, '127.0.0.1'), 'listening');
+    t.teardown(() => database.close());
+    const { port } = database.address() as AddressInfo;
+    const child = spawn('prlimit', ['--nofile=400:400', process.execPath, CLI, name], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env['PATH'], DATABASE_URL: `postgres://u:p@127.0.0.1:${port}/d` },
+    });
+    const said = Promise.all([child.stdout.toArray(), child.stderr.toArray()]);
+    const [status] = await once(child, 'exit');
+    t.equal(status, name === 'serve' ? 1 : CANNOT_RUN);
+    const lines = Buffer.concat((await said).flat())
+      .toString()
+      .trim()
+      .split('\n');
+    t.equal(lines.length, 1, lines.join('\n'));
+    t.match(lines[0], /only 400 files open here, and needs 512.*ulimit -n 4096/);
+  });
+
+t.test('web takes no more connections than it may have files open', (t) => {
+  const config = loadConfig({});
+  t.equal(withinOpenFiles(config, 1_024).connections_max, 768);
+  t.equal(withinOpenFiles(config, Infinity).connections_max, config.connections_max);
+  const many = { ...config, limits_files: 2_000 };
+  t.throws(() => withinOpenFiles(many, 2_000), /needs 2256/);
+  t.end();
+});

@@ -229,6 +229,8 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
     ['execution_failed', new Error('out of memory'), true],
     ['launcher_died', new SandboxFault('launcher_lost', 'the launcher has ended'), true],
     ['database_away', new SandboxFault('deadline', 'killed'), false],
+    ['no_slot', new SandboxFault('no_room', 'the store is full'), false],
+    ['no_slot', Object.assign(new Error('write'), { code: 'ENOSPC' }), false],
   ];
   for (const [reason, error, counts] of cases) {
     const job = await s.fetched();
@@ -239,8 +241,11 @@ t.test('a fault is no verdict: the execution is released for its reason', async 
     await s.w
       .db`delete from graphile_worker._private_jobs where payload ->> 'id' = ${job.submission_id}`;
   }
-  t.same(s.losses, ['execution_failed', 'launcher_died', 'database_away']);
-  t.same(s.sandbox, [false, false], 'what counts makes the worker pause');
+  t.same(
+    s.losses,
+    cases.map(([reason]) => reason),
+  );
+  t.same(s.sandbox, [false, false, false, false], 'what counts, or a full disk, makes it pause');
 });
 
 t.test(

@@ -1,7 +1,7 @@
 /**
  * `make schema` runs this file. What a definition looks like depends on PostgreSQL's major version, and verify compares it on
  * each version that is supported. So the schema is written down on each of them, from the oldest to the one that we ship
- * (schema_dump.ts). The others are npm packages, which are put into build/postgres.
+ * (schema_dump.ts).
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { newSecret, secretDigest } from '../../src/access/secret.ts';
+import { connect } from '../../src/db.ts';
 import { createKey, listKeys, listTiers, revokeKey, rotateKey } from '../../src/store/keys.ts';
 import { createResults } from '../../src/store/results.ts';
+import { freshDatabase } from '../support/database.ts';
 import { idOf, outcome, start, submission, world } from './world.ts';
 
 async function scene(t: { teardown(work: () => unknown): void }) {
@@ -143,3 +145,28 @@ t.test(
     t.ok(await works(key.digest));
   },
 );
+
+t.test('a clock that is set back does not keep a key out for longer than a minute', async (t) => {
+  const { url } = await freshDatabase(t);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end());
+  type Spent = { hits_us: string; buckets: string; allowed: boolean; reset_us: string };
+  for (const per_minute of [5, 1_000]) {
+    let state = { hits_us: '{}', buckets: '{}' };
+    const spend = async (at_s: number) => {
+      const [row] = await db<Spent[]>`
+        select hits_us::text, buckets::text, allowed, reset_us::text
+        from runledger.spend_rate(${state.hits_us}::text::bigint[], ${state.buckets}::text::bigint[],
+          ${per_minute}::text::integer, ${String(at_s * 1e6)}::text::bigint)`;
+      state = row!;
+      return row!;
+    };
+    for (let n = 0; n < per_minute; n += 1) t.ok((await spend(10_000 + (n % 2))).allowed);
+    t.notOk((await spend(10_001)).allowed);
+    const back = await spend(6_400);
+    t.notOk(back.allowed, 'the limit is kept');
+    t.ok(Number(back.reset_us) <= 61e6, back.reset_us);
+    t.notOk((await spend(6_459)).allowed);
+    t.ok((await spend(6_462)).allowed);
+  }
+});
