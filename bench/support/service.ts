@@ -26,7 +26,7 @@ export type Service = {
   stop(): Promise<void>;
 };
 
-const CLI = ['src/cli/main.ts'];
+const CLI = ['src/cli/main.js'];
 
 /** `node`: the Node that runs it. */
 export async function startService(
@@ -132,7 +132,7 @@ function cpuOfKinds(root: number): Record<'web' | 'worker' | 'postgres', number>
 
 export function kindOf(command: string): 'web' | 'worker' | 'postgres' | null {
   if (/postgres/.test(command)) return 'postgres';
-  if (/main\.[jt]s (.* )?web\b/.test(command)) return 'web';
-  if (/main\.[jt]s (.* )?worker\b/.test(command)) return 'worker';
+  if (/main\.js (.* )?web\b/.test(command)) return 'web';
+  if (/main\.js (.* )?worker\b/.test(command)) return 'worker';
   return null;
 }

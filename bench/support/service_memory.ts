@@ -25,7 +25,7 @@ export function memoryOf(serve: number): Memory {
 function kindOf(command: string): Kind {
   const process = kindOfProcess(command);
   if (process !== null) return process;
-  if (/main\.[jt]s serve\b/.test(command)) return 'serve';
+  if (/main\.js serve\b/.test(command)) return 'serve';
   if (/^\S*\/java /.test(command)) return 'java';
   return /^\S*\/python/.test(command) ? 'python' : 'boxes';
 }

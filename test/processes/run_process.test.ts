@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 
 for (const name of ['web', 'worker'])
   t.test(`${name} stops when asked while its database does not answer`, async (t) => {
