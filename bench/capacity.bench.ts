@@ -261,7 +261,7 @@ async function startService(env: Record<string, string>) {
     RUNLEDGER_SEAL_KEY: Buffer.alloc(32, 7).toString('base64'),
     RUNLEDGER_LOG_LEVEL: 'warn',
   });
-  const isWorker = (command: string) => /main\.ts worker/.test(command);
+  const isWorker = (command: string) => /main\.js worker/.test(command);
   const clients: LeanClient[] = [];
   t.teardown(() => {
     for (const client of clients) client.close();

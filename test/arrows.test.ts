@@ -166,6 +166,6 @@ t.test('every file can be reached from the command line, or a document names it'
     reached.add(file);
     for (const { to } of all.filter(({ from }) => from === file)) visit(to);
   };
-  for (const root of ['src/cli/main.ts', ...languages, ...named]) visit(root);
+  for (const root of ['src/cli/command_line.ts', ...languages, ...named]) visit(root);
   for (const file of sourcesBelow('src')) t.ok(reached.has(file), `${file} is reached`);
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { bytesArgument, connect, isAway } from '../src/db.ts';
+import { bytesArgument, connect, type Db, isAway } from '../src/db.ts';
 import { createLog } from '../src/log.ts';
 import { connectRunner } from '../src/queue/delivery_runner.ts';
 import { freshDatabase } from './support/database.ts';
@@ -24,6 +24,24 @@ t.test('arrays survive the way to the database and back', async (t) => {
     ...{ times: [new Date('2026-01-02T03:04:05.678Z')], flags: [true, false] },
     ...{ bytes: [Buffer.from([0, 255])], fifth: words[4], count: words.length },
   });
+});
+
+t.test('a connection without work closes, and the next statement opens one', async (t) => {
+  const { urls } = await freshDatabase(t);
+  const [db, other] = [{ idle_s: 0.05 }, {}].map((more) =>
+    connect(urls.owner, { name: 'test', max: 1, ...more }),
+  ) as [Db, Db];
+  t.teardown(() => Promise.all([db, other].map((each) => each.end({ timeout: 1 }))));
+  const ask = async (of: Db) => {
+    const [row] = await of<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    return row!.pid;
+  };
+  const [first, kept] = [await ask(db), await ask(other)];
+  const isOpen = async () =>
+    (await other`select from pg_stat_activity where pid = ${first}`).length > 0;
+  while (await isOpen()) await wait(20);
+  t.not(await ask(db), first);
+  t.equal(await ask(other), kept, 'one that may stay open');
 });
 
 t.test('lists of bytes arrive as they were sent, few or many', async (t) => {

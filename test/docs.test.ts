@@ -51,7 +51,7 @@ t.test('every variable that is named exists', async (t) => {
 
 t.test('every command that is named exists, with the options that are named', async (t) => {
   for (const { name, text } of texts) {
-    for (const line of found(text, /(?:\.\/runledger|src\/cli\/main\.ts) ([^`\n#>|&]+)/g)) {
+    for (const line of found(text, /(?:\.\/runledger|src\/cli\/main\.js) ([^`\n#>|&]+)/g)) {
       const [first = '', second = ''] = line.trim().split(/\s+/);
       const command = [`${first} ${second}`, first].find((words) => Object.hasOwn(commands, words));
       if (/^(--help|--version|COMMAND|…|\$)/.test(first) || (isGroup(first) && second === '--help'))

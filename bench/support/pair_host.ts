@@ -8,14 +8,14 @@ import type { Service } from './service.ts';
 export type Runs = { program: ProgramName; count: number; at_once: number };
 
 const HELLO_CPP = '#include <iostream>\nint main() { std::cout << 42 << std::endl; }\n';
+const HELLO_JAVA =
+  'public class Main { public static void main(String[] a) { System.out.println(42); } }\n';
 const PROGRAMS = {
   Python: { language: 'python', code: 'print(42)\n' },
   'C++, compiled before': { language: 'cpp', code: HELLO_CPP },
   'C++, never seen': { language: 'cpp', code: HELLO_CPP, is_new: true },
-  'Java, compiled before': {
-    language: 'java',
-    code: 'public class Main { public static void main(String[] a) { System.out.println(42); } }\n',
-  },
+  'Java, compiled before': { language: 'java', code: HELLO_JAVA },
+  'Java, never seen': { language: 'java', code: HELLO_JAVA, is_new: true },
 };
 export type ProgramName = keyof typeof PROGRAMS;
 

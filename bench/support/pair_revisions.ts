@@ -30,6 +30,7 @@ const CASES = (
     { name: 'C++ seen', program: 'C++, compiled before', count: 1, at_once: 1, turns: 250 },
     { name: 'C++ never seen', program: 'C++, never seen', count: 1, at_once: 1, turns: 40 },
     { name: 'Java seen', program: 'Java, compiled before', count: 1, at_once: 1, turns: 60 },
+    { name: 'Java never seen', program: 'Java, never seen', count: 1, at_once: 1, turns: 60 },
     { name: 'Python, 16 at once', program: 'Python', count: 48, at_once: 16, turns: 40 },
     {
       name: 'C++ seen, 16 at once',

@@ -13,6 +13,8 @@ export type Answer = { verdict: string; stdout: string; stderr: string };
 export type JudgedAnswer = Answer & { tests: { wall_time: number | null }[] | null };
 
 export type Service = {
+  /** Of `serve`, which started all the others. */
+  readonly pid: number;
   /** Submits, waits, and returns the record. */
   run(language: string, code: string): Promise<Answer>;
   /** The same, with a request of any kind. */
@@ -24,9 +26,13 @@ export type Service = {
   stop(): Promise<void>;
 };
 
-const CLI = ['src/cli/main.ts'];
+const CLI = ['src/cli/main.js'];
 
-export async function startService(environment: Record<string, string> = {}): Promise<Service> {
+/** `node`: the Node that runs it. */
+export async function startService(
+  environment: Record<string, string> = {},
+  node = process.execPath,
+): Promise<Service> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-bench-'));
   const port = await freePort();
   const env = {
@@ -36,7 +42,7 @@ export async function startService(environment: Record<string, string> = {}): Pr
     RUNLEDGER_LOG_LEVEL: 'warn',
     ...environment,
   };
-  const child = spawn(process.execPath, [...CLI, 'serve'], {
+  const child = spawn(node, [...CLI, 'serve'], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -56,6 +62,7 @@ export async function startService(environment: Record<string, string> = {}): Pr
   const opened: ReturnType<typeof callers>[] = [];
   const clients = clientsOf('bench');
   return {
+    pid: child.pid!,
     run: (language, code) => clients.run({ language, code }),
     judge: clients.run,
     judgeFor: (account) => clientsOf(account).run,
@@ -123,9 +130,9 @@ function cpuOfKinds(root: number): Record<'web' | 'worker' | 'postgres', number>
   return sum;
 }
 
-function kindOf(command: string): 'web' | 'worker' | 'postgres' | null {
+export function kindOf(command: string): 'web' | 'worker' | 'postgres' | null {
   if (/postgres/.test(command)) return 'postgres';
-  if (/main\.ts (.* )?web\b/.test(command)) return 'web';
-  if (/main\.ts (.* )?worker\b/.test(command)) return 'worker';
+  if (/main\.js (.* )?web\b/.test(command)) return 'web';
+  if (/main\.js (.* )?worker\b/.test(command)) return 'worker';
   return null;
 }

@@ -1,7 +1,7 @@
 /**
  * What a command declares, and what it gets to work with.
  *
- * A command is one file in commands/ and one line in command_table.ts. main.ts parses the arguments, checks them
+ * A command is one file in commands/ and one line in command_table.ts. command_line.ts parses the arguments, checks them
  * and prints the help, all from the declaration.
  */
 import type { DatabaseAddress } from '../config/database_tls.ts';

@@ -141,6 +141,11 @@ export async function keepEmbedded(
 const SETTINGS = {
   // Web and worker use up to 23 together (config/connections.ts); the rest is for more workers, commands and an auditor's psql.
   max_connections: '100',
+  // What is not here is in the kernel's cache, which gives memory back when somebody else needs it.
+  shared_buffers: '32MB',
+  // Else three processes read for the others, and one more would subscribe to another server.
+  io_method: 'sync',
+  max_logical_replication_workers: '0',
   log_min_messages: 'warning',
   log_line_prefix: '%m [%p] %q%u@%d ',
   timezone: 'UTC',

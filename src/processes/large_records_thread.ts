@@ -2,7 +2,7 @@
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { databaseAddress } from '../config/database_tls.ts';
-import { connect, createSockets } from '../db.ts';
+import { connect, createSockets, IDLE_S } from '../db.ts';
 import { lengthOf, type RecordReader, readerOf, recordParts } from '../domain/record_pieces.ts';
 import type { Asked, Replied, ThreadData } from '../store/large_records.ts';
 import { withPayloads } from '../store/payloads.ts';
@@ -18,6 +18,7 @@ const db = connect(databaseAddress(config, url!), {
   name: 'runledger web records',
   max: 1,
   sockets,
+  idle_s: IDLE_S,
 });
 const open = new Map<number, { reader: RecordReader; piece: Uint8Array }>();
 /** One after the other, so that at most one record is being read. */

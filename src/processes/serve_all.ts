@@ -23,7 +23,7 @@ import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
 import { CLOSING_MS, stopRequested } from './stop_request.ts';
 
-const CLI = join(import.meta.dirname, '../cli/main.ts');
+const CLI = join(import.meta.dirname, '../cli/main.js');
 /**
  * A smaller young generation: the garbage collector runs more often, but each pause is short. With Node's default of
  * 16 MiB a pause takes up to 10 ms, and every waiting request waits for it.

@@ -4,7 +4,7 @@ import { sharesOf } from '../config/connections.ts';
 import { databaseAddress } from '../config/database_tls.ts';
 import { logKeyOf } from '../config/seal_key.ts';
 import type { Config } from '../config.ts';
-import { connect, createSockets, type Db } from '../db.ts';
+import { connect, createSockets, type Db, IDLE_S } from '../db.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createCosigning } from '../queue/cosigning.ts';
@@ -22,7 +22,8 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
   const address = addressOf(config, 'web');
   const { metrics, close } = await openMetrics({ config, log }, 'web');
   const sockets = createSockets();
-  const open = (max: number) => connect(address, { name: 'runledger web', max, sockets });
+  const open = (max: number) =>
+    connect(address, { name: 'runledger web', max, sockets, idle_s: IDLE_S });
   const shares = sharesOf('web', config.database_pool);
   const db = open(shares.requests);
   const own = (share: number) => (share > 0 ? open(share) : db);

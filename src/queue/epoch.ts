@@ -29,7 +29,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Shares } from '../config/connections.ts';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, type Db, isAway, isRejected, listen } from '../db.ts';
+import { connect, type Db, IDLE_S, isAway, isRejected, listen } from '../db.ts';
 import type { Log } from '../log.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
@@ -106,9 +106,12 @@ export function openExecutionEpoch(
   const name = `runledger consumer ${consumer_id}`;
   const { connections } = options;
   // At best three: a batch of starts, a batch of deletions, and a release beside them.
-  const db = connect(address, { name, max: connections.statements });
-  const ending = connect(address, { name, max: connections.ends });
-  const fetching = connect(address, { name, max: connections.fetching });
+  const open = (max: number) => connect(address, { name, max, idle_s: IDLE_S });
+  const [db, ending, fetching] = [
+    open(connections.statements),
+    open(connections.ends),
+    open(connections.fetching),
+  ];
   const executions = createExecutions(db, ending, consumer_id, options.backlog);
   const finishing = createBatcher<FetchedJob, void>({
     max_items: FINISH_BATCH,

@@ -1,7 +1,8 @@
 /*
  * The slot's half of the warm interpreters. A slot has up to two zygotes: one that serves an account,
  * and a spare that serves no account yet. Runs forked from one zygote share its hash seed and address
- * layout, so a zygote serves one account only, for at most 200 runs or 30 s. Then the spare replaces it.
+ * layout, so a zygote serves one account only, for at most 200 runs or 30 s. Then the spare replaces it,
+ * in an idle slot, too. A zygote that has served nobody needs no spare: so an idle slot keeps only one.
  *
  * A zygote lives in the slot's group, because no process can join a group at request time. In v1 the
  * CPU time of its start would be counted as some run's. So it starts while the slot is idle, and is
@@ -136,15 +137,23 @@ static bool is_warm_kind(const struct request *request) {
   return true;
 }
 
+/* Milliseconds until the current zygote serves no more; -1: it has not served yet. */
+static int left_ms(void) {
+  if (!current.pid || !current.runs) return -1;
+  uint64_t now = monotonic_us(), end = current.first_us + SECONDS_MOST * 1000000ull;
+  return current.runs >= RUNS_MOST || now > end ? 0 : (int)((end - now) / 1000) + 1;
+}
+
+/* A zygote that is replaced after few runs was not worth the wait, so the slot waits less often from now on. */
+static void retire_served(void) {
+  misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
+  retire(&current);
+}
+
 struct zygote *zygotes_choose(const struct request *request) {
   if (!is_warm_kind(request)) return NULL;
   bool others = *current.account && strcmp(current.account, request->zygote);
-  bool old = current.runs >= RUNS_MOST || (current.runs && monotonic_us() - current.first_us > SECONDS_MOST * 1000000ull);
-  if (current.pid && (others || old)) {
-    /* A zygote that is replaced after few runs was not worth the wait, so the slot waits less often from now on. */
-    misses_most = current.runs >= 2 * MISSES_MOST ? MISSES_MOST : 8 * MISSES_MOST;
-    retire(&current);
-  }
+  if (current.pid && (others || left_ms() == 0)) retire_served();
   if (!current.pid) replace();
   /* A zygote sends nothing before its child has orders. If it did, the child died of something else. */
   struct pollfd orders = {.fd = current.orders, .events = POLLIN};
@@ -207,7 +216,7 @@ static struct zygote *starting(void) {
 
 static struct zygote *missing(void) {
   if (recipe.profile < 0 || starting()) return NULL;
-  return !current.pid ? &current : !spare.pid ? &spare : NULL;
+  return !current.pid ? &current : current.runs && !spare.pid ? &spare : NULL;
 }
 
 static struct zygote *wanted(void) { return monotonic_us() < retry_us ? NULL : missing(); }
@@ -216,7 +225,7 @@ int zygotes_wait_ms(int *descriptor) {
   struct zygote *one = starting();
   *descriptor = one ? one->orders : -1;
   if (one) return START_MS;
-  if (!missing()) return -1;
+  if (!missing()) return left_ms();
   uint64_t now = monotonic_us();
   return now < retry_us ? (int)((retry_us - now) / 1000) + 1 : PAUSE_MS;
 }
@@ -224,6 +233,7 @@ int zygotes_wait_ms(int *descriptor) {
 void zygotes_use_idle_time(void) {
   struct zygote *one = starting();
   if (one) finish_start(one, 0);
+  else if (left_ms() == 0) retire_served(), replace();
   else if ((one = wanted())) start(one);
 }
 

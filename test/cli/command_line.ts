@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '../..');
-export const CLI = join(ROOT, 'src/cli/main.ts');
+export const CLI = join(ROOT, 'src/cli/main.js');
 export const SCRIPT = join(ROOT, 'runledger');
 
 export type Ran = { status: number; stdout: string; stderr: string };

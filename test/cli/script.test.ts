@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { NODE_FLAGS } from '../../src/processes/serve_all.ts';
-import { runProgram, SCRIPT } from './command_line.ts';
+import { CLI, runProgram, SCRIPT } from './command_line.ts';
 
 const VERSION = /^runledger \d+\.\d+\.\d+\n$/;
 const ROOT = join(SCRIPT, '..');
@@ -73,7 +73,7 @@ t.test('a system Node that is too old is not used', async (t) => {
   fakeNode(bin, '24.11.1');
   t.match(await start(), { status: 1, stderr: needed }, 'an old one');
   fakeNode(bin, '24.12.0');
-  t.match(await start(), { status: 0, stdout: 'started main.ts x\n' }, 'one that is new enough');
+  t.match(await start(), { status: 0, stdout: 'started main.js x\n' }, 'one that is new enough');
 });
 
 t.test('the state directory is that of the clone, from wherever it is called', async (t) => {
@@ -87,13 +87,22 @@ t.test('the state directory is that of the clone, from wherever it is called', a
   t.equal(await stateDir(folder(t), { RUNLEDGER_STATE_DIR: 'own' }), 'own');
 });
 
+// Node's compiler of TypeScript is WebAssembly: without it, a module that is not in the cache cannot be compiled.
+t.test('a start for the second time compiles no TypeScript', async (t) => {
+  const start = (...flags: string[]) =>
+    runProgram(process.execPath, [...flags, CLI, '--version'], { cwd: ROOT });
+  await start();
+  const without = '--import=data:text/javascript,delete globalThis.WebAssembly';
+  t.match(await start(without), { status: 0, stdout: VERSION, stderr: '' });
+});
+
 t.test('every way to start web and worker gives Node the same flags', async (t) => {
   const flags = NODE_FLAGS.join(' ');
   for (const file of ['Procfile', 'render.yaml', 'runledger']) {
     const text = readFileSync(join(ROOT, file), 'utf8');
     const started = text
       .split('\n')
-      .filter((line) => /--max-semi|main\.ts (web|worker)/.test(line));
+      .filter((line) => /--max-semi|main\.js (web|worker)/.test(line));
     t.ok(started.length > 0, file);
     for (const line of started) t.ok(line.includes(` ${flags} `), `${file}: ${line}`);
   }

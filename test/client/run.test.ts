@@ -11,7 +11,7 @@ import { LANGUAGES } from '../../src/languages/common/registry.ts';
 import { type Service, startService } from '../http/support/service.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const MAIN = join(ROOT, 'src/cli/main.ts');
+const MAIN = join(ROOT, 'src/cli/main.js');
 
 const folder = mkdtempSync(join(tmpdir(), 'runledger-run-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -32,7 +32,7 @@ import {
 import { NGINX } from './nginx.ts';
 
 const INSTALLED = '/srv/runledger';
-const NODE = 'node --max-semi-space-size=4 src/cli/main.ts';
+const NODE = 'node --max-semi-space-size=4 src/cli/main.js';
 const DEFAULTS = loadConfig({});
 /** A process is killed later than it ends by itself. */
 const LONGEST_STOP_S = (DEFAULTS.shutdown_grace_ms + CLOSING_MS) / 1_000;
@@ -347,7 +347,7 @@ t.test('the Procfile, app.json and render.yaml', async (t) => {
       .map((line) => line.split(/: exec /) as [string, string]),
   );
   t.strictSame(processes, {
-    release: 'node src/cli/main.ts migrate',
+    release: 'node src/cli/main.js migrate',
     web: `${NODE} web`,
     worker: `${NODE} worker`,
   });

@@ -197,6 +197,20 @@ t.test('whatever dies, the next run is right', async (t) => {
   t.match(await sandbox.run(forked('exit(6)')), { exit_code: 6 });
 });
 
+t.test('a slot without requests keeps one interpreter, which has served nobody', async (t) => {
+  const other = await withSandbox({ slots: 1, stream_slots: 0 });
+  t.teardown(other.close);
+  const slot = childrenOf(other.sandbox.isolation.pid)[0] ?? 0;
+  const zygotes = () => childrenOf(slot).filter((pid) => /main\.py/.test(commandOf(pid)));
+  t.ok(await warm(other.sandbox));
+  t.ok(await within(60_000, () => zygotes().length === 2), 'one that serves, and a spare');
+  const [first] = zygotes();
+  const isRetired = () => !zygotes().includes(first!) && zygotes().length === 1;
+  t.ok(await within(90_000, isRetired), 'half a minute after its first run it serves no more');
+  const said_now = said(await other.sandbox.run(forked(IS_WARM, {}, 'two')));
+  t.equal(said_now, 'True', 'the spare serves the next request, whosever it is');
+});
+
 /** A first process that starts the launcher and reaps no other process, as in a container without an init. */
 const NEVER_REAPS = `const { spawnSync } = require('node:child_process');
 const [launcher, ...rest] = process.argv.slice(1);

@@ -42,7 +42,9 @@ t.test('residents', async (t) => {
     t.strictSame(await way(hello(1), 'alice'), ['resident', '1']);
     t.strictSame(await way(hello(2), 'alice'), ['resident', '2']);
     await executor.prepared();
-    t.strictSame(await way(hello(1), 'bob'), ['resident', '1'], 'and compiles for itself');
+    t.strictSame(await way(hello(1), 'bob'), ['plain', '1'], 'until it asks, one is enough');
+    await executor.prepared();
+    t.strictSame(await way(hello(2), 'bob'), ['resident', '2'], 'and compiles for itself');
   });
 
   t.test('without a spare the plain compiler answers, and room is made', async (t) => {
@@ -117,10 +119,15 @@ t.test('its CPU time is what its group used', async (t) => {
   t.ok(again.compile!.cpu_time_us! < 2_000_000);
 });
 
-type Residents = { idle_ms: number; failures?: number; log?: (message: string) => void };
+type Residents = {
+  idle_ms: number;
+  quiet_ms?: number;
+  failures?: number;
+  log?: (message: string) => void;
+};
 
 async function residents(t: Test, options: Residents) {
-  const { idle_ms, failures = 0, log = (message) => t.fail(message) } = options;
+  const { idle_ms, quiet_ms = 60_000, failures = 0, log = (message) => t.fail(message) } = options;
   let left = failures;
   const { sandbox, cache, toolchains } = await anExecutor(t, {
     languages: ['java'],
@@ -134,7 +141,7 @@ async function residents(t: Test, options: Residents) {
   const sources = { main: 'Main.java', code: Buffer.from(hello(1)), others: [] };
   const [step] = await opened.open.get('java')!.steps(sources);
   const compilers = new ResidentCompilers({
-    ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms },
+    ...{ home: java.at, front: async () => step!.load[0]!.key, log, most: 1, idle_ms, quiet_ms },
     retry_ms: 1,
     open: ({ limits, ...request }) => {
       // Too little for a JVM to start.
@@ -162,6 +169,15 @@ t.test('a compiler without work ends, and its room is free', async (t) => {
   );
   await compilers.close();
   t.strictSame(await compile('carol'), not_tried, 'closed');
+});
+
+t.test('without requests the spare ends, and the next request makes another', async (t) => {
+  const compilers = await residents(t, { idle_ms: 60_000, quiet_ms: 1 });
+  const compile = () => compilers.compile('alice', Buffer.from(hello(1)), NEVER);
+  t.ok(await compilers.warmed());
+  while (compilers.count > 0) await sleep(10);
+  t.match(await compile(), { answer: null }, 'there is none');
+  t.equal(compilers.count, 1, 'but one is on its way');
 });
 
 t.test('one that ends without an answer still charges its time', async (t) => {

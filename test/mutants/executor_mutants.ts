@@ -195,6 +195,11 @@ export const executorMutants: readonly Mutant[] = [
     'if (reply.answer === null && reply.cpu_us) this.#bar(account_id);',
     '',
   ]),
+  ...inFile('src/languages/java/resident_compilers.ts', RESIDENT, [
+    'one account that asks needs no spare beside its own',
+    'if (this.#byAccount.size > 0 && !this.#are_several) return;',
+    '',
+  ]),
   ...inFile(
     'src/languages/java/resident_compiler.ts',
     RESIDENT,

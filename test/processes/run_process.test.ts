@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config.ts';
 import { CANNOT_RUN } from '../../src/local/child.ts';
 import { withinOpenFiles } from '../../src/processes/open_files.ts';
 
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 
 for (const name of ['web', 'worker'])
   t.test(`${name} stops when asked while its database does not answer`, async (t) => {

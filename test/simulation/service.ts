@@ -55,7 +55,7 @@ export type ServiceOptions = {
 export class CannotIsolate extends Error {}
 
 const LAUNCHER = fileURLToPath(new URL('../../build/launcher', import.meta.url));
-const CLI = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 
 export async function startService(t: Test, options: ServiceOptions): Promise<Service> {
   const { folder } = options;

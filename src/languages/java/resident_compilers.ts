@@ -4,7 +4,8 @@
  * Each is a JVM in a box of its own: its own control group, no network, no annotation processing, limits on memory, time
  * and CPU. Its states:
  *
- *   spare       warmed up; it has compiled only the sources of the warm-up. There is at most one
+ *   spare       warmed up; it has compiled only the sources of the warm-up. There is at most one. As long as one account
+ *               asks, which has its own, there is none. It ends when nobody asked in a while; the next request makes another
  *   of account  it has compiled for an account, and never compiles for another
  *   ended       after an idle time, at any limit, after any failure of javac, or to make room
  *
@@ -32,6 +33,8 @@ export type ResidentCompilersOptions = Pick<Workshop, 'open' | 'log'> & {
   /** the most at one time, the spare included */
   most: number;
   idle_ms?: number;
+  /** without requests: then there is no spare */
+  quiet_ms?: number;
   /** the pause after the first failure */
   retry_ms?: number;
 };
@@ -70,10 +73,23 @@ const LIMITS: RunLimits = {
   inodes: 64,
   files: 128,
 };
-const HEAP = '-Xmx256m';
+/**
+ * What javac holds in the middle of a compile, 4 MB, fits into a survivor space. By the JVM's own sizes it does not: then much
+ * of it gets into the old generation, which grows, and a quarter of the time goes into collections. The archive of the JDK's
+ * classes is mapped where it was made for: else each JVM has 10 MB of it for itself, with the addresses changed.
+ */
+const MEMORY_FLAGS = [
+  '-Xms24m',
+  '-Xmn16m',
+  '-XX:SurvivorRatio=2',
+  '-Xmx256m',
+  '-XX:+UnlockDiagnosticVMOptions',
+  '-XX:ArchiveRelocationMode=0',
+];
 /** Ten rounds take about a second of CPU; by then the JVM has compiled the compiler. */
 const WARM_UP_ROUNDS = 10;
 const IDLE_MS = 60_000;
+const QUIET_MS = 60_000;
 /** Warming one costs a second of CPU. Many accounts with one program each must not cause that cost each time. */
 const SPARE_EVERY_MS = 2_000;
 /** A broken compiler then costs its account at most one spare in this time. */
@@ -89,18 +105,30 @@ export class ResidentCompilers {
   #warm: ResidentCompiler | null = null;
   #count = 0;
   #next_spare_at = 0;
+  readonly #quiet: NodeJS.Timeout;
+  #is_quiet = false;
+  /** More than one account asked since it was quiet. */
+  #are_several = false;
   /** spares in a row that could not be made */
   #failures = 0;
   readonly #closing = new AbortController();
 
   constructor(options: ResidentCompilersOptions) {
     this.#options = options;
+    this.#quiet = setTimeout(() => {
+      this.#is_quiet = true;
+      this.#are_several = false;
+      this.#warm?.end();
+    }, options.quiet_ms ?? QUIET_MS);
+    this.#quiet.unref();
     this.#makeSpare();
   }
 
   /** Without an answer, the caller starts a compiler. */
   async compile(account_id: string, code: Uint8Array, signal: AbortSignal): Promise<ResidentReply> {
     if (this.#isBarred(account_id)) return NOT_TRIED;
+    this.#is_quiet = false;
+    this.#quiet.refresh();
     const resident = this.#of(account_id);
     if (resident === null || resident.queued >= QUEUE_MOST) return NOT_TRIED;
     const reply = await resident.compile(code, signal);
@@ -135,6 +163,7 @@ export class ResidentCompilers {
 
   async close(): Promise<void> {
     this.#closing.abort();
+    clearTimeout(this.#quiet);
     const spare = await this.#spare;
     const all = [...this.#byAccount.values(), ...(spare === null ? [] : [spare])];
     await Promise.all(all.map((resident) => resident.end()));
@@ -143,17 +172,16 @@ export class ResidentCompilers {
   #of(account_id: string): ResidentCompiler | null {
     const own = this.#byAccount.get(account_id);
     if (own !== undefined) return own;
+    if (this.#byAccount.size > 0) this.#are_several = true;
     const resident = this.#warm;
     if (resident === null) {
       this.#makeRoom();
+      this.#makeSpare();
       return null;
     }
     this.#warm = null;
     this.#spare = null;
     this.#byAccount.set(account_id, resident);
-    resident.ended.then(() => {
-      if (this.#byAccount.get(account_id) === resident) this.#byAccount.delete(account_id);
-    });
     resident.endWhenIdle(this.#options.idle_ms ?? IDLE_MS);
     this.#makeSpare();
     return resident;
@@ -167,8 +195,9 @@ export class ResidentCompilers {
   }
 
   #makeSpare(): void {
-    if (this.#closing.signal.aborted || this.#spare !== null || this.#count >= this.#options.most)
-      return;
+    if (this.#closing.signal.aborted || this.#is_quiet) return;
+    if (this.#byAccount.size > 0 && !this.#are_several) return;
+    if (this.#spare !== null || this.#count >= this.#options.most) return;
     this.#count++;
     const spare = this.#start();
     this.#spare = spare;
@@ -181,12 +210,15 @@ export class ResidentCompilers {
       }
       this.#failures = 0;
       this.#warm = resident;
+      this.#quiet.refresh();
       resident.ended.then(() => {
         this.#count--;
         if (this.#warm === resident) {
           this.#warm = null;
           this.#spare = null;
         }
+        for (const [account, own] of this.#byAccount)
+          if (own === resident) this.#byAccount.delete(account);
         this.#makeSpare();
       });
     });
@@ -224,7 +256,7 @@ export class ResidentCompilers {
         argv: [
           `${home}/bin/java`,
           ...JAVA_COMPILER_FLAGS,
-          HEAP,
+          ...MEMORY_FLAGS,
           '-jar',
           `${LOAD_FOLDER}/${FRONT_FILE}`,
           '--serve',

@@ -6,7 +6,7 @@ import type { Service } from '../support/service.ts';
 import { chapter, type Rule } from './rule.ts';
 
 const { contract } = chapter('command line');
-const MAIN = join(import.meta.dirname, '../../../src/cli/main.ts');
+const MAIN = join(import.meta.dirname, '../../../src/cli/main.js');
 
 type Ended = { code: number; stdout: string; stderr: string };
 

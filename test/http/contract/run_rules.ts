@@ -12,7 +12,7 @@ import { chapter, type Rule } from './rule.ts';
 import { NotRun, type Stage } from './stage.ts';
 
 const { seed, contract } = chapter('running');
-const MAIN = join(import.meta.dirname, '../../../src/cli/main.ts');
+const MAIN = join(import.meta.dirname, '../../../src/cli/main.js');
 
 type Body = Record<string, unknown> & { code: string };
 

@@ -24,7 +24,7 @@ export async function realWorker(
 ): Promise<string | null> {
   const state = mkdtempSync(join(tmpdir(), 'runledger-worker-'));
   t.teardown(() => rmSync(state, { recursive: true, force: true }));
-  const [command, ...args] = [...within, process.execPath, 'src/cli/main.ts', 'worker'];
+  const [command, ...args] = [...within, process.execPath, 'src/cli/main.js', 'worker'];
   const child = spawnBound(command!, args, {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
