@@ -52,17 +52,19 @@ export async function startWithRoles(
   return { urls: urlsAt(server.port, secrets), server };
 }
 
+/** `programs`: of an older version, for an upgrade. */
 export const serverOptions = (
   options: Options,
   secrets: LocalSecrets,
   port: number | null,
+  programs?: ServerOptions['programs'],
 ): ServerOptions => ({
   data_dir: dataDir(options),
   password: secrets.postgres_password,
   port,
   uid: options.postgres_uid,
   durable: true,
-  settings: SETTINGS,
+  ...(programs ? { programs, settings: SETTINGS } : { settings: { ...SETTINGS, ...NEW_SETTINGS } }),
 });
 
 /** Uses the server that runs on this data, or else starts it. */
@@ -143,12 +145,17 @@ const SETTINGS = {
   max_connections: '100',
   // What is not here is in the kernel's cache, which gives memory back when somebody else needs it.
   shared_buffers: '32MB',
-  // Else three processes read for the others, and one more would subscribe to another server.
-  io_method: 'sync',
+  // Else a process waits to subscribe to another server.
   max_logical_replication_workers: '0',
   log_min_messages: 'warning',
   log_line_prefix: '%m [%p] %q%u@%d ',
   timezone: 'UTC',
+};
+
+/** Older versions than ours do not know these, and would not start. */
+const NEW_SETTINGS = {
+  // Else three processes read for the others.
+  io_method: 'sync',
 };
 
 export const dataDir = (options: Options) => join(resolve(options.state_dir), 'postgres');

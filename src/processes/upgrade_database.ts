@@ -114,7 +114,7 @@ async function startOld(
   secrets: LocalSecrets,
   dir: string,
 ): Promise<Server> {
-  const given = serverOptions(embedded, secrets, null);
+  const given = serverOptions(embedded, secrets, null, { dir, locale: [] });
   // Analyzing tables takes transaction ids.
   const read_only = { default_transaction_read_only: 'on', autovacuum: 'off' };
   const settings = { ...given.settings, ...read_only };
@@ -124,7 +124,7 @@ async function startOld(
   const deadline = performance.now() + LEFTOVERS_TIMEOUT_MS;
   for (let said = false; ; ) {
     try {
-      return await startServer({ ...given, settings, again: true, programs: { dir, locale: [] } });
+      return await startServer({ ...given, settings, again: true });
     } catch (error) {
       if (!(error instanceof AlreadyRunning && patient) || performance.now() > deadline)
         throw error;

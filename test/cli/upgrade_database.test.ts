@@ -70,14 +70,12 @@ async function oldServer(
   name = 'postgres',
 ): Promise<Embedded & { server: Server; superuser_url: string }> {
   const secrets = await localSecrets(state_dir);
-  const started = await startWithRoles(
-    {
-      ...serverOptions(options(state_dir), secrets, null),
-      data_dir: join(state_dir, name),
-      programs: { dir: old_programs, locale: ['--locale-provider=builtin', '--locale=C'] },
-    },
-    secrets,
-  );
+  const programs = {
+    dir: old_programs,
+    locale: ['--locale-provider=builtin', '--locale=C'],
+  };
+  const given = serverOptions(options(state_dir), secrets, null, programs);
+  const started = await startWithRoles({ ...given, data_dir: join(state_dir, name) }, secrets);
   t.teardown(() => started.server.stop());
   return { ...started, superuser_url: superuserUrl(started.server.port, secrets) };
 }
