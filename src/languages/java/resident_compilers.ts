@@ -75,8 +75,8 @@ const LIMITS: RunLimits = {
 };
 /**
  * What javac holds in the middle of a compile, 4 MB, fits into a survivor space. By the JVM's own sizes it does not: then much
- * of it gets into the old generation, which grows, and a quarter of the time goes into collections. The archive of the JDK's
- * classes is mapped where it was made for: else each JVM has 10 MB of it for itself, with the addresses changed.
+ * of it gets into the old generation, which grows, and a fifth of the time goes into collections, not a tenth. The archive of
+ * the JDK's classes is mapped where it was made for: else each JVM has 10 MB of it for itself, with the addresses changed.
  */
 const MEMORY_FLAGS = [
   '-Xms24m',
@@ -89,7 +89,8 @@ const MEMORY_FLAGS = [
 /** Ten rounds take about a second of CPU; by then the JVM has compiled the compiler. */
 const WARM_UP_ROUNDS = 10;
 const IDLE_MS = 60_000;
-const QUIET_MS = 60_000;
+/** The first compile after it takes five times as long, so that a caller of every few minutes must not meet it. */
+const QUIET_MS = 10 * 60_000;
 /** Warming one costs a second of CPU. Many accounts with one program each must not cause that cost each time. */
 const SPARE_EVERY_MS = 2_000;
 /** A broken compiler then costs its account at most one spare in this time. */
