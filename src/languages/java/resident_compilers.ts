@@ -75,8 +75,8 @@ const LIMITS: RunLimits = {
 };
 /**
  * What javac holds in the middle of a compile, 4 MB, fits into a survivor space. By the JVM's own sizes it does not: then much
- * of it gets into the old generation, which grows, and a fifth of the time goes into collections, not a tenth. The archive of the JDK's
- * classes is mapped where it was made for: else each JVM has 10 MB of it for itself, with the addresses changed.
+ * of it gets into the old generation, which grows, and a fifth of the time goes into collections, not a tenth. The archive of
+ * the JDK's classes is mapped where it was made for: else each JVM has 10 MB of it for itself, with the addresses changed.
  */
 const MEMORY_FLAGS = [
   '-Xms24m',
