@@ -19,7 +19,7 @@ export const VERDICTS = {
   CE: { status: 'completed', meaning: 'rejected by the compiler' },
   IE: {
     status: 'error',
-    meaning: 'the service could not run the program; this says nothing about the program',
+    meaning: 'the service could not run or judge the program; this says nothing about the program',
   },
 } as const satisfies Readonly<Record<string, { status: EndedStatus; meaning: string }>>;
 
