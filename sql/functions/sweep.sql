@@ -9,8 +9,8 @@
 -- Of these reasons, only worker_died counts against the submissions (loss_reasons). The calling connection is the witness: a restart or a crash of the
 -- server frees every lock and stops every heartbeat, but it also ends this connection. So a free lock proves a death only
 -- if the consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
--- And the time of a heartbeat counts only if this server has stored it since its start: after a failover it is of another
--- machine's clock.
+-- And the time of a heartbeat counts only if this server has stored it since the server started: after a failover, the time
+-- is from another machine's clock.
 create or replace function runledger.sweep(out consumer uuid, out reason text, out executions integer, out suspects integer)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$

@@ -7,8 +7,8 @@
  *   kept       the name that the old data get
  *
  * The exchange is two renames: the data get the name in `kept`, and then `complete` gets the name of the data. A process that
- * is killed between the two leaves no data; whoever opens the data next finishes the exchange (finishExchange). Nobody else
- * creates or removes any of the four while an upgrade runs, because it holds the server of the old data.
+ * is killed between the two leaves no data; the next process that opens the data finishes the exchange (finishExchange). No
+ * other process creates or removes any of the four while an upgrade runs, because the upgrade runs the server of the old data.
  *
  * What must stay true:
  * - Before the first rename, the old data are the data, and the folder may be removed.
@@ -32,7 +32,7 @@ export function upgradeFolder(data_dir: string): UpgradeFolder & { kept: string 
   };
 }
 
-/** Returns the new name of the old data, which are of this major version. `between`: for what is to be said after the first rename. */
+/** Returns the new name of the old data, which are of this major version. `between` is called after the first rename. */
 export async function exchange(
   data_dir: string,
   major: number,
@@ -71,7 +71,7 @@ export async function finishExchange(data_dir: string): Promise<string | null> {
   return name;
 }
 
-/** An upgrade runs, or was killed. */
+/** True while an upgrade runs, and after one was killed. */
 export const isUpgradeThere = (data_dir: string): Promise<boolean> =>
   exists(upgradeFolder(data_dir).folder);
 

@@ -7,7 +7,7 @@
  * - The old data are only read. No other server can run on them, because the old one does from the first step to the last. Nobody
  *   else writes to them: the old server has another port than the one that clients know, commands refuse its version, and the
  *   default of its sessions is read only. A client can change that, so in the end it must have given out no transaction id.
- * - It can be killed at any moment, and started again. It begins anew each time, unless only the exchange was left.
+ * - It can be killed at any moment, and started again. Each time it starts from the beginning, unless only the exchange was left.
  * - New data take the place of the old only when each table has the rows that it had, and verify finds no problem.
  */
 import { mkdir, stat } from 'node:fs/promises';
@@ -102,7 +102,7 @@ export async function upgradeDatabase(options: UpgradeOptions): Promise<Upgraded
   }
 }
 
-/** Whoever only reads takes no transaction id. */
+/** Sessions that only read take no transaction id, so an equal answer later shows that nothing was written. */
 async function nextTransaction(db: Db): Promise<string> {
   const [row] = await db<{ next: string }[]>`
     select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text as next`;

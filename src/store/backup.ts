@@ -30,7 +30,7 @@ export type BackedUp = { tables: number; bytes: number };
 /** `applied`: the migrations that came after the version that made the file. */
 export type Restored = { tables: number; made_at: string; applied: string[] };
 
-/** What a caller is told of the work. */
+/** Callbacks that report the progress of a backup or a restore. */
 export type Watch = {
   /** After each piece: how many tables were begun, and how many bytes of rows are done. */
   progress?(tables: number, bytes: number): void;

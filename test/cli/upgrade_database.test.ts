@@ -24,6 +24,7 @@ import { backUp, restore } from '../../src/store/backup.ts';
 import { lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
 import { createReceipts } from '../../src/store/receipts.ts';
 import { key, seal } from '../store/seal_now.ts';
+import { contents } from '../store/table_contents.ts';
 import { LOG_VERIFIER } from '../store/verified.ts';
 import { idOf, outcome, start, submission, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
@@ -117,22 +118,6 @@ async function copied(t: Test, name: string): Promise<string> {
   execFileSync('cp', ['-a', made, state_dir]);
   t.teardown(() => rm(state_dir, { recursive: true, force: true }));
   return state_dir;
-}
-
-/** A digest of the rows of each table. */
-async function contents(db: Db): Promise<Record<string, string>> {
-  const tables = await db<{ name: string }[]>`
-    select c.oid::regclass::text as name from pg_class c
-    where c.relnamespace in ('runledger'::regnamespace, 'graphile_worker'::regnamespace)
-      and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'migrations' and c.relpersistence = 'p'`;
-  const found: Record<string, string> = {};
-  for (const { name } of tables) {
-    const [row] = await db.unsafe(
-      `select count(*) || ' ' || md5(coalesce(string_agg(md5(x::text), '' order by md5(x::text)), '')) as rows from ${name} x`,
-    );
-    found[name] = String(row!['rows']);
-  }
-  return found;
 }
 
 /** Every file of the data, with its time and its bytes. */

@@ -6,12 +6,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { installPrograms, OTHER_MAJORS } from '../../src/local/old_programs.ts';
 import type { ServerOptions } from '../../src/local/postgres.ts';
 import type { RoleUrls } from '../../src/local/roles.ts';
+import { eventually } from '../support/eventually.ts';
 import { findPgbouncer, startPgbouncer } from '../support/pgbouncer.ts';
 import { type Drill, NotRun, type Stage } from './drill.ts';
 import { startDatabase } from './judged_service.ts';
 import {
   copyOfTree,
-  eventually,
   judges,
   PYTHON,
   resultOf,

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { call } from '../http/support/call.ts';
 import { zipOf } from '../judging/zip_writer.ts';
+import { eventually } from '../support/eventually.ts';
 import type { Drill, Stage } from './drill.ts';
 import {
   CPP,
   copyOfTree,
-  eventually,
   judges,
   judgesOne,
   MOUNTS,

@@ -142,7 +142,7 @@ const clock = (shows: string, by_s: number): Drill => ({
         last = await trial.ask({ path: '/api/submissions' });
       assert.equal(last.status, 429, last.text);
       const after_s = Number(last.headers['retry-after']);
-      assert.ok(after_s <= 61, `a key that used its rate is told to wait for ${after_s} s`);
+      assert.ok(after_s <= 61, `a key that used its rate has to wait ${after_s} s`);
       // Behind its own events, verify says so. The clock is set right again.
       if (by_s < 0) writeFileSync(seenBy(trial, '/etc/clock_shift'), Buffer.alloc(8));
     });

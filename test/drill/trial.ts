@@ -11,7 +11,6 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { call as direct, type Reply } from '../http/support/call.ts';
-import { eventually } from '../support/eventually.ts';
 import { descendants, survivors } from '../support/processes.ts';
 import { NotRun, type Stage } from './drill.ts';
 
@@ -239,5 +238,3 @@ export const MOUNTS = ['--mount', '--propagation', 'private'];
 
 /** Where a process sees a path of its own mounts. */
 export const seenBy = (trial: Trial, path: string) => `/proc/${trial.pid}/root${resolve(path)}`;
-
-export { eventually };

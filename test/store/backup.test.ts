@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import t from 'tap';
-import { connect, type Db } from '../../src/db.ts';
+import { connect } from '../../src/db.ts';
 import { backUp, restore } from '../../src/store/backup.ts';
 import { backUpInto } from '../../src/store/backup_folder.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer, emptyDatabase } from '../support/database.ts';
 import { seal } from './seal_now.ts';
+import { contents } from './table_contents.ts';
 import { alone } from './verified.ts';
 import { outcome, start, submission, world } from './world.ts';
 
@@ -36,22 +37,6 @@ await start(executions, ids[0]!);
 await executions.complete({ submission_id: ids[0]!, attempt: 1, outcome: outcome() });
 await seal(w.web);
 await more();
-
-/** The number of rows and a digest of them, for each table. */
-async function contents(db: Db): Promise<Record<string, string>> {
-  const tables = await db<{ name: string }[]>`
-    select c.oid::regclass::text as name from pg_class c
-    where c.relnamespace in ('runledger'::regnamespace, 'graphile_worker'::regnamespace)
-      and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'migrations' and c.relpersistence = 'p'`;
-  const found: Record<string, string> = {};
-  for (const { name } of tables) {
-    const [row] = await db.unsafe(
-      `select count(*) || ' ' || md5(coalesce(string_agg(md5(x::text), '' order by md5(x::text)), '')) as rows from ${name} x`,
-    );
-    found[name] = String(row!['rows']);
-  }
-  return found;
-}
 
 t.test('what is restored is what was there, to the byte, and it verifies', async (t) => {
   const before = await contents(w.db);
