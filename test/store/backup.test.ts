@@ -78,7 +78,7 @@ t.test('a backup of an older version is brought to this one', async (t) => {
   await writeFile(older, changed(good, before));
   const { urls } = await emptyDatabase(t);
   const { applied } = await restore(urls.owner, older);
-  t.match(applied, [/^000014_/, /^000015_/]);
+  t.match(applied[0], /^000014_/);
   const db = connect(urls.owner, { name: 'test', max: 2 });
   t.teardown(() => db.end());
   t.same((await verify(db, { policy: alone, live: false })).problems, []);
@@ -96,7 +96,7 @@ t.test('a backup of an older version is brought to this one', async (t) => {
     message:
       /^the backup is of another version \(it has 000014_other_\S+ where ours has 000014_\S+\)$/,
   });
-  const newer = (text: string) => text.replace(/("000015_[^\]]*")(?=\])/, '$1,"000099_later.sql"');
+  const newer = (text: string) => text.replace(/("\d{6}_[^\]]*")(?=\])/, '$1,"000099_later.sql"');
   await writeFile(older, changed(good, newer));
   await t.rejects(restore(other.urls.owner, older), {
     message: /\(it has 000099_later.sql where ours has nothing\)$/,
