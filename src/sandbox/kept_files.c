@@ -123,25 +123,20 @@ static bool list_names(int folder, struct names *names) {
   return whole;
 }
 
-/* The part up to the last star matches as early as it can, so a pattern costs no more than its length times the name's. */
+/* What is between two stars is found where it comes first. memmem is linear, so no name and no pattern costs more than that. */
 static bool fits(const char *pattern, size_t width, const char *name) {
-  const char *end = pattern + width, *star = NULL, *resume = NULL;
-  while (*name) {
-    if (pattern < end && *pattern == '*') {
-      star = ++pattern;
-      resume = name;
-    } else if (pattern < end && *pattern == *name) {
-      pattern++;
-      name++;
-    } else if (star) {
-      pattern = star;
-      name = ++resume;
-    } else {
-      return false;
-    }
+  const char *end = pattern + width, *name_end = name + strlen(name), *star = memchr(pattern, '*', width);
+  const size_t head = star ? (size_t)(star - pattern) : width;
+  if ((size_t)(name_end - name) < head || memcmp(name, pattern, head)) return false;
+  name += head;
+  if (!star) return name == name_end;
+  for (pattern = star + 1; (star = memchr(pattern, '*', (size_t)(end - pattern))); pattern = star + 1) {
+    name = memmem(name, (size_t)(name_end - name), pattern, (size_t)(star - pattern));
+    if (!name) return false;
+    name += star - pattern;
   }
-  while (pattern < end && *pattern == '*') pattern++;
-  return pattern == end;
+  const size_t tail = (size_t)(end - pattern);
+  return (size_t)(name_end - name) >= tail && !memcmp(name_end - tail, pattern, tail);
 }
 
 static bool is_kept(const char *path) {

@@ -276,3 +276,13 @@ t.test('orders that cannot be obeyed are rejected, and the next run works', asyn
   await t.rejects(sandbox.run(shell('true', { ...order({}), save })), { name: 'SandboxFault' });
   t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
 });
+
+t.test('the work of keeping files is in no limit of the run', async (t) => {
+  const script = `a=$(printf '%0240d' 0 | tr 0 a); i=0; while [ $i -lt 4000 ]; do : > $i$a; i=$((i+1)); done`;
+  // Each costs its length times that of the name, if it is tried at each place of the name.
+  const patterns = Array.from({ length: 16 }, (_, n) => `*${'a'.repeat(125)}${'bcdefghijklmnopq'[n]}*`);
+  const limits = { inodes: 8_000, cpu_ms: 600, wall_ms: 60_000 };
+  const keep = { patterns, max_bytes: MiB, max_files: 16 };
+  const report = await sandbox.run(shell(script, { limits, keep }));
+  t.match(report, { exit_code: 0, kept: [], killed_for: null });
+});
