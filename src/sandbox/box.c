@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -252,7 +251,7 @@ void box_protect_proc(void) {
   must(mount(NULL, "/proc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | FRESH, NULL), "make /proc read-only");
 }
 
-/* From root of the slot to a user without rights that has three descriptors. */
+/* From root of the slot to a user without rights. Its other descriptors are still open. */
 void box_become_program(const struct box *box) {
   const struct request *request = box->request;
   for (int i = 0; i < 3; i++) {
@@ -266,7 +265,6 @@ void box_become_program(const struct box *box) {
     if (request->save_key) must(fchmod(i, 0), "close a standard stream to others");
     else must(fchown(i, box->identity.uid, box->identity.gid), "change the owner of a standard stream");
   }
-  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   limit_resources(request, &box->identity);
   if (!box->identity.shares_uid) {
@@ -295,6 +293,8 @@ void box_execute(const struct box *box) {
   const struct request *request = box->request;
   box_become_program(box);
   box_start_clock(box);
+  /* At once, and not when it executes: a source can name a descriptor in /proc as the interpreter of its program. */
+  must((long)syscall(SYS_close_range, 3, ~0u, 0), "close all other descriptors");
   execve(request->arguments[0], (char *const *)request->arguments, (char *const *)request->variables);
   box_not_executed(box->shared, request, request->arguments[0]);
 }

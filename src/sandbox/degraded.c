@@ -30,7 +30,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -215,7 +214,6 @@ static void run_program(const int *files) {
     else if (!setup->identity.shares_uid)
       must(fchown(i, setup->identity.uid, setup->identity.gid), "change the owner of a standard stream");
   }
-  must((long)syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC), "close all other descriptors");
   must(setsid(), "start a session");
   must(chdir(directory), "enter the working directory");
   landlock_confine(request, setup->options, degraded_path);
@@ -230,6 +228,7 @@ static void run_program(const int *files) {
   if (setup->identity.shares_uid) same_user_confine(landlock_scopes_signals());
   seccomp_confine();
   setup->shared->start_us = monotonic_us();
+  must((long)syscall(SYS_close_range, 3, ~0u, 0), "close all other descriptors"); /* now, see box.c */
   execve(arguments[0], (char *const *)arguments, (char *const *)variables);
   box_not_executed(setup->shared, request, arguments[0]);
 }
