@@ -109,8 +109,9 @@ const viewSection = ({ name, comment, columns }: Described) =>
 const shortType = (type: string) => type.replace('timestamp with time zone', 'timestamptz');
 
 const WORDS: readonly [string, string][] = [
+  ['a word in code type', 'this text; but `true` is the boolean'],
   ['text', 'a string'],
-  ['integer', 'a number without a fraction, from −(2^53 − 1) to 2^53 − 1; `1.0` is one'],
+  ['integer', 'a number that, read as the nearest double, has no fraction, from −(2^53 − 1) to 2^53 − 1; `1.0` is one'],
   ['count', 'an integer of at least 0'],
   ['a number', 'any, read as the nearest double; one that is too large is infinity'],
   ['measure', 'a number of at least 0'],
@@ -118,7 +119,7 @@ const WORDS: readonly [string, string][] = [
   ['hex SHA-256', '64 hex digits in lower case'],
   [
     'time',
-    'as PostgreSQL writes it in JSON, `2026-11-20T09:22:23.104123+00:00`, with six decimals or fewer, or none, and any offset up to 23:59. The year has four digits, the hour is at most 23, minutes and seconds are at most 59, and `infinity` is none. A day from 1 to 31 that its month does not have counts on into the next month. `T` may be a space, there may be nine decimals, and the offset may also be `Z`, `+HH` or `+HHMM`. All decimals but three are cut off before times are compared',
+    'such as `2026-11-20T09:22:23.104123+00:00`, as PostgreSQL writes it in JSON. The year has four digits, the month is 01 to 12, the day 01 to 31, the hour at most 23, minutes and seconds at most 59, and `infinity` is none. A day that its month does not have counts on into the next month. `T` may be a space. After the seconds there is nothing, or a point and 1 to 9 decimals. An offset must follow: `Z`, or `+` or `-` with `HH`, `HHMM` or `HH:MM`, up to 23:59. All decimals but three are cut off before times are compared',
   ],
 ];
 
@@ -174,7 +175,10 @@ function shapeOf(shape: Shape): string {
       return shapeOf(shape.wrapped!);
     case 'nullable':
     case 'nullish':
-      return `${shapeOf(shape.wrapped!)}, or null`;
+      // A list says what its items are, so null stands in front of it.
+      return shape.wrapped!.type === 'array'
+        ? `null, or ${shapeOf(shape.wrapped!)}`
+        : `${shapeOf(shape.wrapped!)}, or null`;
     case 'picklist':
       return shape.options!.map((option) => `\`${option}\``).join(', ');
     case 'union':
@@ -182,7 +186,7 @@ function shapeOf(shape: Shape): string {
     case 'array':
       return `a list; each item: ${shapeOf(shape.item!)}`;
     case 'literal':
-      return `\`${JSON.stringify(shape.literal)}\``;
+      return `\`${shape.literal}\``;
     case 'record':
       return `an object; each value: ${shapeOf(shape.value!)}`;
     case 'strict_object':
