@@ -280,7 +280,10 @@ t.test('orders that cannot be obeyed are rejected, and the next run works', asyn
 t.test('the work of keeping files is in no limit of the run', async (t) => {
   const script = `a=$(printf '%0240d' 0 | tr 0 a); i=0; while [ $i -lt 4000 ]; do : > $i$a; i=$((i+1)); done`;
   // Each costs its length times that of the name, if it is tried at each place of the name.
-  const patterns = Array.from({ length: 16 }, (_, n) => `*${'a'.repeat(125)}${'bcdefghijklmnopq'[n]}*`);
+  const patterns = Array.from(
+    { length: 16 },
+    (_, n) => `*${'a'.repeat(125)}${'bcdefghijklmnopq'[n]}*`,
+  );
   // Degraded, the program itself takes seconds to make them.
   const limits = { inodes: 8_000, cpu_ms: degraded ? 30_000 : 600, wall_ms: 60_000 };
   const keep = { patterns, max_bytes: MiB, max_files: 16 };

@@ -111,7 +111,10 @@ const shortType = (type: string) => type.replace('timestamp with time zone', 'ti
 const WORDS: readonly [string, string][] = [
   ['a word in code type', 'this text; but `true` is the boolean'],
   ['text', 'a string'],
-  ['integer', 'a number that, read as the nearest double, has no fraction, from −(2^53 − 1) to 2^53 − 1; `1.0` is one'],
+  [
+    'integer',
+    'a number that, read as the nearest double, has no fraction, from −(2^53 − 1) to 2^53 − 1; `1.0` is one',
+  ],
   ['count', 'an integer of at least 0'],
   ['a number', 'any, read as the nearest double; one that is too large is infinity'],
   ['measure', 'a number of at least 0'],
