@@ -123,7 +123,7 @@ static bool list_names(int folder, struct names *names) {
   return whole;
 }
 
-/* What is between two stars is found where it comes first. memmem is linear, so no name and no pattern costs more than that. */
+/* Each piece between two stars matches where it comes first. A search for one piece costs about the length of the name. */
 static bool fits(const char *pattern, size_t width, const char *name) {
   const char *end = pattern + width, *name_end = name + strlen(name), *star = memchr(pattern, '*', width);
   const size_t head = star ? (size_t)(star - pattern) : width;

@@ -148,7 +148,7 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
     signal_init(slot); /* the order to end the run may have come before init existed */
     return slot->killed ? UINT64_MAX : now + 1000;
   }
-  /* What its slot still does, such as keeping files, is not the program's. Init kills the processes that are left. */
+  /* The program has ended. What the slot does now, such as keeping files, counts for no limit of the run. */
   if (slot->shared->ended) return UINT64_MAX;
   if (!started) {
     if (now - slot->dispatched_us > START_LIMIT_US) kill(slot->pid, SIGKILL);

@@ -78,7 +78,11 @@ t.test('a backup of an older version is brought to this one', async (t) => {
   await writeFile(older, changed(good, before));
   const { urls } = await emptyDatabase(t);
   const { applied } = await restore(urls.owner, older);
-  t.match(applied[0], /^000014_/);
+  const all = (await readdir('sql/migrations')).sort();
+  t.same(
+    applied,
+    all.filter((name) => name >= '000014'),
+  );
   const db = connect(urls.owner, { name: 'test', max: 2 });
   t.teardown(() => db.end());
   t.same((await verify(db, { policy: alone, live: false })).problems, []);
