@@ -69,7 +69,7 @@ static const struct request *request;
 static unsigned tasks_before; /* of the worker's user, if programs share its id */
 
 static void serve_until_end_of(pid_t program);
-static void run_program(const int *files);
+static void run_program(pid_t slot, const int *files);
 static void kill_all(void);
 static void kill_user(void);
 
@@ -109,8 +109,9 @@ void degraded_run(struct box *box, const int *sockets) {
   getrusage(RUSAGE_CHILDREN, &before);
   degraded_furnish(request);
   tasks_before = setup->identity.shares_uid ? same_user_tasks() : 0;
+  const pid_t slot = getpid();
   pid_t program = (pid_t)must(fork(), "fork the program");
-  if (program == 0) run_program(box->files);
+  if (program == 0) run_program(slot, box->files);
   for (int i = 0; i < 3; i++) close(box->files[i]);
   shared->init_pid = program;
   serve_until_end_of(program);
@@ -196,16 +197,22 @@ static void give_up_capabilities(void) {
   must(syscall(SYS_capset, &head, none), "drop the program's capabilities");
 }
 
-static void run_program(const int *files) {
+/* Each change of ids resets it. If the slot died before the call, no signal comes, and the next slot may have a run already. */
+static void die_with_slot(pid_t slot) {
+  must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
+  if (getppid() != slot) _exit(EXIT_BROKEN);
+}
+
+static void run_program(pid_t slot, const int *files) {
   static char text[(MAX_ARGUMENTS + MAX_VARIABLES) * 2048];
   const char *arguments[MAX_ARGUMENTS + 1] = {0}, *variables[MAX_VARIABLES + 1] = {0};
   char *at = text, directory[MAX_PATH];
+  die_with_slot(slot);
   for (uint32_t i = 0; i < request->argument_count; i++, at += strlen(at) + 1)
     degraded_rewrite(at, (size_t)(text + sizeof text - at), request->arguments[i]), arguments[i] = at;
   for (uint32_t i = 0; i < request->variable_count; i++, at += strlen(at) + 1)
     degraded_rewrite(at, (size_t)(text + sizeof text - at), request->variables[i]), variables[i] = at;
   degraded_rewrite(directory, sizeof directory, request->directory);
-  must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   for (int i = 0; i < 3; i++) {
     must(dup2(files[i], i), "set up standard input, output and error");
     /* A compile does not get them, see box.c. */
@@ -224,7 +231,7 @@ static void run_program(const int *files) {
     must(setresuid(setup->identity.uid, setup->identity.uid, setup->identity.uid), "become the box's user");
   }
   give_up_capabilities();
-  must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
+  die_with_slot(slot);
   if (setup->identity.shares_uid) same_user_confine(landlock_scopes_signals());
   seccomp_confine();
   setup->shared->start_us = monotonic_us();
