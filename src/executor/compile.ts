@@ -143,7 +143,7 @@ export class Compiler {
     const { sandbox, cache, policy } = this.#parts;
     const compiler = compilerOf(installed);
     const artefact = cache.newArtefact();
-    const report = await sandbox.run(
+    const running = sandbox.run(
       {
         ...step,
         files: [{ path: order.main, bytes: order.code }, ...order.others, ...step.files],
@@ -159,6 +159,11 @@ export class Compiler {
       },
       { signal },
     );
+    const report = await running.catch((error: unknown) => {
+      // It may have been saved before the run was cancelled.
+      cache.discard(artefact);
+      throw error;
+    });
     if (interrupted(report)) throw new SandboxFault('rejected', 'the compiler ended unobserved');
     const result = resultOf(report, by, diagnosticsOf(report, compiler, policy.compile));
     if (compileRejects(report)) return result;

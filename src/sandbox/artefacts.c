@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 #include "failure.h"
 #include "remove_tree.h"
 
-enum { DEPTH_MAX = 24 };
+/* AT_ONCE: bytes between two looks at whether to stop. */
+enum { DEPTH_MAX = 24, AT_ONCE = 1 << 20 };
 
 struct copy {
   uint64_t max_bytes, bytes_left, bytes;
@@ -25,6 +27,7 @@ struct copy {
   const char *reason;
 };
 
+static bool asked_to_stop(void);
 static int open_beneath(int directory, const char *path, int flags);
 static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth);
 static bool copy_directory(struct copy *copy, int source, int target, unsigned depth);
@@ -45,12 +48,13 @@ void artefacts_open(const char *directory) {
 
 bool artefacts_have_store(void) { return store >= 0; }
 
+int artefacts_store(void) { return store; }
+
 void artefacts_save(int box, const struct request *request, struct saved *saved) {
-  static unsigned number;
-  char temporary[64];
+  char temporary[MAX_NAME + 32];
   struct copy copy = {.max_bytes = request->save_max_bytes, .bytes_left = request->save_max_bytes,
                       .files_left = request->save_max_files};
-  snprintf(temporary, sizeof temporary, ".new-%d-%u", getpid(), number++);
+  snprintf(temporary, sizeof temporary, ".new-%s-%d", request->save_key, getpid());
   mkdirat(store, temporary, 0755);
   int target = openat(store, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool whole = target >= 0 || stop_broken(&copy, "the store is not writable");
@@ -69,6 +73,12 @@ void artefacts_save(int box, const struct request *request, struct saved *saved)
   saved->bytes = copy.bytes;
   saved->files = copy.files;
   if (!whole) snprintf(saved->reason, sizeof saved->reason, "%s", copy.reason);
+}
+
+/* The launcher's processes have SIGTERM blocked. */
+static bool asked_to_stop(void) {
+  sigset_t pending;
+  return !sigpending(&pending) && sigismember(&pending, SIGTERM) == 1;
 }
 
 static bool stop(struct copy *copy, const char *why) {
@@ -102,6 +112,7 @@ static int open_beneath(int directory, const char *path, int flags) {
 static bool copy_entry(struct copy *copy, int source, const char *path, int target, unsigned depth) {
   struct stat state;
   const char *name;
+  if (asked_to_stop()) return stop_broken(copy, "the run was ended");
   int file = open_beneath(source, path, O_RDONLY);
   if (file < 0 || fstat(file, &state) || !(S_ISREG(state.st_mode) || S_ISDIR(state.st_mode)) ||
       (S_ISREG(state.st_mode) && state.st_nlink != 1)) {
@@ -158,8 +169,8 @@ static bool copy_file(struct copy *copy, int source, const struct stat *state, i
   if (left > copy->bytes_left) return stop_at_max_bytes(copy);
   int file = openat(target, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return stop_broken(copy, "the store is not writable");
-  while (left) {
-    ssize_t count = sendfile(file, source, NULL, left);
+  while (left && !asked_to_stop()) {
+    ssize_t count = sendfile(file, source, NULL, left < AT_ONCE ? left : AT_ONCE);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     left -= (uint64_t)count;

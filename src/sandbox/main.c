@@ -56,7 +56,7 @@
  *   requests                       frames from the worker, and their queue
  *   slots                          the launcher's slots
  *   run_watch, run_output, run_report   one run, as the launcher sees it; an open box's streams
- *   answers, artefacts, poll       frames to the worker, the store, epoll
+ *   answers, artefacts, saving, poll   frames to the worker, the store, who writes to it, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
  *   relay, streams, partner, questions, inherited   what it does while a program runs
@@ -251,6 +251,9 @@ static void handle(const struct ready *ready) {
     case EVENT_DEATH:
       if (slot->pid > 0) slot_died(slot);
       requests_dispatch();
+      break;
+    case EVENT_SAVED:
+      if (slot->saver) run_saved(slot);
       break;
     case EVENT_INPUT: run_feed(slot); break;
     case EVENT_STDOUT: output_read(slot, 0); break;

@@ -14,7 +14,6 @@
 
 #include "answers.h"
 #include "array.h"
-#include "artefacts.h"
 #include "buffer.h"
 #include "cgroup_files.h"
 #include "failure.h"
@@ -24,6 +23,7 @@
 #include "poll.h"
 #include "run_output.h"
 #include "run_report.h"
+#include "saving.h"
 
 enum {
   STREAM_INPUT_MAX = 32 * 1024 * 1024,
@@ -31,12 +31,18 @@ enum {
   START_LIMIT_US = 30 * 1000 * 1000,
   /* The page cache that can be loaded from a disk in this time is what a reported peak may be wrong by. */
   NOTE_MEMORY_US = 20 * 1000,
+  /* Between two looks at the CPU time of a program that is near its limit: one that uses time, and one that rests. */
+  OFTEN_US = 1000,
+  SELDOM_US = 5000,
+  /* In which it is decided. Longer than two ticks of a kernel of 100 Hz: a counter may stand still from tick to tick. */
+  WINDOW_US = 25 * 1000,
 };
 
 static void begin(struct slot *slot, uint32_t id, const int *slot_side, unsigned sockets);
 static void make_sockets(struct slot *slot, int *slot_side);
 static void close_descriptor(int *descriptor);
 static void signal_init(struct slot *slot);
+static bool settle(struct slot *slot, int box);
 static bool could_not_run(struct slot *slot);
 
 void run_begin(struct slot *slot, uint32_t id) {
@@ -67,13 +73,14 @@ static void begin(struct slot *slot, uint32_t id, const int *slot_side, unsigned
   slot->state = SLOT_BUSY;
   slot->answered = slot->killed = slot->input_closes = slot->paused = false;
   slot->ending = ENDING_NONE;
-  slot->ending_us = slot->next_check_us = 0;
+  slot->ending_us = slot->next_check_us = slot->window_cpu_us = 0;
+  slot->resting = false;
   slot->input_at = 0;
   slot->memory_peak_bytes = slot->charged_peak_bytes = slot->awaiting_bytes = 0;
   slot->estimates = false;
   slot->inherited_bytes = UINT64_MAX; /* not known before the start */
   slot->more_input.used = 0;
-  slot->dispatched_us = monotonic_us();
+  slot->dispatched_us = slot->window_us = monotonic_us();
   shared->failure = (struct failure){0};
   shared->start_us = shared->end_us = 0;
   shared->exec_error = 0;
@@ -123,6 +130,7 @@ void run_end(struct slot *slot, enum ending why) {
     uint64_t started = slot->shared->start_us;
     slot->ending = why;
     slot->ending_us = started ? monotonic_us() - started : 0;
+    saving_stop(slot);
   }
   signal_init(slot);
 }
@@ -138,6 +146,16 @@ static void signal_init(struct slot *slot) {
   if (descriptor < 0) return;
   if (slot->shared->init_pid == pid && !syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0)) slot->killed = true;
   close(descriptor);
+}
+
+/* A look costs the launcher about 10 us, and a program can rest just below its limit for all of its wall time. */
+static uint64_t least_wait_us(struct slot *slot, uint64_t used, uint64_t now) {
+  if (now - slot->window_us >= WINDOW_US) {
+    slot->resting = used < slot->window_cpu_us + (now - slot->window_us) / 4;
+    slot->window_us = now;
+    slot->window_cpu_us = used;
+  }
+  return slot->resting ? SELDOM_US : OFTEN_US;
 }
 
 uint64_t run_check(struct slot *slot, uint64_t now) {
@@ -163,24 +181,42 @@ uint64_t run_check(struct slot *slot, uint64_t now) {
     run_note_memory(slot);
     if (run_oom_kills(slot)) return run_end(slot, ENDING_MEMORY), now + 1000;
     /* Even all processors together cannot use up the rest before then. */
-    uint64_t wait = (most - used) / processors();
-    slot->next_check_us = now + (wait < 1000 ? 1000 : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);
+    uint64_t wait = (most - used) / processors(), least = least_wait_us(slot, used, now);
+    slot->next_check_us = now + (wait < least ? least : wait > NOTE_MEMORY_US ? NOTE_MEMORY_US : wait);
   }
   return slot->next_check_us < end ? slot->next_check_us : end;
 }
 
 void run_settle(struct slot *slot, int box) {
+  const bool saves = !slot->answered && settle(slot, box);
+  if (box >= 0) close(box);
+  if (box >= 0 && !saves) send_message(slot->control, MESSAGE_BOX, NULL, 0);
+}
+
+/* true: the answer comes later. */
+static bool settle(struct slot *slot, int box) {
   const struct shared *shared = slot->shared;
   struct saved saved = {0};
-  if (slot->answered) return;
-  if (could_not_run(slot)) return run_close(slot);
+  if (could_not_run(slot)) return run_close(slot), false;
   run_follow_group(slot);
   if (slot->request.stream) output_drain(slot);
   else if (shared->over) run_end(slot, ENDING_OUTPUT);
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);
-  if (box >= 0 && well) artefacts_save(box, &slot->request, &saved);
+  if (box >= 0 && well) {
+    if (saving_begin(slot, box)) return true;
+    saved = (struct saved){.broken = true, .reason = "no process can be made that saves the files"};
+  }
   run_report(slot, &saved);
   run_close(slot);
+  return false;
+}
+
+void run_saved(struct slot *slot) {
+  struct saved saved;
+  saving_end(slot, &saved);
+  run_report(slot, &saved);
+  run_close(slot);
+  send_message(slot->control, MESSAGE_BOX, NULL, 0);
 }
 
 /* Answers with a fault if the launcher, and not the program, failed. */

@@ -24,8 +24,13 @@ void run_feed_more(struct slot *slot, const uint8_t *bytes, size_t count);
 uint64_t run_check(struct slot *slot, uint64_t now);
 void run_end(struct slot *slot, enum ending why);
 
-/* Answers the worker: with a report, or with a fault if the program could not be run. `box`: the work directory, or -1. */
+/*
+ * Answers the worker: with a report, or with a fault if the program could not be run. `box`: the work directory, or -1; it
+ * is closed. If there is something to save in it, the answer comes when it is saved, and the slot waits until then.
+ */
 void run_settle(struct slot *slot, int box);
+/* What saves the run's files has ended. */
+void run_saved(struct slot *slot);
 /* The run is over for the worker: closes its descriptors. */
 void run_close(struct slot *slot);
 /* The slot is done with the run, too: frees large outputs. */

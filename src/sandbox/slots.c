@@ -26,6 +26,7 @@
 #include "run_output.h"
 #include "run_report.h"
 #include "run_watch.h"
+#include "saving.h"
 #include "seccomp.h"
 #include "slot.h"
 
@@ -46,12 +47,13 @@ static struct slot_number number_of(const struct slot *slot);
 static void map_ids(const struct slot *slot);
 static void slot_became_idle(struct slot *slot);
 static void reap_orphans(void);
-static bool is_slot(pid_t pid);
+static bool is_own(pid_t pid);
 static void end_remains(void);
 
 void slots_start(const struct options *chosen, int worker_priority) {
   options = chosen;
   priority = worker_priority;
+  saving_open(worker_priority);
   slot_count = options->slots + options->stream_slots;
   must(prctl(PR_SET_CHILD_SUBREAPER, 1), "become the reaper of orphans");
   seccomp_build(groups_kind() == ISOLATION_RLIMITS);
@@ -60,6 +62,7 @@ void slots_start(const struct options *chosen, int worker_priority) {
     slot->number = i;
     slot->for_streams = i >= options->slots;
     slot->input = slot->outputs[0] = slot->outputs[1] = slot->control = slot->pidfd = -1;
+    slot->saver_pidfd = slot->saved = -1;
     slot->memory = (int)must(memfd_create("slot", MFD_CLOEXEC), "make a slot's shared pages");
     must(ftruncate(slot->memory, sizeof *slot->shared), "size a slot's shared pages");
     slot->shared = mmap(NULL, sizeof *slot->shared, PROT_READ | PROT_WRITE, MAP_SHARED, slot->memory, 0);
@@ -122,8 +125,6 @@ void slot_read_control(struct slot *slot) {
       case MESSAGE_ESTIMATE: run_note_estimate(slot); break;
       case MESSAGE_DONE:
         run_settle(slot, count ? descriptors[0] : -1);
-        for (unsigned i = 0; i < count; i++) close(descriptors[i]);
-        if (count) send_message(slot->control, MESSAGE_BOX, NULL, 0);
         break;
       case MESSAGE_IDLE:
         run_settle(slot, -1); /* the slot does not know the result */
@@ -172,6 +173,7 @@ void slot_died(struct slot *slot) {
   if (slot->state == SLOT_BUSY && !slot->answered) {
     memcpy(slot->lost, why, sizeof why);
     slot->lost_us = monotonic_us();
+    saving_forget(slot);
     run_close(slot);
   } else if (slot->state != SLOT_STARTING) {
     /* No run's fault says why. */
@@ -196,7 +198,7 @@ void slot_died(struct slot *slot) {
 void slot_revive(struct slot *slot) {
   reap_orphans();
   bool empty = group_sweep(&slot->group);
-  if (groups_kind() == ISOLATION_RLIMITS && slot->identity.shares_uid) empty = kill_children(is_slot);
+  if (groups_kind() == ISOLATION_RLIMITS && slot->identity.shares_uid) empty = kill_children(is_own);
   if (*slot->lost && (empty || monotonic_us() - slot->lost_us > GONE_US)) {
     answer_fault(slot->id, "%s", slot->lost);
     *slot->lost = 0;
@@ -214,20 +216,21 @@ static void reap_orphans(void) {
   for (;;) {
     siginfo_t end = {0};
     if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) || !end.si_pid) return;
-    if (is_slot(end.si_pid)) return; /* its pidfd reports its death */
+    if (is_own(end.si_pid)) return; /* its pidfd reports its death */
     waitpid(end.si_pid, NULL, WNOHANG);
   }
 }
 
-static bool is_slot(pid_t pid) {
+/* A slot, or what saves for one. */
+static bool is_own(pid_t pid) {
   for (unsigned i = 0; i < slot_count; i++)
-    if (slots[i].pid == pid) return true;
+    if (slots[i].pid == pid || slots[i].saver == pid) return true;
   return false;
 }
 
 /* Without groups: what the runs of ended slots left. */
 static void end_remains(void) {
-  for (const uint64_t begun = monotonic_us(); !kill_children(is_slot) && monotonic_us() - begun < GONE_US;) {
+  for (const uint64_t begun = monotonic_us(); !kill_children(is_own) && monotonic_us() - begun < GONE_US;) {
     usleep(1000);
     reap_orphans();
   }
@@ -240,10 +243,14 @@ bool slots_ready(void) {
 }
 
 void slots_stop(void) {
-  for (unsigned i = 0; i < slot_count; i++)
+  for (unsigned i = 0; i < slot_count; i++) {
+    saving_stop(&slots[i]);
     if (slots[i].pid > 0) kill(slots[i].pid, SIGKILL);
-  for (unsigned i = 0; i < slot_count; i++)
+  }
+  for (unsigned i = 0; i < slot_count; i++) {
     if (slots[i].pid > 0) waitpid(slots[i].pid, NULL, 0), slots[i].pid = 0;
+    if (slots[i].saver) waitpid(slots[i].saver, NULL, 0), slots[i].saver = 0;
+  }
   if (groups_kind() == ISOLATION_RLIMITS) end_remains();
   groups_remove();
 }

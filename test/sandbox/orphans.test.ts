@@ -1,14 +1,14 @@
 /** Without namespaces nothing but its own check ends a program whose slot died while it was being forked. */
 import t from 'tap';
-import { said, shell, withSandbox } from '../executor/box.ts';
+import { request, said, shell, withSandbox } from '../executor/box.ts';
 import { childrenOf } from '../executor/processes.ts';
 
 t.test('a program that outlives its slot by a moment does not spoil the next run', async (t) => {
   const { sandbox, close } = await withSandbox({ isolation: 'rlimits', slots: 1 });
   t.teardown(close);
   // To rewrite the paths in these takes the program a while, before it can ask to die with the slot.
-  const slow = shell('sleep 60');
-  slow.argv.push(...Array.from({ length: 20 }, () => '/box:'.repeat(200)));
+  const paths = Array.from({ length: 20 }, () => '/box:'.repeat(200));
+  const slow = request(['/bin/sh', '-c', 'sleep 60', ...paths]);
   for (let round = 0; round < 60; round++) {
     const end = sandbox.run(slow).catch((error: Error) => error);
     const busy = () => childrenOf(sandbox.isolation.pid).find((slot) => childrenOf(slot).length);

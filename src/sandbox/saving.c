@@ -1,0 +1,78 @@
+#define _GNU_SOURCE
+#include "saving.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "array.h"
+#include "kernel_files.h"
+#include "poll.h"
+
+static int priority;
+
+static void save(const struct slot *slot, int box, int result, pid_t launcher);
+static void close_all(struct slot *slot);
+
+void saving_open(int of_worker) { priority = of_worker; }
+
+bool saving_begin(struct slot *slot, int box) {
+  int ends[2];
+  const pid_t launcher = getpid();
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return false;
+  pid_t saver = fork();
+  if (saver == 0) save(slot, box, ends[1], launcher);
+  close(ends[1]);
+  slot->saved = ends[0];
+  slot->saver_pidfd = saver < 0 ? -1 : (int)syscall(SYS_pidfd_open, saver, 0);
+  if (slot->saver_pidfd < 0) {
+    if (saver > 0) kill(saver, SIGKILL), waitpid(saver, NULL, 0);
+    close_all(slot);
+    return false;
+  }
+  slot->saver = saver;
+  poll_add(slot->saver_pidfd, EVENT_SAVED, slot->number, EPOLLIN);
+  return true;
+}
+
+/* Without the launcher's other descriptors: an end of another run's input would keep that input open. */
+static void save(const struct slot *slot, int box, int result, pid_t launcher) {
+  const int kept[] = {box, result, artefacts_store()};
+  struct saved saved = {0};
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher || close_all_but(kept, COUNT(kept))) _exit(1);
+  setpriority(PRIO_PROCESS, 0, priority);
+  artefacts_save(box, &slot->request, &saved);
+  _exit(write(result, &saved, sizeof saved) != sizeof saved);
+}
+
+void saving_end(struct slot *slot, struct saved *saved) {
+  waitpid(slot->saver, NULL, 0);
+  if (read(slot->saved, saved, sizeof *saved) != sizeof *saved)
+    *saved = (struct saved){.broken = true, .reason = "the process that saves the files was killed"};
+  close_all(slot);
+}
+
+void saving_stop(const struct slot *slot) {
+  if (slot->saver) kill(slot->saver, SIGTERM);
+}
+
+/* slots.c reaps it. */
+void saving_forget(struct slot *slot) {
+  if (!slot->saver) return;
+  saving_stop(slot);
+  close_all(slot);
+}
+
+static void close_all(struct slot *slot) {
+  if (slot->saver) poll_remove(slot->saver_pidfd);
+  if (slot->saver_pidfd >= 0) close(slot->saver_pidfd);
+  close(slot->saved);
+  slot->saver = 0;
+  slot->saver_pidfd = slot->saved = -1;
+}

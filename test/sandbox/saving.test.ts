@@ -1,0 +1,93 @@
+/**
+ * While a run's files are copied to the store, the launcher watches the other runs. Each test stops the process that copies,
+ * as a slow disk would.
+ */
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { said, shell, withSandbox } from '../executor/box.ts';
+import { childrenOf, commandOf, isAlive, within } from '../executor/processes.ts';
+import { ISOLATION } from './isolation.ts';
+
+const MiB = 1024 * 1024;
+const LEAVES_MUCH = `dd if=/dev/zero of=out bs=${MiB} count=48 2>/dev/null`;
+
+/** A run whose save has begun and is stopped. On a busy machine some are over too soon. */
+async function stoppedSave(t: Test) {
+  const { sandbox, store, close } = await withSandbox({ ...ISOLATION, slots: 2 });
+  t.teardown(close);
+  const { pid } = sandbox.isolation;
+  const slots = new Set(childrenOf(pid));
+  const stored = () => readdir(store);
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const cancel = new AbortController();
+    const save = { key: 'kept', paths: ['out'], max_bytes: 64 * MiB, max_files: 1 };
+    const ended = sandbox
+      .run(shell(LEAVES_MUCH, { save }), { signal: cancel.signal })
+      .catch((error: Error) => error);
+    const saver = await caught(() => childrenOf(pid).find((child) => !slots.has(child)));
+    if (saver !== null && (await stored()).some((name) => name.startsWith('.new-')))
+      return { sandbox, ended, cancel, saver, slots, stored };
+    if (saver !== null) process.kill(saver, 'SIGCONT');
+    await ended;
+    await rm(join(store, 'kept'), { recursive: true, force: true });
+  }
+  throw new Error('no save was slow enough to be stopped');
+}
+
+async function caught(find: () => number | undefined): Promise<number | null> {
+  for (const until = Date.now() + 10_000; Date.now() < until; ) {
+    const pid = find();
+    if (pid === undefined) await new Promise((next) => setImmediate(next));
+    else
+      try {
+        return process.kill(pid, 'SIGSTOP') ? pid : null;
+      } catch {
+        return null;
+      }
+  }
+  return null;
+}
+
+t.test('another run is answered, and held to its limit', async (t) => {
+  const { sandbox, ended, saver, stored } = await stoppedSave(t);
+  t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
+  const spins = shell('while :; do :; done');
+  const limits = { ...spins.limits, cpu_ms: 100, wall_ms: 20_000 };
+  t.match(await sandbox.run({ ...spins, limits }), { killed_for: 'cpu' });
+  t.ok(isAlive(saver), 'the save still goes on');
+  process.kill(saver, 'SIGCONT');
+  t.match(await ended, { exit_code: 0, saved: { bytes: 48 * MiB, files: 1 } });
+  t.same(await stored(), ['kept']);
+});
+
+t.test('a cancelled run leaves nothing in the store', async (t) => {
+  const { sandbox, ended, cancel, saver, stored } = await stoppedSave(t);
+  cancel.abort();
+  process.kill(saver, 'SIGCONT');
+  t.match(await ended, { kind: 'cancelled' });
+  t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
+  t.ok(await within(10_000, () => !isAlive(saver)));
+  t.same(await stored(), []);
+});
+
+t.test('a save whose process is killed fails, and says so', async (t) => {
+  const { sandbox, ended, saver } = await stoppedSave(t);
+  process.kill(saver, 'SIGKILL');
+  const report = await ended;
+  t.match(report, { exit_code: 0, save_failed: /was killed/ });
+  t.notOk('saved' in report);
+  t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
+});
+
+t.test('a slot that dies while its run is saved ends the save, and works again', async (t) => {
+  const { sandbox, ended, saver, slots, stored } = await stoppedSave(t);
+  for (const slot of slots) process.kill(slot, 'SIGKILL');
+  process.kill(saver, 'SIGCONT');
+  t.match(await ended, { name: 'SandboxFault', message: /slot/ });
+  t.ok(await within(10_000, () => !isAlive(saver)));
+  const runs = await Promise.all(['a', 'b', 'c'].map((word) => sandbox.run(shell(`echo ${word}`))));
+  t.same(runs.map(said), ['a', 'b', 'c']);
+  t.same(await stored(), []);
+  t.equal(commandOf(saver), '', 'it was reaped');
+});
