@@ -18,7 +18,7 @@
 static int priority;
 
 static void save(const struct slot *slot, int box, int result, pid_t launcher);
-static void close_all(struct slot *slot);
+static void let_go(struct slot *slot);
 
 void saving_open(int of_worker) { priority = of_worker; }
 
@@ -33,7 +33,7 @@ bool saving_begin(struct slot *slot, int box) {
   slot->saver_pidfd = saver < 0 ? -1 : (int)syscall(SYS_pidfd_open, saver, 0);
   if (slot->saver_pidfd < 0) {
     if (saver > 0) kill(saver, SIGKILL), waitpid(saver, NULL, 0);
-    close_all(slot);
+    let_go(slot);
     return false;
   }
   slot->saver = saver;
@@ -55,7 +55,7 @@ void saving_end(struct slot *slot, struct saved *saved) {
   waitpid(slot->saver, NULL, 0);
   if (read(slot->saved, saved, sizeof *saved) != sizeof *saved)
     *saved = (struct saved){.broken = true, .reason = "the process that saves the files was killed"};
-  close_all(slot);
+  let_go(slot);
 }
 
 void saving_stop(const struct slot *slot) {
@@ -66,10 +66,10 @@ void saving_stop(const struct slot *slot) {
 void saving_forget(struct slot *slot) {
   if (!slot->saver) return;
   saving_stop(slot);
-  close_all(slot);
+  let_go(slot);
 }
 
-static void close_all(struct slot *slot) {
+static void let_go(struct slot *slot) {
   if (slot->saver) poll_remove(slot->saver_pidfd);
   if (slot->saver_pidfd >= 0) close(slot->saver_pidfd);
   close(slot->saved);
