@@ -19,6 +19,10 @@ export const running = (command: string) => pids().filter((pid) => commandOf(pid
 export const isAlive = (pid: number) =>
   !/^(|Z)$/.test(read(`/proc/${pid}/stat`).split(') ')[1]?.[0] ?? '');
 
+/** The signals that wait for the process, a bit for each. */
+export const pendingOf = (pid: number) =>
+  BigInt(`0x${/^ShdPnd:\t(\w+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? '0'}`);
+
 export function childrenOf(pid: number): number[] {
   return read(`/proc/${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number);
 }

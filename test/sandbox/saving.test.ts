@@ -6,7 +6,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { said, shell, withSandbox } from '../executor/box.ts';
-import { childrenOf, commandOf, isAlive, within } from '../executor/processes.ts';
+import { childrenOf, commandOf, isAlive, pendingOf, within } from '../executor/processes.ts';
 import { ISOLATION } from './isolation.ts';
 
 const MiB = 1024 * 1024;
@@ -49,12 +49,15 @@ async function caught(find: () => number | undefined): Promise<number | null> {
   return null;
 }
 
+/** SIGTERM waits, because the process has it blocked. */
+const isAskedToEnd = (pid: number) => (pendingOf(pid) & (1n << 14n)) !== 0n;
+
 t.test('another run is answered, and held to its limit', async (t) => {
   const { sandbox, ended, saver, stored } = await stoppedSave(t);
   t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
   const spins = shell('while :; do :; done');
-  const limits = { ...spins.limits, cpu_ms: 100, wall_ms: 20_000 };
-  t.match(await sandbox.run({ ...spins, limits }), { killed_for: 'cpu' });
+  const limits = { ...spins.limits, cpu_ms: 20_000, wall_ms: 200 };
+  t.match(await sandbox.run({ ...spins, limits }), { killed_for: 'wall' });
   t.ok(isAlive(saver), 'the save still goes on');
   process.kill(saver, 'SIGCONT');
   t.match(await ended, { exit_code: 0, saved: { bytes: 48 * MiB, files: 1 } });
@@ -64,6 +67,7 @@ t.test('another run is answered, and held to its limit', async (t) => {
 t.test('a cancelled run leaves nothing in the store', async (t) => {
   const { sandbox, ended, cancel, saver, stored } = await stoppedSave(t);
   cancel.abort();
+  t.ok(await within(10_000, () => isAskedToEnd(saver)), 'it is asked to end');
   process.kill(saver, 'SIGCONT');
   t.match(await ended, { kind: 'cancelled' });
   t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
@@ -83,8 +87,9 @@ t.test('a save whose process is killed fails, and says so', async (t) => {
 t.test('a slot that dies while its run is saved ends the save, and works again', async (t) => {
   const { sandbox, ended, saver, slots, stored } = await stoppedSave(t);
   for (const slot of slots) process.kill(slot, 'SIGKILL');
-  process.kill(saver, 'SIGCONT');
   t.match(await ended, { name: 'SandboxFault', message: /slot/ });
+  t.ok(isAskedToEnd(saver), 'it is asked to end');
+  process.kill(saver, 'SIGCONT');
   t.ok(await within(10_000, () => !isAlive(saver)));
   const runs = await Promise.all(['a', 'b', 'c'].map((word) => sandbox.run(shell(`echo ${word}`))));
   t.same(runs.map(said), ['a', 'b', 'c']);
