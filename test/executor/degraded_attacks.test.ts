@@ -96,16 +96,15 @@ for (const kind of kinds)
       const limits = { wall_ms: 600_000 };
       const hostile = sandbox.run(python(HOLDS_PIPES, { limits }), { signal: end.signal });
       t.ok(await within(60_000, () => fileOfRun(sandbox, 'held') !== undefined));
-      const { wall_us, ...report } = await sandbox.run(
-        python(PRINTS, { limits: { stdout_bytes: PRINTED } }),
-      );
+      const report = await sandbox.run(python(PRINTS, { limits: { stdout_bytes: PRINTED } }));
       end.abort();
       await t.rejects(hostile, 'it was cancelled');
       t.match(report, { exit_code: 0, stdout_seen_bytes: PRINTED });
-      const [size, rest] = text(report.stderr).split('\n');
+      const [size, fastest_us, rest] = text(report.stderr).split('\n');
       t.match([size, rest], [kind === 'own' ? '8192' : '65536', '']);
-      // It never waits for a pause of the slot: with a pause of 1 ms for each pipe full it would take twice this time.
-      t.ok(wall_us < (PRINTED / 8_192 / 2) * 1_000, `${wall_us}`);
+      // The slot does not pause between pipes full. With a pause of 1 ms after each, no block could take less than twice this
+      // time, and the fastest of many blocks takes much less on a busy machine, too.
+      t.ok(Number(fastest_us) < (BLOCK / 8_192 / 2) * 1_000, `${fastest_us}`);
     });
 
     t.test('a fork bomb is bounded, and nothing is left of it', async (t) => {
@@ -252,13 +251,16 @@ open("held", "w").close()
 signal.pause()`;
 
 const PRINTED = 32 * MiB;
+const BLOCK = MiB / 16;
 const PRINTS = `
-import fcntl, os, sys
-block = b"x" * (1 << 20)
-for _ in range(${PRINTED} >> 20):
-    left = block
+import fcntl, os, sys, time
+block = b"x" * ${BLOCK}
+fastest_ns = 10 ** 12
+for _ in range(${PRINTED / BLOCK}):
+    left, before_ns = block, time.monotonic_ns()
     while left: left = left[os.write(1, left):]
-print(fcntl.fcntl(1, 1032), file=sys.stderr)`;
+    fastest_ns = min(fastest_ns, time.monotonic_ns() - before_ns)
+print(fcntl.fcntl(1, 1032), fastest_ns // 1000, sep="\\n", file=sys.stderr)`;
 
 const BOMB = `
 import os, signal
