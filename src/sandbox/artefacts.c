@@ -17,7 +17,7 @@
 #include "failure.h"
 #include "remove_tree.h"
 
-/* AT_ONCE: bytes between two looks at whether to stop. */
+/* AT_ONCE: bytes that are copied before the next look for SIGTERM. */
 enum { DEPTH_MAX = 24, AT_ONCE = 1 << 20 };
 
 struct copy {

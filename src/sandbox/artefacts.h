@@ -1,7 +1,8 @@
 /*
- * The store of artefacts. Only the launcher's processes write to it. One saves regular files from a box whose processes
- * are all dead, so that none can exchange a file during the copy, under a temporary name, and then
- * renames. It does this outside the slot's control group: the pages of the copy are not charged to the program.
+ * The store of artefacts. Only the launcher's savers (saving.h) write to it. A saver copies regular files
+ * from a box whose processes are all dead, so that none can exchange a file during the copy. It copies under a
+ * temporary name, and then renames. It is outside the slot's control group, so the pages of the copy are not
+ * charged to the program.
  */
 #ifndef RUNLEDGER_ARTEFACTS_H
 #define RUNLEDGER_ARTEFACTS_H
@@ -23,7 +24,7 @@ void artefacts_open(const char *directory);
 bool artefacts_have_store(void);
 /* Its directory. */
 int artefacts_store(void);
-/* `box`: the work directory that the files are in. SIGTERM, which is blocked, stops it, and nothing is left. */
+/* `box`: the work directory with the files. If SIGTERM comes, which must be blocked, it stops and removes what it copied. */
 void artefacts_save(int box, const struct request *request, struct saved *saved);
 
 #endif

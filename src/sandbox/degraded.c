@@ -197,7 +197,7 @@ static void give_up_capabilities(void) {
   must(syscall(SYS_capset, &head, none), "drop the program's capabilities");
 }
 
-/* Each change of ids resets it. If the slot died before the call, no signal comes, and the next slot may have a run already. */
+/* Each change of ids resets this. If the slot is dead already, no signal comes, and the next slot may have a run. */
 static void die_with_slot(pid_t slot) {
   must(prctl(PR_SET_PDEATHSIG, SIGKILL), "ask to die with the slot");
   if (getppid() != slot) _exit(EXIT_BROKEN);

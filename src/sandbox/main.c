@@ -56,7 +56,7 @@
  *   requests                       frames from the worker, and their queue
  *   slots                          the launcher's slots
  *   run_watch, run_output, run_report   one run, as the launcher sees it; an open box's streams
- *   answers, artefacts, saving, poll   frames to the worker, the store, who writes to it, epoll
+ *   answers, artefacts, saving, poll   frames to the worker, the store, the process that writes to it, epoll
  *   slot                           the slot's process
  *   zygote, degraded               its other ways to run a program
  *   relay, streams, partner, questions, inherited   what it does while a program runs

@@ -31,10 +31,11 @@ enum {
   START_LIMIT_US = 30 * 1000 * 1000,
   /* The page cache that can be loaded from a disk in this time is what a reported peak may be wrong by. */
   NOTE_MEMORY_US = 20 * 1000,
-  /* Between two looks at the CPU time of a program that is near its limit: one that uses time, and one that rests. */
+  /* Between two looks at the CPU time of a program that is near its limit and uses CPU time. */
   OFTEN_US = 1000,
+  /* The same for a program that rests. */
   SELDOM_US = 5000,
-  /* In which it is decided. Longer than two ticks of a kernel of 100 Hz: a counter may stand still from tick to tick. */
+  /* The time in which a program uses much or rests. Longer than two ticks at 100 Hz, because a counter may rise only then. */
   WINDOW_US = 25 * 1000,
 };
 
@@ -148,7 +149,7 @@ static void signal_init(struct slot *slot) {
   close(descriptor);
 }
 
-/* A look costs the launcher about 10 us, and a program can rest just below its limit for all of its wall time. */
+/* A look costs the launcher up to 60 us, and a program can rest just below its limit for all of its wall time. */
 static uint64_t least_wait_us(struct slot *slot, uint64_t used, uint64_t now) {
   if (now - slot->window_us >= WINDOW_US) {
     slot->resting = used < slot->window_cpu_us + (now - slot->window_us) / 4;
@@ -193,7 +194,7 @@ void run_settle(struct slot *slot, int box) {
   if (box >= 0 && !saves) send_message(slot->control, MESSAGE_BOX, NULL, 0);
 }
 
-/* true: the answer comes later. */
+/* true: a saver was started, and the answer comes when it ends. */
 static bool settle(struct slot *slot, int box) {
   const struct shared *shared = slot->shared;
   struct saved saved = {0};
@@ -204,7 +205,7 @@ static bool settle(struct slot *slot, int box) {
   bool well = shared->ended && !slot->ending && WIFEXITED(shared->wait_status) && !WEXITSTATUS(shared->wait_status);
   if (box >= 0 && well) {
     if (saving_begin(slot, box)) return true;
-    saved = (struct saved){.broken = true, .reason = "no process can be made that saves the files"};
+    saved = (struct saved){.broken = true, .reason = "the process that saves the files cannot be started"};
   }
   run_report(slot, &saved);
   run_close(slot);

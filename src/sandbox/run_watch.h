@@ -29,7 +29,7 @@ void run_end(struct slot *slot, enum ending why);
  * is closed. If there is something to save in it, the answer comes when it is saved, and the slot waits until then.
  */
 void run_settle(struct slot *slot, int box);
-/* What saves the run's files has ended. */
+/* The run's saver has ended. */
 void run_saved(struct slot *slot);
 /* The run is over for the worker: closes its descriptors. */
 void run_close(struct slot *slot);

@@ -46,10 +46,10 @@ struct slot {
   bool input_closes, paused;
   enum ending ending;
   uint64_t ending_us, dispatched_us, next_check_us;
-  uint64_t window_us, window_cpu_us; /* its CPU time is looked at seldom if it used little of it since */
-  bool resting;
-  pid_t saver;            /* saves the run's files (saving.h); 0: none does */
-  int saver_pidfd, saved; /* `saved`: the pipe of its result */
+  uint64_t window_us, window_cpu_us; /* when the present window began (run_watch.c), and the CPU time used by then */
+  bool resting;                      /* the program used little CPU time in the window before */
+  pid_t saver;                       /* the process that saves the run's files (saving.h); 0: there is none */
+  int saver_pidfd, saved;            /* `saved`: the pipe of its result */
   struct counters before; /* v1: when the run before ended */
   uint64_t charged_peak_bytes; /* of the run group, noted so far, without page cache */
   uint64_t memory_peak_bytes;  /* with the inherited memory of that moment */

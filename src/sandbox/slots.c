@@ -221,7 +221,7 @@ static void reap_orphans(void) {
   }
 }
 
-/* A slot, or what saves for one. */
+/* A slot or a saver. */
 static bool is_own(pid_t pid) {
   for (unsigned i = 0; i < slot_count; i++)
     if (slots[i].pid == pid || slots[i].saver == pid) return true;

@@ -20,6 +20,7 @@ import type {
   ResidentReply,
 } from '../../src/languages/common/language.ts';
 import { anExecutor, PLAIN } from './an_executor.ts';
+import { childrenOf } from './processes.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'runledger-compile-'));
 t.teardown(() => rm(folder, { recursive: true, force: true }));
@@ -325,6 +326,28 @@ t.test('the line that names the limit is never cut off', async (t) => {
     truncated: false,
   });
   t.equal(cutDiagnostics({ ...short, limit_line: null }, 4).truncated, true);
+});
+
+t.test('a program that was saved before its launcher died is removed', async (t) => {
+  const large = `a=$(printf %01048576d 0); for n in ${'1 '.repeat(32)}; do printf %s $a; done > program`;
+  const names = () => readdir(cache.artefacts_folder);
+  const before = new Set(await names());
+  const isSaved = async () =>
+    (await names()).some((name) => !before.has(name) && !name.startsWith('.'));
+  const { pid } = sandbox.isolation;
+  const slots = new Set(childrenOf(pid));
+  const end = scene({ steps: { plain: large } })().catch((error: unknown) => error);
+  for (const until = Date.now() + 20_000; Date.now() < until; )
+    if (childrenOf(pid).every((child) => slots.has(child))) await new Promise(setImmediate);
+    else break;
+  // It starts no process but the one that saves, and cannot answer any more when that one is done.
+  process.kill(pid, 'SIGSTOP');
+  for (const until = Date.now() + 20_000; Date.now() < until && !(await isSaved()); );
+  t.ok(await isSaved());
+  process.kill(pid, 'SIGKILL');
+  t.match(await end, { name: 'SandboxFault', kind: 'launcher_lost' });
+  await cache.settled();
+  t.notOk(await isSaved());
 });
 
 // The last one: nothing can be stored after it.

@@ -1,4 +1,4 @@
-/** Without namespaces nothing but its own check ends a program whose slot died while it was being forked. */
+/** A slot can die while it forks a program. Without namespaces, the program has to notice this itself, and end. */
 import t from 'tap';
 import { request, said, shell, withSandbox } from '../executor/box.ts';
 import { childrenOf } from '../executor/processes.ts';
@@ -6,7 +6,7 @@ import { childrenOf } from '../executor/processes.ts';
 t.test('a program that outlives its slot by a moment does not spoil the next run', async (t) => {
   const { sandbox, close } = await withSandbox({ isolation: 'rlimits', slots: 1 });
   t.teardown(close);
-  // To rewrite the paths in these takes the program a while, before it can ask to die with the slot.
+  // The forked process first rewrites the paths in these arguments. That takes long enough for the test to kill the slot.
   const paths = Array.from({ length: 20 }, () => '/box:'.repeat(200));
   const slow = request(['/bin/sh', '-c', 'sleep 60', ...paths]);
   for (let round = 0; round < 60; round++) {
