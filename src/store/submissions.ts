@@ -3,6 +3,7 @@ import { bytesArgument, type Db, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../judging/execution.ts';
 import { createBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
+import { createRecentCount } from './recent_count.ts';
 
 export type EncryptedSecret = { key_id: string; nonce: Uint8Array; ciphertext: Uint8Array };
 
@@ -73,9 +74,14 @@ export type Submissions = {
 const BATCH_ITEMS = 64;
 const BATCH_BYTES = 4 * 1024 * 1024;
 const SETTLED_ITEMS = 10_000;
-/** While many requests wait, a batch of requests that will wait, too, lingers this long for more of them. */
-const LINGER_MS = 2;
-const WAITING_FOR_EACH = 4;
+/**
+ * While many requests wait and new ones keep coming, a batch of requests that will wait, too, lingers this long for more of
+ * them: until it has half as many as wait. The other half keeps the slots busy.
+ */
+const LINGER_MS = 4;
+const WAITING_FOR_EACH = 2;
+/** They keep coming: this many came lately. If one client sends one request after the other, each goes at once. */
+const BUSY = { requests: 4, window_ms: 20 };
 
 export type SubmissionsOptions = {
   readonly queue_capacity: number;
@@ -85,6 +91,7 @@ export type SubmissionsOptions = {
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
   const { waiting = () => 0 } = options;
+  const requests = createRecentCount(BUSY.window_ms);
   // The commands of one request go together.
   const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
     max_items: BATCH_ITEMS,
@@ -98,6 +105,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     isAway,
     linger: {
       for_items: (groups) =>
+        requests.count() >= BUSY.requests &&
         groups.every((commands) => commands.every(({ unflushed }) => unflushed))
           ? waiting() / WAITING_FOR_EACH
           : 0,
@@ -110,9 +118,13 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     run: (ids) => settleMany(db, ids),
     isAway,
   });
+  const add = (commands: readonly SubmitCommand[]) => {
+    requests.note();
+    return batcher.add(commands);
+  };
   return {
-    submit: async (command) => (await batcher.add([command]))[0]!,
-    submitAll: (commands) => batcher.add(commands),
+    submit: async (command) => (await add([command]))[0]!,
+    submitAll: add,
     settle: (id) => settling.add(id),
   };
 }
