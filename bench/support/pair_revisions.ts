@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ENVIRONMENT, numberOf, TREE, withBase } from './base_tree.ts';
 import type { Runs } from './pair_host.ts';
+import { cpuOfTree } from './process_tree.ts';
 import { figure, printTable } from './report.ts';
 import { median } from './stats.ts';
 
@@ -20,8 +21,9 @@ const BASE = process.env['BASE'] || 'HEAD~1';
 const ROUNDS = numberOf('bench-pair', 'ROUNDS', 4);
 const FLOOR = numberOf('bench-pair', 'FLOOR', 0.97);
 const ONLY = process.env['ONLY'] ?? '';
-/** Until precompiled headers and warm processes are there. */
-const SETTLE_MS = 12_000;
+/** Precompiled headers and warm processes are there when both services have used less of a processor than this for so long. */
+const QUIET = { share: 0.1, for_ms: 4_000 };
+const SETTLE_MOST_MS = 120_000;
 
 /** `turns`: how often each side gets `count` runs. */
 const CASES = (
@@ -47,7 +49,7 @@ if (CASES.length === 0) {
   process.exit(2);
 }
 
-type Host = { ask(runs: Runs): Promise<number[]>; stop(): Promise<void> };
+type Host = { pid: number; ask(runs: Runs): Promise<number[]>; stop(): Promise<void> };
 
 async function startHost(root: string): Promise<Host> {
   const child: ChildProcess = fork(join(import.meta.dirname, 'pair_host.ts'), [root], {
@@ -65,6 +67,7 @@ async function startHost(root: string): Promise<Host> {
   };
   await answer();
   return {
+    pid: child.pid!,
     ask(runs) {
       const answered = answer();
       child.send(runs);
@@ -86,7 +89,7 @@ await withBase('bench-pair', BASE, async (base, commit) => {
     const order = round % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const);
     const hosts = {} as Sides<Host>;
     for (const side of order) hosts[side] = await startHost(roots[side]);
-    await wait(SETTLE_MS);
+    await settled([hosts.before.pid, hosts.after.pid]);
     for (const [n, { turns, ...runs }] of CASES.entries()) {
       const { before, after } = await inTurns(hosts, runs, turns);
       rows[n]!.ms.push({ before: median(before), after: median(after) });
@@ -96,6 +99,16 @@ await withBase('bench-pair', BASE, async (base, commit) => {
   }
   print(rows, commit);
 });
+
+async function settled(roots: readonly number[]): Promise<void> {
+  const used_ms = () => roots.reduce((sum, root) => sum + cpuOfTree(root), 0) * 1000;
+  for (const began = performance.now(); performance.now() - began < SETTLE_MOST_MS; ) {
+    const before = used_ms();
+    await wait(QUIET.for_ms);
+    if (used_ms() - before < QUIET.share * QUIET.for_ms) return;
+  }
+  throw new Error(`the services were not quiet within ${SETTLE_MOST_MS / 1000} s`);
+}
 
 async function inTurns(hosts: Sides<Host>, runs: Runs, turns: number): Promise<Sides<number[]>> {
   const ms: Sides<number[]> = { before: [], after: [] };
