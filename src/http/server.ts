@@ -10,7 +10,7 @@ import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import { createCancel } from '../store/cancel.ts';
-import { CHANNELS } from '../store/channels.ts';
+import { CHANNELS, DELIVERIES_CHANNEL } from '../store/channels.ts';
 import { createConsole } from '../store/console.ts';
 import { createReadNow } from '../store/console_now.ts';
 import type { WitnessState } from '../store/cosignatures.ts';
@@ -71,6 +71,8 @@ export type WebParts = {
   replica?: Replica | null;
   large_records: LargeRecords;
   webhooks: WebhookPort;
+  /** New deliveries were announced. Null: this process delivers no webhooks. */
+  onDeliveries?: ((payload: string) => void) | null;
   witnesses?: () => readonly WitnessState[];
   sealingProblem: Web['sealingProblem'];
   /** The other components of the process share it. */
@@ -240,7 +242,10 @@ async function composeWeb(
     log.info('keys or limits were changed');
   };
   const waiters = await createWaiters(db, { ended }, onError, {
-    channels: { [CHANNELS.access]: onAccessChange },
+    channels: {
+      [CHANNELS.access]: onAccessChange,
+      ...(parts.onDeliveries && { [DELIVERIES_CHANNEL]: parts.onDeliveries }),
+    },
     // Notifications may have been missed while the connection was lost.
     onHearing: forgetKeys,
   });

@@ -8,6 +8,7 @@ import { connect, createSockets, type Db, IDLE_S } from '../db.ts';
 import type { WebhookPort } from '../http/api/api_call.ts';
 import { startWeb } from '../http/server.ts';
 import { createCosigning } from '../queue/cosigning.ts';
+import { createAnnouncements } from '../queue/delivery_runner.ts';
 import { createDelivering } from '../queue/delivery_setup.ts';
 import { observeService } from '../queue/service_metrics.ts';
 import { startWebJobs } from '../queue/web_jobs.ts';
@@ -37,12 +38,14 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
   const sealer = createSealer(logKeyOf(config));
   const cosigning = createCosigning({ witnesses: config.witnesses ?? [], sealer, log, metrics });
   observeService(metrics, db, config);
+  const announcements = createAnnouncements();
   const jobs = await startWebJobs({
     config,
     log,
     db: maintenance,
     // Without the keys, webhook secrets cannot be decrypted and deliveries cannot be signed.
     deliver: config.webhook_keys && createDelivering({ config, log, db, large_records, metrics }),
+    announcements,
     sealer,
     more_chores: cosigning.chores,
     onBack() {
@@ -72,6 +75,7 @@ export async function startWebProcess({ config, log }: Given): Promise<Running> 
     replica,
     large_records,
     webhooks,
+    onDeliveries: webhooks && announcements.hear,
     witnesses: cosigning.states,
     sealingProblem: sealer.problem,
     metrics,

@@ -7,7 +7,9 @@
  *   * `localQueue`: one fetch serves all idle tasks. Jobs that no task has claimed after `ttl` go back, so that a process
  *     whose tasks are all busy does not keep them from other processes. Its `refetchDelay` is no debounce: a notification that
  *     comes within the delay is dropped, and the job waits for the poll.
- *   * It listens on a connection of its own. Only deliveries are announced on its channel (sql/functions/enqueue.sql).
+ *   * It listens on a connection of its own, and PostgreSQL wakes every listening connection for every notification. So in a
+ *     web process that connection is told to listen no more. The process hears the announcements of deliveries on the
+ *     connection on which it listens anyway, and passes them on (Announcements).
  *   * Any failure of the database shuts the runner down; onFailed() asks the consumer for another epoch with another runner.
  *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
  *     runner that was shut down has also ended once no task has run for a while.
@@ -37,11 +39,43 @@ export type DeliveryTask = (payload: { id: string }, consumer: string) => Promis
 
 export type RunnerTask = (payload: { id: string }) => Promise<void>;
 
+/** From the connection that hears of new deliveries to the runners that wait for them. */
+export type Announcements = {
+  hear(payload: string): void;
+  /** Returns what ends it. */
+  pass(to: (count: number) => void): () => void;
+};
+
+export function createAnnouncements(): Announcements {
+  const runners = new Set<(count: number) => void>();
+  return {
+    hear(payload) {
+      for (const tell of runners) tell(countIn(payload));
+    },
+    pass(to) {
+      runners.add(to);
+      return () => runners.delete(to);
+    },
+  };
+}
+
+/** How many jobs were added. Anybody with a login can notify, so a payload can be anything. */
+function countIn(payload: string): number {
+  try {
+    const { count } = JSON.parse(payload) as { count?: unknown };
+    return typeof count === 'number' && count > 0 ? count : 1;
+  } catch {
+    return 1;
+  }
+}
+
 export type RunnerOptions = {
   readonly tasks: Readonly<Record<string, RunnerTask>>;
   readonly concurrency: number;
   /** It shut itself down, because the database failed it. */
   readonly onFailed?: () => void;
+  /** Without them its own connection listens. */
+  readonly announcements?: Announcements | undefined;
   readonly log: Log;
 };
 
@@ -88,6 +122,7 @@ export function openDeliveryEpoch(
     }),
     concurrency,
     onFailed: () => context.onFailed(),
+    announcements: options.announcements,
     log,
   });
   const recorded = context.addLocker(runner.locker);
@@ -134,7 +169,12 @@ export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
     stopping = true;
     shutdown.resolve();
   });
-  const { concurrency } = options;
+  const { announcements, concurrency } = options;
+  // The event comes right before the statement that listens.
+  if (announcements)
+    events.on('pool:listen:success', ({ client }) => {
+      setImmediate(() => client.query('unlisten *').catch(() => {}));
+    });
   const counted = countTasks(options.tasks);
   const workers: WorkerPool = runTaskList(
     {
@@ -157,11 +197,12 @@ export function startRunner(pool: pg.Pool, options: RunnerOptions): Runner {
     counted.list,
     pool,
   );
+  const passNoMore = announcements?.pass((count) => workers.nudge(count));
   const ended = Promise.race([
     // How it ended is in the log; here it matters only that it ended.
     workers.promise.catch(() => {}),
     shutdown.promise.then(() => counted.quiet(QUIET_MS)),
-  ]);
+  ]).finally(() => passNoMore?.());
   return {
     locker: workers.id,
     stop() {
@@ -228,7 +269,7 @@ const SESSION = settingStatements(
   'set',
 );
 
-/** Connections for a runner: one listens, the others fetch and complete jobs. */
+/** Connections for a runner: graphile-worker keeps one for listening, and the others fetch and complete jobs. */
 export function connectRunner(
   address: DatabaseAddress | string,
   name: string,

@@ -7,7 +7,12 @@ import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
 import type { Sealer } from '../store/checkpoints.ts';
 import { joinQueue } from './consumer.ts';
-import { type DeliveryTask, NO_RUNNER, openDeliveryEpoch } from './delivery_runner.ts';
+import {
+  type Announcements,
+  type DeliveryTask,
+  NO_RUNNER,
+  openDeliveryEpoch,
+} from './delivery_runner.ts';
 import { type Chore, choresOf, startMaintenance } from './maintain.ts';
 import { watchWorkers } from './no_worker.ts';
 import { observeSealer, sweepObserver } from './queue_metrics.ts';
@@ -33,6 +38,8 @@ export type WebJobsOptions = {
   db: Db;
   /** Null: this deployment delivers no webhooks. */
   deliver: CreateDeliveryTask | null;
+  /** Of new deliveries, where another connection of this process hears them. */
+  announcements?: Announcements;
   /** Null: this process seals nothing. */
   sealer: Sealer | null;
   /** What this process does from time to time beside the chores of every web process. */
@@ -51,6 +58,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
     log,
     db,
     deliver,
+    announcements,
     sealer,
     more_chores = [],
     onBack,
@@ -76,6 +84,7 @@ export async function startWebJobs(options: WebJobsOptions): Promise<WebJobs> {
             tasks: { deliver_webhook: task },
             concurrency: DELIVERIES_AT_ONCE,
             connections,
+            announcements,
             log,
           })
         : NO_RUNNER,

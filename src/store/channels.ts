@@ -11,3 +11,6 @@ export const CHANNELS = {
   /** jobs of executions were added, with the first id and how many; or were freed */
   jobs: 'runledger_jobs',
 } as const;
+
+/** graphile-worker's channel. Only deliveries are announced on it (sql/functions/enqueue.sql). */
+export const DELIVERIES_CHANNEL = 'jobs:insert';

@@ -2,16 +2,19 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { connect, type Db } from '../../src/db.ts';
+import { connect, type Db, listen } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
 import type { EpochContext } from '../../src/queue/consumer.ts';
 import {
+  type Announcements,
   connectRunner,
+  createAnnouncements,
   NO_RUNNER,
   openDeliveryEpoch,
   startRunner,
 } from '../../src/queue/delivery_runner.ts';
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
+import { DELIVERIES_CHANNEL } from '../../src/store/channels.ts';
 import { addLocker } from '../../src/store/consumers.ts';
 import { world } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';
@@ -66,7 +69,7 @@ t.test('a runner whose database dies ends, whatever its tasks do when', async (t
 
 type Test = { teardown(work: () => unknown): void };
 
-async function scene(t: Test) {
+async function scene(t: Test, announcements?: Announcements) {
   const w = await world(t);
   const consumer_id = (await w.consumer()).id;
   const begun: string[] = [];
@@ -94,6 +97,7 @@ async function scene(t: Test) {
         address: w.database.urls.web,
         concurrency: 5,
         connections: 2,
+        announcements,
         log,
         tasks: {
           async deliver_webhook({ id }) {
@@ -112,7 +116,11 @@ async function scene(t: Test) {
     (await w.db`select lockers from runledger.consumers where id = ${consumer_id}`)[0]!['lockers'];
   const jobs = () => w.db`select locked_by, last_error from graphile_worker._private_jobs`;
   const until = async (holds: () => boolean | Promise<boolean>) => {
-    while (!(await holds())) await wait(5);
+    const began = performance.now();
+    while (!(await holds())) {
+      if (performance.now() - began > HANGS_MS) throw new Error('it never holds');
+      await wait(5);
+    }
   };
   return { w, consumer_id, begun, facts, failed, open, lockers, jobs, until };
 }
@@ -129,6 +137,58 @@ t.test('jobs run as soon as they are added; each fetch need not wait for a poll'
   }
   t.ok(Math.min(...rounds) < 500, 'where a poll is always a second away');
   await s.until(async () => (await s.jobs()).length === 0);
+});
+
+t.test('a runner that is told of new jobs keeps no connection that listens', async (t) => {
+  const announcements = createAnnouncements();
+  const s = await scene(t, announcements);
+  s.open();
+  /** What the statement before was, on each connection of the runner. */
+  const statements = async () =>
+    (
+      await s.w.web`
+        select query from pg_stat_activity where application_name like 'runledger consumer%' and datname = current_database()`
+    ).map(({ query }) => query as string);
+  await s.until(async () => (await statements()).some((text) => /^unlisten/i.test(text)));
+  t.notOk(
+    (await statements()).some((text) => /^listen/i.test(text)),
+    'none listens',
+  );
+
+  const heard: string[] = [];
+  const listening = listen(
+    s.w.db,
+    {
+      [DELIVERIES_CHANNEL](payload) {
+        heard.push(payload);
+        announcements.hear(payload);
+      },
+    },
+    { onFault: (error) => t.fail(String(error)) },
+  );
+  t.teardown(() => listening.close());
+  const rounds: number[] = [];
+  for (let n = 1; n <= 15; n += 1) {
+    const began = performance.now();
+    await add(s.w.db, 'deliver_webhook', [`${n}`]);
+    await s.until(() => s.begun.length === n);
+    rounds.push(performance.now() - began);
+  }
+  t.ok(heard.length > 0);
+  t.ok(Math.min(...rounds) < 500, 'where a poll is always a second away');
+});
+
+t.test('an announcement tells every runner how many jobs there are, whatever it says', (t) => {
+  const announcements = createAnnouncements();
+  const told: number[] = [];
+  const end = announcements.pass((count) => told.push(count));
+  for (const payload of ['{"count": 3}', '{"r": 1}', '{"count": "x"}', '{"count": -1}', 'null', ''])
+    announcements.hear(payload);
+  t.strictSame(told, [3, 1, 1, 1, 1, 1]);
+  end();
+  announcements.hear('{"count": 3}');
+  t.equal(told.length, 6, 'a runner that has ended is told nothing');
+  t.end();
 });
 
 t.test('no task begins before the name that locks its job is recorded', async (t) => {
