@@ -36,6 +36,16 @@ t.test('in validators, example submissions and test_group.yaml', async (t) => {
   t.strictSame((await read(t, newer('constants:\n'))).notes, []);
 });
 
+/** The settings of each are short, and stand for 60,000 bytes. */
+const manyGroups = (count: number): Files =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, n) => [
+      [`data/secret/g${n}/test_group.yaml`, 'hint: "{{n}}"\n'],
+      [`data/secret/g${n}/1.in`, ''],
+      [`data/secret/g${n}/1.ans`, ''],
+    ]).flat(),
+  );
+
 t.test('constants that are none', async (t) => {
   const long = `constants: {n: ${'x'.repeat(60_000)}}\n`;
   await rejectAll(t, [
@@ -51,5 +61,12 @@ t.test('constants that are none', async (t) => {
       newer(long, { 'data/secret/test_group.yaml': 'hint: "{{n}}{{n}}"\n' }),
       /^data\/secret\/test_group\.yaml: with its constants it has more than 65536 bytes$/,
     ],
+    [
+      'many groups that grow',
+      newer(long, manyGroups(40)),
+      /test_group\.yaml: with it the YAML files have more than 2097152 bytes$/,
+    ],
   ]);
+  const { set } = await read(t, newer(long, manyGroups(30)));
+  t.equal(set.groups.filter(({ name }) => name.startsWith('secret/g')).length, 30, 'some may');
 });

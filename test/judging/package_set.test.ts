@@ -1,6 +1,16 @@
 /** The test set of a package: how outputs are compared. */
 import t from 'tap';
-import { emptyTests, LEGACY, legacy, NEW, newer, read, rejectAll, tokens } from './packages.ts';
+import {
+  emptyTests,
+  type Files,
+  LEGACY,
+  legacy,
+  NEW,
+  newer,
+  read,
+  rejectAll,
+  tokens,
+} from './packages.ts';
 
 t.test('flags of the default validator', async (t) => {
   const compared = async (flags: string) =>
@@ -54,6 +64,29 @@ t.test('arguments that every test inherits are bounded all together', async (t) 
       /^data\/secret\/g\d+: with it/,
     ],
   ]);
+});
+
+t.test('the groups that other groups require are bounded all together', async (t) => {
+  const scoring = 'problem_format_version: 2025-09\nname: Sums\ntype: scoring\n';
+  /** Each group requires all groups before it. */
+  const chain = (count: number): Files => {
+    const names = Array.from({ length: count }, (_, n) => `g${String(n).padStart(3, '0')}`);
+    const groups = names.map((name, n) => [
+      `data/secret/${name}/test_group.yaml`,
+      `max_score: 1\nrequire_pass: [${names.slice(0, n).map((before) => `secret/${before}`)}]\n`,
+    ]);
+    groups.push(['data/secret/test_group.yaml', `max_score: ${count}\n`]);
+    const tests = names.map((name) => `data/secret/${name}/1`);
+    return { 'problem.yaml': scoring, ...Object.fromEntries(groups), ...emptyTests(...tests) };
+  };
+  await rejectAll(t, [
+    [
+      '150 groups',
+      chain(150),
+      /^data\/secret\/g14\d: with it the groups name more than 10000 others in require_pass$/,
+    ],
+  ]);
+  t.equal((await read(t, chain(140))).set.groups.length, 142, '140 groups are fine');
 });
 
 t.test('flags that are wrong', async (t) => {

@@ -19,6 +19,8 @@ export type PackageBounds = Readonly<{
   all_yaml_bytes: number;
   /** the names and arguments of all groups and tests together: arguments are inherited, so a short file can stand for many */
   set_text_bytes: number;
+  /** the names in the require_pass of all groups together: they are looked up whenever a test is rejected */
+  required_names: number;
   /** the files of one program together: their number, and their bytes */
   program_files: number;
   program_bytes: number;
@@ -34,6 +36,7 @@ export const DEFAULT_PACKAGE_BOUNDS: PackageBounds = {
   yaml_bytes: 64 * KiB,
   all_yaml_bytes: 2 * MiB,
   set_text_bytes: 4 * MiB,
+  required_names: 10_000,
   program_files: 64,
   program_bytes: 1 * MiB,
 };

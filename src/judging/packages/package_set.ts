@@ -143,8 +143,9 @@ async function addGroup(
   }
 }
 
-function checkTexts(data: DataGroup, { set_text_bytes }: PackageBounds): void {
+function checkTexts(data: DataGroup, { set_text_bytes, required_names }: PackageBounds): void {
   let left = set_text_bytes;
+  let names_left = required_names;
   const take = (path: string, ...texts: readonly string[]) => {
     for (const text of texts) left -= Buffer.byteLength(text);
     if (left >= 0) return;
@@ -154,7 +155,15 @@ function checkTexts(data: DataGroup, { set_text_bytes }: PackageBounds): void {
     );
   };
   const visit = (group: DataGroup) => {
-    take(group.path, group.name, ...group.settings.validator_args);
+    const required = group.settings.group.require_pass ?? [];
+    names_left -= required.length;
+    if (names_left < 0) {
+      throw new PackageProblem(
+        group.path,
+        `with it the groups name more than ${required_names} others in require_pass`,
+      );
+    }
+    take(group.path, group.name, ...required, ...group.settings.validator_args);
     for (const item of group.items) {
       if (isGroup(item)) visit(item);
       else take(item.path, item.name, ...item.args, ...(item.validator_args ?? []));

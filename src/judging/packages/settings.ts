@@ -31,15 +31,20 @@ export class YamlReader {
     constants: Constants = NO_CONSTANTS,
   ): Promise<Settings> {
     if (entry === undefined) return new Settings(absent_path, '', new Map());
-    this.#left -= entry.size;
-    if (this.#left < 0) {
-      throw new PackageProblem(
-        entry.path,
-        `with it the YAML files have more than ${this.#bounds.all_yaml_bytes} bytes`,
-      );
-    }
+    this.#take(entry.path, entry.size);
     const replaced = await withConstants(entry, constants, this.#bounds.yaml_bytes);
+    // A short file can stand for a long one, once its constants have their values.
+    this.#take(entry.path, Math.max(0, replaced.size - entry.size));
     return parse(entry.path, await readText(replaced, this.#bounds.yaml_bytes));
+  }
+
+  #take(path: string, bytes: number): void {
+    this.#left -= bytes;
+    if (this.#left >= 0) return;
+    throw new PackageProblem(
+      path,
+      `with it the YAML files have more than ${this.#bounds.all_yaml_bytes} bytes`,
+    );
   }
 }
 
