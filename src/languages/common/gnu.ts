@@ -108,8 +108,8 @@ const asOperand = (path: string) => (/^[-@]/.test(path) ? `./${path}` : path);
  * Driver, assembler and linker are processes of their own. They report a full disk, a file that grows too large and a
  * death by the kernel as errors of their own, even as an "internal compiler error". Such a line begins with the name of
  * the tool or of its temporary file, a colon and a blank. Diagnostics have a line number behind the colon, and quoted
- * lines of the source begin with blanks. A source that forges such a line by `#line` gets a wrong explanation of its own
- * error, and nothing else.
+ * lines of the source begin with blanks. A source that forges such a line, by `#line` or in a message of its own, gets a wrong
+ * explanation of its own error, and nothing else.
  */
 const TOOL_SAYS = /^[^\s:|]+: (.*)$/gm;
 const FILES = /File size limit exceeded|File too large|No space left on device|Disk full\?/;
@@ -123,13 +123,16 @@ function limitMet(said: string): LimitMet | null {
   return null;
 }
 
-type Linker = { name: '' | 'mold' | 'lld' | 'gold'; version: string };
+type Linker = { name: '' | 'mold' | 'lld'; version: string };
 
-/** The fastest linker that this compiler can use; "" is the compiler's default. */
+/**
+ * The fastest linker that this compiler can use; "" is the compiler's default. Not gold: it lets a source choose its program's
+ * interpreter, which could be /proc/self/exe, the launcher.
+ */
 async function fastestLinker(executable: string, mold: boolean): Promise<Linker> {
   const versionOf = async (...flags: string[]) =>
     firstLine(await ask(executable, [...flags, '-Wl,--version']).catch(() => ''));
-  for (const name of ['mold', 'lld', 'gold'] as const) {
+  for (const name of ['mold', 'lld'] as const) {
     if (name === 'mold' && !mold) continue;
     const version = await versionOf(`-fuse-ld=${name}`);
     if (version !== '') return { name, version };
