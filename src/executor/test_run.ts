@@ -212,7 +212,8 @@ function keepOf(
   const judged = stdout_file === null ? [] : [stdout_file];
   if (outputs.length + judged.length === 0) return null;
   return {
-    patterns: [...outputs, ...judged],
+    // The judged file first: other files must not take its room.
+    patterns: [...judged, ...outputs],
     max_bytes: (outputs.length === 0 ? 0 : OUTPUTS_BYTES) + judged.length * stdout_bytes,
     max_files: (outputs.length === 0 ? 0 : OUTPUTS_MOST_FILES) + judged.length,
   };
@@ -326,7 +327,9 @@ function judgedOutput({ judging, limits }: TestOrder, report: RunReport) {
   if (judging.stdout_file === null) return { report, output: report.stdout };
   const file = report.kept?.find(({ path }) => path === judging.stdout_file);
   const output = file?.bytes ?? new Uint8Array();
-  const is_too_large = report.keep_refused !== undefined || output.length > limits.stdout_bytes;
+  const is_refused =
+    file === undefined && report.keep_refused?.startsWith(`${judging.stdout_file}: `) === true;
+  const is_too_large = is_refused || output.length > limits.stdout_bytes;
   if (!is_too_large) return { report, output };
   const stdout_seen_bytes = Math.max(report.stdout_seen_bytes, limits.stdout_bytes + 1);
   return { report: { ...report, stdout_seen_bytes }, output };

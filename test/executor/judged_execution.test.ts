@@ -257,6 +257,23 @@ t.test('input and output may be files', async (t) => {
   const limits = { output_bytes: 999 };
   const large = await run('python', much, { limits, judging: judging({ ...files, tests }) });
   t.strictSame(verdicts(large), ['OLE', null], 'and has the limit of stdout');
+  const beside = `for n in range(30): open('a%d' % n, 'w').write('y' * 60000)
+open('out.txt', 'w').write('x' * 999)`;
+  const full = await run('python', beside, {
+    limits,
+    judging: judging({
+      ...files,
+      outputs: ['a*'],
+      tests: [aTest('', 'x'.repeat(999))],
+    }),
+  });
+  t.strictSame(verdicts(full), ['AC'], 'other files do not take its room');
+  const huge = `open('a', 'w').write('y')\nopen('out.txt', 'w').write('x' * 2000000)`;
+  const too_large = await run('python', huge, {
+    limits,
+    judging: judging({ ...files, outputs: ['a*'], tests: [aTest('', 'x')] }),
+  });
+  t.strictSame(verdicts(too_large), ['OLE'], 'also where it has no room itself');
 });
 
 t.test('an input that is too large for a file is not the fault of the program', async (t) => {
