@@ -106,6 +106,8 @@ t.test('web and worker start from the Procfile, and stop in order', async (t) =>
         logged(of, 'web', 'metrics are served'),
       );
       t.notSame(one.port, other.port, 'and it had a port for its metrics');
+      // Until then it holds connections, which are counted below.
+      if (second.runner.exitCode === null) await once(second.runner, 'exit');
     },
   );
 

@@ -155,7 +155,7 @@ export const packageMutants: readonly Mutant[] = [
     ['the depth of YAML', 'maxDepth: DEPTH', 'maxDepth: 1e6'],
     ['aliases', 'maxAliases: ALIASES', 'maxAliases: -1'],
     ['the size of a file', 'entry.size > most_bytes', 'false'],
-    ['the size of all files', 'this.#left < 0', 'false'],
+    ['the size of all files', 'this.#left >= 0', 'true'],
     ['unknown keys', '!known.includes(key)', 'false'],
     ['keys are strings', "typeof name !== 'string'", 'false'],
     ['numbers have bounds', 'number === null || number < min || number > max', 'number === null'],
