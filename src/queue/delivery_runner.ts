@@ -7,9 +7,9 @@
  *   * `localQueue`: one fetch serves all idle tasks. Jobs that no task has claimed after `ttl` go back, so that a process
  *     whose tasks are all busy does not keep them from other processes. Its `refetchDelay` is no debounce: a notification that
  *     comes within the delay is dropped, and the job waits for the poll.
- *   * It listens on a connection of its own, and PostgreSQL wakes every listening connection for every notification. So in a
- *     web process that connection is told to listen no more. The process hears the announcements of deliveries on the
- *     connection on which it listens anyway, and passes them on (Announcements).
+ *   * It listens on a connection of its own, and PostgreSQL wakes every listening connection for every notification. So a web
+ *     process sends UNLISTEN on that connection. It receives the notifications of new deliveries on the connection on which
+ *     it listens for others, and passes them to the runner (Announcements).
  *   * Any failure of the database shuts the runner down; onFailed() asks the consumer for another epoch with another runner.
  *   * If two of its statements that complete jobs have failed, it miscounts what is pending, and its promise never settles. So a
  *     runner that was shut down has also ended once no task has run for a while.
@@ -50,7 +50,7 @@ export function createAnnouncements(): Announcements {
   const runners = new Set<(count: number) => void>();
   return {
     hear(payload) {
-      for (const tell of runners) tell(countIn(payload));
+      for (const nudge of runners) nudge(countIn(payload));
     },
     pass(to) {
       runners.add(to);

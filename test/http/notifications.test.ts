@@ -28,7 +28,7 @@ t.test(
     select query, query_start as at from pg_stat_activity where datname = ${database.name}`;
     const last = async (words: RegExp) =>
       (await activity()).map(({ query }) => query).filter((query) => words.test(query));
-    // graphile-worker's connection has listened, and is told to stop.
+    // The connection on which graphile-worker listened has stopped.
     await until(async () => (await last(/^unlisten /i)).length > 0);
     await until(async () => (await last(/^listen "runledger_done"/)).length > 0);
     t.equal((await last(/^listen /i)).length, 1);
