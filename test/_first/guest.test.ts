@@ -68,11 +68,15 @@ for (const as of ['root', 'user'] as const) {
       return;
     }
     const found = [...stdout.matchAll(CASE)];
-    for (const [, how, topic, name] of found) t.equal(how, 'ok', `${topic}: ${name}`);
+    const failed = failuresIn(stdout);
+    for (const [line, how, topic, name] of found)
+      t.equal(how, 'ok', `${topic}: ${name}`, {
+        why: failed.find((part) => part.startsWith(line)),
+      });
     const expected = CASES.filter((test) => test.languages.includes('cpp') && differsIn(as, test));
     t.equal(found.length, expected.length, 'every case ran');
     const summary = /^\d+ cases.*$/m.exec(stdout)?.[0] ?? 'no summary';
-    t.equal(code, 0, summary, { stderr, failed: failuresIn(stdout).join('\n') });
+    t.equal(code, 0, summary, { stderr, failed: failed.join('\n') });
     t.match(
       stdout,
       as === 'root' ? /"kind":"v2"/ : /"kind":"v2-user"/,
