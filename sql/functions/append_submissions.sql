@@ -1,11 +1,13 @@
 -- Stores the bytes, the first event and the row of each accepted submission of a batch. Empty bytes are not stored: facts
 -- that name no stdin mean an empty one.
+--
+-- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
+-- not set them again for speed.
 create or replace function runledger.append_submissions(
   batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], judgings bytea[],
   ns integer[], ids uuid[], accounts uuid[], keys uuid[], ats timestamptz[]
 ) returns void
-language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+language plpgsql
 as $$
 begin
   with accepted as (

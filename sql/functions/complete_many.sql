@@ -19,10 +19,12 @@ declare
   now_at timestamptz;
   found_rows submissions[]; ns integer[]; types text[]; facts jsonb[];
   refused integer[] := '{}';
-  bounds record := uuid_bounds(ids);
-  first_id uuid := bounds.first_id;
-  last_id uuid := bounds.last_id;
+  first_id uuid := ids[1];
+  last_id uuid := ids[1];
 begin
+  if cardinality(ids) > 1 then
+    select b.first_id, b.last_id into first_id, last_id from uuid_bounds(ids) b;
+  end if;
   -- Lock the rows of all reports in one order, also of those that will be refused. A lease may have gone since this
   -- statement read it; but then the submission's attempt or status has changed, too, and the locked row shows that.
   select array_agg(x.s) filter (where x.good), array_agg(x.n) filter (where x.good), array_agg(x.type) filter (where x.good),

@@ -10,9 +10,11 @@ $$;
 -- Adds jobs of submissions, all in one statement and with one NOTIFY, which has the first of their ids and how many they are:
 -- workers take turns by it (src/queue/job_turns.ts). graphile-worker's own add_jobs() also looks for queues
 -- and keys, which these jobs have not, and it plans its statements again at each call.
+--
+-- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
+-- not set them again for speed.
 create or replace function runledger.add_executions(jobs graphile_worker.job_spec[]) returns void
-language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+language plpgsql
 as $$
 declare
   first_id bigint;

@@ -26,6 +26,10 @@ declare
   ids uuid[];
   alones boolean[];
   priorities smallint[];
+  -- those of them that do not run alone
+  starting_jobs bigint[];
+  starting_ids uuid[];
+  starting_priorities smallint[];
   running_keys uuid[];
 begin
   if only_newcomers then
@@ -67,15 +71,18 @@ begin
     from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority);
     return;
   end if;
+  starting_jobs := jobs; starting_ids := ids; starting_priorities := priorities;
+  if true = any (alones) then
+    select array_agg(x.job_id order by x.n), array_agg(x.id order by x.n), array_agg(x.priority order by x.n)
+    into starting_jobs, starting_ids, starting_priorities
+    from unnest(jobs, ids, alones, priorities) with ordinality x(job_id, id, alone, priority, n) where not x.alone;
+  end if;
   return query
   select f.job_id, f.priority, f.id, f.alone, s.attempt, s.deaths, s.account_id, s.language, s.code, s.stdin, s.args,
     s.expected_output, s.compare, s.limits, s.traceparent, s.created_at, s.started_at, s.judging, s.manifest
   from unnest(jobs, ids, alones, priorities) f(job_id, id, alone, priority)
-  left join start_batch(consumer,
-    array(select x.id from unnest(ids, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),
-    array(select x.id from unnest(jobs, alones) with ordinality x(id, alone, n) where not x.alone order by x.n),
-    array(select x.p from unnest(priorities, alones) with ordinality x(p, alone, n) where not x.alone order by x.n),
-    fetch_executions.epoch) s on s.job_id = f.job_id;
+  left join start_batch(consumer, starting_ids, starting_jobs, starting_priorities, fetch_executions.epoch) s
+    on s.job_id = f.job_id;
 end
 $$;
 

@@ -23,9 +23,11 @@ as $$ select least(greatest(round - round_base, -32768), 32767)::smallint $$;
 
 -- Counts the queue places of accounts: each account takes one for each time it is listed, or gives it back if sign is -1.
 -- These locks come last in every transaction, so they are short.
+--
+-- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
+-- not set them again for speed.
 create or replace function runledger.take_places(account_ids uuid[], sign integer default 1) returns void
-language plpgsql set search_path = runledger, pg_temp
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
+language plpgsql
 as $$
 begin
   if account_ids[1] = all (account_ids) then

@@ -187,10 +187,12 @@ language plpgsql stable security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
-  bounds record := uuid_bounds(ids);
-  from_id uuid := bounds.first_id;
-  to_id uuid := bounds.last_id;
+  from_id uuid := ids[1];
+  to_id uuid := ids[1];
 begin
+  if cardinality(ids) > 1 then
+    select b.first_id, b.last_id into from_id, to_id from uuid_bounds(ids) b;
+  end if;
   return query
   select row_to_json(s), case when l.size is null then o.stdout end, case when l.size is null then o.stderr end,
     case when l.size is null and s.judged then judged_parts(s.id) end, l.size

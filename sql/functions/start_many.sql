@@ -43,10 +43,12 @@ declare
   -- what this consumer runs already
   resumed submissions[];
   -- A batch is of one month as a rule: with these bounds the other partitions are not looked at.
-  bounds record := uuid_bounds(ids);
-  first_id uuid := bounds.first_id;
-  last_id uuid := bounds.last_id;
+  first_id uuid := ids[1];
+  last_id uuid := ids[1];
 begin
+  if cardinality(ids) > 1 then
+    select b.first_id, b.last_id into first_id, last_id from uuid_bounds(ids) b;
+  end if;
   -- For the rest of this transaction the consumer cannot be declared dead: end_consumer() waits for this lock, and a
   -- start that comes after it raises.
   perform from consumers p where p.id = consumer and p.ended_at is null and (start_batch.epoch is null or p.epoch = start_batch.epoch) for key share;
