@@ -1,10 +1,15 @@
+-- The least that gate() is for a key without a limit. A key with fewer at once need not ask it, and counts no slots.
+create or replace function runledger.least_gate() returns integer
+language sql immutable
+as $$ select 16 $$;
+
 -- How many of a key's submissions may have a job or run at once; further ones are gated. A key without a limit is gated, too,
 -- at a few for each slot of all workers, so that its 10,000 submissions are never queued before another key's first.
 create or replace function runledger.gate(concurrent integer) returns integer
 language sql stable
 as $$
   select case when concurrent > 0 then concurrent
-    else greatest(16, 4 * (select coalesce(sum(slots), 0) from runledger.consumers where ended_at is null and kind = 'worker'))::integer end
+    else greatest(runledger.least_gate(), 4 * (select coalesce(sum(slots), 0) from runledger.consumers where ended_at is null and kind = 'worker'))::integer end
 $$;
 
 -- The round that was started last, and how many submissions were started in total.

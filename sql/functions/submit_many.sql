@@ -45,6 +45,7 @@ declare
   account_waiting integer;
   current_key uuid;
   current_account uuid;
+  -- null: gate() was not asked yet
   concurrency integer;
   -- The accepted submissions, in parallel arrays; the jobs of those that have one; those that are gated.
   a_n integer[] := '{}'; a_id uuid[] := '{}'; a_account uuid[] := '{}'; a_key uuid[] := '{}'; a_at timestamptz[] := '{}';
@@ -82,10 +83,10 @@ begin
       current_key := key_id;
       -- The account's waiting submissions are read without its lock: no other transaction adds to them now, and one that
       -- is being started at this moment may still count as waiting.
-      select u as usage, a.pending, case when concurrent > 0 then concurrent else gate(0) end as concurrency into found_usage
+      select u as usage, a.pending into found_usage
       from key_usage u left join account_usage a on a.account_id = submit_many.account_id
       where u.key_id = current_key for update of u;
-      usage := found_usage.usage; concurrency := found_usage.concurrency;
+      usage := found_usage.usage; concurrency := nullif(concurrent, 0);
       if account_id is distinct from current_account then
         current_account := account_id; account_waiting := found_usage.pending;
       end if;
@@ -160,6 +161,9 @@ begin
     end if;
     waiting := waiting + 1;
     account_waiting := account_waiting + 1;
+    if concurrency is null and usage.dispatched >= least_gate() then
+      concurrency := gate(0);
+    end if;
     if usage.gated > 0 or usage.dispatched >= concurrency then
       usage.gated := usage.gated + 1;
       gated_id := gated_id || given_id; gated_key := gated_key || key_id;

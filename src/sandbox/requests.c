@@ -24,6 +24,7 @@
 enum {
   QUEUE_MAX = 1024,
   QUEUE_BYTES_MAX = 64 * 1024 * 1024,
+  SPARE_BYTES = 64 * 1024,
 };
 
 /* What the worker asks for with one frame: a run, or the two runs of a pair. */
@@ -46,6 +47,8 @@ static const struct options *options;
 static int socket_to_worker = -1;
 static struct buffer incoming;
 static struct queued *queue;
+/* Of the last small request that waited. The next one then needs no system call and no new page. */
+static struct buffer spare;
 static unsigned queue_length;
 static size_t queue_bytes;
 static struct request parsed;
@@ -54,6 +57,7 @@ static bool deadline_passed;
 
 static void take_frame(enum frame_type type, uint32_t id, const uint8_t *payload, size_t length);
 static void take_order(struct order *order);
+static void put_away(struct buffer *payload);
 static const char *check_run(const uint8_t *payload, size_t length, struct order *order);
 static bool start(const struct order *order);
 static void cancel(uint32_t id);
@@ -138,10 +142,11 @@ static void take_order(struct order *order) {
   if (!queued && start(order)) return;
   const size_t length = order->lengths[0] + order->lengths[1];
   struct queued *item = calloc(1, sizeof *item);
+  if (item) item->payload = spare, spare = (struct buffer){0};
   bool kept = item && queue_length < QUEUE_MAX && queue_bytes + length <= QUEUE_BYTES_MAX && buffer_reserve(&item->payload, length);
   for (unsigned i = 0; i < order->runs && kept; i++) kept = buffer_append(&item->payload, order->payloads[i], order->lengths[i]);
   if (!kept) {
-    if (item) buffer_release(&item->payload);
+    if (item) put_away(&item->payload);
     free(item);
     return fault_all(order, "there are too many requests at once");
   }
@@ -188,12 +193,18 @@ static bool start(const struct order *order) {
   return true;
 }
 
+static void put_away(struct buffer *payload) {
+  if (spare.at || payload->size > SPARE_BYTES) return buffer_release(payload);
+  spare = *payload;
+  spare.used = 0;
+}
+
 static void drop(struct queued **at) {
   struct queued *item = *at;
   *at = item->next;
   queue_length--;
   queue_bytes -= item->payload.used;
-  buffer_release(&item->payload);
+  put_away(&item->payload);
   free(item);
 }
 

@@ -283,7 +283,7 @@ t.test('a limit of ours is named, with its size', async (t) => {
     (await scene({ steps, ...(limitMet && { limitMet }) })()).limit_line;
   t.equal(
     await line({ plain: 'while :; do :; done' }),
-    'The compiler exceeded its limit of 1 s of CPU time.\n',
+    'The compiler exceeded its limit of 4 s of CPU time.\n',
   );
   t.equal(
     await line({ plain: 'printf %070000d 0' }),
