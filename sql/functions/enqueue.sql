@@ -22,7 +22,7 @@ declare
 begin
   with added as (
     insert into graphile_worker._private_jobs (task_id, payload, max_attempts, priority)
-    select coalesce(t.id, queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
+    select coalesce(t.id, runledger.queue_task(j.identifier)), j.payload, j.max_attempts, j.priority
     from unnest(jobs) with ordinality j left join graphile_worker._private_tasks t on t.identifier = j.identifier
     order by j.ordinality
     returning id

@@ -297,8 +297,8 @@ export const queueMutants: readonly Mutant[] = [
     ['a newcomer is of a key of which nothing runs', 'and s.key_id = any (keys)', 'and false'],
     [
       'a job that runs alone is not started by the fetch',
-      'where not x.alone order by x.n),\n    array(select x.id from unnest(jobs',
-      'order by x.n),\n    array(select x.id from unnest(jobs',
+      'x(job_id, id, alone, priority, n) where not x.alone;',
+      'x(job_id, id, alone, priority, n);',
     ],
     [
       'a job that was returned without an error loses no attempt',

@@ -82,7 +82,7 @@ export const storeMutants: readonly Mutant[] = [
   ]),
   ...inFile('sql/functions/gate.sql', SUBMISSIONS, [
     'a key without a limit is gated at four for each slot',
-    'greatest(16, 4 *',
+    'greatest(runledger.least_gate(), 4 *',
     'greatest(16, 5 *',
   ]),
   ...inFile('sql/functions/gate.sql', SUBMISSIONS, [
