@@ -11,8 +11,8 @@ $$;
 -- workers take turns by it (src/queue/job_turns.ts). graphile-worker's own add_jobs() also looks for queues
 -- and keys, which these jobs have not, and it plans its statements again at each call.
 --
--- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
--- not set them again for speed.
+-- Call it only from functions that set plan_cache_mode and the like (enqueue_executions() says why): it plans as they do,
+-- and does not set them again for speed.
 create or replace function runledger.add_executions(jobs graphile_worker.job_spec[]) returns void
 language plpgsql
 as $$

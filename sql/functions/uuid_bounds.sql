@@ -1,5 +1,6 @@
 -- The first and the last of some ids. A statement that compares a partition key with these two does not need to look at the
--- partitions outside of them. Where each call counts, the caller takes a single id without this: a call costs 15 us.
+-- partitions outside of them. A call costs 10 us, so what runs for each submission does not ask for the bounds of
+-- a single id.
 create or replace function runledger.uuid_bounds(ids uuid[], out first_id uuid, out last_id uuid)
 language plpgsql immutable
 as $$

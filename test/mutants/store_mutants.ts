@@ -18,6 +18,11 @@ export const storeMutants: readonly Mutant[] = [
     ['the bound of the queue is exact', 'waiting >= capacity or', 'waiting > capacity or'],
     ['at most half of the queue is one account’s', 'greatest(capacity / 2, 1)', 'capacity'],
     [
+      'a key without a limit is gated from the least gate on',
+      'usage.dispatched >= least_gate() then',
+      'false then',
+    ],
+    [
       'the half of an account is exact',
       'account_waiting >= greatest',
       'account_waiting > greatest',

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { request, said, shell, withSandbox } from '../executor/box.ts';
 import { childrenOf } from '../executor/processes.ts';
+import { eventually } from '../support/eventually.ts';
 
 t.test('a program that outlives its slot by a moment does not spoil the next run', async (t) => {
   const { sandbox, close } = await withSandbox({ isolation: 'rlimits', slots: 1 });
@@ -12,16 +13,12 @@ t.test('a program that outlives its slot by a moment does not spoil the next run
   const busy = () => childrenOf(sandbox.isolation.pid).find((slot) => childrenOf(slot).length);
   for (let round = 0; round < 60; round++) {
     // The answer to the last run comes a moment before its slot has forgotten its processes.
-    await waitUntil(() => !busy());
+    t.ok(await eventually(() => !busy()));
     const end = sandbox.run(slow).catch((error: Error) => error);
-    await waitUntil(busy);
+    const until = Date.now() + 10_000;
+    while (!busy() && Date.now() < until) await new Promise((next) => setImmediate(next));
     process.kill(busy()!, 'SIGKILL');
     t.match(await end, { name: 'SandboxFault', message: /slot/ });
     t.equal(said(await sandbox.run(shell('echo fine'))), 'fine');
   }
 });
-
-async function waitUntil(isSo: () => unknown) {
-  const until = Date.now() + 10_000;
-  while (!isSo() && Date.now() < until) await new Promise((next) => setImmediate(next));
-}

@@ -213,7 +213,8 @@ export const endings: readonly Case[] = [
     hostile: ends('spin_many', 'TLE', {
       limits: CPU,
       killed_for: 'cpu',
-      // 16 processes. The sum is a little over the limit when it is found, and more on a busy machine.
+      // If each of the 16 processes had the limit, they would use 16 times as much. A busy machine finds the sum late, so it may
+      // be half of that.
       evidence: ({ report, limits }) =>
         report.cpu_us > 8 * limits.cpu_ms * 1_000 ? `used ${report.cpu_us} µs` : null,
     }),

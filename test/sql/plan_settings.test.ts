@@ -1,0 +1,38 @@
+/**
+ * A function that sets no parameters for the planner plans as its caller does. The inner functions of the hot paths do
+ * this on purpose (sql/functions/enqueue.sql has the settings and their reason).
+ */
+import t from 'tap';
+import { world } from '../store/world.ts';
+
+/** Each call of such a function, if it writes. Right is a caller that sets the parameters, or that is such a function, too. */
+const CALLS = `
+  with functions as (
+    select p.proname as name, p.prosrc as source,
+      l.lanname = 'plpgsql' and p.proconfig is null and p.prosrc ~* '(insert into|update|delete from) ' as is_inner,
+      coalesce('plan_cache_mode=force_generic_plan' = any (p.proconfig), false) as is_set
+    from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'runledger'::regnamespace
+  )
+  select i.name || ' called by ' || c.name as call, c.is_set or c.is_inner as is_right
+  from functions i join functions c on c.source ~ ('\\m' || i.name || '\\(')
+  where i.is_inner order by 1`;
+
+t.test('what plans as its callers do has callers that say how to plan', async (t) => {
+  const { db } = await world(t);
+  const calls = await db.unsafe(CALLS);
+  t.same(
+    calls.filter((row) => !row['is_right']).map((row) => row['call']),
+    [],
+  );
+  for (const call of [
+    'append_submissions called by submit_many',
+    'add_executions called by submit_many',
+    'take_places called by start_batch',
+    'start_batch called by fetch_executions',
+    'end_found called by complete_many',
+  ])
+    t.ok(
+      calls.some((row) => row['call'] === call),
+      call,
+    );
+});
