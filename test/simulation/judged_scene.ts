@@ -160,7 +160,14 @@ export async function openScene(t: Test, folder: string) {
         .finally(() => revivals.delete(revived));
       revivals.add(revived);
     },
-    revived: () => Promise.all(revivals),
+    /**
+     * Settles when all of them run again, and a death can be proved. For this, a process must have been a witness before
+     * the dead one's last heartbeat (sweep.sql). It is one after its first look, and a look lies between two heartbeats.
+     */
+    async revived() {
+      await Promise.all(revivals);
+      for (let round = 0; round < 3; round++) await allHaveBeaten();
+    },
     /** Settles when the last job is deleted, shortly after its result is there. */
     quiet: () =>
       until(async () => (await db`select from graphile_worker._private_jobs`).length === 0),
@@ -172,6 +179,15 @@ export async function openScene(t: Test, folder: string) {
           where isolation ->> 'groups' is not null`
       ).map(({ groups }) => groups),
   };
+  async function allHaveBeaten() {
+    const [row] = await db<{ at: Date }[]>`select runledger.clock() as at`;
+    await until(async () => {
+      const [late] = await db`
+        select from runledger.consumers where ended_at is null
+        and not (heartbeat_at > ${row!.at} and postmaster_start = pg_postmaster_start_time()) limit 1`;
+      return late === undefined;
+    });
+  }
   const eventsOf = (id: string) =>
     db<
       LogEvent[]
