@@ -203,15 +203,16 @@ export function byteaArray(items: readonly (Uint8Array | null)[]): string {
 /** So many bytes of an argument take PostgreSQL less time as an array's text than to be put apart. */
 const FEW_BYTES = 2_000;
 
+export const hasFewBytes = (items: readonly (Uint8Array | null)[]): boolean =>
+  items.reduce((sum, bytes) => sum + (bytes?.length ?? 0), 0) <= FEW_BYTES;
+
 /**
  * An argument of type bytea[]; null stays null. Many bytes go as one base64 text, which PostgreSQL reads in a third of the time
  * that it takes for an array of texts in hex.
  */
 export function bytesArgument(db: Db, items: readonly (Uint8Array | null)[]) {
-  const given = items.filter((bytes) => bytes !== null);
-  if (given.reduce((sum, { length }) => sum + length, 0) <= FEW_BYTES)
-    return db`${byteaArray(items)}::text::bytea[]`;
-  const whole = Buffer.concat(given).toString('base64');
+  if (hasFewBytes(items)) return db`${byteaArray(items)}::text::bytea[]`;
+  const whole = Buffer.concat(items.filter((bytes) => bytes !== null)).toString('base64');
   const lengths = `{${items.map((bytes) => bytes?.length ?? 'NULL')}}`;
   return db`array(
     select substring(whole.bytes from piece.end_at - piece.length + 1 for piece.length)

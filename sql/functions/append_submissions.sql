@@ -10,11 +10,9 @@ create or replace function runledger.append_submissions(
 language plpgsql
 as $$
 begin
-  with accepted as (
-    select * from unnest(ns, ids, accounts, keys, ats) x(n, id, account_id, key_id, at)
-  ), parts as materialized (
-    select a.id, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
-    from accepted a cross join lateral (values
+  with parts as materialized (
+    select a.*, p.kind, uuid_send(gen_random_uuid()) as salt, p.bytes
+    from unnest(ns, ids, accounts, keys, ats) a(n, id, account_id, key_id, at) cross join lateral (values
       ('code', codes[a.n]),
       ('stdin', nullif(stdins[a.n], '')),
       ('expected_output', expecteds[a.n]),
@@ -23,28 +21,24 @@ begin
       ('judging', judgings[a.n])
     ) p(kind, bytes)
     where p.bytes is not null
-  ), kept as (
+  ), stored as (
     insert into payloads (stream, kind, salt, bytes) select id, kind, salt, bytes from parts
-  ), digests as (
-    select id, jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
-    from parts group by id
+  ), accepted as (
+    select id, account_id, key_id, at, batch -> (n - 1) as b,
+      jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
+    from parts group by n, id, account_id, key_id, at
   ), appended as (
     insert into events (stream, version, type, at, generation, facts)
     select a.id, 1, 'submission.accepted', a.at, (select max(generation) from generations),
       jsonb_strip_nulls(jsonb_build_object(
-        'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', d.bytes,
+        'account_id', a.account_id, 'key_id', a.key_id, 'language', b -> 'language', 'bytes', a.bytes,
         'compare', b -> 'compare', 'limits', b -> 'limits', 'webhook', b -> 'webhook_url' <> 'null',
         'idempotency_key', b -> 'idempotency_key', 'request_id', b -> 'request_id', 'traceparent', b -> 'traceparent'))
         || coalesce(b -> 'judging', '{}')
     from accepted a
-    join digests d using (id)
-    cross join lateral (select batch -> (a.n - 1)) row(b)
     returning stream, at, facts
   )
-  insert into submissions
-  select (x.next).* from (
-    select next_submission(null, e.stream, 1, 'submission.accepted', e.at, e.facts) as next from appended e offset 0
-  ) x;
+  insert into submissions select (accepted_submission(e.stream, e.at, e.facts)).* from appended e;
 
   if batch @? '$[*].webhook.key_id' then
     insert into webhook_secrets (submission_id, encryption_key_id, nonce, ciphertext)

@@ -33,7 +33,7 @@ as $$
 #variable_conflict use_column
 declare
   -- The current row of the batch.
-  given jsonb; concurrent integer; given_id uuid; given_language text; given_key uuid;
+  given jsonb; concurrent integer; given_id uuid; given_language text; given_key uuid; given_judging jsonb;
   rate record;
   usage key_usage;
   usages key_usage[] := '{}';
@@ -57,17 +57,18 @@ begin
   end if;
   select q.accepted into waiting from queue_state q for update;
   -- As queue_progress() does. The call would cost more than the statement.
-  select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base
+  select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base, clock() as at
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
 
   for n, submission_id, account_id, key_id, rate_limit, rate_remaining, rate_reset_us, mismatch,
-    given, concurrent, given_id, given_language, given_key
+    given, concurrent, given_id, given_language, given_key, given_judging
   in
     select b.n::integer, null, k.account_id, k.key_id, k.per_minute, null, null, null,
-      b.row, k.concurrent, (b.row ->> 'id')::uuid, b.row ->> 'language', (b.row ->> 'idempotency_key')::uuid
+      b.row, k.concurrent, (b.row ->> 'id')::uuid, b.row ->> 'language', (b.row ->> 'idempotency_key')::uuid,
+      b.row -> 'judging'
     from jsonb_array_elements(batch) with ordinality b(row, n)
-    left join lateral find_key(decode(b.row ->> 'digest', 'hex'), clock()) k on true
+    left join lateral find_key(decode(b.row ->> 'digest', 'hex'), progress.at) k on true
     order by k.account_id, k.key_id, b.n
   loop
     if key_id is null then
@@ -123,29 +124,30 @@ begin
       end if;
     end if;
 
-    -- What is forgotten while it is being run again must not stay as a copy. A removal locks the original's row: either it finds
-    -- this rerun, or this finds no bytes.
-    if given ? 'judging' and given -> 'judging' ? 'rerun_of' then
-      perform from submissions s where s.id = (given #>> '{judging,rerun_of}')::uuid for key share skip locked;
-      if not found or not exists (
-        select from payloads p where p.stream = (given #>> '{judging,rerun_of}')::uuid and p.kind = 'code') then
-        outcome := 'no_original';
-        return next;
-        continue;
+    if given_judging is not null then
+      -- What is forgotten while it is being run again must not stay as a copy. A removal locks the original's row: either it
+      -- finds this rerun, or this finds no bytes.
+      if given_judging ? 'rerun_of' then
+        perform from submissions s where s.id = (given_judging ->> 'rerun_of')::uuid for key share skip locked;
+        if not found or not exists (
+          select from payloads p where p.stream = (given_judging ->> 'rerun_of')::uuid and p.kind = 'code') then
+          outcome := 'no_original';
+          return next;
+          continue;
+        end if;
       end if;
-    end if;
-
-    if given ? 'judging' and given -> 'judging' ? 'test_set' then
-      perform from test_sets t
-      where t.id = (given #>> '{judging,test_set}')::uuid
-        -- A rerun is of an account of its own, and uses the set of the original's.
-        and t.account_id = coalesce(
-          (select s.account_id from submissions s where s.id = (given #>> '{judging,rerun_of}')::uuid), submit_many.account_id)
-      for key share skip locked;
-      if not found then
-        outcome := 'no_test_set';
-        return next;
-        continue;
+      if given_judging ? 'test_set' then
+        perform from test_sets t
+        where t.id = (given_judging ->> 'test_set')::uuid
+          -- A rerun is of an account of its own, and uses the set of the original's.
+          and t.account_id = coalesce(
+            (select s.account_id from submissions s where s.id = (given_judging ->> 'rerun_of')::uuid), submit_many.account_id)
+        for key share skip locked;
+        if not found then
+          outcome := 'no_test_set';
+          return next;
+          continue;
+        end if;
       end if;
     end if;
 

@@ -2,7 +2,7 @@
  * The form of a secret: `<prefix>_<kind>_<30 random base62 characters><6 of CRC-32>`. The checksum lets scanners for leaked
  * secrets tell one from noise, and lets the API reject a mistyped one without the database.
  */
-import { createHash, randomInt } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -42,8 +42,7 @@ export function presentedSecret(presented: string, kind: SecretKind): Uint8Array
 }
 
 /** The digest that is stored and looked up. The secret itself is shown once and stored nowhere. */
-export const secretDigest = (secret: string): Uint8Array =>
-  createHash('sha256').update(secret).digest();
+export const secretDigest = (secret: string): Uint8Array => hash('sha256', secret, 'buffer');
 
 function checksum(text: string): string {
   let rest = crc32(text);

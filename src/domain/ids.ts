@@ -1,28 +1,31 @@
-import { randomFillSync } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+
+const RANDOM_BYTES = 10;
+const DIGITS = 2 * RANDOM_BYTES;
 
 /** UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits. Ids are in the order of their creation, by milliseconds. */
 export function uuidv7(at_ms: number, random: Uint8Array): string {
-  if (random.length < 10) throw new RangeError('a UUIDv7 needs 10 random bytes');
-  const bytes = Buffer.alloc(16);
-  bytes.writeUIntBE(at_ms, 0, 6);
-  bytes.set(random.subarray(0, 10), 6);
-  bytes[6] = (bytes[6]! & 0x0f) | 0x70;
-  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
-  const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  if (random.length < RANDOM_BYTES) throw new RangeError('a UUIDv7 needs 10 random bytes');
+  return withDigits(at_ms, Buffer.from(random).toString('hex'));
 }
 
-const ID_BYTES = 10;
-/** Random bytes for many ids: a call for each would take longer than all the rest of an id. */
-const pool = Buffer.alloc(ID_BYTES * 256);
-let used = pool.length;
+/** The version and the variant take the place of six random bits. */
+function withDigits(at_ms: number, random: string): string {
+  const time = at_ms.toString(16).padStart(12, '0');
+  const variant = '89ab'[Number.parseInt(random[4]!, 16) & 3];
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(1, 4)}-${variant}${random.slice(5, 8)}-${random.slice(8, DIGITS)}`;
+}
+
+/** Random hex digits for many ids: a call for each would take longer than all the rest of an id. */
+let pool = '';
+let used = 0;
 
 /** A UUIDv7 of this moment. */
 export function newId(): string {
   if (used === pool.length) {
-    randomFillSync(pool);
+    pool = randomBytes(256 * RANDOM_BYTES).toString('hex');
     used = 0;
   }
-  used += ID_BYTES;
-  return uuidv7(Date.now(), pool.subarray(used - ID_BYTES, used));
+  used += DIGITS;
+  return withDigits(Date.now(), pool.slice(used - DIGITS, used));
 }

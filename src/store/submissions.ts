@@ -1,9 +1,9 @@
 /** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
-import { bytesArgument, type Db, hex, isAway } from '../db.ts';
+import { byteaArray, bytesArgument, type Db, hasFewBytes, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../judging/execution.ts';
 import { createBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
-import { createRecentCount } from './recent_count.ts';
+import { createFrequency } from './frequency.ts';
 
 export type EncryptedSecret = { key_id: string; nonce: Uint8Array; ciphertext: Uint8Array };
 
@@ -81,7 +81,7 @@ const SETTLED_ITEMS = 10_000;
 const LINGER_MS = 4;
 const WAITING_FOR_EACH = 2;
 /** They keep coming: this many came lately. If one client sends one request after the other, each goes at once. */
-const BUSY = { requests: 4, window_ms: 20 };
+const BUSY = { times: 4, window_ms: 20 };
 
 export type SubmissionsOptions = {
   readonly queue_capacity: number;
@@ -91,7 +91,7 @@ export type SubmissionsOptions = {
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
   const { waiting = () => 0 } = options;
-  const requests = createRecentCount(BUSY.window_ms);
+  const requests = createFrequency(BUSY);
   // The commands of one request go together.
   const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
     max_items: BATCH_ITEMS,
@@ -105,7 +105,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     isAway,
     linger: {
       for_items: (groups) =>
-        requests.count() >= BUSY.requests &&
+        requests.isHigh() &&
         groups.every((commands) => commands.every(({ unflushed }) => unflushed))
           ? waiting() / WAITING_FOR_EACH
           : 0,
@@ -147,31 +147,42 @@ async function submitMany(
   commands: readonly SubmitCommand[],
   capacity: number,
 ): Promise<SubmitOutcome[]> {
-  const bytesOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
-    bytesArgument(
-      db,
-      commands.map(({ submission }) => (submission ? pick(submission) : null)),
-    );
+  const listOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
+    commands.map(({ submission }) => (submission ? pick(submission) : null));
   const batch = JSON.stringify(commands.map(batchRow));
-  const codes = bytesOf((s) => s.code);
-  const stdins = bytesOf((s) => s.stdin);
-  const expecteds = bytesOf((s) => s.expected_output);
-  const durable = !commands.every(({ unflushed }) => unflushed);
+  const codes = listOf((s) => s.code);
+  const stdins = listOf((s) => s.stdin);
+  const expecteds = listOf((s) => s.expected_output);
   const judged = commands.some(({ submission }) => submission?.judging);
-  // The statement of plain runs has no parameter for anything else.
-  const rows = judged
-    ? await db<OutcomeRow[]>`
-        select * from runledger.submit_many(${batch}::text::jsonb, ${codes}, ${stdins},
-          ${expecteds}, ${capacity}, ${durable},
-          ${bytesOf((s) => s.judging?.packed ?? null)})`
-    : await db<OutcomeRow[]>`
-        select * from runledger.submit_many(
-          ${batch}::text::jsonb,
-          ${codes},
-          ${stdins},
-          ${expecteds},
-          ${capacity},
-          ${durable})`;
+  const durable = !commands.every(({ unflushed }) => unflushed);
+  const isSmall = hasFewBytes(codes) && hasFewBytes(stdins) && hasFewBytes(expecteds);
+  // Small plain runs are the most frequent. Their statement has no part that must be put together, and no more parameters.
+  const rows =
+    isSmall && !judged
+      ? await db<OutcomeRow[]>`
+          select * from runledger.submit_many(
+            ${batch}::text::jsonb,
+            ${byteaArray(codes)}::text::bytea[],
+            ${byteaArray(stdins)}::text::bytea[],
+            ${byteaArray(expecteds)}::text::bytea[],
+            ${capacity},
+            ${durable})`
+      : await db<OutcomeRow[]>`
+          select * from runledger.submit_many(
+            ${batch}::text::jsonb,
+            ${bytesArgument(db, codes)},
+            ${bytesArgument(db, stdins)},
+            ${bytesArgument(db, expecteds)},
+            ${capacity},
+            ${durable},
+            ${
+              judged
+                ? bytesArgument(
+                    db,
+                    listOf((s) => s.judging?.packed ?? null),
+                  )
+                : null
+            })`;
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
   return outcomes;

@@ -280,9 +280,20 @@ function described<S extends v.GenericSchema>(schema: S, description: string) {
 
 type Raw = Record<string, unknown>;
 
+/** Without any of these no mistake of that kind is possible, and most submissions have none. */
+const FIELDS_THAT_CLASH = [
+  'compare',
+  'checker',
+  'interactor',
+  'files',
+  'tests',
+  'stdin_file',
+  'stdout_file',
+];
+
 /** Mistakes that no schema sees. The body may be anything but has no nulls: what has the wrong type is left to the schema. */
 export function judgingClashes(body: unknown): FieldError[] {
-  if (!isObject(body)) return [];
+  if (!isObject(body) || !FIELDS_THAT_CLASH.some((name) => name in body)) return [];
   const errors: FieldError[] = [];
   const add = (at: string, message: string) => errors.push({ path: at, message });
   for (const { at, value } of objectsOf(body)) {

@@ -169,8 +169,8 @@ function longLists(value: unknown, path: string, depth: number, most = LIST_LIMI
   // A value that nests deeper has an error already, and no field of it reaches as deep.
   if (typeof value !== 'object' || value === null || depth === DEPTH_LIMIT) return [];
   if (!Array.isArray(value)) {
-    const entries = Object.entries(value);
-    return entries.flatMap(([name, item]) =>
+    const inner = Object.entries(value).filter(([, item]) => typeof item === 'object');
+    return inner.flatMap(([name, item]) =>
       longLists(item, join(path, name), depth + 1, LIST_LIMITS.get(name)),
     );
   }
