@@ -1,11 +1,12 @@
 /**
- * Runs the service of one tree for pair_revisions.ts. Each message names a program, how many times to run it, and how many
- * at once; the answer is the milliseconds that each run took, or with several at once the mean. Every output is checked.
+ * Runs the service of one tree for pair_revisions.ts. Each message names what to run, how many times, and how many at once;
+ * the answer is the milliseconds that each run took, or with several at once the mean. Every answer is checked.
  */
 import { join } from 'node:path';
+import { type PairWeb, startWeb } from './pair_web.ts';
 import type { Service } from './service.ts';
 
-export type Runs = { program: ProgramName; count: number; at_once: number };
+export type Runs = { what: ProgramName | Submission; count: number; at_once: number };
 
 const HELLO_CPP = '#include <iostream>\nint main() { std::cout << 42 << std::endl; }\n';
 const HELLO_JAVA =
@@ -18,6 +19,8 @@ const PROGRAMS = {
   'Java, never seen': { language: 'java', code: HELLO_JAVA, is_new: true },
 };
 export type ProgramName = keyof typeof PROGRAMS;
+/** A submission that is answered at once and executed by nobody, or one whose execution takes no time. */
+export type Submission = 'submission' | 'empty execution';
 
 let serial = 0;
 
@@ -32,27 +35,47 @@ async function run(service: Service, name: ProgramName): Promise<number> {
   return performance.now() - began;
 }
 
-async function runAll(service: Service, { program, count, at_once }: Runs): Promise<number[]> {
+async function runAll({ count, at_once }: Runs, once: (client: number) => Promise<number>) {
   const ms: number[] = [];
   const began = performance.now();
   let left = count;
-  const client = async () => {
-    while (left-- > 0) ms.push(await run(service, program));
+  const client = async (_: unknown, n: number) => {
+    while (left-- > 0) ms.push(await once(n));
   };
   await Promise.all(Array.from({ length: at_once }, client));
   return at_once === 1 ? ms : [(performance.now() - began) / count];
 }
 
+async function submit(web: PairWeb, client: number): Promise<number> {
+  const began = performance.now();
+  await web.submit(client);
+  return performance.now() - began;
+}
+
 if (import.meta.main) {
+  const root = process.argv[2]!;
   const { startService } = (await import(
-    join(process.argv[2]!, 'bench/support/service.ts')
+    join(root, 'bench/support/service.ts')
   )) as typeof import('./service.ts');
   const service = await startService();
+  const webs = {
+    submission: await startWeb(root, { has_worker: false }),
+    'empty execution': await startWeb(root, { has_worker: true }),
+  };
+  const stop = () => {
+    const all = [service, ...Object.values(webs)];
+    void Promise.all(all.map((each) => each.stop())).finally(() => process.exit());
+  };
   process.on('message', async (wanted: Runs | 'stop') => {
-    if (wanted !== 'stop') process.send!(await runAll(service, wanted));
-    else await service.stop().finally(() => process.exit());
+    if (wanted === 'stop') return stop();
+    const { what } = wanted;
+    const once =
+      what in webs
+        ? (client: number) => submit(webs[what as Submission], client)
+        : () => run(service, what as ProgramName);
+    process.send!(await runAll(wanted, once));
   });
   // Its parent is gone.
-  process.on('disconnect', () => void service.stop().finally(() => process.exit()));
+  process.on('disconnect', stop);
   process.send!('ready');
 }

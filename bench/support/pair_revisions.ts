@@ -28,19 +28,25 @@ const SETTLE_MOST_MS = 120_000;
 /** `turns`: how often each side gets `count` runs. */
 const CASES = (
   [
-    { name: 'Python', program: 'Python', count: 1, at_once: 1, turns: 250 },
-    { name: 'C++ seen', program: 'C++, compiled before', count: 1, at_once: 1, turns: 250 },
-    { name: 'C++ never seen', program: 'C++, never seen', count: 1, at_once: 1, turns: 40 },
-    { name: 'Java seen', program: 'Java, compiled before', count: 1, at_once: 1, turns: 60 },
-    { name: 'Java never seen', program: 'Java, never seen', count: 1, at_once: 1, turns: 60 },
-    { name: 'Python, 16 at once', program: 'Python', count: 48, at_once: 16, turns: 40 },
+    { name: 'Python', what: 'Python', count: 1, at_once: 1, turns: 250 },
+    { name: 'C++ seen', what: 'C++, compiled before', count: 1, at_once: 1, turns: 250 },
+    { name: 'C++ never seen', what: 'C++, never seen', count: 1, at_once: 1, turns: 40 },
+    { name: 'Java seen', what: 'Java, compiled before', count: 1, at_once: 1, turns: 60 },
+    { name: 'Java never seen', what: 'Java, never seen', count: 1, at_once: 1, turns: 60 },
+    { name: 'Python, 16 at once', what: 'Python', count: 48, at_once: 16, turns: 40 },
     {
       name: 'C++ seen, 16 at once',
-      program: 'C++, compiled before',
+      what: 'C++, compiled before',
       count: 48,
       at_once: 16,
       turns: 40,
     },
+    { name: 'submission', what: 'submission', count: 20, at_once: 1, turns: 100 },
+    { name: 'submission, 8 at once', what: 'submission', count: 80, at_once: 8, turns: 60 },
+    { name: 'submission, 64 at once', what: 'submission', count: 640, at_once: 64, turns: 20 },
+    { name: 'empty execution', what: 'empty execution', count: 20, at_once: 1, turns: 60 },
+    { name: 'empty, 8 at once', what: 'empty execution', count: 80, at_once: 8, turns: 40 },
+    { name: 'empty, 64 at once', what: 'empty execution', count: 640, at_once: 64, turns: 15 },
   ] as const satisfies readonly (Runs & { turns: number; name: string })[]
 ).filter(({ name }) => name.includes(ONLY));
 
