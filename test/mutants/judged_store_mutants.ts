@@ -49,8 +49,8 @@ export const judgedStoreMutants: readonly Mutant[] = [
   ),
   ...inFile('sql/functions/submit_many.sql', SETS, [
     'a submission names a set of its own account',
-    "'{judging,rerun_of}')::uuid), submit_many.account_id)",
-    "'{judging,rerun_of}')::uuid), t.account_id)",
+    "(given_judging ->> 'rerun_of')::uuid), submit_many.account_id)",
+    "(given_judging ->> 'rerun_of')::uuid), t.account_id)",
   ]),
   ...inFile('sql/functions/complete_many.sql', JUDGED, [
     'a refused report stores no bytes, and each submission gets its own',

@@ -53,6 +53,8 @@ export const storeMutants: readonly Mutant[] = [
       'greatest(progress.round, usage.round + 1)',
       'greatest(progress.round, 1)',
     ],
+    ['what one key has spent is stored', 'hits_us = usage.hits_us, ', ''],
+    ['what each of several keys has spent is stored', 'hits_us = x.hits_us, ', ''],
     [
       'a newcomer is not behind the rounds that were started',
       'greatest(progress.round, usage.round + 1)',
@@ -218,6 +220,18 @@ export const storeMutants: readonly Mutant[] = [
       "s.verdict := 'IE';\n",
     ],
     ['a start is timed', '    s.started_at := at;\n', ''],
+    ['the first row names the test set', "('test_set', $$(facts ->> 'test_set')::uuid$$),", ''],
+    [
+      'the first row is of the time of the event',
+      "('created_at', 'at')",
+      "('created_at', 'now()')",
+    ],
+  ),
+  ...inFile(
+    'src/store/frequency.ts',
+    'test/store/frequency.test.ts',
+    ['the window is closed at its end', '>= now()', '> now()'],
+    ['the oldest gives way', '(oldest + 1) % times', '0'],
   ),
   ...inFile(
     'src/store/turns.ts',

@@ -43,6 +43,20 @@ t.test('exactly N of many simultaneous requests pass, over several processes', a
   t.same(tally(answers), { spent: 60, rate_limited: 240 });
 });
 
+t.test('each key of a batch spends its own rate', async (t) => {
+  const w = await world(t);
+  const keys = [await w.key(), await w.key(), await w.key()];
+  const { submitAll } = w.submissions();
+  const left = async () => {
+    const answers = await submitAll(
+      keys.map(({ digest }) => ({ secret_digest: digest, submission: null })),
+    );
+    return answers.map((answer) => 'caller' in answer && answer.caller.rate.remaining);
+  };
+  t.same(await left(), [59, 59, 59]);
+  t.same(await left(), [58, 58, 58]);
+});
+
 t.test(
   'above 600 a minute requests are counted by the second, and the limit still holds in any 60 s',
   async (t) => {
