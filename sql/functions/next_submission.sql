@@ -1,6 +1,6 @@
 -- A submission's row and one event give the next row. Nothing else decides what a column holds: live writes compute the
 -- row that they store with next_submission(), and rebuild, verify and audit_state_at fold the log with it
--- (fold_submissions).
+-- (fold_submissions). The first row comes from accepted_submission(), below, in both.
 --
 -- What must stay true: it fails closed. An event that must not follow, or that leaves a gap in the versions, raises RL422.
 --
