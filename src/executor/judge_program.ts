@@ -14,7 +14,7 @@ import {
   limitsFor,
   type RunLimits,
 } from '../domain/limits.ts';
-import { judge as judgeRun } from '../domain/verdict.ts';
+import { judge as judgeRun, type RuntimeMemory } from '../domain/verdict.ts';
 import {
   type CheckerEnd,
   checkerEnd,
@@ -47,6 +47,13 @@ const FEEDBACK_MOST_FILES = 64;
 const MESSAGE_KEPT_BYTES = 64 * 1024;
 /** A request to the launcher has room for this much, besides its files. */
 const OUTPUT_MOST_BYTES = 8 * MiB;
+
+/**
+ * What a checker prints may be what the program printed, and would turn a wrong answer into a failure of the service. So no
+ * words tell that its memory ran out: it is killed for it, is ended by a signal, or exits with a code of its own (Program's
+ * `fails_at_full_heap`).
+ */
+const SAYS_NOTHING: RuntimeMemory = { out_of_memory_words: [] };
 
 export type Role = 'checker' | 'interactor';
 
@@ -141,7 +148,7 @@ export class Judge {
     const [input_path, answer_path] = placed.map(({ path }) => path) as [string, string];
     const files = placed.flatMap(({ file }) => file ?? []);
     const load = placed.flatMap(({ loaded }) => loaded ?? []);
-    const common = { limits: this.#limits, load };
+    const common = { limits: this.#limits, load, fails_at_full_heap: true };
     if (protocol === 'testlib') {
       const out = this.#place('output', { bytes: output ?? new Uint8Array() });
       return {
@@ -188,7 +195,7 @@ export class Judge {
       run: report,
       limits: this.#limits,
       isWrong: null,
-      runtime: this.program.installed.language,
+      runtime: SAYS_NOTHING,
       degraded: this.#degraded,
     });
     return checkerEnd({

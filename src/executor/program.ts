@@ -34,6 +34,7 @@ export type ProgramRun = Pick<BoxRequest, 'stdin_key' | 'folders' | 'keep'> & {
   /** besides its own files */
   files?: BoxRequest['files'];
   load?: readonly Load[];
+  fails_at_full_heap?: boolean;
 };
 
 const NOTHING = new Uint8Array();
@@ -94,7 +95,9 @@ export class Program {
   }
 
   /** For a caller that runs it itself. */
-  request({ args, limits, files = [], load = [], stdin = NOTHING, ...more }: ProgramRun) {
+  request(given: ProgramRun) {
+    const { args, limits, files = [], load = [], stdin = NOTHING, ...rest } = given;
+    const { fails_at_full_heap = false, ...more } = rest;
     const { language, compiler, forks_if, run } = this.installed;
     const { main, code, others, account_id } = this.#order;
     const program = this.#compiled?.program ?? null;
@@ -104,7 +107,7 @@ export class Program {
     const own = compiler === null ? [{ path: main, bytes: code }, ...others] : others;
     const loads = program === null ? load : [{ key: program.artefact, at: LOAD_FOLDER }, ...load];
     const request: BoxRequest = {
-      ...run({ artefact, entry, source: main, has_files, args, limits }),
+      ...run({ artefact, entry, source: main, has_files, args, limits, fails_at_full_heap }),
       cwd: WORK_FOLDER,
       files: [...own, ...files],
       stdin,

@@ -22,7 +22,7 @@ type Case = {
 };
 
 const { run } = await anExecutor(t, {
-  languages: ['python', 'c', 'cpp'],
+  languages: ['python', 'c', 'cpp', 'java'],
   switches: PLAIN,
   slots: 2,
   fetch: store.fetch,
@@ -283,4 +283,45 @@ const PASSES: Case[] = [
   },
 ];
 
-all([...LIMITS_OF_CHECKERS, ...LEFT_BY_CHECKERS, ...PASSES]);
+/** Uses more than half of its heap, and quotes what it reads. */
+const QUOTING_CHECKER = (words: number) => `import java.util.*;
+class Main {
+  public static void main(String[] args) throws Exception {
+    List<String> words = new ArrayList<>();
+    for (int n = 0; n < ${words}; n++) words.add("token" + n);
+    var output = new String(java.nio.file.Files.readAllBytes(java.nio.file.Path.of(args[1]))).trim();
+    if (output.equals("answer")) System.exit(0);
+    System.err.println("wrong answer: found " + output);
+    System.exit(1);
+  }
+}`;
+const quoting = (words: number): Partial<Judging> => ({
+  checker: aJudge('java', QUOTING_CHECKER(words), {
+    protocol: 'testlib',
+    limits: { memory_bytes: 256 * 2 ** 20 },
+  }),
+});
+const OUT_OF_MEMORY = 'java.lang.OutOfMemoryError: Java heap space';
+
+const QUOTES: Case[] = [
+  {
+    title: 'a program that prints what a runtime says when its memory runs out',
+    program: `print("${OUT_OF_MEMORY}")`,
+    judging: quoting(1_000_000),
+    expected: /^WA: wrong answer: found java\.lang\.OutOfMemoryError/,
+  },
+  {
+    title: 'a checker whose memory does run out',
+    program: 'print("answer")',
+    judging: quoting(100_000_000),
+    expected: IE('reports a failure of its own|exceeded its limit of memory'),
+  },
+  {
+    title: 'a right answer for the checker that quotes',
+    program: 'print("answer")',
+    judging: quoting(1_000_000),
+    expected: /^AC: /,
+  },
+];
+
+all([...QUOTES, ...LIMITS_OF_CHECKERS, ...LEFT_BY_CHECKERS, ...PASSES]);

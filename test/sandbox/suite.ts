@@ -247,6 +247,7 @@ function commandFor(
       entry: '',
       source: known.source,
       has_files: false,
+      fails_at_full_heap: false,
       args,
       limits,
     });
@@ -254,7 +255,7 @@ function commandFor(
     return { ...command, files, load: [] };
   }
   const compiled = { artefact: COMPILED_AT[language] ?? '/load/hostile', entry: 'Hostile' };
-  const files = { source: known.source, has_files: false };
+  const files = { source: known.source, has_files: false, fails_at_full_heap: false };
   const command = run({ ...compiled, ...files, args: [program, ...args], limits });
   return { ...command, files: [], load: [{ key: `hostile-${language}`, at: '/load' }] };
 }

@@ -9,9 +9,13 @@ d = next(d for d in range(2, n + 1) if n % d == 0)
 print(d, n // d)
 `;
 
+/** Whatever the program prints, this checker decides: one that fails would make the end a failure of the service. */
 const FACTORS_CHECKER = `import sys
 n = int(open(sys.argv[1]).read())
-a, b = map(int, sys.stdin.read().split())
+try:
+    a, b = map(int, sys.stdin.buffer.read(1000).split())
+except ValueError:
+    sys.exit(43)
 if a > 1 and a * b == n:
     sys.exit(42)
 open(sys.argv[3] + '/judgemessage.txt', 'w').write(f'{a} * {b} is not {n}')
@@ -30,12 +34,15 @@ while True:
 
 const GUESS_INTERACTOR = `import sys
 secret = int(open(sys.argv[1]).read())
-for _ in range(10):
-    guess = int(input())
-    if guess == secret:
-        print('right', flush=True)
-        sys.exit(42)
-    print('higher' if guess < secret else 'lower', flush=True)
+try:
+    for _ in range(10):
+        guess = int(sys.stdin.buffer.readline(100))
+        if guess == secret:
+            print('right', flush=True)
+            sys.exit(42)
+        print('higher' if guess < secret else 'lower', flush=True)
+except (ValueError, OSError):
+    pass
 sys.exit(43)
 `;
 

@@ -106,6 +106,8 @@ export type Program = {
   has_files: boolean;
   args: readonly string[];
   limits: RunLimits;
+  /** A full heap ends it with an exit code that says so, in place of an exception that it could catch. */
+  fails_at_full_heap: boolean;
 };
 
 export type Compiler = {

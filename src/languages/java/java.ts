@@ -114,10 +114,11 @@ async function probe(javac: string): Promise<Probed> {
         objects: await sharedObjectsIn(home),
         mapped: [CLASS_ARCHIVE, CLASSES].map((path) => join(home, path)),
       }),
-      run: ({ artefact, entry, args, limits }) => ({
+      run: ({ artefact, entry, args, limits, fails_at_full_heap }) => ({
         argv: [
           `${home}/bin/java`,
           ...RUN_FLAGS,
+          ...(fails_at_full_heap ? ['-XX:+ExitOnOutOfMemoryError'] : []),
           `-Xmx${Math.floor(heapBytes(limits) / 1024)}k`,
           // The launcher gives the main thread -Xss; other threads get the last of the two.
           `-Xss${Math.floor(stackBytes(limits) / 1024)}k`,
