@@ -156,6 +156,63 @@ t.test('a file of the program goes before a precompiled header of its name', asy
   });
   const own = await run('cpp', code, { judging: judging({ files: [fileOf('iostream')] }) });
   t.match(own, { verdict: 'AC', stdout: '', evidence: { compile: { by: 'plain' } } });
-  const other = await run('cpp', code, { judging: judging({ files: [fileOf('silent')] }) });
+  const other = await run('cpp', code, { judging: judging({ files: [fileOf('silent.cc')] }) });
   t.match(other, { stdout: 'printed', evidence: { compile: { by: 'headers iostream' } } });
+});
+
+t.test('what headers say does not depend on being compiled ahead', async (t) => {
+  const fast = await anExecutor(t, {
+    languages: ['cpp'],
+    switches: { ...PLAIN, precompiled_headers: true },
+    header_sets: [['iostream', 'vector'], ['iostream']],
+  });
+  await fast.executor.prepared();
+  const plain = await anExecutor(t, { languages: ['cpp'], switches: PLAIN });
+  const order =
+    '#ifdef _GLIBCXX_VECTOR\n#define SEEN "after"\n#else\n#define SEEN "before"\n#endif\n';
+  const main = 'int main() { std::cout << ';
+  for (const [name, by, path, text, code] of [
+    [
+      'a header of the C library',
+      'plain',
+      'wchar.h',
+      '#pragma once\n#define MARK 1\n#include_next <wchar.h>\n',
+      `${IO}#ifdef MARK\n#define X 1\n#else\n#define X 2\n#endif\n${main}X; }`,
+    ],
+    ['a header within the header', 'plain', 'ostream', '#error "my own"\n', `${IO}${main}1; }`],
+    [
+      'between two headers',
+      'plain',
+      'evil.h',
+      order,
+      `${IO}#include <evil.h>\n#include <vector>\n${main}SEEN; }`,
+    ],
+    [
+      'a source between two headers',
+      'plain',
+      'evil.cc',
+      order,
+      `${IO}#include <evil.cc>\n#include <vector>\n${main}SEEN; }`,
+    ],
+    [
+      'out of the folder of headers',
+      'plain',
+      'one.cc',
+      'int one() { return 1; }',
+      `${IO}#include <../one.cc>\n${main}one(); }`,
+    ],
+    [
+      'a source of its own',
+      'headers iostream',
+      'one.cc',
+      'int one() { return 1; }',
+      `${IO}int one();\n${main}one(); }`,
+    ],
+  ] as const) {
+    const files = [{ path, bytes: Buffer.from(text) }];
+    const a = await plain.run('cpp', code, { judging: judging({ files }) });
+    const b = await fast.run('cpp', code, { judging: judging({ files }) });
+    t.strictSame(seen(b), seen(a), name);
+    t.match(b.evidence['compile'], { by }, `${name}: by ${by}`);
+  }
 });

@@ -12,9 +12,10 @@ import {
   type Language,
   NO_NEEDS,
   type OpenCompiler,
+  type Sources,
   type Workshop,
 } from '../common/language.ts';
-import { chooseHeaders, HEADER_SETS, type HeaderSet } from './headers.ts';
+import { chooseHeaders, HEADER_SETS, type HeaderSet, openingIncludes } from './headers.ts';
 
 const PRECOMPILED_HEADERS = 'precompiled_headers';
 /** Below the work folder; the compiler looks here before the system's folders. */
@@ -79,7 +80,7 @@ function openCompiler(
       const choice = chooseHeaders(sources.code, ready());
       if (choice === null) return [plain];
       const { set, first } = choice;
-      if (sources.others.some((file) => hides(file, set))) return [plain];
+      if (mayChangeHeaders(sources)) return [plain];
       const header = `${HEADERS_FOLDER}/${first}`;
       const withHeaders: CompileStep = {
         by: `headers ${set.join(' ')}`,
@@ -102,9 +103,17 @@ function openCompiler(
   };
 }
 
-/** A file of the program's own that is where the headers would be, or that it includes instead of one of them. */
-const hides = ({ path }: { path: string }, set: HeaderSet) =>
-  path.startsWith(HEADERS_FOLDER) || set.includes(path);
+/**
+ * Whether a file of the program's own may be included before or within the headers: then what they say may depend on it. No
+ * header of the system includes a file that has the name of a source. A path with `../` may lead from our folder of headers to
+ * the work folder, where a plain compile finds nothing.
+ */
+function mayChangeHeaders({ code, others }: Sources): boolean {
+  const opening = openingIncludes(code);
+  const isHarmless = ({ path }: { path: string }) =>
+    gnu.is_source.test(path) && !opening.includes(path) && !path.startsWith(HEADERS_FOLDER);
+  return !others.every(isHarmless) || Buffer.from(code).includes('../');
+}
 
 /** A set of headers in the form that g++ looks for: a folder `<header>.gch`, of which it tries every file. */
 function compileHeaders(tools: GnuTools, workshop: Workshop, set: HeaderSet): Promise<string> {
