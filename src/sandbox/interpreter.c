@@ -16,18 +16,21 @@
  * writes copies a page, which takes five times as long as the program. A program can notice only its own finalizers. So
  * after threads are joined and atexit callbacks have run, this code looks at the objects made since the fork (the frozen
  * ones are not in the list). If no object has a finalizer or is a weak reference with a callback, and there is no other
- * thread, it flushes the streams and ends the process. Otherwise it takes the plain way.
+ * thread, it flushes the streams and ends the process. Otherwise it takes the plain way. It also does so if a shared object
+ * was loaded since the fork: that may have objects which the collector does not know, or bytes in buffers of libc.
  *
  * What must stay true
  * -------------------
  * - No byte of a program is read before the fork, and one zygote serves one account.
- * - In case of doubt the exit is the plain one. The fast one changes nothing that the program could observe.
+ * - In case of doubt the exit is the plain one. The fast one changes nothing that the program could observe, but for one
+ *   thing that Python does not promise either: a finalizer that it gives to a class of before the fork is not called at exit.
  *
  * It uses only the interpreter's exported C API, found by name at run time: no header and no version is compiled in.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +57,7 @@ static struct {
     int (*PyDict_DelItemString)(object *, const char *);
     object *(*PySys_GetObject)(const char *);
     object *(*PyObject_CallMethod)(object *, const char *, const char *, ...);
+    object *(*PyObject_CallObject)(object *, object *);
     object *(*PyObject_GetAttrString)(object *, const char *);
     object *(*PyUnicode_FromString)(const char *);
     object *(*PyList_GetItem)(object *, ssize_t);
@@ -61,6 +65,7 @@ static struct {
     object *(*PyObject_Type)(object *);
     void *(*PyType_GetSlot)(object *, int);
     int (*PyType_IsSubtype)(object *, object *);
+    object *(*PyErr_Occurred)(void);
     int (*PyErr_ExceptionMatches)(object *);
     void (*PyErr_Fetch)(object **, object **, object **);
     void (*PyErr_Restore)(object *, object *, object *);
@@ -85,6 +90,10 @@ static struct {
 } py;
 
 static int armed;               /* the next fopen64 of SCRIPT starts the zygote */
+
+/* Found before the fork: a program may put something else in their place. */
+static struct { object *run_exit_functions, *unfreeze, *get_objects; } own;
+static unsigned long long objects_loaded;   /* shared objects, up to the fork */
 
 enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, SCAN_MOST = 200000 };
 
@@ -118,7 +127,7 @@ static void find_all(void)
     FIND(PyUnicode_FromString); FIND(PyList_GetItem); FIND(PyList_Size); FIND(PyObject_Type); FIND(PyType_GetSlot);
     FIND(PyType_IsSubtype); FIND(PyErr_ExceptionMatches); FIND(PyErr_Fetch); FIND(PyErr_Restore);
     FIND(PyErr_NormalizeException); FIND(PyErr_Print); FIND(PyErr_Clear); FIND(PyErr_WriteUnraisable);
-    FIND(PyLong_AsLong); FIND(Py_DecRef); FIND(PyOS_BeforeFork); FIND(PyOS_AfterFork_Parent);
+    FIND(PyLong_AsLong); FIND(PyObject_CallObject); FIND(PyErr_Occurred); FIND(Py_DecRef); FIND(PyOS_BeforeFork); FIND(PyOS_AfterFork_Parent);
     FIND(PyOS_AfterFork_Child); FIND(Py_FinalizeEx); FIND(PyInterpreterState_Main);
     FIND(PyInterpreterState_ThreadHead); FIND(PyThreadState_Next); FIND(PyExc_SystemExit);
     FIND(PyExc_KeyboardInterrupt); FIND(_PyWeakref_RefType); FIND(_Py_NoneStruct); FIND(PyLong_Type);
@@ -150,6 +159,27 @@ static FILE *real_fopen(const char *path, const char *mode)
     return real(path, mode);
 }
 
+static object *function_of(const char *module, const char *name)
+{
+    object *found = py.PyObject_GetAttrString(py.PyImport_ImportModule(module), name);
+    if (!found) _exit(125);
+    return found;
+}
+
+static int take_loads(struct dl_phdr_info *info, size_t size, void *into)
+{
+    (void)size;
+    *(unsigned long long *)into = info->dlpi_adds;
+    return 1;
+}
+
+static unsigned long long count_loads(void)
+{
+    unsigned long long loads = 0;
+    dl_iterate_phdr(take_loads, &loads);
+    return loads;
+}
+
 static void run_script(void);
 
 FILE *fopen64(const char *path, const char *mode)
@@ -160,6 +190,10 @@ FILE *fopen64(const char *path, const char *mode)
     py.PyGILState_Ensure();   /* the interpreter opens files without its lock */
     zygote_initialised();
     if (py.PyRun_SimpleString(WARM) != 0) _exit(125);
+    own.run_exit_functions = function_of("atexit", "_run_exitfuncs");
+    own.unfreeze = function_of("gc", "unfreeze");
+    own.get_objects = function_of("gc", "get_objects");
+    objects_loaded = count_loads();
     const struct fork_hooks hooks = { py.PyOS_BeforeFork, py.PyOS_AfterFork_Parent, py.PyOS_AfterFork_Child };
     zygote_serve(&hooks);
     run_script();
@@ -198,7 +232,8 @@ static void run_script(void)
     if (result) {
         py.Py_DecRef(result);
     } else {
-        if (py.PyErr_ExceptionMatches(*py.PyExc_KeyboardInterrupt)) code = 128 + SIGINT;
+        /* The interpreter compares the type itself: a class that is derived from it is a plain exception. */
+        if (py.PyErr_Occurred() == *py.PyExc_KeyboardInterrupt) code = 128 + SIGINT;
         else if (py.PyErr_ExceptionMatches(*py.PyExc_SystemExit)) {
             if (system_exit_code(&code)) exit_fast(code);
             unfreeze();
@@ -257,10 +292,10 @@ static int flush(const char *name);
 static void exit_fast(int code)
 {
     object *modules = py.PySys_GetObject("modules");
+    if (!modules || count_loads() != objects_loaded) exit_plainly(code);
     object *threading = py.PyDict_GetItemString(modules, "threading");
     if (threading && !py.PyObject_CallMethod(threading, "_shutdown", NULL)) py.PyErr_WriteUnraisable(threading);
-    object *atexit = py.PyImport_ImportModule("atexit");
-    if (!atexit || !py.PyObject_CallMethod(atexit, "_run_exitfuncs", NULL)) exit_plainly(code);
+    if (!py.PyObject_CallObject(own.run_exit_functions, NULL)) exit_plainly(code);
     if (!nothing_to_finalize() || !flush("stdout") || !flush("stderr")) exit_plainly(code);
     _exit(code & 0xff);
 }
@@ -282,8 +317,7 @@ static void unfreeze(void)
 {
     object *type, *value, *trace;
     py.PyErr_Fetch(&type, &value, &trace);
-    object *gc = py.PyImport_ImportModule("gc");
-    if (gc) py.PyObject_CallMethod(gc, "unfreeze", NULL);
+    py.PyObject_CallObject(own.unfreeze, NULL);
     py.PyErr_Restore(type, value, trace);
 }
 
@@ -313,8 +347,7 @@ static int nothing_to_finalize(void)
 {
     object *head = py.PyInterpreterState_ThreadHead(py.PyInterpreterState_Main());
     if (py.PyThreadState_Next(head)) return 0;
-    object *gc = py.PyImport_ImportModule("gc");
-    object *made = gc ? py.PyObject_CallMethod(gc, "get_objects", NULL) : NULL;
+    object *made = py.PyObject_CallObject(own.get_objects, NULL);
     ssize_t count = made ? py.PyList_Size(made) : -1;
     int none = count >= 0 && count <= SCAN_MOST;
     for (ssize_t n = 0; none && n < count; n++)

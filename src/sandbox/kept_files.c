@@ -49,9 +49,16 @@ void keep_files(int directory, const struct request *of_run, struct shared *page
   if (*refused) begin_record(LEFT_REFUSED, refused);
 }
 
-static int open_folder(int folder, const char *name) {
-  return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+/* A program may take away its own right to read what it left. Root reads it anyway. Without namespaces we are the program's
+ * user, and give the right back. */
+static int open_left(int folder, const char *name, int flags) {
+  const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags);
+  if (file >= 0 || errno != EACCES) return file;
+  if (fchmodat(folder, name, S_IRWXU, AT_SYMLINK_NOFOLLOW)) return errno = EACCES, -1;
+  return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags);
 }
+
+static int open_folder(int folder, const char *name) { return open_left(folder, name, O_DIRECTORY); }
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
@@ -155,7 +162,7 @@ static void keep_file(int folder, const char *name, const char *path) {
   struct stat state;
   if (is_kept(path)) return;
   if (!files_left) return refuse(path, "as many files as allowed are kept already");
-  int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int file = open_left(folder, name, O_NONBLOCK);
   if (file < 0 || fstat(file, &state)) refuse(path, strerror(errno));
   else if (!S_ISREG(state.st_mode)) refuse(path, "it is no regular file");
   else if (kept_size(&state) > bytes_left) refuse(path, "it exceeds what is left of the limit for kept files");

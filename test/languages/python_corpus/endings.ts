@@ -42,6 +42,18 @@ export const outputs = family('stdout', {
 });
 
 export const endings = family('ending', {
+  'bytes in a buffer of libc': 'import ctypes\nctypes.CDLL(None).puts(b"from C")',
+  'records in memory of C':
+    'import dbm.ndbm as n, os\nd = n.open("x", "n")\nfor i in range(50): d[str(i)] = "v" * 20\nif os.fork() == 0:\n    pass\nelse:\n    os.wait()',
+  'a class of KeyboardInterrupt': 'class K(KeyboardInterrupt): pass\nraise K',
+  'no modules': 'import sys\nprint(1)\ndel sys.modules',
+  'modules that are emptied': 'import sys\nprint(1)\nsys.modules.clear()',
+  'another atexit':
+    'import os, sys\nclass T:\n    def _run_exitfuncs(self): os._exit(7)\nsys.modules["atexit"] = T()',
+  'another function of atexit': 'import atexit, os\natexit._run_exitfuncs = lambda: os._exit(7)',
+  'another gc':
+    'import os, sys\nclass T:\n    def get_objects(self): os._exit(7)\n    unfreeze = get_objects\nsys.modules["gc"] = T()',
+  'other functions of gc': 'import gc, os\ngc.get_objects = gc.unfreeze = lambda: os._exit(8)',
   'atexit in order': 'import atexit\nfor i in range(3): atexit.register(print, i)\nprint("end")',
   'atexit that fails':
     'import atexit\natexit.register(print, "still")\natexit.register(lambda: 1 / 0)\nprint("end")',
