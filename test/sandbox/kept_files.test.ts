@@ -104,9 +104,15 @@ const rows: readonly Row[] = [
   },
   {
     name: 'a file without a right to read it',
-    script: 'echo x > out; chmod 0 out; mkdir d; echo y > d/out; chmod 0 d',
-    patterns: ['out', 'd/out'],
-    kept: { out: 'x\n', 'd/out': 'y\n' },
+    script: '(umask 777; echo x > out)',
+    kept: { out: 'x\n' },
+  },
+  {
+    name: 'a folder without a right to read it',
+    // Where the program has the worker's user, it may change no rights.
+    script: 'mkdir d; echo y > d/out; chmod 0 d || :',
+    patterns: ['d/out'],
+    kept: { 'd/out': 'y\n' },
   },
   {
     name: 'a name that is not UTF-8',
