@@ -46,6 +46,8 @@ async function runAll({ count, at_once }: Runs, once: (client: number) => Promis
   return at_once === 1 ? ms : [(performance.now() - began) / count];
 }
 
+const isProgram = (what: Runs['what']): what is ProgramName => Object.hasOwn(PROGRAMS, what);
+
 async function submit(web: PairWeb, client: number): Promise<number> {
   const began = performance.now();
   await web.submit(client);
@@ -58,22 +60,23 @@ if (import.meta.main) {
     join(root, 'bench/support/service.ts')
   )) as typeof import('./service.ts');
   const service = await startService();
-  const webs = {
-    submission: await startWeb(root, { has_worker: false }),
-    'empty execution': await startWeb(root, { has_worker: true }),
+  /** Each is started when it is first asked for: beside the programs it would only disturb. */
+  const webs = new Map<Submission, PairWeb>();
+  const webFor = async (what: Submission) => {
+    const web = webs.get(what) ?? (await startWeb(root, { has_worker: what !== 'submission' }));
+    webs.set(what, web);
+    return web;
   };
   const stop = () => {
-    const all = [service, ...Object.values(webs)];
+    const all = [service, ...webs.values()];
     void Promise.all(all.map((each) => each.stop())).finally(() => process.exit());
   };
   process.on('message', async (wanted: Runs | 'stop') => {
     if (wanted === 'stop') return stop();
     const { what } = wanted;
-    const once =
-      what in webs
-        ? (client: number) => submit(webs[what as Submission], client)
-        : () => run(service, what as ProgramName);
-    process.send!(await runAll(wanted, once));
+    if (isProgram(what)) return process.send!(await runAll(wanted, () => run(service, what)));
+    const web = await webFor(what);
+    process.send!(await runAll(wanted, (client) => submit(web, client)));
   });
   // Its parent is gone.
   process.on('disconnect', stop);

@@ -1,6 +1,6 @@
 -- A submission's row and one event give the next row. Nothing else decides what a column holds: live writes compute the
 -- row that they store with next_submission(), and rebuild, verify and audit_state_at fold the log with it
--- (fold_submissions). The first row comes from accepted_submission(), below, in both.
+-- (fold_submissions). Both take a submission's first row from accepted_submission(), below.
 --
 -- What must stay true: it fails closed. An event that must not follow, or that leaves a gap in the versions, raises RL422.
 --
@@ -53,8 +53,8 @@ begin
 end
 $$;
 
--- The row that a submission's first event gives: the columns that are not named here are null. append_submissions() asks it
--- directly, without next_submission(). PostgreSQL inlines it, so the row costs no call there.
+-- The row that a submission's first event gives. Columns that are not named here are null. append_submissions() calls it
+-- without next_submission(): PostgreSQL inlines it there, so it costs no call.
 do $do$ begin
 execute format($function$
 create or replace function runledger.accepted_submission(stream uuid, at timestamptz, facts jsonb) returns runledger.submissions

@@ -57,7 +57,8 @@ begin
   end if;
   select q.accepted into waiting from queue_state q for update;
   -- As queue_progress() does. The call would cost more than the statement.
-  select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base, clock() as at
+  select q.started + coalesce(sum(p.started), 0)::bigint as started, greatest(q.round, max(p.round)) as round, q.round_base,
+    clock() as at
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
 
@@ -183,7 +184,7 @@ begin
     return;
   end if;
   if cardinality(usages) = 0 then
-    -- Of one key, as most batches are: without the array and the join, this costs half.
+    -- Most batches have requests of one key. Without the array and the join, this update costs half.
     update key_usage u set hits_us = usage.hits_us, buckets = usage.buckets, last_used_at = usage.last_used_at,
       dispatched = usage.dispatched, gated = usage.gated, round = usage.round
     where u.key_id = current_key;

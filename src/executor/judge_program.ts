@@ -49,9 +49,9 @@ const MESSAGE_KEPT_BYTES = 64 * 1024;
 const OUTPUT_MOST_BYTES = 8 * MiB;
 
 /**
- * What a checker prints may be what the program printed, and would turn a wrong answer into a failure of the service. So no
- * words tell that its memory ran out: it is killed for it, is ended by a signal, or exits with a code of its own (Program's
- * `fails_at_full_heap`).
+ * Many checkers print what the program printed. If their words could tell that memory ran out, a program could choose such
+ * words and turn its wrong answer into a failure of the service. So only how a checker ends tells it: the kernel kills it, a
+ * signal ends it, or Java exits with a code of its own (`fails_at_full_heap`).
  */
 const SAYS_NOTHING: RuntimeMemory = { out_of_memory_words: [] };
 

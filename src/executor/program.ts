@@ -95,9 +95,15 @@ export class Program {
   }
 
   /** For a caller that runs it itself. */
-  request(given: ProgramRun) {
-    const { args, limits, files = [], load = [], stdin = NOTHING, ...rest } = given;
-    const { fails_at_full_heap = false, ...more } = rest;
+  request({
+    args,
+    limits,
+    files = [],
+    load = [],
+    stdin = NOTHING,
+    fails_at_full_heap = false,
+    ...more
+  }: ProgramRun) {
     const { language, compiler, forks_if, run } = this.installed;
     const { main, code, others, account_id } = this.#order;
     const program = this.#compiled?.program ?? null;

@@ -16,14 +16,16 @@
  * writes copies a page, which takes five times as long as the program. A program can notice only its own finalizers. So
  * after threads are joined and atexit callbacks have run, this code looks at the objects made since the fork (the frozen
  * ones are not in the list). If no object has a finalizer or is a weak reference with a callback, and there is no other
- * thread, it flushes the streams and ends the process. Otherwise it takes the plain way. It also does so if a shared object
- * was loaded since the fork: that may have objects which the collector does not know, or bytes in buffers of libc.
+ * thread, it flushes the streams and ends the process. Otherwise it takes the plain way. It also takes the plain way if a
+ * shared object was loaded since the fork. Its code may have made objects that the collector does not list, or filled
+ * buffers of libc.
  *
  * What must stay true
  * -------------------
  * - No byte of a program is read before the fork, and one zygote serves one account.
- * - In case of doubt the exit is the plain one. The fast one changes nothing that the program could observe, but for one
- *   thing that Python does not promise either: a finalizer that it gives to a class of before the fork is not called at exit.
+ * - In case of doubt the exit is the plain one. The fast one changes nothing that the program could observe, with one
+ *   exception. If a program gives a finalizer to a class of a module in WARM, objects from before the fork may go without it.
+ *   Python itself does not promise that finalizers run at exit.
  *
  * It uses only the interpreter's exported C API, found by name at run time: no header and no version is compiled in.
  */
@@ -91,9 +93,9 @@ static struct {
 
 static int armed;               /* the next fopen64 of SCRIPT starts the zygote */
 
-/* Found before the fork: a program may put something else in their place. */
+/* Python's own functions, found before the fork: a program may put others in their place. */
 static struct { object *run_exit_functions, *unfreeze, *get_objects; } own;
-static unsigned long long objects_loaded;   /* shared objects, up to the fork */
+static unsigned long long objects_loaded;   /* how many shared objects were loaded before the fork */
 
 enum { PY_FILE_INPUT = 257, PY_TP_DEL = 53, PY_TP_FINALIZE = 80, SCAN_MOST = 200000 };
 
@@ -127,7 +129,8 @@ static void find_all(void)
     FIND(PyUnicode_FromString); FIND(PyList_GetItem); FIND(PyList_Size); FIND(PyObject_Type); FIND(PyType_GetSlot);
     FIND(PyType_IsSubtype); FIND(PyErr_ExceptionMatches); FIND(PyErr_Fetch); FIND(PyErr_Restore);
     FIND(PyErr_NormalizeException); FIND(PyErr_Print); FIND(PyErr_Clear); FIND(PyErr_WriteUnraisable);
-    FIND(PyLong_AsLong); FIND(PyObject_CallObject); FIND(PyErr_Occurred); FIND(Py_DecRef); FIND(PyOS_BeforeFork); FIND(PyOS_AfterFork_Parent);
+    FIND(PyLong_AsLong); FIND(PyObject_CallObject); FIND(PyErr_Occurred); FIND(Py_DecRef);
+    FIND(PyOS_BeforeFork); FIND(PyOS_AfterFork_Parent);
     FIND(PyOS_AfterFork_Child); FIND(Py_FinalizeEx); FIND(PyInterpreterState_Main);
     FIND(PyInterpreterState_ThreadHead); FIND(PyThreadState_Next); FIND(PyExc_SystemExit);
     FIND(PyExc_KeyboardInterrupt); FIND(_PyWeakref_RefType); FIND(_Py_NoneStruct); FIND(PyLong_Type);
@@ -232,7 +235,7 @@ static void run_script(void)
     if (result) {
         py.Py_DecRef(result);
     } else {
-        /* The interpreter compares the type itself: a class that is derived from it is a plain exception. */
+        /* As the interpreter does: only this type, and no class that is derived from it. */
         if (py.PyErr_Occurred() == *py.PyExc_KeyboardInterrupt) code = 128 + SIGINT;
         else if (py.PyErr_ExceptionMatches(*py.PyExc_SystemExit)) {
             if (system_exit_code(&code)) exit_fast(code);

@@ -49,8 +49,8 @@ void keep_files(int directory, const struct request *of_run, struct shared *page
   if (*refused) begin_record(LEFT_REFUSED, refused);
 }
 
-/* A program may take away its own right to read what it left. Root reads it anyway. Without namespaces we are the program's
- * user, and give the right back. */
+/* A program may leave a file that its own user must not read. Root can read it. Where the launcher has the same user as the
+ * program, it gives itself the right. */
 static int open_left(int folder, const char *name, int flags) {
   const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | flags);
   if (file >= 0 || errno != EACCES) return file;

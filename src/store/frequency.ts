@@ -5,7 +5,7 @@ export function createFrequency(
   { times, window_ms }: { readonly times: number; readonly window_ms: number },
   now: () => number = () => performance.now(),
 ): Frequency {
-  /** When the last ones happened, as a ring; `oldest` is the one that the next replaces. */
+  /** When the last ones happened. `oldest` is the place of the oldest, which the next one takes. */
   const ring = new Array<number>(times).fill(Number.NEGATIVE_INFINITY);
   let oldest = 0;
   return {

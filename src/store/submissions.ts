@@ -156,7 +156,7 @@ async function submitMany(
   const judged = commands.some(({ submission }) => submission?.judging);
   const durable = !commands.every(({ unflushed }) => unflushed);
   const isSmall = hasFewBytes(codes) && hasFewBytes(stdins) && hasFewBytes(expecteds);
-  // Small plain runs are the most frequent. Their statement has no part that must be put together, and no more parameters.
+  // Most submissions are small plain runs. Their statement has the fewest parameters, and is not put together from parts.
   const rows =
     isSmall && !judged
       ? await db<OutcomeRow[]>`

@@ -198,7 +198,7 @@ t.test('what headers say does not depend on being compiled ahead', async (t) => 
       'out of the folder of headers',
       'plain',
       'one.cc',
-      'int one() { return 1; }',
+      'inline int one() { return 1; }',
       `${IO}#include <../one.cc>\n${main}one(); }`,
     ],
     [

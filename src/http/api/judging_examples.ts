@@ -9,7 +9,7 @@ d = next(d for d in range(2, n + 1) if n % d == 0)
 print(d, n // d)
 `;
 
-/** Whatever the program prints, this checker decides: one that fails would make the end a failure of the service. */
+/** It gives a verdict whatever the program prints. If a checker fails, the verdict is IE. */
 const FACTORS_CHECKER = `import sys
 n = int(open(sys.argv[1]).read())
 try:

@@ -280,26 +280,21 @@ function described<S extends v.GenericSchema>(schema: S, description: string) {
 
 type Raw = Record<string, unknown>;
 
-/** Without any of these no mistake of that kind is possible, and most submissions have none. */
-const FIELDS_THAT_CLASH = [
-  'compare',
-  'checker',
-  'interactor',
-  'files',
-  'tests',
-  'stdin_file',
-  'stdout_file',
-];
+const OBJECTS = ['compare', 'checker', 'interactor'];
+const LISTS = ['files', 'tests'];
+const PATHS = ['stdin_file', 'stdout_file'];
+/** Most submissions have none of these, and no mistake that judgingClashes() looks for. */
+const LOOKED_AT = [...OBJECTS, ...LISTS, ...PATHS];
 
 /** Mistakes that no schema sees. The body may be anything but has no nulls: what has the wrong type is left to the schema. */
 export function judgingClashes(body: unknown): FieldError[] {
-  if (!isObject(body) || !FIELDS_THAT_CLASH.some((name) => name in body)) return [];
+  if (!isObject(body) || !LOOKED_AT.some((name) => name in body)) return [];
   const errors: FieldError[] = [];
   const add = (at: string, message: string) => errors.push({ path: at, message });
   for (const { at, value } of objectsOf(body)) {
     if (Array.isArray(value)) add(at, 'must be an object');
   }
-  const named = ['stdin_file', 'stdout_file'].flatMap((name) =>
+  const named = PATHS.flatMap((name) =>
     typeof body[name] === 'string' ? [{ at: name, path: body[name] }] : [],
   );
   errors.push(...folderErrors(body, '', named));
@@ -333,10 +328,10 @@ function sourceOf(language: unknown): string | null {
 
 /** Where the schema wants an object: it would accept a list as an object without names. */
 function objectsOf(body: Raw): { at: string; value: unknown }[] {
-  const found = ['compare', 'checker', 'interactor'].map((at) => ({ at, value: body[at] }));
+  const found = OBJECTS.map((at) => ({ at, value: body[at] }));
   const items = (list: unknown, at: string) =>
     Array.isArray(list) ? list.map((value, index) => ({ at: `${at}[${index}]`, value })) : [];
-  found.push(...items(body['files'], 'files'), ...items(body['tests'], 'tests'));
+  found.push(...LISTS.flatMap((at) => items(body[at], at)));
   for (const [index, { limits }] of itemsOf(body['tests'])) {
     found.push({ at: `tests[${index}].limits`, value: limits });
   }

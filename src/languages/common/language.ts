@@ -106,7 +106,7 @@ export type Program = {
   has_files: boolean;
   args: readonly string[];
   limits: RunLimits;
-  /** A full heap ends it with an exit code that says so, in place of an exception that it could catch. */
+  /** If its heap is full, the runtime ends it with an exit code for this case, and throws no exception. */
   fails_at_full_heap: boolean;
 };
 

@@ -104,9 +104,10 @@ function openCompiler(
 }
 
 /**
- * Whether a file of the program's own may be included before or within the headers: then what they say may depend on it. No
- * header of the system includes a file that has the name of a source. A path with `../` may lead from our folder of headers to
- * the work folder, where a plain compile finds nothing.
+ * Whether the headers may read otherwise when they are compiled ahead. They may if a file of the program's own is included
+ * before them, between them or by one of them. A file with the name of a source is safe unless the program itself includes it
+ * there, because no header of the system includes such a file. A path with `../` is not safe: from our folder of headers it
+ * leads to the work folder, and in a plain compile it does not.
  */
 function mayChangeHeaders({ code, others }: Sources): boolean {
   const opening = openingIncludes(code);

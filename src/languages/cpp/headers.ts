@@ -4,7 +4,7 @@
  * g++ uses a precompiled header only for the first include, before any token, and only with the flags that the header
  * was compiled with. Otherwise it reads the header as text. So this file reads the includes at the start of a source,
  * and chooses the largest prepared set that contains only those, under the name of the first. The source includes the
- * whole set anyway, and nothing between the includes depends on their order. If the start of a source cannot be read,
+ * whole set anyway, and no header of the system depends on their order (cpp.ts looks at files of the program's own). If the start of a source cannot be read,
  * there is no choice. A wrong choice costs only time: g++ checks the header, and the source is compiled without it.
  */
 

@@ -44,7 +44,7 @@ export const outputs = family('stdout', {
 export const endings = family('ending', {
   'bytes in a buffer of libc': 'import ctypes\nctypes.CDLL(None).puts(b"from C")',
   'records in memory of C':
-    'import dbm.ndbm as n, os\nd = n.open("x", "n")\nfor i in range(50): d[str(i)] = "v" * 20\nif os.fork() == 0:\n    pass\nelse:\n    os.wait()',
+    'import dbm.ndbm as n, os\nif os.fork() == 0:\n    d = n.open("x", "n")\n    for i in range(50): d[str(i)] = "v" * 20\nelse:\n    os.wait()\n    print(len(n.open("x").keys()))',
   'a class of KeyboardInterrupt': 'class K(KeyboardInterrupt): pass\nraise K',
   'no modules': 'import sys\nprint(1)\ndel sys.modules',
   'modules that are emptied': 'import sys\nprint(1)\nsys.modules.clear()',
