@@ -32,6 +32,8 @@ type Row = {
   verdict: string | null;
   terminal: number;
   deaths: number;
+  /** The facts of the last event, to find out why one ended as it should not. */
+  end: object;
   disorder: boolean;
 };
 
@@ -45,10 +47,11 @@ export async function check(
   try {
     const rows = await db<Row[]>`
       select s.id, s.status, s.verdict, s.deaths,
+        (array_agg(e.facts order by e.version desc))[1] as end,
         count(*) filter (where e.type in ('submission.completed', 'submission.failed', 'submission.cancelled'))::integer as terminal,
         bool_or(e.type = 'execution.started' and e.previous not in ('submission.accepted', 'execution.lost', 'execution.refused')) as disorder
       from runledger.submissions s join (
-        select stream, type, lag(type) over (partition by stream order by version) as previous from runledger.events
+        select stream, version, facts, type, lag(type) over (partition by stream order by version) as previous from runledger.events
         where type not like 'delivery.%'
       ) e on e.stream = s.id group by 1, 2, 3, 4`;
     const wrong = [
@@ -84,7 +87,9 @@ function endings(
       wrong.push(`${id}: ${cancelled ? 'cancelled' : 'not cancelled'}, and ended in ${row.status}`);
     else if (cancelled) continue;
     else if (row.verdict !== expected.get(program) && !(row.verdict === 'IE' && row.deaths >= 3))
-      wrong.push(`${id}: ${program} ended in ${row.verdict} after ${row.deaths} deaths`);
+      wrong.push(
+        `${id}: ${program} ended in ${row.verdict} after ${row.deaths} deaths: ${JSON.stringify(row.end)}`,
+      );
   }
   for (const id of byId.keys()) wrong.push(`${id}: in the log, and answered to nobody`);
   return wrong;

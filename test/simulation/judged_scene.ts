@@ -37,11 +37,6 @@ export async function openScene(t: Test, folder: string) {
     env: {
       RUNLEDGER_SLOTS: '2',
       RUNLEDGER_LANGUAGES: 'c,cpp',
-      // On a busy machine everything waits long for a processor, and the programs wait for the test.
-      RUNLEDGER_LIMITS_COMPILE_CPU: '5min',
-      RUNLEDGER_LIMITS_COMPILE_WALL: '10min',
-      RUNLEDGER_LIMITS_WALL: '10min',
-      RUNLEDGER_LIMITS_WALL_MAX: '10min',
       RUNLEDGER_TESTS_WALL: '30min',
     },
   });

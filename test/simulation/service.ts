@@ -73,6 +73,11 @@ export async function startService(t: Test, options: ServiceOptions): Promise<Se
     // Each costs memory that a worker with few slots cannot use.
     RUNLEDGER_JAVA_COMPILER: 'off',
     RUNLEDGER_PRECOMPILED_HEADERS: 'off',
+    // On a busy machine everything waits long for a processor.
+    RUNLEDGER_LIMITS_COMPILE_CPU: '5min',
+    RUNLEDGER_LIMITS_COMPILE_WALL: '10min',
+    RUNLEDGER_LIMITS_WALL: '10min',
+    RUNLEDGER_LIMITS_WALL_MAX: '10min',
     ...options.env,
   };
   const env = {
