@@ -10,7 +10,7 @@
  * - It can be killed at any moment, and started again. Each time it starts from the beginning, unless only the exchange was left.
  * - New data take the place of the old only when each table has the rows that it had, and verify finds no problem.
  */
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { connect, type Db } from '../db.ts';
@@ -85,6 +85,7 @@ export async function upgradeDatabase(options: UpgradeOptions): Promise<Upgraded
     await clearUpgrade(data);
     const url = superuserUrl(old.port, secrets);
     try {
+      await requireRoom(dirname(data), await asked(url, sizeOf));
       const next = await asked(url, nextTransaction);
       await makeNew(options, secrets, url);
       if ((await asked(url, nextTransaction)) !== next)
@@ -107,6 +108,26 @@ async function nextTransaction(db: Db): Promise<string> {
   const [row] = await db<{ next: string }[]>`
     select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text as next`;
   return row!.next;
+}
+
+async function sizeOf(db: Db): Promise<number> {
+  const [row] = await db<{ bytes: number }[]>`
+    select pg_catalog.pg_database_size(pg_catalog.current_database())::double precision as bytes`;
+  return row!.bytes;
+}
+
+/**
+ * The new data and the rows on their way take at least about as much as the old data have now. Without that much room the copy
+ * would fill the disk, after hours for a large log, and others write to that disk, too.
+ */
+export async function requireRoom(folder: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  if (free >= bytes) return;
+  throw new Fault(
+    `the copy needs ${megabytes(bytes)}, and the disk of ${folder} has ${megabytes(free)} free`,
+    'make room there, and start the upgrade again: the old data are as they were',
+  );
 }
 
 async function startOld(

@@ -18,7 +18,11 @@ import {
 import { installPrograms } from '../../src/local/old_programs.ts';
 import type { Server } from '../../src/local/postgres.ts';
 import { localSecrets } from '../../src/local/secrets.ts';
-import { requireSameRows, upgradeDatabase } from '../../src/processes/upgrade_database.ts';
+import {
+  requireRoom,
+  requireSameRows,
+  upgradeDatabase,
+} from '../../src/processes/upgrade_database.ts';
 import { keyText } from '../../src/proof/note.ts';
 import { backUp, restore } from '../../src/store/backup.ts';
 import { lastCheckpoint, noteWithCosignatures } from '../../src/store/checkpoints.ts';
@@ -273,6 +277,12 @@ t.test('a copy with other numbers of rows is not taken', async (t) => {
   t.throws(() => requireSameRows({ a: '2' }, { a: '1' }), { message: /^the copy of a has 1 rows/ });
   t.throws(() => requireSameRows({ a: '2' }, {}), { message: /^the copy of a has no rows/ });
   t.throws(() => requireSameRows({}, { a: '2' }), { message: /has 2 rows, and not none$/ });
+});
+
+t.test('nothing is copied where the disk has no room for it', async (t) => {
+  await requireRoom(folder, 1);
+  const all = { message: /^the copy needs \d+\.\d MB, and the disk of .* has \d+\.\d MB free$/ };
+  await t.rejects(requireRoom(folder, 2 ** 60), all);
 });
 
 t.test('nobody else writes to the old data while it runs; a failure leaves them', async (t) => {
