@@ -40,7 +40,8 @@ aloneOnItsServer();
 
 const ROOT = join(import.meta.dirname, '../..');
 const NEW = await packagedMajor();
-const OLD = NEW - 1;
+/** RUNLEDGER_TEST_OLD_POSTGRES=16 tries that version. (initdb of 15 does not work in a folder that it knows by /proc alone.) */
+const OLD = Number(process.env['RUNLEDGER_TEST_OLD_POSTGRES'] ?? NEW - 1);
 const [old_programs, folder] = await Promise.all([
   installPrograms(OLD),
   mkdtemp(join(tmpdir(), 'runledger-upgrade-')),
@@ -77,7 +78,7 @@ async function oldServer(
   const secrets = await localSecrets(state_dir);
   const programs = {
     dir: old_programs,
-    locale: ['--locale-provider=builtin', '--locale=C'],
+    locale: OLD < 17 ? ['--locale=C'] : ['--locale-provider=builtin', '--locale=C'],
   };
   const given = serverOptions(options(state_dir), secrets, null, programs);
   const started = await startWithRoles({ ...given, data_dir: join(state_dir, name) }, secrets);
