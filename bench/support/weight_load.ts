@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { constants, setPriority } from 'node:os';
 
 export type Order = {
   port: number;
@@ -17,6 +18,9 @@ export type Order = {
   for_ms: number;
 };
 export type Outcome = { statuses: Record<string, number>; wrong: number; whole: number };
+
+// Real clients are on machines of their own. These leave the processors to the service, and take what is left.
+setPriority(constants.priority.PRIORITY_LOW);
 
 process.on('message', async (path: string) => {
   const order: Order = JSON.parse(readFileSync(path, 'utf8'));

@@ -88,3 +88,33 @@ begin
   return cardinality(orphaned);
 end
 $$;
+
+-- The clock was set back. A job that was added before has a time in the future, and would wait for as long as the clock went
+-- back. All such jobs move to the past by the same time: their order stays, and so does the delay that a webhook's schedule
+-- wants. The second is for jobs that were added since this statement began. Answers how many moved.
+create or replace function runledger.move_future_jobs() returns integer
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+declare
+  ahead interval;
+  moved integer;
+begin
+  select max(j.created_at) - clock_timestamp() into ahead from graphile_worker._private_jobs j
+  where j.created_at > clock_timestamp() + interval '1 second';
+  if ahead is null then
+    return 0;
+  end if;
+  -- A job that is locked moves when it is returned, if it ever is.
+  with future as (
+    select j.id from graphile_worker._private_jobs j
+    where j.created_at > clock_timestamp() + interval '1 second' and j.locked_at is null for update skip locked
+  )
+  update graphile_worker._private_jobs j set created_at = j.created_at - ahead, run_at = j.run_at - ahead
+  from future f where f.id = j.id;
+  get diagnostics moved = row_count;
+  if moved > 0 then
+    perform announce_jobs();
+  end if;
+  return moved;
+end
+$$;

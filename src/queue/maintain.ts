@@ -32,6 +32,11 @@ export function choresOf(options: {
       run: (db) => db`select runledger.free_orphaned_jobs()`,
     },
     {
+      name: 'clock',
+      every_ms: 10 * SECOND,
+      run: (db) => db`select runledger.move_future_jobs()`,
+    },
+    {
       name: 'expire',
       every_ms: Math.min(MINUTE, Math.max(pending_max_age_ms / 10, SECOND)),
       run: (db) =>

@@ -37,6 +37,13 @@ export const queueMutants: readonly Mutant[] = [
     ['jobs are counted from the first', '(Number(first) % turns)', '0'],
   ),
   ...inFile(
+    'sql/functions/sweep.sql',
+    LEASE,
+    ['jobs keep their delay', 'run_at = j.run_at - ahead', 'run_at = now()'],
+    ['workers are told that jobs moved', 'if moved > 0 then', 'if moved < 0 then'],
+    ['what is not ahead stays', 'from future f where f.id = j.id;', 'from future f;'],
+  ),
+  ...inFile(
     'sql/functions/consumers.sql',
     'test/queue/lease.test.ts',
     [

@@ -399,3 +399,45 @@ t.test(
     t.equal(await addLocker(db, silent.id, 'pool-2'), false, 'a dead consumer records no name');
   },
 );
+
+t.test(
+  'after the clock was set back, jobs from before run at once and in their order',
+  async (t) => {
+    const { consumer, submit, db } = await world(t);
+    const worker = await consumer();
+    const [first, second, third] = [await submit(), await submit(), await submit()];
+    const now = await submit();
+    const move = () => db<{ moved: number }[]>`select runledger.move_future_jobs() as moved`;
+    t.same(await move(), [{ moved: 0 }], 'nothing is ahead');
+    // As if they had been added before the clock went back by an hour. The delay of the last one is wanted.
+    const ahead = async (id: string, minutes: number, delay_minutes = 0) => db`
+    update graphile_worker._private_jobs set created_at = now() + make_interval(mins => ${minutes}),
+      run_at = now() + make_interval(mins => ${minutes + delay_minutes}) where payload ->> 'id' = ${id}`;
+    await ahead(first!, 50);
+    await ahead(second!, 55);
+    await ahead(third!, 60, 10);
+    const fetched = async () => {
+      const rows = await db<{ submission_id: string }[]>`
+      select submission_id from runledger.fetch_executions(${worker.id}, 1, '{execute_python}', 1)`;
+      return rows.map(({ submission_id }) => submission_id);
+    };
+    t.same(await fetched(), [now]);
+    t.same(await fetched(), [], 'the others would wait for an hour');
+    const heard: string[] = [];
+    const { promise: last, resolve: onLast } = Promise.withResolvers<void>();
+    await db.listen('runledger_jobs', (payload) => {
+      heard.push(payload);
+      if (payload === 'last') onLast();
+    });
+    t.same(await move(), [{ moved: 3 }]);
+    await db.notify('runledger_jobs', 'last');
+    await last;
+    t.same(heard, ['', 'last'], 'workers are told');
+    t.same([await fetched(), await fetched(), await fetched()], [[first], [second], []]);
+    const [left] = await db<{ within: boolean }[]>`
+    select run_at between now() + interval '8 minutes' and now() + interval '10 minutes' as within
+    from graphile_worker._private_jobs where payload ->> 'id' = ${third!}`;
+    t.same(left, { within: true }, 'its delay is kept');
+    t.same(await move(), [{ moved: 0 }]);
+  },
+);

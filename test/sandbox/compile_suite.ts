@@ -12,7 +12,7 @@ import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import type { Host } from './case.ts';
 import type { CompileCase, CompileSide } from './compile_case.ts';
 import { openHost } from './host.ts';
-import { SLOWNESS } from './slowness.ts';
+import { ROOM, SLOWNESS } from './slowness.ts';
 import { LAUNCHER } from './suite.ts';
 
 export type CompileResult = {
@@ -115,7 +115,7 @@ async function runSide(
         args: [],
         expected_output: null,
         compare: 'lenient',
-        limits: SLOWNESS > 1 ? { cpu_time_ms: 15_000, wall_time_ms: 30_000 } : {},
+        limits: ROOM > 1 ? { cpu_time_ms: 10_000 * ROOM, wall_time_ms: 10_000 * ROOM } : {},
         judging: null,
       },
       new AbortController().signal,
