@@ -119,3 +119,12 @@ as $$
   select pg_is_in_recovery(), (select (extract(epoch from p.heartbeat_at) * 1000000)::bigint from consumers p where p.id = consumer),
     (extract(epoch from clock()) * 1000000)::bigint
 $$;
+
+-- On a replica: whether everything before beat_us is there, because this consumer's heartbeat of then is. Each read has it in its own
+-- statement: its connection may lead to another server than the one that was checked.
+create or replace function runledger.replica_has(consumer uuid, beat_us bigint) returns boolean
+language sql stable security definer set search_path = runledger, pg_temp
+as $$
+  select pg_is_in_recovery() and exists (
+    select from consumers p where p.id = consumer and (extract(epoch from p.heartbeat_at) * 1000000)::bigint >= beat_us)
+$$;

@@ -204,6 +204,10 @@ begin
     end if;
     update queue_state set accepted = accepted + cardinality(a_id);
     perform take_places(a_account);
+    -- A list is read from a replica because nothing on it can have been on its way for long (src/store/replica_reads.ts).
+    if clock() > progress.at + interval '30 seconds' then
+      raise exception 'the submissions waited too long for a lock' using errcode = '57014';
+    end if;
   end if;
 end
 $$;

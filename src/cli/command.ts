@@ -48,11 +48,10 @@ export type Context = {
   say(line: string): void;
   /**
    * Connects to DATABASE_URL, or else to the embedded PostgreSQL, which is started for the call if necessary. `unpinned`: with
-   * the settings of the role and the server.
+   * the settings of the role and the server. Tables of another version are refused, but not with `any_schema`.
    */
-  database(options?: { role?: Role; unpinned?: boolean }): Promise<Db>;
-  /** `migrated: false`: an embedded PostgreSQL that is started for the call stays as it is. */
-  address(role?: Role, options?: { migrated?: boolean }): Promise<DatabaseAddress>;
+  database(options?: { role?: Role; unpinned?: boolean; any_schema?: boolean }): Promise<Db>;
+  address(role?: Role): Promise<DatabaseAddress>;
 };
 
 /** The caller made a mistake: printed as one line, exit status 2. */

@@ -4,9 +4,11 @@ import { type DatabaseAddress, databaseAddress } from '../config/database_tls.ts
 import { databaseUrl, loadConfig, type Role } from '../config.ts';
 import { connect, type Db } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
+import { Fault } from '../fault.ts';
 import { findOrStartEmbedded } from '../local/embedded.ts';
 import { migrate } from '../store/migrate.ts';
 import { PoolerUnfit, poolingOf } from '../store/pooler.ts';
+import { OtherSchema, schemaOf } from '../store/schema_version.ts';
 import { CommandFailed, type Context } from './command.ts';
 
 type Given = { words: readonly string[]; options: Context['options'] };
@@ -20,16 +22,20 @@ export function createContext(given: Given): { context: Context; close(): Promis
     if (found.server) opened.push(() => found.server!.stop());
     return found;
   });
-  const migrated = once(async () => {
-    const found = await embedded();
-    // A server that already runs was migrated by the process that started it.
-    if (found.server) await migrate(found.urls.owner);
-    return found;
-  });
-  const address: Context['address'] = async (role = 'owner', options = {}) => {
-    const own = options.migrated === false ? embedded : migrated;
-    const url = databaseUrl(config(), role) ?? (await own()).urls[role];
+  const address: Context['address'] = async (role = 'owner') => {
+    const url = databaseUrl(config(), role) ?? (await embedded()).urls[role];
     return checked(databaseAddress(config(), url));
+  };
+  let known: Promise<OtherSchema | null> | undefined;
+  const schemaThrough = async (db: Db): Promise<OtherSchema | null> => {
+    const found = await schemaOf(db);
+    if (found instanceof OtherSchema) return found;
+    if (!config().database_url) {
+      // Only `serve` and `migrate` change tables. A new server gets its own, and views and functions are always ours.
+      if (found === 'none' || (await embedded()).server) await migrate(await address());
+    } else if (found === 'none')
+      throw new Fault('the database has no tables of Runledger', 'run `./runledger migrate`');
+    return null;
   };
   const connected = new Map<string, Promise<Db>>();
   const open = async (role: Role, unpinned: boolean): Promise<Db> => {
@@ -38,10 +44,14 @@ export function createContext(given: Given): { context: Context; close(): Promis
     opened.push(() => db.end({ timeout: 5 }));
     return db;
   };
-  const database: Context['database'] = ({ role = 'owner', unpinned = false } = {}) => {
+  const database: Context['database'] = async (options = {}) => {
+    const { role = 'owner', unpinned = false, any_schema = false } = options;
     const which = `${role} ${unpinned}`;
     const db = connected.get(which) ?? open(role, unpinned);
     connected.set(which, db);
+    known ??= schemaThrough(await db);
+    const other = await known;
+    if (other && !any_schema) throw other;
     return db;
   };
   const context: Context = {

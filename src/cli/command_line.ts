@@ -5,6 +5,7 @@ import { isAnswer, isAway } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { faultLine, faultOf } from '../fault.ts';
 import { CannotSeal } from '../store/checkpoints.ts';
+import { isNotThere } from '../store/schema_version.ts';
 import { versionOf } from '../version.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
@@ -111,7 +112,10 @@ function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return printable(String(error));
   const { code, message } = error as { code?: unknown } & Error;
   const ours = typeof code === 'string' && code.startsWith('RL');
-  if (isAnswer(error) && !ours) return printable(`PostgreSQL answered: ${message}`);
+  if (isAnswer(error) && !ours) {
+    const remedy = isNotThere(error) ? ': run `./runledger migrate`' : '';
+    return printable(`PostgreSQL answered: ${message}${remedy}`);
+  }
   if (error instanceof CannotSeal || ours) return printable(message);
   if (isAway(error) && isOfConnection(error))
     return printable(`${message}: check that PostgreSQL runs, and its address (DATABASE_URL)`);

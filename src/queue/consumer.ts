@@ -51,6 +51,7 @@ import {
   sweep,
   type Turn,
 } from '../store/consumers.ts';
+import { isNotThere } from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 
@@ -374,13 +375,10 @@ export async function joinQueue<E extends Epoch>(
   };
 }
 
-/** No such function, table or schema. */
-const NOT_MIGRATED = new Set(['42883', '42P01', '3F000']);
-
 /** An outage needs no stack. */
 function logFailure(log: Log, error: unknown): void {
   const { message: reason } = error as Error;
-  if (NOT_MIGRATED.has(codeOf(error)))
+  if (isNotThere(error))
     log.warn({ reason }, 'the database is not of this version: run `./runledger migrate`');
   else if (!isAway(error)) log.warn({ err: error }, 'no heartbeat');
   else

@@ -19,7 +19,15 @@ import { promisify } from 'node:util';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { codeOf, connect, type Db } from '../db.ts';
 import { Fault } from '../fault.ts';
-import { BackupReader, damaged, FORMAT, framed, line, writeBackup } from './backup_file.ts';
+import {
+  BackupReader,
+  damaged,
+  FORMAT,
+  framed,
+  line,
+  notABackup,
+  writeBackup,
+} from './backup_file.ts';
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { copyOut } from './entries.ts';
 import { migrate, migrateTo } from './migrate.ts';
@@ -57,11 +65,14 @@ const LOADING = ['clock.sql', 'ensure_partitions.sql', 'generation.sql'];
 
 export async function backUp(db: Db, path: string, watch: Watch = {}): Promise<BackedUp> {
   const settings = await sessionSettings(db);
+  // Tables of before the log had a tree cannot be exchanged, either.
+  const [row] = await db<{ there: boolean }[]>`
+    select pg_catalog.to_regclass('runledger.log_gaps') is not null as there`;
   return (await db.begin('isolation level repeatable read read only', async (tx) => {
     const snapshot = tx as unknown as Db;
     await tx.unsafe(settings).simple();
     // Before the first statement that takes a snapshot.
-    await tx.unsafe(VERIFY_LOCK).simple();
+    if (row!.there) await tx.unsafe(VERIFY_LOCK).simple();
     const tables = await tablesOf(snapshot);
     const bytes = await writeBackup(path, partsOf(snapshot, tables, watch));
     const names = tables.map(({ table }) => table);
@@ -105,8 +116,7 @@ export async function restore(
   const db = connect(address, { name: 'runledger restore', max: 1 });
   try {
     const { format, version, made_at } = await reader.line();
-    if (format !== FORMAT)
-      throw new Fault(`${path} is not a backup`, '`./runledger backup FILE` makes one');
+    if (format !== FORMAT) throw notABackup(path);
     await requireEmpty(db);
     const older = await migrationsBefore(version);
     if (older === null) await migrate(address, { empty: true });

@@ -96,14 +96,22 @@ async function* withDigest(parts: Parts): AsyncGenerator<Buffer> {
 export const damaged = (what: string) =>
   new Fault(`the backup is damaged: ${what}`, 'use another copy of it');
 
+export const notABackup = (path: string) =>
+  new Fault(
+    `${path} is not a backup`,
+    '`./runledger backup FILE` makes one; `pg_restore` reads those of `pg_dump`',
+  );
+
 /** Reads the parts in their order. */
 export class BackupReader {
   readonly #bytes: AsyncIterator<Buffer>;
   readonly #close: () => void;
   readonly #digest = createHash('sha256');
+  readonly #path: string;
   #rest: Buffer = Buffer.alloc(0);
 
   constructor(path: string) {
+    this.#path = path;
     const file = createReadStream(path);
     const unpacked = createGunzip();
     file.once('error', (error) => unpacked.destroy(error));
@@ -165,7 +173,10 @@ export class BackupReader {
   async #more(): Promise<boolean> {
     const { value, done } = await this.#bytes.next().catch((error: NodeJS.ErrnoException) => {
       // Of gzip; a file that cannot be read is a fault of its own.
-      throw error.syscall ? error : damaged(error.message);
+      if (error.syscall) throw error;
+      throw error.message === 'incorrect header check'
+        ? notABackup(this.#path)
+        : damaged(error.message);
     });
     if (done) return false;
     this.#rest = this.#rest.length === 0 ? value : Buffer.concat([this.#rest, value]);

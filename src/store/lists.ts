@@ -3,6 +3,7 @@ import type { Db } from '../db.ts';
 import type { SummaryRow } from '../domain/record.ts';
 import type { Status } from '../domain/statuses.ts';
 import type { Verdict } from '../domain/verdicts.ts';
+import { type Beat, ifThere } from './replica.ts';
 
 export type ListQuery = {
   status: Status | null;
@@ -45,38 +46,44 @@ type StoredSummary = Omit<SummaryRow, 'created_at' | 'started_at' | 'completed_a
 
 export function createLists(db: Db): Lists {
   return {
-    summaries: (ids) => readSummaries(db, ids),
+    summaries: (ids) => readSummaries(db, ids, null),
     async page(account_id, query) {
-      const { rows, next } = (await readPage(db, account_id, query, 'primary'))!;
+      const { rows, next } = (await readPage(db, account_id, query, null))!;
       return { rows, next };
     },
   };
 }
 
 /**
- * settled: nothing that the page was chosen from can change any more. Null: the server is asked as a replica, and is not in
- * recovery.
+ * settled: nothing that the page was chosen from can change any more. Null: the server is asked as a replica, and has not this
+ * heartbeat.
  */
 export async function readPage(
   db: Db,
   account_id: string,
   { status, verdict, language, from, to, limit, after }: ListQuery,
-  as: 'primary' | 'replica',
+  beat: Beat | null,
 ): Promise<(ListPage & { settled: boolean }) | null> {
   const [row] = await db<PageRow[]>`
     select * from runledger.list_submissions(${account_id}, ${status}, ${verdict}, ${language}, ${from}, ${to},
       ${limit}, ${after && String(after.at_us)}::text::bigint, ${after?.id ?? null})
-    ${as === 'replica' ? db`where pg_is_in_recovery()` : db``}`;
+    ${ifThere(db, beat)}`;
   if (row === undefined) return null;
   const { ids, next_us, next_id, settled } = row;
   const next = next_id === null ? null : { at_us: Number(next_us), id: next_id };
-  return { rows: await readSummaries(db, ids), next, settled };
+  const rows = await readSummaries(db, ids, beat);
+  // The second statement may have come to another server.
+  return rows.length === ids.length || beat === null ? { rows, next, settled } : null;
 }
 
-async function readSummaries(db: Db, ids: readonly string[]): Promise<SummaryRow[]> {
+async function readSummaries(
+  db: Db,
+  ids: readonly string[],
+  beat: Beat | null,
+): Promise<SummaryRow[]> {
   if (ids.length === 0) return [];
   const rows = await db<{ summary: StoredSummary }[]>`
-    select runledger.summaries_of(${`{${ids.join(',')}}`}::text::uuid[]) as summary`;
+    select runledger.summaries_of(${`{${ids.join(',')}}`}::text::uuid[]) as summary ${ifThere(db, beat)}`;
   return rows.map(({ summary }) => ({
     ...summary,
     created_at: new Date(summary.created_at),

@@ -6,7 +6,7 @@
  *   queue's, sql/functions/consumers.sql), and then asks the primary for the time. A heartbeat that has arrived says that
  *   everything that was committed before it has arrived, too. Both times are of the primary's clock.
  * - A server that is no replica of this primary has no such heartbeat, and one that was promoted gets no more. A statement on
- *   the replica finds nothing unless the server is in recovery, so that a promotion counts at once.
+ *   the replica finds nothing unless the server is in recovery and has that heartbeat, so that a promotion counts at once.
  * - Where the replica does not answer, or has no answer that may be given, `ask` resolves to null. It never throws.
  */
 import { type Db, isAway } from '../db.ts';
@@ -23,8 +23,20 @@ export type ReplicaCall = 'result' | 'list';
 /** replica: it answered. The primary was asked for the others: the answer was not final, the replica is not used, or it failed. */
 export type ReplicaOutcome = 'replica' | 'not_final' | 'not_used' | 'failed';
 
-/** Null: this answer of the replica must not be given. beat_us: everything before this time is there. */
-export type Question<T> = (db: Db, beat_us: number) => Promise<T | null>;
+/** Everything before this heartbeat of this process is there. */
+export type Beat = Readonly<{ consumer_id: string; beat_us: number }>;
+
+/** Null: this answer of the replica must not be given. */
+export type Question<T> = (db: Db, beat: Beat) => Promise<T | null>;
+
+/**
+ * For a statement of a read: it finds nothing on a server that has not this heartbeat. Another connection may lead to another
+ * server than the one that was checked. Null: the primary is asked.
+ */
+export const ifThere = (db: Db, beat: Beat | null) =>
+  beat === null
+    ? db``
+    : db`where runledger.replica_has(${beat.consumer_id}, ${String(beat.beat_us)}::text::bigint)`;
 
 export type Replica = {
   /** Null: ask the primary. */
@@ -50,8 +62,8 @@ const NO_TIME = 'the primary does not say what time it is: see whether it runs';
 
 type Facts = { in_recovery: boolean; beat_us: string | null; now_us: string };
 
-/** Everything before `beat_us` was there at `at_ms`, which was `behind_ms` later. */
-type Seen = { beat_us: number; behind_ms: number; at_ms: number };
+/** Everything before `beat` was there at `at_ms`, which was `behind_ms` later. */
+type Seen = { beat: Beat; behind_ms: number; at_ms: number };
 
 export function createReplica(options: ReplicaOptions): Replica {
   const { primary, consumer_id, onAnswer, onChange } = options;
@@ -89,7 +101,7 @@ export function createReplica(options: ReplicaOptions): Replica {
     if (behind_ms < 0) return "the primary's clock was set back: this ends by itself";
     if (behind_ms > BEHIND_MAX_MS)
       return `the replica is more than ${BEHIND_MAX_MS / 1e3} s behind: see whether it receives and replays the log`;
-    seen = { beat_us, behind_ms, at_ms };
+    seen = { beat: { consumer_id: consumer, beat_us }, behind_ms, at_ms };
     return null;
   }
 
@@ -114,12 +126,14 @@ export function createReplica(options: ReplicaOptions): Replica {
     const now = believed();
     if (now === null || db === null) return [null, 'not_used'];
     try {
-      const answer = await within(READ_PATIENCE_MS, question(db, now.beat_us));
+      const answer = await within(READ_PATIENCE_MS, question(db, now.beat));
       return [answer, answer === null ? 'not_final' : 'replica'];
     } catch (error) {
-      read_problem = messageOf(error);
       // Replay had to cancel this one statement. In every other case the next check decides.
-      if (!isConflict(error)) seen = null;
+      if (!isConflict(error)) {
+        read_problem = messageOf(error);
+        seen = null;
+      }
       return [null, 'failed'];
     }
   }
@@ -158,7 +172,7 @@ function messageOf(error: unknown): string {
 }
 
 /** The statement itself goes on, until its connection is closed. */
-async function within<T>(limit_ms: number, answer: Promise<T>): Promise<T> {
+export async function within<T>(limit_ms: number, answer: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no answer within ${limit_ms} ms`)), limit_ms);
   return Promise.race([answer, late]).finally(() => clearTimeout(timer));

@@ -12,8 +12,8 @@ import type { Replica } from './replica.ts';
 import { type Results, readRecord } from './results.ts';
 
 /**
- * A submission gets its time before its commit. A client is answered 202 a few seconds after that, or not at all. So a replica
- * that has everything before some time has every acknowledged submission that is so much older.
+ * A submission gets its time before its commit, and is not stored if that takes half as long (submit_many.sql). So a replica that
+ * has everything before some time has every submission that is so much older.
  */
 const ON_ITS_WAY_US = 60_000_000;
 
@@ -28,8 +28,8 @@ export function createReplicaReads(
       const spent = await results.spend(secret_digest);
       if (spent.kind !== 'spent') return spent;
       const { caller } = spent;
-      const there = await replica.ask('result', async (db) => {
-        const record = await readRecord(db, caller.account_id, id, 'replica');
+      const there = await replica.ask('result', async (db, beat) => {
+        const record = await readRecord(db, caller.account_id, id, beat);
         const is_final =
           record !== null && hasEnded(record.status) && (!seals || record.proof !== null);
         return is_final ? record : null;
@@ -38,9 +38,9 @@ export function createReplicaReads(
       return record === null ? { kind: 'not_found', caller } : { kind: 'found', caller, record };
     },
     async page(account_id, query) {
-      const there = await replica.ask('list', async (db, beat_us) => {
-        if (endOf(query) > beat_us - ON_ITS_WAY_US) return null;
-        const page = await readPage(db, account_id, query, 'replica');
+      const there = await replica.ask('list', async (db, beat) => {
+        if (endOf(query) > beat.beat_us - ON_ITS_WAY_US) return null;
+        const page = await readPage(db, account_id, query, beat);
         return page?.settled ? page : null;
       });
       return there ?? lists.page(account_id, query);

@@ -3,6 +3,7 @@ import type { Db } from '../db.ts';
 import { type RecordProof, type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
+import { type Beat, ifThere } from './replica.ts';
 
 export type ResultOutcome =
   | Rejected
@@ -66,7 +67,7 @@ export function createResults(db: Db): Results {
   return {
     read,
     look: read,
-    own: (account_id, id) => readRecord(db, account_id, id, 'primary'),
+    own: (account_id, id) => readRecord(db, account_id, id, null),
     async spend(secret_digest) {
       const [row] = await db<(CallerRow & { outcome: string })[]>`
         select * from runledger.spend(${secret_digest})`;
@@ -91,16 +92,16 @@ export function createResults(db: Db): Results {
   };
 }
 
-/** A server that is not in recovery finds nothing as a replica: it may have been promoted. */
+/** From a replica with `beat`. */
 export async function readRecord(
   db: Db,
   account_id: string,
   id: string,
-  as: 'primary' | 'replica',
+  beat: Beat | null,
 ): Promise<ResultRow | null> {
   const [row] = await db<BytesRow[]>`
     select * from runledger.account_record(${account_id}, ${id}, ${SMALL_RECORD_BYTES})
-    ${as === 'replica' ? db`where pg_is_in_recovery()` : db``}`;
+    ${ifThere(db, beat)}`;
   return row === undefined ? null : resultRow(row);
 }
 

@@ -6,7 +6,9 @@ import t from 'tap';
 import { replica as lookAtReplica } from '../../src/cli/doctor/replica_checks.ts';
 import { loadConfig } from '../../src/config.ts';
 import { connect, type Db } from '../../src/db.ts';
+import { readPage } from '../../src/store/lists.ts';
 import { createReplica, type Replica } from '../../src/store/replica.ts';
+import { readRecord } from '../../src/store/results.ts';
 import { forgetSubmission } from '../../src/store/retention.ts';
 import { freshDatabase, ownServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
@@ -109,6 +111,31 @@ t.test('a result that has ended is read from the replica', async (t) => {
   t.equal(wrong.status, 401, 'the primary knows the keys');
 });
 
+t.test('a read finds nothing on a server that lacks the heartbeat which was checked', async (t) => {
+  const id = await ended();
+  t.ok(await hasReplayed());
+  const replica = open(server.at(primary.urls.web));
+  const [row] = await here`
+    select s.account_id, c.id as consumer_id, (extract(epoch from c.heartbeat_at) * 1000000)::bigint::text as beat_us
+    from runledger.submissions s, runledger.consumers c where s.id = ${id} and c.ended_at is null limit 1`;
+  const { account_id, consumer_id, beat_us } = row!;
+  const query = {
+    ...{ status: null, verdict: null, language: null, from: null, to: null, after: null },
+    limit: 1,
+  };
+  const at = async (of: string, later_us: number) => {
+    const beat = { consumer_id: of, beat_us: Number(beat_us) + later_us };
+    const [record, page] = [
+      await readRecord(replica, account_id, id, beat),
+      await readPage(replica, account_id, query, beat),
+    ];
+    return [record?.id, page?.rows[0]?.id];
+  };
+  t.same(await at(consumer_id, 0), [id, id]);
+  t.same(await at(consumer_id, 3_600_000_000), [undefined, undefined], 'it is behind');
+  t.same(await at(randomUUID(), 0), [undefined, undefined], 'it is of others');
+});
+
 t.test('doctor says what it sees', async (t) => {
   const replica = server.at(primary.urls.web);
   t.match(await doctor(null), { state: 'ok', found: /^none/ });
@@ -116,6 +143,18 @@ t.test('doctor says what it sees', async (t) => {
   t.match(await doctor(primary.urls.web), { state: 'fail', found: /not in recovery/ });
   const other = await freshDatabase(t);
   t.match(await doctor(other.urls.web), { state: 'fail', found: /of another installation/ });
+  const beside = new URL(replica);
+  beside.pathname = '/postgres';
+  t.match(await doctor(beside.href), { state: 'fail', found: /of another installation/ });
+  for (const url of [primary.urls.owner, primary.superuser_url])
+    t.match(await doctor(server.at(url)), { state: 'warn', found: /may change everything/ });
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  t.teardown(() => silent.close());
+  await once(silent, 'listening');
+  const { port } = silent.address() as { port: number };
+  const mute = new URL(replica);
+  mute.host = `127.0.0.1:${port}`;
+  t.match(await doctor(mute.href), { state: 'warn', found: /does not answer web's login/ });
   const refusing = new URL(replica);
   refusing.password = 'wrong';
   t.match(await doctor(refusing.href), { state: 'warn', found: /does not answer web's login/ });

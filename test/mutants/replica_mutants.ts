@@ -15,15 +15,20 @@ export const replicaMutants: readonly Mutant[] = [
     ],
     [
       'the newest page is the primary’s',
-      'if (endOf(query) > beat_us - ON_ITS_WAY_US) return null;',
+      'if (endOf(query) > beat.beat_us - ON_ITS_WAY_US) return null;',
       '',
     ],
     ['a page that can change is the primary’s', 'page?.settled ? page : null', 'page'],
   ),
   ...inFile('src/store/results.ts', REPLICA, [
     'a server that was promoted is not read',
-    'db`where pg_is_in_recovery()`',
-    'db``',
+    'ifThere(db, beat)',
+    'ifThere(db, null)',
+  ]),
+  ...inFile('sql/functions/consumers.sql', REPLICA, [
+    'a server that has not the heartbeat is not read',
+    '(extract(epoch from p.heartbeat_at) * 1000000)::bigint >= beat_us)',
+    'true)',
   ]),
   ...inFile(
     'src/store/replica.ts',

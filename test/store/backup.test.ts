@@ -136,7 +136,7 @@ t.test('a file that is damaged or of another version restores nothing', async (t
       Buffer.concat([good.subarray(0, at), Buffer.from(to), good.subarray(at + from.length)]),
     );
   };
-  await fails(Buffer.from('hello'), /^the backup is damaged: incorrect header/);
+  await fails(Buffer.from('hello'), /is not a backup$/);
   await fails(gzipSync(Buffer.from('{"format": "tar"}\n')), /is not a backup$/);
   await fails((await readFile(path)).subarray(0, -100), /^the backup is damaged/);
   await fails(gzipSync(good.subarray(0, -80)), /^the backup is damaged: it was cut off/);

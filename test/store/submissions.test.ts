@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import type { SubmitOutcome } from '../../src/store/submissions.ts';
+import { eventually } from '../support/eventually.ts';
 import { idOf, outcome, start, submission, tally, webhook, world } from './world.ts';
 
 const NOON = new Date('2026-11-20T12:00:00Z');
@@ -41,6 +42,33 @@ t.test('exactly N of many simultaneous requests pass, over several processes', a
     ),
   );
   t.same(tally(answers), { spent: 60, rate_limited: 240 });
+});
+
+t.test('a submission that waited for a lock too long is not stored', async (t) => {
+  const w = await world(t);
+  await w.clock.set(NOON);
+  const { digest } = await w.key();
+  const { submit } = w.submissions();
+  const held = async (for_ms: number) => {
+    const taken = submission();
+    const { answer } = (await w.db.begin(async (tx) => {
+      await tx`select from runledger.account_usage for update`;
+      const answer = submit({ secret_digest: digest, submission: taken }).catch(
+        (error: { code: string }) => error.code,
+      );
+      const waits = () => w.db`
+        select from pg_stat_activity where wait_event_type = 'Lock' and query like '%submit_many%'`;
+      t.ok(await eventually(async () => (await waits()).length > 0));
+      await w.clock.advance(for_ms);
+      return { answer };
+    })) as { answer: Promise<SubmitOutcome | string> };
+    const outcome = await answer;
+    const stored = await w.db`select from runledger.submissions where id = ${taken.id}`;
+    return { answer: outcome, stored: stored.length };
+  };
+  await submit({ secret_digest: digest, submission: submission() });
+  t.match(await held(29_000), { answer: { kind: 'accepted' } });
+  t.match(await held(31_000), { answer: '57014', stored: 0 });
 });
 
 t.test('each key of a batch spends its own rate', async (t) => {

@@ -16,7 +16,7 @@ export const command: Command = {
   async run(context) {
     const [word = ''] = context.words;
     const keep = context.options['keep'] === undefined ? null : wholeNumber(context, 'keep');
-    const db = await context.database({ unpinned: true });
+    const db = await context.database({ unpinned: true, any_schema: true });
     if (keep === null) {
       const done = await backUp(db, word);
       context.answer(

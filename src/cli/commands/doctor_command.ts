@@ -37,13 +37,17 @@ export const command: Command = {
     const mistakes = environmentMistakes();
     // The other checks read the configuration: without one, each would only repeat its mistakes.
     for (const check of mistakes.length > 0 ? [node] : checks)
-      findings.push(...(await lookAt(check, context)));
+      findings.push(...(await lookAt(check, context)).filter((found) => !isSaid(findings, found)));
     findings.push(...mistakes);
     if (context.json) context.answer(findings);
     else for (const finding of findings) context.answer(line(finding));
     return findings.some((finding) => finding.state === 'fail') ? 1 : 0;
   },
 };
+
+/** One reason may fail many checks: a database that is away, or of another version. */
+const isSaid = (findings: readonly Finding[], { state, found, remedy }: Finding): boolean =>
+  state === 'fail' && findings.some((one) => one.found === found && one.remedy === remedy);
 
 async function lookAt(check: Check, context: Context): Promise<Finding[]> {
   try {

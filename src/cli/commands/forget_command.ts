@@ -28,11 +28,13 @@ export const command: Command = {
       );
     const { submissions, open, test_sets, ids } = forgotten;
     if (context.json) context.answer(forgotten);
-    else context.answer(`${submissions} submissions\n${test_sets} test sets`);
-    if (!context.json && ids.length > 0)
-      context.answer(
-        `auditors need in their removals file:\n${ids.map((id) => `forgotten ${id}`).join('\n')}`,
-      );
+    else {
+      context.say(`${submissions} submissions, ${test_sets} test sets`);
+      if (ids.length > 0) {
+        context.say('auditors need in their removals file:');
+        context.answer(ids.map((id) => `forgotten ${id}`).join('\n'));
+      }
+    }
     if (open > 0)
       throw new CommandFailed(
         `${open} submissions have not ended, or their webhooks wait: run this again when they have`,

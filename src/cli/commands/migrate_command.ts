@@ -22,7 +22,7 @@ export const command: Command = {
   async run(context) {
     const wait_ms = durationMs(optionText(context, 'wait'));
     if (wait_ms === null) throw new UsageError('--wait must be a time, such as 5min');
-    const address = await context.address('owner');
+    const address = await context.address();
     const done = await onceThere(() => migrate(address), wait_ms, context.say);
     await setRetention(await context.database(), context.config);
     if (context.json) context.answer(done);

@@ -22,13 +22,19 @@ export const command: Command = {
     const key = await requiredLogKey(context);
     const operator = operatorName();
     const done = await repair(await context.database(), key, { reason, operator });
+    const { origin, size, before } = done;
     if (context.json) context.answer(done);
-    else
-      context.answer(
-        done.before === null
-          ? `the tree of ${done.origin} over ${done.size} events has the root of the last checkpoint: sealing goes on`
-          : `${done.origin} begins with a checkpoint over ${done.size} events; the log's name was ${done.before.origin}\nauditors need in their removals file:\nrepaired ${done.before.origin} ${done.before.size}`,
+    else if (before === null)
+      context.say(
+        `the tree of ${origin} over ${size} events has the root of the last checkpoint: sealing goes on`,
       );
+    else {
+      context.say(
+        `${origin} begins with a checkpoint over ${size} events; the log's name was ${before.origin}`,
+      );
+      context.say('auditors need in their removals file:');
+      context.answer(`repaired ${before.origin} ${before.size}`);
+    }
     return 0;
   },
 };

@@ -8,7 +8,7 @@ export const command: Command = {
   example: 'restore runledger.backup',
   async run(context) {
     const [file = ''] = context.words;
-    const done = await restore(await context.address('owner', { migrated: false }), file);
+    const done = await restore(await context.address(), file);
     if (done.applied.length > 0)
       context.say(
         `the backup is of an older version; migrations applied: ${done.applied.join(', ')}`,

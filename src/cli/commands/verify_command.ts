@@ -3,11 +3,13 @@ import { printable } from '../../domain/printable.ts';
 import { parseRemovals, type Removals } from '../../domain/removals.ts';
 import type { HeadFile } from '../../domain/seal_chain.ts';
 import { parseStrictly } from '../../domain/strict_json.ts';
+import { faultLine } from '../../fault.ts';
 import { verifierKeys } from '../../proof/log_key.ts';
 import { decode } from '../../proof/note.ts';
 import { type Policy, parsePolicy } from '../../proof/policy.ts';
 import { exportLog } from '../../store/export_log.ts';
 import { oneLine } from '../../store/problems.ts';
+import { OtherSchema, schemaOf } from '../../store/schema_version.ts';
 import { type Kept, witnessKeys } from '../../store/signed_notes.ts';
 import { type Verification, VerifyEnded, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
@@ -49,7 +51,10 @@ export const command: Command = {
     const options = await optionsOf(context);
     const [file] = context.words;
     if (file !== undefined) return answer(context, await checkFile(file, options), fileLines);
-    const db = await context.database({ unpinned: true });
+    const db = await context.database({ unpinned: true, any_schema: true });
+    const schema = await schemaOf(db);
+    // Who can change the log can also change this row. So verify goes on, and finds what there is.
+    if (schema instanceof OtherSchema) context.say(faultLine(schema));
     const target = context.options['export'];
     if (typeof target === 'string') {
       const { entries, bytes, sha256 } = await exportLog(db, target, [
