@@ -54,7 +54,7 @@ declare
   new_key uuid := permanent_id();
 begin
   if not exists (select from tiers where name = tier_name) then
-    raise exception 'there is no tier %; runledger tiers list shows those there are', tier_name using errcode = 'RL404';
+    raise exception 'there is no tier %; `./runledger tiers list` shows those there are', tier_name using errcode = 'RL404';
   end if;
   if account_name !~ '^\S(.{0,198}\S)?$' then
     raise exception 'an account needs a name of 1 to 200 characters without white space at its ends' using errcode = 'RL400';

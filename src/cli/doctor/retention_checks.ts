@@ -7,7 +7,8 @@ const retention: Check = {
   name: 'retention',
   look: async (context) => {
     const facts = await retentionFacts(await context.database());
-    return [...differences(context, facts), stateOf(facts)];
+    const [different, state] = [differences(context, facts), stateOf(facts)];
+    return different.length > 0 && state.state === 'ok' ? different : [...different, state];
   },
 };
 
