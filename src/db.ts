@@ -249,7 +249,13 @@ const DISK_FULL = '53100';
 export function isAway(error: unknown): boolean {
   const code = codeOf(error);
   // 57P0x: shut down, crashed, starting up; 08: connection; 53300: too many connections; 25006: a standby
-  return /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) || code === DISK_FULL || AWAY.has(code);
+  return (
+    /^(57P0[1-5]|08.{3}|53300|25006)$/.test(code) ||
+    code === DISK_FULL ||
+    AWAY.has(code) ||
+    // The driver of graphile-worker's pool gives these no code.
+    (code === '' && error instanceof Error && /^Connection terminated\b/.test(error.message))
+  );
 }
 
 /** Is it the database's own answer? A function that somebody replaced may give it any code and message. */

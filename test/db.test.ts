@@ -122,6 +122,22 @@ t.test('items of an array may be as large as the record of a judged submission',
   t.ok(row!.words[1] === 'b '.repeat(4 * MiB));
 });
 
+t.test('a server that takes a connection and is silent is away for a runner, too', async (t) => {
+  const held = new Set<Socket>();
+  const silent = createServer((socket) => void held.add(socket)).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => {
+    for (const socket of held) socket.destroy();
+    silent.close();
+  });
+  const { port } = silent.address() as AddressInfo;
+  const runner = connectRunner(`postgres://x:y@127.0.0.1:${port}/x`, 'test', log, 1);
+  t.teardown(() => runner.end());
+  const failed = await runner.query('select 1').catch((error: Error) => error);
+  t.ok(isAway(failed), String(failed));
+  t.notOk(isAway(new Error('the Connection terminated as it should')));
+});
+
 t.test('a proxy without a server behind it is as a server that is away', async (t) => {
   const { urls } = await freshDatabase(t);
   const server = new URL(urls.owner);

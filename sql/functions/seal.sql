@@ -123,7 +123,7 @@ as $$
 $$;
 
 -- How far sealing is behind: the events that no checkpoint covers (up to `most` are counted) and the age of the oldest, and the
--- age of the newest checkpoint, null if there is none.
+-- age of the newest checkpoint, null if there is none. A clock that was set back makes nothing younger than now.
 create or replace function runledger.sealing_lag(
   most integer, out unsealed bigint, out unsealed_s double precision, out checkpoint_age_s double precision
 )
@@ -136,8 +136,8 @@ as $$
     where (e.generation, e.xid) >= (coalesce((select generation from newest), 0::smallint), coalesce((select to_xid from newest), '0'::xid8))
     order by e.generation, e.xid, e.seq limit most
   )
-  select count(*), coalesce(extract(epoch from clock() - min(at)), 0)::double precision,
-    (select extract(epoch from clock() - sealed_at)::double precision from newest)
+  select count(*), coalesce(greatest(extract(epoch from clock() - min(at)), 0), 0)::double precision,
+    (select greatest(extract(epoch from clock() - sealed_at), 0)::double precision from newest)
   from behind
 $$;
 

@@ -57,6 +57,18 @@ t.test('why the log is not sealed is logged once, and that it goes on', async (t
   t.same(lines(), []);
 });
 
+t.test('after the clock was set back, nothing has an age below zero', async (t) => {
+  const w = await world(t);
+  const noon = new Date('2026-03-01T12:00:00Z');
+  await w.clock.set(noon);
+  await append(w.db, 1);
+  await seal(w.web);
+  await append(w.db, 1);
+  await w.clock.set(new Date(noon.getTime() - 3_600_000));
+  const [row] = await w.db`select * from runledger.sealing_lag(10)`;
+  t.match(row, { unsealed: '1', unsealed_s: 0, checkpoint_age_s: 0 });
+});
+
 t.test('another error of the chore is not taken for one of these', async (t) => {
   const w = await world(t);
   const chore = sealing(createSealer(key), pino({ level: 'silent' }));
