@@ -33,7 +33,7 @@ export function endText(end: End): string {
 }
 
 export type Child = {
-  /** The outcome of its first start. */
+  /** The outcome of its first start. One that somebody killed has none, and the next one counts. */
   readonly first: Promise<Started>;
   /** Sends SIGTERM, and SIGKILL after the timeout. Resolves when the process has ended. */
   stop(timeout_ms: number): Promise<void>;
@@ -59,7 +59,7 @@ export function keepRunning(options: Options): Child {
       current = launch(options);
       current.on('message', (ready: Ready) => firstDone({ kind: 'ready', address: ready.address }));
       const end = await ended(current);
-      firstDone({ kind: 'ended' });
+      if (stopping || !('signal' in end)) firstDone({ kind: 'ended' });
       if (stopping) return;
       if (performance.now() - born > HEALTHY_AFTER_MS) pause_ms = FIRST_PAUSE_MS;
       const cannot_run = 'code' in end && end.code === CANNOT_RUN;

@@ -25,6 +25,20 @@ t.test('a signal has its name, a status its number, and a missing program its er
   t.equal(endText(missing), 'could not be started (spawn /no/program ENOENT)');
 });
 
+t.test('a start that was killed is not its outcome, and the next one is', async (t) => {
+  const folder = t.testdir();
+  const script = 'mkdir "$0" 2>/dev/null && kill -KILL $$; exit 7';
+  const ends: string[] = [];
+  const child = keepRunning({
+    command: ['sh', '-c', script, `${folder}/was-here`],
+    env: { PATH: process.env['PATH'] },
+    onEnd: (end) => ends.push(endText(end)),
+  });
+  t.same(await child.first, { kind: 'ended' });
+  t.same(ends, ['was ended by SIGKILL', 'ended with status 7']);
+  await child.stop(0);
+});
+
 t.test('a process that cannot run here is not started again', async (t) => {
   t.same((await endOf(['sh', '-c', `exit ${CANNOT_RUN}`]))[1], null);
 });
