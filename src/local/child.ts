@@ -33,7 +33,7 @@ export function endText(end: End): string {
 }
 
 export type Child = {
-  /** The outcome of its first start. One that somebody killed has none, and the next one counts. */
+  /** The outcome of the first start that no signal ended. */
   readonly first: Promise<Started>;
   /** Sends SIGTERM, and SIGKILL after the timeout. Resolves when the process has ended. */
   stop(timeout_ms: number): Promise<void>;

@@ -189,7 +189,7 @@ t.test('output comes while its submission runs, to those who follow it', async (
     const readers = streams.map(reader);
     for (const read of readers) while ((await read())?.event !== 'started');
     t.ok(await eventually(async () => (await executions.followed([id])).length === 1));
-    // Which of them get their share is not said: they are told in the order in which they arrived.
+    // Any 32 of them get output: the share goes to streams in the order in which they reached web.
     const rest: Message[] = [];
     const ends = readers.map(async (next) => {
       for (let message = await next(); message; message = await next()) rest.push(message);

@@ -40,7 +40,7 @@ export const queueMutants: readonly Mutant[] = [
     'sql/functions/sweep.sql',
     LEASE,
     ['jobs keep their delay', 'run_at = j.run_at - ahead', 'run_at = now()'],
-    ['workers are told that jobs moved', 'if moved > 0 then', 'if moved < 0 then'],
+    ['workers get a notification when jobs move', 'if moved > 0 then', 'if moved < 0 then'],
     ['what is not ahead stays', 'from future f where f.id = j.id;', 'from future f;'],
   ),
   ...inFile(

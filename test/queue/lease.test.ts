@@ -432,7 +432,7 @@ t.test(
     t.same(await move(), [{ moved: 3 }]);
     await db.notify('runledger_jobs', 'last');
     await last;
-    t.same(heard, ['', 'last'], 'workers are told');
+    t.same(heard, ['', 'last'], 'workers get a notification');
     t.same([await fetched(), await fetched(), await fetched()], [[first], [second], []]);
     const [left] = await db<{ within: boolean }[]>`
     select run_at between now() + interval '8 minutes' and now() + interval '10 minutes' as within

@@ -51,7 +51,7 @@ t.test(
 );
 
 const DAYS = 400;
-/** Every checkpoint's signature is checked again, so each day costs a minute: RUNLEDGER_TEST_VERIFY_EVERY=1 does it. */
+/** In days. RUNLEDGER_TEST_VERIFY_EVERY=1 costs a minute of processor time more: each verify checks all signatures again. */
 const VERIFY_EVERY = Number(process.env['RUNLEDGER_TEST_VERIFY_EVERY'] ?? 7);
 
 /** Without what grows by design: the tree, its checkpoints, and the events that say what was removed. */
