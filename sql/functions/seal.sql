@@ -89,11 +89,15 @@ begin
     select x.number, x.origin, x.size, put_checkpoint.root, x.sealed_at, x.generation, x.to_xid::xid8, x.note
     from jsonb_to_record(checkpoint) x(
       number bigint, origin text, size bigint, sealed_at timestamptz, generation smallint, to_xid text, note text)
-    on conflict (number) do nothing;
+    -- Of any unique index: of two that insert at the same time, the later one may meet the earlier one at (origin, size) first.
+    on conflict do nothing;
     stored := found;
   end if;
   if not stored then
-    raise exception 'checkpoint % was stored by another process', new_number using errcode = 'RL409';
+    if exists (select from checkpoints c where c.number >= new_number) then
+      raise exception 'checkpoint % was stored by another process', new_number using errcode = 'RL409';
+    end if;
+    raise exception 'checkpoint % does not follow the newest one, or an earlier one has its size', new_number;
   end if;
   perform put_tiles(tiles, hashes);
   insert into log_sketch (size, cells, signature)

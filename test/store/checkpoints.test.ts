@@ -16,6 +16,7 @@ import { repair } from '../../src/store/repair.ts';
 import { indexOfLeaf, placeOf, readInclusionProof } from '../../src/store/tree.ts';
 import { verify } from '../../src/store/verify.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { eventually } from '../support/eventually.ts';
 import { headFile } from './old_chain.ts';
 import { append, key, rootOf, seal } from './seal_now.ts';
 import { sealed as oldLog, signer } from './sealed_log.ts';
@@ -23,6 +24,7 @@ import { alone } from './verified.ts';
 import { type World, world } from './world.ts';
 
 aloneOnItsServer();
+const GATE = 77;
 
 /** A superuser, for whom no trigger holds. */
 async function attacker(w: World): Promise<Db> {
@@ -200,6 +202,38 @@ t.test('processes that seal at once make one sequence of checkpoints', async (t)
   t.equal(last.number, 5);
   t.same(last.root, await rootOf(w.db, last.size));
 });
+
+t.test(
+  'of two processes that insert the same checkpoint, one says that the other did',
+  async (t) => {
+    const w = await world(t);
+    const root = await attacker(w);
+    // Both have looked for an earlier row, and wait in the first index before either has inserted.
+    await root.unsafe(`
+    create function public.waits(bigint) returns bigint language plpgsql immutable as
+      $$ begin perform pg_catalog.pg_advisory_xact_lock_shared(${GATE}); return $1; end $$;
+    create index waits on runledger.checkpoints (public.waits(number));
+    alter table runledger.checkpoints drop constraint checkpoints_pkey, drop constraint checkpoints_origin_size_key;
+    alter table runledger.checkpoints add primary key (number), add unique (origin, size)`);
+    await append(w.db, 30);
+    await root`select pg_advisory_lock(${GATE})`;
+    const sealers = Array.from({ length: 2 }, () => createSealer(key));
+    const done = Promise.all(sealers.map((sealer) => sealer.seal(w.web)));
+    const both = await eventually(async () => {
+      const [row] = await root<{ waiting: number }[]>`
+      select count(*)::integer as waiting from pg_locks
+      where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())`;
+      return row!.waiting === 2;
+    });
+    t.ok(both, 'both wait');
+    await root`select pg_advisory_unlock(${GATE})`;
+    t.match((await done).flat(), [{ number: 1 }]);
+    t.same(
+      sealers.map((sealer) => sealer.problem()),
+      [null, null],
+    );
+  },
+);
 
 t.test('a log without a key is not sealed, and says so', async (t) => {
   const w = await world(t);

@@ -15,14 +15,26 @@ import {
 const MiB = 1024 * 1024;
 const topic = 'bombs';
 const SHORT = { cpu_ms: 1_000, wall_ms: 3_000 };
-/** So low that an interpreter on a busy machine reaches it too. */
 const SOON_FULL = { ...SHORT, processes: 16 };
 
-function fewProcesses({ report, limits }: Seen): string | null {
+function tooMany({ report, limits }: Seen): string | null {
   const peak = report.processes_peak;
-  if (peak !== null && peak > limits.processes) return `${peak} processes at once`;
-  return report.pids_limit_hits === 0 ? 'the group never denied a process' : null;
+  return peak !== null && peak > limits.processes ? `${peak} processes at once` : null;
 }
+
+const fewProcesses = (seen: Seen): string | null =>
+  tooMany(seen) ?? (seen.report.pids_limit_hits === 0 ? 'the group never denied a process' : null);
+
+/**
+ * On a slow machine this program reaches its CPU limit before its process limit. That it forked is evidence
+ * enough here: `fork bomb that counts` holds the limit.
+ */
+function forked(seen: Seen): string | null {
+  const { processes_peak: peak, pids_limit_hits: denied } = seen.report;
+  const several = denied > 0 || (peak !== null && peak > 2);
+  return tooMany(seen) ?? (several ? null : 'it did not fork');
+}
+
 /** The kernel lets a dying task exceed the limit by what it needs to die. */
 export const GRACE_BYTES = 4 * MiB;
 
@@ -51,7 +63,7 @@ export const bombs: readonly Case[] = [
     claim: 'children that all keep forking, each in its own session, cannot outlive the run',
     because: 'one group counts their CPU time, and the kernel kills a pid namespace with its init',
     languages: BOTH,
-    hostile: ends('fork_storm', 'TLE', { limits: SOON_FULL, evidence: fewProcesses }),
+    hostile: ends('fork_storm', 'TLE', { limits: SOON_FULL, evidence: forked }),
     honest: works('fork_few'),
   },
   {
