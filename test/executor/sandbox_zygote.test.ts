@@ -251,18 +251,17 @@ t.test('interpreters are warmed again after starts that failed', async (t) => {
   const slot = childrenOf(other.sandbox.isolation.pid)[0] ?? 0;
   const starting = () => childrenOf(slot).filter((pid) => /main\.py/.test(commandOf(pid)));
   const failures = () => lines.filter((line) => line.includes('could not be started in advance'));
-  // Each is killed before it is warm, unless it is very quick.
-  const ends = Date.now() + 60_000;
-  while (failures().length < 3 && Date.now() < ends) {
-    for (const pid of starting()) process.kill(pid, 'SIGKILL');
+  const pauses = () => failures().map((line) => / in (\d+) s$/.exec(line)?.[1]);
+  // Each is killed before it is warm, unless it is very quick. Then the next run finds that it is gone, and the pauses begin again.
+  const ends = Date.now() + 240_000;
+  for (let again = 0; !/1 2 4/.test(pauses().join(' ')) && Date.now() < ends; ) {
+    const killed = starting();
+    for (const pid of killed) process.kill(pid, 'SIGKILL');
+    if (killed.length > 0) again = Date.now() + 6_000;
+    else if (Date.now() > again) await other.sandbox.run(forked(IS_WARM));
     await sleep(1);
   }
-  t.strictSame(
-    failures()
-      .slice(0, 3)
-      .map((line) => / in (\d+) s$/.exec(line)?.[1]),
-    ['1', '2', '4'],
-  );
+  t.match(pauses().join(' '), /1 2 4/);
   while (!(await warm(other.sandbox)) && Date.now() < ends) await sleep(100);
   t.ok(await warm(other.sandbox), 'and then one is warm');
 });
