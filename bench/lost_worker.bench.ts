@@ -1,6 +1,7 @@
 /**
  * How long does an execution of a lost worker wait until it runs elsewhere? From the kill, the stop or the cut to the second
- * start, by the machine's monotonic clock.
+ * start, by the machine's monotonic clock. A kill is measured twice: beside other workers of the same machine, which see it at
+ * once, and on a machine of its own, where nobody does.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Fleet, overlaps, startFleet, type WorkerProcess } from '../test/queue/fleet.ts';
@@ -30,20 +31,34 @@ try {
   const network = apart ? makeNetwork(t) : null;
   if (network) await admit(server);
   const fleet = await startFleet(t, { url: server.url, worker_url: server.urls.worker });
-  const url = network ? urlFrom(network, server.urls.worker) : server.urls.worker;
   const hire = async (machine: Machine | null) => ({
     machine,
-    worker: await fleet.worker({ slots: 2, url, within: machine?.within ?? [] }),
+    worker: await fleet.worker({
+      slots: 2,
+      url: network && machine ? urlFrom(network, server.urls.worker) : server.urls.worker,
+      within: machine?.within ?? [],
+    }),
   });
-  const crew: Crew = [];
-  for (let n = 0; n < 3; n += 1) crew.push(await hire(network?.machine() ?? null));
-
-  const killed = await lose(fleet, crew, KILLS, async (one) => {
+  const crewOf = async (machine: () => Machine | null) => {
+    const crew: Crew = [];
+    for (let n = 0; n < 3; n += 1) crew.push(await hire(machine()));
+    return crew;
+  };
+  const kill = async (one: Crew[number]) => {
     one.worker.signal('SIGKILL');
     return async () => {
       one.worker = (await hire(one.machine)).worker;
     };
-  });
+  };
+
+  let crew = await crewOf(() => null);
+  const killed = await lose(fleet, crew, KILLS, kill);
+  if (network) {
+    for (const { worker } of crew) worker.signal('SIGTERM');
+    for (const { worker } of crew) await worker.exited;
+    crew = await crewOf(() => network.machine());
+  }
+  const alone = network ? await lose(fleet, crew, HANGS, kill) : [];
   const stopped = await lose(fleet, crew, HANGS, async ({ worker }) => {
     worker.signal('SIGSTOP');
     return async () => worker.signal('SIGCONT');
@@ -58,6 +73,7 @@ try {
   if (twice.length > 0) throw new Error(`ran twice at once: ${twice.join(', ')}`);
   publish('lost_worker', 'how long until an execution of a lost worker runs elsewhere?', [
     ...figures(`kill -9, ${KILLS} times`, killed, 1000, 2000),
+    ...figures(`kill -9, alone on its machine, ${alone.length} times`, alone, 6000, 6000),
     ...figures(`SIGSTOP, ${HANGS} times`, stopped, 6000, 6000),
     ...figures(`network cut, ${cut.length} times`, cut, 6000, 6000),
   ]);

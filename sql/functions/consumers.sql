@@ -4,6 +4,8 @@
 -- A consumer proves in two ways that it is alive, both on one connection of its own. A session advisory lock: the server
 -- frees it the moment the process dies. A heartbeat each second: it stops when the process hangs or is cut off. Both
 -- functions below run on that connection; each heartbeat takes the lock again if a broken connection lost it.
+--
+-- consumers.lock_free_since is not used any more. A column is never dropped, so that older backups can be restored.
 create or replace function runledger.register_consumer(
   consumer uuid, kind text, host text, slots integer, toolchains jsonb, isolation jsonb, lock_key bigint
 ) returns void
@@ -27,7 +29,7 @@ declare
   me consumers;
 begin
   update consumers p set heartbeat_at = clock(), postmaster_start = pg_postmaster_start_time(),
-    locked = pg_try_advisory_lock(p.lock_key), lock_free_since = null
+    locked = pg_try_advisory_lock(p.lock_key)
   where p.id = consumer and p.ended_at is null
   returning * into me;
   alive := found;

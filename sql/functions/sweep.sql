@@ -1,27 +1,36 @@
 -- Finds one dead consumer and retires it; the caller calls again until there is none. Every process calls this each half
 -- second, on the connection of its heartbeats. The advisory lock lets one process at a time look.
 --
---   worker_died      Its lock is free, and was free at an earlier look: the connection that held it has ended. A process
---                    that is alive takes its lock back at once.
---   worker_silent    No heartbeat for 5 s: it hangs or is cut off. Its launcher killed its runs 1 s ago.
+--   worker_died      Its lock is free: the connection that held it has ended. It is found at once if it is one of the dead,
+--                    and otherwise after 5 s without a heartbeat.
+--   worker_silent    No heartbeat for 5 s, and it has its lock: it hangs or is cut off. Its launcher killed its runs 1 s ago.
 --   database_away    No heartbeat since the server was restarted.
 --
--- Of these reasons, only worker_died counts against the submissions (loss_reasons). The calling connection is the witness: a restart or a crash of the
--- server frees every lock and stops every heartbeat, but it also ends this connection. So a free lock proves a death only
--- if the consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
+-- Of these reasons, only worker_died counts against the submissions (loss_reasons).
+--
+-- A free lock alone does not prove that the runs have ended: an administrator, or a router between the two machines, may have
+-- ended the connection of a worker that hangs. `dead` has the lock keys of processes of which the caller knows that they have
+-- ended, and their launchers too, because they were on its machine (src/queue/neighbours.ts). suspects are those whose lock is
+-- free, if none was found dead. alive is every consumer that has not ended; null: another process looks at this moment.
+--
+-- The calling connection is the witness of locks and heartbeats: a restart or a crash of the server frees every lock and stops
+-- every heartbeat, but it also ends this connection. So a free lock proves that a connection ended by itself only if the
+-- consumer was seen alive after this connection began, and silence only if this connection is older than the silence.
 -- And the time of a heartbeat counts only if this server has stored it since the server started: after a failover, the time
 -- is from another machine's clock.
-create or replace function runledger.sweep(out consumer uuid, out reason text, out executions integer, out suspects integer)
-language plpgsql security definer set search_path = runledger, pg_temp
+create or replace function runledger.sweep(
+  dead bigint[] default '{}', out consumer uuid, out reason text, out executions integer, out suspects bigint[], out alive bigint[]
+)
+language plpgsql security definer set search_path = runledger, pg_temp set lock_timeout = '1s'
 as $$
 declare
   stale_after constant interval := '5 seconds';
-  free_for constant interval := '200 milliseconds';
   now_at timestamptz := clock();
   witness_since timestamptz := nullif(current_setting('runledger.witness_since', true), '')::timestamptz;
   p record;
+  lock_was_lost boolean;
 begin
-  suspects := 0;
+  suspects := '{}';
   if witness_since is null then
     perform set_config('runledger.witness_since', now_at::text, false);
     return;
@@ -29,6 +38,7 @@ begin
   if not pg_try_advisory_xact_lock(x'524c5357'::bigint) then
     return;
   end if;
+  select coalesce(array_agg(l.lock_key), '{}') into alive from consumers l where l.ended_at is null;
   for p in
     select l.*, l.postmaster_start = pg_postmaster_start_time() as is_of_this_start, exists (
       select from pg_locks k join pg_database d on d.oid = k.database and d.datname = current_database()
@@ -37,24 +47,24 @@ begin
     from consumers l where l.ended_at is null
   loop
     reason := null;
+    lock_was_lost := p.is_of_this_start and p.locked and not p.lock_is_held and p.heartbeat_at > witness_since;
     if (case when p.is_of_this_start then greatest(p.heartbeat_at, witness_since) else witness_since end) < now_at - stale_after then
-      reason := case when p.is_of_this_start then 'worker_silent' else 'database_away' end;
-    elsif p.is_of_this_start and p.locked and not p.lock_is_held and p.heartbeat_at > witness_since then
-      if p.lock_free_since <= now_at - free_for then
-        reason := 'worker_died';
-      else
-        suspects := suspects + 1;
-        update consumers l set lock_free_since = now_at
-        where l.id = p.id and l.lock_free_since is null and l.heartbeat_at = p.heartbeat_at;
-      end if;
+      reason := case when not p.is_of_this_start then 'database_away' when lock_was_lost then 'worker_died' else 'worker_silent' end;
+    elsif lock_was_lost and p.lock_key = any (dead) then
+      reason := 'worker_died';
+    elsif lock_was_lost then
+      suspects := suspects || p.lock_key;
     end if;
-    if reason is not null then
-      executions := retire_consumer(p.id, reason, jsonb_build_object(
-        'host', p.host, 'heartbeat_at', p.heartbeat_at, 'lock_held', p.lock_is_held, 'found_at', now_at));
-      consumer := case when executions is not null then p.id end;
-      return;
-    end if;
+    continue when reason is null;
+    -- A heartbeat that arrived after the select above was acknowledged, or will be: its launcher runs programs again.
+    perform from consumers l where l.id = p.id and l.ended_at is null and l.heartbeat_at = p.heartbeat_at for update;
+    continue when not found;
+    executions := retire_consumer(p.id, reason, jsonb_build_object('host', p.host, 'heartbeat_at', p.heartbeat_at,
+      'lock_held', p.lock_is_held, 'process_ended', p.lock_key = any (dead), 'found_at', now_at));
+    consumer := p.id;
+    return;
   end loop;
+  reason := null;
 end
 $$;
 

@@ -6,7 +6,7 @@
 --   failed_for   the word for that in the evidence of submission.failed
 create or replace view runledger.loss_reasons as
 select * from (values
-  ('worker_died', true, 3, 'deaths', 'the worker process has ended: the database lock that it held is free'),
+  ('worker_died', true, 3, 'deaths', 'the worker''s process has ended; or its database connection ended, and no heartbeat came for 5 s'),
   ('launcher_died', true, 3, 'deaths', 'the launcher ended while it ran the program'),
   ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, and nothing shows what caused it'),
   ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s: the worker hangs, or is cut off from the database'),

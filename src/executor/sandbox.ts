@@ -310,11 +310,11 @@ export class Sandbox {
 
   /** Settles when the launcher has reported its isolation; rejects with the launcher's own message. */
   start(): Promise<void> {
-    const { launcher, log } = this.#options;
+    const { launcher, log, inherited } = this.#options;
     const child = spawn(launcher, launcherArguments(this.#options), {
       env: {},
       cwd: '/',
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe', inherited ?? 'ignore'],
     });
     const socket = child.stdio[3] as Socket;
     const startedAt = Date.now();

@@ -39,6 +39,8 @@ export type SandboxOptions = {
   cpu_reserve_percent?: number;
   /** first of the user ids that programs run as */
   uid_base?: number;
+  /** a descriptor of this process that the launcher and its slots have until they end */
+  inherited?: number | null;
   /** takes the launcher's messages, line by line */
   log?: (line: string) => void;
 };

@@ -19,11 +19,17 @@ import { CannotRun, launcherOf } from './process.ts';
 /** Two programs that talk to each other run at the same time, also on a worker for one execution at a time. */
 const PAIR_SLOTS = 2;
 
-/** `fetch` gets the files of test sets from the database; without it, only submissions without a set can be run. */
+export type ExecutorParts = {
+  /** Gets the files of test sets from the database. Without it, only submissions without a set can be run. */
+  fetch?: FetchContent;
+  /** The launcher inherits this descriptor. */
+  inherited?: number | null;
+};
+
 export async function openExecutor(
   config: Config,
   log: Log,
-  fetch: FetchContent = noContents,
+  { fetch = noContents, inherited = null }: ExecutorParts = {},
 ): Promise<Executor> {
   const toolchains = await toolchainsOf(config);
   const cache = await openCompileCache({
@@ -54,6 +60,7 @@ export async function openExecutor(
     store_dir: cache.artefacts_folder,
     isolation: config.isolation,
     cpu_reserve_percent: config.cpu_reserve_percent,
+    inherited,
     log: (line) => log.info({ launcher: line }, 'launcher'),
   });
   const executor = await createExecutor({

@@ -26,15 +26,16 @@
  *   * An acknowledged heartbeat lets the launcher run programs until 4 s after the heartbeat was *sent*. Nobody else starts
  *     these executions before 5 s after it was *written*. So a process that is stopped or cut off, and cannot notice
  *     anything, has its runs killed before they begin elsewhere.
- *   * When the connection that holds the lock closes, the next heartbeat is sent at once: a lock that stays free for 200 ms
- *     counts as the death of this process.
+ *   * A lock that is free does not prove that the runs have ended; only the machine of a process knows that (neighbours.ts).
+ *     Without this proof, nobody else starts the executions before the 5 s are over. When the connection that holds the lock
+ *     closes, the next heartbeat is sent at once, to take the lock back.
  *   * A consumer that was declared dead never comes back: its leases belong to others. Its runs are killed, and the process
  *     registers another consumer.
  *   * Jobs are fetched only while it is certain that this consumer is alive.
  *   * A fetch starts the executions of its jobs. If an answer is lost with its connection, executions have started that nobody
  *     runs. So after any lost answer the epoch is fenced and replaced, and advance_epoch() gives back what is not in flight.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { codeOf, isAway } from '../db.ts';
@@ -54,12 +55,13 @@ import {
 import { isNotThere } from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
+import { type Neighbours, openNeighbours } from './neighbours.ts';
 
 export const LEASE_MS = 4000;
 const HEARTBEAT_MS = 1000;
 const SWEEP_MS = 500;
-/** After a sweep that found suspects: a little longer than sweep() wants a lock to be free. */
-const SUSPECT_MS = 250;
+/** While a process on this machine has lost its lock: it may be about to end. */
+const SUSPECT_MS = 100;
 const RETRY_MS = 100;
 /** Timers may fire a little early. */
 const TIMER_SLACK_MS = 10;
@@ -119,6 +121,8 @@ export type ConsumerOptions<E extends Epoch> = {
   /** The leases belong to others: everything that runs must end now. */
   readonly onLost?: () => void;
   readonly onSwept?: (swept: Swept) => void;
+  /** Default: its own. */
+  readonly neighbours?: Neighbours;
   readonly log: Log;
 };
 
@@ -170,13 +174,14 @@ export async function joinQueue<E extends Epoch>(
 
   let schema_checked = false;
   let swept_at = 0;
-  let suspects = false;
+  let suspects: readonly string[] = [];
   let failing = false;
   let closing = false;
   let nudge: () => void = () => {};
   const leaving = new Set<Promise<void>>();
   const { address, kind } = options;
   const session = openHeartbeatSession({ address, kind, onClose: () => nudge() });
+  const neighbours = options.neighbours ?? (await openNeighbours(log));
 
   const isConfirmed = () => performance.now() - confirmed_at < LEASE_MS;
 
@@ -196,7 +201,7 @@ export async function joinQueue<E extends Epoch>(
     }
     const consumer_id = randomUUID();
     const { slots, toolchains, isolation } = options;
-    const lock_key = randomBytes(8).readBigUInt64BE() >> 2n;
+    const lock_key = neighbours.name;
     const facts = { host: hostname(), kind, slots, toolchains, isolation, lock_key };
     const sent = performance.now();
     await session.ask((db) => registerConsumer(db, { id: consumer_id, ...facts }));
@@ -283,13 +288,21 @@ export async function joinQueue<E extends Epoch>(
   }
 
   async function look(): Promise<void> {
-    suspects = false;
+    // Whoever has ended stays dead: one list serves until nobody is left to find.
+    let dead: readonly string[] = await neighbours.dead(suspects);
     for (;;) {
-      const swept = await session.ask((db) => sweep(db));
-      suspects ||= swept.suspects > 0;
-      if (swept.consumer === null) return;
-      log.warn({ ...swept }, 'a consumer was found dead; its executions wait again');
-      options.onSwept?.(swept);
+      const swept = await session.ask((db) => sweep(db, dead));
+      if (swept.consumer !== null) {
+        log.warn({ ...swept }, 'a consumer was found dead; its executions wait again');
+        options.onSwept?.(swept);
+        continue;
+      }
+      if (swept.alive === null) return;
+      await neighbours.meet(swept.alive);
+      suspects = neighbours.near(swept.suspects);
+      const more = await neighbours.dead(suspects);
+      if (more.length === 0) return;
+      dead = more;
     }
   }
 
@@ -299,7 +312,7 @@ export async function joinQueue<E extends Epoch>(
     try {
       if (member === null) await register();
       else if (due || failing) await beat(member);
-      const sweep_ms = suspects ? SUSPECT_MS : SWEEP_MS;
+      const sweep_ms = suspects.length > 0 ? SUSPECT_MS : SWEEP_MS;
       if (performance.now() - swept_at >= sweep_ms - TIMER_SLACK_MS) {
         swept_at = performance.now();
         await look().catch((error) => {
@@ -309,7 +322,7 @@ export async function joinQueue<E extends Epoch>(
       }
       if (failing) options.onBack?.();
       failing = false;
-      return suspects ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
+      return suspects.length > 0 ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {
       if (error instanceof QueueSchemaUnknown) throw error;
       if (!failing) logFailure(log, error);
@@ -338,6 +351,7 @@ export async function joinQueue<E extends Epoch>(
   try {
     await joined.promise;
   } catch (error) {
+    neighbours.close();
     await session.end();
     throw error;
   }
@@ -370,6 +384,7 @@ export async function joinQueue<E extends Epoch>(
         await current.epoch.close();
       }
       left = true;
+      neighbours.close();
       await session.end();
     },
   };

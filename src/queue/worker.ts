@@ -10,6 +10,7 @@ import { readContent } from '../store/read_content.ts';
 import { joinQueue } from './consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from './epoch.ts';
 import { createExecuteTask, type Execute } from './execute_task.ts';
+import type { Neighbours } from './neighbours.ts';
 import { executionObserver } from './queue_metrics.ts';
 import { retryWhileAway } from './retry.ts';
 import { createRuns } from './runs.ts';
@@ -45,6 +46,8 @@ export async function startWorker(given: {
   config: Config;
   log: Log;
   executor: Executor;
+  /** Those whose socket the launcher has. Default: the worker's own, without the launcher. */
+  neighbours?: Neighbours;
   metrics?: Metrics;
 }): Promise<Worker> {
   const { config, log, executor } = given;
@@ -113,6 +116,7 @@ export async function startWorker(given: {
     // At once, and not only by each run's own signal: nothing may run on while another worker starts it.
     onLost: () => executor.extendDeadline(1),
     onSwept: ({ reason, executions }) => observe.lost(reason ?? '', executions ?? 0),
+    ...(given.neighbours && { neighbours: given.neighbours }),
     log,
   });
   return {

@@ -72,6 +72,7 @@
  * Exit codes: 0 the worker is gone, 1 broken, 2 wrong usage, 3 this machine offers no isolation.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static struct options options;
 static bool stopped; /* by a signal */
 static char missing[WHY_SIZE]; /* what this machine lacks for full isolation, and how to get it */
 
+static void keep_sign_of_life(void);
 static void die_with_worker(void);
 static void find_isolation(void);
 static bool find_full(enum isolation wanted, char *why);
@@ -126,6 +128,7 @@ int main(int count, char **arguments) {
     seccomp_print(options.isolation == ISOLATION_RLIMITS, SAMPLE_ARGUMENT);
     return 0;
   }
+  keep_sign_of_life();
   die_with_worker();
   find_isolation();
   artefacts_open(options.store);
@@ -142,6 +145,15 @@ int main(int count, char **arguments) {
 }
 
 /* The socket closes too, but only when every process that has it is gone. */
+/* Without one, the number is taken all the same: slots keep this descriptor, and no other one must have its number. */
+static void keep_sign_of_life(void) {
+  if (fcntl(SIGN_OF_LIFE, F_SETFD, FD_CLOEXEC) == 0) return;
+  int nothing = (int)must(open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
+  if (nothing == SIGN_OF_LIFE) return;
+  must(dup3(nothing, SIGN_OF_LIFE, O_CLOEXEC), "take the number of the sign of life");
+  close(nothing);
+}
+
 static void die_with_worker(void) {
   pid_t worker = getppid();
   clearenv();

@@ -5,6 +5,8 @@
 
 #include "isolation.h"
 
+/* The descriptor by which others see that the worker, its launcher or a slot lives: src/queue/neighbours.ts. No program has it. */
+enum { SIGN_OF_LIFE = 4 };
 enum { MAX_SLOTS = 64, MAX_PROFILES = 16, MAX_ENTRIES = 4096 };
 
 enum entry_kind {

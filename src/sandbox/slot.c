@@ -113,13 +113,14 @@ static void die_with_launcher(const struct slot_setup *setup) {
   if (getppid() != setup->launcher) _exit(EXIT_BROKEN);
 }
 
-/* Closes every descriptor of the launcher: the worker's socket, other slots' sockets, other runs' pipes. */
+/* Closes the launcher's other descriptors: the worker's socket, other slots' sockets, other runs' pipes. */
 static void close_other_descriptors(const struct slot_setup *setup) {
-  int kept[GROUP_DESCRIPTORS + 3];
+  int kept[GROUP_DESCRIPTORS + 4];
   unsigned count = group_descriptors(setup->group, kept);
   kept[count++] = setup->control;
   kept[count++] = setup->memory;
   kept[count++] = setup->output;
+  kept[count++] = SIGN_OF_LIFE;
   must(close_all_but(kept, count), "close the launcher's descriptors");
 }
 

@@ -12,7 +12,8 @@ export type NewConsumer = {
   /** the version of each language that it runs */
   toolchains: Readonly<Record<string, string>>;
   isolation: object;
-  lock_key: bigint;
+  /** A bigint, in decimals. */
+  lock_key: string;
 };
 
 /** What of graphile-worker's schema is not as our functions need it; null if all is well. */
@@ -26,7 +27,7 @@ export async function queueSchemaProblem(db: Db): Promise<string | null> {
 export async function registerConsumer(db: Db, consumer: NewConsumer): Promise<void> {
   await db`select runledger.register_consumer(${consumer.id}, ${consumer.kind}, ${consumer.host}, ${consumer.slots},
     ${JSON.stringify(consumer.toolchains)}::text::jsonb, ${JSON.stringify(consumer.isolation)}::text::jsonb,
-    ${String(consumer.lock_key)}::text::bigint)`;
+    ${consumer.lock_key}::text::bigint)`;
 }
 
 /** Not alive: the consumer was declared dead. */
@@ -59,12 +60,16 @@ export type Swept = {
   reason: string | null;
   /** How many executions it had. */
   executions: number | null;
-  /** Consumers that look dead; a second look decides. */
-  suspects: number;
+  /** The lock keys of the consumers that have lost their locks, if none was found dead. */
+  suspects: readonly string[];
+  /** The lock keys of all that have not ended; null: another process looked at this moment. */
+  alive: readonly string[] | null;
 };
 
-export async function sweep(db: Db): Promise<Swept> {
-  const [row] = await db<Swept[]>`select * from runledger.sweep()`;
+/** `dead`: the lock keys of processes that certainly have ended. */
+export async function sweep(db: Db, dead: readonly string[] = []): Promise<Swept> {
+  const [row] = await db<Swept[]>`
+    select consumer, reason, executions, suspects, alive from runledger.sweep(${`{${dead.join(',')}}`}::text::bigint[])`;
   return row!;
 }
 

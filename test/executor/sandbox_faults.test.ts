@@ -1,9 +1,12 @@
 /** Whatever dies or stops, at whatever step: nothing is left running, and the next run is right. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readlinkSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { type Sandbox, SandboxFault } from '../../src/executor/sandbox.ts';
+import { createLog } from '../../src/log.ts';
+import { openNeighbours } from '../../src/queue/neighbours.ts';
 import { shell, withSandbox } from './box.ts';
 import { childrenOf, isAlive, running, within } from './processes.ts';
 
@@ -96,7 +99,12 @@ t.test('kill -9 of a slot or the launcher at any moment of a run', async (t) => 
 async function startWorker(
   script: string,
   deadline_ms: number,
-): Promise<{ worker: ChildProcess; launcher: number; line: () => Promise<string> }> {
+): Promise<{
+  worker: ChildProcess;
+  launcher: number;
+  name: string;
+  line: () => Promise<string>;
+}> {
   const worker = spawn(
     process.execPath,
     [`${import.meta.dirname}/one_run_worker.ts`, script, `${deadline_ms}`],
@@ -106,7 +114,8 @@ async function startWorker(
   );
   const lines = createInterface({ input: worker.stdout! })[Symbol.asyncIterator]();
   const line = async () => (await lines.next()).value as string;
-  return { worker, launcher: Number(await line()), line };
+  const [launcher, name = ''] = (await line()).split(' ');
+  return { worker, launcher: Number(launcher), name, line };
 }
 
 t.test('kill -9 of the worker takes everything along', async (t) => {
@@ -119,6 +128,40 @@ t.test('kill -9 of the worker takes everything along', async (t) => {
     'both end',
   );
 });
+
+t.test('a killed worker has not ended while its launcher and its programs live', async (t) => {
+  const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
+  const neighbours = await openNeighbours(log);
+  t.teardown(() => neighbours.close());
+  const word = mark();
+  const { worker, launcher, name } = await startWorker(`sleep ${word}`, 0);
+  t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
+  await neighbours.meet([name]);
+  t.same(neighbours.near([name]), [name]);
+  // A launcher that hangs cannot end its runs.
+  process.kill(launcher, 'SIGSTOP');
+  worker.kill('SIGKILL');
+  await once(worker, 'exit');
+  t.equal(running(`sleep ${word}`).length, 1, 'the program still runs');
+  t.same(await neighbours.dead([name]), [], 'so the worker does not count as dead');
+  process.kill(launcher, 'SIGCONT');
+  for (let dead: string[] = []; dead.length === 0; ) dead = await neighbours.dead([name]);
+  t.equal(running(`sleep ${word}`).length, 0, 'it counts as dead when nothing of it runs');
+});
+
+t.test(
+  'each slot has the socket by which its worker counts as alive',
+  { skip: process.getuid?.() === 0 ? false : 'only root can look at the descriptors of a slot' },
+  async (t) => {
+    const { worker, launcher } = await startWorker('sleep 60', 0);
+    t.teardown(() => worker.kill('SIGKILL'));
+    const of = (pid: number) => readlinkSync(`/proc/${pid}/fd/4`);
+    const slots = childrenOf(launcher);
+    t.ok(slots.length > 0);
+    t.match(of(launcher), /^socket:/);
+    t.same([...new Set(slots.map(of))], [of(launcher)]);
+  },
+);
 
 t.test('a worker that is stopped cannot move its deadline: its runs end', async (t) => {
   const word = mark();

@@ -332,19 +332,34 @@ export const queueMutants: readonly Mutant[] = [
     LEASE,
     ['a worker is silent after 5 s', "interval := '5 seconds'", "interval := '6 seconds'"],
     [
-      'a lock that is free at one look proves nothing',
-      "free_for constant interval := '200 milliseconds'",
-      "free_for constant interval := '0'",
+      'a free lock proves no death',
+      'elsif lock_was_lost and p.lock_key = any (dead) then',
+      'elsif lock_was_lost then',
+    ],
+    [
+      'after 5 s a free lock tells a death from silence',
+      "when lock_was_lost then 'worker_died' else",
+      'else',
+    ],
+    [
+      'a process that has its lock has not ended',
+      'elsif lock_was_lost and p.lock_key = any (dead) then',
+      'elsif p.lock_key = any (dead) then',
+    ],
+    [
+      'a heartbeat at the last moment counts',
+      ' and l.heartbeat_at = p.heartbeat_at for update',
+      ' for update',
     ],
     [
       'a new connection is no witness of a death',
-      'not p.lock_is_held and p.heartbeat_at > witness_since then',
-      'not p.lock_is_held then',
+      'not p.lock_is_held and p.heartbeat_at > witness_since;',
+      'not p.lock_is_held;',
     ],
     [
       "a heartbeat of another machine's clock proves no death",
-      'elsif p.is_of_this_start and p.locked',
-      'elsif p.locked',
+      'lock_was_lost := p.is_of_this_start and p.locked',
+      'lock_was_lost := p.locked',
     ],
     [
       "a heartbeat of another machine's clock does not hide a silence",
@@ -361,5 +376,32 @@ export const queueMutants: readonly Mutant[] = [
       "perform set_config('runledger.witness_since', now_at::text, false);\n    return;",
       "perform set_config('runledger.witness_since', now_at::text, false);",
     ],
+  ),
+  ...inFile(
+    'src/queue/neighbours.ts',
+    'test/queue/neighbours.test.ts',
+    [
+      'a process that was never reached is not dead',
+      'const met = near(names);',
+      'const met = [...names];',
+    ],
+    ['a process that listens is not dead', "reached[n] === 'nobody'", 'true'],
+    ['an error is no death', "code === 'ECONNREFUSED' ? 'nobody' : 'unknown'", "'nobody'"],
+    [
+      'a process is called once',
+      'known === undefined ? await reach(one) : null',
+      'await reach(one)',
+    ],
+    [
+      'a process is no neighbour of its own',
+      'const still = new Map([[name, false]]);',
+      'const still = new Map<string, boolean>();',
+    ],
+  ),
+  ...inFile(
+    'src/queue/consumer.ts',
+    'test/queue/killed.test.ts',
+    ['neighbours are met', 'await neighbours.meet(swept.alive);', ''],
+    ['a death that a neighbour saw is told', 'sweep(db, dead)', 'sweep(db, [])'],
   ),
 ];

@@ -42,7 +42,10 @@ export type Run = { at_ms: number; event: 'begin' | 'end' | 'killed'; id: string
 export type Fleet = {
   readonly db: Db;
   worker(options?: WorkerOptions): Promise<WorkerProcess>;
-  /** Settles when every consumer has seen every other alive: from then on a death is distinguished from silence. */
+  /**
+   * Settles when every worker has seen every other alive, and has reached those on its machine: from then on a death is
+   * distinguished from silence, and found at once.
+   */
   acquainted(): Promise<void>;
   submit(code: string, facts?: Partial<NewSubmission>): Promise<string>;
   /** The record when the submission has ended. */
@@ -64,9 +67,12 @@ export async function startFleet(
   const { url } = database;
   const folder = await mkdtemp(join(tmpdir(), 'runledger-fleet-'));
   const runs_file = join(folder, 'runs');
-  const log = openSync(join(folder, 'log'), 'a');
+  const log_file = join(folder, 'log');
+  const log = openSync(log_file, 'a');
   const db = connect(url, { name: 'test', max: 6 });
   const children = new Set<ChildProcess>();
+  /** Those that are on no machine of their own. */
+  const here = new Set<ChildProcess>();
   await setTier(db, { name: 'free', per_minute: 0, concurrent: 0 });
   const digest = secretDigest(`rl_live_${randomUUID()}`);
   await createKey(db, { account: 'a', tier: 'free', prefix: 'rl', secret_digest: digest });
@@ -85,6 +91,17 @@ export async function startFleet(
     if (process.env['RUNLEDGER_TEST_KEEP']) console.error(`kept: ${folder}`);
     else await rm(folder, { recursive: true, force: true });
   });
+
+  /** Each worker on this machine has reached all the others, says its log. */
+  function haveMet(): boolean {
+    const reached = new Map<number, number>();
+    for (const line of readFileSync(log_file, 'utf8').split('\n')) {
+      if (!/^\{.*"reached":.*\}$/.test(line)) continue;
+      const said = JSON.parse(line) as { pid: number; reached: number };
+      reached.set(said.pid, said.reached);
+    }
+    return [...here].every(({ pid }) => (reached.get(pid!) ?? 0) === here.size - 1);
+  }
 
   const runs = (): Run[] => {
     let text = '';
@@ -122,14 +139,16 @@ export async function startFleet(
         },
       });
       children.add(child);
+      if (within.length === 0) here.add(child);
       const exited = once(child, 'exit').then(([code, signal]) => {
         children.delete(child);
+        here.delete(child);
         return { code, signal };
       });
       const consumer_id = await Promise.race([
         once(child, 'message').then(([said]) => said),
         exited.then(() => {
-          throw new Error(`the worker did not start: ${readFileSync(join(folder, 'log'), 'utf8')}`);
+          throw new Error(`the worker did not start: ${readFileSync(log_file, 'utf8')}`);
         }),
       ]);
       return {
@@ -145,7 +164,7 @@ export async function startFleet(
         const [row] = await db<{ done: boolean }[]>`
           select min(heartbeat_at) > max(started_at) + interval '0.6 s' as done
           from runledger.consumers where ended_at is null`;
-        if (row?.done) return;
+        if (row?.done && haveMet()) return;
         await new Promise((wake) => setTimeout(wake, 20));
       }
     },

@@ -18,7 +18,11 @@ t.test('the executions of a killed worker run elsewhere', async (t) => {
   t.match(await fleet.events(id), [
     { type: 'submission.accepted' },
     { type: 'execution.started' },
-    { type: 'execution.lost', facts: { reason: 'worker_died', counts: true } },
+    {
+      type: 'execution.lost',
+      // At once, and not after 5 s of silence: the other worker has seen that its process ended.
+      facts: { reason: 'worker_died', counts: true, evidence: { process_ended: true } },
+    },
     { type: 'execution.started' },
     { type: 'submission.completed' },
   ]);

@@ -8,18 +8,27 @@ import t from 'tap';
 import { secretDigest } from '../../src/access/secret.ts';
 import { connect, type Db } from '../../src/db.ts';
 import { uuidv7 } from '../../src/domain/ids.ts';
-import { addLocker, heartbeat, registerConsumer, sweep } from '../../src/store/consumers.ts';
+import {
+  addLocker,
+  heartbeat,
+  registerConsumer,
+  type Swept,
+  sweep,
+} from '../../src/store/consumers.ts';
 import { createExecutions, type Executions } from '../../src/store/executions.ts';
 import { createKey } from '../../src/store/keys.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { freshDatabase } from '../support/database.ts';
 import { outcome, submission } from './given.ts';
 
+/** A sweep, with the number of suspects. */
+type Seen = Omit<Swept, 'suspects' | 'alive'> & { suspects: number };
+
 type World = {
   url: string;
   db: Db;
   /** Sweeps on a connection of its own, as another process does. */
-  look: () => ReturnType<typeof sweep>;
+  look: (dead?: readonly string[]) => Promise<Seen>;
   at: (seconds: number) => Promise<unknown>;
   submit: () => Promise<string>;
   events: (id: string) => Promise<{ type: string; facts: Record<string, unknown> }[]>;
@@ -29,6 +38,7 @@ type World = {
 
 type Consumer = {
   id: string;
+  lock_key: string;
   connection: Db;
   executions: Executions;
   start: (submission_id: string) => ReturnType<Executions['start']>;
@@ -54,7 +64,7 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
   const digest = secretDigest(`rl_live_${randomUUID()}`);
   await createKey(db, { account: 'a', tier: 'beta', prefix: 'rl', secret_digest: digest });
   const submissions = createSubmissions(db, { queue_capacity: 100 });
-  const look = () => sweep(sweeper);
+  const look = (dead?: readonly string[]) => lookOn(sweeper, dead);
   // From its first sweep on, a connection is a witness.
   await look();
 
@@ -82,6 +92,7 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
     },
     async consumer() {
       const id = randomUUID();
+      const lock_key = String(randomBytes(8).readBigUInt64BE() >> 2n);
       const connection = connect(url, { name: 'consumer', max: 1 });
       open.push(connection);
       await registerConsumer(connection, {
@@ -91,11 +102,12 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
         slots: 2,
         toolchains: { python: 'none' },
         isolation: {},
-        lock_key: randomBytes(8).readBigUInt64BE() >> 2n,
+        lock_key,
       });
       const executions = createExecutions(db, db, id);
       return {
         id,
+        lock_key,
         connection,
         executions,
         async start(submission_id) {
@@ -115,6 +127,15 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
   };
 }
 
+async function lookOn(db: Db, dead?: readonly string[]): Promise<Seen> {
+  const { suspects, alive: _, ...seen } = await sweep(db, dead);
+  return { ...seen, suspects: suspects.length };
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await wait(5);
+}
+
 /** Settles when the server has ended a session and freed its locks. */
 async function gone(db: Db, pid: number): Promise<void> {
   for (;;) {
@@ -126,26 +147,106 @@ async function gone(db: Db, pid: number): Promise<void> {
 
 const types = (events: { type: string }[]) => events.map(({ type }) => type);
 
-t.test('a consumer whose lock is free at two looks has died', async (t) => {
-  const { look, at, consumer, submit, events, job } = await world(t);
-  const dead = await consumer();
+t.test(
+  'a consumer whose process is known to have ended is retired when its lock is free',
+  async (t) => {
+    const { look, at, consumer, submit, events, job } = await world(t);
+    const dead = await consumer();
+    const id = await submit();
+    await at(0.1);
+    await heartbeat(dead.connection, dead.id);
+    t.equal((await dead.start(id))?.order.attempt, 1);
+    t.same(
+      await look(),
+      { consumer: null, reason: null, executions: null, suspects: 0 },
+      'it lives',
+    );
+
+    await dead.die();
+    t.same(
+      await look(),
+      { consumer: null, reason: null, executions: null, suspects: 1 },
+      'one look',
+    );
+    t.equal((await look()).suspects, 1, 'a caller that knows nothing of its process');
+    t.same(await look([dead.lock_key]), {
+      consumer: dead.id,
+      reason: 'worker_died',
+      executions: 1,
+      suspects: 0,
+    });
+    t.same(types(await events(id)), ['submission.accepted', 'execution.started', 'execution.lost']);
+    const lost = (await events(id))[2]?.facts;
+    t.match(lost, { reason: 'worker_died', counts: true, attempt: 1, consumer: dead.id });
+    t.match(lost, { evidence: { lock_held: false, process_ended: true } });
+    t.match(await job(id), { locked_by: null, payload: { id, alone: true } }, 'one job, run alone');
+    t.equal((await look()).consumer, null, 'it is found once');
+  },
+);
+
+t.test('a free lock proves no death: without a proof, 5 s of silence must follow', async (t) => {
+  const { look, at, consumer, submit, events } = await world(t);
+  const cut_off = await consumer();
   const id = await submit();
   await at(0.1);
-  await heartbeat(dead.connection, dead.id);
-  t.equal((await dead.start(id))?.order.attempt, 1);
-  t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 0 }, 'it lives');
+  await heartbeat(cut_off.connection, cut_off.id);
+  await cut_off.start(id);
+  await cut_off.die();
+  for (const seconds of [0.2, 1, 4, 5.1]) {
+    await at(seconds);
+    t.match(await look(), { consumer: null, suspects: 1 }, `after ${seconds} s`);
+  }
+  await at(5.11);
+  t.match(await look(), { consumer: cut_off.id, reason: 'worker_died', suspects: 0 });
+  t.match((await events(id))[2]?.facts, {
+    reason: 'worker_died',
+    evidence: { lock_held: false, process_ended: false },
+  });
+});
 
-  await dead.die();
-  t.same(await look(), { consumer: null, reason: null, executions: null, suspects: 1 }, 'one look');
-  await at(0.2);
-  t.equal((await look()).suspects, 1, 'a second one too soon');
-  await at(0.35);
-  t.same(await look(), { consumer: dead.id, reason: 'worker_died', executions: 1, suspects: 0 });
-  t.same(types(await events(id)), ['submission.accepted', 'execution.started', 'execution.lost']);
-  const lost = (await events(id))[2]?.facts;
-  t.match(lost, { reason: 'worker_died', counts: true, attempt: 1, consumer: dead.id });
-  t.match(await job(id), { locked_by: null, payload: { id, alone: true } }, 'one job, run alone');
-  t.equal((await look()).consumer, null, 'it is found once');
+t.test('a heartbeat that comes while its consumer is being retired keeps it alive', async (t) => {
+  const { look, at, consumer, db } = await world(t);
+  const silent = await consumer();
+  await at(5.01);
+  let waits: Promise<Seen> | null = null;
+  await db.begin(async (tx) => {
+    const [{ pid } = { pid: 0 }] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    await heartbeat(tx as unknown as Db, silent.id);
+    waits = look();
+    // It has seen the silence, and waits for the row.
+    await until(async () => {
+      const rows =
+        await db`select from pg_stat_activity where ${pid}::integer = any (pg_blocking_pids(pid))`;
+      return rows.length > 0;
+    });
+  });
+  t.match(await waits!, { consumer: null, reason: null });
+  t.match(await heartbeat(silent.connection, silent.id), { alive: true });
+});
+
+t.test('who is said to be dead and has its lock is not believed to be dead', async (t) => {
+  const { look, at, consumer } = await world(t);
+  const alive = await consumer();
+  await at(0.1);
+  await heartbeat(alive.connection, alive.id);
+  for (const seconds of [0.2, 1, 5]) {
+    await at(seconds);
+    t.match(await look([alive.lock_key]), { consumer: null, suspects: 0 }, `after ${seconds} s`);
+  }
+});
+
+t.test('a sweep names every consumer that has not ended', async (t) => {
+  const { at, consumer, url } = await world(t);
+  const late = connect(url, { name: 'late', max: 1 });
+  t.teardown(() => late.end({ timeout: 1 }));
+  const consumers = [await consumer(), await consumer()];
+  const keys = consumers.map(({ lock_key }) => lock_key);
+  t.equal((await sweep(late)).alive, null, 'a first look sees nothing');
+  t.same((await sweep(late)).alive?.toSorted(), keys.toSorted());
+  await at(6);
+  const { consumer: first } = await sweep(late);
+  const left = consumers.filter(({ id }) => id !== first).map(({ lock_key }) => lock_key);
+  t.same(await sweep(late).then(({ alive }) => alive), left, 'one has been retired');
 });
 
 t.test('a heartbeat takes back a lock that its connection lost', async (t) => {
@@ -230,11 +331,11 @@ t.test('a connection that sweeps for the first time is no witness yet', async (t
   const late = connect(url, { name: 'late', max: 1 });
   t.teardown(() => late.end({ timeout: 1 }));
   const nothing = { consumer: null, reason: null, executions: null, suspects: 0 };
-  t.same(await sweep(late), nothing, 'its first look');
+  t.same(await lookOn(late), nothing, 'its first look');
   await at(64);
-  t.same(await sweep(late), nothing, 'the server may have been away as long as it has been here');
+  t.same(await lookOn(late), nothing, 'the server may have been away as long as it has been here');
   await at(65.1);
-  t.match(await sweep(late), { consumer: dead.id, reason: 'worker_silent' });
+  t.match(await lookOn(late), { consumer: dead.id, reason: 'worker_silent' });
 });
 
 t.test('three deaths end a submission, with the evidence', async (t) => {
@@ -252,7 +353,7 @@ t.test('three deaths end a submission, with the evidence', async (t) => {
     await dead.die();
     await look();
     await at(n * 10 + 1);
-    t.equal((await look()).reason, 'worker_died');
+    t.equal((await look([dead.lock_key])).reason, 'worker_died');
   }
   const log = await events(id);
   t.same(types(log), [

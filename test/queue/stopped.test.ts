@@ -1,5 +1,6 @@
 /** Worker processes that hang, and that get SIGTERM. */
 import t from 'tap';
+import { connect } from '../../src/db.ts';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 
@@ -19,6 +20,31 @@ t.test('a stopped worker has its runs killed before they begin elsewhere', async
   first.signal('SIGCONT');
   second.signal('SIGKILL');
   t.ok(await fleet.begun(id, 3), 'the stopped worker has registered again and runs it');
+  t.same(overlaps(fleet.runs()), []);
+});
+
+t.test('a worker that hangs while somebody ends its connection runs nothing twice', async (t) => {
+  const { url, urls, superuser_url } = await freshDatabase(t);
+  const fleet = await startFleet(t, { url, worker_url: urls.worker });
+  const root = connect(superuser_url, { name: 'administrator', max: 1 });
+  t.teardown(() => root.end({ timeout: 1 }));
+  const first = await fleet.worker();
+  const id = await fleet.submit('sleep 60000');
+  await fleet.begun(id);
+  await fleet.worker();
+  await fleet.acquainted();
+  first.signal('SIGSTOP');
+  // Its lock is free from now on, and it cannot take it back.
+  const ended = await root`
+    select pg_terminate_backend(a.pid, 10000) as done from pg_stat_activity a join pg_locks l using (pid)
+    join runledger.consumers c on c.lock_key = (l.classid::bigint << 32) | l.objid::bigint
+    where c.id = ${first.consumer_id} and a.datname = current_database() and l.locktype = 'advisory' and l.objsubid = 1`;
+  t.same([...ended], [{ done: true }]);
+  const again = await fleet.begun(id, 2);
+  const killed = fleet.runs().find((run) => run.event === 'killed' && run.attempt === 1);
+  t.ok(killed && killed.at_ms < again.at_ms, 'killed first');
+  const lost = (await fleet.events(id)).find(({ type }) => type === 'execution.lost');
+  t.match(lost?.facts, { evidence: { lock_held: false, process_ended: false } });
   t.same(overlaps(fleet.runs()), []);
 });
 

@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../src/config.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../../src/judging/execution.ts';
 import { createLog } from '../../src/log.ts';
+import { openNeighbours } from '../../src/queue/neighbours.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { outcome } from './given.ts';
 
@@ -20,13 +21,14 @@ const [runs_file = '', slots = '4', deadline_kept = 'kept'] = process.argv.slice
 const config = loadConfig();
 const log = createLog({ level: config.log_level, process: 'worker', to: 'stderr' });
 
+const neighbours = await openNeighbours(log);
 const stand_in = fileURLToPath(new URL('launcher_stand_in.ts', import.meta.url));
 const launcher = spawn(process.execPath, [stand_in, runs_file, deadline_kept], {
-  stdio: ['pipe', 'pipe', 'inherit'],
+  stdio: ['pipe', 'pipe', 'inherit', neighbours.descriptor ?? 'ignore'],
 });
-const say = (message: object) => launcher.stdin.write(`${JSON.stringify(message)}\n`);
+const say = (message: object) => launcher.stdin!.write(`${JSON.stringify(message)}\n`);
 const ends = new Map<string, (ended: { killed: boolean }) => void>();
-createInterface({ input: launcher.stdout }).on('line', (line) => {
+createInterface({ input: launcher.stdout! }).on('line', (line) => {
   const { run, killed } = JSON.parse(line) as { run: string; killed: boolean };
   ends.get(run)?.({ killed });
   ends.delete(run);
@@ -48,6 +50,7 @@ async function execute(order: ExecutionOrder, signal: AbortSignal): Promise<Exec
 const worker = await startWorker({
   config,
   log,
+  neighbours,
   executor: {
     toolchains: () => Object.fromEntries(config.languages.map((name) => [name, 'none'])),
     slots: Number(slots),
@@ -55,7 +58,7 @@ const worker = await startWorker({
     execute,
     extendDeadline: (ms) => say({ deadline_ms: ms }),
     async close() {
-      launcher.stdin.end();
+      launcher.stdin!.end();
       await once(launcher, 'exit');
     },
   },
