@@ -18,7 +18,7 @@
 #include "options.h"
 #include "questions.h"
 
-enum { NONE = -1, PAUSE_MS = 1, MAKE_MS = 10000 };
+enum { NONE = -1, PAUSE_MS = 3, MAKE_MS = 10000 };
 
 static const struct slot_setup *setup;
 static const struct roots *roots;
