@@ -3,7 +3,8 @@
 --
 --   worker_died      Its lock is free: the connection that held it has ended. It is found at once if it is one of the dead,
 --                    and otherwise after 5 s without a heartbeat.
---   worker_silent    No heartbeat for 5 s, and it has its lock: it hangs or is cut off. Its launcher killed its runs 1 s ago.
+--   worker_silent    No heartbeat for 5 s, and nothing shows that it died: it hangs or is cut off. Its launcher killed its
+--                    runs 1 s ago.
 --   database_away    No heartbeat since the server was restarted.
 --
 -- Of these reasons, only worker_died counts against the submissions (loss_reasons).

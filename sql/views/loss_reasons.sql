@@ -9,7 +9,7 @@ select * from (values
   ('worker_died', true, 3, 'deaths', 'the worker''s process has ended; or its database lock became free and no heartbeat came for 5 s, so it has probably ended'),
   ('launcher_died', true, 3, 'deaths', 'the launcher ended while it ran the program'),
   ('execution_failed', true, 3, 'deaths', 'the worker failed to compile or run the program, and nothing shows what caused it'),
-  ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s, and the worker''s database lock was not free: it hangs, or is cut off from the database'),
+  ('worker_silent', false, 20, 'silence', 'no heartbeat for 5 s, and nothing shows that the worker has ended: it hangs, or is cut off from the database'),
   ('database_away', false, null, null, 'the database was away or was restarted, so the worker''s lease ended'),
   ('answer_lost', false, null, null, 'the connection broke before the worker had the answer to the statement that started the execution'),
   ('no_slot', false, null, null, 'the worker had prefetched the job, and no slot became free in time; or its disk had no room for the program'),

@@ -314,6 +314,7 @@ export class Sandbox {
     const child = spawn(launcher, launcherArguments(this.#options), {
       env: {},
       cwd: '/',
+      // The last one is SIGN_OF_LIFE in src/sandbox/options.h.
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', inherited ?? 'ignore'],
     });
     const socket = child.stdio[3] as Socket;

@@ -288,7 +288,7 @@ export async function joinQueue<E extends Epoch>(
   }
 
   async function look(): Promise<void> {
-    // Whoever has ended stays dead: one list serves until nobody is left to find.
+    // A process that has ended stays dead, so the list stays right from one sweep to the next.
     let dead: readonly string[] = await neighbours.dead(suspects);
     for (;;) {
       const swept = await session.ask((db) => sweep(db, dead));

@@ -8,8 +8,8 @@
  * and slots have ended. A process that hangs still listens.
  *
  * A process that was never reached counts as alive: it is on another machine or in another network namespace, or it ended before
- * its neighbours had called it. (Whoever knows a name before the process has it could listen in its place. The names are random,
- * and only the database and the process's own machine show them.)
+ * its neighbours had called it. (A local user who knew the name of a process on another machine could pretend to be it. But names
+ * are random, and only the database and the process's own machine show them.)
  */
 import { randomBytes } from 'node:crypto';
 import { createConnection, createServer, type Server } from 'node:net';
@@ -31,7 +31,7 @@ export type Neighbours = {
 
 type Reached = 'listens' | 'nobody' | 'unknown';
 
-const addressOf = (name: string) => `\0runledger-${name}`;
+export const addressOf = (name: string) => `\0runledger-${name}`;
 
 export async function openNeighbours(log: Log): Promise<Neighbours> {
   const name = String(randomBytes(8).readBigUInt64BE() >> 2n);

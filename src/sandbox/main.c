@@ -144,8 +144,7 @@ int main(int count, char **arguments) {
   return 0;
 }
 
-/* The socket closes too, but only when every process that has it is gone. */
-/* Without one, the number is taken all the same: slots keep this descriptor, and no other one must have its number. */
+/* Slots keep the descriptor with this number. If the worker gave none, /dev/null takes the number, so that no other file can. */
 static void keep_sign_of_life(void) {
   if (fcntl(SIGN_OF_LIFE, F_SETFD, FD_CLOEXEC) == 0) return;
   int nothing = (int)must(open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
@@ -154,6 +153,7 @@ static void keep_sign_of_life(void) {
   close(nothing);
 }
 
+/* The socket closes too, but only when every process that has it is gone. */
 static void die_with_worker(void) {
   pid_t worker = getppid();
   clearenv();

@@ -18,6 +18,7 @@
 #include "options.h"
 #include "questions.h"
 
+/* PAUSE_MS: longer than the pause of a caller that sends run after run. Otherwise that caller's next run waits for the box. */
 enum { NONE = -1, PAUSE_MS = 3, MAKE_MS = 10000 };
 
 static const struct slot_setup *setup;

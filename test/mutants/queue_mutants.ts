@@ -402,6 +402,6 @@ export const queueMutants: readonly Mutant[] = [
     'src/queue/consumer.ts',
     'test/queue/killed.test.ts',
     ['neighbours are met', 'await neighbours.meet(swept.alive);', ''],
-    ['a death that a neighbour saw is told', 'sweep(db, dead)', 'sweep(db, [])'],
+    ['a death that a neighbour saw reaches the sweep', 'sweep(db, dead)', 'sweep(db, [])'],
   ),
 ];

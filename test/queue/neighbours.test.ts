@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import t from 'tap';
 import { createLog } from '../../src/log.ts';
-import { openNeighbours } from '../../src/queue/neighbours.ts';
+import { addressOf, openNeighbours } from '../../src/queue/neighbours.ts';
 import { makeNetwork, noNetworks } from './network.ts';
 
 const PROGRAM = `${import.meta.dirname}/neighbour_process.ts`;
@@ -95,7 +95,7 @@ t.test('a process that takes no more calls is not dead, and stays known', async 
   t.teardown(() => calls.forEach((call) => void call.destroy()));
   let error: string | undefined;
   while (error === undefined && calls.length < CALLS_MOST) {
-    const call = createConnection({ path: `\0runledger-${one.name}` });
+    const call = createConnection({ path: addressOf(one.name) });
     calls.push(call);
     error = await new Promise<string | undefined>((resolve) => {
       call.once('connect', () => resolve(undefined));
