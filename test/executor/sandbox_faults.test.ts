@@ -174,21 +174,18 @@ t.test('a worker that is stopped cannot move its deadline: its runs end', async 
   await once(worker, 'exit');
 });
 
-const placeOf = (groups: string) => Number(groups.split('.').at(-1));
-
 t.test('what a dead launcher left is swept by the next', async (t) => {
   const { sandbox, close } = await withSandbox();
   t.teardown(close);
   let took_over = false;
-  // The next one takes the first that are free: those of a launcher beside us may be, since ours began.
-  for (let tries = 0; tries < 5 && !took_over; tries += 1) {
+  // A launcher of another test may sweep them first, or leave groups that come before them: then ours takes other ones.
+  for (let tries = 0; tries < 50 && !took_over; tries += 1) {
     const { word, end } = await runMarked(sandbox);
     const { pid, groups } = sandbox.isolation;
     process.kill(pid, 'SIGKILL');
     t.match(await end, { kind: 'launcher_lost' });
     t.match(await sandbox.run(shell('exit 8')), { exit_code: 8 });
     t.equal(running(`sleep ${word}`).length, 0);
-    t.ok(placeOf(sandbox.isolation.groups) <= placeOf(groups), 'none that come after them');
     took_over = sandbox.isolation.groups === groups;
   }
   t.ok(took_over, 'it took over the groups, which were free');
