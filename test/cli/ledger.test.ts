@@ -217,7 +217,7 @@ t.test('a file that is not a head exits 2', async (t) => {
 });
 
 t.test('seal prints a signed checkpoint, and policy the keys to check it with', async (t) => {
-  const { w, run } = await scene(t);
+  const { w, run, env } = await scene(t);
   const policy = await run('policy');
   t.match(policy, {
     status: 0,
@@ -227,6 +227,19 @@ t.test('seal prints a signed checkpoint, and policy the keys to check it with', 
   const sealed = await run('seal');
   t.match(sealed, { status: 0, stderr: '' });
   const judge = (note: string) => judgeCheckpoint(parsePolicy(policy.stdout), parseNote(note));
+  t.equal((await run('policy')).stdout, policy.stdout);
+  t.match(await runledger(['policy'], { ...env, RUNLEDGER_LOG_ORIGIN: 'example.org/other' }), {
+    status: 1,
+    stdout: '',
+    stderr:
+      /^checkpoint 1 of runledger\S+ is not signed by our key as example.org\/other, .* of web\n$/,
+  });
+  const away = { ...env, DATABASE_URL: 'postgres://runledger@127.0.0.1:1/runledger' };
+  t.match(await runledger(['policy'], away), {
+    status: 0,
+    stdout: policy.stdout,
+    stderr: /^the policy could not be compared with the log: .*ECONNREFUSED.*\n$/,
+  });
   t.match(judge(sealed.stdout), { problem: null });
   const { checkpoint, sketch, sketch_signature } = JSON.parse(
     (await run('seal', '--sketch')).stdout,

@@ -1,6 +1,9 @@
-import { verifierKeys } from '../../proof/log_key.ts';
+import { resolve } from 'node:path';
+import { readLocalSecrets } from '../../local/secrets.ts';
+import { type LogKey, verifierKeys } from '../../proof/log_key.ts';
 import { policyFor, policyText } from '../../proof/policy.ts';
-import type { Command } from '../command.ts';
+import { CannotSeal, checkOurs, lastCheckpoint } from '../../store/checkpoints.ts';
+import { type Command, CommandFailed, type Context } from '../command.ts';
 import { requiredLogKey } from '../signing.ts';
 
 export const command: Command = {
@@ -9,6 +12,7 @@ export const command: Command = {
   example: 'policy > policy.txt',
   async run(context) {
     const key = await requiredLogKey(context);
+    await checkAgainstLog(context, key);
     const witnesses = (context.config.witnesses ?? []).map((each) => ({
       ...each,
       name: each.key.name,
@@ -17,3 +21,25 @@ export const command: Command = {
     return 0;
   },
 };
+
+/** With another environment than web's, the policy would name another log, or other keys. */
+async function checkAgainstLog(context: Context, key: LogKey): Promise<void> {
+  try {
+    const last = await newestCheckpoint(context);
+    if (last) checkOurs(last, key);
+  } catch (error) {
+    if (error instanceof CannotSeal)
+      throw new CommandFailed(
+        `${error.message}: run this with the RUNLEDGER_SEAL_KEY, RUNLEDGER_LOG_ORIGIN and RUNLEDGER_SEAL_KEYS_BEFORE of web`,
+      );
+    const [reason] = (error as Error).message.split('\n');
+    context.say(`the policy could not be compared with the log: ${reason}`);
+  }
+}
+
+/** Null also where this machine has no database of the service. */
+async function newestCheckpoint(context: Context) {
+  const { database_url, state_dir } = context.config;
+  if (!database_url && !(await readLocalSecrets(resolve(state_dir)))) return null;
+  return lastCheckpoint(await context.database({ any_schema: true }));
+}

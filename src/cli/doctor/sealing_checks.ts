@@ -34,7 +34,7 @@ const sealing: Check = {
       warn(
         'sealing',
         `${found}, the oldest for ${age(unsealed_s)}`,
-        'start web with the seal key, or end the transaction that has run for so long; `/api/health` says why a web process seals nothing',
+        '`/api/health` says why a web process seals nothing: no seal key, a transaction that has run for so long, or a witness that knows another tree',
       ),
     ];
   },
