@@ -1,7 +1,8 @@
 /**
  * The JSON of a large record in pieces, so that it never exists as a whole: an output of 4 MiB can be 25 MB of JSON. The
  * pieces together are equal to JSON.stringify(renderResult(row)), and their length is known before the first one is made.
- * They are written to memory that the caller has, so that they leave nothing to collect.
+ * They are written to memory that the caller has, so that they leave nothing to collect. A record that is neither large nor
+ * small is written in the same way, as a whole: for an output full of escapes, that takes a third of the time.
  *
  * UTF-8 and the escapes of JSON are encoded byte by byte, so an output may be divided anywhere.
  */
@@ -66,6 +67,19 @@ export function recordParts(row: ResultRow, encoding: ResultEncoding): RecordPar
 
 export function lengthOf(parts: readonly RecordPart[]): number {
   return stepsOf(parts).reduce((sum, step) => sum + lengthOfStep(step), 0);
+}
+
+/** The JSON as a whole, of a record that is not large. No string is made of an output. */
+export function recordJson(row: ResultRow, encoding: ResultEncoding): Uint8Array {
+  const parts = recordParts(row, encoding);
+  const json = Buffer.allocUnsafeSlow(lengthOf(parts));
+  let at = 0;
+  for (const step of stepsOf(parts)) {
+    const length = lengthOfStep(step);
+    write(step, json.subarray(at, at + length));
+    at += length;
+  }
+  return json;
 }
 
 export type RecordReader = {
@@ -135,14 +149,16 @@ function* cut(bytes: Uint8Array): Generator<Uint8Array> {
 
 const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 
-/** What JSON.stringify writes for each byte of a text; null: the byte itself. */
+/** What JSON.stringify writes for each byte of a text: itself, or an escape of two or six characters. */
 const ESCAPES = Array.from({ length: 256 }, (_, code) =>
   JSON.stringify(String.fromCharCode(code)).slice(1, -1),
 );
 const LENGTHS = Uint8Array.from(ESCAPES, ({ length }) => length);
-/** No escape is longer. In one array, because this is the inner loop of every large record. */
-const WIDTH = 6;
-const WRITTEN = Buffer.from(ESCAPES.map((text) => text.padEnd(WIDTH)).join(''), 'latin1');
+/** The last two characters of each, as one number. An escape of six characters begins with U_ESCAPE. */
+const LAST_TWO = Uint16Array.from(ESCAPES, (text) =>
+  Buffer.from(text.slice(-2).padStart(2), 'latin1').readUInt16BE(),
+);
+const U_ESCAPE = Buffer.from('\\u00').readUInt32BE();
 
 function escapedLength(bytes: Uint8Array): number {
   let length = 0;
@@ -150,12 +166,19 @@ function escapedLength(bytes: Uint8Array): number {
   return length;
 }
 
+/** The inner loop of every record that is not small: an escape is one store, or two. */
 function writeEscaped(bytes: Uint8Array, target: Uint8Array): void {
+  const view = new DataView(target.buffer, target.byteOffset, target.length);
   let to = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at]!;
-    const count = LENGTHS[byte]!;
-    for (let n = 0; n < count; n += 1) target[to + n] = WRITTEN[byte * WIDTH + n]!;
-    to += count;
+    const length = LENGTHS[byte]!;
+    if (length === 1) target[to] = byte;
+    else if (length === 2) view.setUint16(to, LAST_TWO[byte]!);
+    else {
+      view.setUint32(to, U_ESCAPE);
+      view.setUint16(to + 4, LAST_TWO[byte]!);
+    }
+    to += length;
   }
 }

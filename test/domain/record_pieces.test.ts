@@ -7,6 +7,7 @@ import {
   PIECE_BYTES,
   type RecordPart,
   readerOf,
+  recordJson,
   recordParts,
   STEP_BYTES,
 } from '../../src/domain/record_pieces.ts';
@@ -70,6 +71,7 @@ function sameBytes(row: ResultRow, encoding: ResultEncoding = 'utf8'): string | 
   const whole = Buffer.from(JSON.stringify(renderResult(row, encoding)));
   const parts = recordParts(row, encoding);
   const pieces = Buffer.concat([...piecesOf(parts)]);
+  if (!whole.equals(recordJson(row, encoding))) return 'other bytes as a whole';
   if (lengthOf(parts) !== pieces.length) return `${lengthOf(parts)} is not ${pieces.length}`;
   return pieces.equals(whole) ? null : `other bytes: ${pieces.toString().slice(0, 2_000)}`;
 }

@@ -55,6 +55,20 @@ t.test('what is heavy', async (t) => {
     }
   });
 
+  t.test('one that comes with its row has the same bytes, too', async (t) => {
+    const stdout = Buffer.from('ü€😀"\\\n\0'.repeat(1_500));
+    const id = await ended({ stdout });
+    const row = await createResults(service.db).record(id);
+    t.same(row!.stdout, stdout);
+    for (const encoding of ['utf8', 'base64'] as const) {
+      const res = await ask(`/api/result/${id}?encoding=${encoding}`);
+      const bytes = await bytesOf(res);
+      t.equal(Number(res.headers['content-length']), bytes.length);
+      const expected = { ...renderResult(row!, encoding), proof: JSON.parse(`${bytes}`).proof };
+      t.ok(bytes.equals(Buffer.from(JSON.stringify(expected))), encoding);
+    }
+  });
+
   t.test('a request that waited gets one, and so does a repeated one', async (t) => {
     const again = { 'Idempotency-Key': '0192f0c1-7d3a-4b7e-9c55-3f1f2d6a8e10' };
     const first = await service.submit(key, HELLO, { headers: again });

@@ -1,6 +1,6 @@
 /** Answers that have a record. A large one waits for its turn, and is then sent in pieces. */
 import { type ResultEncoding, type ResultRow, renderResult } from '../../domain/record.ts';
-import { PIECE_BYTES } from '../../domain/record_pieces.ts';
+import { PIECE_BYTES, recordJson } from '../../domain/record_pieces.ts';
 import { type Answer, PiecedBody } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { unavailable } from '../wire/problem.ts';
@@ -32,8 +32,10 @@ export async function recordAnswer(
   answer: Pick<Answer, 'status' | 'headers'>,
   encoding: ResultEncoding = 'utf8',
 ): Promise<Answer | 'busy' | null> {
-  if (row.large === undefined)
-    return { ...answer, body: renderResult(row, encoding), heavy: bytesOf(row) > LIGHT_BYTES };
+  if (row.large === undefined) {
+    if (bytesOf(row) <= LIGHT_BYTES) return { ...answer, body: renderResult(row, encoding) };
+    return { ...answer, body: () => recordJson(row, encoding), heavy: true };
+  }
   const { turns } = web.large_records;
   const cut = () => exchange.req.socket.destroy();
   const owner = exchange.caller?.key_id ?? '';

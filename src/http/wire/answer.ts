@@ -12,8 +12,8 @@ export const STATUS = {
 
 export type Answer = {
   status: number;
-  /** serialised as JSON, unless it is bytes already (then `type` names their media type) */
-  body?: object | Uint8Array | PiecedBody;
+  /** serialised as JSON, unless it is bytes already (then `type` names their media type), or makes them when they are sent */
+  body?: object | Uint8Array | (() => Uint8Array) | PiecedBody;
   type?: string;
   /** Writes the body, instead of `body`, for as long as the connection lives; `type` names its media type. */
   stream?: (res: ServerResponse) => void;
@@ -41,5 +41,6 @@ export class PiecedBody {
 
 export function bytesOf(body: Exclude<Answer['body'], PiecedBody>): Uint8Array | null {
   if (body === undefined) return null;
+  if (typeof body === 'function') return (body as () => Uint8Array)();
   return body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
 }
