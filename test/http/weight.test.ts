@@ -55,6 +55,21 @@ t.test('what is heavy', async (t) => {
     }
   });
 
+  t.test('many that are read slowly, after some that were cut short, share no byte', async (t) => {
+    // Each is 6 MB of JSON, which is more than a connection takes before its client reads.
+    const kinds = [1, 2, 3, 4, 5, 6].map((code) => Buffer.alloc(1_000_000, code));
+    const ids = await Promise.all(kinds.map((stdout) => ended({ stdout })));
+    const openAll = () => Promise.all(ids.map((id) => ask(`/api/result/${id}`)));
+    for (const res of await openAll()) res.destroy();
+    for (let round = 0; round < 3; round += 1) {
+      const bodies = await Promise.all((await openAll()).map(bytesOf));
+      const right = bodies.map((body, n) =>
+        kinds[n]!.equals(Buffer.from(JSON.parse(`${body}`).stdout)),
+      );
+      t.notOk(right.includes(false), `round ${round}`);
+    }
+  });
+
   t.test('one that comes with its row has the same bytes, too', async (t) => {
     const stdout = Buffer.from('ü€😀"\\\n\0'.repeat(1_500));
     const id = await ended({ stdout });

@@ -63,6 +63,11 @@ export const httpMutants: readonly Mutant[] = [
     'record.close();\n      turn.leave();',
     'record.close();',
   ]),
+  ...inFile('src/store/large_records.ts', WEIGHT, [
+    'two records do not share memory',
+    'spare_pieces.pop()',
+    'spare_pieces.at(-1)',
+  ]),
   ...inFile('src/store/payloads.ts', WEIGHT, [
     'slices are joined',
     'slices.set(kind, [...(slices.get(kind) ?? []), bytes])',
