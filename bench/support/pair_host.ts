@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { type PairWeb, startWeb } from './pair_web.ts';
+import { programs, source } from './programs.ts';
 import type { Service } from './service.ts';
 
 export type Runs = { what: ProgramName | Submission; count: number; at_once: number };
@@ -11,12 +12,25 @@ export type Runs = { what: ProgramName | Submission; count: number; at_once: num
 const HELLO_CPP = '#include <iostream>\nint main() { std::cout << 42 << std::endl; }\n';
 const HELLO_JAVA =
   'public class Main { public static void main(String[] a) { System.out.println(42); } }\n';
+/** Of the service's bench. */
+const larger = (name: string) => {
+  const program = programs.find((each) => each.name === name)!;
+  return {
+    language: program.language,
+    code: source({ ...program, unseen: false }, 0),
+    is_new: program.unseen,
+    expected: program.expected,
+  };
+};
+
 const PROGRAMS = {
   Python: { language: 'python', code: 'print(42)\n' },
   'C++, compiled before': { language: 'cpp', code: HELLO_CPP },
   'C++, never seen': { language: 'cpp', code: HELLO_CPP, is_new: true },
   'Java, compiled before': { language: 'java', code: HELLO_JAVA },
   'Java, never seen': { language: 'java', code: HELLO_JAVA, is_new: true },
+  'C++ of 70 lines': larger('C++ 70 dense lines, never seen'),
+  'Java of 100 lines': larger('Java 100 lines, never seen'),
 };
 export type ProgramName = keyof typeof PROGRAMS;
 /** A submission that is answered at once and executed by nobody, or one whose execution takes no time. */
@@ -25,13 +39,17 @@ export type Submission = 'submission' | 'empty execution';
 let serial = 0;
 
 async function run(service: Service, name: ProgramName): Promise<number> {
-  const { language, code, is_new } = { is_new: false, ...PROGRAMS[name] };
+  const { language, code, is_new, expected } = {
+    is_new: false,
+    expected: '42\n',
+    ...PROGRAMS[name],
+  };
   const began = performance.now();
   const { stdout, verdict } = await service.run(
     language,
     is_new ? `${code}// ${process.pid} ${++serial}\n` : code,
   );
-  if (stdout !== '42\n') throw new Error(`${name}: ${verdict} and output ${stdout}`);
+  if (stdout !== expected) throw new Error(`${name}: ${verdict} and output ${stdout}`);
   return performance.now() - began;
 }
 
