@@ -33,9 +33,9 @@ const CASES = (
     { name: 'C++ never seen', what: 'C++, never seen', count: 1, at_once: 1, turns: 40 },
     { name: 'Java seen', what: 'Java, compiled before', count: 1, at_once: 1, turns: 60 },
     { name: 'Java never seen', what: 'Java, never seen', count: 1, at_once: 1, turns: 60 },
-    { name: 'C++ of 70 lines', what: 'C++ of 70 lines', count: 1, at_once: 1, turns: 12 },
-    { name: 'Java of 100 lines', what: 'Java of 100 lines', count: 1, at_once: 1, turns: 40 },
-    { name: 'C++ of 70 lines, 4 at once', what: 'C++ of 70 lines', count: 8, at_once: 4, turns: 4 },
+    { name: 'C++ of 70 lines', what: 'C++ of 70 lines', count: 1, at_once: 1, turns: 8 },
+    { name: 'Java of 100 lines', what: 'Java of 100 lines', count: 1, at_once: 1, turns: 20 },
+    { name: 'C++ of 70 lines, 4 at once', what: 'C++ of 70 lines', count: 4, at_once: 4, turns: 4 },
     { name: 'Python, 16 at once', what: 'Python', count: 48, at_once: 16, turns: 40 },
     {
       name: 'C++ seen, 16 at once',
