@@ -12,7 +12,8 @@ export type Runs = { what: ProgramName | Submission; count: number; at_once: num
 const HELLO_CPP = '#include <iostream>\nint main() { std::cout << 42 << std::endl; }\n';
 const HELLO_JAVA =
   'public class Main { public static void main(String[] a) { System.out.println(42); } }\n';
-/** Of the service's bench. */
+
+/** A program of service.bench.ts. */
 const larger = (name: string) => {
   const program = programs.find((each) => each.name === name)!;
   return {

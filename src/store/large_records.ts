@@ -54,8 +54,8 @@ export type Replied =
 const ENDED = 'the thread of large records ended';
 
 /**
- * So much memory for pieces is kept for the next records. New memory for each record would stay until the garbage of both
- * threads is collected: 200 MB after 500 records.
+ * The memory of at most so many pieces is kept for the next records. If each record had new memory, all of it would stay until
+ * both threads have collected their garbage: 200 MB after 500 records.
  */
 const SPARE_PIECES = 16;
 
@@ -116,7 +116,7 @@ export function createLargeRecords(start: () => Worker): LargeRecords {
           if (closed || thread !== mine) return;
           closed = true;
           mine.postMessage({ n, ask: 'close' } satisfies Asked);
-          // The thread takes its messages in order, so it writes nothing for this record after it has begun another one here.
+          // The thread takes its messages in order: it has written the last piece of this record before it begins the next one.
           if (spare_pieces.length < SPARE_PIECES) spare_pieces.push(piece);
         },
       };

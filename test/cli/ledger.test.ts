@@ -1,5 +1,5 @@
 /** verify, seal, policy, repair, rebuild, purge, forget and detach, as an operator types them. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -281,6 +281,9 @@ t.test('without a key nothing is printed; the key of the state directory is foun
   await writeFile(join(folder, 'secrets.json'), JSON.stringify({ RUNLEDGER_SEAL_KEY: SEAL_KEY }));
   const found = await runledger(['policy'], without);
   t.equal(found.stdout, (await runledger(['policy'], env)).stdout);
+  const alone = await runledger(['policy'], { ...without, DATABASE_URL: undefined });
+  t.match(alone, { status: 0, stderr: '', stdout: found.stdout });
+  t.same(await readdir(folder), ['secrets.json'], 'policy makes no database');
   t.match(await runledger(['seal'], without), { status: 0, stdout: /^runledger\/[0-9a-f]{16}\n/ });
 });
 

@@ -1,5 +1,5 @@
-import { resolve } from 'node:path';
-import { readLocalSecrets } from '../../local/secrets.ts';
+import { existsSync } from 'node:fs';
+import { dataDir } from '../../local/embedded.ts';
 import { type LogKey, verifierKeys } from '../../proof/log_key.ts';
 import { policyFor, policyText } from '../../proof/policy.ts';
 import { CannotSeal, checkOurs, lastCheckpoint } from '../../store/checkpoints.ts';
@@ -22,7 +22,7 @@ export const command: Command = {
   },
 };
 
-/** With another environment than web's, the policy would name another log, or other keys. */
+/** Without the environment of web, the policy would name another log, or other keys. */
 async function checkAgainstLog(context: Context, key: LogKey): Promise<void> {
   try {
     const last = await newestCheckpoint(context);
@@ -37,9 +37,8 @@ async function checkAgainstLog(context: Context, key: LogKey): Promise<void> {
   }
 }
 
-/** Null also where this machine has no database of the service. */
+/** Null also if there is no database yet: this command makes none. */
 async function newestCheckpoint(context: Context) {
-  const { database_url, state_dir } = context.config;
-  if (!database_url && !(await readLocalSecrets(resolve(state_dir)))) return null;
+  if (!context.config.database_url && !existsSync(dataDir(context.config))) return null;
   return lastCheckpoint(await context.database({ any_schema: true }));
 }

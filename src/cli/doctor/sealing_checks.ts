@@ -34,7 +34,7 @@ const sealing: Check = {
       warn(
         'sealing',
         `${found}, the oldest for ${age(unsealed_s)}`,
-        '`/api/health` says why a web process seals nothing: no seal key, a transaction that has run for so long, or a witness that knows another tree',
+        '`/api/health` of web says why: start web with the seal key, end the transaction that has run for so long, or do what the line `witnesses` says',
       ),
     ];
   },
