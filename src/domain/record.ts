@@ -52,6 +52,10 @@ export type ResultRow = {
   proof: RecordProof | null;
 } & { [Name in keyof ColumnFacts]: ColumnFacts[Name] | null };
 
+/** Of the payloads that came with the row. */
+export const payloadBytes = ({ stdout, stderr, parts }: ResultRow): number =>
+  [stdout, stderr, ...Object.values(parts)].reduce((sum, bytes) => sum + (bytes?.length ?? 0), 0);
+
 export type RecordProof = { index: number; checkpoint: number };
 
 export type ResultEncoding = 'utf8' | 'base64';

@@ -12,7 +12,7 @@ export type Batcher<T, R> = { add(item: T): Promise<R> };
 
 type Waiting<T, R> = { item: T; resolve(result: R): void; reject(error: unknown): void };
 
-export function createBatcher<T, R>(options: {
+export type BatcherOptions<T, R> = {
   readonly max_items: number;
   /** Of how many an item consists; 1 if absent. No item is split. */
   readonly size?: (item: T) => number;
@@ -24,7 +24,11 @@ export function createBatcher<T, R>(options: {
   readonly isAway: (error: unknown) => boolean;
   /** A batch of fewer than for_items (asked at each arrival) waits for more, at most this long. */
   readonly linger?: { for_items: (items: IteratorObject<T>) => number; ms: number };
-}): Batcher<T, R> {
+  /** Called whenever all items have their results. */
+  readonly onIdle?: () => void;
+};
+
+export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R> {
   const queue: Waiting<T, R>[] = [];
   let inFlight = false;
   let onArrival: (() => void) | null = null;
@@ -38,6 +42,7 @@ export function createBatcher<T, R>(options: {
       await send(take());
     }
     inFlight = false;
+    options.onIdle?.();
   }
 
   function enough({ for_items, ms }: NonNullable<typeof options.linger>): Promise<void> {
@@ -92,4 +97,21 @@ export function createBatcher<T, R>(options: {
         else onArrival?.();
       }),
   };
+}
+
+/** A batcher for each key: items of two keys neither wait for each other nor share a statement. A key without items has none. */
+export type KeyedBatcher<T, R> = { add(key: string, item: T): Promise<R> };
+
+export function createKeyedBatcher<T, R>(
+  optionsOf: (key: string) => Omit<BatcherOptions<T, R>, 'onIdle'>,
+): KeyedBatcher<T, R> {
+  const batchers = new Map<string, Batcher<T, R>>();
+  const batcherOf = (key: string) => {
+    const there = batchers.get(key);
+    if (there) return there;
+    const made = createBatcher({ ...optionsOf(key), onIdle: () => batchers.delete(key) });
+    batchers.set(key, made);
+    return made;
+  };
+  return { add: (key, item) => batcherOf(key).add(item) };
 }

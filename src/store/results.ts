@@ -1,7 +1,13 @@
 /** Reads results from the projection of the log, as the account may see them. */
-import type { Db } from '../db.ts';
-import { type RecordProof, type ResultRow, SMALL_RECORD_BYTES } from '../domain/record.ts';
+import { type Db, isAway } from '../db.ts';
+import {
+  payloadBytes,
+  type RecordProof,
+  type ResultRow,
+  SMALL_RECORD_BYTES,
+} from '../domain/record.ts';
 import { hasEnded } from '../domain/statuses.ts';
+import { createKeyedBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { type Beat, ifThere } from './replica.ts';
 
@@ -54,16 +60,31 @@ type RecordRow = Omit<
   | 'proof'
 > & { created_at: string; started_at: string | null; completed_at: string | null };
 
+/** Of one statement: its answer arrives as a whole, and nothing else is done while it is taken apart. */
+const READ_ITEMS = 16;
+const READ_BYTES = 64 * 1024;
+/** Until a key's first reads have shown how large its records are. */
+const GUESSED_RECORD_BYTES = READ_BYTES / 4;
+const DIGEST_TEXT = 'latin1';
+
 export function createResults(db: Db): Results {
-  const read: Results['read'] = async (secret_digest, id) => {
-    const [row] = await db<ReadRow[]>`
-      select * from runledger.read_result(${secret_digest}, ${id}, ${SMALL_RECORD_BYTES})`;
-    const rejected = rejectionOf(row!);
-    if (rejected) return rejected;
-    const caller = callerOf(row!);
-    if (row!.outcome === 'not_found') return { kind: 'not_found', caller };
-    return { kind: 'found', caller, record: resultRow(row!) };
-  };
+  // The reads of one key would wait for each other in PostgreSQL, for the row that counts them, each with a connection of its own.
+  const reads = createKeyedBatcher<string, ResultOutcome>((digest) => {
+    let record_bytes = GUESSED_RECORD_BYTES;
+    return {
+      max_items: READ_ITEMS,
+      bytes: () => record_bytes,
+      max_bytes: READ_BYTES,
+      isAway,
+      async run(ids) {
+        const outcomes = await readMany(db, Buffer.from(digest, DIGEST_TEXT), ids);
+        record_bytes = outcomes.reduce((sum, each) => sum + bytesIn(each), 0) / ids.length;
+        return outcomes;
+      },
+    };
+  });
+  const read: Results['read'] = (secret_digest, id) =>
+    reads.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), id);
   return {
     read,
     look: read,
@@ -90,6 +111,29 @@ export function createResults(db: Db): Results {
       return row === undefined ? null : resultRow(row);
     },
   };
+}
+
+async function readMany(
+  db: Db,
+  secret_digest: Uint8Array,
+  ids: readonly string[],
+): Promise<ResultOutcome[]> {
+  const rows = await db<ReadRow[]>`
+    select r.* from unnest(${`{${ids.join(',')}}`}::text::uuid[]) with ordinality asked(id, n)
+    cross join lateral runledger.read_result(${secret_digest}, asked.id, ${SMALL_RECORD_BYTES}) r order by asked.n`;
+  return rows.map(outcomeOf);
+}
+
+function outcomeOf(row: ReadRow): ResultOutcome {
+  const rejected = rejectionOf(row);
+  if (rejected) return rejected;
+  const caller = callerOf(row);
+  if (row.outcome === 'not_found') return { kind: 'not_found', caller };
+  return { kind: 'found', caller, record: resultRow(row) };
+}
+
+function bytesIn(outcome: ResultOutcome): number {
+  return outcome.kind === 'found' ? payloadBytes(outcome.record) : 0;
 }
 
 /** From a replica with `beat`. */

@@ -254,6 +254,20 @@ export const storeMutants: readonly Mutant[] = [
     ['a wait that was given up leaves the line', 'queue.splice(queue.indexOf(one), 1);', ''],
     ['to leave twice makes no room', 'if (!inside.delete(one)) return;', 'inside.delete(one);'],
   ),
+  ...inFile(
+    'src/store/results.ts',
+    'test/store/results.test.ts',
+    ['reads of one key share statements', 'max_items: READ_ITEMS', 'max_items: 1'],
+    ['a statement has a bound', 'max_items: READ_ITEMS', 'max_items: 1_000'],
+    ['large records come a few at a time', 'bytes: () => record_bytes', 'bytes: () => 0'],
+    ['each read gets its own answer', ' r order by asked.n`', ' r order by asked.n desc`'],
+  ),
+  ...inFile(
+    'src/store/batch.ts',
+    'test/store/batch.test.ts',
+    ['each key has a batcher of its own', 'if (there) return there;', ''],
+    ['a key without items has none', 'onIdle: () => batchers.delete(key)', 'onIdle: () => {}'],
+  ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [
     'a result is its account’s alone',
     's.id = record_in.id and s.account_id = record_in.account_id',

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createBatcher } from '../../src/store/batch.ts';
+import { createBatcher, createKeyedBatcher } from '../../src/store/batch.ts';
 
 /** A batcher whose batches the test answers. */
 function stage(
@@ -141,4 +141,44 @@ t.test('a batch lingers for as many items as asked for, and for a limited time',
   while (hasty.batches.length === 0) await hasty.turn();
   hasty.batches[0]!.resolve(answered([1]));
   t.equal(await last, 'answer 1', 'its time was up');
+});
+
+t.test('items of two keys share no batch and do not wait for each other', async (t) => {
+  const runs: { key: string; items: number[]; resolve(r: string[]): void }[] = [];
+  const made: string[] = [];
+  const { add } = createKeyedBatcher<number, string>((key) => {
+    made.push(key);
+    return {
+      max_items: 64,
+      isAway: () => false,
+      run: (items) =>
+        new Promise((resolve) => {
+          runs.push({ key, items: [...items], resolve });
+        }),
+    };
+  });
+  const turn = () => new Promise((wake) => setImmediate(wake));
+  const of_a = [1, 2].map((item) => add('a', item));
+  const of_b = [add('b', 3)];
+  await turn();
+  t.match(runs, [
+    { key: 'a', items: [1, 2] },
+    { key: 'b', items: [3] },
+  ]);
+  const later = add('a', 4);
+  await turn();
+  t.equal(runs.length, 2, 'one batch of a key is in flight');
+  for (const { items, resolve } of [...runs]) resolve(answered(items));
+  t.same(await Promise.all([...of_a, ...of_b]), answered([1, 2, 3]));
+  await turn();
+  t.match(runs[2], { key: 'a', items: [4] });
+  t.same(made, ['a', 'b'], 'one batcher for each key');
+  runs[2]!.resolve(answered([4]));
+  t.equal(await later, 'answer 4');
+  await turn();
+  const again = add('b', 5);
+  await turn();
+  t.same(made, ['a', 'b', 'b'], 'a key without items had none');
+  runs[3]!.resolve(answered([5]));
+  t.equal(await again, 'answer 5');
 });

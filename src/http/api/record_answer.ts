@@ -1,5 +1,10 @@
 /** Answers that have a record. A large one waits for its turn, and is then sent in pieces. */
-import { type ResultEncoding, type ResultRow, renderResult } from '../../domain/record.ts';
+import {
+  payloadBytes,
+  type ResultEncoding,
+  type ResultRow,
+  renderResult,
+} from '../../domain/record.ts';
 import { PIECE_BYTES, recordJson } from '../../domain/record_pieces.ts';
 import { type Answer, PiecedBody } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
@@ -33,7 +38,7 @@ export async function recordAnswer(
   encoding: ResultEncoding = 'utf8',
 ): Promise<Answer | 'busy' | null> {
   if (row.large === undefined) {
-    if (bytesOf(row) <= LIGHT_BYTES) return { ...answer, body: renderResult(row, encoding) };
+    if (payloadBytes(row) <= LIGHT_BYTES) return { ...answer, body: renderResult(row, encoding) };
     return { ...answer, body: () => recordJson(row, encoding), heavy: true };
   }
   const { turns } = web.large_records;
@@ -54,9 +59,6 @@ export async function recordAnswer(
     throw error;
   }
 }
-
-const bytesOf = ({ stdout, stderr, parts }: ResultRow): number =>
-  [stdout, stderr, ...Object.values(parts)].reduce((sum, bytes) => sum + (bytes?.length ?? 0), 0);
 
 const BUSY_RETRY_S = 5;
 
