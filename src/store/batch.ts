@@ -24,6 +24,8 @@ export type BatcherOptions<T, R> = {
   readonly isAway: (error: unknown) => boolean;
   /** A batch of fewer than for_items (asked at each arrival) waits for more, at most this long. */
   readonly linger?: { for_items: (items: IteratorObject<T>) => number; ms: number };
+  /** The first batch waits for this. Absent: for the end of this turn of the event loop. */
+  readonly after?: Promise<void>;
   /** Called whenever all items have their results. */
   readonly onIdle?: () => void;
 };
@@ -36,7 +38,7 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   async function drain(): Promise<void> {
     inFlight = true;
     // Items of the same turn of the event loop go together, or a burst would send its first item alone.
-    await new Promise((gathered) => setImmediate(gathered));
+    await (options.after ?? new Promise((gathered) => setImmediate(gathered)));
     while (queue.length > 0) {
       if (options.linger) await enough(options.linger);
       await send(take());
@@ -99,19 +101,37 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
   };
 }
 
-/** A batcher for each key: items of two keys neither wait for each other nor share a statement. A key without items has none. */
+/**
+ * A line of its own for each key: items of two keys neither wait for each other nor share a statement. An item that finds its
+ * line empty is run alone and at once; those that come before it has ended are batched. A key without items uses no memory.
+ */
 export type KeyedBatcher<T, R> = { add(key: string, item: T): Promise<R> };
 
-export function createKeyedBatcher<T, R>(
-  optionsOf: (key: string) => Omit<BatcherOptions<T, R>, 'onIdle'>,
-): KeyedBatcher<T, R> {
-  const batchers = new Map<string, Batcher<T, R>>();
-  const batcherOf = (key: string) => {
-    const there = batchers.get(key);
-    if (there) return there;
-    const made = createBatcher({ ...optionsOf(key), onIdle: () => batchers.delete(key) });
-    batchers.set(key, made);
-    return made;
+export function createKeyedBatcher<T, R>(options: {
+  readonly runAlone: (key: string, item: T) => Promise<R>;
+  readonly batches: (key: string) => Omit<BatcherOptions<T, R>, 'after' | 'onIdle'>;
+}): KeyedBatcher<T, R> {
+  const lines = new Map<string, { ended: Promise<void> } | Batcher<T, R>>();
+
+  function addFirst(key: string, item: T): Promise<R> {
+    const result = options.runAlone(key, item);
+    const onEnd = () => {
+      if (lines.get(key) === line) lines.delete(key);
+    };
+    const line = { ended: result.then(onEnd, onEnd) };
+    lines.set(key, line);
+    return result;
+  }
+
+  return {
+    add(key, item) {
+      const line = lines.get(key);
+      if (line === undefined) return addFirst(key, item);
+      if ('add' in line) return line.add(item);
+      const onIdle = () => lines.delete(key);
+      const batcher = createBatcher({ ...options.batches(key), after: line.ended, onIdle });
+      lines.set(key, batcher);
+      return batcher.add(item);
+    },
   };
-  return { add: (key, item) => batcherOf(key).add(item) };
 }

@@ -265,8 +265,14 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/batch.ts',
     'test/store/batch.test.ts',
-    ['each key has a batcher of its own', 'if (there) return there;', ''],
-    ['a key without items has none', 'onIdle: () => batchers.delete(key)', 'onIdle: () => {}'],
+    ['an item that follows waits', 'after: line.ended, onIdle', 'onIdle'],
+    ['an empty line leaves nothing', 'if (lines.get(key) === line) lines.delete(key);', ''],
+    [
+      'batches that are done leave nothing',
+      'const onIdle = () => lines.delete(key);',
+      'const onIdle = () => {};',
+    ],
+    ['an item that failed ends its turn', 'result.then(onEnd, onEnd)', 'result.then(onEnd)'],
   ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [
     'a result is its account’s alone',

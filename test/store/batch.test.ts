@@ -143,42 +143,65 @@ t.test('a batch lingers for as many items as asked for, and for a limited time',
   t.equal(await last, 'answer 1', 'its time was up');
 });
 
-t.test('items of two keys share no batch and do not wait for each other', async (t) => {
-  const runs: { key: string; items: number[]; resolve(r: string[]): void }[] = [];
+t.test('items of two keys share nothing; those of one key follow each other', async (t) => {
+  const runs: {
+    key: string;
+    items: number[];
+    resolve(r: string[]): void;
+    reject(e: unknown): void;
+  }[] = [];
+  const run = (key: string, items: readonly number[]) => {
+    const { promise, resolve, reject } = Promise.withResolvers<string[]>();
+    runs.push({ key, items: [...items], resolve, reject });
+    return promise;
+  };
   const made: string[] = [];
-  const { add } = createKeyedBatcher<number, string>((key) => {
-    made.push(key);
-    return {
-      max_items: 64,
-      isAway: () => false,
-      run: (items) =>
-        new Promise((resolve) => {
-          runs.push({ key, items: [...items], resolve });
-        }),
-    };
+  const { add } = createKeyedBatcher<number, string>({
+    runAlone: async (key, item) => (await run(key, [item]))[0]!,
+    batches: (key) => {
+      made.push(key);
+      return { max_items: 64, isAway: () => false, run: (items) => run(key, items) };
+    },
   });
   const turn = () => new Promise((wake) => setImmediate(wake));
-  const of_a = [1, 2].map((item) => add('a', item));
-  const of_b = [add('b', 3)];
-  await turn();
+  const end = async (n: number) => {
+    runs[n]!.resolve(answered(runs[n]!.items));
+    await turn();
+  };
+  const of_a = [1, 2, 3].map((item) => add('a', item));
+  const of_b = add('b', 4);
   t.match(runs, [
-    { key: 'a', items: [1, 2] },
-    { key: 'b', items: [3] },
+    { key: 'a', items: [1] },
+    { key: 'b', items: [4] },
   ]);
-  const later = add('a', 4);
   await turn();
-  t.equal(runs.length, 2, 'one batch of a key is in flight');
-  for (const { items, resolve } of [...runs]) resolve(answered(items));
-  t.same(await Promise.all([...of_a, ...of_b]), answered([1, 2, 3]));
+  t.equal(runs.length, 2, 'the others of the key wait');
+  await end(1);
+  t.equal(await of_b, 'answer 4');
+  await end(0);
+  t.match(runs[2], { key: 'a', items: [2, 3] });
+  const later = add('a', 5);
   await turn();
-  t.match(runs[2], { key: 'a', items: [4] });
-  t.same(made, ['a', 'b'], 'one batcher for each key');
-  runs[2]!.resolve(answered([4]));
-  t.equal(await later, 'answer 4');
+  t.equal(runs.length, 3, 'one statement of a key is in flight');
+  await end(2);
+  t.same(await Promise.all(of_a), answered([1, 2, 3]));
+  t.match(runs[3], { key: 'a', items: [5] });
+  await end(3);
+  t.equal(await later, 'answer 5');
+  t.same(made, ['a'], 'a lone item needs no batches');
+
+  const failing = add('a', 6);
+  t.match(runs[4], { key: 'a', items: [6] }, 'the line was empty again');
+  const next = add('a', 7);
+  runs[4]!.reject('rejected');
+  await t.rejects(failing, 'rejected');
   await turn();
-  const again = add('b', 5);
-  await turn();
-  t.same(made, ['a', 'b', 'b'], 'a key without items had none');
-  runs[3]!.resolve(answered([5]));
-  t.equal(await again, 'answer 5');
+  t.match(runs[5], { key: 'a', items: [7] }, 'an item that failed holds up no other');
+  t.same(made, ['a', 'a'], 'nothing was left of the batches before');
+  await end(5);
+  t.equal(await next, 'answer 7');
+  const alone = add('b', 8);
+  t.match(runs[6], { key: 'b', items: [8] }, 'a lone item leaves nothing either');
+  await end(6);
+  t.equal(await alone, 'answer 8');
 });

@@ -67,6 +67,6 @@ t.test('one statement reads many small records, or few large ones', async (t) =>
     t.match(all, new Array(40).fill({ kind: 'found', record: { id, stdout } }));
     return statements;
   };
-  t.equal(await read40(Buffer.from('1\n')), 4, 'four, 16, 16 and four records');
-  t.equal(await read40(Buffer.alloc(30_000, 'x')), 19, 'four records, then two at a time');
+  t.equal(await read40(Buffer.from('1\n')), 5, 'one, four, 16, 16 and three records');
+  t.equal(await read40(Buffer.alloc(30_000, 'x')), 20, 'one, four, then two at a time, and one');
 });
