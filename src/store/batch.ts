@@ -103,15 +103,33 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
 
 /**
  * A line of its own for each key: items of two keys neither wait for each other nor share a statement. An item that finds its
- * line empty is run alone and at once; those that come before it has ended are batched. A key without items uses no memory.
+ * line empty is run alone and at once; those that come before it has ended are batched. So that a burst leaves the database and
+ * this process time for lone items, few batches are in flight at a time. A key without items uses no memory.
  */
 export type KeyedBatcher<T, R> = { add(key: string, item: T): Promise<R> };
 
 export function createKeyedBatcher<T, R>(options: {
   readonly runAlone: (key: string, item: T) => Promise<R>;
   readonly batches: (key: string) => Omit<BatcherOptions<T, R>, 'after' | 'onIdle'>;
+  /** The most batches in flight, of all keys. */
+  readonly batches_at_once: number;
 }): KeyedBatcher<T, R> {
   const lines = new Map<string, { ended: Promise<void> } | Batcher<T, R>>();
+  let in_flight = 0;
+  const waiting: (() => void)[] = [];
+
+  async function inTurn(run: () => Promise<R[]>): Promise<R[]> {
+    if (in_flight < options.batches_at_once) in_flight += 1;
+    else await new Promise<void>((go) => waiting.push(go));
+    try {
+      return await run();
+    } finally {
+      // Its place goes to the next one.
+      const next = waiting.shift();
+      if (next) next();
+      else in_flight -= 1;
+    }
+  }
 
   function addFirst(key: string, item: T): Promise<R> {
     const result = options.runAlone(key, item);
@@ -129,7 +147,13 @@ export function createKeyedBatcher<T, R>(options: {
       if (line === undefined) return addFirst(key, item);
       if ('add' in line) return line.add(item);
       const onIdle = () => lines.delete(key);
-      const batcher = createBatcher({ ...options.batches(key), after: line.ended, onIdle });
+      const its = options.batches(key);
+      const batcher = createBatcher({
+        ...its,
+        run: (items) => inTurn(() => its.run(items)),
+        after: line.ended,
+        onIdle,
+      });
       lines.set(key, batcher);
       return batcher.add(item);
     },

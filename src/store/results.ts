@@ -63,6 +63,8 @@ type RecordRow = Omit<
 /** Of one statement: its answer arrives as a whole, and nothing else is done while it is taken apart. */
 const READ_ITEMS = 16;
 const READ_BYTES = 64 * 1024;
+/** Statements that read several, of all keys. With more, a burst of large records delays everybody by a half more. */
+const READS_AT_ONCE = 2;
 /** Until a key's first reads have shown how large its records are. */
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;
 const DIGEST_TEXT = 'latin1';
@@ -70,6 +72,7 @@ const DIGEST_TEXT = 'latin1';
 export function createResults(db: Db): Results {
   // The reads of one key would wait for each other in PostgreSQL, for the row that counts them, each with a connection of its own.
   const reads = createKeyedBatcher<string, ResultOutcome>({
+    batches_at_once: READS_AT_ONCE,
     runAlone: (digest, id) => readOne(db, Buffer.from(digest, DIGEST_TEXT), id),
     batches(digest) {
       let record_bytes = GUESSED_RECORD_BYTES;

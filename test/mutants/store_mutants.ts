@@ -265,13 +265,15 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/batch.ts',
     'test/store/batch.test.ts',
-    ['an item that follows waits', 'after: line.ended, onIdle', 'onIdle'],
+    ['an item that follows waits', 'after: line.ended,', ''],
     ['an empty line leaves nothing', 'if (lines.get(key) === line) lines.delete(key);', ''],
     [
       'batches that are done leave nothing',
       'const onIdle = () => lines.delete(key);',
       'const onIdle = () => {};',
     ],
+    ['few batches are in flight', 'in_flight < options.batches_at_once', 'true'],
+    ['a batch that ended makes room', 'if (next) next();', 'if (next) void next;'],
     ['an item that failed ends its turn', 'result.then(onEnd, onEnd)', 'result.then(onEnd)'],
   ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [

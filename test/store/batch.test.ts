@@ -157,6 +157,7 @@ t.test('items of two keys share nothing; those of one key follow each other', as
   };
   const made: string[] = [];
   const { add } = createKeyedBatcher<number, string>({
+    batches_at_once: 2,
     runAlone: async (key, item) => (await run(key, [item]))[0]!,
     batches: (key) => {
       made.push(key);
@@ -205,3 +206,43 @@ t.test('items of two keys share nothing; those of one key follow each other', as
   await end(6);
   t.equal(await alone, 'answer 8');
 });
+
+t.test(
+  'few batches of different keys are in flight at a time; lone items do not wait',
+  async (t) => {
+    const batches: { key: string; end(): void; fail(): void }[] = [];
+    const { add } = createKeyedBatcher<number, string>({
+      batches_at_once: 2,
+      runAlone: async (_key, item) => `alone ${item}`,
+      batches: (key) => ({
+        max_items: 64,
+        isAway: () => true,
+        run: (items) => {
+          const { promise, resolve, reject } = Promise.withResolvers<string[]>();
+          const end = () => resolve(answered([...items]));
+          batches.push({ key, end, fail: () => reject(new Error('away')) });
+          return promise;
+        },
+      }),
+    });
+    const turn = () => new Promise((wake) => setImmediate(wake));
+    const pairs = ['a', 'b', 'c', 'd'].map((key) => [add(key, 1), add(key, 2)] as const);
+    await turn();
+    t.match(batches, [{ key: 'a' }, { key: 'b' }]);
+    t.equal(batches.length, 2);
+    t.equal(await add('e', 3), 'alone 3');
+    batches[0]!.fail();
+    await t.rejects(pairs[0]![1], { message: 'away' });
+    await turn();
+    t.equal(batches.length, 3, 'one that failed leaves its place');
+    batches[1]!.end();
+    batches[2]!.end();
+    await turn();
+    t.equal(batches.length, 4);
+    batches[3]!.end();
+    t.same(
+      await Promise.all(pairs.slice(1).flat()),
+      new Array(3).fill(['alone 1', 'answer 2']).flat(),
+    );
+  },
+);
