@@ -102,9 +102,14 @@ export function createBatcher<T, R>(options: BatcherOptions<T, R>): Batcher<T, R
 }
 
 /**
- * A line of its own for each key: items of two keys neither wait for each other nor share a statement. An item that finds its
- * line empty is run alone and at once; those that come before it has ended are batched. So that a burst leaves the database and
- * this process time for lone items, few batches are in flight at a time. A key without items uses no memory.
+ * A line of its own for each key. An item that finds its line empty is run alone and at once. Those that come before it has
+ * ended form the next batch of their key.
+ *
+ * What must stay true:
+ *   * Items of two keys never share a batch, and a key has at most one batch or lone item in flight.
+ *   * A lone item waits for nobody. Batches wait until fewer than `batches_at_once` are in flight: then a burst leaves time for
+ *     lone items, in this process and in the database.
+ *   * A key without items uses no memory.
  */
 export type KeyedBatcher<T, R> = { add(key: string, item: T): Promise<R> };
 

@@ -60,10 +60,10 @@ type RecordRow = Omit<
   | 'proof'
 > & { created_at: string; started_at: string | null; completed_at: string | null };
 
-/** Of one statement: its answer arrives as a whole, and nothing else is done while it is taken apart. */
+/** The most that one statement reads. Its answer is taken apart in one go, and everything else waits for that. */
 const READ_ITEMS = 16;
 const READ_BYTES = 64 * 1024;
-/** Statements that read several, of all keys. With more, a burst of large records delays everybody by a half more. */
+/** The most statements of several reads in flight, of all keys. Without a bound, a burst of 32 KB records delays others longer. */
 const READS_AT_ONCE = 2;
 /** Until a key's first reads have shown how large its records are. */
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;

@@ -76,9 +76,9 @@ const LIMITS: RunLimits = {
 /**
  * What javac holds in the middle of a compile, 4 MB, fits into a survivor space. By the JVM's own sizes it does not: then much
  * of it gets into the old generation, which grows, and a fifth of the time goes into collections. A program of 100 lines makes
- * 25 MB of objects, so that Eden is full about once per compile: a twentieth of the time goes into collections; with 8 MB it
- * was an eighth, and 10 MB less memory. The archive of the JDK's classes is mapped where it was made for: else each JVM has
- * 10 MB of it for itself, with the addresses changed.
+ * 25 MB of objects. An Eden of 24 MB is full about once in such a compile, and a twentieth of the time goes into collections.
+ * With an Eden of 8 MB it was an eighth; the JVM took 10 MB less. The archive of the JDK's classes is mapped where it was made
+ * for: else each JVM has 10 MB of it for itself, with the addresses changed.
  */
 const MEMORY_FLAGS = [
   '-Xms40m',
