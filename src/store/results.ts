@@ -63,14 +63,14 @@ type RecordRow = Omit<
 /** The most that one statement reads. Its answer is taken apart in one go, and everything else waits for that. */
 const READ_ITEMS = 16;
 const READ_BYTES = 64 * 1024;
-/** The most statements of several reads in flight, of all keys. Without a bound, a burst of 32 KB records delays others longer. */
+/** The most such statements in flight, of all keys. With more, a burst of 32 KB records delays others for longer. */
 const READS_AT_ONCE = 2;
 /** Until a key's first reads have shown how large its records are. */
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;
 const DIGEST_TEXT = 'latin1';
 
 export function createResults(db: Db): Results {
-  // The reads of one key would wait for each other in PostgreSQL, for the row that counts them, each with a connection of its own.
+  // Else the reads of one key would wait in PostgreSQL for the row that counts them, and each would hold a connection.
   const reads = createKeyedBatcher<string, ResultOutcome>({
     batches_at_once: READS_AT_ONCE,
     runAlone: (digest, id) => readOne(db, Buffer.from(digest, DIGEST_TEXT), id),
