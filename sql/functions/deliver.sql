@@ -1,15 +1,18 @@
 -- Deliveries of webhooks. A delivery is requested (with the terminal event, or again by an operator), attempted, and
 -- ended. Its events are in the submission's stream. One job at a time carries it. A job that is left over gets no row
--- here: a delivery that has ended, or whose time has not come, is not due.
+-- here, if the delivery has ended.
 
--- Whether a delivery is due, and its receiver: asked before the attempt waits for its turn. No row after a purge.
+-- Whether a delivery is due, and its receiver: asked before the attempt waits for its turn. No row after a purge. Where the
+-- clock was set back behind the delivery's last event, nobody can tell how long it has waited: then its job decides, which was
+-- moved by the same time (move_future_jobs).
 create or replace function runledger.delivery_due(id uuid)
-returns table (url text, account_id uuid)
+returns table (url text, account_id uuid, is_due boolean)
 language sql stable security definer set search_path = runledger, pg_temp
 as $$
-  select convert_from(p.bytes, 'UTF8'), s.account_id
+  select convert_from(p.bytes, 'UTF8'), s.account_id, case when d.next_at <= clock() then true else
+    (select e.at from log e where e.stream = d.id order by e.version desc limit 1) > clock() end
   from deliveries d join submissions s on s.id = d.id join payloads p on p.stream = d.id and p.kind = 'webhook_url'
-  where d.id = delivery_due.id and d.status = 'waiting' and d.next_at <= clock()
+  where d.id = delivery_due.id and d.status = 'waiting'
 $$;
 
 -- Everything that an attempt needs. body is the one that an earlier attempt stored. Of the outputs only as much as a body
@@ -32,7 +35,7 @@ as $$
     (select substr(p.bytes, 1, 65540) from payloads p where p.stream = d.id and p.kind = 'stderr'),
     case when l.size is null and s.judged then judged_parts(s.id) end, l.size
   from delivery_due(delivery_open.id) due
-  join deliveries d on d.id = delivery_open.id
+  join deliveries d on d.id = delivery_open.id and due.is_due
   join submissions s on s.id = d.id
   cross join lateral (select large_size(null, null, case when s.judged then judged_size(s.id) end, most) as size offset 0) l
   left join webhook_secrets w on w.submission_id = d.id
@@ -40,8 +43,9 @@ $$;
 
 -- Appends the outcome of an attempt and what follows from it. False: another process has recorded this attempt already.
 -- The first body that has to be sent again is stored: a later version of Runledger, which may render it otherwise, then
--- sends the same bytes.
---   next: {retry_in_ms, counts} or {end}
+-- sends the same bytes. An operator may have asked for the delivery again during the attempt: then its schedule has begun from
+-- the start, and only a success ends it.
+--   next: {retry_in_ms, counts} or {end}; failures: those from which it was computed
 create or replace function runledger.append_delivery_attempt(
   id uuid, after_attempts integer, facts jsonb, next jsonb, body bytea default null
 ) returns boolean
@@ -55,14 +59,20 @@ declare
   before submissions[];
   ended text := next ->> 'end';
   salt bytea := uuid_send(gen_random_uuid());
+  delivery deliveries;
 begin
   -- The lock of the submission's row orders all writers of its stream.
   select array_agg(x.s) into before from (select s from submissions s where s.id = append_delivery_attempt.id for update) x;
-  perform from deliveries d where d.id = append_delivery_attempt.id and d.status = 'waiting' and d.attempts = after_attempts;
+  select d.* into delivery from deliveries d
+  where d.id = append_delivery_attempt.id and d.status = 'waiting' and d.attempts = after_attempts;
   if not found then
     return false;
   end if;
   now_at := clock();
+  if delivery.failures <> (next ->> 'failures')::integer and ended is distinct from 'delivered' then
+    ended := null;
+    next := '{"retry_in_ms": 0, "counts": false}';
+  end if;
   next_at := now_at + (next ->> 'retry_in_ms')::bigint * interval '1 millisecond';
   if ended is null and body is not null and not exists (
     select from payloads p where p.stream = append_delivery_attempt.id and p.kind = 'webhook_body'
@@ -91,6 +101,15 @@ create or replace function runledger.put_back_delivery(id uuid, in_ms bigint) re
 language sql security definer set search_path = runledger, pg_temp
 as $$
   select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond', case when in_ms > 0 then 1 else 0 end::smallint)
+$$;
+
+-- The job came before the delivery's time, after the clock was set back or because it was left over: it comes back in time.
+create or replace function runledger.put_back_early_delivery(id uuid) returns void
+language sql security definer set search_path = runledger, pg_temp
+as $$
+  select enqueue_deliveries(array[d.id], d.next_at) from (
+    select d.id, d.next_at from deliveries d where d.id = put_back_early_delivery.id and d.status = 'waiting' for update
+  ) d
 $$;
 
 -- Requests a delivery again: it is due at once and begins its schedule from the start. A waiting delivery keeps its

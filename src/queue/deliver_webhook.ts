@@ -4,9 +4,10 @@
  *
  *   * The attempt, what follows from it (the next attempt's job, or the end and the deletion of the secret) and the projection
  *     are one transaction. If the process dies before it, the job is run again: at least once, never not at all.
- *   * A job can be left over (its process died after that transaction). `due` answers nothing for a delivery that has ended or
- *     whose time has not come, and the task returns, which deletes the job. Nothing is lost: the transaction that set the time
- *     made a job for it.
+ *   * A job can be left over (its process died after that transaction). `due` answers nothing for a delivery that has ended, and
+ *     the task returns, which deletes the job.
+ *   * A job can come too early: left over, or after the clock was set back. It is put back to the delivery's time, and takes the
+ *     place of the job that it may have there. So a waiting delivery always has a job.
  *   * A job can come twice to this process: its consumer was declared dead, and the same process fetches the job again while
  *     the attempt still runs. The second task waits for the first and then begins with `due`.
  *   * The turn at the receiver comes before the bytes: a task that waits for one holds an id and no body.
@@ -62,6 +63,7 @@ export function createDeliverTask(options: DeliverOptions): DeliveryTask {
   const deliver = async (id: string, consumer: string): Promise<void> => {
     const due = await deliveries.due(id);
     if (due === null) return;
+    if (!due.is_due) return deliveries.putBackEarly(id);
     const entry = await gate.enter(hostOf(due.url), due.account_id, stopping).catch(() => null);
     if (entry === null) return deliveries.putBack(id, 0);
     if (entry.kind === 'full') return deliveries.putBack(id, entry.retry_in_ms);
@@ -101,6 +103,7 @@ async function attempt(options: DeliverOptions, id: string, consumer: string): P
       options.deliveries.attempted({
         id,
         after_attempts: delivery.attempts,
+        after_failures: delivery.failures,
         facts: { ...facts, consumer },
         next,
         body,

@@ -37,23 +37,27 @@ export type OpenDelivery = {
 export type AttemptRecord = {
   id: string;
   after_attempts: number;
+  /** The failures from which `next` was computed. */
+  after_failures: number;
   facts: AttemptFacts;
   next: AfterAttempt;
   /** The body that was sent; null: nothing could be signed. */
   body: Uint8Array | null;
 };
 
-export type DueDelivery = { url: string; account_id: string };
+export type DueDelivery = { url: string; account_id: string; is_due: boolean };
 
 export type Deliveries = {
-  /** Null: it has ended, does not exist, or its time has not come. Then the job is left over. */
+  /** Null: it has ended or does not exist, and the job is left over. */
   due(id: string): Promise<DueDelivery | null>;
-  /** The same, with everything that an attempt needs. */
+  /** Everything that an attempt needs. Null: it has ended, does not exist, or is not due. */
   open(id: string): Promise<OpenDelivery | null>;
   /** False: another process has recorded this attempt already. */
   attempted(attempt: AttemptRecord): Promise<boolean>;
   /** The job comes back later, and no event is appended: the receiver is busy. */
   putBack(id: string, in_ms: number): Promise<void>;
+  /** The job comes back at the delivery's time. */
+  putBackEarly(id: string): Promise<void>;
 };
 
 type OpenRow = BytesRow & {
@@ -79,14 +83,18 @@ export function createDeliveries(db: Db): Deliveries {
       >`select * from runledger.delivery_open(${id}, ${SMALL_RECORD_BYTES})`;
       return row === undefined ? null : openDelivery(row);
     },
-    async attempted({ id, after_attempts, facts, next, body }) {
+    async attempted({ id, after_attempts, after_failures, facts, next, body }) {
+      const step = { ...next, failures: after_failures };
       const [row] = await db<{ recorded: boolean }[]>`
         select runledger.append_delivery_attempt(${id}, ${after_attempts},
-          ${JSON.stringify(facts)}::text::jsonb, ${JSON.stringify(next)}::text::jsonb, ${body}) as recorded`;
+          ${JSON.stringify(facts)}::text::jsonb, ${JSON.stringify(step)}::text::jsonb, ${body}) as recorded`;
       return row!.recorded;
     },
     async putBack(id, in_ms) {
       await db`select runledger.put_back_delivery(${id}, ${in_ms})`;
+    },
+    async putBackEarly(id) {
+      await db`select runledger.put_back_early_delivery(${id})`;
     },
   };
 }

@@ -75,8 +75,18 @@ export const webhookMutants: readonly Mutant[] = [
     'test/queue/deliver_webhook.test.ts',
     [
       'a delivery is not due before its time',
-      "d.status = 'waiting' and d.next_at <= clock()",
-      "d.status = 'waiting'",
+      'case when d.next_at <= clock() then true else',
+      'case when true then true else',
+    ],
+    [
+      'a clock that is set back delays no delivery',
+      'order by e.version desc limit 1) > clock() end',
+      "order by e.version desc limit 1) > clock() + interval '1 day' end",
+    ],
+    [
+      'a replay during an attempt counts',
+      "if delivery.failures <> (next ->> 'failures')::integer and",
+      'if false and',
     ],
     [
       'one attempt is recorded once',
@@ -89,6 +99,11 @@ export const webhookMutants: readonly Mutant[] = [
       'null;',
     ],
   ),
+  ...inFile('src/queue/deliver_webhook.ts', 'test/queue/deliver_webhook.test.ts', [
+    'a job that comes too early is put back',
+    'if (!due.is_due) return deliveries.putBackEarly(id);',
+    'if (!due.is_due) return;',
+  ]),
   ...inFile(
     'sql/functions/next_delivery.sql',
     ['test/cli/deliveries.test.ts', 'test/queue/deliver_webhook.test.ts'],

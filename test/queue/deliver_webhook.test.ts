@@ -5,6 +5,7 @@ import { encryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { openReceiver, RECEIVER_NAME } from '../webhooks/receiver.ts';
 import {
   answers,
+  type Bench,
   delivery,
   encryptionKey,
   jobsAre,
@@ -15,6 +16,13 @@ import {
   urlTo,
   verify,
 } from './delivery_bench.ts';
+
+/** Jobs that a process has at the moment. */
+async function running({ db }: Bench): Promise<number> {
+  const [row] = await db<{ running: number }[]>`
+    select count(*)::integer as running from graphile_worker._private_jobs where locked_at is not null`;
+  return row!.running;
+}
 
 /** The facts of an attempt without an answer. */
 const NO_ANSWER = {
@@ -164,11 +172,17 @@ t.test('if two processes make the same attempt, one is recorded', async (t) => {
   const deliveries = createDeliveries(bench.db);
   const facts = { outcome: 'timeout', status: null, detail: null, address: null };
   const next = { retry_in_ms: 0, counts: true };
-  const recorded = { id, after_attempts: 0, facts: { ...facts, ...NO_ANSWER }, next, body: null };
+  const after = { after_attempts: 0, after_failures: 0 };
+  const recorded = { id, ...after, facts: { ...facts, ...NO_ANSWER }, next, body: null };
   t.equal(await deliveries.attempted(recorded), true);
   t.equal(await deliveries.attempted(recorded), false);
   t.equal(
-    await deliveries.attempted({ ...recorded, after_attempts: 1, next: { end: 'gone' } }),
+    await deliveries.attempted({
+      ...recorded,
+      after_attempts: 1,
+      after_failures: 1,
+      next: { end: 'gone' },
+    }),
     true,
   );
   t.equal(await deliveries.attempted({ ...recorded, after_attempts: 2 }), false, 'it has ended');
@@ -180,7 +194,8 @@ t.test('an attempt that a stop cut off is an attempt and no failure', async (t) 
   const id = await bench.ended(urlTo(443));
   const facts = { outcome: 'cut_off' as const, status: null, detail: null, address: null };
   const next = { retry_in_ms: 0, counts: false };
-  const cut = { id, after_attempts: 0, facts: { ...facts, ...NO_ANSWER }, next, body: null };
+  const after = { after_attempts: 0, after_failures: 0 };
+  const cut = { id, ...after, facts: { ...facts, ...NO_ANSWER }, next, body: null };
   t.equal(await createDeliveries(bench.db).attempted(cut), true);
   t.match(await delivery(bench, id), { status: 'waiting', attempts: 1, failures: 0 });
 });
@@ -200,6 +215,7 @@ t.test(
     await deliveries.attempted({
       id,
       after_attempts: 0,
+      after_failures: 0,
       facts: { ...facts, ...NO_ANSWER },
       next,
       body,
@@ -234,6 +250,78 @@ t.test('deliveries that hang do not delay another account at the same host', asy
   t.equal(receiver.got.length, 5, 'four of the first account, which still hang');
 });
 
+t.test('a job that comes before its time is put back, and the delivery keeps one', async (t) => {
+  const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
+  await using receiver = await openReceiver(answers(500));
+  const id = await bench.ended(urlTo(receiver.port));
+  const part = await bench.start();
+  t.teardown(() => part.stop());
+  await until(bench, id, ({ attempts }) => attempts === 1);
+  const { next_at } = (await delivery(bench, id))!;
+  const jobs = () => bench.db`
+    select id, run_at from graphile_worker._private_jobs where key = ${`delivery/${id}`}`;
+  const [before] = await jobs();
+  await bench.db`update graphile_worker._private_jobs set run_at = now() where id = ${before!['id']}`;
+  await bench.db`select runledger.announce_jobs()`;
+  let left = await jobs();
+  while (left[0]?.['id'] === before!['id']) left = await jobs();
+  while (left.length === 0 && (await running(bench)) > 0) left = await jobs();
+  t.match(left, [{ run_at: next_at }]);
+  t.equal(receiver.got.length, 1);
+  await judgeTables(t, bench);
+});
+
+t.test('a clock that is set back delays no delivery, and loses none', async (t) => {
+  const bench = await openBench(t);
+  await using receiver = await openReceiver();
+  const { db } = bench;
+  const clockIs = (ahead: string) =>
+    db.unsafe(`create or replace function runledger.clock() returns timestamptz
+      language sql volatile as $$ select clock_timestamp() + interval '${ahead}' $$`);
+  await clockIs('1 hour');
+  const id = await bench.ended(urlTo(receiver.port));
+  await clockIs('0');
+  t.match(
+    await db`select next_at > now() + interval '50 minutes' as late from runledger.deliveries`,
+    [{ late: true }],
+  );
+  const part = await bench.start();
+  await jobsAre(bench, { due: 0, taken: 0 });
+  await part.stop();
+  t.match(await delivery(bench, id), { status: 'delivered', attempts: 1 });
+});
+
+t.test('a replay during an attempt counts, unless that attempt succeeds', async (t) => {
+  const bench = await openBench(t);
+  const deliveries = createDeliveries(bench.db);
+  const facts = { outcome: 'timeout', status: null, detail: null, address: null };
+  const given = { facts: { ...facts, ...NO_ANSWER }, body: null };
+  /** Its second attempt is under way when it is requested again. */
+  const replayed = async () => {
+    const id = await bench.ended(urlTo(443));
+    const next = { retry_in_ms: 0, counts: true };
+    await deliveries.attempted({ ...given, id, after_attempts: 0, after_failures: 0, next });
+    t.match(await deliveries.open(id), { attempts: 1, failures: 1 });
+    t.equal(await replayDelivery(bench.db, id, null), 'replayed');
+    return { ...given, id, after_attempts: 1, after_failures: 1 };
+  };
+  for (const next of [{ end: 'exhausted' }, { retry_in_ms: 3_600_000, counts: true }]) {
+    const attempt = await replayed();
+    t.equal(await deliveries.attempted({ ...attempt, next }), true);
+    t.match(await delivery(bench, attempt.id), {
+      status: 'waiting',
+      attempts: 2,
+      failures: 0,
+      has_secret: true,
+    });
+    t.match(await deliveries.due(attempt.id), { is_due: true });
+  }
+  const attempt = await replayed();
+  t.equal(await deliveries.attempted({ ...attempt, next: { end: 'delivered' } }), true);
+  t.match(await delivery(bench, attempt.id), { status: 'delivered', has_secret: false });
+  await judgeTables(t, bench);
+});
+
 t.test('a replay is due at once and begins the schedule again', async (t) => {
   const bench = await openBench(t, { RUNLEDGER_WEBHOOK_SCHEDULE: '1h' });
   await using receiver = await openReceiver(answers(500, 500, 204));
@@ -242,7 +330,7 @@ t.test('a replay is due at once and begins the schedule again', async (t) => {
   await receiver.received(1);
   await until(bench, id, (row) => row['attempts'] === 1);
   const due = await bench.db`select * from runledger.delivery_due(${id})`;
-  t.same([...due], [], 'its next attempt is an hour away, whatever job is left over');
+  t.match([...due], [{ is_due: false }], 'its next attempt is an hour away');
   t.equal(await replayDelivery(bench.db, id, null), 'replayed');
   await receiver.received(2);
   await until(bench, id, (row) => row['attempts'] === 2);
