@@ -1,7 +1,9 @@
 /** Large records, large bodies and pipelined requests, through a real web process. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { newSecret } from '../../src/access/secret.ts';
 import { renderResult } from '../../src/domain/record.ts';
@@ -10,6 +12,8 @@ import { createResults } from '../../src/store/results.ts';
 import { wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 
+/** Requests that wait at the same time. */
+const WAITING = 300;
 /** Beyond what comes with a row (large_size in SQL). */
 const LARGE = 40_000;
 
@@ -97,6 +101,33 @@ t.test('what is heavy', async (t) => {
       t.match(reply.json, { id: first.json.id, status: 'completed', stderr: '' });
       t.equal(reply.json.stdout, '\0'.repeat(LARGE));
     }
+  });
+
+  t.test('a request that waits does not hold what it sent', async (t) => {
+    const rss_mib = () =>
+      Number(
+        /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${web!.process.pid}/status`, 'utf8'))![1],
+      ) / 1024;
+    const body = JSON.stringify({
+      ...HELLO,
+      files: [{ path: 'a.txt', content: 'x'.repeat(1_000_000) }],
+    });
+    const head = `POST /api/submit?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const stored = async () => {
+      const [row] = await service.db<{ count: number }[]>`
+        select count(*)::integer as count from runledger.submissions`;
+      return row!.count;
+    };
+    const before = { count: await stored(), rss_mib: rss_mib() };
+    for (let n = 1; n <= WAITING; n += 1) {
+      const line = wire(web!.port);
+      t.teardown(() => line.socket.destroy());
+      line.send(head + body);
+      for (let ms = 0; (await stored()) < before.count + n && ms < 20_000; ms += 5) await wait(5);
+    }
+    t.equal(await stored(), before.count + WAITING);
+    const grown_mib = rss_mib() - before.rss_mib;
+    t.ok(grown_mib < WAITING, `${grown_mib.toFixed(0)} MiB for ${WAITING} bodies of 1 MB`);
   });
 
   t.test('clients that do not read keep nobody else from large records', async (t) => {

@@ -4,7 +4,6 @@
  */
 import * as v from 'valibot';
 import { EXAMPLE_COMPLETED, type ResultRow } from '../../domain/record.ts';
-import type { NewSubmission } from '../../store/submissions.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
@@ -87,28 +86,37 @@ async function submitBody(
   digest: Uint8Array,
   body: ReceivedBody,
 ): Promise<Answer | null> {
-  const asked = readSubmission(web, exchange, body.bytes);
-  if ('errors' in asked) return spendThen(web, exchange, digest, invalid(asked.errors));
+  const begun = begin(web, exchange, digest, body.bytes);
+  if ('errors' in begun) return spendThen(web, exchange, digest, invalid(begun.errors));
+  try {
+    return await answerStored(web, exchange, { ...begun, digest, body });
+  } finally {
+    begun.waiting?.drop();
+  }
+}
 
+/**
+ * A function of its own that waits for nothing: one that waits keeps all that it has seen, and a submission has up to 2 MiB of
+ * code and files.
+ */
+function begin(
+  web: Web,
+  exchange: Exchange,
+  digest: Uint8Array,
+  bytes: Uint8Array,
+): Begun | { errors: FieldError[] } {
+  const asked = readSubmission(web, exchange, bytes);
+  if ('errors' in asked) return asked;
   const submission = newSubmission(web, asked);
-  const { timeout_ms } = asked.wish;
+  const { wish } = asked;
+  const { timeout_ms } = wish;
   const unflushed = (timeout_ms ?? 0) >= UNFLUSHED_FROM_MS;
   const waiting =
     timeout_ms === null
       ? null
       : waitForEnd(web, exchange, submission.id, { timeout_ms, unborn: true });
-  try {
-    return await store(web, exchange, {
-      digest,
-      submission,
-      wish: asked.wish,
-      waiting,
-      unflushed,
-      body,
-    });
-  } finally {
-    waiting?.drop();
-  }
+  const stored = web.submissions.submit({ secret_digest: digest, submission, unflushed });
+  return { stored, wish, waiting, unflushed };
 }
 
 export const submit: ApiCall = {
@@ -119,9 +127,8 @@ export const submit: ApiCall = {
   handler,
 };
 
-type Ready = {
-  digest: Uint8Array;
-  submission: NewSubmission;
+type Begun = {
+  stored: ReturnType<Web['submissions']['submit']>;
   wish: WaitWish;
   waiting: Waiting | null;
   /**
@@ -129,19 +136,21 @@ type Ready = {
    * later commit flushes it, that of its own end at the latest.
    */
   unflushed: boolean;
-  body: ReceivedBody;
 };
 
-async function store(
+async function answerStored(
   web: Web,
   exchange: Exchange,
-  { digest, submission, wish, waiting, unflushed, body }: Ready,
-): Promise<Answer | null> {
-  const outcome = await web.submissions.submit({
-    secret_digest: digest,
-    submission,
+  {
+    stored,
+    digest,
+    wish,
+    waiting,
     unflushed,
-  });
+    body,
+  }: Begun & { digest: Uint8Array; body: ReceivedBody },
+): Promise<Answer | null> {
+  const outcome = await stored;
   body.leave();
   switch (outcome.kind) {
     case 'unauthorized':
@@ -188,7 +197,7 @@ async function answerAccepted(
   exchange: Exchange,
   id: string,
   wish: WaitWish,
-  { waiting, unflushed }: Pick<Ready, 'waiting' | 'unflushed'>,
+  { waiting, unflushed }: Pick<Begun, 'waiting' | 'unflushed'>,
 ): Promise<Answer | null> {
   const location = { Location: `/api/result/${id}` };
   if (waiting !== null) {
