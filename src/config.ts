@@ -109,7 +109,7 @@ export function databaseUrl(config: Config, role: Role): string | null {
     owner: null,
     web: config.web_database_url,
     worker: config.worker_database_url,
-    auditor: config.auditor_database_url,
+    auditor: null,
   }[role];
   return own ?? config.database_url;
 }

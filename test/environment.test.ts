@@ -10,7 +10,6 @@ const everything = {
   DATABASE_URL: 'postgres://owner@h/db',
   RUNLEDGER_WEB_DATABASE_URL: 'postgres://web@h/db',
   RUNLEDGER_WORKER_DATABASE_URL: 'postgres://worker@h/db',
-  RUNLEDGER_AUDITOR_DATABASE_URL: 'postgres://auditor@h/db',
   RUNLEDGER_WEBHOOK_KEYS: 'k',
   RUNLEDGER_SEAL_KEY: 's',
   RUNLEDGER_DIGEST_KEY: 'd',

@@ -44,11 +44,6 @@ const database = {
     reason: "the address for the worker's role: a worker is beside hostile code; else DATABASE_URL",
     secret: true,
   }),
-  auditor_database_url: optional('RUNLEDGER_AUDITOR_DATABASE_URL', postgresUrl, {
-    unit: 'address',
-    reason: "the address for the read-only auditor's role, for doctor to check what it can read",
-    secret: true,
-  }),
   database_tls: row('RUNLEDGER_DATABASE_TLS', choice('auto', 'disable', 'require', 'verify-full'), {
     default: 'auto',
     unit: 'word',
@@ -75,6 +70,21 @@ const database = {
     reason: 'the user of the embedded PostgreSQL when root starts it; else an unused id',
   }),
 };
+
+const OPTIONAL_FIELDS = [
+  'limits',
+  'expected_output',
+  'compare',
+  'args',
+  'stdin_base64',
+  'webhook_url',
+  'files',
+  'tests',
+  'test_set',
+  'checker',
+  'interactor',
+  'outputs',
+] as const;
 
 const http = {
   host: optional('HOST', text(/^[^\s/]+$/, 'must be an address to listen on'), {
@@ -162,38 +172,21 @@ const http = {
     unit: 'bytes',
     reason: 'an account whose test sets have as many bytes together can store no more',
   }),
-  forbidden_fields: optional(
-    'RUNLEDGER_FORBIDDEN_FIELDS',
-    list(
-      'limits',
-      'expected_output',
-      'compare',
-      'args',
-      'stdin_base64',
-      'webhook_url',
-      'files',
-      'tests',
-      'test_set',
-      'checker',
-      'interactor',
-      'outputs',
-    ),
-    {
-      unit: 'words',
-      reason: 'optional fields of a submission that this deployment does not accept',
-    },
-  ),
+  forbidden_fields: optional('RUNLEDGER_FORBIDDEN_FIELDS', list(...OPTIONAL_FIELDS), {
+    unit: 'words',
+    reason: `optional fields of a submission that this deployment does not accept, of ${OPTIONAL_FIELDS.join(', ')}`,
+  }),
 };
 
 const client = {
   server: row('RUNLEDGER_SERVER', text(/^https?:\/\/\S+$/, 'must be an address'), {
     default: 'http://127.0.0.1:8080',
     unit: 'address',
-    reason: 'for `./runledger run`: the service to send to',
+    reason: 'for the commands that call the API, such as `./runledger run`: the service',
   }),
   api_key: optional('RUNLEDGER_API_KEY', text(/^\S+$/, 'must be a key'), {
     unit: 'key',
-    reason: 'for `./runledger run`: the key to send with',
+    reason: 'for the commands that call the API, such as `./runledger run`: the key',
     secret: true,
   }),
 };
@@ -220,7 +213,7 @@ const webhooks = {
   webhook_keys: optional('RUNLEDGER_WEBHOOK_KEYS', namedKeys, {
     unit: 'id:base64,...',
     reason:
-      'encrypt webhook secrets at rest, the first key new ones; for web alone; where not set, webhooks are rejected',
+      'encrypt webhook secrets at rest, the first key new ones; for web and `deliveries replay`; where not set, webhooks are rejected',
     secret: true,
   }),
   webhook_schedule_ms: row('RUNLEDGER_WEBHOOK_SCHEDULE', durations, {
@@ -244,7 +237,7 @@ const operation = {
   seal_key: optional('RUNLEDGER_SEAL_KEY', secret, {
     unit: '32 bytes',
     reason:
-      'Ed25519 seed that signs the checkpoints of the log, for web alone; PostgreSQL does not have it, so a checkpoint is a proof; where not set, nothing is sealed',
+      'Ed25519 seed that signs the checkpoints of the log, for web and the commands; PostgreSQL does not have it, so a checkpoint is a proof; where not set, nothing is sealed',
     secret: true,
   }),
   seal_keys_before: optional('RUNLEDGER_SEAL_KEYS_BEFORE', verifierKeys, {
@@ -275,7 +268,12 @@ const operation = {
   log_level: row(
     'RUNLEDGER_LOG_LEVEL',
     choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
-    { default: 'info', unit: 'word', reason: 'the lowest level that is logged' },
+    {
+      default: 'info',
+      unit: 'word',
+      reason:
+        'the lowest level that is logged; where not set, `serve` starts its processes with warn',
+    },
   ),
 };
 

@@ -13,6 +13,9 @@ export type HeartbeatSession = {
   end(): Promise<void>;
 };
 
+/** A name of its own, so that pg_stat_activity shows which session holds the lock. */
+export const heartbeatName = (kind: string): string => `runledger ${kind} heartbeat`;
+
 export function openHeartbeatSession(options: {
   readonly address: DatabaseAddress | string;
   readonly kind: string;
@@ -21,8 +24,7 @@ export function openHeartbeatSession(options: {
 }): HeartbeatSession {
   const open = () =>
     connect(options.address, {
-      // A name of its own, so that pg_stat_activity shows which session holds the lock.
-      name: `runledger ${options.kind} heartbeat`,
+      name: heartbeatName(options.kind),
       max: 1,
       on_close: options.onClose,
     });

@@ -4,6 +4,7 @@ import t from 'tap';
 import { commands } from '../../src/cli/command_table.ts';
 import { commandHelp } from '../../src/cli/help.ts';
 import { connect } from '../../src/db.ts';
+import { heartbeatName } from '../../src/queue/heartbeat_session.ts';
 import { freshDatabase } from '../support/database.ts';
 import { runledger } from './command_line.ts';
 
@@ -258,6 +259,34 @@ t.test('doctor checks the database, and warns about a shared login', async (t) =
     { state: 'ok' },
   );
 });
+
+t.test(
+  'doctor says which logins the processes use, whatever its own environment has',
+  async (t) => {
+    const { urls } = await freshDatabase(t);
+    const roles = async (own: NodeJS.ProcessEnv = {}) => {
+      const env = { ...ONE_LANGUAGE, DATABASE_URL: urls.owner, ...own };
+      const { stdout } = await runledger(['doctor', '--only', 'service', '--json'], env);
+      return JSON.parse(stdout).find(({ check }: { check: string }) => check === 'roles');
+    };
+    const alive = async (kind: string, url: string) => {
+      const db = connect(url, { name: heartbeatName(kind), max: 1 });
+      t.teardown(() => db.end({ timeout: 1 }));
+      await db`select`;
+      return db;
+    };
+    t.match(await roles(), { state: 'warn', found: /^web and worker use the owner's login/ });
+    await alive('web', urls.web);
+    t.match(await roles(), { state: 'ok' });
+    const worker = await alive('worker', urls.owner);
+    const own = {
+      RUNLEDGER_WEB_DATABASE_URL: urls.web,
+      RUNLEDGER_WORKER_DATABASE_URL: urls.worker,
+    };
+    t.match(await roles(own), { state: 'warn', found: /^worker use the owner's login/ });
+    await worker.end();
+  },
+);
 
 t.test('a fault of operation is one line with the remedy, and no stack', async (t) => {
   const away = await runledger(['migrate'], { DATABASE_URL: 'postgres://x@127.0.0.1:1/none' });

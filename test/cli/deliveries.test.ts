@@ -1,4 +1,10 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
+import { loadConfig } from '../../src/config.ts';
+import { localSecrets } from '../../src/local/secrets.ts';
+import { decryptSecret } from '../../src/webhooks/encrypt_secret.ts';
 import { openBench } from '../queue/delivery_bench.ts';
 import { runledger } from './command_line.ts';
 
@@ -79,6 +85,28 @@ t.test('a replayed delivery is due now; one that has ended needs its secret', as
   const [stored] =
     await db`select length(ciphertext)::integer as bytes from runledger.webhook_secrets where submission_id = ${id}`;
   t.same(stored, { bytes: 'its secret'.length + 16 }, 'without its line break');
+});
+
+t.test('the secret is encrypted by the key that `serve` made', async (t) => {
+  const { ended, db, env } = await openBench(t);
+  const id = await ended(URL_OF_HOOK);
+  const facts = JSON.stringify({ ...FACTS, outcome: 'timeout' });
+  await db`select runledger.append_delivery_attempt(${id}, 0, ${facts}::text::jsonb, '{"end": "exhausted"}')`;
+  const RUNLEDGER_STATE_DIR = await mkdtemp(join(tmpdir(), 'runledger-replay-'));
+  t.teardown(() => rm(RUNLEDGER_STATE_DIR, { recursive: true }));
+  const replay = () =>
+    runledger(
+      ['deliveries', 'replay', id, '--secret-stdin'],
+      { ...env, RUNLEDGER_WEBHOOK_KEYS: '', RUNLEDGER_STATE_DIR },
+      'its secret',
+    );
+  t.match(await replay(), { status: 1, stderr: /RUNLEDGER_WEBHOOK_KEYS is not set/ });
+  const { RUNLEDGER_WEBHOOK_KEYS } = await localSecrets(RUNLEDGER_STATE_DIR);
+  t.match(await replay(), { status: 0, stderr: /delivered now/ });
+  const { webhook_keys } = loadConfig({ RUNLEDGER_WEBHOOK_KEYS });
+  const [row] = await db<{ key_id: string; nonce: Buffer; ciphertext: Buffer }[]>`
+    select encryption_key_id as key_id, nonce, ciphertext from runledger.webhook_secrets where submission_id = ${id}`;
+  t.same(decryptSecret(webhook_keys!, id, row!), { kind: 'decrypted', secret: 'its secret' });
 });
 
 t.test('a replay or list that is not possible is explained in one line', async (t) => {

@@ -48,6 +48,24 @@ t.test(
   },
 );
 
+t.test('it can look at the machine alone, or at the service alone', async (t) => {
+  const only = (part: string, more: NodeJS.ProcessEnv) =>
+    runProgram('./runledger', ['doctor', '--json', '--only', part], {
+      cwd: ROOT,
+      env: { ...env, ...more },
+    });
+  // Nothing listens on port 1.
+  const machine = await only('machine', { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' });
+  t.equal(machine.status, 0, machine.stdout);
+  t.match(find(machine, 'python program'), { state: 'ok' });
+  t.equal(find(machine, 'database'), undefined);
+  const service = await only('service', { RUNLEDGER_LAUNCHER: '/no/launcher' });
+  t.equal(service.status, 0, service.stdout);
+  t.match(find(service, 'database'), { state: 'ok' });
+  t.equal(find(service, 'launcher'), undefined);
+  t.match(await only('all', {}), { status: 2, stderr: /--only must be machine or service/ });
+});
+
 t.test('without a launcher it fails, and says how to build one', async (t) => {
   const ran = await doctor({ RUNLEDGER_LAUNCHER: '/no/launcher' });
   t.equal(ran.status, 1);

@@ -3,6 +3,7 @@ import { operatorName } from '../../local/operator.ts';
 import { REPLAY_PROBLEMS, replayDelivery } from '../../store/deliveries.ts';
 import { encryptSecret } from '../../webhooks/encrypt_secret.ts';
 import { type Command, CommandFailed, type Context, isUuid, UsageError } from '../command.ts';
+import { webhookKeys } from '../installation_keys.ts';
 
 const SECRET_BYTES = 256;
 
@@ -16,7 +17,7 @@ export const command: Command = {
     const id = context.words[0]!.toLowerCase();
     if (!isUuid(id)) throw new UsageError(`${id} is not the id of a submission`);
     const secret = context.options['secret-stdin'] === true ? await readSecret() : null;
-    const encrypted = secret === null ? null : encryptSecret(keysOf(context), id, secret);
+    const encrypted = secret === null ? null : encryptSecret(await keysOf(context), id, secret);
     const db = await context.database();
     const replayed = await replayDelivery(db, id, encrypted, operatorName());
     if (replayed !== 'replayed') throw new CommandFailed(`${id}: ${WHY_NOT[replayed]}`);
@@ -39,7 +40,8 @@ async function readSecret(): Promise<string> {
   throw new UsageError(`the secret on stdin must have 1 to ${SECRET_BYTES} bytes, not ${bytes}`);
 }
 
-function keysOf({ config }: Context) {
-  if (config.webhook_keys !== null) return config.webhook_keys;
+async function keysOf(context: Context) {
+  const keys = await webhookKeys(context);
+  if (keys) return keys;
   throw new CommandFailed('RUNLEDGER_WEBHOOK_KEYS is not set: the secret cannot be encrypted');
 }

@@ -2,7 +2,7 @@ import { operatorName } from '../../local/operator.ts';
 import { createSealer } from '../../store/checkpoints.ts';
 import { detachMonth, whyNotDetach } from '../../store/retention.ts';
 import { type Command, CommandFailed, JSON_OPTION, UsageError } from '../command.ts';
-import { logKey } from '../signing.ts';
+import { logKey } from '../installation_keys.ts';
 
 export const command: Command = {
   summary:

@@ -1,8 +1,7 @@
 /** Checks this machine and this installation: one line for each check, and what to do where something is wrong. */
 
 import { faultOf } from '../../fault.ts';
-import type { Command, Context } from '../command.ts';
-import { JSON_OPTION } from '../command.ts';
+import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
 import { type Check, type Finding, fail } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
@@ -14,11 +13,8 @@ import { sealingChecks } from '../doctor/sealing_checks.ts';
 import { toolchains } from '../doctor/toolchain_checks.ts';
 import { witnesses } from '../doctor/witness_checks.ts';
 
-const checks: readonly Check[] = [
-  ...machineChecks,
-  launcher,
-  isolation,
-  toolchains,
+const OF_MACHINE: readonly Check[] = [...machineChecks, launcher, isolation, toolchains];
+const OF_SERVICE: readonly Check[] = [
   ...databaseChecks,
   replica,
   ...queueChecks,
@@ -30,9 +26,16 @@ const checks: readonly Check[] = [
 export const command: Command = {
   summary:
     'check this machine and this installation, and say how to fix what is wrong; exit 1 if a check fails',
-  options: { json: JSON_OPTION },
-  example: 'doctor',
+  options: {
+    only: {
+      value: 'PART',
+      help: 'machine: whether programs can run here, without asking the database; service: the rest, for a machine that runs none',
+    },
+    json: JSON_OPTION,
+  },
+  example: 'doctor --only machine',
   async run(context) {
+    const checks = checksOf(context.options['only']);
     const findings: Finding[] = [];
     const mistakes = environmentMistakes();
     // The other checks read the configuration: without one, each would only repeat its mistakes.
@@ -44,6 +47,13 @@ export const command: Command = {
     return findings.some((finding) => finding.state === 'fail') ? 1 : 0;
   },
 };
+
+function checksOf(only: Context['options'][string]): readonly Check[] {
+  if (only === undefined) return [...OF_MACHINE, ...OF_SERVICE];
+  if (only === 'machine') return OF_MACHINE;
+  if (only === 'service') return [node, ...OF_SERVICE];
+  throw new UsageError('--only must be machine or service');
+}
 
 /** One reason may fail many checks: a database that is away, or of another version. */
 const isSaid = (findings: readonly Finding[], { state, found, remedy }: Finding): boolean =>

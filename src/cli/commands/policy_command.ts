@@ -4,7 +4,7 @@ import { type LogKey, verifierKeys } from '../../proof/log_key.ts';
 import { policyFor, policyText } from '../../proof/policy.ts';
 import { CannotSeal, checkOurs, lastCheckpoint } from '../../store/checkpoints.ts';
 import { type Command, CommandFailed, type Context } from '../command.ts';
-import { requiredLogKey } from '../signing.ts';
+import { requiredLogKey } from '../installation_keys.ts';
 
 export const command: Command = {
   summary:

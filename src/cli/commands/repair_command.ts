@@ -1,7 +1,7 @@
 import { operatorName } from '../../local/operator.ts';
 import { reasonProblem, repair } from '../../store/repair.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
-import { requiredLogKey } from '../signing.ts';
+import { requiredLogKey } from '../installation_keys.ts';
 
 export const command: Command = {
   summary:

@@ -7,7 +7,7 @@ import {
   noteWithCosignatures,
 } from '../../store/checkpoints.ts';
 import { type Command, CommandFailed } from '../command.ts';
-import { requiredLogKey } from '../signing.ts';
+import { requiredLogKey } from '../installation_keys.ts';
 
 export const command: Command = {
   summary:

@@ -1,6 +1,6 @@
 import { megabytes, upgradeDatabase } from '../../processes/upgrade_database.ts';
 import { type Command, CommandFailed, JSON_OPTION } from '../command.ts';
-import { logKey } from '../signing.ts';
+import { logKey } from '../installation_keys.ts';
 
 /** Between two lines about the rows that were copied. */
 const PROGRESS_MS = 5_000;

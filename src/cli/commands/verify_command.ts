@@ -14,8 +14,8 @@ import { type Kept, witnessKeys } from '../../store/signed_notes.ts';
 import { type Verification, VerifyEnded, type VerifyOptions, verify } from '../../store/verify.ts';
 import { type FileOptions, type FileVerification, verifyFile } from '../../store/verify_file.ts';
 import { type Command, CommandFailed, type Context, JSON_OPTION, UsageError } from '../command.ts';
+import { logKey, oldSigner } from '../installation_keys.ts';
 import { readOption } from '../read_text.ts';
-import { logKey, oldSigner } from '../signing.ts';
 import { type Asked, askWitnesses } from '../verify_witnesses.ts';
 
 export const command: Command = {

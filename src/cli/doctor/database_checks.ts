@@ -2,7 +2,9 @@ import { statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { heldBy } from '../../config/connections.ts';
 import { databaseUrl, type Role } from '../../config.ts';
+import type { Db } from '../../db.ts';
 import { CLOCKS_APART_MS } from '../../domain/clocks.ts';
+import { heartbeatName } from '../../queue/heartbeat_session.ts';
 import { databaseFacts } from '../../store/service_facts.ts';
 import type { Context } from '../command.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
@@ -84,16 +86,23 @@ const clock: Check = {
 
 const CLOCK_WARN_MS = 1_000;
 
-/** Privileges keep the log append-only for every login but its owner's. Against the owner there are only triggers. */
+/**
+ * Privileges keep the log append-only for every login but its owner's. Against the owner there are only triggers. The processes
+ * that are alive show which logins are used. This environment, which may be of the commands alone, counts only without them.
+ */
 const roles: Check = {
   name: 'roles',
   look: async (context) => {
     const { config } = context;
     if (!config.database_url)
       return [ok('roles', 'owner, web, worker and auditor each have their own login')];
-    const shared = (['web', 'worker'] as Role[]).filter(
-      (role) => databaseUrl(config, role) === config.database_url,
-    );
+    const alive = await loginsOfAlive(await context.database());
+    const shared = PROCESSES.filter((role) => {
+      const logins = alive.filter(({ kind }) => kind === role);
+      return logins.length === 0
+        ? alive.length === 0 && databaseUrl(config, role) === config.database_url
+        : logins.some(({ is_owner }) => is_owner);
+    });
     if (shared.length === 0) return [ok('roles', 'web and worker each have their own login')];
     return [
       warn(
@@ -104,6 +113,17 @@ const roles: Check = {
     ];
   },
 };
+
+const PROCESSES: readonly Role[] = ['web', 'worker'];
+
+/** Each process has one connection for its heartbeat. Every login may see these names. */
+async function loginsOfAlive(db: Db) {
+  const names = PROCESSES.map((kind) => heartbeatName(kind));
+  return db<{ kind: string; is_owner: boolean }[]>`
+    select distinct split_part(application_name, ' ', 2) as kind, usename = current_user as is_owner
+    from pg_stat_activity
+    where datname = current_database() and application_name = any(${`{${names.map((name) => `"${name}"`).join(',')}}`}::text::text[])`;
+}
 
 const durability: Check = {
   name: 'durability',

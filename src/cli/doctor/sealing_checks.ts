@@ -1,7 +1,7 @@
 /** Whether the log is sealed: by a key, up to date, and so that the next checkpoint can be signed. */
 import { CannotSeal, createSealer, lastCheckpoint } from '../../store/checkpoints.ts';
 import { sealingLag } from '../../store/service_health.ts';
-import { logKey } from '../signing.ts';
+import { logKey } from '../installation_keys.ts';
 import { type Check, fail, ok, warn } from './finding.ts';
 
 /** Web seals every ten seconds. Events that are older than this were left. */

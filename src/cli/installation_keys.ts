@@ -1,7 +1,7 @@
-/** The key of this installation, where the service has it: the environment, else the file that `serve` made. */
+/** The keys of this installation, where the service has them: the environment, else the file that `serve` made. */
 import { resolve } from 'node:path';
 import { parse } from 'valibot';
-import { secret } from '../config/parsers.ts';
+import { namedKeys, secret } from '../config/parsers.ts';
 import { logKeyOf } from '../config/seal_key.ts';
 import { createSigner } from '../domain/seal_chain.ts';
 import { readLocalSecrets } from '../local/secrets.ts';
@@ -24,6 +24,13 @@ export async function requiredLogKey(context: Context): Promise<LogKey> {
 export async function oldSigner(context: Context) {
   const key = await sealKey(context);
   return key && createSigner(key);
+}
+
+/** Encrypt webhook secrets; null if there are none. */
+export async function webhookKeys({ config }: Context) {
+  if (config.webhook_keys) return config.webhook_keys;
+  const stored = await readLocalSecrets(resolve(config.state_dir));
+  return stored && parse(namedKeys, stored.RUNLEDGER_WEBHOOK_KEYS);
 }
 
 async function sealKey({ config }: Context): Promise<Uint8Array | null> {
