@@ -46,6 +46,7 @@ const filledIn = (env: Record<string, string>) =>
       text
         .replace(/\$\{\w+_KEY:\?\}/, KEY)
         .replace(/\$\{\w+:\?\}/, 'secret')
+        .replace(/\$\{\w+:-\}/, '')
         .replace('CHANGE', KEY),
     ]),
   );
@@ -54,7 +55,7 @@ const filledIn = (env: Record<string, string>) =>
 function environmentOf(t: Test, name: string, given: Record<string, string>) {
   const env = filledIn(given);
   const config = loadConfig(env);
-  if (name === 'migrate' || name === 'backup') {
+  if (['migrate', 'backup', 'command'].includes(name)) {
     t.ok(config.database_url, `${name} has the owner's address`);
     return config;
   }
@@ -190,12 +191,20 @@ t.test('the image', async (t) => {
 
 t.test('the compose file', async (t) => {
   const { services } = yaml(COMPOSE);
-  for (const name of ['migrate', 'web', 'worker']) {
+  for (const name of ['migrate', 'web', 'worker', 'command']) {
     const service = services[name];
-    t.strictSame(service.command, [name]);
+    t.strictSame(service.command, [name === 'command' ? '--help' : name]);
     environmentOf(t, name, service.environment);
-    if (name !== 'migrate') t.ok(Number.parseInt(service.stop_grace_period, 10) > LONGEST_STOP_S);
+    if (name === 'web' || name === 'worker')
+      t.ok(Number.parseInt(service.stop_grace_period, 10) > LONGEST_STOP_S);
   }
+  const { profiles, environment } = services.command;
+  t.strictSame(profiles, ['command'], '`up` does not start it');
+  // What a command reads: the keys of web, and the schedule as the migration has it.
+  for (const name of ['RUNLEDGER_SEAL_KEY', 'RUNLEDGER_WEBHOOK_KEYS'])
+    t.equal(environment[name], services.web.environment[name], name);
+  for (const [name, value] of Object.entries(services.migrate.environment))
+    t.equal(environment[name], value, name);
   const { PORT, HOST } = services.web.environment;
   t.equal(HOST, undefined, 'it listens on all addresses of its network');
   t.equal(services.web.ports[0], `127.0.0.1:${PORT}:${PORT}`);
@@ -229,6 +238,7 @@ t.test('nginx passes on what the service accepts, and what it believes of a rout
   const { HOST, PORT, RUNLEDGER_TLS } = environmentFile('web.env');
   t.match(text, `server ${HOST}:${PORT};`);
   t.equal(RUNLEDGER_TLS, 'proxy');
+  t.match(text, 'proxy_set_header X-Request-Id "";', 'web believes its router');
   const [largest, sets] = [...text.matchAll(/client_max_body_size (\w+);/g)].map(
     (each) => each[1]!,
   );
@@ -273,7 +283,8 @@ t.test('the objects of Kubernetes', async (t) => {
     const part = object.metadata.name;
     const [container, ...others] = pod.spec.containers;
     t.strictSame(others, []);
-    t.strictSame(container.args, [part]);
+    if (part === 'command') t.strictSame(container.command, ['sleep', 'infinity']);
+    else t.strictSame(container.args, [part]);
     const secret = container.envFrom[0].secretRef.name;
     const env = Object.fromEntries(
       (container.env ?? []).map(({ name, value }: { name: string; value: string }) => [
@@ -288,6 +299,11 @@ t.test('the objects of Kubernetes', async (t) => {
     t.strictSame(pod.metadata.labels, { app: 'runledger', part });
     if (object.kind === 'Deployment') {
       t.strictSame(object.spec.selector.matchLabels, pod.metadata.labels);
+      t.equal(
+        object.spec.replicas === 0,
+        part === 'command',
+        'its secret is in no pod for nothing',
+      );
       t.ok(pod.spec.terminationGracePeriodSeconds > LONGEST_STOP_S);
     }
     t.equal(pod.spec.enableServiceLinks, false, 'no variables RUNLEDGER_… that are none of ours');

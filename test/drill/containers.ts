@@ -38,11 +38,12 @@ export function environmentOf(
   more: Readonly<Record<string, string>> = {},
 ): string[] {
   const given: Record<string, string> = yaml(COMPOSE).services[name].environment;
-  const role = name === 'migrate' ? 'owner' : (name as 'web' | 'worker');
+  const role = name === 'migrate' || name === 'command' ? 'owner' : (name as 'web' | 'worker');
   const filled = Object.entries({ ...given, ...more }).map(([key, value]) => {
     if (key.endsWith('DATABASE_URL')) return [key, urls[role]];
     if (key === 'PORT') return [key, WEB_PORT];
-    return [key, value.replace(/\$\{\w+:\?\}/, '5a'.repeat(32))];
+    const chosen = value.replace(/\$\{\w+:-\}/, '');
+    return [key, chosen.replace(/\$\{\w+:\?\}/, '5a'.repeat(32))];
   });
   return filled.map((pair) => `--env=${pair.join('=')}`);
 }
