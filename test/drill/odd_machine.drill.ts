@@ -1,10 +1,13 @@
 /** `make run` on machines that are odd in one respect each. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Drill, NotRun } from './drill.ts';
+import { type Drill, NotRun, type Stage } from './drill.ts';
 import {
   copyOfTree,
   judges,
@@ -125,16 +128,25 @@ const clock = (shows: string, by_s: number): Drill => ({
       cp ${library} /etc/shifted_clock.so
       head -c 8 /dev/zero > /etc/clock_shift
       echo /etc/shifted_clock.so > /etc/ld.so.preload`;
-    await tryService(stage, { within: unshared(MOUNTS, etc) }, async (trial) => {
+    const receiver = await failingOnce(stage);
+    const env = { RUNLEDGER_WEBHOOK_ALLOW_LOOPBACK: 'on' };
+    await tryService(stage, { within: unshared(MOUNTS, etc), env }, async (trial) => {
       const shift = Buffer.alloc(8);
       shift.writeBigInt64LE(BigInt(by_s));
       const before = await newestOf(trial);
       const waiting = await backlogOf(trial);
+      const webhook = { webhook_url: receiver.url, webhook_secret: 'a secret of the drill' };
+      const body = { language: 'python', code: 'print(2)', ...webhook };
+      const hooked = await trial.ask({ path: '/api/submit', body });
+      assert.equal(hooked.status, 202, hooked.text);
+      await receiver.got[0];
       writeFileSync(seenBy(trial, '/etc/clock_shift'), shift);
       await judges(trial);
       const waited_s = await secondsUntil(trial, waiting);
       stage.say(`what was waiting when the clock moved had run ${waited_s.toFixed(1)} s later`);
       assert.ok(waited_s < 60, 'it does not wait for the time before');
+      await Promise.race([receiver.got[1], wait(60_000)]);
+      assert.equal(receiver.requests(), 2, 'a webhook is tried again at its time');
       const moved_s = ((await newestOf(trial)) - before) / 1_000;
       stage.say(`the clock moved by ${Math.round(moved_s)} s`);
       assert.ok(Math.abs(moved_s - by_s) < 600, 'the clock has moved');
@@ -153,6 +165,25 @@ const clock = (shows: string, by_s: number): Drill => ({
     });
   },
 });
+
+/** A receiver that fails the first attempt: the second one waits for its time while the clock moves. */
+async function failingOnce(stage: Stage) {
+  const got = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let requests = 0;
+  const server = createServer((req, res) => {
+    const status = requests === 0 ? 503 : 204;
+    req.resume().on('end', () => res.writeHead(status).end());
+    got[requests]?.resolve();
+    requests += 1;
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  stage.teardown(() => void server.close());
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    got: got.map(({ promise }) => promise),
+    requests: () => requests,
+  };
+}
 
 /** More submissions than can run at once; the last of them. Each takes a second. */
 async function backlogOf(trial: Trial): Promise<string> {
