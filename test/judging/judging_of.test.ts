@@ -151,7 +151,8 @@ t.test('a way of judging in the request takes the place of the whole one of the 
   for (const way of ways) {
     const judging = judgingOf({ ...NOT_JUDGED, test_set: 'x', ...way }, SET);
     t.equal(judging.passes, 1);
-    for (const test of judging.tests!) t.match(test, { compare: null, judge_args: [] });
+    for (const { compare, judge_args } of judging.tests!)
+      t.strictSame({ compare, judge_args }, { compare: null, judge_args: [] });
     t.equal(judging.checker?.source ?? null, way.checker ? 'main.py' : null);
     t.equal(judging.interactor?.source ?? null, way.interactor ? 'main.py' : null);
     t.equal(judging.compare, 'lines');

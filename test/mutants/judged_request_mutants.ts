@@ -75,6 +75,11 @@ export const judgedRequestMutants: readonly Mutant[] = [
       'replaced ? null : (compare ?? null)',
       '(compare ?? null)',
     ],
+    [
+      'arguments of a checker go with that of the set',
+      'replaced ? [] : (checker_args',
+      '(checker_args',
+    ],
     ['a test without a name has its number', 'String(index + 1)', 'String(index)'],
     ['a set has its passes', 'passes: set.passes', 'passes: 1'],
   ),
