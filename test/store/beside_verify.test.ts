@@ -26,11 +26,11 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   return { w, run };
 }
 
-async function untilSomethingWaitsFor(db: Db, table: string): Promise<void> {
+async function untilWaitingFor(db: Db, table: string, waiting = 1): Promise<void> {
   while (
     (
       await db`select from pg_locks where not granted and relation = ${`runledger.${table}`}::text::regclass`
-    ).length === 0
+    ).length < waiting
   );
 }
 
@@ -39,7 +39,7 @@ t.test('verify has no snapshot before tables stay as they are', async (t) => {
   const other = w.connect(w.database.superuser_url, 1);
   await other.unsafe(`begin; ${EXCHANGE_LOCK}`).simple();
   const verifying = verify(w.db);
-  await untilSomethingWaitsFor(w.web, 'log_gaps');
+  await untilWaitingFor(w.web, 'log_gaps');
   await other
     .unsafe(`create table public.copied as select * from runledger.submissions; truncate runledger.submissions;
     insert into runledger.submissions select * from public.copied; drop table public.copied; commit`)
@@ -49,13 +49,15 @@ t.test('verify has no snapshot before tables stay as they are', async (t) => {
 
 t.test('a rebuild and a repair wait for verify, and the service waits for neither', async (t) => {
   const { w, run } = await scene(t);
+  // To be sealed later: nothing is that is younger than a transaction which has not ended.
+  await run();
   const stop = w.connect(w.database.superuser_url, 1);
   // The last table that verify reads.
   await stop
     .unsafe('begin; lock table runledger.webhook_secrets in access exclusive mode')
     .simple();
   const verifying = verify(w.connect(w.database.url, 1));
-  await untilSomethingWaitsFor(stop, 'webhook_secrets');
+  await untilWaitingFor(stop, 'webhook_secrets');
   const said = Promise.withResolvers<string>();
   const rebuilding = rebuild(w.connect(w.database.url, 1), (line) => {
     if (line.startsWith('waiting')) said.resolve(line);
@@ -63,11 +65,15 @@ t.test('a rebuild and a repair wait for verify, and the service waits for neithe
   t.equal(await said.promise, 'waiting until verify has ended');
   const owner = w.connect(w.database.url, 1);
   const repairing = repair(owner, key, { reason: 'a test', operator: 'nobody' });
-  await untilSomethingWaitsFor(stop, 'log_gaps');
+  await untilWaitingFor(stop, 'log_gaps', 2);
   const [others] = await stop`
     select count(*)::integer as n from pg_locks where not granted and relation not in (
       'runledger.log_gaps'::regclass, 'runledger.webhook_secrets'::regclass)`;
   t.equal(others!['n'], 0, 'they wait for nothing else');
+  // Nothing that is held now is released before the commit: who has to wait at all waits for ever.
+  const web = w.connect(w.database.urls.web, 1);
+  await web.unsafe("set lock_timeout = '10s'");
+  t.equal((await seal(web)).length, 1, 'the log is sealed in the meantime');
   await stop.unsafe('commit').simple();
   t.same((await verifying).problems, []);
   await Promise.all([rebuilding, repairing]);
