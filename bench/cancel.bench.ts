@@ -42,15 +42,20 @@ try {
   let done = false;
   const hello = postRequest(key, '/api/submit?wait=true', { language: 'python', code: HELLO });
   const load = beside.map(async (one) => {
-    while (!done) await one.ask(hello);
+    while (!done) {
+      const { status, body } = await one.ask(hello);
+      if (status !== 200 || JSON.parse(body).verdict !== 'AC')
+        throw new Error(`another client got ${status}: ${body}`);
+    }
   });
   const answered_ms: number[] = [];
   const ended_ms: number[] = [];
   for (let n = 0; n < COUNT; n += 1) {
     const token = randomUUID();
     const submission = { language: 'python', code: ENDLESS, args: [token] };
-    const { body } = await client.ask(postRequest(key, '/api/submit', submission));
-    const { id } = JSON.parse(body);
+    const accepted = await client.ask(postRequest(key, '/api/submit', submission));
+    if (accepted.status !== 202) throw new Error(`a submission got ${accepted.status}`);
+    const { id } = JSON.parse(accepted.body);
     const pid = await pidOf(token);
     const began = performance.now();
     const cancelling = client.ask(
@@ -59,8 +64,9 @@ try {
     void cancelling.then(() => answered_ms.push(performance.now() - began));
     while (commandOf(pid).includes(token)) await wait(1);
     ended_ms.push(performance.now() - began);
-    const { status } = await cancelling;
+    const { status, body } = await cancelling;
     if (status !== 200) throw new Error(`DELETE answered ${status}`);
+    if (JSON.parse(body).status !== 'cancelled') throw new Error(`it was not cancelled: ${body}`);
   }
   done = true;
   await Promise.all(load);

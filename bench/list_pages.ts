@@ -48,12 +48,13 @@ const [backend] = await db<{ pid: number }[]>`select pg_backend_pid() as pid`;
 const cpuMs = () =>
   Number(readFileSync(`/proc/${backend!.pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 
-async function measure(what: string, query: Partial<ListQuery>): Promise<void> {
+async function measure(what: string, query: Partial<ListQuery>, expected: number): Promise<void> {
   const best = { ms: Infinity, cpu_ms: Infinity };
   let rows = 0;
   for (let n = 0; n < ROUNDS; n += 1) {
     const before = { ms: performance.now(), cpu: cpuMs() };
     rows = (await page(ACCOUNT, { ...ALL, ...query })).rows.length;
+    if (rows !== expected) throw new Error(`${what}: ${rows} rows instead of ${expected}`);
     best.ms = Math.min(best.ms, performance.now() - before.ms);
     best.cpu_ms = Math.min(best.cpu_ms, cpuMs() - before.cpu);
   }
@@ -67,14 +68,14 @@ async function cursorAt(share: number) {
   return { at_us: Number(row!.at_us), id: row!.id };
 }
 
-for (const limit of [50, 200]) await measure(`first page of ${limit}`, { limit });
+for (const limit of [50, 200]) await measure(`first page of ${limit}`, { limit }, limit);
 for (const share of [0.01, 0.5, 0.99])
-  await measure(`200 after ${share * SUBMISSIONS}`, { after: await cursorAt(share) });
-await measure('200 in python', { language: 'python' });
-await measure('a verdict that no row has, first page', { verdict: 'OLE' });
-await measure('the same, in the middle', { verdict: 'OLE', after: await cursorAt(0.5) });
+  await measure(`200 after ${share * SUBMISSIONS}`, { after: await cursorAt(share) }, 200);
+await measure('200 in python', { language: 'python' }, 200);
+await measure('a verdict that no row has, first page', { verdict: 'OLE' }, 0);
+await measure('the same, in the middle', { verdict: 'OLE', after: await cursorAt(0.5) }, 0);
 const middle = new Date(Date.now() - 1000);
-await measure('200 of a time', { to: middle });
+await measure('200 of a time', { to: middle }, 200);
 
 let pages = 0;
 let found = 0;
@@ -84,6 +85,7 @@ for (let after: ListQuery['after'] = null; ; pages += 1) {
   after = next;
   if (next === null) break;
 }
+if (found !== 1) throw new Error(`${found} rows have the verdict that one row has`);
 console.log(`the verdict that one row has: ${found} row in ${pages + 1} pages`);
 await explain(db);
 await db.end();
