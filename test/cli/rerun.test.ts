@@ -140,7 +140,15 @@ t.test('what changed is printed, and nothing of the originals is', async (t) => 
     status: 0,
     stdout: /^\S+ +acme +python +\(differs|^1 submissions: 1 the same/m,
   });
-  t.match(await s.rerun('--account', 'nobody'), { status: 0, stdout: /^0 submissions: / });
+  const others = [
+    ['--account', 'nobody'],
+    ['--verdict', 'WA'],
+    ['--language', 'cpp'],
+    ['--to', '2001-01-01T00:00:00Z'],
+    ['--from', '2101-01-01T00:00:00Z'],
+  ];
+  for (const filter of others)
+    t.match(await s.rerun(...filter), { status: 0, stdout: /^0 submissions: / }, `${filter}`);
   t.match(await s.rerun('--language', 'cobol'), { status: 2, stderr: /--language must be one of/ });
   t.match(await s.rerun('--from', 'today'), { status: 2, stderr: /--from must be a time such as/ });
   await rebuild(s.w.db);
