@@ -6,6 +6,7 @@ import { filledIn, PAGE, questions } from '../audit/questions.ts';
 import { seal } from '../store/seal_now.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { matchLists } from '../support/match_lists.ts';
 
 aloneOnItsServer();
 
@@ -16,8 +17,11 @@ t.test('twenty questions and their answers', async (t) => {
   await w.tier('free', 7, 5);
   const key = await w.key({ tier: 'free', account: 'acme' });
   const { submit } = w.submissions();
-  const submitOne = async (change = {}) =>
-    idOf(await submit({ secret_digest: key.digest, submission: submission(change) }));
+  const submitOne = async (change = {}, { digest } = key) =>
+    idOf(await submit({ secret_digest: digest, submission: submission(change) }));
+  // Nothing of it is in an answer about the first account, its receiver, its request or its tier.
+  await w.tier('gold', 70, 50);
+  const of_others = await w.key({ tier: 'gold', account: 'globex' });
   const consumer = await w.consumer();
   const other = await w.consumer();
   const request_id = 'router-4711';
@@ -32,6 +36,8 @@ t.test('twenty questions and their answers', async (t) => {
   await w.clock.advance(500);
   await other.executions.complete({ submission_id: id, attempt: 2, outcome: outcome() });
   const waiting = await submitOne();
+  const theirs = { ...webhook(), url: 'https://other.test/hook' };
+  await submitOne({ webhook: theirs, request_id: 'router-9', idempotency_key }, of_others);
   const operator = 'ada@console';
   await setTier(w.db, { name: 'free', per_minute: 9, concurrent: 5, operator });
   await replayDelivery(w.db, id, null, operator);
@@ -39,6 +45,10 @@ t.test('twenty questions and their answers', async (t) => {
     {
       ...{ hour: at, error: 'rate_limited', key_id: key.id, digest: null, requests: 3 },
       ...{ last_at: at, last_request_id: 'router-4712' },
+    },
+    {
+      ...{ hour: at, error: 'rate_limited', key_id: of_others.id, digest: null, requests: 1 },
+      ...{ last_at: at, last_request_id: 'router-10' },
     },
   ])}::text::jsonb)`;
   await seal(w.web);
@@ -84,7 +94,7 @@ t.test('twenty questions and their answers', async (t) => {
   ] = answers;
   const [requested, repeated, hosted, rejected, tiers, did, flying, losses, changes, commands] =
     rest;
-  t.match(timeline, [
+  matchLists(t, timeline, [
     { type: 'submission.accepted', actor: `key ${key.id}`, request_id, sizes: { code: 8 } },
     { type: 'execution.started', actor: `consumer ${consumer.id}`, attempt: 1 },
     { type: 'execution.lost', actor: `consumer ${consumer.id}`, attempt: 1 },
@@ -93,16 +103,19 @@ t.test('twenty questions and their answers', async (t) => {
     { type: 'delivery.requested', actor: 'service' },
     { type: 'delivery.requested', actor: `operator ${operator}`, request_id: null },
   ]);
-  t.match(submitted, [
+  matchLists(t, submitted, [
     { submission_id: id, verdict: 'AC', attempts: 2 },
     { submission_id: waiting, status: 'pending' },
   ]);
-  t.match(keys, [{ account: 'acme', key_id: key.id, secret: '1', valid_until: null }]);
-  t.match(verdicts, [{ language: 'python', verdict: 'AC', submissions: '1' }]);
-  t.match(waits, [{ language: 'python', submissions: '1', wait_p50_s: 2, run_p99_s: 0.5 }]);
-  t.match(delivered, [{ status: 'waiting', attempt: null }]);
-  t.match(state, [{ status: 'running', submissions: '1' }]);
-  t.match(lost, [
+  matchLists(t, keys, [
+    { account: 'acme', key_id: key.id, secret: '1', valid_until: null },
+    { account: 'globex', key_id: of_others.id, secret: '1', valid_until: null },
+  ]);
+  matchLists(t, verdicts, [{ language: 'python', verdict: 'AC', submissions: '1' }]);
+  matchLists(t, waits, [{ language: 'python', submissions: '1', wait_p50_s: 2, run_p99_s: 0.5 }]);
+  matchLists(t, delivered, [{ status: 'waiting', attempt: null }]);
+  matchLists(t, state, [{ status: 'running', submissions: '1' }]);
+  matchLists(t, lost, [
     {
       submission_id: id,
       attempt: 1,
@@ -116,20 +129,22 @@ t.test('twenty questions and their answers', async (t) => {
     (lost![0]!['next_started_at'] as Date).getTime() - (lost![0]!['lost_at'] as Date).getTime(),
     1000,
   );
-  t.match(limits, [{ key_id: key.id, tier: 'free', per_minute: 7, concurrent: 5 }]);
-  t.match(seals, [{ number: '1', not_sealed_yet: '0' }]);
-  t.match(requested, [{ submission_id: id, account: 'acme', key_id: key.id, verdict: 'AC' }]);
-  t.match(repeated, [{ submission_id: id, request_id }]);
-  t.match(hosted, [{ submission_id: id, account: 'acme', status: 'waiting' }]);
-  t.match(rejected, [{ error: 'rate_limited', requests: '3', last_request_id: 'router-4712' }]);
-  t.match(tiers, [
+  matchLists(t, limits, [{ key_id: key.id, tier: 'free', per_minute: 7, concurrent: 5 }]);
+  matchLists(t, seals, [{ number: '1', not_sealed_yet: '0' }]);
+  matchLists(t, requested, [{ submission_id: id, account: 'acme', key_id: key.id, verdict: 'AC' }]);
+  matchLists(t, repeated, [{ submission_id: id, request_id }]);
+  matchLists(t, hosted, [{ submission_id: id, account: 'acme', status: 'waiting' }]);
+  matchLists(t, rejected, [
+    { error: 'rate_limited', requests: '3', last_request_id: 'router-4712' },
+  ]);
+  matchLists(t, tiers, [
     { per_minute: 7, set_by: 'operator' },
     { per_minute: 9, set_by: `operator ${operator}`, valid_until: null },
   ]);
-  t.match(did, [{ submission_id: id }, { submission_id: waiting }]);
-  t.match(flying, [{ submission_id: id }]);
-  t.match(losses, [{ reason: 'worker_died', host: 'host-7', losses: '1', deaths: '1' }]);
-  t.match(changes, [{ type: 'key.created', actor: 'operator', key_id: key.id }]);
+  matchLists(t, did, [{ submission_id: id }, { submission_id: waiting }]);
+  matchLists(t, flying, [{ submission_id: id }]);
+  matchLists(t, losses, [{ reason: 'worker_died', host: 'host-7', losses: '1', deaths: '1' }]);
+  matchLists(t, changes, [{ type: 'key.created', actor: 'operator', key_id: key.id }]);
   t.same(commands!.map(({ type, tier, submission_id }) => [type, tier ?? submission_id]).sort(), [
     ['delivery.requested', id],
     ['tier.set', 'free'],
