@@ -124,6 +124,7 @@ export const witnessMutants: readonly Mutant[] = [
     ['a start asks every witness', 'if (asked && cosigned.behind', 'if (cosigned.behind'],
     ['a failure takes no fork back', "if (outcome.kind === 'failed' && state.forked) return;", ''],
     ['a witness that fails is not asked at once', 'performance.now() < next_ms', 'false'],
+    ['each pause is longer than the one before', 'Math.max(pause_ms * 2, every_ms)', 'every_ms'],
   ),
   ...inFile(
     'src/witness/ask_witness.ts',

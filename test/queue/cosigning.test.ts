@@ -243,10 +243,14 @@ t.test('a witness that never answers is given up, and a stop does not wait for i
 
 t.test('a witness that fails is asked less and less often', async (t) => {
   const { db, w, web, append } = await aLog(t);
-  const bad = await aStranger(t, (res) => res.writeHead(500).end());
+  const asked_ms: number[] = [];
+  const bad = await aStranger(t, (res) => {
+    asked_ms.push(performance.now());
+    res.writeHead(500).end();
+  });
   const sealer = createSealer(KEY);
   const log = createLog({ level: 'silent', process: 'web' });
-  const every_ms = 60_000;
+  const every_ms = 20;
   const { chores } = createCosigning({
     witnesses: [bad],
     sealer,
@@ -256,8 +260,15 @@ t.test('a witness that fails is asked less and less often', async (t) => {
   });
   await append(3);
   await sealAll(w.db, db, web([]));
-  for (let n = 0; n < 5; n++) await chores[0]!.run(w.web, NEVER);
-  t.equal(bad.asked.length, 1);
+  while (asked_ms.length < 6) {
+    await chores[0]!.run(w.web, NEVER);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  // A slow machine makes pauses longer only.
+  for (const [n, began_ms] of asked_ms.slice(0, -1).entries()) {
+    const [pause_ms, least_ms] = [asked_ms[n + 1]! - began_ms, every_ms * 2 ** n];
+    t.ok(pause_ms >= least_ms, `pause ${n + 1}: ${pause_ms} ms of at least ${least_ms}`);
+  }
 });
 
 t.test('two installations that watch each other', async (t) => {
