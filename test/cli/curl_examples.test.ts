@@ -130,10 +130,11 @@ t.test('of README.md, JUDGING.md and the page', { skip }, async (t) => {
     RUNLEDGER_PRECOMPILED_HEADERS: 'off',
   });
   await sendAll(t, examples, RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);
-  for (const [shell, plain] of Object.entries(SHELLS)) {
-    if (spawnSync(shell, ['--version']).error) continue;
-    await sendPage(t, [shell, plain], RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);
-  }
+  const here = Object.entries(SHELLS).filter(([shell]) => !spawnSync(shell, ['--version']).error);
+  // No machine needs both, so that one is not there is no test that could not run.
+  t.comment(`the page in ${here.map(([shell]) => shell).join(' and ')}`);
+  t.ok(here.length > 0, 'a shell is there');
+  for (const shell of here) await sendPage(t, shell, RUNLEDGER_SERVER!, RUNLEDGER_API_KEY!);
 });
 
 t.test(

@@ -11,6 +11,7 @@ import { saysWhyItCannotRun } from './no_program.ts';
 import { childrenOf, isAlive, running, within } from './processes.ts';
 
 const isRoot = process.getuid!() === 0;
+const not_root = !isRoot && 'only root can take Landlock away from the launcher';
 
 /** Leaves processes that signal whatever comes after the program, as far as they may. */
 const SIGNALS_WHAT_COMES = `
@@ -132,7 +133,7 @@ t.test('a run leaves nothing to the next one', async (t) => {
 });
 
 /** Without Landlock's scope for signals, which some kernels lack. */
-t.test('a program cannot stop or end what ends it', { skip: !isRoot }, async (t) => {
+t.test('a program cannot stop or end what ends it', { skip: not_root }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-launcher-'));
   t.teardown(() => rm(folder, { recursive: true, force: true }));
   writeFileSync(join(folder, 'filter.py'), FILTER_OF_LANDLOCK);

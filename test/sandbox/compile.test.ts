@@ -1,5 +1,6 @@
 /** Attacks at compile time, as tests; see cases/compile.ts. */
 import t from 'tap';
+import { findToolchains } from '../../src/languages/common/toolchains.ts';
 import { compile } from './cases/compile.ts';
 import { type CompileResult, runCompileCases } from './compile_suite.ts';
 
@@ -10,10 +11,17 @@ await runCompileCases(
   (result) => results.push(result),
 );
 
-for (const { name, claim, because } of compile) {
-  const of = results.filter(({ test }) => test.name === name);
-  if (of.length === 0) continue;
+const { toolchains } = await findToolchains();
+for (const case_of of compile) {
+  const { name, claim, because, language } = case_of;
+  if (!(wanted?.includes(language) ?? true)) continue;
+  if (!toolchains.has(language)) {
+    t.pass(name, { skip: `no ${language} on this machine` });
+    continue;
+  }
+  const of = results.filter(({ test }) => test === case_of);
   t.test(`${name}: ${claim}, because ${because}`, async (t) => {
+    t.equal(of.length, 2, 'both sides ran');
     for (const { test, side, problem, outcome } of of) {
       const said = Buffer.from(outcome?.stderr ?? '')
         .toString()

@@ -5,10 +5,14 @@
  */
 import { availableParallelism } from 'node:os';
 import t from 'tap';
+import type { Case } from './case.ts';
 import { CASES } from './cases/all.ts';
+import { ISOLATION } from './isolation.ts';
 import { openBench, type Result, runCases, spokenBy } from './suite.ts';
 
-const LEAST_CASES = 120;
+const LEAST_CASES = 250;
+/** Each in each of its languages, where all of them are there. */
+const LEAST_RUNS = 450;
 
 t.comment(`${CASES.length} cases, ${availableParallelism()} processors`);
 const wanted = process.env['RUNLEDGER_TEST_LANGUAGES']?.split(',');
@@ -16,7 +20,8 @@ const bench = await openBench();
 t.teardown(() => bench.close());
 
 const results: Result[] = [];
-const runs = spokenBy(bench, CASES, (language) => wanted?.includes(language) ?? true);
+const isWanted = (language: string) => wanted?.includes(language) ?? true;
+const runs = spokenBy(bench, CASES, isWanted);
 await runCases(bench, runs, (result) => results.push(result));
 
 t.test('the list is complete', async (t) => {
@@ -27,10 +32,25 @@ t.test('the list is complete', async (t) => {
     'every name is unique',
   );
   t.equal(results.length, runs.length * 2, 'both sides of each case ran');
+  if (!wanted && CASES.every((test) => notRun(test) === null))
+    t.ok(runs.length >= LEAST_RUNS, `${runs.length} runs`);
 });
 
-for (const { topic, name, claim, because } of CASES) {
-  const of = results.filter(({ test }) => test.topic === topic && test.name === name);
+/** Why a case does not run here in all of its languages; null if it does, or if nobody asked for it. */
+function notRun(test: Case): string | null {
+  const { degraded, missing } = bench.many.isolation;
+  if (degraded && (test.needs_box || test.beside))
+    return 'isolation' in ISOLATION ? null : 'no boxes on this machine';
+  if (test.needs_quota && missing !== null) return `this machine has not all: ${missing}`;
+  const lacking = test.languages.filter(isWanted).filter((one) => !bench.toolchains.has(one));
+  return lacking.length > 0 ? `no ${lacking.join(', ')} on this machine` : null;
+}
+
+for (const test of CASES) {
+  const { topic, name, claim, because } = test;
+  const of = results.filter((result) => result.test === test);
+  const reason = notRun(test);
+  if (reason !== null) t.pass(`${topic}: ${name}`, { skip: reason });
   if (of.length === 0) continue;
   t.test(`${topic}: ${name}: ${claim}, because ${because}`, async (t) => {
     for (const { language, warm, side, problem, seen } of of) {
