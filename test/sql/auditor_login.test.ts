@@ -6,9 +6,11 @@ import { readFileSync } from 'node:fs';
 import postgres from 'postgres';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
+import { createResults } from '../../src/store/results.ts';
+import { createWaiters } from '../../src/store/waiters.ts';
 import { webProcess } from '../http/support/web_process.ts';
 import { seal } from '../store/seal_now.ts';
-import { idOf, submission, type World, world } from '../store/world.ts';
+import { idOf, outcome, start, submission, type World, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -237,12 +239,33 @@ t.test('an advisory lock, where it is not forbidden, ends with its session', asy
 });
 
 t.test('NOTIFY cannot be forbidden, and nothing believes it', async (t) => {
-  const { w } = await ledger(t);
+  const { w, submitOne } = await ledger(t);
   const web = await webProcess(t, w.database);
   const auditor = await hostile(w);
+  const { executions } = await w.consumer();
+  const heard = Promise.withResolvers<void>();
+  const onHearing = () => heard.resolve();
+  const fault = (error: unknown) => void t.fail(`${error}`);
+  const waiters = await createWaiters(w.web, createResults(w.web), fault, { onHearing });
+  t.teardown(() => waiters.close());
+  await heard.promise;
+  const [lied_about, other] = [await submitOne(), await submitOne()];
+  const waiting = waiters.wait(lied_about, { timeout_ms: 300_000 });
+  const beside = waiters.wait(other, { timeout_ms: 300_000 });
+  const end = async (id: string) => {
+    await start(executions, id);
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome() });
+  };
   for (const channel of ['runledger_done', 'runledger_access', 'runledger_jobs', 'jobs:insert'])
     for (const payload of ['', 'x', '{"count":1e9}', '018f0000-0000-7000-8000-000000000000,,;'])
       await auditor.unsafe(`notify "${channel}", '${payload}'`);
+  await auditor.unsafe(`notify runledger_done, '${lied_about}'`);
+  // What is heard later has an effect, so the lie was heard.
+  await end(other);
+  t.match(await beside, { id: other, verdict: 'AC' });
+  t.equal(waiters.count, 1, 'that a submission ended is looked up');
+  await end(lied_about);
+  t.match(await waiting, { id: lied_about, verdict: 'AC' });
   const ready = await fetch(`${web.origin}/readyz`);
   t.equal(ready.status, 200);
   t.equal(web.process.exitCode, null);
