@@ -1,5 +1,6 @@
 /** The settings of groups and of single tests. */
 import t from 'tap';
+import { matchLists } from '../support/match_lists.ts';
 import { type Files, LEGACY, legacy, NEW, read, rejectAll, tokens } from './packages.ts';
 
 const EMPTY = '';
@@ -41,7 +42,7 @@ t.test('groups of the legacy version: order, inheritance, arguments of a validat
     checker: { language: 'python', source: 'judge.py', protocol: 'icpc', args: ['-a', 'b'] },
   });
   const group = (name: string) => set.groups.find((group) => group.name === name);
-  t.match(group('data'), { on_reject: 'continue', aggregation: 'sum', args: [] });
+  matchLists(t, group('data'), { on_reject: 'continue', aggregation: 'sum', args: [] });
   t.match(group('sample'), { on_reject: 'continue', accepted_if: 'all', unscored: true });
   t.strictSame(group('secret'), {
     name: 'secret',

@@ -28,6 +28,7 @@ import { detachMonth } from '../../src/store/retention.ts';
 import { verify } from '../../src/store/verify.ts';
 import { verifyFile } from '../../src/store/verify_file.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { matchLists } from '../support/match_lists.ts';
 import { BOTH_NAMES, RENAMED } from '../tamper/claim_manipulations.ts';
 import { key, seal } from './seal_now.ts';
 import { alone, policy, witnesses } from './verified.ts';
@@ -147,7 +148,7 @@ t.test('the sketch of an exported log must be that of its events, signed or not'
     }),
     [`the sketch has another leaf of ${name} than the file`],
   );
-  t.match(await withSketch(signed(emptySketch().fill(1))), [
+  matchLists(t, await withSketch(signed(emptySketch().fill(1))), [
     /^the sketch is not that of the events in the file, and differs in more/,
   ]);
   t.same(await withSketch(signed(cells.subarray(64))), [
@@ -158,7 +159,7 @@ t.test('the sketch of an exported log must be that of its events, signed or not'
   t.equal((await problemsOf(late.toSpliced(at + 2, 1))).length, 1, 'an event before the sketch');
   const early = records.toSpliced(at, 1);
   const first = early.findIndex(({ kind }) => kind === 'checkpoint');
-  t.match(await problemsOf(early.toSpliced(first + 1, 0, signed(cells))), [
+  matchLists(t, await problemsOf(early.toSpliced(first + 1, 0, signed(cells))), [
     /^the sketch is not signed by the log/,
     'the sketch is not that of the newest checkpoint',
   ]);
@@ -183,7 +184,7 @@ t.test('an event that is dated back is a problem in the database and in the file
   await append('set right', 50);
   t.same(await both(), [[], []]);
   await append('dated back', 70);
-  t.match(await both(), [
+  matchLists(t, await both(), [
     [/long before those of earlier events/],
     [/long before those of earlier events/],
   ]);
@@ -302,7 +303,9 @@ t.test('cosignatures of strangers take the place of no witness', async (t) => {
   const full = await exported(keys);
   t.equal((await signatures(full)).length, 64);
   await proven(full);
-  t.match((await verifyFile(await exported(), trust)).problems, [/policy accepts no checkpoint/]);
+  matchLists(t, (await verifyFile(await exported(), trust)).problems, [
+    /policy accepts no checkpoint/,
+  ]);
   await cosign(stranger('b'.repeat(70_000), 2));
   await cosign(stranger(`${'a'.repeat(65_000)}`, 3));
   await proven(await exported(keys));

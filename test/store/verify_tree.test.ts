@@ -5,6 +5,7 @@ import { leafText } from '../../src/proof/merkle.ts';
 import { Problems } from '../../src/store/problems.ts';
 import type { SignedNote } from '../../src/store/signed_notes.ts';
 import { TreeComparison } from '../../src/store/verify_tree.ts';
+import { matchLists } from '../support/match_lists.ts';
 
 const leaf = (name: string) => leafText(Buffer.from(name));
 const EVENT = { stream: '018f0000-0000-7000-8000-000000000001', version: 3 };
@@ -29,18 +30,20 @@ const SEALED = ['a', 'b', 'c', 'd'];
 
 t.test('tiles with the root of the checkpoint say which event was changed', async (t) => {
   const { tree, lines } = compared(SEALED, { 2: { event: 'x' } });
-  t.match(lines, [/events are not those that checkpoint 1 was signed over/]);
+  matchLists(t, lines, [/events are not those that checkpoint 1 was signed over/]);
   t.same(tree.differences, [{ kind: 'changed', leaf: 2, event: EVENT }]);
 });
 
 t.test('tiles that are wrong where the events are right are damaged', async (t) => {
   const { tree, lines } = compared(SEALED, { 2: { tile: 'x' } });
-  t.match(lines, [/^tile 0\/0 does not have the hashes/]);
+  matchLists(t, lines, [/^tile 0\/0 does not have the hashes/]);
   t.equal(tree.difference_count, 0);
 });
 
 t.test('where events and tiles are wrong, no event is named from the tiles', async (t) => {
   const { tree, lines } = compared(SEALED, { 1: { event: 'x', tile: 'x' }, 2: { tile: 'y' } });
-  t.match(lines, [/neither the log's first 4 events nor the tiles have the root of checkpoint 1/]);
+  matchLists(t, lines, [
+    /neither the log's first 4 events nor the tiles have the root of checkpoint 1/,
+  ]);
   t.same([tree.differences, tree.difference_count], [[], 1]);
 });
