@@ -74,6 +74,9 @@ const KNOW_THE_QUEUE_LIBRARY = new Set(['src/queue/delivery_runner.ts', 'src/sto
 /** These compose the rooms and may import all of them. */
 const COMPOSE = new Set(['processes', 'cli']);
 
+/** An id of this moment has its time. */
+const KNOWS_THE_TIME = new Set(['src/domain/ids.ts']);
+
 const all = sourcesBelow('src').flatMap(importsOf);
 const outward = all.filter(({ from, to }) => !to.startsWith('node:') && room(from) !== room(to));
 
@@ -103,6 +106,11 @@ t.test('domain reads no files, clocks or sockets', async (t) => {
   const impure = /^node:(fs|net|http|https|dgram|child_process|timers)/;
   for (const { from, to } of all.filter(({ from }) => room(from) === 'domain')) {
     t.notMatch(to, impure, `${from} imports ${to}`);
+  }
+  const asks = /\bDate\.now\b|\bnew Date\(\)|\bperformance\.|\bMath\.random\b/;
+  for (const file of sourcesBelow('src').filter((file) => room(file) === 'domain')) {
+    if (KNOWS_THE_TIME.has(file)) t.match(readFileSync(file, 'utf8'), asks, file);
+    else t.notMatch(readFileSync(file, 'utf8'), asks, file);
   }
 });
 
@@ -169,3 +177,27 @@ t.test('every file can be reached from the command line, or a document names it'
   for (const root of ['src/cli/command_line.ts', ...languages, ...named]) visit(root);
   for (const file of sourcesBelow('src')) t.ok(reached.has(file), `${file} is reached`);
 });
+
+t.test('no pattern of match is an empty list, which is like any list', async (t) => {
+  for (const file of sourcesBelow('test'))
+    for (const pattern of patternsIn(readFileSync(file, 'utf8')))
+      t.notOk(pattern.includes('[]'), `${file}: matchLists, or strictSame: ${pattern}`);
+  const calls = ["f('a,', []), { b: 1 }", '\n  [a, b],\n  [],\n'].map(
+    (call) => `t.match(${call});\n`,
+  );
+  t.strictSame(patternsIn(calls.join('')), [' { b: 1 }', '\n  [],\n']);
+});
+
+/** What follows the first argument, of each call. */
+function patternsIn(source: string): string[] {
+  const calls = [...source.matchAll(/\bt\.match\(([\s\S]*?)\);\n/g)].map(([, call]) => call!);
+  return calls.map((call) => {
+    let depth = 0;
+    for (const { 0: part, index } of call.matchAll(/'[^'\n]*'|`[^`]*`|[([{]|[)\]}]|,/g)) {
+      if ('([{'.includes(part)) depth += 1;
+      else if (')]}'.includes(part)) depth -= 1;
+      else if (part === ',' && depth === 0) return call.slice(index + 1);
+    }
+    return '';
+  });
+}
