@@ -53,6 +53,7 @@ t.test('a submission in the wrong folder is named, and the others are not', asyn
     await mkdir(dirname(join(folder, 'submissions', to)), { recursive: true });
     await rename(join(folder, 'submissions', from), join(folder, 'submissions', to));
     const { found } = await differences(t, folder, problem);
+    t.ok(found.has(to), `${problem.name}: ${to} is judged`);
     for (const [path, lines] of found) {
       if (path === to) t.match(lines[0], line, `${problem.name}: ${path}`);
       else t.strictSame(lines, [], `${problem.name}: ${path}`);
