@@ -12,14 +12,14 @@ await runCompileCases(
 );
 
 const { toolchains } = await findToolchains();
-for (const case_of of compile) {
-  const { name, claim, because, language } = case_of;
+for (const attack of compile) {
+  const { name, claim, because, language } = attack;
   if (!(wanted?.includes(language) ?? true)) continue;
   if (!toolchains.has(language)) {
     t.pass(name, { skip: `no ${language} on this machine` });
     continue;
   }
-  const of = results.filter(({ test }) => test === case_of);
+  const of = results.filter(({ test }) => test === attack);
   t.test(`${name}: ${claim}, because ${because}`, async (t) => {
     t.equal(of.length, 2, 'both sides ran');
     for (const { test, side, problem, outcome } of of) {
