@@ -1,15 +1,16 @@
 /** GET /api/result/{id}/events: what happened and happens to a submission, in order, to the end. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { Agent, get, IncomingMessage, ServerResponse } from 'node:http';
-import { Socket } from 'node:net';
-import t from 'tap';
+import { Agent, createServer, get, IncomingMessage, ServerResponse } from 'node:http';
+import { type AddressInfo, Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { secretDigest } from '../../src/access/secret.ts';
 import {
   createEventStreams,
   OUTPUT_BYTES_PER_KEY,
   STREAMS_PER_KEY,
 } from '../../src/http/api/event_streams.ts';
-import type { EventFeed, Follower } from '../../src/store/event_feed.ts';
+import { createEventFeed, type EventFeed, type Follower } from '../../src/store/event_feed.ts';
 import { createExecutions } from '../../src/store/executions.ts';
 import { revokeKey } from '../../src/store/keys.ts';
 import type { NumberedPiece } from '../../src/store/live_output.ts';
@@ -30,6 +31,7 @@ async function halfClosed(id: string, text: string): Promise<Socket> {
   throw new Error(`the stream ended: ${got}`);
 }
 
+type Web = { origin: string };
 type Message = { id?: string; event?: string; data?: string };
 
 const service = await startService(t);
@@ -38,7 +40,11 @@ const pathOf = (id: string) => `/api/result/${id}/events`;
 const agent = new Agent({ maxSockets: Infinity });
 t.teardown(() => agent.destroy());
 
-async function open(path: string, headers: Record<string, string> = {}, web = service.webs[0]!) {
+async function open(
+  path: string,
+  headers: Record<string, string> = {},
+  web: Web = service.webs[0]!,
+) {
   const request = get(`${web.origin}${path}`, { agent, headers: { 'X-API-Key': key, ...headers } });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return response;
@@ -72,6 +78,32 @@ const all = async (next: () => Promise<Message | null>) => {
   for (let message = await next(); message; message = await next()) found.push(message);
   return found;
 };
+
+type Knows = (digest: Uint8Array) => Promise<boolean>;
+
+/** The streams of a web process, on a server of this process: what it calls and when is up to the test. */
+async function streamsInTest(t: Test, knows: Knows = async () => true) {
+  const onError = (error: unknown) => t.fail(String(error));
+  const streams = createEventStreams(createEventFeed(service.db, onError), { knows });
+  const answers: ServerResponse[] = [];
+  const server = createServer(async (req, res) => {
+    answers.push(res);
+    const update = (await streams.feed.read(req.url!.slice(1), 0))!;
+    const digest = secretDigest(String(req.headers['x-api-key']));
+    const stream = { key_id: '', digest, id: req.url!.slice(1), update, after: 0 };
+    res.once('close', streams.open(res, stream));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    streams.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const follow = (id: string, own = key) => open(`/${id}`, { 'X-API-Key': own }, { origin });
+  return { streams, answers, follow };
+}
 
 t.test('a stream ends with its key, and the streams of other keys go on', async (t) => {
   const other = await service.key();
@@ -243,6 +275,20 @@ t.test(
     show(OUTPUT_BYTES_PER_KEY / 32);
     t.same({ written, got: got() }, { written: 1, got: 32 }, 'the key has got all of its share');
     t.end();
+  },
+);
+
+t.test(
+  'a stream that is opened while the process stops ends behind the events so far',
+  async (t) => {
+    const { id } = (await service.submit(key)).json;
+    const { streams, answers, follow } = await streamsInTest(t);
+    streams.close();
+    const response = await follow(id);
+    t.ok(answers[0]!.writableEnded);
+    if (answers[0]!.writableEnded)
+      t.match(await all(reader(response)), [{ id: '1', event: 'accepted' }]);
+    await service.worker.finish(id);
   },
 );
 

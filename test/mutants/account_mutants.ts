@@ -44,6 +44,7 @@ export const accountMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/api/event_streams.ts',
     'test/http/event_streams.test.ts',
+    ['a stream that is opened while the process stops ends', 'if (closed) res.end();', ''],
     [
       'the output that a key gets is bounded',
       'return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;',

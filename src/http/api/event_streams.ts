@@ -19,7 +19,7 @@ export type EventStreams = {
   /** Keys were changed: ends the streams that were opened with a secret that is none any more. */
   checkKeys(): Promise<void>;
   readonly count: number;
-  /** Ends all of them; a client continues with another process, from the last event that it has read. */
+  /** Ends all of them, and later ones behind the events so far: a client continues with another process, from the last event. */
   close(): void;
 };
 
@@ -55,6 +55,7 @@ export function createEventStreams(
   const of_keys = new Map<string, OfKey>();
   /** Of keys, since their check began. */
   let changes = 0;
+  let closed = false;
   const commenting = setInterval(() => {
     for (const res of open.keys()) write(res, ': still open\n\n');
   }, COMMENT_MS);
@@ -89,6 +90,8 @@ export function createEventStreams(
       const stopAsking = askAtEnd(res);
       const unfollow = feed.follow(id, update, { onUpdate, onOutput } satisfies Follower);
       onUpdate({ ...update, events: update.events.filter(({ version }) => version > after) });
+      // A request in flight while the process stops: nothing would come any more, and it would hold up the stop.
+      if (closed) res.end();
       return () => {
         if (!open.delete(res)) return;
         of_key.streams -= 1;
@@ -115,6 +118,7 @@ export function createEventStreams(
       }
     },
     close() {
+      closed = true;
       clearInterval(commenting);
       feed.close();
       for (const res of open.keys()) res.end();
