@@ -225,7 +225,7 @@ async function composeWeb(
     spent_keys.forget();
     known_keys.forget();
     forgetSessions();
-    event_streams.checkKeys().catch(onError);
+    event_streams.checkKeys();
   };
   const onError = (error: unknown) => {
     if (!isAway(error)) log.error({ err: error }, 'waiting for results failed');
@@ -235,7 +235,13 @@ async function composeWeb(
   );
   const event_streams = createEventStreams(
     { ...feed, read: withPatience(feed.read) },
-    { knows: withPatience(results.knows) },
+    {
+      // It has patience: a slow database is not asked a second time before it has answered.
+      knows: results.knows,
+      onFault(error) {
+        if (!isAway(error)) log.error({ err: error }, 'checking the keys of event streams failed');
+      },
+    },
   );
   const onAccessChange = () => {
     forgetKeys();

@@ -4,16 +4,19 @@ import { once } from 'node:events';
 import { Agent, createServer, get, IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import t, { type Test } from 'tap';
-import { secretDigest } from '../../src/access/secret.ts';
+import { newSecret, secretDigest } from '../../src/access/secret.ts';
 import {
   createEventStreams,
+  KEY_CHECKS,
+  type KeyQuestions,
   OUTPUT_BYTES_PER_KEY,
   STREAMS_PER_KEY,
 } from '../../src/http/api/event_streams.ts';
 import { createEventFeed, type EventFeed, type Follower } from '../../src/store/event_feed.ts';
 import { createExecutions } from '../../src/store/executions.ts';
-import { revokeKey } from '../../src/store/keys.ts';
+import { revokeKey, rotateKey } from '../../src/store/keys.ts';
 import type { NumberedPiece } from '../../src/store/live_output.ts';
+import { createResults } from '../../src/store/results.ts';
 import { eventually } from '../support/eventually.ts';
 import { call } from './support/call.ts';
 import { startService } from './support/service.ts';
@@ -79,12 +82,12 @@ const all = async (next: () => Promise<Message | null>) => {
   return found;
 };
 
-type Knows = (digest: Uint8Array) => Promise<boolean>;
-
 /** The streams of a web process, on a server of this process: what it calls and when is up to the test. */
-async function streamsInTest(t: Test, knows: Knows = async () => true) {
-  const onError = (error: unknown) => t.fail(String(error));
-  const streams = createEventStreams(createEventFeed(service.db, onError), { knows });
+async function streamsInTest(t: Test, questions: Partial<KeyQuestions> = {}, checks = KEY_CHECKS) {
+  const { knows } = createResults(service.db);
+  const onFault = (error: unknown) => t.fail(String(error));
+  const feed = createEventFeed(service.db, onFault);
+  const streams = createEventStreams(feed, { knows, onFault, ...questions }, checks);
   const answers: ServerResponse[] = [];
   const server = createServer(async (req, res) => {
     answers.push(res);
@@ -115,12 +118,60 @@ t.test('a stream ends with its key, and the streams of other keys go on', async 
   });
   const { id } = await ended!;
   const { id: still, next } = await open_still!;
-  const [revoked] = await service.db<{ id: string }[]>`
-    select key_id as id from runledger.submissions where id = ${id}`;
-  await revokeKey(service.db, revoked!.id);
+  await revokeKey(service.db, await keyIdOf(id));
   t.same(await all((await ended!).next), []);
   await service.worker.finish(still);
   t.match(await all(next), [{ event: 'started' }, { event: 'completed' }]);
+  await service.worker.finish(id);
+});
+
+/** Of the key with this submission. */
+async function keyIdOf(id: string): Promise<string> {
+  const [row] = await service.db<{ key_id: string }[]>`
+    select key_id from runledger.submissions where id = ${id}`;
+  return row!.key_id;
+}
+
+t.test('a key that the database did not answer about is asked about again', async (t) => {
+  const own = await service.key();
+  const { id } = (await service.submit(own)).json;
+  const { knows } = createResults(service.db);
+  let failures = 0;
+  const failing = async (digest: Uint8Array) => {
+    if (failures === 3) return knows(digest);
+    failures += 1;
+    throw new Error('the database is away');
+  };
+  const questions = { knows: failing, onFault: () => {} };
+  const { streams, follow } = await streamsInTest(t, questions, { ...KEY_CHECKS, retry_ms: 1 });
+  const next = reader(await follow(id, own));
+  t.match(await next(), { event: 'accepted' });
+  await revokeKey(service.db, await keyIdOf(id));
+  streams.checkKeys();
+  t.same(await all(next), []);
+  t.equal(failures, 3);
+  await service.worker.finish(id);
+});
+
+t.test('keys are checked now and then, while there are streams', async (t) => {
+  const own = await service.key();
+  const { id } = (await service.submit(own)).json;
+  const { knows } = createResults(service.db);
+  let asked = 0;
+  const counting = (digest: Uint8Array) => {
+    asked += 1;
+    return knows(digest);
+  };
+  const often = { ...KEY_CHECKS, every_ms: 1 };
+  const { streams, follow } = await streamsInTest(t, { knows: counting }, often);
+  const next = reader(await follow(id, own));
+  t.match(await next(), { event: 'accepted' });
+  t.ok(await eventually(() => asked > 1));
+  t.equal(streams.count, 1, 'a key that is one still keeps its stream');
+  // These streams hear of no change, as if a grace had ended.
+  const secret_digest = secretDigest(newSecret('rl'));
+  await rotateKey(service.db, { id: await keyIdOf(id), secret_digest, grace_ms: 0 });
+  t.same(await all(next), []);
   await service.worker.finish(id);
 });
 
@@ -250,7 +301,10 @@ t.test(
       },
       close() {},
     };
-    const streams = createEventStreams(feed, { knows: () => Promise.resolve(true) });
+    const streams = createEventStreams(feed, {
+      knows: () => Promise.resolve(true),
+      onFault: () => {},
+    });
     t.teardown(() => streams.close());
     const update = { account_id: '', version: 1, ended: false, events: [], progress: null };
     const clients = Array.from({ length: 100 }, () => {

@@ -46,6 +46,12 @@ export const accountMutants: readonly Mutant[] = [
     'test/http/event_streams.test.ts',
     ['a stream that is opened while the process stops ends', 'if (closed) res.end();', ''],
     [
+      'a key that the database did not answer about is asked about again',
+      'await pause(retry_ms, undefined, { ref: false });',
+      'return true;',
+    ],
+    ['keys are checked now and then', 'checking ??= setInterval(checkKeys, every_ms).unref();', ''],
+    [
       'the output that a key gets is bounded',
       'return of_key.bytes + bytes.length <= OUTPUT_BYTES_PER_KEY;',
       'return true;',

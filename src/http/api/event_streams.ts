@@ -1,5 +1,6 @@
 /** The open event streams of this process: their number for each key, their comments, and their end. */
 import type { ServerResponse } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { hex } from '../../db.ts';
 import type { EventFeed, Follower, Update } from '../../store/event_feed.ts';
 import type { NumberedPiece } from '../../store/live_output.ts';
@@ -16,8 +17,11 @@ export type EventStreams = {
     res: ServerResponse,
     stream: { key_id: string; digest: Uint8Array; id: string; update: Update; after: number },
   ): () => void;
-  /** Keys were changed: ends the streams that were opened with a secret that is none any more. */
-  checkKeys(): Promise<void>;
+  /**
+   * Keys were changed: ends the streams that were opened with a secret that is none any more. It happens each minute, too,
+   * because nothing announces the end of a rotated secret's grace.
+   */
+  checkKeys(): void;
   readonly count: number;
   /** Ends all of them, and later ones behind the events so far: a client continues with another process, from the last event. */
   close(): void;
@@ -25,6 +29,8 @@ export type EventStreams = {
 
 export const STREAMS_PER_KEY = 1_000;
 const COMMENT_MS = 15_000;
+/** How often the keys of all streams are checked, and the pause after a question that the database did not answer. */
+export const KEY_CHECKS = { every_ms: 60_000, retry_ms: 1_000 };
 /** After a client has closed its half of the connection, or all of it: the network does not say which. */
 const ASKED_AFTER_MS = [100, 500];
 /** A client that has left so much unread is cut. It can continue with Last-Event-ID. */
@@ -47,9 +53,16 @@ export const EVENT_NAMES = [...Object.values(NAMES), 'progress', 'output'];
 /** The open streams of a key, and the output that they got since that time. */
 type OfKey = { streams: number; bytes: number; since_ms: number };
 
+export type KeyQuestions = {
+  knows: (digest: Uint8Array) => Promise<boolean>;
+  /** A question failed; it is asked again. */
+  onFault: (error: unknown) => void;
+};
+
 export function createEventStreams(
   feed: EventFeed,
-  { knows }: { knows: (digest: Uint8Array) => Promise<boolean> },
+  { knows, onFault }: KeyQuestions,
+  { every_ms, retry_ms } = KEY_CHECKS,
 ): EventStreams {
   const open = new Map<ServerResponse, Uint8Array>();
   const of_keys = new Map<string, OfKey>();
@@ -60,6 +73,40 @@ export function createEventStreams(
     for (const res of open.keys()) write(res, ': still open\n\n');
   }, COMMENT_MS);
   commenting.unref();
+  /** While there are streams. */
+  let checking: NodeJS.Timeout | undefined;
+
+  async function checkAll(): Promise<void> {
+    // One question after the other: many keys may have streams, and these are not the only work.
+    for (let seen = 0; seen < changes; ) {
+      seen = changes;
+      const digests = new Map([...open.values()].map((digest) => [hex(digest), digest]));
+      for (const [name, digest] of digests) {
+        if (await isKnown(digest)) continue;
+        for (const [res, own] of open) if (hex(own) === name) res.end();
+      }
+    }
+    changes = 0;
+  }
+
+  /** Asks until the database answers, for as long as there is a stream to end. */
+  async function isKnown(digest: Uint8Array): Promise<boolean> {
+    while (!closed && open.size > 0) {
+      try {
+        return await knows(digest);
+      } catch (error) {
+        onFault(error);
+        await pause(retry_ms, undefined, { ref: false });
+      }
+    }
+    return true;
+  }
+
+  function checkKeys(): void {
+    changes += 1;
+    if (changes === 1) void checkAll();
+  }
+
   return {
     feed,
     get count() {
@@ -71,6 +118,7 @@ export function createEventStreams(
       of_keys.set(key_id, of_key);
       of_key.streams += 1;
       open.set(res, digest);
+      checking ??= setInterval(checkKeys, every_ms).unref();
       let last_progress = '';
       const onUpdate = ({ events, progress, ended }: Update) => {
         let text = events.map(eventText).join('');
@@ -96,27 +144,12 @@ export function createEventStreams(
         if (!open.delete(res)) return;
         of_key.streams -= 1;
         if (of_key.streams === 0) of_keys.delete(key_id);
+        if (open.size === 0) checking = void clearInterval(checking);
         stopAsking();
         unfollow();
       };
     },
-    async checkKeys() {
-      changes += 1;
-      if (changes > 1) return;
-      try {
-        // One question after the other: many keys may have streams, and these are not the only work.
-        for (let seen = 0; seen < changes; ) {
-          seen = changes;
-          const digests = new Map([...open.values()].map((digest) => [hex(digest), digest]));
-          for (const [name, digest] of digests) {
-            if (await knows(digest)) continue;
-            for (const [res, own] of open) if (hex(own) === name) res.end();
-          }
-        }
-      } finally {
-        changes = 0;
-      }
-    },
+    checkKeys,
     close() {
       closed = true;
       clearInterval(commenting);
