@@ -38,6 +38,11 @@ export const httpMutants: readonly Mutant[] = [
     'if (isFirst) return null;',
     'if (open.size > 0) return null;',
   ]),
+  ...inFile('src/http/wire/sockets.ts', contract('bad bytes'), [
+    'a CONNECT is not answered in the place of another request',
+    '      newestOf(openOn.get(socket)),\n      problem(',
+    '      undefined,\n      problem(',
+  ]),
   ...inFile(
     'src/http/api/receive_body.ts',
     WEIGHT,

@@ -1,9 +1,9 @@
 /**
  * Below the requests: the limits that Node enforces, and answers to bytes that never became a request.
  *
- * - A message that does not parse gets a 400 (or 431) in JSON. If an earlier request on the same connection is still
- *   being answered, nothing is written: the client would take those bytes for that request's answer. The connection
- *   then ends with that answer.
+ * - A message that does not parse gets a 400 (or 431) in JSON, and CONNECT a 405. If an earlier request on the same
+ *   connection is still being answered, nothing is written: the client would take those bytes for that request's answer.
+ *   The connection then ends with that answer.
  * - A client that sends its request too slowly has its socket closed, without a 408: here that status always carries
  *   the id of a submission, and this request has none.
  */
@@ -100,7 +100,7 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   server.on('connect', (_req: IncomingMessage, socket: Duplex) => {
     endWith(
       socket as Socket,
-      undefined,
+      newestOf(openOn.get(socket)),
       problem('method_not_allowed', ALLOWED),
       'CONNECT',
       answers,

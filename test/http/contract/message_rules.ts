@@ -169,20 +169,30 @@ export const messageRules: Rule[] = [
     );
     equal(statusesIn(answer).join(), '200,202,404,200');
   }),
-  contract('bad bytes after a waiting request do not replace its answer', async (s) => {
-    const service = await s.plain();
-    const key = await keyOf(service);
-    const { json } = await service.submit(key);
-    const line = wire(service.webs[0]!.port);
-    line.send(
-      `GET /api/result/${json.id}?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\nrubbish\r\n\r\n`,
-    );
-    await service.worker.finish(json.id);
-    const answer = await line.ended();
-    line.socket.destroy();
-    equal(statusesIn(answer).join(), '200');
-    match(answer, new RegExp(json.id));
-  }),
+  contract(
+    'bad bytes or a CONNECT after a waiting request do not replace its answer',
+    async (s) => {
+      const service = await s.plain();
+      const key = await keyOf(service);
+      const connect = 'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n';
+      const first = `GET /livez HTTP/1.1\r\nHost: x\r\n\r\n`;
+      for (const [before, after, statuses] of [
+        ['', 'rubbish\r\n\r\n', '200'],
+        ['', connect, '200'],
+        [first, connect, '200,200'],
+      ] as const) {
+        const { json } = await service.submit(key);
+        const line = wire(service.webs[0]!.port);
+        const held = `GET /api/result/${json.id}?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\n\r\n`;
+        line.send(before + held + after);
+        await service.worker.finish(json.id);
+        const answer = await line.ended();
+        line.socket.destroy();
+        equal(statusesIn(answer).join(), statuses);
+        match(answer, new RegExp(json.id));
+      }
+    },
+  ),
   contract('a repeated Content-Type is a 400 that names it', async (s) => {
     const service = await s.plain();
     const body = JSON.stringify(HELLO);
