@@ -60,7 +60,7 @@ export type SubmissionRequest = {
   webhook_secret?: string;
 };
 
-export type BatchItem = SubmissionRequest & { idempotency_key?: string };
+export type BatchItem = SubmissionRequest & { idempotency_key?: string | undefined };
 
 /** Accepted, or replayed, or rejected. */
 export type BatchAnswer =
@@ -260,7 +260,10 @@ export function createClient(options: ClientOptions): Client {
       return { id: body.id! };
     },
     async submitAll(requests, given = {}) {
-      const items = requests.map((one) => ({ idempotency_key: randomUUID(), ...one }));
+      const items = requests.map((one) => ({
+        ...one,
+        idempotency_key: one.idempotency_key ?? randomUUID(),
+      }));
       const headers = { 'content-type': 'application/json' };
       const init = { method: 'POST', headers, body: JSON.stringify(items) };
       const { body } = await send(SUBMISSIONS, init, given);

@@ -125,7 +125,7 @@ class SubmissionRequest(_SubmissionRequest, total=False):
 
 
 class BatchItem(SubmissionRequest, total=False):
-    idempotency_key: str
+    idempotency_key: Optional[str]
 
 
 class Event(TypedDict):
@@ -336,7 +336,10 @@ class Runledger:
 
     def submit_all(self, requests: Sequence[BatchItem]) -> list[dict[str, Any]]:
         """Up to 100 submissions in one call: an answer for each, in order, with an id or an error."""
-        items = [{"idempotency_key": str(uuid.uuid4()), **request} for request in requests]
+        items = [
+            {**request, "idempotency_key": request.get("idempotency_key") or str(uuid.uuid4())}
+            for request in requests
+        ]
         headers = {"Content-Type": "application/json"}
         body = json.dumps(items, allow_nan=False).encode()
         return cast("list[dict[str, Any]]", self._send("POST", "/api/submissions", body, headers)[1])

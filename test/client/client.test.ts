@@ -44,7 +44,8 @@ t.test('submitAll, submissions, cancel', async (t) => {
     api_key: await service.key(),
     pause: async () => {},
   });
-  const answers = await client.submitAll([hello, { ...hello, language: 'cobol' }, hello]);
+  const unset = { ...hello, idempotency_key: undefined };
+  const answers = await client.submitAll([hello, { ...hello, language: 'cobol' }, unset]);
   t.match(answers, [{ id: String }, { error: 'invalid_request' }, { id: String, replayed: true }]);
   const [first, , second] = answers.map(({ id }) => id!);
   const ids = async (options = {}) =>

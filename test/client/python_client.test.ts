@@ -180,6 +180,14 @@ t.test('the client in Python', { skip }, async (t) => {
     );
   });
 
+  t.test('repeats many without a key, too', async (t) => {
+    const way = await flaky(t, origin, 1);
+    const through = python(t, way.origin, key);
+    const { value } = await through('submit_all', [[{ ...HELLO, idempotency_key: null }]]);
+    t.match(value, [{ id: /./, replayed: true }]);
+    await client('cancel', [value[0].id]);
+  });
+
   t.test('waits as long as Retry-After, and then has the word of the error', async (t) => {
     await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });
     const limited = python(t, origin, await service.key({ tier: 'once' }), 3);
