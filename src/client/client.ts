@@ -211,8 +211,14 @@ type ProblemBody = {
   fields?: FieldProblem[];
   id?: string;
 };
-/** streams: the body of a good answer is not read here, and has no time limit. */
-type SendOptions = CallOptions & { timeout_ms?: number; attempts?: number; streams?: boolean };
+type SendOptions = CallOptions & {
+  timeout_ms?: number;
+  attempts?: number;
+  /** The body of a good answer is not read here, and has no time limit. */
+  streams?: boolean;
+  /** A 404 to a later try is a success: an earlier one, whose answer was lost, may have removed it. */
+  removes?: boolean;
+};
 type Sent = { status: number; body: ProblemBody & Partial<ResultRecord>; response: Response };
 
 const ATTEMPTS = 6;
@@ -320,7 +326,8 @@ export function createClient(options: ClientOptions): Client {
     },
     testSet: (id, given = {}) => get(`${TEST_SETS}/${encodeURIComponent(id)}`, given),
     async deleteTestSet(id, given = {}) {
-      await send(`${TEST_SETS}/${encodeURIComponent(id)}`, { method: 'DELETE' }, given);
+      const path = `${TEST_SETS}/${encodeURIComponent(id)}`;
+      await send(path, { method: 'DELETE' }, { ...given, removes: true });
     },
     languages: (given = {}) => get('/api/languages', given),
     toolchains: (given = {}) => get('/api/toolchains', given),
@@ -346,7 +353,7 @@ async function sendWithRetries(
   const { signal, attempts = options.attempts ?? ATTEMPTS } = given;
   const pause = options.pause ?? ((ms, given) => wait(ms, undefined, { signal: given }));
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await sendOnce(options, path, init, given);
+    const outcome = await sendOnce(options, path, init, given, attempt);
     if ('sent' in outcome) return outcome.sent;
     signal?.throwIfAborted();
     if (!outcome.temporary || attempt >= attempts) throw outcome.error;
@@ -360,7 +367,8 @@ async function sendOnce(
   { server, api_key, fetch: send = fetch }: ClientOptions,
   path: string,
   init: RequestInit,
-  { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false }: SendOptions,
+  { signal, timeout_ms = CALL_TIMEOUT_MS, streams = false, removes = false }: SendOptions,
+  attempt: number,
 ): Promise<Outcome> {
   const limits = [signal, streams ? undefined : AbortSignal.timeout(timeout_ms)];
   try {
@@ -374,7 +382,8 @@ async function sendOnce(
     const body = streams && response.ok ? {} : parse(await response.text());
     // 408: the submission goes on, and its id leads to the result.
     const accepted = response.ok || (response.status === 408 && body.id !== undefined);
-    if (accepted) return { sent: { status: response.status, body, response } };
+    const removed = removes && attempt > 1 && response.status === 404;
+    if (accepted || removed) return { sent: { status: response.status, body, response } };
     const pause_ms = retryAfterMs(response.headers.get('retry-after'));
     return {
       error: new ApiError(response.status, body, response.headers.get('x-request-id')),

@@ -398,7 +398,7 @@ class Runledger:
 
     def delete_test_set(self, id: str) -> None:
         """ApiError with the word in_use while a submission that has not ended needs it."""
-        self._send("DELETE", f"/api/test-sets/{quote(id, safe='')}")
+        self._send("DELETE", f"/api/test-sets/{quote(id, safe='')}", removes=True)
 
     def languages(self) -> list[str]:
         """The names of the languages that can run now."""
@@ -451,8 +451,12 @@ class Runledger:
         timeout_s: float = CALL_TIMEOUT_S,
         attempts: Optional[int] = None,
         streams: bool = False,
+        removes: bool = False,
     ) -> tuple[int, Any]:
-        """Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet."""
+        """
+        Status and body of the answer. Tries again after failures that may pass. streams: the body is not read yet. removes: a
+        404 to a later try is a success, because an earlier one, whose answer was lost, may have removed it.
+        """
         request = urllib.request.Request(f"{self._server}{path}", data=body, method=method)
         for name, value in {**(headers or {}), "X-API-Key": self._api_key}.items():
             request.add_header(name, value)
@@ -468,7 +472,9 @@ class Runledger:
             else:
                 problem = found if isinstance(found, dict) else {}
                 # 408: the submission goes on, and its id leads to the result.
-                if status < 300 or (status == 408 and "id" in problem):
+                accepted = status < 300 or (status == 408 and "id" in problem)
+                removed = removes and attempt > 1 and status == 404
+                if accepted or removed:
                     return status, found
                 error = ApiError(status, problem, received.get("X-Request-Id"))
                 if status not in TEMPORARY:

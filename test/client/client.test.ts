@@ -6,6 +6,7 @@ import { freePort } from '../http/support/call.ts';
 import { cuttable } from '../http/support/cuttable.ts';
 import { flaky } from '../http/support/flaky.ts';
 import { HELLO, startService } from '../http/support/service.ts';
+import { archiveOf, LEGACY } from '../judging/packages.ts';
 import { seal } from '../store/seal_now.ts';
 
 const hello = { ...HELLO, language: 'python' as const };
@@ -123,6 +124,20 @@ t.test('a call whose answer was lost is repeated, and nothing runs twice', async
   const [row] = await service.db`select count(*)::integer as n from runledger.submissions`;
   t.equal(row!['n'], 1);
   t.equal((await client.result(id)).status, 'pending');
+});
+
+t.test('a test set whose removal was not answered is removed', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const way = await flaky(t, service.webs[0]!.origin, 1);
+  const api_key = await service.key();
+  const client = createClient({ server: service.webs[0]!.origin, api_key });
+  const through = createClient({ server: way.origin, api_key, pause: async () => {} });
+  const { id } = await client.uploadTestSet(new Uint8Array(archiveOf(LEGACY)));
+  await through.deleteTestSet(id);
+  t.equal(way.seen.length, 2);
+  t.same(await client.testSets(), []);
+  const again = await through.deleteTestSet(id).catch((thrown) => thrown);
+  t.match(again, { status: 404, error: 'not_found' }, 'the first try says what is there');
 });
 
 t.test('after a 429 the client waits as long as Retry-After', async (t) => {

@@ -188,6 +188,18 @@ t.test('the client in Python', { skip }, async (t) => {
     await client('cancel', [value[0].id]);
   });
 
+  t.test('removes a test set although the answer was lost', async (t) => {
+    const archive = Buffer.from(archiveOf(LEGACY)).toString('base64');
+    const { value: set } = await client('upload_test_set', [archive]);
+    const way = await flaky(t, origin, 1);
+    const through = python(t, way.origin, key);
+    t.equal((await through('delete_test_set', [set.id])).value, null);
+    t.equal(way.seen.length, 2);
+    t.same((await client('test_sets')).value, []);
+    const again = await through('delete_test_set', [set.id]);
+    t.match(again, { error: 'not_found' }, 'the first try says what is there');
+  });
+
   t.test('waits as long as Retry-After, and then has the word of the error', async (t) => {
     await setTier(service.db, { name: 'once', per_minute: 1, concurrent: 1 });
     const limited = python(t, origin, await service.key({ tier: 'once' }), 3);

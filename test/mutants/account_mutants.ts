@@ -26,6 +26,11 @@ export const accountMutants: readonly Mutant[] = [
     ['waiting calls are notified', "  perform pg_notify('runledger_done', before.id::text);\n", ''],
     ['the key is recorded', "'key_id', key_id)", "'key_id', before.account_id)"],
   ),
+  ...inFile('src/client/client.ts', 'test/client/client.test.ts', [
+    'an item of a batch has a key from its first try on',
+    'idempotency_key: one.idempotency_key ?? randomUUID(),',
+    "idempotency_key: one.idempotency_key ?? '',",
+  ]),
   ...inFile('src/queue/epoch.ts', 'test/queue/epoch.test.ts', [
     'a hint alone ends nothing',
     'runs.cancel(await cancelledOf(listening.db, running))',

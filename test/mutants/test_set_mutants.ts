@@ -45,6 +45,12 @@ export const testSetMutants: readonly Mutant[] = [
     ['a process has few', 'accounts.size >= at_once || ', ''],
     ['leaving twice leaves once', 'if (!left) accounts', 'accounts'],
   ),
+  ...inFile(
+    'src/client/client.ts',
+    'test/client/client.test.ts',
+    ['a removal whose answer was lost succeeded', 'removes && attempt > 1', 'attempt > 99'],
+    ['the first try says that there is none', 'removes && attempt > 1', 'removes'],
+  ),
   ...inFile('src/webhooks/payload.ts', 'test/webhooks/payload.test.ts', [
     'texts of all tests are cut together',
     "    left -= Buffer.byteLength(cut.text ?? '');\n",
