@@ -3,12 +3,14 @@ import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
 import { nothingIsLeft, overlaps, startFleet } from './fleet.ts';
 
+/** Its first attempt does not end by itself: a busy machine takes long to start the second worker. */
+const UNTIL_KILLED = 'sleep 3600000 2000';
+
 t.test('the executions of a killed worker run elsewhere', async (t) => {
   const { urls, url } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   const first = await fleet.worker();
-  // Long enough that it still runs when a busy machine has started the second worker.
-  const id = await fleet.submit('sleep 20000');
+  const id = await fleet.submit(UNTIL_KILLED);
   await fleet.begun(id);
   await fleet.worker();
   await fleet.acquainted();
@@ -47,7 +49,7 @@ t.test('after its first death a submission runs without neighbours', async (t) =
   const { url, urls } = await freshDatabase(t);
   const fleet = await startFleet(t, { url, worker_url: urls.worker });
   const first = await fleet.worker({ slots: 4 });
-  const suspects = [await fleet.submit('sleep 20000'), await fleet.submit('sleep 20000')];
+  const suspects = [await fleet.submit(UNTIL_KILLED), await fleet.submit(UNTIL_KILLED)];
   for (const id of suspects) await fleet.begun(id);
   await fleet.worker({ slots: 4 });
   await fleet.acquainted();

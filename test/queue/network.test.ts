@@ -18,8 +18,9 @@ t.test(
     const [a, b, c] = [network.machine(), network.machine(), network.machine()];
 
     const cut_off = await fleet.worker({ within: a.within, url });
-    // Long enough that a busy machine has started the other workers before one of them ends.
-    const ids = [await fleet.submit('sleep 14000'), await fleet.submit('sleep 14000')];
+    // The first attempt does not end by itself: a busy machine takes long to start the other workers.
+    const code = 'sleep 3600000 2000';
+    const ids = [await fleet.submit(code), await fleet.submit(code)];
     for (const id of ids) await fleet.begun(id);
     const killed = await fleet.worker({ within: b.within, url });
     await fleet.worker({ within: c.within, url });
