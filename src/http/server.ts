@@ -55,8 +55,6 @@ import { type NewConnections, watchNewConnections } from './wire/new_connections
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
-/** Uploads of test sets at one time. */
-const UPLOADS = 2;
 /** For the last answers, after the grace. */
 const LAST_ANSWERS_MS = 1_000;
 
@@ -279,7 +277,7 @@ async function composeWeb(
       read: withPatience(test_sets.read),
       remove: withPatience(test_sets.remove),
     },
-    uploads: createUploads(UPLOADS),
+    uploads: createUploads(),
     waiters,
     large_records: { open: parts.large_records.open, turns: createTurns(LARGE_RECORDS) },
     large_bodies: { reading: createTurns(BODIES_READ), storing: createTurns(BODIES_STORED) },

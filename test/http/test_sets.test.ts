@@ -334,31 +334,71 @@ t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
   t.equal((await upload(service, key, archive)).status, 201, 'and it keeps no room');
 });
 
-t.test('while others are stored, an upload is told to come again', async (t) => {
-  const { service, held } = await withState(t);
+t.test('accounts that send slowly keep nobody else out', async (t) => {
+  const { service, held } = await withState(t, { RUNLEDGER_REQUEST_TIMEOUT: '5min' });
   const { port } = service.webs[0]!;
   const archive = archiveOf(LEGACY);
-  const keys = [await service.key(), await service.key(), await service.key()];
-  const [first, second, third] = keys as [string, string, string];
-  const begin = (key: string) => {
+  const keys = await Promise.all([1, 2, 3].map(() => service.key()));
+  const lines = keys.map((key) => {
     const line = wire(port);
     line.send(head(key, `Content-Length: ${archive.length}\r\n`));
+    line.send(archive.subarray(0, 1));
     return line;
-  };
-  const one = begin(first);
-  t.ok(await soon(() => held().length === 1));
-  const again = await upload(service, first, archive);
+  });
+  t.ok(await soon(() => held().length === 3));
+  t.equal((await upload(service, await service.key(), archive)).status, 201);
+  const again = await upload(service, keys[0]!, archive);
   t.match(again, { status: 503, json: { error: 'unavailable' } }, 'of one account one at a time');
   t.ok(Number(again.headers['retry-after']) > 0);
-  const two = begin(second);
-  t.ok(await soon(() => held().length === 2));
-  t.equal((await upload(service, third, archive)).status, 503, 'in a process two');
-  one.send(archive);
-  await one.until(/ 201 Created/);
-  two.socket.destroy();
+  for (const line of lines) {
+    line.send(archive.subarray(1));
+    await line.until(/ 201 Created/);
+    line.socket.destroy();
+  }
   t.ok(await soon(() => held().length === 0));
-  t.equal((await upload(service, third, archive)).status, 201);
-  one.socket.destroy();
+});
+
+t.test('what has arrived is stored in its turn', async (t) => {
+  const { service, held } = await withState(t);
+  const archive = archiveOf(LEGACY);
+  const keys = await Promise.all([1, 2, 3, 4].map(() => service.key()));
+  const unlock = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const locking = service.db.begin(async (tx) => {
+    await tx`lock table runledger.content_pieces in exclusive mode`;
+    locked.resolve();
+    await unlock.promise;
+  });
+  await locked.promise;
+  const beingStored = async () => {
+    const [row] = await service.db`select count(*)::integer as n from pg_locks
+      where relation = 'runledger.content_pieces'::regclass and not granted`;
+    return row!['n'] === 2;
+  };
+  // Like any client: on a busy machine its patience may end.
+  const patiently = async (key: string): Promise<Reply> => {
+    const reply = await upload(service, key, archive);
+    return reply.status === 503 ? patiently(key) : reply;
+  };
+  const stored = keys.slice(0, 2).map((key) => upload(service, key, archive));
+  t.ok(await soon(beingStored));
+  const gone = wire(service.webs[0]!.port);
+  gone.send(head(keys[2]!, `Content-Length: ${archive.length}\r\n`));
+  gone.send(archive);
+  stored.push(patiently(keys[3]!));
+  // The file of one that is being stored is open twice.
+  const files = () => new Set(held()).size;
+  t.ok(await soon(() => files() === 4));
+  gone.socket.destroy();
+  t.ok(await soon(() => files() === 3), 'one that hangs up leaves the line');
+  t.ok(await beingStored(), 'the others wait without a connection');
+  unlock.resolve();
+  await locking;
+  t.same(
+    (await Promise.all(stored)).map(({ status }) => status),
+    [201, 201, 201],
+  );
+  t.ok(await soon(() => held().length === 0));
 });
 
 function head(key: string, more: string): string {

@@ -23,7 +23,7 @@ export const testSetMutants: readonly Mutant[] = [
     ],
     [
       'an archive has the bounds of the deployment',
-      'unpacked_bytes: config.test_set_bytes',
+      'unpacked_bytes: web.config.test_set_bytes',
       'unpacked_bytes: 2 ** 40',
     ],
     [
@@ -32,6 +32,11 @@ export const testSetMutants: readonly Mutant[] = [
       'checkArgs(name, args);',
     ],
     ['room is given back', '    leave();\n', ''],
+    [
+      'what has arrived is stored in its turn',
+      'return await web.uploads.inTurn(exchange, caller.account_id, () =>\n      storeInTime(web, exchange, caller, received.path),\n    );',
+      'return await storeInTime(web, exchange, caller, received.path);',
+    ],
     [
       'a package without faults is needed',
       'if (error instanceof PackageProblem) return',
@@ -42,7 +47,14 @@ export const testSetMutants: readonly Mutant[] = [
     'src/http/api/uploads.ts',
     UPLOADS,
     ['an account has one upload at a time', ' || accounts.has(account_id)', ''],
-    ['a process has few', 'accounts.size >= at_once || ', ''],
+    ['a process receives a bounded number', 'accounts.size >= received || ', ''],
+    ['a process stores two at once', '  most: 2,', '  most: 3,'],
+    ['who was stored makes place', '        turn.leave();', ''],
+    [
+      'who waits for too long is not stored',
+      "if (turn.kind === 'busy') return othersAreStored();",
+      "if (turn.kind === 'busy') return store();",
+    ],
     ['leaving twice leaves once', 'if (!left) accounts', 'accounts'],
   ),
   ...inFile(

@@ -1,9 +1,10 @@
 /**
  * POST /api/test-sets: stores the test set of a problem package.
  *
- * The key and its rate are checked before a byte of the body is read. The body goes to a file, the package is read from
- * there, and its contents go to the database in pieces, so memory holds no more than a piece. Whatever ends the request
- * before the answer, nothing of it stays: the file has no name, and the set is stored in one transaction.
+ * The key and its rate are checked before a byte of the body is read. The body goes to a file. When it is the upload's turn,
+ * the package is read from there, and its contents go to the database in pieces, so memory holds no more than a piece.
+ * Whatever ends the request before the answer, nothing of it stays: the file has no name, and the set is stored in one
+ * transaction.
  */
 import { join } from 'node:path';
 import { contentsOf, manifestOf } from '../../judging/manifest.ts';
@@ -33,9 +34,10 @@ import { COMMON, type Operation, RATE, TRACEPARENT_PARAMETER } from './operation
 import { tooLarge } from './read_submission.ts';
 import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
 import { EXAMPLE_TEST_SET, TEST_SET, testSetRecord } from './test_set_record.ts';
+import { othersAreStored } from './uploads.ts';
 import { rejectUnknownParameters } from './waiting_request.ts';
 
-/** From the end of the body to the answer. A package at every bound takes some seconds. */
+/** From its turn to the answer. A package at every bound takes some seconds. */
 const STORE_LIMIT_MS = 120_000;
 
 const operation: Operation = {
@@ -80,7 +82,7 @@ const handler: KeyedHandler = async (web, exchange, digest) => {
   const { caller } = spent;
   exchange.caller = caller;
   const leave = web.uploads.enter(caller.account_id);
-  if (leave === null) return unavailable('Other test sets are being stored: try again soon.');
+  if (leave === null) return othersAreStored();
   try {
     return await receive(web, exchange, caller);
   } catch (error) {
@@ -125,13 +127,28 @@ async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<An
   });
   if (received === 'gone') return null;
   if (received === 'too_large') return tooLarge();
+  try {
+    return await web.uploads.inTurn(exchange, caller.account_id, () =>
+      storeInTime(web, exchange, caller, received.path),
+    );
+  } finally {
+    await received.close();
+  }
+}
+
+async function storeInTime(
+  web: Web,
+  exchange: Exchange,
+  caller: Caller,
+  path: string,
+): Promise<Answer | null> {
   const gone = new AbortController();
   exchange.onCut = () => gone.abort();
   const late = AbortSignal.timeout(STORE_LIMIT_MS);
   try {
     const signal = AbortSignal.any([gone.signal, late]);
-    const bounds = { ...DEFAULT_PACKAGE_BOUNDS, unpacked_bytes: config.test_set_bytes };
-    return await readAndStore(web, exchange, caller, received.path, bounds, signal);
+    const bounds = { ...DEFAULT_PACKAGE_BOUNDS, unpacked_bytes: web.config.test_set_bytes };
+    return await readAndStore(web, exchange, caller, path, bounds, signal);
   } catch (error) {
     if (error instanceof PackageProblem) return invalid([fieldError(error)]);
     if (gone.signal.aborted) return null;
@@ -139,7 +156,6 @@ async function receive(web: Web, exchange: Exchange, caller: Caller): Promise<An
     throw error;
   } finally {
     exchange.onCut = null;
-    await received.close();
   }
 }
 

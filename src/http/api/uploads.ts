@@ -1,17 +1,44 @@
 /**
- * Room for uploads of test sets: each takes a file, a database connection and some processor time for as long as it lasts.
- * So a process takes few at once, and of one account only one, lest a slow client of it keep all others out.
+ * Room for uploads of test sets, in two steps, because one takes as long as its client likes and the other is dear:
+ *   - While its archive arrives, an upload takes only a file on the disk. A process receives many at once, and of one account
+ *     only one, so that slow clients of some accounts keep nobody else out.
+ *   - Reading and storing the archive takes memory, a database connection and processor time. A process does that for few at
+ *     once. The others wait in line with their files, because to send an archive again is dearer than to wait.
  */
+import { createTurns, type Turns, type TurnsOptions } from '../../store/turns.ts';
+import type { Answer } from '../wire/answer.ts';
+import type { Exchange } from '../wire/exchange.ts';
+import { unavailable } from '../wire/problem.ts';
+import { takeTurn } from './take_turn.ts';
+
+/** Files at a time: by default 4 GiB at most, which the disk has to have free. Each account that is slow takes one. */
+const RECEIVED = 16;
+/** Some large sets before it are stored in that time. Those that arrived all fit into the line. */
+export const STORED: TurnsOptions = {
+  most: 2,
+  each: 1,
+  waiting: RECEIVED,
+  patience_ms: 30_000,
+  hold_ms: Number.POSITIVE_INFINITY,
+};
+
 export type Uploads = {
   /** Null: there is no room now. Else what gives the room back; it may be called again. */
   enter(account_id: string): (() => void) | null;
+  /** When it is its turn, stores what has arrived. Null: the client is gone. */
+  inTurn(
+    exchange: Exchange,
+    account_id: string,
+    store: () => Promise<Answer | null>,
+  ): Promise<Answer | null>;
 };
 
-export function createUploads(at_once: number): Uploads {
+export function createUploads(received = RECEIVED, stored = STORED): Uploads {
   const accounts = new Set<string>();
+  const turns: Turns = createTurns(stored);
   return {
     enter(account_id) {
-      if (accounts.size >= at_once || accounts.has(account_id)) return null;
+      if (accounts.size >= received || accounts.has(account_id)) return null;
       accounts.add(account_id);
       let left = false;
       return () => {
@@ -19,5 +46,18 @@ export function createUploads(at_once: number): Uploads {
         left = true;
       };
     },
+    async inTurn(exchange, account_id, store) {
+      const turn = await takeTurn(turns, exchange, account_id, 1, () => {});
+      if (turn.kind === 'gone') return null;
+      if (turn.kind === 'busy') return othersAreStored();
+      try {
+        return await store();
+      } finally {
+        turn.leave();
+      }
+    },
   };
 }
+
+export const othersAreStored = (): Answer =>
+  unavailable('Other test sets are being stored: try again soon.');
