@@ -82,10 +82,10 @@ function openSocket({ host, port, path }: Peer, sockets: Sockets | undefined): S
 
 /**
  * A proxy that has no server to lead to accepts a connection and closes it. postgres.js takes no notice: it connects again at once,
- * a thousand times a second, and the statement waits. pg fails with an error that has no code. So an end before the first byte is
- * made the error of a connection that was refused.
+ * a thousand times a second, and the statement waits. So an end before the first byte is made the error of a connection that was
+ * refused. pg's own error is known to `isAway`.
  */
-export function newSocket(): Socket {
+function newSocket(): Socket {
   const socket = new Socket();
   socket.once('end', () => {
     if (socket.bytesRead > 0) return;

@@ -27,7 +27,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Logger, runTaskList, type WorkerPool } from 'graphile-worker';
 import pg from 'pg';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { connect, isAway, newSocket } from '../db.ts';
+import { connect, isAway } from '../db.ts';
 import { PINNED, settingStatements } from '../db_settings.ts';
 import type { Log } from '../log.ts';
 import { removeLocker } from '../store/consumers.ts';
@@ -285,7 +285,6 @@ export function connectRunner(
     // Statements and not startup parameters, which a pooler would reject.
     onConnect: (client) => client.query(SESSION).then(() => {}),
     application_name: name,
-    stream: newSocket,
     connectionTimeoutMillis: 5000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

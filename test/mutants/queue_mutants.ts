@@ -6,11 +6,6 @@ const EPOCH = 'test/queue/epoch.test.ts';
 const LEASE = 'test/queue/lease.test.ts';
 
 export const queueMutants: readonly Mutant[] = [
-  ...inFile('src/queue/delivery_runner.ts', 'test/db.test.ts', [
-    'a runner sees it so, too',
-    '    stream: newSocket,',
-    '',
-  ]),
   ...inFile('src/processes/web_process.ts', 'test/http/dead_connections.test.ts', [
     'connections to a machine that was lost are replaced',
     '      sockets.endSilent();',
@@ -20,6 +15,11 @@ export const queueMutants: readonly Mutant[] = [
     'a proxy that closes at once is as a server that is away',
     '...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),',
     '',
+  ]),
+  ...inFile('src/db.ts', 'test/db.test.ts', [
+    'a runner sees it so, too',
+    "code === '' && error instanceof Error &&",
+    'false &&',
   ]),
   ...inFile(
     'src/queue/job_turns.ts',
