@@ -170,6 +170,16 @@ t.test('what is heavy', async (t) => {
       t.match(await chunked.until(/"id"/), / 202 Accepted/);
     }
 
+    const broken = await service.key();
+    for (let n = 0; n < 2; n += 1) {
+      const half = line(head(broken, sized(2 * 2 ** 20)));
+      await half.until(/ 100 Continue/);
+      half.socket.end(body);
+      t.match(await half.ended(), / 400 Bad Request/);
+    }
+    const whole = await service.submit(broken, JSON.parse(body));
+    t.equal(whole.status, 202, 'bodies that end too early leave their places');
+
     const limit = 2 * 2 ** 20;
     const slow = [line(head(key, sized(limit))), line(head(key, sized(limit)))];
     for (const one of slow) await one.until(/ 100 Continue/);

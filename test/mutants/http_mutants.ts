@@ -58,11 +58,12 @@ export const httpMutants: readonly Mutant[] = [
     ],
     ['a place is left', 'for (const leave of taken.splice(0)) leave();', ''],
   ),
-  ...inFile('src/http/wire/read_body.ts', WEIGHT, [
-    'a body without a length goes on when it is admitted',
-    'req.resume()',
-    'undefined',
-  ]),
+  ...inFile(
+    'src/http/wire/read_body.ts',
+    WEIGHT,
+    ['a body without a length goes on when it is admitted', 'req.resume()', 'undefined'],
+    ['a body that ends too early is gone', "res.on('close', onClose);", ''],
+  ),
   ...inFile('src/http/api/record_answer.ts', WEIGHT, [
     'a large record leaves its place',
     'record.close();\n      turn.leave();',

@@ -34,7 +34,10 @@ export async function readBody<Refused extends string>(
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const stop = () => req.off('data', onData).off('end', onEnd).off('close', onClose);
+    const stop = () => {
+      req.off('data', onData).off('end', onEnd).off('close', onClose);
+      res.off('close', onClose);
+    };
     const settle = (outcome: BodyRead<Refused>) => {
       stop();
       resolve(outcome);
@@ -61,6 +64,8 @@ export async function readBody<Refused extends string>(
     const onClose = () => settle('gone');
     // 'close' always follows 'error'; without a listener an 'error' would end the process.
     req.on('error', ignore).on('data', onData).on('end', onEnd).on('close', onClose);
+    // A request whose client ends its half in the middle of the body is answered with 400, and never closes.
+    res.on('close', onClose);
   });
 }
 
