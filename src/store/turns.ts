@@ -1,13 +1,18 @@
 /**
- * Turns at something of which there is only so much: the memory for large answers, or the time of one thread.
+ * Turns at something of which there is only so much: the memory for large bodies and answers, or the time of one thread.
  *
  * How it works:
  *   - Each visit has an owner and a weight. The visits that are inside weigh at most `most`, and those of one owner at most
  *     `each`. A visit that exceeds a bound by itself enters when no other one counts to that bound.
- *   - The others wait. Owners take turns, so an owner with many visits delays another owner by one turn.
- *   - A visit waits for at most `patience_ms`. At most `waiting` visits wait: the owner of most of them loses its last one.
- *   - A visit that is inside for longer than `hold_ms` is asked to leave if others wait for its room. The owners that wait
- *     themselves are asked first, and of their visits the oldest.
+ *   - A visit whose weight is not known in advance enters with what there is of it, and grows as more comes.
+ *   - The others wait. The owner that has least inside is next, so one that asks for little does not wait for those that ask
+ *     for much. Owners that have the same take turns, so one with many visits delays another by one turn.
+ *   - Visits that have grown until none fits any more would wait for each other. So one of those that wait is in front: it
+ *     grows beyond the bounds, to its end, and no longer counts to them.
+ *   - A visit waits for at most `patience_ms` each time. At most `waiting` visits wait: the owner of most of them loses its
+ *     last one.
+ *   - A visit that took longer than `hold_ms`, without the time that it waited itself, is put out while others wait for its
+ *     room: the heaviest one of the owner who has most inside.
  *
  * What must stay true: no visit enters before its turn because it weighs less, so that a heavy one enters at last; and an owner
  * without visits uses no memory.
@@ -18,14 +23,25 @@ export type Turns = {
   readonly waiting: number;
 };
 
-/** Call `leave` when done; further calls do nothing. Busy: the time to wait is over. Gone: the signal fired. */
-export type Turn = { kind: 'inside'; leave: () => void } | { kind: 'busy' } | { kind: 'gone' };
+/** Busy: the time to wait is over. Gone: the signal fired, or the visit has left. */
+export type Turn = Inside | { kind: Refused };
+type Refused = 'busy' | 'gone';
+
+export type Inside = {
+  kind: 'inside';
+  /** Call it when done; further calls do nothing. */
+  leave: () => void;
+  /** It weighs so much more, if there is room and nobody waits for it. */
+  grow: (weight: number) => boolean;
+  /** The same when it is its turn. It stays inside if it is refused. */
+  growInTurn: (weight: number, signal: AbortSignal) => Promise<'inside' | Refused>;
+};
 
 export type TurnWish = {
   /** Gives up the wait. */
   signal: AbortSignal;
-  /** Others wait, and this one is inside for too long: it should leave now. */
-  onOverdue: () => void;
+  /** Others wait, and this one took too long. True: it leaves now. False: it stays, because the service keeps it. */
+  onOverdue: () => boolean;
 };
 
 export type TurnsOptions = {
@@ -36,66 +52,175 @@ export type TurnsOptions = {
   readonly hold_ms: number;
 };
 
-type Inside = { owner: string; weight: number; entered_ms: number; onOverdue: () => void };
-type Waiting = { weight: number; go: () => void; giveUp: () => void };
+type Visit = {
+  readonly owner: string;
+  weight: number;
+  /** When it entered, later by the time that it has waited since. */
+  since_ms: number;
+  waits: Waiting | null;
+  readonly onOverdue: () => boolean;
+};
+type Waiting = {
+  readonly visit: Visit;
+  readonly more: number;
+  go: () => void;
+  giveUp: () => void;
+};
 
-/** How often those who are inside for too long are looked for, while somebody waits. */
-const LOOK_MS = 250;
+/** How often those who took too long are looked for, while somebody waits. */
+const LOOK_MS = 100;
 
 export function createTurns(options: TurnsOptions): Turns {
   const { most, each, waiting: waiting_most, patience_ms, hold_ms } = options;
-  // Insertion order is order of time.
-  const inside = new Set<Inside>();
+  const inside = new Set<Visit>();
   const weights = new Map<string, number>();
   // Insertion order is the order of the owners' turns.
   const queues = new Map<string, Waiting[]>();
   let total = 0;
+  let front: Visit | null = null;
   let waiting = 0;
   let looking: NodeJS.Timeout | undefined;
 
-  /** The first in line of the owner whose turn it is; owners who are at their own bound are passed over. */
-  function next(): [owner: string, one: Waiting] | null {
-    for (const [owner, [first]] of queues) {
-      const own = weights.get(owner) ?? 0;
-      if (own === 0 || own + first!.weight <= each) return [owner, first!];
-    }
-    return null;
+  function fitsOwner(owner: string, more: number): boolean {
+    const own = weights.get(owner) ?? 0;
+    return own === 0 || own + more <= each;
   }
 
+  const fitsAll = (more: number) => total === 0 || total + more <= most;
+
+  /** Of those that wait, the first one of the owner that has least inside. */
+  function least(may: (one: Waiting) => boolean): Waiting | undefined {
+    let found: Waiting | undefined;
+    let least_own = Infinity;
+    for (const [owner, queue] of queues) {
+      const own = weights.get(owner) ?? 0;
+      const one = own < least_own ? queue.find(may) : undefined;
+      if (one !== undefined) [found, least_own] = [one, own];
+    }
+    return found;
+  }
+
+  /** Owners that are at their own bounds are passed over. */
+  const next = () =>
+    least((one) => one === queues.get(one.visit.owner)![0] && fitsOwner(one.visit.owner, one.more));
+
+  const nextThatGrows = () => least(({ visit }) => inside.has(visit));
+
   function admit(): void {
-    for (let found = next(); found !== null; found = next()) {
-      const [owner, one] = found;
-      if (inside.size > 0 && total + one.weight > most) break;
-      const rest = queues.get(owner)!.slice(1);
-      queues.delete(owner);
-      if (rest.length > 0) queues.set(owner, rest);
-      waiting -= 1;
+    for (;;) {
+      let one = next();
+      if (one !== undefined && !fitsAll(one.more)) one = undefined;
+      if (one === undefined && front === null) {
+        one = nextThatGrows();
+        if (one !== undefined) toFront(one.visit);
+      }
+      if (one === undefined) break;
       one.go();
     }
-    if (queues.size > 0) looking ??= setInterval(askToLeave, LOOK_MS).unref();
+    if (queues.size > 0) looking ??= setInterval(makeRoom, LOOK_MS).unref();
     else looking = void clearInterval(looking);
   }
 
-  function askToLeave(): void {
-    const since_ms = performance.now() - hold_ms;
-    const overdue = [...inside].filter(({ entered_ms }) => entered_ms <= since_ms);
-    const found = overdue.find(({ owner }) => queues.has(owner)) ?? (next() && overdue[0]);
-    found?.onOverdue();
+  function toFront(visit: Visit): void {
+    count(visit.owner, -visit.weight);
+    front = visit;
   }
 
-  function letIn(owner: string, weight: number, onOverdue: () => void): () => void {
-    const one = { owner, weight, entered_ms: performance.now(), onOverdue };
-    inside.add(one);
-    total += weight;
-    weights.set(owner, (weights.get(owner) ?? 0) + weight);
-    return () => {
-      if (!inside.delete(one)) return;
-      total -= weight;
-      const left = weights.get(owner)! - weight;
-      if (left > 0) weights.set(owner, left);
-      else weights.delete(owner);
+  /** As many as are needed leave at once, or a line of many would wait for a look for each. */
+  function makeRoom(): void {
+    const staying = new Set<Visit>();
+    for (let one = overdue(staying); one !== undefined; one = overdue(staying)) {
+      if (one.onOverdue()) leave(one);
+      else staying.add(one);
+    }
+  }
+
+  function overdue(staying: ReadonlySet<Visit>): Visit | undefined {
+    if (queues.size === 0) return undefined;
+    const until_ms = performance.now() - hold_ms;
+    const helpsAny = next() !== undefined;
+    const helpsFront = front !== null && nextThatGrows() !== undefined;
+    let found: Visit | undefined;
+    for (const one of inside) {
+      if (one.since_ms > until_ms || one.waits !== null || staying.has(one)) continue;
+      const helps = one === front ? helpsFront : helpsAny || queues.has(one.owner);
+      if (helps && (found === undefined || isHeavier(one, found))) found = one;
+    }
+    return found;
+  }
+
+  function isHeavier(one: Visit, other: Visit): boolean {
+    const by_owner = (weights.get(one.owner) ?? 0) - (weights.get(other.owner) ?? 0);
+    return by_owner === 0 ? one.weight > other.weight : by_owner > 0;
+  }
+
+  function count(owner: string, more: number): void {
+    total += more;
+    const own = (weights.get(owner) ?? 0) + more;
+    if (own > 0) weights.set(owner, own);
+    else weights.delete(owner);
+  }
+
+  function add(visit: Visit, more: number): void {
+    visit.weight += more;
+    if (visit !== front) count(visit.owner, more);
+  }
+
+  function leave(visit: Visit): void {
+    if (!inside.delete(visit)) return;
+    if (visit === front) front = null;
+    else count(visit.owner, -visit.weight);
+    if (visit.waits === null) admit();
+    else visit.waits.giveUp();
+  }
+
+  function grow(visit: Visit, more: number): boolean {
+    const fits = queues.size === 0 && fitsOwner(visit.owner, more) && fitsAll(more);
+    if (visit !== front && !fits) return false;
+    if (inside.has(visit)) add(visit, more);
+    return true;
+  }
+
+  function wait(visit: Visit, more: number, signal: AbortSignal): Promise<'inside' | Refused> {
+    if (signal.aborted) return Promise.resolve('gone');
+    const { owner } = visit;
+    const began_ms = performance.now();
+    const isNew = !inside.has(visit);
+    return new Promise((resolve) => {
+      const end = (outcome: 'inside' | Refused) => {
+        drop(owner, one);
+        visit.waits = null;
+        visit.since_ms += performance.now() - began_ms;
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        resolve(outcome);
+      };
+      const refuse = (why: Refused) => {
+        end(why);
+        admit();
+      };
+      const one: Waiting = {
+        visit,
+        more,
+        go: () => {
+          end('inside');
+          toTheEnd(owner);
+          inside.add(visit);
+          add(visit, more);
+        },
+        giveUp: () => refuse(isNew || inside.has(visit) ? 'busy' : 'gone'),
+      };
+      const onAbort = () => refuse('gone');
+      const timer = setTimeout(one.giveUp, patience_ms);
+      signal.addEventListener('abort', onAbort, { once: true });
+      visit.waits = one;
+      const queue = queues.get(owner);
+      if (queue) queue.push(one);
+      else queues.set(owner, [one]);
+      waiting += 1;
       admit();
-    };
+      if (waiting > waiting_most) sendAway();
+    });
   }
 
   function drop(owner: string, one: Waiting): void {
@@ -103,7 +228,12 @@ export function createTurns(options: TurnsOptions): Turns {
     queue.splice(queue.indexOf(one), 1);
     if (queue.length === 0) queues.delete(owner);
     waiting -= 1;
-    admit();
+  }
+
+  function toTheEnd(owner: string): void {
+    const queue = queues.get(owner);
+    queues.delete(owner);
+    if (queue) queues.set(owner, queue);
   }
 
   /** The last one of the longest queue. */
@@ -120,33 +250,17 @@ export function createTurns(options: TurnsOptions): Turns {
     get waiting() {
       return waiting;
     },
-    enter(owner, weight, { signal, onOverdue }) {
-      if (signal.aborted) return Promise.resolve({ kind: 'gone' });
-      return new Promise((resolve) => {
-        const settle = (turn: Turn) => {
-          clearTimeout(timer);
-          signal.removeEventListener('abort', onAbort);
-          resolve(turn);
-        };
-        const end = (kind: 'busy' | 'gone') => {
-          drop(owner, one);
-          settle({ kind });
-        };
-        const one: Waiting = {
-          weight,
-          go: () => settle({ kind: 'inside', leave: letIn(owner, weight, onOverdue) }),
-          giveUp: () => end('busy'),
-        };
-        const onAbort = () => end('gone');
-        const timer = setTimeout(one.giveUp, patience_ms);
-        signal.addEventListener('abort', onAbort, { once: true });
-        const queue = queues.get(owner);
-        if (queue) queue.push(one);
-        else queues.set(owner, [one]);
-        waiting += 1;
-        admit();
-        if (waiting > waiting_most) sendAway();
-      });
+    async enter(owner, weight, { signal, onOverdue }) {
+      const since_ms = performance.now();
+      const visit: Visit = { owner, weight: 0, since_ms, waits: null, onOverdue };
+      const kind = await wait(visit, weight, signal);
+      if (kind !== 'inside') return { kind };
+      return {
+        kind,
+        leave: () => leave(visit),
+        grow: (more) => grow(visit, more),
+        growInTurn: (more, its_signal) => wait(visit, more, its_signal),
+      };
     },
   };
 }

@@ -7,6 +7,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { newSecret } from '../../src/access/secret.ts';
 import { renderResult } from '../../src/domain/record.ts';
+import { PIECE_BYTES } from '../../src/domain/record_pieces.ts';
+import { LARGE_RECORDS } from '../../src/http/api/record_answer.ts';
+import { setTier } from '../../src/store/keys.ts';
 import { withPayloads } from '../../src/store/payloads.ts';
 import { createResults } from '../../src/store/results.ts';
 import { wire } from './support/call.ts';
@@ -21,6 +24,7 @@ t.test('what is heavy', async (t) => {
   const service = await startService(t, { webs: 1 });
   const [web] = service.webs;
   const key = await service.key();
+  await setTier(service.db, { name: 'twice', per_minute: 2, concurrent: 0 });
   const ended = async (outcome: object) => {
     const { json } = await service.submit(key);
     await service.worker.finish(json.id, outcome);
@@ -148,9 +152,39 @@ t.test('what is heavy', async (t) => {
     t.equal(whole.json.stdout.length, 4 * 2 ** 20, 'their places are free again');
   });
 
+  t.test('those of some keys that fill all places are cut while another one waits', async (t) => {
+    const deaf = await Promise.all(
+      [key, await service.key()].map(async (its_key) => {
+        const { json } = await service.submit(its_key);
+        // Four of them leave no room for a fifth, however small it is.
+        await service.worker.finish(json.id, {
+          stdout: Buffer.alloc(LARGE_RECORDS.most / 4 - PIECE_BYTES - 10),
+        });
+        return [1, 2].map(() => {
+          const line = wire(web!.port);
+          t.teardown(() => line.socket.destroy());
+          line.socket.pause();
+          line.send(
+            `GET /api/result/${json.id} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\n\r\n`,
+          );
+          return line;
+        });
+      }),
+    );
+    const places = () => deaf.flat().filter(({ socket }) => socket.bytesRead > 0).length;
+    for (let n = 0; n < 500 && places() < 4; n += 1) await wait(20);
+    t.equal(places(), 4);
+    const other = await service.key();
+    const { json } = await service.submit(other);
+    await service.worker.finish(json.id, { stdout: outputs.nul });
+    const reply = await service.call({ path: `/api/result/${json.id}`, key: other });
+    t.equal(reply.json.stdout, '\0'.repeat(LARGE));
+  });
+
+  const head = (its_key: string, more: string) =>
+    `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}\r\n\r\n`;
+
   t.test('large bodies', async (t) => {
-    const head = (its_key: string, more: string) =>
-      `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}\r\n\r\n`;
     const sized = (bytes: number) => `Content-Length: ${bytes}`;
     const line = (text: string) => {
       const opened = wire(web!.port);
@@ -180,26 +214,54 @@ t.test('what is heavy', async (t) => {
     const whole = await service.submit(broken, JSON.parse(body));
     t.equal(whole.status, 202, 'bodies that end too early leave their places');
 
+    // Enough to fill all places, if they weighed what they declare.
     const limit = 2 * 2 ** 20;
-    const slow = [line(head(key, sized(limit))), line(head(key, sized(limit)))];
-    for (const one of slow) await one.until(/ 100 Continue/);
-    const other = line(head(await service.key(), sized(body.length)));
-    await other.until(/ 100 Continue/);
-    other.send(body);
-    t.match(await other.until(/"id"/), / 202 Accepted/, 'another key has room of its own');
-    const third = line(head(key, sized(body.length)));
-    let asked = false;
-    const third_asked = third.until(/ 100 Continue/).then(() => {
-      asked = true;
-    });
+    const send = async (its_key: string) => {
+      const sent = line(head(its_key, sized(body.length)));
+      await sent.until(/ 100 Continue/);
+      sent.send(body);
+      return sent.until(/"id"/);
+    };
+    const silent = Array.from({ length: 4 }, () => line(head(key, sized(limit))));
+    for (const one of silent) await one.until(/ 100 Continue/);
+    t.match(await send(key), / 202 Accepted/, 'who sends nothing takes no room of its key');
+    t.match(await send(await service.key()), / 202 Accepted/, 'nor of another one');
+    for (const one of silent) one.send('x'.repeat(limit - 1));
+    t.match(await send(await service.key()), / 202 Accepted/, 'a key does not fill all');
     t.equal((await service.submit(key)).status, 202, 'a small one passes by');
-    t.notOk(asked, 'the key has its room twice');
-    slow[0]!.socket.resetAndDestroy();
-    await third_asked;
-    third.send(body);
-    t.match(await third.until(/"id"/), / 202 Accepted/);
-    for (const { socket } of slow) socket.destroy();
+    t.match(await send(key), / 202 Accepted/, 'who does not go on makes room');
+    t.match(await Promise.any(silent.map(({ ended }) => ended(5_000))), / 100 Continue\r\n\r\n$/);
+    for (const { socket } of silent) socket.destroy();
   });
+
+  t.test(
+    'a large body that took a place counts, also if it does not come to its end',
+    async (t) => {
+      const twice_a_minute = await service.key({ tier: 'twice' });
+      const asked = { key: twice_a_minute, path: '/api/languages' };
+      const hangUp = async (sent: string) => {
+        const opened = wire(web!.port);
+        opened.send(head(twice_a_minute, 'Content-Length: 60000'));
+        await opened.until(/ 100 Continue/);
+        opened.send(sent);
+        // Its last bytes arrive before its end.
+        opened.socket.end();
+        await opened.ended();
+      };
+      const counted = async () => {
+        const [row] = await service.db<{ count: number }[]>`
+        select cardinality(hits_us) as count from runledger.key_usage u
+        join runledger.keys k on k.id = u.key_id where k.tier = 'twice'`;
+        return row!.count;
+      };
+      await hangUp('');
+      await hangUp('x'.repeat(40_000));
+      for (let n = 0; n < 500 && (await counted()) === 0; n += 1) await wait(20);
+      t.equal(await counted(), 1);
+      t.equal((await service.call(asked)).status, 200, 'the one of which nothing came does not');
+      t.equal((await service.call(asked)).status, 429);
+    },
+  );
 
   t.test('a pipelined request is handled when the one before it was answered', async (t) => {
     const post = (path: string, body: string) =>

@@ -1,5 +1,6 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { createTurns, type Turns } from '../../src/store/turns.ts';
+import { createTurns, type Inside, type Turns } from '../../src/store/turns.ts';
 
 const FOREVER_MS = 3_600_000;
 const bounds = {
@@ -9,22 +10,37 @@ const bounds = {
   patience_ms: FOREVER_MS,
   hold_ms: FOREVER_MS,
 };
-const signal = new AbortController().signal;
+/** Nobody waits beyond the end of a test, or the process would not end. */
+let over: AbortController;
+t.beforeEach(() => {
+  over = new AbortController();
+});
+t.afterEach(() => over.abort());
 
 /** Those who entered, in order, and how each leaves. */
 function entering(turns: Turns) {
   const entered: string[] = [];
-  const leave = new Map<string, () => void>();
-  const enter = (name: string, weight = 1, onOverdue = () => {}) =>
-    void turns.enter(name[0]!, weight, { signal, onOverdue }).then((turn) => {
+  const inside = new Map<string, Inside>();
+  const enter = (name: string, weight = 1, onOverdue = () => false) =>
+    void turns.enter(name[0]!, weight, { signal: over.signal, onOverdue }).then((turn) => {
       entered.push(turn.kind === 'inside' ? name : `${name} ${turn.kind}`);
-      if (turn.kind === 'inside') leave.set(name, turn.leave);
+      if (turn.kind === 'inside') inside.set(name, turn);
     });
   const leaves = async (name: string) => {
-    leave.get(name)!();
+    inside.get(name)!.leave();
     await settled();
   };
-  return { entered, enter, leaves };
+  /** Afterwards it has grown, or waits for that. */
+  const grows = async (name: string, more = 1) => {
+    const turn = inside.get(name)!;
+    if (turn.grow(more)) entered.push(`${name} +${more}`);
+    else
+      void turn.growInTurn(more, over.signal).then((kind) => {
+        entered.push(kind === 'inside' ? `${name} +${more}` : `${name} ${kind}`);
+      });
+    await settled();
+  };
+  return { entered, enter, leaves, grows };
 }
 
 /** Afterwards every promise that can settle has settled, because nothing here waits for I/O. */
@@ -91,29 +107,148 @@ t.test('who waits too long gets an answer, and who is gone leaves nothing behind
   const { entered, enter } = entering(turns);
   enter('a1', 4);
   const gone = new AbortController();
-  const leaving = turns.enter('b', 1, { signal: gone.signal, onOverdue: () => {} });
+  const leaving = turns.enter('b', 1, { signal: gone.signal, onOverdue: () => false });
   gone.abort();
   t.same(await leaving, { kind: 'gone' });
-  t.same(await turns.enter('b', 1, { signal: gone.signal, onOverdue: () => {} }), { kind: 'gone' });
-  t.same(await turns.enter('b', 1, { signal, onOverdue: () => {} }), { kind: 'busy' });
+  t.same(await turns.enter('b', 1, { signal: gone.signal, onOverdue: () => false }), {
+    kind: 'gone',
+  });
+  t.same(await turns.enter('b', 1, { signal: over.signal, onOverdue: () => false }), {
+    kind: 'busy',
+  });
   t.same([turns.inside, turns.waiting], [1, 0]);
   t.same(entered, ['a1']);
 });
 
-t.test('who is inside for too long is asked to leave when another waits', async (t) => {
-  const turns = createTurns({ ...bounds, hold_ms: 0 });
+t.test('an owner with little inside is next', async (t) => {
+  const { entered, enter, leaves } = entering(createTurns({ ...bounds, each: 4 }));
+  for (const name of ['a1', 'a2', 'a3', 'b1', 'a4', 'c1']) enter(name);
+  await settled();
+  await leaves('b1');
+  t.same(entered.slice(4), ['c1']);
+});
+
+t.test('a visit grows while there is room, and else in its turn', async (t) => {
+  const turns = createTurns(bounds);
+  const { entered, enter, leaves, grows } = entering(turns);
+  for (const name of ['a1', 'b1', 'c1']) enter(name);
+  await settled();
+  await grows('a1');
+  enter('d1');
+  enter('e1');
+  await settled();
+  t.same(entered.slice(3), ['a1 +1'], 'd and e wait');
+  await grows('b1');
+  t.same(entered.slice(4), ['b1 +1', 'd1'], 'b1 goes to the front, and counts no longer');
+  await grows('b1', 100);
+  t.same(entered.slice(6), ['b1 +100'], 'to its end');
+  await grows('c1');
+  await leaves('b1');
+  t.same(entered.slice(7), ['c1 +1', 'e1'], 'then the next one that grows');
+  for (const name of ['a1', 'c1', 'd1', 'e1']) await leaves(name);
+  enter('f1', 4);
+  await settled();
+  enter('g1', 1);
+  await settled();
+  t.same(entered.slice(9), ['f1'], 'nothing is left of those who have gone');
+  t.same([turns.inside, turns.waiting], [1, 1]);
+});
+
+t.test('a visit that grows does not keep a heavy one from its turn', async (t) => {
+  const { entered, enter, leaves, grows } = entering(createTurns({ ...bounds, most: 6, each: 6 }));
+  enter('a1');
+  enter('b1');
+  enter('c1', 6);
+  await settled();
+  await grows('a1');
+  await grows('b1');
+  t.same(entered, ['a1', 'b1', 'a1 +1'], 'one is in front, and the other one waits behind c');
+  await leaves('a1');
+  t.same(entered.slice(3), ['b1 +1', 'c1']);
+});
+
+t.test('visits that grow until none fits do not wait for each other', async (t) => {
+  const turns = createTurns({ ...bounds, most: 6, each: 3 });
+  const { entered, enter, leaves, grows } = entering(turns);
+  const all = ['a1', 'a2', 'b1', 'b2', 'c1', 'c2'];
+  for (const name of all) enter(name);
+  await settled();
+  for (const name of all) await grows(name, 8);
+  for (let n = 0; n < all.length; n += 1) {
+    const grown = entered.slice(6).filter((name) => name.endsWith('+8'));
+    t.equal(grown.length, n + 1, 'one at a time');
+    await leaves(grown.at(-1)!.slice(0, 2));
+  }
+  t.same([turns.inside, turns.waiting], [0, 0]);
+});
+
+t.test('who leaves while it waits to grow leaves nothing behind', async (t) => {
+  const turns = createTurns({ ...bounds, patience_ms: 20 });
+  const { entered, enter, leaves, grows } = entering(turns);
+  for (const name of ['a1', 'b1', 'c1', 'd1']) enter(name);
+  await settled();
+  for (const name of ['a1', 'b1', 'c1']) await grows(name, 3);
+  t.same(entered.slice(4), ['a1 +3']);
+  await leaves('b1');
+  t.same(entered.slice(5), ['b1 gone']);
+  for (let n = 0; n < 250 && turns.waiting > 0; n += 1) await wait(20);
+  await settled();
+  t.same(entered.slice(6), ['c1 busy'], 'it stays inside');
+  t.equal(turns.inside, 3);
+  for (const name of ['a1', 'c1', 'd1']) await leaves(name);
+  enter('e1', 4);
+  await settled();
+  t.same(entered.slice(7), ['e1']);
+});
+
+/** Who is asked to leave, in order, where nobody may stay for any time. A test that fails does so soon. */
+function asking(more: Partial<typeof bounds> = {}) {
+  const turns = createTurns({ ...bounds, hold_ms: 0, patience_ms: 5_000, ...more });
   const asked: string[] = [];
-  const { enter, leaves } = entering(turns);
-  const enterAsked = (name: string, weight: number) =>
+  const { enter, ...rest } = entering(turns);
+  const enterAsked = (name: string, weight: number, leaves = true) =>
     enter(name, weight, () => {
       asked.push(name);
-      void leaves(name);
+      return leaves;
     });
-  enterAsked('a1', 2);
-  enterAsked('b1', 1);
-  const own = await turns.enter('b', 2, { signal, onOverdue: () => {} });
-  t.same(asked, ['b1'], 'its own owner waits');
-  const other = await turns.enter('c', 2, { signal, onOverdue: () => {} });
-  t.same(asked, ['b1', 'a1'], 'the oldest, where there is room for nobody');
+  const waited = (owner: string, weight: number) =>
+    turns.enter(owner, weight, { signal: over.signal, onOverdue: () => false });
+  return { turns, asked, enter: enterAsked, waited, ...rest };
+}
+
+t.test('who took too long leaves when another waits', async (t) => {
+  const { turns, asked, enter, waited } = asking();
+  enter('b1', 1);
+  enter('b2', 1);
+  enter('a1', 2);
+  const own = await waited('b', 1);
+  t.same(asked, ['b1'], 'its own owner waits, whose first of equals leaves');
+  const other = await waited('c', 2);
+  t.same(asked, ['b1', 'a1'], 'the heaviest one of the owner with most');
   t.match([own, other], [{ kind: 'inside' }, { kind: 'inside' }]);
+  t.equal(turns.inside, 3);
+});
+
+t.test('as many leave at once as have to, and those that the service keeps stay', async (t) => {
+  const { turns, asked, enter, waited } = asking({ most: 6, each: 6 });
+  enter('a1', 2, false);
+  for (const name of ['b1', 'c1', 'd1', 'e1']) enter(name, 1);
+  const turn = await waited('f', 4);
+  t.match(turn, { kind: 'inside' });
+  t.same(asked, ['a1', 'b1', 'c1', 'd1', 'e1']);
+  t.equal(turns.inside, 2);
+});
+
+t.test('who waits to grow is not asked to leave, but who is in front is', async (t) => {
+  const { asked, entered, enter, grows, waited } = asking();
+  enter('a1', 2);
+  enter('b1', 2);
+  await settled();
+  await grows('a1', 2);
+  await grows('b1', 2);
+  t.same(entered.slice(2), ['a1 +2']);
+  t.match(await waited('c', 1), { kind: 'inside' });
+  t.same(asked, [], 'b1 alone is counted, so c has room');
+  for (let n = 0; n < 250 && entered.length < 4; n += 1) await wait(20);
+  t.same([asked, entered.slice(3)], [['a1'], ['b1 +2']]);
 });

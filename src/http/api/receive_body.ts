@@ -3,29 +3,35 @@
  * to store: many at once would delay everybody. So large bodies take turns over keys, first to be read, then to be parsed and
  * stored. Small ones pass by.
  *
+ * A body weighs what has come of it. If it weighed what it declares, clients that send nothing would hold all places for
+ * nothing. One that took a place and does not come to its end counts as a request: else that could be repeated for ever.
+ *
  * A key that nobody has could be made up, as many as somebody likes. So the key of a large body is looked up before its turn,
  * unless this process has seen it already.
  */
-import type { Turn, Turns } from '../../store/turns.ts';
+import type { Inside, Turn } from '../../store/turns.ts';
 import type { Answer } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { unavailable } from '../wire/problem.ts';
 import { BODY_LIMIT_BYTES, closeUnread, readBody } from '../wire/read_body.ts';
 import type { Web } from './api_call.ts';
 import { rejectedHead, tooLarge } from './read_submission.ts';
-import { spendThen, unauthorized } from './spend_rate.ts';
-import { takeTurn } from './take_turn.ts';
+import { rejectedKey, spendThen, unauthorized } from './spend_rate.ts';
+import { growTurn, takeTurn } from './take_turn.ts';
 
 /** A body that is parsed within half a millisecond is small. */
 const SMALL_BYTES = 32 * 1024;
 /** Node reads up to 128 KiB of each body before anybody asks for it. The rest of a request's time is for sending it. */
 const WAITING = { waiting: 200, patience_ms: 10_000 };
-/** In bytes of memory. A client that sends slowly keeps its place only while nobody waits for it. */
+/**
+ * In bytes of memory. One more body may come to its end beside them. A client that sends slowly keeps its place only while
+ * nobody waits for it; nobody's patience ends before that.
+ */
 export const BODIES_READ = {
   ...WAITING,
-  most: 8 * 1024 * 1024,
+  most: 6 * 1024 * 1024,
   each: 2 * BODY_LIMIT_BYTES,
-  hold_ms: 10_000,
+  hold_ms: 1_000,
 };
 /** At a time. A small submission waits for a batch with so many large ones. */
 export const BODIES_STORED = { ...WAITING, most: 2, each: 1, hold_ms: Number.POSITIVE_INFINITY };
@@ -63,18 +69,20 @@ async function receiveBody(
   digest: Uint8Array,
   most_bytes: number,
 ): Promise<ReceivedBody | { answer: Answer | null }> {
-  const places = placesOf(web, exchange, digest, most_bytes);
+  const places = placesOf(web, exchange, digest);
   const refused = async (why: Exclude<Admitted, 'inside'> | 'too_large') => {
-    places.leave();
+    const took = places.leave();
     // What was read of it takes no memory while the answer is made.
     if (!exchange.req.complete) closeUnread(exchange.req);
+    if (why === 'gone' && took) countGone(web, exchange, digest);
     return { answer: await refusal(web, exchange, digest, why) };
   };
   try {
     const bytes = await readBody(exchange.req, exchange.res, {
       most_bytes,
       small_bytes: SMALL_BYTES,
-      admit: places.mayRead,
+      mayRead: places.mayRead,
+      mayGrow: places.mayGrow,
     });
     if (typeof bytes === 'string') return await refused(bytes);
     const admitted = await places.mayStore();
@@ -97,35 +105,60 @@ const NOTHING = new Uint8Array();
 type Admitted = Turn['kind'] | 'unauthorized';
 
 /** The places of one body. A small one never asks for any. */
-function placesOf(web: Web, exchange: Exchange, digest: Uint8Array, most_bytes: number) {
+function placesOf(web: Web, exchange: Exchange, digest: Uint8Array) {
   const { reading, storing } = web.large_bodies;
   const owner = Buffer.from(digest).toString('latin1');
-  const taken: (() => void)[] = [];
+  const taken: Inside[] = [];
+  let isKnown = false;
   let isRead = false;
   let left = false;
-  const enter = async (turns: Turns, weight: number, onOverdue: () => void): Promise<Admitted> => {
+  const enter = async (
+    ...[turns, weight, onOverdue]: [typeof reading, number, () => boolean]
+  ): Promise<Admitted> => {
     const turn = await takeTurn(turns, exchange, owner, weight, onOverdue);
     if (turn.kind === 'inside' && left) turn.leave();
-    else if (turn.kind === 'inside') taken.push(turn.leave);
+    else if (turn.kind === 'inside') taken.push(turn);
     return turn.kind;
   };
+  const cut = () => {
+    if (!isRead) exchange.req.socket.destroy();
+    return !isRead;
+  };
+  const mayRead = async (): Promise<Admitted> => {
+    isKnown ||= await web.known_keys.knows(digest);
+    return isKnown ? 'inside' : 'unauthorized';
+  };
   return {
-    async mayRead(): Promise<Admitted> {
-      if (!(await web.known_keys.knows(digest))) return 'unauthorized';
-      const weight = Number(exchange.req.headers['content-length'] ?? most_bytes);
-      return enter(reading, weight, () => {
-        if (!isRead) exchange.req.socket.destroy();
-      });
+    mayRead,
+    mayGrow(bytes: number): 'inside' | Promise<Admitted> {
+      const [turn] = taken;
+      if (turn === undefined) {
+        return mayRead().then((may) => (may === 'inside' ? enter(reading, bytes, cut) : may));
+      }
+      return turn.grow(bytes) ? 'inside' : growTurn(turn, exchange, bytes);
     },
     mayStore(): Admitted | Promise<Admitted> {
       isRead = true;
-      return taken.length === 0 ? 'inside' : enter(storing, 1, () => {});
+      return taken.length === 0 ? 'inside' : enter(storing, 1, () => false);
     },
-    leave() {
+    /** Whether there were any. */
+    leave(): boolean {
       left = true;
-      for (const leave of taken.splice(0)) leave();
+      const places = taken.splice(0);
+      for (const { leave } of places) leave();
+      return places.length > 0;
     },
   };
+}
+
+/** Nobody waits for the answer. If there is none, because the database is away, the request does not count. */
+function countGone(web: Web, exchange: Exchange, digest: Uint8Array): void {
+  web.results.spend(digest).then(
+    (outcome) => {
+      if (outcome.kind === 'rate_limited') rejectedKey(web, exchange, digest, outcome);
+    },
+    () => {},
+  );
 }
 
 function refusal(

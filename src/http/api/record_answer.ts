@@ -22,8 +22,8 @@ export const LARGE_RECORDS = {
   /** Each costs about 36 KB, most of it its connection. */
   waiting: 500,
   patience_ms: 20_000,
-  /** A client that takes longer keeps its place only while nobody waits for it. */
-  hold_ms: 15_000,
+  /** A client that takes longer keeps its place only while nobody waits for it. Far less than others have patience for. */
+  hold_ms: 1_000,
 };
 
 /** A record of fewer bytes of payloads is answered at once. */
@@ -42,22 +42,50 @@ export async function recordAnswer(
     return { ...answer, body: () => recordJson(row, encoding), heavy: true };
   }
   const { turns } = web.large_records;
-  const cut = () => exchange.req.socket.destroy();
+  const client = clientTime();
+  const cut = () => {
+    if (client.ms() < LARGE_RECORDS.hold_ms) return false;
+    exchange.req.socket.destroy();
+    return true;
+  };
   const owner = exchange.caller?.key_id ?? '';
   const turn = await takeTurn(turns, exchange, owner, row.large + PIECE_BYTES, cut);
   if (turn.kind === 'busy') return 'busy';
-  if (turn.kind === 'gone') return null;
+  if (turn.kind !== 'inside') return null;
   try {
     const record = await web.large_records.open(row, encoding);
+    client.has();
+    const next = () => client.without(record.next);
     const close = () => {
       record.close();
       turn.leave();
     };
-    return { ...answer, body: new PiecedBody(record.length, record.next, close) };
+    return { ...answer, body: new PiecedBody(record.length, next, close) };
   } catch (error) {
     turn.leave();
     throw error;
   }
+}
+
+/** How long the client took so far: the time in which the service makes the next piece is not its own. */
+function clientTime() {
+  let spent_ms = 0;
+  let since_ms: number | null = null;
+  const ms = () => spent_ms + (since_ms === null ? 0 : performance.now() - since_ms);
+  const has = () => {
+    since_ms = performance.now();
+  };
+  return {
+    ms,
+    has,
+    async without<T>(work: () => Promise<T>): Promise<T> {
+      spent_ms = ms();
+      since_ms = null;
+      const outcome = await work();
+      has();
+      return outcome;
+    },
+  };
 }
 
 const BUSY_RETRY_S = 5;

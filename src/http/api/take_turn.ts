@@ -1,5 +1,5 @@
 /** A request's turn at something that other requests wait for, too. */
-import type { Turn, Turns } from '../../store/turns.ts';
+import type { Inside, Turn, Turns } from '../../store/turns.ts';
 import type { Exchange } from '../wire/exchange.ts';
 
 /** A constant reason: AbortController would make an error with a stack each time. */
@@ -11,13 +11,25 @@ export async function takeTurn(
   exchange: Exchange,
   owner: string,
   weight: number,
-  onOverdue: () => void,
+  onOverdue: () => boolean,
 ): Promise<Turn> {
   if (exchange.res.destroyed) return { kind: 'gone' };
+  return untilCut(exchange, (signal) => turns.enter(owner, weight, { signal, onOverdue }));
+}
+
+/** The same for more weight of a turn that the request has. */
+export function growTurn(turn: Inside, exchange: Exchange, more: number) {
+  return untilCut(exchange, (signal) => turn.growInTurn(more, signal));
+}
+
+async function untilCut<T>(
+  exchange: Exchange,
+  wait: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const cut = new AbortController();
   const onCut = () => cut.abort(GIVEN_UP);
   exchange.onCut = onCut;
-  const turn = await turns.enter(owner, weight, { signal: cut.signal, onOverdue });
+  const outcome = await wait(cut.signal);
   if (exchange.onCut === onCut) exchange.onCut = null;
-  return turn;
+  return outcome;
 }

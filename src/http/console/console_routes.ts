@@ -154,11 +154,11 @@ async function readForm({ req, res }: Exchange): Promise<URLSearchParams | Answe
     body: Buffer.from(`${line}\n`),
   });
   if (!FORM_TYPE.test(req.headers['content-type'] ?? '')) return text(415, 'Send a form.');
-  const admit = async () => 'inside' as const;
   const body = await readBody(req, res, {
     most_bytes: FORM_BYTES,
     small_bytes: FORM_BYTES,
-    admit,
+    mayRead: async () => 'inside',
+    mayGrow: () => 'inside',
   });
   if (body === 'gone') return null;
   if (body === 'too_large') return { ...text(413, 'The form is too large.'), close: true };

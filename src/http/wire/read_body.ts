@@ -10,30 +10,35 @@ export const BODY_LIMIT_BYTES = 2 * 1024 * 1024;
 
 export type BodyBounds<Refused extends string> = {
   most_bytes: number;
-  /** Beyond it, no more is read before the body is admitted. */
+  /** A body of more bytes is large. */
   small_bytes: number;
-  admit: () => Promise<'inside' | Refused>;
+  /** Asked before anything of a body is read that is declared to be large. */
+  mayRead: () => Promise<Admission<Refused>>;
+  /** Asked when so many more bytes of a large one have come. Until a promise settles, no more is read. */
+  mayGrow: (bytes: number) => 'inside' | Promise<Admission<Refused>>;
 };
+
+type Admission<Refused extends string> = 'inside' | Refused;
 
 export type BodyRead<Refused extends string> = Uint8Array | 'too_large' | 'gone' | Refused;
 
 export async function readBody<Refused extends string>(
   req: IncomingMessage,
   res: ServerResponse,
-  { most_bytes, small_bytes, admit }: BodyBounds<Refused>,
+  { most_bytes, small_bytes, mayRead, mayGrow }: BodyBounds<Refused>,
 ): Promise<BodyRead<Refused>> {
   if (isDeclaredTooLarge(req, most_bytes)) return 'too_large';
-  let mayGoOn = false;
-  if (declaredBytes(req) > small_bytes) {
-    const admitted = await admit();
+  const isLarge = declaredBytes(req) > small_bytes;
+  if (isLarge) {
+    const admitted = await mayRead();
     if (admitted !== 'inside') return admitted;
-    mayGoOn = true;
   }
   if (req.destroyed) return 'gone';
   sendContinue(req, res);
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
+    let admitted_bytes = 0;
     const stop = () => {
       req.off('data', onData).off('end', onEnd).off('close', onClose);
       res.off('close', onClose);
@@ -49,11 +54,13 @@ export async function readBody<Refused extends string>(
         return settle('too_large');
       }
       chunks.push(chunk);
-      if (mayGoOn || size <= small_bytes) return;
-      // Its size was not declared.
-      mayGoOn = true;
+      // Its size may not have been declared.
+      if (!isLarge && size <= small_bytes) return;
+      const admission = mayGrow(size - admitted_bytes);
+      admitted_bytes = size;
+      if (admission === 'inside') return;
       req.pause();
-      admit()
+      admission
         .then((admitted) => (admitted === 'inside' ? req.resume() : settle(admitted)))
         .catch((error) => {
           stop();
