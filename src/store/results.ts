@@ -16,6 +16,8 @@ export type ResultOutcome =
   | { kind: 'not_found'; caller: Caller }
   | { kind: 'found'; caller: Caller; record: ResultRow };
 
+export type SpendOutcome = Rejected | { kind: 'spent'; caller: Caller };
+
 export type Results = {
   /** Spends one request of the key's rate and reads: one round trip. */
   read(secret_digest: Uint8Array, id: string): Promise<ResultOutcome>;
@@ -24,7 +26,7 @@ export type Results = {
   /** The record of one of the account's submissions; null if it has none of that id. */
   own(account_id: string, id: string): Promise<ResultRow | null>;
   /** Spends one request of the key's rate. */
-  spend(secret_digest: Uint8Array): Promise<Rejected | { kind: 'spent'; caller: Caller }>;
+  spend(secret_digest: Uint8Array): Promise<SpendOutcome>;
   /** Whether there is such a key. Spends nothing. */
   knows(secret_digest: Uint8Array): Promise<boolean>;
   /** Those of the ids that have ended. For callers that are authenticated already. */
@@ -65,12 +67,25 @@ const READ_ITEMS = 16;
 const READ_BYTES = 64 * 1024;
 /** The most such statements in flight, of all keys. With more, a burst of 32 KB records delays others for longer. */
 const READS_AT_ONCE = 2;
+/** Of requests that only spend. Each costs a small part of a millisecond. */
+const SPEND_ITEMS = 64;
+const SPENDS_AT_ONCE = 4;
 /** Until a key's first reads have shown how large its records are. */
 const GUESSED_RECORD_BYTES = READ_BYTES / 4;
 const DIGEST_TEXT = 'latin1';
 
 export function createResults(db: Db): Results {
-  // Else the reads of one key would wait in PostgreSQL for the row that counts them, and each would hold a connection.
+  // Else the requests of one key would wait in PostgreSQL for the row that counts them, and each would hold a connection. Its
+  // reads and its other requests hold one each.
+  const spends = createKeyedBatcher<null, SpendOutcome>({
+    batches_at_once: SPENDS_AT_ONCE,
+    runAlone: async (digest) => (await spendMany(db, Buffer.from(digest, DIGEST_TEXT), 1))[0]!,
+    batches: (digest) => ({
+      max_items: SPEND_ITEMS,
+      isAway,
+      run: ({ length }) => spendMany(db, Buffer.from(digest, DIGEST_TEXT), length),
+    }),
+  });
   const reads = createKeyedBatcher<string, ResultOutcome>({
     batches_at_once: READS_AT_ONCE,
     runAlone: (digest, id) => readOne(db, Buffer.from(digest, DIGEST_TEXT), id),
@@ -95,11 +110,7 @@ export function createResults(db: Db): Results {
     read,
     look: read,
     own: (account_id, id) => readRecord(db, account_id, id, null),
-    async spend(secret_digest) {
-      const [row] = await db<(CallerRow & { outcome: string })[]>`
-        select * from runledger.spend(${secret_digest})`;
-      return rejectionOf(row!) ?? { kind: 'spent', caller: callerOf(row!) };
-    },
+    spend: (secret_digest) => spends.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), null),
     async knows(secret_digest) {
       const [row] = await db<
         { known: boolean }[]
@@ -117,6 +128,21 @@ export function createResults(db: Db): Results {
       return row === undefined ? null : resultRow(row);
     },
   };
+}
+
+/**
+ * Spends so many requests, one after the other. Each row has a digest of its own, because PostgreSQL evaluates a function whose
+ * arguments do not change from row to row only once, even a volatile one.
+ */
+async function spendMany(
+  db: Db,
+  secret_digest: Uint8Array,
+  count: number,
+): Promise<SpendOutcome[]> {
+  const rows = await db<(CallerRow & { outcome: string })[]>`
+    select s.* from unnest(array_fill(${secret_digest}::bytea, array[${count}::integer])) with ordinality asked(digest, n)
+    cross join lateral runledger.spend(asked.digest) s order by asked.n`;
+  return rows.map((row) => rejectionOf(row) ?? { kind: 'spent', caller: callerOf(row) });
 }
 
 async function readOne(db: Db, secret_digest: Uint8Array, id: string): Promise<ResultOutcome> {

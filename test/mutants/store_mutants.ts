@@ -266,6 +266,22 @@ export const storeMutants: readonly Mutant[] = [
     ['a statement has a bound', 'max_items: READ_ITEMS', 'max_items: 1_000'],
     ['large records come a few at a time', 'bytes: () => record_bytes', 'bytes: () => 0'],
     ['each read gets its own answer', ' r order by asked.n`', ' r order by asked.n desc`'],
+    [
+      'each request is counted',
+      'runledger.spend(asked.digest)',
+      'runledger.spend(\u0024{secret_digest})',
+    ],
+    ['requests get their answers in order', ' s order by asked.n`', ' s order by asked.n desc`'],
+    [
+      'requests of one key hold one connection',
+      'spends.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), null)',
+      'spendMany(db, secret_digest, 1).then(([one]) => one!)',
+    ],
+    [
+      'reads of one key hold one connection',
+      'reads.add(Buffer.from(secret_digest).toString(DIGEST_TEXT), id)',
+      'readOne(db, secret_digest, id)',
+    ],
   ),
   ...inFile(
     'src/store/batch.ts',

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import type { Db } from '../../src/db.ts';
-import { createResults } from '../../src/store/results.ts';
+import { createResults, type Results } from '../../src/store/results.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 t.test('reads of one key at once each get their own answer, and each is counted', async (t) => {
@@ -30,19 +31,44 @@ t.test('reads of one key at once each get their own answer, and each is counted'
   t.match(await results.read(randomBytes(32), ids[0]!), { kind: 'unauthorized' });
 });
 
-t.test('reads of one key that wait for each other hold one connection', async (t) => {
+t.test('requests of one key at once are each counted', async (t) => {
   const w = await world(t);
-  await w.tier('counted', 1_000, 0);
-  const [mine, other] = [await w.key({ tier: 'counted' }), await w.key({ tier: 'counted' })];
-  const results = createResults(w.connect(w.database.urls.web, 2));
-  let waiting: Promise<unknown>[] = [];
-  await w.db.begin(async (tx) => {
-    await tx`select from runledger.key_usage where key_id = ${mine.id} for update`;
-    waiting = Array.from({ length: 20 }, () => results.read(mine.digest, newId()));
-    t.match(await results.read(other.digest, newId()), { kind: 'not_found' });
+  await w.tier('thirty', 30, 0);
+  await w.clock.set(new Date('2026-11-20T12:00:00Z'));
+  const { id, digest } = await w.key({ tier: 'thirty' });
+  const results = createResults(w.web);
+  const answers = await Promise.all(Array.from({ length: 100 }, () => results.spend(digest)));
+  const expected = answers.map((_, n) => {
+    const caller = { key_id: id, rate: { limit: 30, remaining: Math.max(29 - n, 0) } };
+    return n < 30 ? { kind: 'spent', caller } : { kind: 'rate_limited', caller, retry_after_s: 60 };
   });
-  t.match(await Promise.all(waiting), new Array(20).fill({ kind: 'not_found' }));
+  t.match(answers, expected);
+  const unknown = Array.from({ length: 3 }, () => results.spend(randomBytes(32)));
+  t.match(await Promise.all(unknown), new Array(3).fill({ kind: 'unauthorized' }));
 });
+
+/** Only a test that fails waits so long. */
+const soon = (answer: Promise<unknown>) =>
+  Promise.race([answer, wait(10_000, 'no answer', { ref: false })]);
+
+for (const [what, ask, kind] of [
+  ['reads', (results: Results, digest: Uint8Array) => results.read(digest, newId()), 'not_found'],
+  ['requests', (results: Results, digest: Uint8Array) => results.spend(digest), 'spent'],
+] as const) {
+  t.test(`${what} of one key that wait for each other hold one connection`, async (t) => {
+    const w = await world(t);
+    await w.tier('counted', 1_000, 0);
+    const [mine, other] = [await w.key({ tier: 'counted' }), await w.key({ tier: 'counted' })];
+    const results = createResults(w.connect(w.database.urls.web, 2));
+    let waiting: Promise<unknown>[] = [];
+    await w.db.begin(async (tx) => {
+      await tx`select from runledger.key_usage where key_id = ${mine.id} for update`;
+      waiting = Array.from({ length: 20 }, () => ask(results, mine.digest));
+      t.match(await soon(ask(results, other.digest)), { kind });
+    });
+    t.match(await Promise.all(waiting), new Array(20).fill({ kind }));
+  });
+}
 
 t.test('one statement reads many small records, or few large ones', async (t) => {
   const w = await world(t);
