@@ -47,9 +47,9 @@ export function createUploads(received = RECEIVED, stored = STORED): Uploads {
       };
     },
     async inTurn(exchange, account_id, store) {
-      const turn = await takeTurn(turns, exchange, account_id, 1, () => {});
+      const turn = await takeTurn(turns, exchange, account_id, 1, () => false);
       if (turn.kind === 'gone') return null;
-      if (turn.kind === 'busy') return othersAreStored();
+      if (turn.kind !== 'inside') return othersAreStored();
       try {
         return await store();
       } finally {
