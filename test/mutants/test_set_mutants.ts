@@ -52,8 +52,8 @@ export const testSetMutants: readonly Mutant[] = [
     ['who was stored makes place', '        turn.leave();', ''],
     [
       'who waits for too long is not stored',
-      "if (turn.kind === 'busy') return othersAreStored();",
-      "if (turn.kind === 'busy') return store();",
+      "if (turn.kind !== 'inside') return othersAreStored();",
+      "if (turn.kind === 'gone') return othersAreStored();",
     ],
     ['leaving twice leaves once', 'if (!left) accounts', 'accounts'],
   ),
