@@ -9,6 +9,7 @@ import { Fault } from '../fault.ts';
 import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
+import { createBatcher, oneForEachKey } from '../store/batch.ts';
 import { createCancel } from '../store/cancel.ts';
 import { CHANNELS, DELIVERIES_CHANNEL } from '../store/channels.ts';
 import { createConsole } from '../store/console.ts';
@@ -23,7 +24,7 @@ import { createRefusals, type Refusals } from '../store/refusals.ts';
 import type { Replica } from '../store/replica.ts';
 import { createReplicaReads } from '../store/replica_reads.ts';
 import { createResults } from '../store/results.ts';
-import { createHealth } from '../store/service_health.ts';
+import { createHealth, type ServiceHealth } from '../store/service_health.ts';
 import { createSubmissions } from '../store/submissions.ts';
 import { createTestSets } from '../store/test_sets.ts';
 import { createTurns } from '../store/turns.ts';
@@ -210,10 +211,19 @@ async function composeWeb(
     waiting: () => waiters.count,
   });
   const store_health = createHealth(db);
+  const health_reads = createBatcher<null, ServiceHealth>({
+    max_items: Number.POSITIVE_INFINITY,
+    isAway: () => true,
+    async run(items) {
+      const now = await store_health.read();
+      return items.map(() => now);
+    },
+  });
   // Not behind a crowd of requests: it says whether the database is there, not how busy it is.
   const { problem } = createHealth(asking);
   const health = {
-    read: withPatience(store_health.read),
+    // The same for everybody, so who asks in the meantime is one more of the next ones.
+    read: withPatience(() => health_reads.add(null)),
     problem: withPatience(problem),
   };
   const readiness = createReadiness(health, log);
@@ -261,7 +271,8 @@ async function composeWeb(
       submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
     }),
-    lists: { page: withPatience(page), summaries: withPatience(lists.summaries) },
+    // Of an account, or of a key: else one could hold every connection of the requests.
+    lists: { page: withPatience(oneForEachKey(page)), summaries: withPatience(lists.summaries) },
     cancel: withPatience(createCancel(db)),
     results: {
       read: withPatience(results.read),
@@ -270,7 +281,7 @@ async function composeWeb(
       ended,
       record: withPatience(results.record),
     },
-    receipts: { read: withPatience(receipts.read) },
+    receipts: { read: withPatience(oneForEachKey(receipts.read)) },
     test_sets: {
       ...test_sets,
       list: withPatience(test_sets.list),

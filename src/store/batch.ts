@@ -164,3 +164,24 @@ export function createKeyedBatcher<T, R>(options: {
     },
   };
 }
+
+/**
+ * Work that cannot share a statement: what is asked for with one key is done one after the other, so that it holds one
+ * connection. A lone one is done at once.
+ */
+export function oneForEachKey<K extends string | Uint8Array, T, R>(
+  work: (key: K, item: T) => Promise<R>,
+): (key: K, item: T) => Promise<R> {
+  const ends = new Map<string, Promise<void>>();
+  return (key, item) => {
+    const name = Buffer.from(key).toString('latin1');
+    const before = ends.get(name);
+    const result = before === undefined ? work(key, item) : before.then(() => work(key, item));
+    const onEnd = () => {
+      if (ends.get(name) === end) ends.delete(name);
+    };
+    const end = result.then(onEnd, onEnd);
+    ends.set(name, end);
+    return result;
+  };
+}

@@ -33,6 +33,13 @@ export const httpMutants: readonly Mutant[] = [
     ['an answer that was read does not count', "res.once('close', () => remove(res));", ''],
     ['the newest stays', ' || oldest === res) return;', ') return;'],
   ),
+  ...inFile(
+    'src/http/server.ts',
+    'test/http/held_connections.test.ts',
+    ['pages of one account hold one connection', 'oneForEachKey(page)', 'page'],
+    ['receipts of one key hold one connection', 'oneForEachKey(receipts.read)', 'receipts.read'],
+    ['reads of health hold one connection', '() => health_reads.add(null)', 'store_health.read'],
+  ),
   ...inFile('src/http/wire/sockets.ts', WEIGHT, [
     'pipelined requests are handled one after the other',
     'if (isFirst) return null;',

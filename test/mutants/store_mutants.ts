@@ -295,7 +295,17 @@ export const storeMutants: readonly Mutant[] = [
     ],
     ['few batches are in flight', 'in_flight < options.batches_at_once', 'true'],
     ['a batch that ended makes room', 'if (next) next();', 'if (next) void next;'],
-    ['an item that failed ends its turn', 'result.then(onEnd, onEnd)', 'result.then(onEnd)'],
+    [
+      'an item that failed ends its turn',
+      'ended: result.then(onEnd, onEnd)',
+      'ended: result.then(onEnd)',
+    ],
+    ['one is done after the other', 'before === undefined ? work', 'true ? work'],
+    [
+      'a key whose work is done leaves nothing',
+      'if (ends.get(name) === end) ends.delete(name);',
+      '',
+    ],
   ),
   ...inFile('sql/functions/read_result.sql', 'test/store/waiters.test.ts', [
     'a result is its account’s alone',

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createBatcher, createKeyedBatcher } from '../../src/store/batch.ts';
+import { createBatcher, createKeyedBatcher, oneForEachKey } from '../../src/store/batch.ts';
 
 /** A batcher whose batches the test answers. */
 function stage(
@@ -244,5 +244,37 @@ t.test(
       await Promise.all(pairs.slice(1).flat()),
       new Array(3).fill(['alone 1', 'answer 2']).flat(),
     );
+  },
+);
+
+t.test(
+  'what one key asks for is done one after the other, and a failure ends its turn',
+  async (t) => {
+    const runs: { name: string; resolve(r: string): void; reject(e: unknown): void }[] = [];
+    const ask = oneForEachKey((key: string, item: number) => {
+      const { promise, resolve, reject } = Promise.withResolvers<string>();
+      runs.push({ name: `${key}${item}`, resolve, reject });
+      return promise;
+    });
+    const turn = () => new Promise((wake) => setImmediate(wake));
+    const names = () => runs.map(({ name }) => name);
+    const first = ask('a', 1);
+    const second = ask('a', 2);
+    const third = ask('a', 3);
+    void ask('b', 1);
+    t.same(names(), ['a1', 'b1'], 'at once, and each key has its own line');
+    runs[0]!.reject('failed');
+    await t.rejects(first, 'failed');
+    await turn();
+    t.same(names().slice(2), ['a2']);
+    runs[2]!.resolve('answer 2');
+    t.equal(await second, 'answer 2');
+    await turn();
+    t.same(names().slice(3), ['a3']);
+    runs[3]!.resolve('answer 3');
+    t.equal(await third, 'answer 3');
+    await turn();
+    void ask('a', 4);
+    t.same(names().slice(4), ['a4'], 'the line is empty again');
   },
 );

@@ -1,0 +1,42 @@
+/** How many connections the requests of one key can hold at once. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
+import { setTier } from '../../src/store/keys.ts';
+import { startService } from './support/service.ts';
+
+const AT_ONCE = 8;
+
+t.test('reads of one key that hang leave a connection to another key', async (t) => {
+  // The process's own work has connections of its own, so that both of those for requests are free.
+  const pool = LEAST_POOL + 3;
+  t.match(sharesOf('web', pool), { requests: 2, maintenance: 1, submitting: 1, asking: 1 });
+  const env = { RUNLEDGER_DATABASE_POOL: String(pool) };
+  const service = await startService(t, { webs: 1, env });
+  await setTier(service.db, { name: 'counted', per_minute: 500, concurrent: 0 });
+  const other = await service.key();
+  const { json } = await service.submit(other);
+
+  const hanging = async (path: string, isCountedFirst: boolean) => {
+    const key = await service.key({ tier: 'counted' });
+    let calls: Promise<unknown>[] = [];
+    await service.db.begin(async (tx) => {
+      await tx`lock table runledger.submissions, runledger.leases in access exclusive mode`;
+      calls = Array.from({ length: AT_ONCE }, () => service.call({ path, key }));
+      const counted = async () => {
+        const [row] = await tx<{ count: number }[]>`
+          select max(cardinality(hits_us)) as count from runledger.key_usage`;
+        return row!.count === AT_ONCE;
+      };
+      // What is counted in the meantime would be sent behind what hangs, on the same connection.
+      for (let n = 0; isCountedFirst && n < 500 && !(await counted()); n += 1) await wait(20);
+      const reply = await service.call({ path: '/api/test-sets', key: other });
+      t.equal(reply.status, 200, path);
+    });
+    await Promise.all(calls);
+    await service.db`update runledger.key_usage set hits_us = '{}'`;
+  };
+  await hanging('/api/submissions', true);
+  await hanging('/api/health', true);
+  await hanging(`/api/result/${json.id}/proof`, false);
+});
