@@ -40,7 +40,7 @@ t.test('every file that is named exists', async (t) => {
   }
 });
 
-/** What is gone, and is named where the reader is told to remove it. */
+/** Variables that no longer exist, each with the document that tells the reader to remove it. */
 const GONE: Readonly<Record<string, string>> = {
   RUNLEDGER_AUDITOR_DATABASE_URL: 'CHANGELOG.md',
 };

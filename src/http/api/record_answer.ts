@@ -22,7 +22,7 @@ export const LARGE_RECORDS = {
   /** Each costs about 36 KB, most of it its connection. */
   waiting: 500,
   patience_ms: 20_000,
-  /** A client that takes longer keeps its place only while nobody waits for it. Far less than others have patience for. */
+  /** A client that takes longer keeps its place only while nobody waits for it. The patience of the others is far longer. */
   hold_ms: 1_000,
 };
 
