@@ -5,8 +5,11 @@
  *   - Each visit has an owner and a weight. The visits that are inside weigh at most `most`, and those of one owner at most
  *     `each`. A visit that exceeds a bound by itself enters when no other one counts to that bound.
  *   - A visit whose weight is not known in advance enters with what there is of it, and grows as more comes.
- *   - The others wait. The owner that has least inside is next, so one that asks for little does not wait for those that ask
- *     for much. Owners that have the same take turns, so one with many visits delays another by one turn.
+ *   - The others wait. The owner that has least inside is next, but those who kept others waiting come last: whose visits
+ *     were put out (see below) or given up since there was a line, the fewest first. Owners that are equal in both take turns
+ *     by weight: the number of a visit is what each owner in line was given so far, and the weight of its owner's line up to
+ *     itself. The smallest is next. So one that asks for little does not wait for those that ask for much, and one with many
+ *     visits delays another by one turn.
  *   - Visits that have grown until none fits any more would wait for each other. So one of those that wait is in front: it
  *     grows beyond the bounds, to its end, and no longer counts to them.
  *   - A visit waits for at most `patience_ms` each time. At most `waiting` visits wait: the owner of most of them loses its
@@ -14,8 +17,8 @@
  *   - A visit that took longer than `hold_ms`, without the time that it waited itself, is put out while others wait for its
  *     room: the heaviest one of the owner who has most inside.
  *
- * What must stay true: no visit enters before its turn because it weighs less, so that a heavy one enters at last; and an owner
- * without visits uses no memory.
+ * What must stay true: no visit enters before the one that is next because it weighs less, and the numbers of newcomers grow, so
+ * that a heavy one enters at last; and an owner without visits uses no memory.
  */
 export type Turns = {
   enter(owner: string, weight: number, wish: TurnWish): Promise<Turn>;
@@ -29,8 +32,8 @@ type Refused = 'busy' | 'gone';
 
 export type Inside = {
   kind: 'inside';
-  /** Call it when done; further calls do nothing. */
-  leave: () => void;
+  /** Call it when done, or with false if it was not worth its room; further calls do nothing. */
+  leave: (is_done?: boolean) => void;
   /** It weighs so much more, if there is room and nobody waits for it. */
   grow: (weight: number) => boolean;
   /** The same when it is its turn. It stays inside if it is refused. */
@@ -63,6 +66,7 @@ type Visit = {
 type Waiting = {
   readonly visit: Visit;
   readonly more: number;
+  readonly number: number;
   go: () => void;
   giveUp: () => void;
 };
@@ -74,10 +78,13 @@ export function createTurns(options: TurnsOptions): Turns {
   const { most, each, waiting: waiting_most, patience_ms, hold_ms } = options;
   const inside = new Set<Visit>();
   const weights = new Map<string, number>();
-  // Insertion order is the order of the owners' turns.
   const queues = new Map<string, Waiting[]>();
+  /** How many visits of an owner kept others waiting for nothing, since there is a line. */
+  const idlers = new Map<string, number>();
   let total = 0;
   let front: Visit | null = null;
+  /** What each owner was given, had it been in line since the beginning. */
+  let given = 0;
   let waiting = 0;
   let looking: NodeJS.Timeout | undefined;
 
@@ -88,23 +95,27 @@ export function createTurns(options: TurnsOptions): Turns {
 
   const fitsAll = (more: number) => total === 0 || total + more <= most;
 
-  /** Of those that wait, the first one of the owner that has least inside. */
-  function least(may: (one: Waiting) => boolean): Waiting | undefined {
-    let found: Waiting | undefined;
-    let least_own = Infinity;
-    for (const [owner, queue] of queues) {
-      const own = weights.get(owner) ?? 0;
-      const one = own < least_own ? queue.find(may) : undefined;
-      if (one !== undefined) [found, least_own] = [one, own];
-    }
-    return found;
+  /** Of the first ones of each owner that may, the one whose turn it is. */
+  function first(may: (one: Waiting) => boolean): Waiting | undefined {
+    const ones = [...queues.values()].flatMap((queue) => queue.find(may) ?? []);
+    return ones.reduce<Waiting | undefined>(
+      (found, one) => (found === undefined || isBefore(one, found) ? one : found),
+      undefined,
+    );
+  }
+
+  function isBefore(one: Waiting, other: Waiting): boolean {
+    const [a, b] = [one.visit.owner, other.visit.owner];
+    const by_idling = (idlers.get(a) ?? 0) - (idlers.get(b) ?? 0);
+    const by_weight = (weights.get(a) ?? 0) - (weights.get(b) ?? 0);
+    return (by_idling || by_weight || one.number - other.number) < 0;
   }
 
   /** Owners that are at their own bounds are passed over. */
   const next = () =>
-    least((one) => one === queues.get(one.visit.owner)![0] && fitsOwner(one.visit.owner, one.more));
+    first((one) => one === queues.get(one.visit.owner)![0] && fitsOwner(one.visit.owner, one.more));
 
-  const nextThatGrows = () => least(({ visit }) => inside.has(visit));
+  const nextThatGrows = () => first(({ visit }) => inside.has(visit));
 
   function admit(): void {
     for (;;) {
@@ -115,10 +126,15 @@ export function createTurns(options: TurnsOptions): Turns {
         if (one !== undefined) toFront(one.visit);
       }
       if (one === undefined) break;
+      given += one.more / queues.size;
       one.go();
     }
-    if (queues.size > 0) looking ??= setInterval(makeRoom, LOOK_MS).unref();
-    else looking = void clearInterval(looking);
+    if (queues.size > 0) {
+      looking ??= setInterval(makeRoom, LOOK_MS).unref();
+      return;
+    }
+    looking = void clearInterval(looking);
+    idlers.clear();
   }
 
   function toFront(visit: Visit): void {
@@ -130,7 +146,7 @@ export function createTurns(options: TurnsOptions): Turns {
   function makeRoom(): void {
     const staying = new Set<Visit>();
     for (let one = overdue(staying); one !== undefined; one = overdue(staying)) {
-      if (one.onOverdue()) leave(one);
+      if (one.onOverdue()) leave(one, false);
       else staying.add(one);
     }
   }
@@ -166,8 +182,9 @@ export function createTurns(options: TurnsOptions): Turns {
     if (visit !== front) count(visit.owner, more);
   }
 
-  function leave(visit: Visit): void {
+  function leave(visit: Visit, is_done = true): void {
     if (!inside.delete(visit)) return;
+    if (!is_done) idlers.set(visit.owner, (idlers.get(visit.owner) ?? 0) + 1);
     if (visit === front) front = null;
     else count(visit.owner, -visit.weight);
     if (visit.waits === null) admit();
@@ -199,12 +216,13 @@ export function createTurns(options: TurnsOptions): Turns {
         end(why);
         admit();
       };
+      const queue = queues.get(owner) ?? [];
       const one: Waiting = {
         visit,
         more,
+        number: queue.reduce((sum, before) => sum + before.more, given + more),
         go: () => {
           end('inside');
-          toTheEnd(owner);
           inside.add(visit);
           add(visit, more);
         },
@@ -214,9 +232,8 @@ export function createTurns(options: TurnsOptions): Turns {
       const timer = setTimeout(one.giveUp, patience_ms);
       signal.addEventListener('abort', onAbort, { once: true });
       visit.waits = one;
-      const queue = queues.get(owner);
-      if (queue) queue.push(one);
-      else queues.set(owner, [one]);
+      queue.push(one);
+      queues.set(owner, queue);
       waiting += 1;
       admit();
       if (waiting > waiting_most) sendAway();
@@ -228,12 +245,6 @@ export function createTurns(options: TurnsOptions): Turns {
     queue.splice(queue.indexOf(one), 1);
     if (queue.length === 0) queues.delete(owner);
     waiting -= 1;
-  }
-
-  function toTheEnd(owner: string): void {
-    const queue = queues.get(owner);
-    queues.delete(owner);
-    if (queue) queues.set(owner, queue);
   }
 
   /** The last one of the longest queue. */
@@ -257,7 +268,7 @@ export function createTurns(options: TurnsOptions): Turns {
       if (kind !== 'inside') return { kind };
       return {
         kind,
-        leave: () => leave(visit),
+        leave: (is_done) => leave(visit, is_done),
         grow: (more) => grow(visit, more),
         growInTurn: (more, its_signal) => wait(visit, more, its_signal),
       };

@@ -59,7 +59,7 @@ export const httpMutants: readonly Mutant[] = [
       'isKnown = true;',
     ],
     ['a client that does not go on makes room', 'hold_ms: 1_000', 'hold_ms: 100_000'],
-    ['a place is left', 'for (const { leave } of places) leave();', ''],
+    ['a place is left', 'for (const { leave } of places) leave(is_done);', ''],
     ['a body that took a place counts', "why === 'gone' && took", 'false'],
     ['a body that others wait for is cut', 'exchange.req.socket.destroy();', ''],
   ),

@@ -236,11 +236,25 @@ export const storeMutants: readonly Mutant[] = [
   ...inFile(
     'src/store/turns.ts',
     'test/store/turns.test.ts',
-    ['owners take turns', "end('inside');\n          toTheEnd(owner);", "end('inside');"],
+    [
+      'owners take turns',
+      'queue.reduce((sum, before) => sum + before.more, given + more)',
+      'given + more',
+    ],
+    ['a heavy one is not overtaken for long', 'given += one.more / queues.size;', ''],
+    ['each owner in line was given its part', 'one.more / queues.size', 'one.more'],
+    [
+      'who asks for little is next',
+      '(sum, before) => sum + before.more, given + more',
+      '(sum) => sum + 1, given',
+    ],
+    ['who kept others waiting comes last', 'by_idling || by_weight', 'by_weight'],
+    ['nothing is held against an owner for long', 'idlers.clear();', ''],
+    ['who was put out kept others waiting', 'leave(one, false)', 'leave(one)'],
     ['all together are bounded', 'total === 0 || total + more <= most', 'true'],
     ['an owner has a bound', 'own === 0 || own + more <= each', 'true'],
     ['who exceeds a bound enters alone', 'own === 0 || own + more', 'own + more'],
-    ['the owner that has least is next', 'own < least_own ?', 'found === undefined ?'],
+    ['the owner that has least is next', 'by_weight || one.number', 'one.number'],
     ['the line is bounded', 'if (waiting > waiting_most) sendAway();', ''],
     [
       'the owner of most of them loses one',

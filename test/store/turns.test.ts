@@ -26,8 +26,8 @@ function entering(turns: Turns) {
       entered.push(turn.kind === 'inside' ? name : `${name} ${turn.kind}`);
       if (turn.kind === 'inside') inside.set(name, turn);
     });
-  const leaves = async (name: string) => {
-    inside.get(name)!.leave();
+  const leaves = async (name: string, is_done = true) => {
+    inside.get(name)!.leave(is_done);
     await settled();
   };
   /** Afterwards it has grown, or waits for that. */
@@ -74,14 +74,47 @@ t.test('neither all together nor one owner exceed their bounds', async (t) => {
   t.same([turns.inside, turns.waiting], [0, 0]);
 });
 
-t.test('a heavy one is not overtaken, and one that exceeds every bound enters alone', async (t) => {
+t.test('lighter ones overtake a heavy one, but not for long', async (t) => {
+  const { entered, enter, leaves } = entering(createTurns({ ...bounds, each: 4 }));
+  enter('a1', 3);
+  enter('b1', 4);
+  for (const name of [...'cdefghijk']) {
+    enter(`${name}1`);
+    await settled();
+    if (entered.at(-1) === `${name}1`) await leaves(`${name}1`);
+  }
+  t.same(entered.join(' '), 'a1 c1 d1 e1 f1 g1 h1', 'then it is the turn of the heavy one');
+  await leaves('a1');
+  t.same(entered.slice(7), ['b1']);
+  await leaves('b1');
+  t.same(entered.slice(8), ['i1', 'j1', 'k1']);
+});
+
+t.test('who asks for little is next where nobody has anything inside', async (t) => {
+  const { entered, enter, leaves } = entering(createTurns({ ...bounds, each: 4 }));
+  enter('a1', 4);
+  enter('b1', 3);
+  enter('c1', 3);
+  enter('d1', 1);
+  await settled();
+  await leaves('a1');
+  t.same(entered, ['a1', 'd1', 'b1']);
+  await leaves('d1');
+  enter('e1', 1);
+  await settled();
+  await leaves('b1');
+  t.same(entered.slice(3), ['e1', 'c1'], 'also after one of those that ask for much');
+});
+
+t.test('one that exceeds every bound enters alone', async (t) => {
   const { entered, enter, leaves } = entering(createTurns(bounds));
   enter('a1', 2);
   enter('b1', 9);
-  enter('c1', 1);
   await settled();
   t.same(entered, ['a1']);
   await leaves('a1');
+  enter('c1', 1);
+  await settled();
   t.same(entered, ['a1', 'b1']);
   await leaves('b1');
   t.same(entered, ['a1', 'b1', 'c1']);
@@ -227,6 +260,45 @@ t.test('who took too long leaves when another waits', async (t) => {
   t.same(asked, ['b1', 'a1'], 'the heaviest one of the owner with most');
   t.match([own, other], [{ kind: 'inside' }, { kind: 'inside' }]);
   t.equal(turns.inside, 3);
+});
+
+t.test(
+  'whose visits kept others waiting for nothing come last, while there is a line',
+  async (t) => {
+    const { entered, enter, leaves } = entering(createTurns({ ...bounds, most: 1 }));
+    for (const name of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) enter(name);
+    await settled();
+    await leaves('a1', false);
+    await leaves('b1', false);
+    await leaves('c1');
+    t.same(entered, ['a1', 'b1', 'c1', 'a2'], 'b has as many as a, and comes later');
+    enter('d1');
+    await leaves('a2', false);
+    await leaves('d1');
+    await leaves('b2');
+    await leaves('a3');
+    t.same(entered.slice(4), ['d1', 'b2', 'a3']);
+    for (const name of ['e1', 'f1', 'a4', 'g1']) enter(name, 1);
+    await settled();
+    await leaves('e1');
+    await leaves('f1');
+    await leaves('a4');
+    t.same(
+      entered.slice(7),
+      ['e1', 'f1', 'a4', 'g1'],
+      'a new line, and nothing is held against it',
+    );
+  },
+);
+
+t.test('who was put out comes last', async (t) => {
+  const { asked, entered, enter, waited } = asking({ most: 2 });
+  enter('a1', 2);
+  enter('a2', 1, false);
+  enter('b1', 1, false);
+  t.match(await waited('c', 1), { kind: 'inside' });
+  t.equal(asked[0], 'a1');
+  t.same(entered, ['a1', 'b1'], 'a waits, though it came before b and c');
 });
 
 t.test('as many leave at once as have to, and those that the service keeps stay', async (t) => {

@@ -71,7 +71,7 @@ async function receiveBody(
 ): Promise<ReceivedBody | { answer: Answer | null }> {
   const places = placesOf(web, exchange, digest);
   const refused = async (why: Exclude<Admitted, 'inside'> | 'too_large') => {
-    const took = places.leave();
+    const took = places.leave(why !== 'gone');
     // What was read of it takes no memory while the answer is made.
     if (!exchange.req.complete) closeUnread(exchange.req);
     if (why === 'gone' && took) countGone(web, exchange, digest);
@@ -142,10 +142,10 @@ function placesOf(web: Web, exchange: Exchange, digest: Uint8Array) {
       return taken.length === 0 ? 'inside' : enter(storing, 1, () => false);
     },
     /** Whether there were any. */
-    leave(): boolean {
+    leave(is_done = true): boolean {
       left = true;
       const places = taken.splice(0);
-      for (const { leave } of places) leave();
+      for (const { leave } of places) leave(is_done);
       return places.length > 0;
     },
   };
