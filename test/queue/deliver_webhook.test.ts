@@ -96,11 +96,16 @@ t.test(
   'a failed attempt is repeated with the same id and bytes and a fresh signature',
   async (t) => {
     const bench = await openBench(t);
-    await using receiver = await openReceiver(answers(500, 302));
+    // The times of signatures are in seconds, so each attempt ends in another second than it began.
+    const answer = answers(500, 302);
+    await using receiver = await openReceiver(
+      (got, response) => void setTimeout(() => answer(got, response), 1000),
+    );
     const id = await bench.ended(urlTo(receiver.port));
     const part = await bench.start();
     const got = await receiver.received(3);
     await part.stop();
+    t.equal(new Set(got.map(({ headers }) => headers['webhook-timestamp'])).size, 3);
     t.equal(new Set(got.map(({ headers }) => headers['webhook-id'])).size, 1);
     t.equal(new Set(got.map(({ body }) => body.toString('hex'))).size, 1);
     for (const one of got) t.match(verify(one), { data: { id } });
