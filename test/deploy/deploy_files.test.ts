@@ -32,6 +32,8 @@ import {
 import { NGINX } from './nginx.ts';
 
 const INSTALLED = '/srv/runledger';
+const HTTP_ROUTE = 'deploy/kubernetes/web/http_route.yaml';
+const WEB_POLICY = 'NetworkPolicy web';
 const NODE = 'node --max-semi-space-size=4 src/cli/main.js';
 const DEFAULTS = loadConfig({});
 /** A process is killed later than it ends by itself. */
@@ -271,11 +273,17 @@ t.test("the documents name the units' folders and files", async (t) => {
 });
 
 const objects = kubernetesObjects().map(({ data }) => data);
-const specOf = (pod: { spec: { template?: object } }) =>
-  pod.spec.template as typeof pod & (typeof objects)[0];
-const withPods = objects.filter(({ spec }) => spec?.template);
+/** Of a Deployment or a Job, or of the jobs of a CronJob. */
+const specOf = ({ spec }: (typeof objects)[0]) =>
+  spec?.template ?? spec?.jobTemplate?.spec.template;
+const withPods = objects.filter(specOf);
 const podOf = (part: string) => specOf(withPods.find(({ metadata }) => metadata.name === part));
 const containerOf = (part: string) => podOf(part).spec.containers[0];
+
+const claims =
+  (name: string) =>
+  ({ persistentVolumeClaim: claim }: { persistentVolumeClaim?: { claimName: string } }) =>
+    claim?.claimName === name;
 
 t.test('the objects of Kubernetes', async (t) => {
   for (const object of withPods) {
@@ -284,7 +292,11 @@ t.test('the objects of Kubernetes', async (t) => {
     const [container, ...others] = pod.spec.containers;
     t.strictSame(others, []);
     if (part === 'command') t.strictSame(container.command, ['sleep', 'infinity']);
-    else t.strictSame(container.args, [part]);
+    else if (part === 'backup') {
+      const unit_words = value(unit('runledger-backup.service'), 'ExecStart')!.split(' ').slice(1);
+      const { mountPath } = container.volumeMounts[0];
+      t.strictSame(container.args, unit_words.with(1, mountPath), 'as much is kept as by the unit');
+    } else t.strictSame(container.args, [part]);
     const secret = container.envFrom[0].secretRef.name;
     const env = Object.fromEntries(
       (container.env ?? []).map(({ name, value }: { name: string; value: string }) => [
@@ -329,8 +341,33 @@ t.test('the objects of Kubernetes', async (t) => {
       spec?.podSelector?.matchLabels ?? (spec?.template ? {} : spec?.selector?.matchLabels);
     t.ok(labels?.part === undefined || parts.has(labels.part), `${kind} ${metadata.name}`);
     if (kind === 'Service') t.ok(parts.has(spec.selector.part));
+    if (kind === 'PersistentVolumeClaim')
+      t.ok(podOf('backup').spec.volumes.some(claims(metadata.name)), metadata.name);
     if (kind === 'HorizontalPodAutoscaler') t.ok(parts.has(spec.scaleTargetRef.name));
   }
+});
+
+t.test('the route does what web believes of a router', async (t) => {
+  const { spec } = yaml(HTTP_ROUTE);
+  const service = objects.find(({ kind }) => kind === 'Service');
+  const [{ namespace }] = spec.parentRefs;
+  const admitted = objects.find(({ kind, metadata }) => `${kind} ${metadata.name}` === WEB_POLICY);
+  const [{ namespaceSelector }] = admitted.spec.ingress[0].from;
+  t.strictSame(namespaceSelector.matchLabels, { 'kubernetes.io/metadata.name': namespace });
+  const events = [...PATHS].find((path) => path.endsWith('/events'))!;
+  const longest_s = Math.max(DEFAULTS.wait_cap_ms, DEFAULTS.request_timeout_ms) / 1_000;
+  for (const { matches, timeouts, filters, backendRefs } of spec.rules) {
+    t.strictSame(backendRefs, [{ name: service.metadata.name, port: service.spec.ports[0].port }]);
+    const [{ requestHeaderModifier: headers }, ...others] = filters;
+    t.strictSame(others, []);
+    t.strictSame(headers.set, [{ name: 'X-Forwarded-Proto', value: 'https' }]);
+    t.strictSame(headers.remove, ['X-Request-Id']);
+    const [{ path }] = matches;
+    const seconds = Number(/^(\d+)s$/.exec(timeouts.request)![1]);
+    if (events.startsWith(`${path.value}/`)) t.equal(seconds, 0, 'a stream has no end in time');
+    else t.ok(path.value === '/' && seconds > 2 * longest_s, path.value);
+  }
+  t.equal(spec.rules.length, 2);
 });
 
 t.test('the autoscaler counts what the service measures', async (t) => {

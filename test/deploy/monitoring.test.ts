@@ -17,10 +17,11 @@ import { createCosigning } from '../../src/queue/cosigning.ts';
 import { createDelivering } from '../../src/queue/delivery_setup.ts';
 import { executionObserver, observeSealer } from '../../src/queue/queue_metrics.ts';
 import { observeService } from '../../src/queue/service_metrics.ts';
-import { environmentFile } from './manifests.ts';
+import { environmentFile, KUSTOMIZATIONS, kubernetesObjects } from './manifests.ts';
 
 const ALERTS = 'deploy/prometheus/alerts.yaml';
 const SCRAPES = 'deploy/prometheus/prometheus.yaml';
+const CLUSTER_SCRAPES = 'deploy/prometheus/kubernetes.yaml';
 const DASHBOARD = 'deploy/grafana/runledger.json';
 
 type Rule = { alert: string; expr: string; annotations: Record<string, string> };
@@ -150,11 +151,50 @@ t.test('Prometheus asks each process where its unit has it serve', async (t) => 
   t.equal(scrape_configs.length, 2);
 });
 
-t.test('promtool accepts both files', async (t) => {
+t.test('in a cluster it asks each pod that has metrics', async (t) => {
+  const { rule_files, scrape_configs } = load(readFileSync(CLUSTER_SCRAPES, 'utf8')) as {
+    rule_files: string[];
+    scrape_configs: {
+      job_name: string;
+      kubernetes_sd_configs: { role: string; namespaces: { names: string[] } }[];
+      relabel_configs: { action?: string; source_labels: string[]; regex?: string }[];
+    }[];
+  };
+  t.strictSame(
+    rule_files.map((file) => join(CLUSTER_SCRAPES, '..', file)),
+    [ALERTS],
+  );
+  const namespaces = KUSTOMIZATIONS.map(({ data }) => data.namespace).filter(Boolean);
+  const kept = scrape_configs.map(({ job_name, kubernetes_sd_configs, relabel_configs }) => {
+    t.strictSame(kubernetes_sd_configs, [{ role: 'pod', namespaces: { names: namespaces } }]);
+    const [keep] = relabel_configs.filter(({ action }) => action === 'keep');
+    t.strictSame(keep!.source_labels, [
+      '__meta_kubernetes_pod_label_part',
+      '__meta_kubernetes_pod_container_port_name',
+    ]);
+    return [job_name, keep!.regex];
+  });
+  const pods = kubernetesObjects()
+    .filter(({ data }) => data.kind === 'Deployment')
+    .map(({ data }) => data.spec.template);
+  const wanted = pods.flatMap(({ metadata, spec }) =>
+    (spec.containers[0].ports ?? [])
+      .filter(({ name }: { name: string }) => name === 'metrics')
+      .map(({ name }: { name: string }) => [
+        `runledger-${metadata.labels.part}`,
+        `${metadata.labels.part};${name}`,
+      ]),
+  );
+  t.strictSame(kept, wanted);
+});
+
+t.test('promtool accepts the files', async (t) => {
   try {
-    const { stdout } = await promisify(execFile)('promtool', ['check', 'config', SCRAPES]);
-    t.match(stdout, `SUCCESS: ${rules.length} rules found`);
-    t.match(stdout, `SUCCESS: ${SCRAPES} is valid`);
+    for (const file of [SCRAPES, CLUSTER_SCRAPES]) {
+      const { stdout } = await promisify(execFile)('promtool', ['check', 'config', file]);
+      t.match(stdout, `SUCCESS: ${rules.length} rules found`);
+      t.match(stdout, `SUCCESS: ${file} is valid`);
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     t.comment('promtool is not on this machine: apt-get install prometheus');
