@@ -105,8 +105,13 @@ t.test('it says what the database has left, and whether submissions are run', as
   });
   t.match(find(left, 'queue'), { found: /^1 of 10000 submissions wait, the oldest for \d+ s; / });
 
-  await w.db`select runledger.register_consumer(${randomUUID()}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 7)`;
+  const far = randomUUID();
+  await w.db`select runledger.register_consumer(${far}, 'worker', 'far', 3, '{"cpp": "12"}', '{}', 7)`;
+  // It is alive for as long as doctor needs to look.
+  const beating = setInterval(() => void w.db`select runledger.heartbeat(${far})`.execute(), 500);
+  t.teardown(() => clearInterval(beating));
   const found = findingsOf(await look()).filter(({ check }) => check === 'workers');
+  clearInterval(beating);
   t.match(found, [
     { state: 'ok', found: /^on far: 3 slots for cpp; heartbeat \d\.\d s ago$/ },
     { state: 'warn', found: 'none runs python: such submissions wait' },
