@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
 import { childrenOf, commandOf, isAlive, pids, within } from '../executor/processes.ts';
 import { type Side, works } from './case.ts';
@@ -93,26 +93,30 @@ async function settled(): Promise<ReturnType<typeof leftovers>> {
 
 for (const [name, find] of Object.entries(victims)) {
   t.test(`kill -9 of ${name}`, async (t) => {
-    const before = await settled();
-    for (const program of PROGRAMS) {
-      const end = bench.single
-        .run(requestOf(program))
-        .catch(({ name }: Error) => ({ name, alive: running(program).filter(isRunnable).length }));
-      t.ok(await started(program), `${program} runs`);
-      for (const pid of find(bench.single.isolation.pid)) process.kill(pid, 'SIGKILL');
-      t.ok(await gone(program), `${program} is gone`);
-      const fault = { name: 'SandboxFault', alive: 0 };
-      t.match(
-        await end,
-        fault,
-        'the run ends with a fault and no verdict, once the program is gone',
-      );
-      t.ok(await runs(bench.single), 'the next run works');
-    }
-    await settled();
-    await within(60_000, () => differences(before, counted()).length === 0);
-    t.same(differences(before, counted()), [], 'nothing is left');
+    let left = await leftBy(t, find);
+    // A slot that was starved when it was first counted has more later. What leaks is more each time.
+    for (let more = 0; left.length > 0 && more < 2; more += 1) left = await leftBy(t, find);
+    t.same(left, [], 'nothing is left');
   });
+}
+
+/** Kills them under each program, and returns what there is more of afterwards. */
+async function leftBy(t: Test, find: (launcher: number) => number[]): Promise<string[]> {
+  const before = await settled();
+  for (const program of PROGRAMS) {
+    const end = bench.single
+      .run(requestOf(program))
+      .catch(({ name }: Error) => ({ name, alive: running(program).filter(isRunnable).length }));
+    t.ok(await started(program), `${program} runs`);
+    for (const pid of find(bench.single.isolation.pid)) process.kill(pid, 'SIGKILL');
+    t.ok(await gone(program), `${program} is gone`);
+    const fault = { name: 'SandboxFault', alive: 0 };
+    t.match(await end, fault, 'the run ends with a fault and no verdict, once the program is gone');
+    t.ok(await runs(bench.single), 'the next run works');
+  }
+  await settled();
+  await within(60_000, () => differences(before, counted()).length === 0);
+  return differences(before, counted());
 }
 
 for (const program of PROGRAMS.slice(0, 5)) {
