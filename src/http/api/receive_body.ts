@@ -33,8 +33,13 @@ export const BODIES_READ = {
   each: 2 * BODY_LIMIT_BYTES,
   hold_ms: 1_000,
 };
-/** At a time. A small submission waits for a batch with so many large ones. */
-export const BODIES_STORED = { ...WAITING, most: 2, each: 1, hold_ms: Number.POSITIVE_INFINITY };
+/** In bytes: a small submission waits for a batch with so many of large ones. Of one key's, many of 60 KB share a commit. */
+export const BODIES_STORED = {
+  ...WAITING,
+  most: 3 * 1024 * 1024,
+  each: 1.5 * 1024 * 1024,
+  hold_ms: Number.POSITIVE_INFINITY,
+};
 const BUSY_RETRY_S = 5;
 
 export type ReceivedBody = {
@@ -85,7 +90,7 @@ async function receiveBody(
       mayGrow: places.mayGrow,
     });
     if (typeof bytes === 'string') return await refused(bytes);
-    const admitted = await places.mayStore();
+    const admitted = await places.mayStore(bytes.length);
     if (admitted !== 'inside') return await refused(admitted);
     const leave = () => {
       places.leave();
@@ -137,9 +142,9 @@ function placesOf(web: Web, exchange: Exchange, digest: Uint8Array) {
       }
       return turn.grow(bytes) ? 'inside' : growTurn(turn, exchange, bytes);
     },
-    mayStore(): Admitted | Promise<Admitted> {
+    mayStore(bytes: number): Admitted | Promise<Admitted> {
       isRead = true;
-      return taken.length === 0 ? 'inside' : enter(storing, 1, () => false);
+      return taken.length === 0 ? 'inside' : enter(storing, bytes, () => false);
     },
     /** Whether there were any. */
     leave(is_done = true): boolean {
