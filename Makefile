@@ -30,6 +30,7 @@ help:
 	@echo 'make chaos         kill processes at random, and see that nothing is lost'
 	@echo 'make bench         measure; each figure with its question and its ratio'
 	@echo 'make weight        measure what other accounts notice of heavy requests (BENCH_ONLY=escapes)'
+	@echo 'make bench-budget  where do the milliseconds of one run go?'
 	@echo 'make bench-compare BASE=HEAD~1     did this change cost speed? (ROUNDS=2 ONLY=http,ledger FLOOR=0.95)'
 	@echo 'make bench-pair BASE=HEAD~1        the same of one submission, to a few percent (ROUNDS=4 FLOOR=0.97)'
 	@echo 'make bench-compare A=dir B=dir    compare two runs of bench'
@@ -165,16 +166,22 @@ sandbox-test-v2: $(PACKAGES) machine
 	  done; \
 	done
 
-# FILE: one bench; all without it. One that fails does not stop the others. Each run writes its figures to its own folder; build/bench/latest is the last one. Node starts
-# as in the Procfile.
+# FILE: one bench; all without it. One that fails does not stop the others. Each run writes its figures, and README's picture, to
+# its own folder; build/bench/latest is the last one. Node starts as in the Procfile.
 bench: $(PACKAGES) machine
 	@dir=build/bench/$$(date +%Y-%m-%d.%H%M%S); mkdir -p $$dir && ln -sfn $${dir##*/} build/bench/latest; \
 	failed=; \
 	for file in $(or $(FILE),bench/*.bench.ts); do \
 	  echo "# $$file"; BENCH_DIR=$$dir node --max-semi-space-size=4 $$file || failed="$$failed $$file"; \
 	done; \
+	node bench/support/draw.ts $$dir; \
 	echo "kept in $$dir"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+# Where do the milliseconds of one run go?
+.PHONY: bench-budget
+bench-budget: $(PACKAGES) machine
+	@exec node --max-semi-space-size=4 bench/budget.ts
 
 # Exits 1 where a goal is missed.
 .PHONY: weight

@@ -32,6 +32,7 @@ import { alone } from '../test/store/verified.ts';
 import { ownServer } from '../test/support/database.ts';
 import { inEvents } from '../test/tamper/past_triggers.ts';
 import { cpuBetween, cpuNow } from './support/cpu.ts';
+import { EVENTS_OF_ONE, growLog } from './support/grow_log.ts';
 import { against, type Measure, publish } from './support/report.ts';
 
 const CALLERS = 32;
@@ -259,32 +260,12 @@ async function growSealed(upto: number): Promise<Measure[]> {
 }
 
 /** Appends histories of four events each, in the order of their ids, as the service would have written them. */
+/** Until it has so many events. */
 async function grow(upto: number): Promise<void> {
   const [row] = await owner<
     { events: number }[]
   >`select count(*)::integer as events from runledger.events`;
-  const [key] = await owner<
-    { id: string; account_id: string }[]
-  >`select id, account_id from runledger.keys limit 1`;
-  for (let left = Math.ceil((upto - row!.events) / 4); left > 0; left -= AT_ONCE / 4) {
-    const count = Math.min(left, AT_ONCE / 4);
-    const ids = Array.from({ length: count }, newId).toSorted();
-    await owner`
-      insert into runledger.events (stream, version, type, schema, at, generation, facts)
-      select id, v.version, v.type, runledger.current_schema_of(v.type), now(), runledger.generation(), v.facts
-      from unnest(${`{${ids}}`}::text::uuid[]) id cross join lateral (values
-        (1, 'submission.accepted', jsonb_build_object('account_id', ${key!.account_id}::text, 'key_id', ${key!.id}::text, 'language', 'python',
-          'bytes', jsonb_build_object('code', jsonb_build_object('size', 100, 'sha256', encode(sha256(uuid_send(id)), 'hex'))),
-          'compare', 'lenient', 'limits', '{}'::jsonb)),
-        (2, 'execution.started', jsonb_build_object('attempt', 1, 'consumer', ${key!.id}::text)),
-        (3, 'submission.completed', jsonb_build_object('attempt', 1, 'verdict', 'AC', 'exit_code', 0, 'signal', null, 'cpu_time_us', 1234,
-          'wall_time_us', 2345, 'memory_peak_bytes', 9000000, 'stdout_truncated', false, 'stderr_truncated', false, 'compile', null,
-          'evidence', jsonb_build_object('isolation', 'v2', 'oom_kills', 0),
-          'bytes', jsonb_build_object('stdout', jsonb_build_object('size', 10, 'sha256', encode(sha256(uuid_send(id)), 'hex'))))),
-        (4, 'execution.refused', jsonb_build_object('attempt', 1, 'consumer', ${key!.id}::text, 'verdict', 'AC'))
-      ) v(version, type, facts) order by id, v.version`;
-  }
-  await owner.unsafe('analyze runledger.events');
+  await growLog(owner, Math.ceil((upto - row!.events) / EVENTS_OF_ONE), AT_ONCE / EVENTS_OF_ONE);
 }
 
 async function rebuilding(submit: Submit, keys: readonly Uint8Array[]): Promise<Measure[]> {

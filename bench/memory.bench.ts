@@ -3,6 +3,8 @@
  * two slots. The proportional set size of each process is read from /proc after a load of mixed runs, whose answers are all
  * checked, and again when nothing was asked for a minute.
  *
+ * The floor is the same programs without a line of ours (support/bare_memory.ts).
+ *
  * A page that several processes map counts for each of them in part. So the service runs with a copy of Node that nothing
  * else on this machine maps. Pages of the JDK, of PostgreSQL and of the system's libraries count in part for whatever else
  * maps them: measure on a machine that does nothing else.
@@ -11,10 +13,11 @@ import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { bareMemory } from './support/bare_memory.ts';
 import { type Program, programs, source } from './support/programs.ts';
 import { isMet, type Measure, publish } from './support/report.ts';
 import { type Service, startService } from './support/service.ts';
-import { type Kind, kinds, memoryOf } from './support/service_memory.ts';
+import { type Kind, kinds, type Memory, memoryOf } from './support/service_memory.ts';
 
 const RUNS = Number(process.env['BENCH_RUNS'] ?? 1_000);
 const CLIENTS = 4;
@@ -56,10 +59,13 @@ try {
   const loaded = memoryOf(service.pid);
   await wait((IDLE_S - LOADED_S) * 1000);
   const idle = memoryOf(service.pid);
+  await service.stop();
+  service = null;
+  const floors = await bareMemory(idle, node);
   const measures = [
     ...rows('after the start', before),
-    ...rows(`after ${RUNS} runs`, loaded, GOALS.loaded),
-    ...rows(`idle for ${IDLE_S} s`, idle, GOALS.idle),
+    ...rows(`after ${RUNS} runs`, loaded, { goal: GOALS.loaded }),
+    ...rows(`idle for ${IDLE_S} s`, idle, { goal: GOALS.idle, floors }),
   ];
   publish('memory', 'how much memory does the service take?', measures);
   if (measures.some((measure) => isMet(measure) === false)) process.exitCode = 1;
@@ -86,7 +92,9 @@ async function once(to: Service, program: Program, number: number): Promise<void
     throw new Error(`${program.name}: ${JSON.stringify(answer)}`);
 }
 
-function rows(when: string, memory: ReturnType<typeof memoryOf>, goal?: number): Measure[] {
+type Judged = { goal?: number; floors?: Record<Kind, number> };
+
+function rows(when: string, memory: Memory, { goal, floors }: Judged = {}): Measure[] {
   const sum = (of: 'pss_mb' | 'page_tables_mb' | 'count') =>
     kinds.reduce((total, kind) => total + memory[kind][of], 0);
   const row = (kind: Kind): Measure => ({
@@ -94,9 +102,15 @@ function rows(when: string, memory: ReturnType<typeof memoryOf>, goal?: number):
     was: `  ${kind}`,
     unit: 'MB',
     value: memory[kind].pss_mb,
+    ...(floors && { floor: floors[kind] }),
   });
+  const floor = floors && kinds.reduce((total, kind) => total + floors[kind], 0);
   return [
-    { name: when, unit: 'MB', value: sum('pss_mb'), ...(goal && { at_most: goal }) },
+    {
+      ...{ name: when, unit: 'MB', value: sum('pss_mb') },
+      ...(goal && { at_most: goal }),
+      ...(floor && { floor }),
+    },
     ...kinds.map(row),
     { name: '  page tables, which are not in the sum', unit: 'MB', value: sum('page_tables_mb') },
   ];

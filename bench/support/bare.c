@@ -5,7 +5,7 @@
  *   bare LANES COUNT EXPECTED step [args ...] [-- step [args ...]] ...
  *
  * Each lane is a small process that spawns a run, waits for it and spawns the next. {lane} in an argument stands for the
- * number of the lane. If BARE_IDLE_MS is set, a lane sleeps for that time before each run.
+ * number of the lane. If BARE_IDLE_MS is set, a lane sleeps for that time before each run. The last step reads BARE_INPUT.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -33,17 +33,22 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* Runs one step. Its output goes to out (the end of a pipe), or to /dev/null if out is -1. */
-static void step(char **argv, int out)
+/* Starts one step. Its output goes to out (the end of a pipe), or to /dev/null if out is -1. */
+static pid_t begin(char **argv, const char *input, int out)
 {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 0, input, O_RDONLY, 0);
     if (out >= 0) posix_spawn_file_actions_adddup2(&actions, out, 1);
     else posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     pid_t pid;
     if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) != 0) fail(argv[0]);
     posix_spawn_file_actions_destroy(&actions);
+    return pid;
+}
+
+static void end(pid_t pid)
+{
     int status;
     if (waitpid(pid, &status, 0) < 0 || status != 0) fail("a step failed");
 }
@@ -51,22 +56,26 @@ static void step(char **argv, int out)
 static void run(char **argv, const char *expected)
 {
     for (;;) {
-        char **end = argv;
-        while (*end && strcmp(*end, "--") != 0) end++;
-        if (!*end) break;
-        *end = NULL;
-        step(argv, -1);
-        *end = (char *)"--";
-        argv = end + 1;
+        char **last = argv;
+        while (*last && strcmp(*last, "--") != 0) last++;
+        if (!*last) break;
+        *last = NULL;
+        end(begin(argv, "/dev/null", -1));
+        *last = (char *)"--";
+        argv = last + 1;
     }
     int pipes[2];
-    char output[65536];
+    static char output[1 << 20];
+    const char *input = getenv("BARE_INPUT");
     if (pipe2(pipes, O_CLOEXEC) != 0) fail("pipe");
-    step(argv, pipes[1]);
+    pid_t pid = begin(argv, input ? input : "/dev/null", pipes[1]);
     close(pipes[1]);
-    ssize_t length = read(pipes[0], output, sizeof output - 1);
+    size_t length = 0;
+    ssize_t more;
+    while ((more = read(pipes[0], output + length, sizeof output - 1 - length)) > 0) length += (size_t)more;
     close(pipes[0]);
-    output[length > 0 ? length : 0] = 0;
+    end(pid);
+    output[length] = 0;
     if (strcmp(output, expected) != 0) fail("the output is not the expected one");
 }
 

@@ -5,8 +5,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { superuserUrl } from '../../src/local/embedded.ts';
+import { runningPort } from '../../src/local/postgres.ts';
+import { readLocalSecrets } from '../../src/local/secrets.ts';
 import { getRequest, type LeanClient, leanClient, postRequest } from './lean_client.ts';
-import { treeOf } from './process_tree.ts';
+import { cpuOfTree, treeOf } from './process_tree.ts';
 
 export type Answer = { verdict: string; stdout: string; stderr: string };
 
@@ -23,6 +26,9 @@ export type Service = {
   judgeFor(account: string): (request: object) => Promise<JudgedAnswer>;
   /** The CPU seconds of each kind of process so far, without the programs in boxes. */
   cpu_s(): Record<'web' | 'worker' | 'postgres', number>;
+  /** Of all processes, also of those that have ended: boxes, programs, compilers. */
+  cpu_all_s(): number;
+  superuserUrl(): Promise<string>;
   stop(): Promise<void>;
 };
 
@@ -67,6 +73,11 @@ export async function startService(
     judge: clients.run,
     judgeFor: (account) => clientsOf(account).run,
     cpu_s: () => cpuOfKinds(child.pid!),
+    cpu_all_s: () => cpuOfTree(child.pid!),
+    async superuserUrl() {
+      const postgres_port = await runningPort(join(state, 'postgres'));
+      return superuserUrl(postgres_port!, (await readLocalSecrets(state))!);
+    },
     async stop() {
       for (const each of opened) each.close();
       const gone = new Promise((resolve) => child.once('exit', resolve));

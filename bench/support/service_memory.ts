@@ -16,11 +16,13 @@ export function memoryOf(serve: number): Memory {
   for (const { pid, command } of treeOf(serve)) {
     const of = memory[kindOf(command)];
     of.count += 1;
-    of.pss_mb += megabytes(`/proc/${pid}/smaps_rollup`, 'Pss');
+    of.pss_mb += pssOf(pid);
     of.page_tables_mb += megabytes(`/proc/${pid}/status`, 'VmPTE');
   }
   return memory;
 }
+
+export const pssOf = (pid: number): number => megabytes(`/proc/${pid}/smaps_rollup`, 'Pss');
 
 function kindOf(command: string): Kind {
   const process = kindOfProcess(command);

@@ -31,6 +31,7 @@ import type { Shares } from '../config/connections.ts';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, IDLE_S, isAway, isRejected, listen } from '../db.ts';
 import type { Log } from '../log.ts';
+import { mark } from '../marks.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
 import { cancelledOf, createExecutions, type Executions } from '../store/executions.ts';
@@ -148,6 +149,7 @@ export function openExecutionEpoch(
       fence();
     },
     announce() {
+      mark('worker hears of a job');
       available = true;
       may_have_newcomers = true;
       loop.fetch();
@@ -176,6 +178,7 @@ export function openExecutionEpoch(
       }
       may_have_newcomers = false;
       clearTimeout(poll);
+      mark('worker sends the fetch');
       outstanding = fetch(at_most, only_newcomers).then((full) => {
         outstanding = null;
         for (const look of hinted.splice(0)) look();

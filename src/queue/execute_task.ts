@@ -15,6 +15,7 @@ import type { Watchers } from '../executor/judged_execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
 import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
+import { mark } from '../marks.ts';
 import type { Started } from '../store/executions.ts';
 import type { ExecutionTask, Membership } from './epoch.ts';
 import { retryWhileAway } from './retry.ts';
@@ -80,6 +81,7 @@ export function createExecuteTask(options: ExecuteOptions): ExecutionTask {
           membership.executions().start({ submission_id, job_id, priority: turn }),
         ));
       if (started !== null) {
+        mark('worker has started it');
         const one = options.runs.begin(submission_id, endOf(membership.lost));
         try {
           await run(options, membership, started, { slot, entered: job.alone, one });
@@ -126,6 +128,7 @@ async function run(
     if (order.judging?.interactor) await slot.pair(end);
     const report = progressOf(membership, order);
     if (order.judging?.tests) slot.willPass();
+    mark('worker gives it to the executor');
     outcome = await options.execute(order, end, {
       onRun: (peek) => one.prints(attempt, peek),
       async onProgress(done, of) {
@@ -140,12 +143,14 @@ async function run(
     return;
   }
   slot.leave();
+  mark('worker has the outcome');
   options.onSandbox(true);
   const ended_at = performance.now();
   observeRun(options.observe, language, outcome);
   const completed = await untilTaken(membership, () =>
     membership.executions().complete({ submission_id, attempt, outcome }),
   );
+  mark('worker has the commit of the end');
   options.observe.phase('append', language, (performance.now() - ended_at) / 1000);
   if (completed === 'refused') {
     logOf(options, started).warn('the report came after the lease was lost and was refused');

@@ -1,6 +1,7 @@
 /** Accepts submissions, in batches: requests that arrive while a batch is in flight share the next round trip. */
 import { byteaArray, bytesArgument, type Db, hasFewBytes, hex, isAway } from '../db.ts';
 import type { ExecutionOrder } from '../judging/execution.ts';
+import { mark } from '../marks.ts';
 import { createBatcher } from './batch.ts';
 import { type Caller, type CallerRow, callerOf, type Rejected, rejectionOf } from './caller.ts';
 import { createFrequency } from './frequency.ts';
@@ -155,6 +156,7 @@ async function submitMany(
   const expecteds = listOf((s) => s.expected_output);
   const judged = commands.some(({ submission }) => submission?.judging);
   const durable = !commands.every(({ unflushed }) => unflushed);
+  mark('web sends the submission');
   const isSmall = hasFewBytes(codes) && hasFewBytes(stdins) && hasFewBytes(expecteds);
   // Most submissions are small plain runs. Their statement has the fewest parameters, and is not put together from parts.
   const rows =
@@ -183,6 +185,7 @@ async function submitMany(
                   )
                 : null
             })`;
+  mark('web has its commit');
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);
   return outcomes;

@@ -11,6 +11,7 @@
  */
 import { type Channels, type Db, isAway, listen } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
+import { mark } from '../marks.ts';
 import { CHANNELS } from './channels.ts';
 import type { Results } from './results.ts';
 
@@ -56,6 +57,11 @@ export async function createWaiters(
   let count = 0;
   let closed = false;
 
+  function hear(payload: string): void {
+    mark('web hears of the end');
+    hint(payload.split(','));
+  }
+
   function hint(ids: Iterable<string>): void {
     for (const id of ids) if (waiting.has(id)) hinted.add(id);
     if (hinted.size > 0 && !asking) void ask();
@@ -84,7 +90,9 @@ export async function createWaiters(
       const was_polling = polled.size > 0;
       const ids = taken();
       try {
-        for (const row of await results.ended(ids)) {
+        const rows = await results.ended(ids);
+        mark('web has the result');
+        for (const row of rows) {
           for (const waiter of waiting.get(row.id) ?? []) waiter.settle(row);
         }
       } catch (error) {
@@ -111,7 +119,7 @@ export async function createWaiters(
   const { onHearing } = others;
   const listening = listen(
     db,
-    { ...others.channels, [CHANNELS.done]: (payload) => hint(payload.split(',')) },
+    { ...others.channels, [CHANNELS.done]: hear },
     { onFault, ...(onHearing && { onHearing }) },
   );
 

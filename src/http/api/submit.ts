@@ -4,6 +4,7 @@
  */
 import * as v from 'valibot';
 import { EXAMPLE_COMPLETED, type ResultRow } from '../../domain/record.ts';
+import { mark } from '../../marks.ts';
 import { type Answer, STATUS } from '../wire/answer.ts';
 import type { Exchange } from '../wire/exchange.ts';
 import { type FieldError, invalid, problem, unavailable } from '../wire/problem.ts';
@@ -105,6 +106,7 @@ function begin(
   digest: Uint8Array,
   bytes: Uint8Array,
 ): Begun | { errors: FieldError[] } {
+  mark('web has the request');
   const asked = readSubmission(web, exchange, bytes);
   if ('errors' in asked) return asked;
   const submission = newSubmission(web, asked);

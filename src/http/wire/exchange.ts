@@ -1,6 +1,7 @@
 /** One request and its answer: the facts that handlers and the log need, and the one function that writes an answer. */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { newId } from '../../domain/ids.ts';
+import { mark } from '../../marks.ts';
 import type { Caller } from '../../store/caller.ts';
 import { type Answer, bytesOf, PiecedBody } from './answer.ts';
 import { rateHeaders } from './rate_headers.ts';
@@ -101,6 +102,7 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   Object.assign(headers, answer.headers);
   if (answer.close || unread) headers['Connection'] = 'close';
   if (unread) closeUnread(req);
+  mark('web answers');
   res.writeHead(answer.status, headers);
   if (content instanceof PiecedBody) {
     void sendPieces(res, content);

@@ -1,0 +1,28 @@
+/**
+ * Moments on the way of a submission, for whoever measures where its time goes (bench/budget.ts). A mark that nobody listens to
+ * costs one look at a field. No mark changes what the service does.
+ */
+import { channel } from 'node:diagnostics_channel';
+
+export const MARKS = 'runledger.marks';
+
+/** In the order in which a request that waits passes them. */
+export type Moment =
+  | 'web has the request'
+  | 'web sends the submission'
+  | 'web has its commit'
+  | 'worker hears of a job'
+  | 'worker sends the fetch'
+  | 'worker has started it'
+  | 'worker gives it to the executor'
+  | 'worker has the outcome'
+  | 'worker has the commit of the end'
+  | 'web hears of the end'
+  | 'web has the result'
+  | 'web answers';
+
+const marks = channel(MARKS);
+
+export function mark(moment: Moment): void {
+  if (marks.hasSubscribers) marks.publish(moment);
+}
