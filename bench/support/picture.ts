@@ -69,7 +69,8 @@ type Panel = { height: number; inside: string } | null;
 function bars(title: string, better: string, measures: readonly Measure[]): Panel {
   if (measures.length === 0) return null;
   const values = measures.flatMap(({ value, floor }) => [value, floor!]);
-  const low = Math.floor(Math.log10(Math.min(...values)));
+  // The shortest bar has a length that can be seen.
+  const low = Math.floor(Math.log10(Math.min(...values) / 2));
   const high = Math.ceil(Math.log10(Math.max(...values)));
   const x = (value: number) => LEFT + ((Math.log10(value) - low) / (high - low)) * PLOT;
   const bottom = HEAD + measures.length * ROW;
