@@ -9,7 +9,7 @@ import { Fault } from '../fault.ts';
 import { listenOn } from '../listen.ts';
 import type { Log } from '../log.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
-import { createBatcher, oneForEachKey } from '../store/batch.ts';
+import { createBatcher, createLines } from '../store/batch.ts';
 import { createCancel } from '../store/cancel.ts';
 import { CHANNELS, DELIVERIES_CHANNEL } from '../store/channels.ts';
 import { createConsole } from '../store/console.ts';
@@ -263,6 +263,8 @@ async function composeWeb(
     // Notifications may have been missed while the connection was lost.
     onHearing: forgetKeys,
   });
+  // Of an account, or of a key: else one could hold every connection of the requests.
+  const inLine = createLines();
   return {
     config,
     log,
@@ -271,9 +273,8 @@ async function composeWeb(
       submitAll: withPatience(submissions.submitAll),
       settle: withPatience(submissions.settle),
     }),
-    // Of an account, or of a key: else one could hold every connection of the requests.
-    lists: { page: withPatience(oneForEachKey(page)), summaries: withPatience(lists.summaries) },
-    cancel: withPatience(createCancel(db)),
+    lists: { page: withPatience(inLine(page)), summaries: withPatience(lists.summaries) },
+    cancel: withPatience(inLine(createCancel(db))),
     results: {
       read: withPatience(results.read),
       look: withPatience(look),
@@ -281,12 +282,12 @@ async function composeWeb(
       ended,
       record: withPatience(results.record),
     },
-    receipts: { read: withPatience(oneForEachKey(receipts.read)) },
+    receipts: { read: withPatience(inLine(receipts.read)) },
     test_sets: {
       ...test_sets,
-      list: withPatience(test_sets.list),
-      read: withPatience(test_sets.read),
-      remove: withPatience(test_sets.remove),
+      list: withPatience(inLine(test_sets.list)),
+      read: withPatience(inLine(test_sets.read)),
+      remove: withPatience(inLine(test_sets.remove)),
     },
     uploads: createUploads(),
     waiters,

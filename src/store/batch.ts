@@ -165,23 +165,32 @@ export function createKeyedBatcher<T, R>(options: {
   };
 }
 
+/** A key by its digest, an account by its id, or somebody who has one. */
+export type LineOwner = string | Uint8Array | { readonly account_id: string };
+
 /**
- * Work that cannot share a statement: what is asked for with one key is done one after the other, so that it holds one
- * connection. A lone one is done at once.
+ * Work that cannot share a statement: what is asked for by one owner is done one after the other, whatever it is, so that it
+ * holds one connection. A lone one is done at once.
  */
-export function oneForEachKey<K extends string | Uint8Array, T, R>(
-  work: (key: K, item: T) => Promise<R>,
-): (key: K, item: T) => Promise<R> {
+export function createLines(): <A extends [LineOwner, ...unknown[]], R>(
+  work: (...given: A) => Promise<R>,
+) => (...given: A) => Promise<R> {
   const ends = new Map<string, Promise<void>>();
-  return (key, item) => {
-    const name = Buffer.from(key).toString('latin1');
-    const before = ends.get(name);
-    const result = before === undefined ? work(key, item) : before.then(() => work(key, item));
-    const onEnd = () => {
-      if (ends.get(name) === end) ends.delete(name);
+  return (work) =>
+    (...given) => {
+      const name = nameOf(given[0]);
+      const before = ends.get(name);
+      const result = before === undefined ? work(...given) : before.then(() => work(...given));
+      const onEnd = () => {
+        if (ends.get(name) === end) ends.delete(name);
+      };
+      const end = result.then(onEnd, onEnd);
+      ends.set(name, end);
+      return result;
     };
-    const end = result.then(onEnd, onEnd);
-    ends.set(name, end);
-    return result;
-  };
+}
+
+function nameOf(owner: LineOwner): string {
+  if (typeof owner === 'string') return owner;
+  return 'account_id' in owner ? owner.account_id : Buffer.from(owner).toString('latin1');
 }

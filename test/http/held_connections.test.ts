@@ -17,12 +17,14 @@ t.test('reads of one key that hang leave a connection to another key', async (t)
   const other = await service.key();
   const { json } = await service.submit(other);
 
-  const hanging = async (path: string, isCountedFirst: boolean) => {
+  type Call = { path: string; method?: string };
+  type While = { locked: string; other_path: string; isCountedFirst: boolean };
+  const hanging = async (call: Call, { locked, other_path, isCountedFirst }: While) => {
     const key = await service.key({ tier: 'counted' });
     let calls: Promise<unknown>[] = [];
     await service.db.begin(async (tx) => {
-      await tx`lock table runledger.submissions, runledger.leases in access exclusive mode`;
-      calls = Array.from({ length: AT_ONCE }, () => service.call({ path, key }));
+      await tx.unsafe(`lock table ${locked} in access exclusive mode`);
+      calls = Array.from({ length: AT_ONCE }, () => service.call({ ...call, key }));
       const counted = async () => {
         const [row] = await tx<{ count: number }[]>`
           select max(cardinality(hits_us)) as count from runledger.key_usage`;
@@ -30,13 +32,32 @@ t.test('reads of one key that hang leave a connection to another key', async (t)
       };
       // What is counted in the meantime would be sent behind what hangs, on the same connection.
       for (let n = 0; isCountedFirst && n < 500 && !(await counted()); n += 1) await wait(20);
-      const reply = await service.call({ path: '/api/test-sets', key: other });
-      t.equal(reply.status, 200, path);
+      const reply = await service.call({ path: other_path, key: other });
+      t.equal(reply.status, 200, `${call.method ?? 'GET'} ${call.path}`);
     });
     await Promise.all(calls);
     await service.db`update runledger.key_usage set hits_us = '{}'`;
   };
-  await hanging('/api/submissions', true);
-  await hanging('/api/health', true);
-  await hanging(`/api/result/${json.id}/proof`, false);
+  const of_submissions = {
+    locked: 'runledger.submissions, runledger.leases',
+    other_path: '/api/test-sets',
+    isCountedFirst: true,
+  };
+  const cancelled = { path: `/api/submissions/${json.id}`, method: 'DELETE' };
+  await hanging({ path: '/api/submissions' }, of_submissions);
+  await hanging({ path: '/api/health' }, of_submissions);
+  await hanging(cancelled, of_submissions);
+  await hanging(
+    { path: `/api/result/${json.id}/proof` },
+    { ...of_submissions, isCountedFirst: false },
+  );
+  const of_test_sets = {
+    locked: 'runledger.test_sets',
+    other_path: '/api/submissions',
+    isCountedFirst: true,
+  };
+  const one_set = `/api/test-sets/${json.id}`;
+  await hanging({ path: '/api/test-sets' }, of_test_sets);
+  await hanging({ path: one_set }, of_test_sets);
+  await hanging({ path: one_set, method: 'DELETE' }, of_test_sets);
 });

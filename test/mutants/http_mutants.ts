@@ -36,8 +36,12 @@ export const httpMutants: readonly Mutant[] = [
   ...inFile(
     'src/http/server.ts',
     'test/http/held_connections.test.ts',
-    ['pages of one account hold one connection', 'oneForEachKey(page)', 'page'],
-    ['receipts of one key hold one connection', 'oneForEachKey(receipts.read)', 'receipts.read'],
+    ['pages of one account hold one connection', 'inLine(page)', 'page'],
+    ['receipts of one key hold one connection', 'inLine(receipts.read)', 'receipts.read'],
+    ['cancels of one account hold one connection', 'inLine(createCancel(db))', 'createCancel(db)'],
+    ['lists of test sets hold one connection', 'inLine(test_sets.list)', 'test_sets.list'],
+    ['looks at test sets hold one connection', 'inLine(test_sets.read)', 'test_sets.read'],
+    ['removals of test sets hold one connection', 'inLine(test_sets.remove)', 'test_sets.remove'],
     ['reads of health hold one connection', '() => health_reads.add(null)', 'store_health.read'],
   ),
   ...inFile('src/http/wire/sockets.ts', WEIGHT, [

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createBatcher, createKeyedBatcher, oneForEachKey } from '../../src/store/batch.ts';
+import { createBatcher, createKeyedBatcher, createLines } from '../../src/store/batch.ts';
 
 /** A batcher whose batches the test answers. */
 function stage(
@@ -248,21 +248,26 @@ t.test(
 );
 
 t.test(
-  'what one key asks for is done one after the other, and a failure ends its turn',
+  'what one owner asks for is done one after the other, and a failure ends its turn',
   async (t) => {
     const runs: { name: string; resolve(r: string): void; reject(e: unknown): void }[] = [];
-    const ask = oneForEachKey((key: string, item: number) => {
+    const inLine = createLines();
+    const run = (owner: string, item: number) => {
       const { promise, resolve, reject } = Promise.withResolvers<string>();
-      runs.push({ name: `${key}${item}`, resolve, reject });
+      runs.push({ name: `${owner}${item}`, resolve, reject });
       return promise;
-    });
+    };
+    const ask = inLine(run);
+    const askOtherwise = inLine(({ account_id }: { account_id: string }, item: number) =>
+      run(account_id, item),
+    );
     const turn = () => new Promise((wake) => setImmediate(wake));
     const names = () => runs.map(({ name }) => name);
     const first = ask('a', 1);
     const second = ask('a', 2);
-    const third = ask('a', 3);
+    const third = askOtherwise({ account_id: 'a' }, 3);
     void ask('b', 1);
-    t.same(names(), ['a1', 'b1'], 'at once, and each key has its own line');
+    t.same(names(), ['a1', 'b1'], 'at once, and each owner has its own line');
     runs[0]!.reject('failed');
     await t.rejects(first, 'failed');
     await turn();
