@@ -31,7 +31,7 @@ import { createTurns } from '../store/turns.ts';
 import { createWaiters } from '../store/waiters.ts';
 import type { Web, WebhookPort } from './api/api_call.ts';
 import { calls } from './api/calls.ts';
-import { answerTo, patient, withPatience } from './api/dispatch.ts';
+import { answerTo, DATABASE_PATIENCE_MS, patient, withPatience } from './api/dispatch.ts';
 import { createEventStreams } from './api/event_streams.ts';
 import { createFailures } from './api/failures.ts';
 import { createKnownKeys } from './api/known_keys.ts';
@@ -264,7 +264,9 @@ async function composeWeb(
     onHearing: forgetKeys,
   });
   // Of an account, or of a key: else one could hold every connection of the requests.
-  const inLine = createLines();
+  const inLine = createLines(DATABASE_PATIENCE_MS);
+  // Not behind pages: by a cancel a customer ends what went wrong.
+  const cancelInLine = createLines(DATABASE_PATIENCE_MS);
   return {
     config,
     log,
@@ -274,7 +276,7 @@ async function composeWeb(
       settle: withPatience(submissions.settle),
     }),
     lists: { page: withPatience(inLine(page)), summaries: withPatience(lists.summaries) },
-    cancel: withPatience(inLine(createCancel(db))),
+    cancel: withPatience(cancelInLine(createCancel(db))),
     results: {
       read: withPatience(results.read),
       look: withPatience(look),

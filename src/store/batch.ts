@@ -170,9 +170,11 @@ export type LineOwner = string | Uint8Array | { readonly account_id: string };
 
 /**
  * Work that cannot share a statement: what is asked for by one owner is done one after the other, whatever it is, so that it
- * holds one connection. A lone one is done at once.
+ * holds one connection. A lone one is done at once. What waited for longer than `patience_ms` is not done: nobody waits for it.
  */
-export function createLines(): <A extends [LineOwner, ...unknown[]], R>(
+export function createLines(
+  patience_ms: number,
+): <A extends [LineOwner, ...unknown[]], R>(
   work: (...given: A) => Promise<R>,
 ) => (...given: A) => Promise<R> {
   const ends = new Map<string, Promise<void>>();
@@ -180,7 +182,12 @@ export function createLines(): <A extends [LineOwner, ...unknown[]], R>(
     (...given) => {
       const name = nameOf(given[0]);
       const before = ends.get(name);
-      const result = before === undefined ? work(...given) : before.then(() => work(...given));
+      const until_ms = performance.now() + patience_ms;
+      const inTurn = () => {
+        if (performance.now() > until_ms) throw new Error('it waited too long behind others');
+        return work(...given);
+      };
+      const result = before === undefined ? work(...given) : before.then(inTurn);
       const onEnd = () => {
         if (ends.get(name) === end) ends.delete(name);
       };

@@ -6,7 +6,8 @@
  *     `each`. A visit that exceeds a bound by itself enters when no other one counts to that bound.
  *   - A visit whose weight is not known in advance enters with what there is of it, and grows as more comes.
  *   - The others wait. The owner that has least inside is next, but those who kept others waiting come last: whose visits
- *     were put out (see below) or given up since there was a line, the fewest first. Owners that are equal in both take turns
+ *     were put out (see below) or given up while there was a line, the fewest first. It is forgotten when there is no line, or
+ *     `IDLING_MS` after the last such visit. Owners that are equal in both take turns
  *     by weight: the number of a visit is what each owner in line was given so far, and the weight of its owner's line up to
  *     itself. The smallest is next. So one that asks for little does not wait for those that ask for much, and one with many
  *     visits delays another by one turn.
@@ -73,14 +74,16 @@ type Waiting = {
 
 /** How often those who took too long are looked for, while somebody waits. */
 const LOOK_MS = 100;
+/** Longer than two visits that are put out one after the other, and shorter than the patience of any. */
+export const IDLING_MS = 3_000;
 
 export function createTurns(options: TurnsOptions): Turns {
   const { most, each, waiting: waiting_most, patience_ms, hold_ms } = options;
   const inside = new Set<Visit>();
   const weights = new Map<string, number>();
   const queues = new Map<string, Waiting[]>();
-  /** How many visits of an owner kept others waiting for nothing, since there is a line. */
-  const idlers = new Map<string, number>();
+  /** How many visits of an owner kept others waiting for nothing, and when the last one did. */
+  const idlers = new Map<string, { visits: number; at_ms: number }>();
   let total = 0;
   let front: Visit | null = null;
   /** What each owner was given, had it been in line since the beginning. */
@@ -104,9 +107,21 @@ export function createTurns(options: TurnsOptions): Turns {
     );
   }
 
+  const idlingOf = (owner: string) => idlers.get(owner)?.visits ?? 0;
+
+  function noteIdling(owner: string): void {
+    idlers.set(owner, { visits: idlingOf(owner) + 1, at_ms: performance.now() });
+  }
+
+  /** One who hung up once must not come last for as long as others keep a line. */
+  function forgetIdling(): void {
+    const until_ms = performance.now() - IDLING_MS;
+    for (const [owner, { at_ms }] of idlers) if (at_ms < until_ms) idlers.delete(owner);
+  }
+
   function isBefore(one: Waiting, other: Waiting): boolean {
     const [a, b] = [one.visit.owner, other.visit.owner];
-    const by_idling = (idlers.get(a) ?? 0) - (idlers.get(b) ?? 0);
+    const by_idling = idlingOf(a) - idlingOf(b);
     const by_weight = (weights.get(a) ?? 0) - (weights.get(b) ?? 0);
     return (by_idling || by_weight || one.number - other.number) < 0;
   }
@@ -145,6 +160,7 @@ export function createTurns(options: TurnsOptions): Turns {
   /** As many as are needed leave at once, or a line of many would wait for a look for each. */
   function makeRoom(): void {
     const staying = new Set<Visit>();
+    forgetIdling();
     for (let one = overdue(staying); one !== undefined; one = overdue(staying)) {
       if (one.onOverdue()) leave(one, false);
       else staying.add(one);
@@ -184,7 +200,7 @@ export function createTurns(options: TurnsOptions): Turns {
 
   function leave(visit: Visit, is_done = true): void {
     if (!inside.delete(visit)) return;
-    if (!is_done) idlers.set(visit.owner, (idlers.get(visit.owner) ?? 0) + 1);
+    if (!is_done) noteIdling(visit.owner);
     if (visit === front) front = null;
     else count(visit.owner, -visit.weight);
     if (visit.waits === null) admit();

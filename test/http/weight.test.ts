@@ -1,7 +1,7 @@
 /** Large records, large bodies and pipelined requests, through a real web process. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
@@ -134,6 +134,43 @@ t.test('what is heavy', async (t) => {
     t.ok(grown_mib < WAITING, `${grown_mib.toFixed(0)} MiB for ${WAITING} bodies of 1 MB`);
   });
 
+  const head = (its_key: string, more: string) =>
+    `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}\r\n\r\n`;
+
+  t.test(
+    'a body in chunks of a byte takes memory for its bytes, and not for its chunks',
+    async (t) => {
+      const { pid } = web!.process;
+      const memory_mib = (name: 'VmRSS' | 'VmHWM') =>
+        Number(
+          new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(
+            readFileSync(`/proc/${pid}/status`, 'utf8'),
+          )![1],
+        ) / 1024;
+      // The peak begins again.
+      writeFileSync(`/proc/${pid}/clear_refs`, '5');
+      const before_mib = memory_mib('VmRSS');
+      const stdin = 'x'.repeat(30_000);
+      const fine = [...JSON.stringify({ ...HELLO, stdin })]
+        .map((byte) => `1\r\n${byte}\r\n`)
+        .join('');
+      // What comes with the head is read ahead, by Node itself.
+      const lines = Array.from({ length: 60 }, () => wire(web!.port));
+      for (const line of lines) {
+        t.teardown(() => line.socket.destroy());
+        line.send(head(key, 'Transfer-Encoding: chunked'));
+        await line.until(/ 100 Continue/);
+      }
+      for (const line of lines) line.send(fine);
+      // None of them has ended before all are there.
+      await wait(1_000);
+      for (const line of lines) line.send('0\r\n\r\n');
+      for (const line of lines) t.match(await line.until(/"id"/), / 202 Accepted/);
+      const grown_mib = memory_mib('VmHWM') - before_mib;
+      t.ok(grown_mib < 200, `${grown_mib.toFixed(0)} MiB for 60 bodies of 30 KB`);
+    },
+  );
+
   t.test('clients that do not read keep nobody else from large records', async (t) => {
     const id = await ended({ stdout: Buffer.alloc(4 * 2 ** 20) });
     // The third of them exceeds what one key may have at once, and waits.
@@ -180,9 +217,6 @@ t.test('what is heavy', async (t) => {
     const reply = await service.call({ path: `/api/result/${json.id}`, key: other });
     t.equal(reply.json.stdout, '\0'.repeat(LARGE));
   });
-
-  const head = (its_key: string, more: string) =>
-    `POST /api/submit HTTP/1.1\r\nHost: x\r\nX-API-Key: ${its_key}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}\r\n\r\n`;
 
   t.test('large bodies', async (t) => {
     const sized = (bytes: number) => `Content-Length: ${bytes}`;

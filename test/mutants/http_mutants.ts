@@ -38,7 +38,11 @@ export const httpMutants: readonly Mutant[] = [
     'test/http/held_connections.test.ts',
     ['pages of one account hold one connection', 'inLine(page)', 'page'],
     ['receipts of one key hold one connection', 'inLine(receipts.read)', 'receipts.read'],
-    ['cancels of one account hold one connection', 'inLine(createCancel(db))', 'createCancel(db)'],
+    [
+      'cancels of one account hold one connection',
+      'cancelInLine(createCancel(db))',
+      'createCancel(db)',
+    ],
     ['lists of test sets hold one connection', 'inLine(test_sets.list)', 'test_sets.list'],
     ['looks at test sets hold one connection', 'inLine(test_sets.read)', 'test_sets.read'],
     ['removals of test sets hold one connection', 'inLine(test_sets.remove)', 'test_sets.remove'],

@@ -251,7 +251,7 @@ t.test(
   'what one owner asks for is done one after the other, and a failure ends its turn',
   async (t) => {
     const runs: { name: string; resolve(r: string): void; reject(e: unknown): void }[] = [];
-    const inLine = createLines();
+    const inLine = createLines(60_000);
     const run = (owner: string, item: number) => {
       const { promise, resolve, reject } = Promise.withResolvers<string>();
       runs.push({ name: `${owner}${item}`, resolve, reject });
@@ -283,3 +283,21 @@ t.test(
     t.same(names().slice(4), ['a4'], 'the line is empty again');
   },
 );
+
+t.test('what has waited too long for its turn is not done', async (t) => {
+  const patience_ms = 50;
+  const { promise, resolve } = Promise.withResolvers<string>();
+  let runs = 0;
+  const ask = createLines(patience_ms)((_owner: string) => {
+    runs += 1;
+    return promise;
+  });
+  const first = ask('a');
+  const second = ask('a');
+  await new Promise((wake) => setTimeout(wake, 2 * patience_ms));
+  resolve('answer');
+  t.equal(await first, 'answer', 'it has begun, and goes on');
+  await t.rejects(second, /waited too long/);
+  t.equal(await ask('a'), 'answer', 'the line goes on');
+  t.equal(runs, 2);
+});

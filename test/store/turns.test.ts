@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
-import { createTurns, type Inside, type Turns } from '../../src/store/turns.ts';
+import { createTurns, IDLING_MS, type Inside, type Turns } from '../../src/store/turns.ts';
 
 const FOREVER_MS = 3_600_000;
 const bounds = {
@@ -299,6 +299,18 @@ t.test('who was put out comes last', async (t) => {
   t.match(await waited('c', 1), { kind: 'inside' });
   t.equal(asked[0], 'a1');
   t.same(entered, ['a1', 'b1'], 'a waits, though it came before b and c');
+});
+
+t.test('who hung up once does not come last for as long as others keep a line', async (t) => {
+  const { entered, enter, leaves } = entering(createTurns({ ...bounds, most: 1 }));
+  for (const name of ['a1', 'b1', 'c1']) enter(name);
+  await settled();
+  await leaves('a1', false);
+  for (const name of ['a2', 'd1']) enter(name);
+  await wait(IDLING_MS + 500);
+  await leaves('b1');
+  await leaves('c1');
+  t.same(entered, ['a1', 'b1', 'c1', 'a2'], 'before d, who came later');
 });
 
 t.test('as many leave at once as have to, and those that the service keeps stay', async (t) => {

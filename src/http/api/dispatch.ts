@@ -14,7 +14,7 @@ import { rateLimited, spendThen, unauthorized } from './spend_rate.ts';
 /** No address of this service is longer; Node counts the request line together with the headers. */
 const TARGET_LIMIT_BYTES = 4_096;
 /** After this time a caller gets an answer without the database's. */
-const DATABASE_PATIENCE_MS = 5_000;
+export const DATABASE_PATIENCE_MS = 5_000;
 
 /** The call that path and method lead to, or the methods that the path has; null: no such path. */
 export type Match = { call: Route } | { allow: string | null };

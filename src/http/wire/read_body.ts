@@ -36,7 +36,7 @@ export async function readBody<Refused extends string>(
   if (req.destroyed) return 'gone';
   sendContinue(req, res);
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    const chunks = mergedChunks();
     let size = 0;
     let admitted_bytes = 0;
     const stop = () => {
@@ -53,7 +53,7 @@ export async function readBody<Refused extends string>(
         req.pause();
         return settle('too_large');
       }
-      chunks.push(chunk);
+      chunks.add(chunk);
       // Its size may not have been declared.
       if (!isLarge && size <= small_bytes) return;
       const admission = mayGrow(size - admitted_bytes);
@@ -67,13 +67,36 @@ export async function readBody<Refused extends string>(
           reject(error);
         });
     };
-    const onEnd = () => settle(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size));
+    const onEnd = () => settle(chunks.whole());
     const onClose = () => settle('gone');
     // 'close' always follows 'error'; without a listener an 'error' would end the process.
     req.on('error', ignore).on('data', onData).on('end', onEnd).on('close', onClose);
     // A request whose client ends its half in the middle of the body is answered with 400, and never closes.
     res.on('close', onClose);
   });
+}
+
+/** A chunk of one byte takes some hundred bytes of memory by itself. */
+const MERGED_CHUNKS = 256;
+
+/** Chunks in their order. Those of a few bytes, of which a client may send many thousands, do not stay apart. */
+function mergedChunks() {
+  const merged: Buffer[] = [];
+  let apart: Buffer[] = [];
+  const merge = () => {
+    merged.push(Buffer.concat(apart));
+    apart = [];
+  };
+  return {
+    add(chunk: Buffer): void {
+      apart.push(chunk);
+      if (apart.length === MERGED_CHUNKS) merge();
+    },
+    whole(): Buffer {
+      const all = [...merged, ...apart];
+      return all.length === 1 ? all[0]! : Buffer.concat(all);
+    },
+  };
 }
 
 function ignore(): void {}
