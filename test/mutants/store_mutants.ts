@@ -250,7 +250,7 @@ export const storeMutants: readonly Mutant[] = [
     ],
     ['who kept others waiting comes last', 'by_idling || by_weight', 'by_weight'],
     ['nothing is held against an owner for long', 'idlers.clear();', ''],
-    ['nor while others keep a line', 'if (at_ms < until_ms) idlers.delete(owner);', ''],
+    ['nor while others keep a line', 'at_ms < until_ms', 'false'],
     ['who was put out kept others waiting', 'leave(one, false)', 'leave(one)'],
     ['all together are bounded', 'total === 0 || total + more <= most', 'true'],
     ['an owner has a bound', 'own === 0 || own + more <= each', 'true'],
