@@ -11,8 +11,8 @@
  *     by weight: the number of a visit is what each owner in line was given so far, and the weight of its owner's line up to
  *     itself. The smallest is next. So one that asks for little does not wait for those that ask for much, and one with many
  *     visits delays another by one turn.
- *   - Visits that have grown until none fits any more would wait for each other. So one of those that wait is in front: it
- *     grows beyond the bounds, to its end, and no longer counts to them.
+ *   - Visits that have grown until none fits any more would wait for each other. So the heaviest of those that wait is in
+ *     front: it grows beyond the bounds, to its end, and no longer counts to them.
  *   - A visit waits for at most `patience_ms` each time. At most `waiting` visits wait: the owner of most of them loses its
  *     last one.
  *   - A visit that took longer than `hold_ms`, without the time that it waited itself, is put out while others wait for its
@@ -130,15 +130,22 @@ export function createTurns(options: TurnsOptions): Turns {
   const next = () =>
     first((one) => one === queues.get(one.visit.owner)![0] && fitsOwner(one.visit.owner, one.more));
 
-  const nextThatGrows = () => first(({ visit }) => inside.has(visit));
+  /** The heaviest: it leaves most room to those that are next. Or bodies of a byte could keep the front to themselves. */
+  function nextThatGrows(): Visit | null {
+    let found: Visit | null = null;
+    for (const visit of inside)
+      if (visit.waits !== null && visit.weight > (found?.weight ?? 0)) found = visit;
+    return found;
+  }
 
   function admit(): void {
     for (;;) {
       let one = next();
       if (one !== undefined && !fitsAll(one.more)) one = undefined;
       if (one === undefined && front === null) {
-        one = nextThatGrows();
-        if (one !== undefined) toFront(one.visit);
+        const grower = nextThatGrows();
+        one = grower?.waits ?? undefined;
+        if (grower !== null) toFront(grower);
       }
       if (one === undefined) break;
       given += one.more / queues.size;
@@ -171,7 +178,7 @@ export function createTurns(options: TurnsOptions): Turns {
     if (queues.size === 0) return undefined;
     const until_ms = performance.now() - hold_ms;
     const helpsAny = next() !== undefined;
-    const helpsFront = front !== null && nextThatGrows() !== undefined;
+    const helpsFront = front !== null && nextThatGrows() !== null;
     let found: Visit | undefined;
     for (const one of inside) {
       if (one.since_ms > until_ms || one.waits !== null || staying.has(one)) continue;

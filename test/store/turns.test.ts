@@ -323,6 +323,31 @@ t.test('as many leave at once as have to, and those that the service keeps stay'
   t.equal(turns.inside, 2);
 });
 
+t.test(
+  'those who fill all room do not keep it while small ones of another go to the front',
+  async (t) => {
+    const { entered, enter, grows, leaves } = entering(
+      createTurns({ ...bounds, most: 6, each: 4 }),
+    );
+    enter('a1', 2);
+    enter('a2', 2);
+    enter('b1', 1);
+    for (const name of ['c1', 'c2']) enter(name, 0.01);
+    await settled();
+    await grows('c1', 1);
+    for (const name of ['a1', 'a2', 'b1', 'c2']) await grows(name, 1);
+    enter('d1', 1);
+    await settled();
+    t.same(entered.slice(5), ['c1 +1'], 'c1 is in front, and the others wait');
+    await leaves('c1');
+    t.same(
+      entered.slice(6).toSorted(),
+      ['a1 +1', 'c2 +1', 'd1'],
+      'a1 is in front, and leaves room',
+    );
+  },
+);
+
 t.test('who waits to grow is not asked to leave, but who is in front is', async (t) => {
   const { asked, entered, enter, grows, waited } = asking();
   enter('a1', 2);
