@@ -265,7 +265,11 @@ export const storeMutants: readonly Mutant[] = [
     ['a wait that was given up ends', "onAbort = () => refuse('gone');", 'onAbort = () => {};'],
     ['to leave twice makes no room', 'if (!inside.delete(visit)) return;', 'inside.delete(visit);'],
     ['who grows waits for its turn', 'queues.size === 0 && fitsOwner', 'fitsOwner'],
-    ['one that waits goes to the front', 'const grower = nextThatGrows();', 'const grower = null as Visit | null;'],
+    [
+      'one that waits goes to the front',
+      'const grower = nextThatGrows();',
+      'const grower = null as Visit | null;',
+    ],
     ['the heaviest goes to the front', 'visit.weight > (found', 'visit.weight < (found'],
     ['one at a time is in front', 'one === undefined && front === null', 'one === undefined'],
     ['who leaves makes room in front', 'if (visit === front) front = null;', ''],
