@@ -259,8 +259,7 @@ async function growSealed(upto: number): Promise<Measure[]> {
   ];
 }
 
-/** Appends histories of four events each, in the order of their ids, as the service would have written them. */
-/** Until it has so many events. */
+/** Appends histories of submissions until the log has so many events. */
 async function grow(upto: number): Promise<void> {
   const [row] = await owner<
     { events: number }[]

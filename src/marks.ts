@@ -1,5 +1,5 @@
 /**
- * Moments on the way of a submission, for whoever measures where its time goes (bench/budget.ts). A mark that nobody listens to
+ * Marks the moments that a submission passes. bench/budget.ts measures with them where its time goes. If nobody listens, a mark
  * costs one look at a field. No mark changes what the service does.
  */
 import { channel } from 'node:diagnostics_channel';

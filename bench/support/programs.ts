@@ -20,7 +20,7 @@ const HUNDRED_OUTPUT = '196 35 0,1,2,3,4,5,6,7,8,9\n{1=1, 2=2, 3=1} RGB 15480087
 
 const LARGE = 'x'.repeat(60_000);
 
-type Goals = Partial<Pick<Program, 'p50_at_most' | 'rate_at_least' | 'stdin' | 'compiled_before'>>;
+type More = Partial<Pick<Program, 'p50_at_most' | 'rate_at_least' | 'stdin' | 'compiled_before'>>;
 
 const program = (
   name: string,
@@ -28,14 +28,14 @@ const program = (
   file: string,
   expected: string,
   unseen: boolean,
-  goals: Goals,
+  more: More,
 ): Program => ({
   ...{ name, language, file, expected, unseen, stdin: '', compiled_before: false },
   ...{ p50_at_most: null, rate_at_least: null },
-  ...goals,
+  ...more,
 });
 
-const goals = (p50_at_most: number, rate_at_least: number): Goals => ({
+const goals = (p50_at_most: number, rate_at_least: number): More => ({
   p50_at_most,
   rate_at_least,
 });

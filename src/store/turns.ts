@@ -130,7 +130,7 @@ export function createTurns(options: TurnsOptions): Turns {
   const next = () =>
     first((one) => one === queues.get(one.visit.owner)![0] && fitsOwner(one.visit.owner, one.more));
 
-  /** The heaviest: it leaves most room to those that are next. Or bodies of a byte could keep the front to themselves. */
+  /** The heaviest one: it makes the most room for those that are next. Else bodies of one byte could take the front again and again. */
   function nextThatGrows(): Visit | null {
     let found: Visit | null = null;
     for (const visit of inside)
