@@ -54,6 +54,7 @@ import type { Answer } from './wire/answer.ts';
 import { type Exchange, openExchange } from './wire/exchange.ts';
 import { type NewConnections, watchNewConnections } from './wire/new_connections.ts';
 import { createOpenRequests, type OpenRequests } from './wire/open_requests.ts';
+import { gatherAhead } from './wire/read_body.ts';
 import { serverOptions, watchSockets } from './wire/sockets.ts';
 
 /** For the last answers, after the grace. */
@@ -118,6 +119,7 @@ export async function startWeb(parts: WebParts): Promise<RunningWeb> {
       exchange.route = 'call' in match ? match.call.path : '(none)';
       exchange.params = params;
       const turn = sockets.opened(exchange);
+      gatherAhead(req);
       const handle = () => answerTo(web, exchange, match);
       open_requests.begin(exchange, turn, handle, () => sockets.ended(exchange));
     },

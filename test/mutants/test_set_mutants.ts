@@ -11,7 +11,7 @@ export const testSetMutants: readonly Mutant[] = [
     ['the file of an upload has no name', 'await unlink(path);', 'await Promise.resolve(path);'],
     ['a body over the cap is rejected', 'if (size > most_bytes) {', 'if (size < 0) {'],
     ['the file is closed', 'size, close };', 'size, close: async () => {} };'],
-    ['the client is asked for its body', '    sendContinue(req, res);\n', ''],
+    ['the client is asked for its body', '    askForBody(req, res);\n', ''],
   ),
   ...inFile(
     'src/http/api/upload_test_set.ts',

@@ -56,9 +56,9 @@ export async function recordAnswer(
     const record = await web.large_records.open(row, encoding);
     client.has();
     const next = () => client.without(record.next);
-    const close = () => {
+    const close = (was_sent: boolean) => {
       record.close();
-      turn.leave();
+      turn.leave(was_sent);
     };
     return { ...answer, body: new PiecedBody(record.length, next, close) };
   } catch (error) {

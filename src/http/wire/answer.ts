@@ -30,9 +30,9 @@ export class PiecedBody {
   /** Null after the last one. A piece is there until the next one is asked for. */
   readonly next: () => Promise<Uint8Array | null>;
   /** Called once, when all was sent or nothing more can be. */
-  readonly close: () => void;
+  readonly close: (was_sent: boolean) => void;
 
-  constructor(length: number, next: PiecedBody['next'], close: () => void) {
+  constructor(length: number, next: PiecedBody['next'], close: PiecedBody['close']) {
     this.length = length;
     this.next = next;
     this.close = close;

@@ -85,7 +85,7 @@ export function respond(exchange: Exchange, answer: Answer, shared: OutgoingHttp
   const again = exchange.answered;
   exchange.answered = true;
   if (again || res.destroyed || res.headersSent) {
-    if (body instanceof PiecedBody) body.close();
+    if (body instanceof PiecedBody) body.close(false);
     return 0;
   }
   const content = body instanceof PiecedBody ? body : bytesOf(body);

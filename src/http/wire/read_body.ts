@@ -34,12 +34,14 @@ export async function readBody<Refused extends string>(
     if (admitted !== 'inside') return admitted;
   }
   if (req.destroyed) return 'gone';
-  sendContinue(req, res);
+  askForBody(req, res);
   return new Promise((resolve, reject) => {
     const chunks = mergedChunks();
     let size = 0;
     let admitted_bytes = 0;
+    let waits = false;
     const stop = () => {
+      waits = false;
       req.off('data', onData).off('end', onEnd).off('close', onClose);
       res.off('close', onClose);
     };
@@ -60,12 +62,18 @@ export async function readBody<Refused extends string>(
       admitted_bytes = size;
       if (admission === 'inside') return;
       req.pause();
-      admission
-        .then((admitted) => (admitted === 'inside' ? req.resume() : settle(admitted)))
-        .catch((error) => {
-          stop();
-          reject(error);
-        });
+      waits = true;
+      gatherWhile(req, () => waits, onData);
+      const goOn = (admitted: Admission<Refused>) => {
+        waits = false;
+        if (admitted !== 'inside') return settle(admitted);
+        req.socket.resume();
+        req.resume();
+      };
+      admission.then(goOn).catch((error) => {
+        stop();
+        reject(error);
+      });
     };
     const onEnd = () => settle(chunks.whole());
     const onClose = () => settle('gone');
@@ -99,6 +107,39 @@ function mergedChunks() {
   };
 }
 
+/** Until somebody reads the body of this request. */
+export function gatherAhead(req: IncomingMessage): void {
+  if (hasBody(req)) gatherWhile(req, () => req.readableFlowing === null);
+}
+
+/**
+ * While a body waits to be read, what has come of it is made one chunk, and its connection brings no more. Else one that waits
+ * could keep megabytes for 64 KiB that came in chunks of a byte: Node bounds their bytes, and not their number.
+ */
+function gatherWhile(
+  req: IncomingMessage,
+  waits: () => boolean,
+  onData: (chunk: Buffer) => void = ignore,
+): void {
+  // Not before all chunks of this read of the connection are there.
+  setImmediate(() => {
+    if (!waits() || req.destroyed) return;
+    // Its reader is not to hear of these bytes twice.
+    req.off('data', onData);
+    const bytes: Buffer | null = req.read();
+    if (bytes !== null) req.unshift(bytes);
+    if (onData !== ignore) req.on('data', onData);
+    if (!req.complete) pauseAfterRead(req, waits);
+  });
+}
+
+/** A read asks for more in the next tick, and the connection goes on. */
+function pauseAfterRead({ socket }: IncomingMessage, isWanted: () => boolean = () => true): void {
+  process.nextTick(() => {
+    if (isWanted()) socket.pause();
+  });
+}
+
 function ignore(): void {}
 
 export function isDeclaredTooLarge(req: IncomingMessage, most_bytes = BODY_LIMIT_BYTES): boolean {
@@ -107,8 +148,9 @@ export function isDeclaredTooLarge(req: IncomingMessage, most_bytes = BODY_LIMIT
 
 const declaredBytes = ({ headers }: IncomingMessage) => Number(headers['content-length'] ?? 0);
 
-/** For a client that waits with its body until it is asked for it. */
-export function sendContinue(req: IncomingMessage, res: ServerResponse): void {
+/** Before a body is read: its client may wait until it is asked for it, and its connection may be paused. */
+export function askForBody(req: IncomingMessage, res: ServerResponse): void {
+  req.socket.resume();
   if (req.headers.expect?.toLowerCase() === '100-continue') res.writeContinue();
 }
 
@@ -124,8 +166,7 @@ export function closeUnread(req: IncomingMessage): void {
   // After one read the body counts as consumed; otherwise Node would read and drop all of it before it closes.
   req.pause();
   req.read();
-  // That read asks for more, in the next tick.
-  process.nextTick(() => socket.pause());
+  pauseAfterRead(req);
   // Node calls this when the answer is written and nothing may follow it.
   socket.destroySoon = () => endThenDestroy(socket);
 }

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { isDeclaredTooLarge, sendContinue } from './read_body.ts';
+import { askForBody, isDeclaredTooLarge } from './read_body.ts';
 
 export type ReceivedFile = {
   /** for this process, until it is closed */
@@ -43,7 +43,7 @@ async function receiveInto(
 ): Promise<ReceivedFile | 'too_large' | 'gone'> {
   const close = () => file.close();
   try {
-    sendContinue(req, res);
+    askForBody(req, res);
     const size = await receive(req, res, file, most_bytes);
     if (typeof size === 'number') return { path: `/proc/self/fd/${file.fd}`, size, close };
     await close();

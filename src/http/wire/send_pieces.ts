@@ -6,18 +6,19 @@ import type { PiecedBody } from './answer.ts';
 export async function sendPieces(res: ServerResponse, body: PiecedBody): Promise<void> {
   const closed = new AbortController();
   const onClose = () => closed.abort();
+  let was_sent = false;
   res.once('close', onClose);
   try {
-    if (res.req.method === 'HEAD') return void res.end();
-    for (let piece = await body.next(); piece !== null; piece = await body.next()) {
-      await taken(res, piece, closed.signal);
-    }
+    if (res.req.method !== 'HEAD')
+      for (let piece = await body.next(); piece !== null; piece = await body.next())
+        await taken(res, piece, closed.signal);
+    was_sent = true;
     res.end();
   } catch {
     res.destroy();
   } finally {
     res.off('close', onClose);
-    body.close();
+    body.close(was_sent);
   }
 }
 
