@@ -36,6 +36,10 @@ t.test('what is heavy', async (t) => {
     const [res] = (await once(req, 'response')) as [IncomingMessage];
     return res;
   };
+  const memory_mib = (name: 'VmRSS' | 'VmHWM') => {
+    const status = readFileSync(`/proc/${web!.process.pid}/status`, 'utf8');
+    return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)![1]) / 1024;
+  };
   const bytesOf = async (res: IncomingMessage) => Buffer.concat(await Array.fromAsync(res));
   const outputs = {
     nul: Buffer.alloc(LARGE),
@@ -108,10 +112,6 @@ t.test('what is heavy', async (t) => {
   });
 
   t.test('a request that waits does not hold what it sent', async (t) => {
-    const rss_mib = () =>
-      Number(
-        /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${web!.process.pid}/status`, 'utf8'))![1],
-      ) / 1024;
     const body = JSON.stringify({
       ...HELLO,
       files: [{ path: 'a.txt', content: 'x'.repeat(1_000_000) }],
@@ -122,7 +122,7 @@ t.test('what is heavy', async (t) => {
         select count(*)::integer as count from runledger.submissions`;
       return row!.count;
     };
-    const before = { count: await stored(), rss_mib: rss_mib() };
+    const before = { count: await stored(), rss_mib: memory_mib('VmRSS') };
     for (let n = 1; n <= WAITING; n += 1) {
       const line = wire(web!.port);
       t.teardown(() => line.socket.destroy());
@@ -130,7 +130,7 @@ t.test('what is heavy', async (t) => {
       for (let ms = 0; (await stored()) < before.count + n && ms < 20_000; ms += 5) await wait(5);
     }
     t.equal(await stored(), before.count + WAITING);
-    const grown_mib = rss_mib() - before.rss_mib;
+    const grown_mib = memory_mib('VmRSS') - before.rss_mib;
     t.ok(grown_mib < WAITING, `${grown_mib.toFixed(0)} MiB for ${WAITING} bodies of 1 MB`);
   });
 
@@ -140,15 +140,8 @@ t.test('what is heavy', async (t) => {
   t.test(
     'a body in chunks of a byte takes memory for its bytes, and not for its chunks',
     async (t) => {
-      const { pid } = web!.process;
-      const memory_mib = (name: 'VmRSS' | 'VmHWM') =>
-        Number(
-          new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(
-            readFileSync(`/proc/${pid}/status`, 'utf8'),
-          )![1],
-        ) / 1024;
       // The peak begins again.
-      writeFileSync(`/proc/${pid}/clear_refs`, '5');
+      writeFileSync(`/proc/${web!.process.pid}/clear_refs`, '5');
       const before_mib = memory_mib('VmRSS');
       const stdin = 'x'.repeat(30_000);
       const fine = [...JSON.stringify({ ...HELLO, stdin })]
@@ -170,6 +163,22 @@ t.test('what is heavy', async (t) => {
       t.ok(grown_mib < 200, `${grown_mib.toFixed(0)} MiB for 60 bodies of 30 KB`);
     },
   );
+
+  t.test('the same while nobody reads it, because the request waits', async (t) => {
+    const { json } = await service.submit(key);
+    const before_mib = memory_mib('VmRSS');
+    const fine = '1\r\nx\r\n'.repeat(10_000);
+    for (let n = 0; n < 100; n += 1) {
+      const line = wire(web!.port);
+      t.teardown(() => line.socket.destroy());
+      line.send(
+        `GET /api/result/${json.id}?wait=true HTTP/1.1\r\nHost: x\r\nX-API-Key: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n${fine}`,
+      );
+      await service.call({ path: '/livez' });
+    }
+    const grown_mib = memory_mib('VmRSS') - before_mib;
+    t.ok(grown_mib < 200, `${grown_mib.toFixed(0)} MiB for 100 bodies of 10 KB`);
+  });
 
   t.test('clients that do not read keep nobody else from large records', async (t) => {
     const id = await ended({ stdout: Buffer.alloc(4 * 2 ** 20) });

@@ -3,6 +3,7 @@ import { inFile, type Mutant } from './mutant.ts';
 
 const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
 const WEIGHT = 'test/http/weight.test.ts';
+const READ_AHEAD = 'test/http/read_ahead.test.ts';
 const PARSE = 'test/http/parse_submission.test.ts';
 
 export const httpMutants: readonly Mutant[] = [
@@ -79,9 +80,37 @@ export const httpMutants: readonly Mutant[] = [
     ['a body weighs what has come of it', 'mayGrow(size - admitted_bytes)', 'mayGrow(0)'],
   ),
   ...inFile(
+    'src/http/wire/read_body.ts',
+    READ_AHEAD,
+    [
+      'what comes while a body waits becomes one chunk',
+      'gatherWhile(req, () => waits, onData);',
+      '',
+    ],
+    ['nothing comes twice', "req.off('data', onData);\n    const bytes", 'const bytes'],
+    [
+      'a connection rests while its body waits',
+      'if (!req.complete) pauseAfterRead(req, waits);',
+      '',
+    ],
+    ['a connection goes on when its body is read', '  req.socket.resume();\n  if', '  if'],
+    ['a connection goes on when its body may grow', 'req.socket.resume();\n        req', 'req'],
+  ),
+  ...inFile('src/http/server.ts', WEIGHT, [
+    'what waits to be read takes little memory',
+    'gatherAhead(req);',
+    '',
+  ]),
+  ...inFile(
+    'src/http/wire/send_pieces.ts',
+    'test/http/send_pieces.test.ts',
+    ['a body that was sent says so', 'was_sent = true;', ''],
+    ['a body that was not sent says so', 'let was_sent = false;', 'let was_sent = true;'],
+  ),
+  ...inFile(
     'src/http/api/record_answer.ts',
     WEIGHT,
-    ['a large record leaves its place', 'record.close();\n      turn.leave();', 'record.close();'],
+    ['a large record leaves its place', 'turn.leave(was_sent);', ''],
     ['a client that does not read makes room', 'since_ms = performance.now();', ''],
   ),
   ...inFile('src/store/large_records.ts', WEIGHT, [
