@@ -19,13 +19,11 @@ const WARM_RUNS = 300;
 const STEPS: readonly (readonly [Moment | 'client has it', string])[] = [
   ['web has the request', 'HTTP: to web'],
   ['web sends the submission', 'web: parse, validate, gather'],
-  ['worker hears of a job', 'PostgreSQL: accept, commit, NOTIFY'],
-  ['worker sends the fetch', 'worker: wake'],
-  ['worker has started it', 'PostgreSQL: fetch and start, commit'],
+  ['worker hears of its execution', 'PostgreSQL: accept and start, commit, NOTIFY'],
+  ['worker has started it', 'worker: wake'],
   ['worker gives it to the executor', 'worker: a slot'],
   ['worker has the outcome', 'executor, launcher, box and program; verdict'],
-  ['web hears of the end', 'PostgreSQL: complete, commit, NOTIFY'],
-  ['web has the result', 'PostgreSQL: read the result'],
+  ['web hears the result', 'PostgreSQL: complete, commit, NOTIFY'],
   ['web answers', 'web: write the answer'],
   ['client has it', 'HTTP: to the client'],
 ];

@@ -148,7 +148,7 @@ export type Channels = Readonly<Record<string, (payload: string) => void>>;
  * tries only once to reconnect and then stays silent.)
  *
  * Notifications that are sent while the connection is lost never arrive. The caller must also poll, or look for what it
- * missed when `onHearing` reports a new connection.
+ * missed when `onHearing` reports a new connection. `hears` says whether there is one. Names of `secret` channels are in no statement.
  *
  * All channels share one connection, because PostgreSQL wakes every listening connection for every notification. It serves
  * for the question that follows a notification, too: there, no other statement is before it.
@@ -156,13 +156,21 @@ export type Channels = Readonly<Record<string, (payload: string) => void>>;
 export function listen(
   db: Db,
   channels: Channels,
-  { onFault, onHearing }: { onFault: (error: unknown) => void; onHearing?: () => void },
-): { readonly db: Db; close(): Promise<void> } {
+  {
+    onFault,
+    onHearing,
+    secret = {},
+  }: { onFault: (error: unknown) => void; onHearing?: () => void; secret?: Channels },
+): { readonly db: Db; hears(): boolean; close(): Promise<void> } {
   let closed = false;
+  let hears = false;
   let retry: NodeJS.Timeout | undefined;
   const subscribe = async () => {
     try {
+      for (const channel of Object.keys(secret))
+        await connection`select runledger.hear(${channel})`;
       for (const channel of Object.keys(channels)) await connection`listen ${connection(channel)}`;
+      hears = true;
       onHearing?.();
     } catch (error) {
       if (!isAway(error)) onFault(error);
@@ -170,6 +178,7 @@ export function listen(
     }
   };
   const retryLater = () => {
+    hears = false;
     clearTimeout(retry);
     if (!closed) retry = setTimeout(subscribe, RECONNECT_MS).unref();
   };
@@ -181,13 +190,16 @@ export function listen(
     max_lifetime: null,
     fetch_types: false,
     onclose: retryLater,
-    onnotify: (channel: string, payload: string) => channels[channel]?.(payload),
+    onnotify: (channel: string, payload: string) =>
+      (channels[channel] ?? secret[channel])?.(payload),
   } as never);
   void subscribe();
   return {
     db: connection,
+    hears: () => hears,
     close() {
       closed = true;
+      hears = false;
       clearTimeout(retry);
       return connection.end({ timeout: 1 });
     },

@@ -6,19 +6,17 @@ import { channel } from 'node:diagnostics_channel';
 
 export const MARKS = 'runledger.marks';
 
-/** In the order in which a request that waits passes them. */
+/** In the order in which a request that waits passes them, if a worker has a free slot. */
 export type Moment =
   | 'web has the request'
   | 'web sends the submission'
   | 'web has its commit'
-  | 'worker hears of a job'
-  | 'worker sends the fetch'
+  | 'worker hears of its execution'
   | 'worker has started it'
   | 'worker gives it to the executor'
   | 'worker has the outcome'
   | 'worker has the commit of the end'
-  | 'web hears of the end'
-  | 'web has the result'
+  | 'web hears the result'
   | 'web answers';
 
 const marks = channel(MARKS);

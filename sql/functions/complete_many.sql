@@ -100,6 +100,7 @@ declare
   -- with the digests of the output
   all_facts jsonb[];
   ended submissions[];
+  replies jsonb;
   has_webhooks boolean;
   waits integer;
 begin
@@ -112,10 +113,11 @@ begin
     select id, jsonb_object_agg(kind, jsonb_build_object('size', length(bytes), 'sha256', encode(sha256(salt || bytes), 'hex'))) as bytes
     from parts group by id
   ), freed as (
-    delete from leases l where l.submission_id = any (array(select id from unnest(found_rows)))
+    delete from leases l where l.submission_id = any (array(select id from unnest(found_rows))) returning l.submission_id, l.reply_to
   )
-  select array_agg(x.id), array_agg(x.key_id), array_agg(x.id) filter (where x.attempts = 0), bool_or(x.has_webhook), array_agg(x.facts)
-  into ids, keys, never_started, has_webhooks, all_facts from (
+  select array_agg(x.id), array_agg(x.key_id), array_agg(x.id) filter (where x.attempts = 0), bool_or(x.has_webhook), array_agg(x.facts),
+    (select jsonb_object_agg(f.submission_id, f.reply_to) from freed f where f.reply_to is not null)
+  into ids, keys, never_started, has_webhooks, all_facts, replies from (
     select s.id, s.key_id, s.attempts, s.has_webhook,
       -- What is cancelled leaves no output.
       case types[s.ordinality] when 'submission.cancelled' then facts[s.ordinality]
@@ -153,6 +155,9 @@ begin
     perform append_to_deliveries(array_agg(s), 'delivery.requested', at, jsonb_build_object('next_at', at)),
       enqueue_deliveries(array_agg(s.id))
     from unnest(ended) s where s.has_webhook;
+  end if;
+  if replies is not null then
+    perform reply_to_waiting(ended, replies, ns, part_ns, part_kinds, part_bytes);
   end if;
   if waits > 0 then
     perform promote(keys);

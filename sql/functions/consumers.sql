@@ -22,14 +22,18 @@ $$;
 -- alive is false: the consumer was declared dead. Its executions belong to others, and it may register as another consumer.
 -- place: of its turn among turns workers, which take turns to look for new jobs (src/queue/job_turns.ts). Workers that cannot run
 -- the same do not take turns, because a job may be for one of them alone.
-create or replace function runledger.heartbeat(consumer uuid, out alive boolean, out place integer, out turns integer)
+-- hand_to: the channel on which it takes executions; null if it takes none now.
+-- handed: those that it was told of a second ago or longer, and has not ended. It knows them, unless the NOTIFY was lost.
+create or replace function runledger.heartbeat(
+  consumer uuid, hand_to text default null, out alive boolean, out place integer, out turns integer, out handed jsonb
+)
 language plpgsql security definer set search_path = runledger, pg_temp
 as $$
 declare
   me consumers;
 begin
   update consumers p set heartbeat_at = clock(), postmaster_start = pg_postmaster_start_time(),
-    locked = pg_try_advisory_lock(p.lock_key)
+    locked = pg_try_advisory_lock(p.lock_key), hand_to = heartbeat.hand_to
   where p.id = consumer and p.ended_at is null
   returning * into me;
   alive := found;
@@ -40,6 +44,8 @@ begin
     place := 0;
     turns := 1;
   end if;
+  select jsonb_agg(jsonb_build_object('submission_id', l.submission_id, 'job_id', l.job_id::text)) into handed from leases l
+  where l.consumer_id = consumer and l.job_id < 0 and l.started_at < me.heartbeat_at - interval '1 second';
 end
 $$;
 
@@ -58,7 +64,7 @@ begin
   if not found then
     return false;
   end if;
-  update consumers p set epoch = advance_epoch.epoch where p.id = consumer and p.epoch < advance_epoch.epoch;
+  update consumers p set epoch = advance_epoch.epoch, hand_to = null where p.id = consumer and p.epoch < advance_epoch.epoch;
   if found then
     perform release_many(consumer, (select coalesce(array_agg(l.submission_id), '{}') from leases l
       where l.consumer_id = consumer and l.job_id <> all (in_flight)), 'answer_lost');

@@ -25,7 +25,7 @@ $$;
 -- Call it only from functions that set plan_cache_mode and the like (enqueue.sql says why): it plans as they do, and does
 -- not set them again for speed.
 create or replace function runledger.start_batch(
-  consumer uuid, ids uuid[], job_ids bigint[], priorities smallint[], epoch integer
+  consumer uuid, ids uuid[], job_ids bigint[], priorities smallint[], epoch integer, reply_to text default null
 ) returns table (
   id uuid, attempt integer, deaths integer, account_id uuid, language text, code bytea, stdin bytea, args jsonb, expected_output bytea,
   compare jsonb, limits jsonb, traceparent text, created_at timestamptz, started_at timestamptz, job_id bigint,
@@ -73,8 +73,8 @@ begin
 
   return query
   with leased as (
-    insert into leases (submission_id, consumer_id, attempt, job_id, started_at)
-    select s.id, consumer, s.attempts, job_ids[array_position(ids, s.id)], s.started_at from unnest(taken) s
+    insert into leases (submission_id, consumer_id, attempt, job_id, started_at, reply_to)
+    select s.id, consumer, s.attempts, job_ids[array_position(ids, s.id)], s.started_at, start_batch.reply_to from unnest(taken) s
   )
   select s.id, s.attempts, s.deaths, s.account_id, s.language,
     p.parts[array_position(p.kinds, 'code')],

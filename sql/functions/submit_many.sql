@@ -18,11 +18,14 @@
 -- durable: the commit waits for the disk. Without it, a crash within the next moment may undo the whole batch, unless a
 -- later commit that waited has taken it along. Until then no client may get an answer that tells of it.
 --
+-- reply_to: the channel on which the caller waits for the results of this batch; null if not all of its requests wait. A batch
+-- of one may then be started at once (hand_over.sql).
+--
 -- The lock of queue_state makes submitting batches follow one another. So the number of waiting submissions is exact and two
 -- equal idempotency keys never race. It costs nothing while batches are few: each process has one in flight.
 create or replace function runledger.submit_many(
   batch jsonb, codes bytea[], stdins bytea[], expecteds bytea[], capacity integer, durable boolean default true,
-  judgings bytea[] default null
+  judgings bytea[] default null, reply_to text default null
 ) returns table (
   n integer, outcome text, submission_id uuid, account_id uuid, key_id uuid,
   rate_limit integer, rate_remaining integer, rate_reset_us bigint, mismatch boolean
@@ -43,6 +46,7 @@ declare
   now_at timestamptz;
   waiting bigint;
   account_waiting integer;
+  nobody_waits boolean;
   current_key uuid;
   current_account uuid;
   -- null: gate() was not asked yet
@@ -61,6 +65,7 @@ begin
     clock() as at
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
+  nobody_waits := waiting <= 0;
 
   for n, submission_id, account_id, key_id, rate_limit, rate_remaining, rate_reset_us, mismatch,
     given, concurrent, given_id, given_language, given_key, given_judging
@@ -199,7 +204,8 @@ begin
     if cardinality(gated_id) > 0 then
       insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;
-    if cardinality(jobs) > 0 then
+    if cardinality(jobs) > 0 and not (nobody_waits and reply_to is not null and cardinality(a_id) = 1 and judgings is null
+      and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', jobs[1].priority, reply_to, progress.at)) then
       perform add_executions(jobs);
     end if;
     update queue_state set accepted = accepted + cardinality(a_id);

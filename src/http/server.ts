@@ -211,6 +211,7 @@ async function composeWeb(
   const submissions = createSubmissions(submitting, {
     queue_capacity: config.queue_capacity,
     waiting: () => waiters.count,
+    replyTo: () => waiters.replyTo(),
   });
   const store_health = createHealth(db);
   const health_reads = createBatcher<null, ServiceHealth>({

@@ -44,6 +44,7 @@ import type { Log } from '../log.ts';
 import {
   addLocker,
   advanceEpoch,
+  type Handed,
   heartbeat,
   leaveQueue,
   queueSchemaProblem,
@@ -72,6 +73,10 @@ export type State = 'joining' | 'live' | 'doubtful' | 'fenced' | 'draining' | 'l
 export type Epoch = {
   /** Slots have become free, or the consumer is live again. */
   wake(): void;
+  /** The channel on which it takes executions; null: it takes none now. */
+  handTo?(): string | null;
+  /** The database has told it of these executions. */
+  adopt?(handed: readonly Handed[]): void;
   /** From now on nothing that it fetches counts. */
   fence(): void;
   /** Settles when nothing more can arrive that it fetched before the consumer began to drain. */
@@ -177,6 +182,8 @@ export async function joinQueue<E extends Epoch>(
   let suspects: readonly string[] = [];
   let failing = false;
   let closing = false;
+  /** A heartbeat is due, whenever the last one was. */
+  let hurry = false;
   let nudge: () => void = () => {};
   const leaving = new Set<Promise<void>>();
   const { address, kind } = options;
@@ -242,13 +249,18 @@ export async function joinQueue<E extends Epoch>(
 
   async function beat(current: Member<E>): Promise<void> {
     const sent = performance.now();
-    const { alive, ...turn } = await session.ask((db) => heartbeat(db, current.consumer_id));
+    const hand_to = draining ? null : (current.epoch.handTo?.() ?? null);
+    hurry = false;
+    const { alive, handed, ...turn } = await session.ask((db) =>
+      heartbeat(db, current.consumer_id, hand_to),
+    );
     if (!alive) return declaredDead(current);
     current.turn = turn;
     const was = state();
     confirm(sent);
-    if (current.fenced) await advance(current);
-    else if (was === 'doubtful') current.epoch.wake();
+    if (current.fenced) return advance(current);
+    if (was === 'doubtful') current.epoch.wake();
+    if (handed !== null) current.epoch.adopt?.(handed);
   }
 
   function declaredDead(current: Member<E>): void {
@@ -308,7 +320,7 @@ export async function joinQueue<E extends Epoch>(
 
   /** One round of registering, heartbeat and sweep, as far as each is due. Answers how long to pause. */
   async function turn(): Promise<number> {
-    const due = performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
+    const due = hurry || performance.now() - confirmed_at >= HEARTBEAT_MS - TIMER_SLACK_MS;
     try {
       if (member === null) await register();
       else if (due || failing) await beat(member);
@@ -362,6 +374,9 @@ export async function joinQueue<E extends Epoch>(
     wake: () => member?.epoch.wake(),
     async drain() {
       draining = true;
+      // Nothing more is handed to it.
+      hurry = true;
+      nudge();
       const current = member;
       if (current === null) return;
       const { promise: lost, resolve } = Promise.withResolvers<void>();

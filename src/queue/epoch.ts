@@ -35,6 +35,7 @@ import { mark } from '../marks.ts';
 import { createBatcher } from '../store/batch.ts';
 import { CHANNELS } from '../store/channels.ts';
 import { cancelledOf, createExecutions, type Executions } from '../store/executions.ts';
+import { handedJob, jobOf, secretChannel, wasHanded } from '../store/handed.ts';
 import {
   type FetchedJob,
   fetchExecutions,
@@ -77,6 +78,8 @@ export type ExecutionEpochOptions = {
   readonly runs: Runs;
   /** Somebody follows the output of these, which run here. */
   readonly onFollowed: (submission_ids: readonly string[]) => void;
+  /** Programs may start. */
+  readonly ready: () => boolean;
   /** How many jobs can be run or prefetched now. */
   readonly free: () => number;
   /** How many jobs of newcomers can wait for a slot that will be passed to them. */
@@ -149,7 +152,6 @@ export function openExecutionEpoch(
       fence();
     },
     announce() {
-      mark('worker hears of a job');
       available = true;
       may_have_newcomers = true;
       loop.fetch();
@@ -178,7 +180,6 @@ export function openExecutionEpoch(
       }
       may_have_newcomers = false;
       clearTimeout(poll);
-      mark('worker sends the fetch');
       outstanding = fetch(at_most, only_newcomers).then((full) => {
         outstanding = null;
         for (const look of hinted.splice(0)) look();
@@ -256,8 +257,28 @@ export function openExecutionEpoch(
     }
   }
 
+  /** An execution that the database has started for this consumer, and told it. */
+  function take(job: FetchedJob): void {
+    if (in_flight.has(job.id)) return;
+    mark('worker hears of its execution');
+    in_flight.add([job.id]);
+    void run(job);
+  }
+
+  function onHanded(payload: string): void {
+    const job = handedJob(payload);
+    // Of another epoch, or too late to begin: the database gives it back, or a heartbeat names it again.
+    if (job.epoch !== epoch || isFenced) return;
+    if (context.mayFetch()) take(job);
+    // If this fails, it is given back when the consumer leaves.
+    else if (context.isLeaving())
+      void executions.release([job.submission_id], 'shutdown').catch(() => {});
+  }
+
   async function run(job: FetchedJob): Promise<void> {
-    let settle = () => context.current().finish(job);
+    // What was handed over has no job.
+    const settled = async () => {};
+    let settle = wasHanded(job) ? settled : () => context.current().finish(job);
     try {
       const end = await options.task(job, membership);
       if (end === 'returned') settle = () => context.current().return(job, null);
@@ -265,7 +286,7 @@ export function openExecutionEpoch(
     } catch (error) {
       if (!isAway(error)) log.warn({ err: error, job: job.id }, 'an execution task failed');
       in_flight.returning(job.id);
-      settle = () => context.current().return(job, String(error));
+      if (!wasHanded(job)) settle = () => context.current().return(job, String(error));
     }
     try {
       // A consumer that leaves or is dead does not wait: its jobs are unlocked when it is retired.
@@ -280,6 +301,7 @@ export function openExecutionEpoch(
     }
   }
 
+  const hand_to = secretChannel();
   const listening = listen(
     fetching,
     {
@@ -294,6 +316,7 @@ export function openExecutionEpoch(
         void endCancelled(runs.ids(0));
       },
       onFault: (error) => log.warn({ err: error }, 'listening for jobs failed'),
+      secret: { [hand_to]: onHanded },
     },
   );
   const asking = setInterval(() => void endCancelled(runs.ids(POLL_MS)), POLL_MS);
@@ -308,6 +331,11 @@ export function openExecutionEpoch(
     finish: (job) => finishing.add(job),
     return: (job, error) => returnJob(fetching, consumer_id, job, error),
     wake: loop.wake,
+    handTo: () => (!isFenced && listening.hears() && options.ready() ? hand_to : null),
+    adopt(handed) {
+      if (isFenced || !context.mayFetch()) return;
+      for (const each of handed) take(jobOf({ ...each, epoch, priority: 0 }, null));
+    },
     fence: loop.fence,
     drain: () => Promise.race([fenced, outstanding]).then(() => {}),
     async leave() {

@@ -14,6 +14,7 @@
 export type InFlight = {
   /** Adds fetched jobs, all or none. Throws if one is in flight already: it must not run twice at once. */
   add(job_ids: readonly string[]): void;
+  has(job_id: string): boolean;
   /** The job is about to be unlocked. */
   returning(job_id: string): void;
   /** The database has deleted or unlocked the job. */
@@ -34,6 +35,7 @@ export function createInFlight(): InFlight {
         if (jobs.has(job_id)) throw new Error(`job ${job_id} is in flight already`);
       for (const job_id of job_ids) jobs.set(job_id, 'in flight');
     },
+    has: (job_id) => jobs.has(job_id),
     returning(job_id) {
       if (jobs.has(job_id)) jobs.set(job_id, 'returning');
     },

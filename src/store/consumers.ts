@@ -30,12 +30,24 @@ export async function registerConsumer(db: Db, consumer: NewConsumer): Promise<v
     ${consumer.lock_key}::text::bigint)`;
 }
 
-/** Not alive: the consumer was declared dead. */
-export type Heartbeat = Turn & { readonly alive: boolean };
+/** An execution that the database has started for a worker, and told it (sql/functions/hand_over.sql). */
+export type Handed = { readonly submission_id: string; readonly job_id: string };
 
-export async function heartbeat(db: Db, consumer_id: string): Promise<Heartbeat> {
+/** Not alive: the consumer was declared dead. */
+export type Heartbeat = Turn & {
+  readonly alive: boolean;
+  /** Those that it was told of some time ago. */
+  readonly handed: readonly Handed[] | null;
+};
+
+/** `hand_to`: the channel on which it takes executions; null: it takes none now. */
+export async function heartbeat(
+  db: Db,
+  consumer_id: string,
+  hand_to: string | null = null,
+): Promise<Heartbeat> {
   const [row] = await db<Heartbeat[]>`
-    select alive, place, turns from runledger.heartbeat(${consumer_id})`;
+    select alive, place, turns, handed from runledger.heartbeat(${consumer_id}, ${hand_to})`;
   return row!;
 }
 

@@ -88,10 +88,12 @@ export type SubmissionsOptions = {
   readonly queue_capacity: number;
   /** The number of waiting requests. */
   readonly waiting?: () => number;
+  /** The channel on which they hear of their results; null if none is heard now. */
+  readonly replyTo?: () => string | null;
 };
 
 export function createSubmissions(db: Db, options: SubmissionsOptions): Submissions {
-  const { waiting = () => 0 } = options;
+  const { waiting = () => 0, replyTo = () => null } = options;
   const requests = createFrequency(BUSY);
   // The commands of one request go together.
   const batcher = createBatcher<readonly SubmitCommand[], SubmitOutcome[]>({
@@ -100,7 +102,7 @@ export function createSubmissions(db: Db, options: SubmissionsOptions): Submissi
     max_bytes: BATCH_BYTES,
     bytes: (commands) => commands.reduce((sum, command) => sum + bytesIn(command), 0),
     async run(groups) {
-      const outcomes = await submitMany(db, groups.flat(), options.queue_capacity);
+      const outcomes = await submitMany(db, groups.flat(), options.queue_capacity, replyTo());
       return groups.map(({ length }) => outcomes.splice(0, length));
     },
     isAway,
@@ -147,6 +149,7 @@ async function submitMany(
   db: Db,
   commands: readonly SubmitCommand[],
   capacity: number,
+  reply_to: string | null,
 ): Promise<SubmitOutcome[]> {
   const listOf = (pick: (s: NewSubmission) => Uint8Array | null) =>
     commands.map(({ submission }) => (submission ? pick(submission) : null));
@@ -156,6 +159,7 @@ async function submitMany(
   const expecteds = listOf((s) => s.expected_output);
   const judged = commands.some(({ submission }) => submission?.judging);
   const durable = !commands.every(({ unflushed }) => unflushed);
+  const waiting_channel = durable ? null : reply_to;
   mark('web sends the submission');
   const isSmall = hasFewBytes(codes) && hasFewBytes(stdins) && hasFewBytes(expecteds);
   // Most submissions are small plain runs. Their statement has the fewest parameters, and is not put together from parts.
@@ -168,7 +172,9 @@ async function submitMany(
             ${byteaArray(stdins)}::text::bytea[],
             ${byteaArray(expecteds)}::text::bytea[],
             ${capacity},
-            ${durable})`
+            ${durable},
+            null,
+            ${waiting_channel})`
       : await db<OutcomeRow[]>`
           select * from runledger.submit_many(
             ${batch}::text::jsonb,
@@ -184,7 +190,8 @@ async function submitMany(
                     listOf((s) => s.judging?.packed ?? null),
                   )
                 : null
-            })`;
+            },
+            ${waiting_channel})`;
   mark('web has its commit');
   const outcomes = new Array<SubmitOutcome>(commands.length);
   for (const row of rows) outcomes[row.n - 1] = outcomeOf(row);

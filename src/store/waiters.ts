@@ -13,6 +13,7 @@ import { type Channels, type Db, isAway, listen } from '../db.ts';
 import type { ResultRow } from '../domain/record.ts';
 import { mark } from '../marks.ts';
 import { CHANNELS } from './channels.ts';
+import { repliedResult, secretChannel } from './handed.ts';
 import type { Results } from './results.ts';
 
 const TICK_MS = 100;
@@ -34,6 +35,8 @@ export type Waiters = {
   ): Promise<ResultRow | null>;
   /** How many requests wait now. */
   readonly count: number;
+  /** The channel on which a result may come with its end; null while it is not heard. */
+  replyTo(): string | null;
   /** Answers every waiting request with null, and stops. */
   close(): Promise<void>;
 };
@@ -58,8 +61,18 @@ export async function createWaiters(
   let closed = false;
 
   function hear(payload: string): void {
-    mark('web hears of the end');
     hint(payload.split(','));
+  }
+
+  function settleAll(row: ResultRow): void {
+    for (const waiter of waiting.get(row.id) ?? []) waiter.settle(row);
+  }
+
+  function onReply(payload: string): void {
+    mark('web hears the result');
+    const said = repliedResult(payload);
+    if ('status' in said) settleAll(said);
+    else hint([said.id]);
   }
 
   function hint(ids: Iterable<string>): void {
@@ -91,10 +104,7 @@ export async function createWaiters(
       const ids = taken();
       try {
         const rows = await results.ended(ids);
-        mark('web has the result');
-        for (const row of rows) {
-          for (const waiter of waiting.get(row.id) ?? []) waiter.settle(row);
-        }
+        for (const row of rows) settleAll(row);
       } catch (error) {
         // The next poll asks again. That the database is away is logged elsewhere.
         if (!isAway(error)) onFault(error);
@@ -117,16 +127,18 @@ export async function createWaiters(
   const ticking = setInterval(tick, TICK_MS);
   ticking.unref();
   const { onHearing } = others;
+  const reply_to = secretChannel();
   const listening = listen(
     db,
     { ...others.channels, [CHANNELS.done]: hear },
-    { onFault, ...(onHearing && { onHearing }) },
+    { onFault, secret: { [reply_to]: onReply }, ...(onHearing && { onHearing }) },
   );
 
   return {
     get count() {
       return count;
     },
+    replyTo: () => (listening.hears() ? reply_to : null),
     wait: (id, { timeout_ms, signal, unborn = false }) =>
       new Promise((resolve) => {
         if (closed || signal?.aborted) return resolve(null);

@@ -13,7 +13,8 @@ import {
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { createRuns } from '../../src/queue/runs.ts';
 import { CHANNELS } from '../../src/store/channels.ts';
-import { advanceEpoch, type Turn } from '../../src/store/consumers.ts';
+import { advanceEpoch, heartbeat, type Turn } from '../../src/store/consumers.ts';
+import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
@@ -58,6 +59,7 @@ async function scene(t: Test) {
         address: w.database.urls.worker,
         connections: sharesOf('worker', LEAST_POOL),
         tasks: ['execute_python'],
+        ready: () => true,
         free: () => 10,
         newcomers: () => 0,
         in_flight_max: 100,
@@ -197,6 +199,7 @@ t.test('no more jobs are fetched than can run, and no more than may be in flight
   let looked = 0;
   narrow.open({
     in_flight_max: 2,
+    ready: () => true,
     free: () => {
       looked += 1;
       return 10;
@@ -488,3 +491,102 @@ const untilAborted = (signal: AbortSignal) =>
     if (signal.aborted) resolve();
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
+
+/** Submits for a client that waits, so that it can be handed to the epoch. */
+async function handing(s: Awaited<ReturnType<typeof scene>>, epoch: ExecutionEpoch) {
+  const { digest } = await s.w.key({ tier: 'free' });
+  const { submit } = createSubmissions(s.w.web, {
+    queue_capacity: 1_000,
+    replyTo: () => 'somebody',
+  });
+  await s.until(() => epoch.handTo!() !== null);
+  const channel = epoch.handTo!()!;
+  return {
+    channel,
+    async add(told = channel) {
+      await heartbeat(s.w.worker, s.consumer_id, told);
+      return idOf(
+        await submit({ secret_digest: digest, submission: submission(), unflushed: true }),
+      );
+    },
+  };
+}
+
+t.test('an epoch runs what it is told of, and what it is named', async (t) => {
+  const s = await scene(t);
+  const started: (number | undefined)[] = [];
+  const epoch = s.open({
+    // Nothing is fetched.
+    free: () => 0,
+    async task({ submission_id, id: job_id, ...job }, membership) {
+      s.begun.push(submission_id);
+      started.push(job.started?.order.attempt);
+      const { order } =
+        job.started ??
+        (await membership.executions().start({ submission_id, job_id, priority: 0 }))!;
+      const done = { submission_id, attempt: order.attempt, outcome: outcome() };
+      await membership.executions().complete(done);
+      return 'finished';
+    },
+  });
+  const { add } = await handing(s, epoch);
+  const told = await add();
+  await s.until(() => s.in_flight.size === 0 && s.begun.length === 1);
+  t.same([s.begun, started], [[told], [1]]);
+  t.equal(await s.status(told), 'completed');
+  t.same(await s.jobs(), []);
+
+  // The next one is told to nobody.
+  const lost = await add('somebody else');
+  t.equal(await s.status(lost), 'running');
+  const [lease] = await s.w.db<{ submission_id: string; job_id: string }[]>`
+    select submission_id, job_id from runledger.leases`;
+  epoch.adopt!([lease!, lease!]);
+  await s.until(() => s.in_flight.size === 0 && s.begun.length === 2);
+  t.same(
+    [s.begun, started],
+    [
+      [told, lost],
+      [1, undefined],
+    ],
+    'once',
+  );
+  t.equal(await s.status(lost), 'completed');
+  t.same(s.failed, []);
+});
+
+t.test('an epoch does not run what another was told, nor when it is fenced', async (t) => {
+  const s = await scene(t);
+  const first = s.open({ free: () => 0 });
+  const { channel } = await handing(s, first);
+  const named = { epoch: 2, job_id: '-7', priority: 0, submission_id: 'of the next epoch' };
+  const mine = { ...named, epoch: 1, job_id: '-8', submission_id: 'of this one' };
+  const tell = (one: object) => s.w.db`select pg_notify(${channel}, ${JSON.stringify(one)})`;
+  await tell(named);
+  await tell(mine);
+  await s.until(() => s.begun.length > 0);
+  t.same(s.begun, [mine.submission_id]);
+  first.fence();
+  t.equal(first.handTo!(), null, 'it says that it takes none');
+  await tell({ ...mine, job_id: '-9' });
+  first.adopt!([{ job_id: '-10', submission_id: 'named' }]);
+  await tell({ ...mine, job_id: '-11' });
+  await wait(200);
+  t.equal(s.begun.length, 1);
+});
+
+t.test('an epoch takes nothing while programs may not start, or nothing is heard', async (t) => {
+  const s = await scene(t);
+  let ready = false;
+  const epoch = s.open({ ready: () => ready });
+  await wait(300);
+  t.equal(epoch.handTo!(), null);
+  ready = true;
+  await s.until(() => epoch.handTo!() !== null);
+  const superuser = s.w.connect(s.w.database.superuser_url, 1);
+  await superuser`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = ${s.w.database.name} and query like 'listen "runledger_watched"'`;
+  await s.until(() => epoch.handTo!() === null);
+  await s.until(() => epoch.handTo!() !== null);
+  t.pass('it is heard again');
+});

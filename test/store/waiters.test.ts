@@ -217,3 +217,41 @@ t.test('a result is its account’s alone; another’s and none are the same', a
   t.same(await s.results.read(new Uint8Array(32), id), { kind: 'unauthorized' });
   t.match(foreign, { caller: { rate: { remaining: 59 } } }, 'reading spends');
 });
+
+t.test(
+  'a result that comes with its end is not asked for; one that is only named is',
+  async (t) => {
+    const s = await scene(t);
+    while (s.waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+    const reply_to = s.waiters.replyTo()!;
+    const reply = (said: object) => s.w.db`select pg_notify(${reply_to}, ${JSON.stringify(said)})`;
+    const id = await s.submitOne();
+    const both = [1, 2].map(() => s.waiters.wait(id, { timeout_ms: LONG, unborn: true }));
+    const never = { started_at: null, completed_at: null };
+    const record = { id, status: 'completed', created_at: '2026-01-01T00:00:00Z', ...never };
+    await reply({ record, stdout: Buffer.from('ü').toString('base64'), stderr: null });
+    const told = { id, stdout: Buffer.from('ü'), stderr: new Uint8Array(), completed_at: null };
+    t.match(await Promise.all(both), [told, told]);
+    t.equal(s.waiters.count, 0);
+    await reply({ record, stdout: null, stderr: null });
+
+    const large = await s.submitOne();
+    const waiting = s.waiters.wait(large, { timeout_ms: LONG, unborn: true });
+    await s.w.db`select runledger.end_submissions(${`{${large}}`}::text::uuid[], now(),
+    array['submission.failed'], array['{"verdict": "IE", "attempt": 1, "evidence": {}}'::jsonb])`;
+    await reply({ id: large });
+    t.match(await waiting, { id: large, status: 'error', verdict: 'IE' });
+    await s.waiters.close();
+    t.equal(s.waiters.replyTo(), null);
+  },
+);
+
+t.test('no statement shows the name of the channel', async (t) => {
+  const s = await scene(t);
+  while (s.waiters.replyTo() === null) await new Promise((wake) => setTimeout(wake, 5));
+  // A session of the same role, as another process has it.
+  const shown = await s.w.web<{ query: string }[]>`
+    select query from pg_stat_activity where datname = current_database()`;
+  t.ok(shown.some(({ query }) => query.includes('listen')));
+  t.notOk(shown.some(({ query }) => query.includes(s.waiters.replyTo()!)));
+});

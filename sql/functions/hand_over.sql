@@ -1,0 +1,100 @@
+-- The short way of a submission whose client waits, if nothing else waits and a worker has a free slot: the transaction that
+-- accepts it also starts its execution, and tells the worker. So it has no job, and nobody fetches it. When it ends, the
+-- transaction that ends it tells the record to the web process. This saves two round trips.
+--
+-- What must stay true:
+--   * Nobody is overtaken: no submission waits in the queue.
+--   * A NOTIFY says what is to be run and what the result is, so nobody else may send or hear it. Its channel's name is random,
+--     and only the process that listens knows it, and these functions. PostgreSQL tells nobody who listens to what. But it shows
+--     the statements of a role's sessions to other sessions of that role, so the name is always a parameter (hear).
+--   * A NOTIFY may be lost. The execution then is one that was started and is not known to its worker. The worker's next
+--     heartbeat names it (heartbeat), and a new epoch gives it back (advance_epoch). A web process whose NOTIFY is lost finds
+--     the result as before.
+
+-- False: no worker can take it, so it needs a job. The caller holds queue_state, and has not committed the submission: nobody else
+-- can start it.
+create or replace function runledger.hand_over(
+  id uuid, language text, priority smallint, reply_to text, at timestamptz
+) returns boolean
+language plpgsql
+as $$
+declare
+  taker record;
+  job bigint;
+  execution record;
+  named jsonb;
+  whole text;
+begin
+  -- As many leases as slots: all are taken. A worker without a heartbeat for two seconds may be about to lose its leases.
+  select c.id, c.epoch, c.hand_to into taker from runledger.consumers c
+  cross join lateral (select count(*) as taken from runledger.leases l where l.consumer_id = c.id) l
+  where c.hand_to is not null and c.ended_at is null and c.heartbeat_at > hand_over.at - interval '2 seconds'
+    and c.toolchains ? hand_over.language and l.taken < c.slots
+  order by c.slots - l.taken desc limit 1;
+  if not found then
+    return false;
+  end if;
+  -- Without waiting: who holds it for long may wait for queue_state.
+  perform from runledger.consumers c
+  where c.id = taker.id and c.epoch = taker.epoch and c.hand_to = taker.hand_to and c.ended_at is null for key share skip locked;
+  if not found then
+    return false;
+  end if;
+  job := nextval('runledger.handed_jobs');
+  select * into execution
+  from runledger.start_batch(taker.id, array[id], array[job], array[priority], taker.epoch, hand_over.reply_to);
+  named := jsonb_build_object('epoch', taker.epoch, 'job_id', job::text, 'priority', priority, 'submission_id', id);
+  whole := named || jsonb_build_object('execution', to_jsonb(execution) || jsonb_build_object(
+    'code', runledger.base64(execution.code), 'stdin', runledger.base64(execution.stdin),
+    'expected_output', runledger.base64(execution.expected_output)));
+  perform pg_notify(taker.hand_to, runledger.notifiable(whole, named::text));
+  return true;
+end
+$$;
+
+-- Tells the records of submissions that have just ended to the requests that wait for them. replies: the channel of each, by id.
+-- Their bytes come as complete_many() has them.
+create or replace function runledger.reply_to_waiting(
+  ended runledger.submissions[], replies jsonb, ns integer[], part_ns integer[], part_kinds text[], part_bytes bytea[]
+) returns void
+language plpgsql
+as $$
+declare
+  each runledger.submissions;
+begin
+  for at in 1 .. cardinality(ended) loop
+    each := ended[at];
+    continue when not replies ? each.id::text;
+    perform pg_notify(replies ->> each.id::text, runledger.notifiable(
+      json_build_object('record', row_to_json(each),
+        'stdout', (select runledger.base64(b) from unnest(part_ns, part_kinds, part_bytes) p(n, kind, b)
+          where p.n = ns[at] and p.kind = 'stdout'),
+        'stderr', (select runledger.base64(b) from unnest(part_ns, part_kinds, part_bytes) p(n, kind, b)
+          where p.n = ns[at] and p.kind = 'stderr'))::text,
+      json_build_object('id', each.id)::text));
+  end loop;
+end
+$$;
+
+-- LISTEN, without the channel's name in the statement.
+create or replace function runledger.hear(channel text) returns void
+language plpgsql
+as $$
+begin
+  execute format('listen %I', channel);
+end
+$$;
+
+-- PostgreSQL refuses a NOTIFY of 8,000 bytes: then it is the short one, and who hears it asks for the rest.
+create or replace function runledger.notifiable(whole text, short text) returns text
+language sql immutable
+as $$
+  select case when octet_length(whole) < 8000 then whole else short end
+$$;
+
+-- In one line; encode() makes lines of 76.
+create or replace function runledger.base64(bytes bytea) returns text
+language sql immutable
+as $$
+  select translate(encode(bytes, 'base64'), E'\n', '')
+$$;

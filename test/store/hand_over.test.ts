@@ -1,0 +1,290 @@
+/** The short way: the transaction that accepts a submission starts its execution, and the one that ends it tells the result. */
+import { setTimeout as wait } from 'node:timers/promises';
+import t from 'tap';
+import { listen } from '../../src/db.ts';
+import { advanceEpoch, heartbeat, leaveQueue } from '../../src/store/consumers.ts';
+import { handedJob, repliedResult, secretChannel } from '../../src/store/handed.ts';
+import type { FetchedJob } from '../../src/store/jobs.ts';
+import { createResults } from '../../src/store/results.ts';
+import { createSubmissions, type NewSubmission } from '../../src/store/submissions.ts';
+import { idOf, outcome, submission, webhook, world } from './world.ts';
+
+async function scene(t: { teardown(work: () => unknown): void }) {
+  const w = await world(t);
+  await w.tier('free', 0, 0);
+  await w.tier('one', 0, 1);
+  const { digest } = await w.key({ tier: 'free' });
+  const [reply_to, hand_to] = [secretChannel(), secretChannel()];
+  const heard: { [channel: string]: string[] } = { [reply_to]: [], [hand_to]: [] };
+  const hearing = Promise.withResolvers<void>();
+  const listening = listen(
+    w.db,
+    Object.fromEntries(Object.keys(heard).map((name) => [name, (text) => heard[name]!.push(text)])),
+    { onFault: (error) => hearing.reject(error), onHearing: hearing.resolve },
+  );
+  t.teardown(() => listening.close());
+  await hearing.promise;
+  const { submit, submitAll } = createSubmissions(w.web, {
+    queue_capacity: 1_000,
+    replyTo: () => reply_to,
+  });
+  const takers: string[] = [];
+  const beat = async () => {
+    for (const id of takers) await heartbeat(w.worker, id, hand_to);
+  };
+  /** A worker that takes executions. */
+  const taker = async () => {
+    const consumer = await w.consumer({ slots: 2 });
+    takers.push(consumer.id);
+    return consumer;
+  };
+  const next = async (channel: string) => {
+    for (let ms = 0; heard[channel]!.length === 0; ms += 5) {
+      if (ms > 10_000) throw new Error('nothing was heard');
+      await wait(5);
+    }
+    return heard[channel]!.shift()!;
+  };
+  const command = (given: Partial<NewSubmission> = {}, by = digest) => ({
+    secret_digest: by,
+    submission: submission(given),
+    unflushed: true,
+  });
+  const add = async (given: Partial<NewSubmission> = {}, by = digest) => {
+    await beat();
+    return idOf(await submit(command(given, by)));
+  };
+  /** How many jobs there are; a submission that was handed over has none. */
+  const jobs = async () =>
+    (
+      await w.db`select from graphile_worker._private_jobs where task_id = any (array(
+      select id from graphile_worker._private_tasks where identifier like 'execute_%'))`
+    ).length;
+  return {
+    ...{ w, submit, submitAll, taker, beat, command, add, jobs },
+    told: async (): Promise<FetchedJob> => handedJob(await next(hand_to)),
+    replied: async () => repliedResult(await next(reply_to)),
+    record: async (id: string) => (await createResults(w.web).ended([id]))[0],
+    leases: () => w.db`select * from runledger.leases`,
+    events: async (id: string) =>
+      (await w.db`select type from runledger.log where stream = ${id} order by version`).map(
+        ({ type }) => type,
+      ),
+  };
+}
+
+t.test('a worker is told what to run, and the web process what came of it', async (t) => {
+  const s = await scene(t);
+  const { id: consumer, executions } = await s.taker();
+  const bytes = Buffer.from([0, 1, 2, 0x80, 0xff, 0x0a, 0x5c]);
+  const given = {
+    code: Buffer.from('print("ü€😀\\n\0")'.repeat(20)),
+    stdin: bytes,
+    args: ['a b', '"', '\\', 'ü', ''],
+    expected_output: bytes,
+    compare: 'exact' as const,
+    limits: { cpu_time_ms: 1234 },
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    webhook: webhook(),
+  };
+  const id = await s.add(given);
+  const job = await s.told();
+  const { started, ...named } = job;
+  const { deaths, traceparent, unreadable, order, created_at, started_at } = started!;
+  t.match(named, { epoch: 1, submission_id: id, alone: false, newcomer: false });
+  const { code, stdin, args, expected_output, compare, limits } = given;
+  t.strictSame(
+    { deaths, traceparent, unreadable },
+    { deaths: 0, traceparent: given.traceparent, unreadable: null },
+  );
+  // The same as if it had been asked for.
+  const asked = await executions.start({ submission_id: id, job_id: job.id, priority: 0 });
+  t.strictSame({ ...started, order: plain(order) }, { ...asked, order: plain(asked!.order) });
+  t.match(plain(order), {
+    ...plain({ code, stdin, args, expected_output, compare, limits }),
+    attempt: 1,
+  });
+  t.ok(created_at <= started_at);
+  t.same(await s.events(id), ['submission.accepted', 'execution.started']);
+  t.match(await s.leases(), [
+    { submission_id: id, consumer_id: consumer, attempt: 1, job_id: job.id },
+  ]);
+  t.equal(await s.jobs(), 0);
+
+  const printed = { stdout: Buffer.concat([bytes, bytes]), stderr: Buffer.from('ä\n'.repeat(100)) };
+  await executions.complete({ submission_id: id, attempt: 1, outcome: outcome(printed) });
+  const said = await s.replied();
+  // The request of the webhook is one more event.
+  t.strictSame({ ...said, version: 4 }, await s.record(id));
+  t.match(said, { id, verdict: 'AC', ...printed });
+  t.equal((await s.leases()).length, 0);
+});
+
+t.test('empty output, a fault and a cancelled one are told like any other', async (t) => {
+  const s = await scene(t);
+  const { executions } = await s.taker();
+  const id = await s.add();
+  const { started } = await s.told();
+  t.strictSame(started!.order.stdin, new Uint8Array());
+  t.equal(started!.order.expected_output, null);
+  const none = new Uint8Array();
+  await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout: none }) });
+  t.strictSame(await s.replied(), await s.record(id));
+
+  const cancelled = await s.add();
+  await s.told();
+  await s.w.cancel(cancelled);
+  const said = await s.replied();
+  t.strictSame(said, await s.record(cancelled));
+  t.match(said, { id: cancelled, status: 'cancelled' });
+});
+
+t.test('what is too large for a NOTIFY is named, and asked for', async (t) => {
+  const s = await scene(t);
+  const { executions } = await s.taker();
+  const told: boolean[] = [];
+  const replied: boolean[] = [];
+  // Both sides of the bound, wherever it lies.
+  for (let size = 5_000; size < 6_000; size += 50) {
+    const id = await s.add({ code: Buffer.alloc(size, 'x') });
+    const job = await s.told();
+    const started =
+      job.started ?? (await executions.start({ submission_id: id, job_id: job.id, priority: 0 }));
+    t.equal(started!.order.code.length, size);
+    told.push(job.started !== null);
+    const stdout = Buffer.alloc(size, 'y');
+    await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
+    const said = await s.replied();
+    t.equal(said.id, id);
+    replied.push('status' in said);
+  }
+  for (const whole of [told, replied]) t.same([whole[0], whole.at(-1)], [true, false]);
+});
+
+t.test('it gets a job, as any other', async (t) => {
+  const s = await scene(t);
+  const { w } = s;
+  const { executions, id: consumer } = await s.taker();
+  const handed = async (id: string) => (await s.events(id)).includes('execution.started');
+  const end = async (id: string, attempt = 1) =>
+    executions.complete({ submission_id: id, attempt, outcome: outcome() });
+  const long = async (why: string, submitOne: () => Promise<string>) => {
+    const id = await submitOne();
+    t.equal(await handed(id), false, why);
+    t.equal(await s.jobs(), 1);
+    await w.cancel(id);
+  };
+  const isHanded = async (what: string) => {
+    const id = await s.add();
+    t.ok(await handed(id), what);
+    await end(id);
+  };
+  const change = (set: string) => w.db.unsafe(`update runledger.consumers set ${set}`);
+
+  await isHanded('at first');
+  await long('no client waits', async () =>
+    idOf(await s.submit({ ...s.command(), unflushed: false })),
+  );
+  await long('the worker does not run its language', () => s.add({ language: 'java' }));
+  await long('it has tests', () =>
+    s.add({ judging: { tests: 1, test_set: null, stop: null, packed: Buffer.from('{}') } }),
+  );
+  await long('the worker has not been heard of for long', async () => {
+    await s.beat();
+    await change(`heartbeat_at = heartbeat_at - interval '3 seconds'`);
+    return idOf(await s.submit(s.command()));
+  });
+  await long('the worker listens no more', async () => {
+    await heartbeat(w.worker, consumer);
+    return idOf(await s.submit(s.command()));
+  });
+  await long('the worker begins a new epoch', async () => {
+    await s.beat();
+    t.ok(await advanceEpoch(w.worker, consumer, 2, []));
+    return idOf(await s.submit(s.command()));
+  });
+  await long('another transaction holds the worker', async () => {
+    await s.beat();
+    return w.db.begin(async (tx) => {
+      await tx`select from runledger.consumers for update`;
+      return idOf(await s.submit(s.command()));
+    });
+  });
+  await isHanded('in the new epoch');
+
+  const { digest } = await w.key({ tier: 'one' });
+  const first = await s.add({}, digest);
+  const gated = await s.add({}, digest);
+  t.same([await handed(first), await handed(gated)], [true, false], 'the key has what it may');
+  await end(first);
+  t.equal(await s.jobs(), 1);
+  const overtaking = await s.add();
+  t.equal(await handed(overtaking), false, 'another one waits');
+  for (const id of [gated, overtaking]) await w.cancel(id);
+
+  const two = [await s.add(), await s.add()];
+  t.same(await Promise.all(two.map(handed)), [true, true]);
+  await long('all slots are taken', () => s.add());
+  for (const id of two) await end(id);
+  await isHanded('a slot is free again');
+
+  await s.beat();
+  const both = await s.submitAll([s.command(), s.command()]);
+  t.same(await Promise.all(both.map((one) => handed(idOf(one)))), [false, false], 'two at once');
+  for (const one of both) await w.cancel(idOf(one));
+
+  await leaveQueue(w.worker, consumer);
+  await long('the worker has left', async () => idOf(await s.submit(s.command())));
+});
+
+t.test('one that the worker has not heard of', async (t) => {
+  const s = await scene(t);
+  const { id: consumer, executions } = await s.taker();
+  const beat = () => heartbeat(s.w.worker, consumer, secretChannel());
+  const id = await s.add();
+  const { id: job_id } = await s.told();
+  t.equal((await beat()).handed, null, 'it may still be on its way');
+  const old = () =>
+    s.w.db`update runledger.leases set started_at = started_at - interval '2 seconds'`;
+  await old();
+  t.same((await beat()).handed, [{ submission_id: id, job_id }], 'a heartbeat names it');
+  const started = await executions.start({ submission_id: id, job_id, priority: 0 });
+  t.match(started, { order: { submission_id: id, attempt: 1 } });
+
+  t.ok(await advanceEpoch(s.w.worker, consumer, 2, [job_id]));
+  t.equal((await s.leases()).length, 1, 'a new epoch keeps what the worker knows');
+  t.ok(await advanceEpoch(s.w.worker, consumer, 3, []));
+  t.same((await s.events(id)).at(-1), 'execution.lost', 'and gives the others back');
+  t.equal(await s.jobs(), 1);
+  t.equal((await beat()).handed, null);
+
+  const fetched = await s.w
+    .db`select (runledger.fetch_executions(${consumer}, 3, '{execute_python}', 9)).*`;
+  t.equal(fetched.length, 1);
+  await old();
+  t.equal((await beat()).handed, null, 'what was fetched is not named');
+});
+
+t.test('two workers: the one with more free slots gets it', async (t) => {
+  const s = await scene(t);
+  const few = await s.w.consumer({ slots: 1 });
+  const many = await s.w.consumer({ slots: 2 });
+  const channels = new Map([few, many].map(({ id }) => [id, secretChannel()]));
+  for (const [id, name] of channels) await heartbeat(s.w.worker, id, name);
+  for (let n = 0; n < 4; n += 1) await s.add();
+  const leases = await s.leases();
+  t.equal(leases[0]!['consumer_id'], many.id);
+  t.same(
+    leases.map(({ consumer_id }) => consumer_id).toSorted(),
+    [few.id, many.id, many.id].toSorted(),
+  );
+  t.equal(await s.jobs(), 1);
+});
+
+const plain = (order: object) =>
+  Object.fromEntries(
+    Object.entries(order).map(([name, value]) => [
+      name,
+      value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
+    ]),
+  );
