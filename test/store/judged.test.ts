@@ -79,7 +79,10 @@ t.test('a plain run takes one statement each to submit, start and end', async (t
   await start(executions, plain);
   await executions.complete({ submission_id: plain, attempt: 1, outcome: outcome() });
   const [submitted, started, ended] = sent;
-  t.match(submitted, /submit_many\( \$1::text::jsonb, (\$\d::text::bytea\[\], ){3}\$5, \$6\)/);
+  t.match(
+    submitted,
+    /submit_many\( \$1::text::jsonb, (\$\d::text::bytea\[\], ){3}\$5, \$6, null, \$7\)/,
+  );
   t.match(started, /start_many/);
   t.match(ended, /complete_many\(\$1, .*\$6::text::text\[\], \$7::text::bytea\[\]\) as refused/);
   t.same(
