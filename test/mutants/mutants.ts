@@ -6,6 +6,7 @@ import { accountMutants } from './account_mutants.ts';
 import { auditMutants } from './audit_mutants.ts';
 import { domainMutants } from './domain_mutants.ts';
 import { executorMutants } from './executor_mutants.ts';
+import { handOverMutants } from './hand_over_mutants.ts';
 import { httpMutants } from './http_mutants.ts';
 import { judgedRequestMutants } from './judged_request_mutants.ts';
 import { judgedStoreMutants } from './judged_store_mutants.ts';
@@ -27,6 +28,7 @@ export const mutants: readonly Mutant[] = [
   ...judgingMutants,
   ...executorMutants,
   ...queueMutants,
+  ...handOverMutants,
   ...storeMutants,
   ...replicaMutants,
   ...sealMutants,
