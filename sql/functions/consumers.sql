@@ -22,18 +22,39 @@ $$;
 -- alive is false: the consumer was declared dead. Its executions belong to others, and it may register as another consumer.
 -- place: of its turn among turns workers, which take turns to look for new jobs (src/queue/job_turns.ts). Workers that cannot run
 -- the same do not take turns, because a job may be for one of them alone.
--- hand_to: the channel on which it takes executions; null if it takes none now.
--- handed: those that it was told of a second ago or longer, and has not ended. It knows them, unless the NOTIFY was lost.
-create or replace function runledger.heartbeat(
-  consumer uuid, hand_to text default null, out alive boolean, out place integer, out turns integer, out handed jsonb
+create or replace function runledger.heartbeat(consumer uuid, out alive boolean, out place integer, out turns integer)
+language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  select b.alive, b.place, b.turns into alive, place, turns from beat(consumer, null) b;
+end
+$$;
+
+-- The same of a worker. hand_to: the channel on which it takes executions (hand_over.sql); null if it takes none now. handed: those
+-- that it was told of a second ago or longer, and has not ended. It knows them, unless the NOTIFY was lost.
+create or replace function runledger.worker_heartbeat(
+  consumer uuid, hand_to text, out alive boolean, out place integer, out turns integer, out handed jsonb
 )
 language plpgsql security definer set search_path = runledger, pg_temp
+as $$
+begin
+  select b.alive, b.place, b.turns into alive, place, turns
+  from beat(consumer, case when is_secret_channel(worker_heartbeat.hand_to) then worker_heartbeat.hand_to end) b;
+  select jsonb_agg(jsonb_build_object('submission_id', l.submission_id, 'job_id', l.job_id::text)) into handed from leases l
+  where l.consumer_id = consumer and l.job_id < 0 and l.started_at < clock() - interval '1 second';
+end
+$$;
+
+create or replace function runledger.beat(
+  consumer uuid, hand_to text, out alive boolean, out place integer, out turns integer
+)
+language plpgsql set search_path = runledger, pg_temp
 as $$
 declare
   me consumers;
 begin
   update consumers p set heartbeat_at = clock(), postmaster_start = pg_postmaster_start_time(),
-    locked = pg_try_advisory_lock(p.lock_key), hand_to = heartbeat.hand_to
+    locked = pg_try_advisory_lock(p.lock_key), hand_to = beat.hand_to
   where p.id = consumer and p.ended_at is null
   returning * into me;
   alive := found;
@@ -44,8 +65,6 @@ begin
     place := 0;
     turns := 1;
   end if;
-  select jsonb_agg(jsonb_build_object('submission_id', l.submission_id, 'job_id', l.job_id::text)) into handed from leases l
-  where l.consumer_id = consumer and l.job_id < 0 and l.started_at < me.heartbeat_at - interval '1 second';
 end
 $$;
 

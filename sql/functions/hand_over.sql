@@ -3,7 +3,10 @@
 -- transaction that ends it tells the record to the web process. This saves two round trips.
 --
 -- What must stay true:
---   * Nobody is overtaken: no submission waits in the queue.
+--   * Nobody is overtaken: no submission waits for its first start, and no job for a worker. (What was given back has a job, and
+--     no queue place.)
+--   * It delays no other submission. All that submits waits for it. So it waits for no lock, and only small submissions and
+--     results are told: larger ones take the long way.
 --   * A NOTIFY says what is to be run and what the result is, so nobody else may send or hear it. Its channel's name is random,
 --     and only the process that listens knows it, and these functions. PostgreSQL tells nobody who listens to what. But it shows
 --     the statements of a role's sessions to other sessions of that role, so the name is always a parameter (hear).
@@ -11,10 +14,10 @@
 --     heartbeat names it (heartbeat), and a new epoch gives it back (advance_epoch). A web process whose NOTIFY is lost finds
 --     the result as before.
 
--- False: no worker can take it, so it needs a job. The caller holds queue_state, and has not committed the submission: nobody else
--- can start it.
+-- False: it needs a job. The caller holds queue_state, and has not committed the submission: nobody else can start it. bytes: of
+-- all that it brings.
 create or replace function runledger.hand_over(
-  id uuid, language text, priority smallint, reply_to text, at timestamptz
+  id uuid, language text, priority smallint, bytes integer, reply_to text, at timestamptz
 ) returns boolean
 language plpgsql
 as $$
@@ -25,18 +28,29 @@ declare
   named jsonb;
   whole text;
 begin
+  if bytes > few_bytes() or not is_secret_channel(reply_to) then
+    return false;
+  end if;
+  perform from graphile_worker._private_jobs j
+  where j.is_available = true and j.task_id = any (array(
+    select t.id from graphile_worker._private_tasks t where runledger.is_execution(t.identifier)))
+  limit 1;
+  if found then
+    return false;
+  end if;
   -- As many leases as slots: all are taken. A worker without a heartbeat for two seconds may be about to lose its leases.
   select c.id, c.epoch, c.hand_to into taker from runledger.consumers c
   cross join lateral (select count(*) as taken from runledger.leases l where l.consumer_id = c.id) l
-  where c.hand_to is not null and c.ended_at is null and c.heartbeat_at > hand_over.at - interval '2 seconds'
+  where c.hand_to is not null and c.kind = 'worker' and c.ended_at is null and c.heartbeat_at > hand_over.at - interval '2 seconds'
     and c.toolchains ? hand_over.language and l.taken < c.slots
   order by c.slots - l.taken desc limit 1;
   if not found then
     return false;
   end if;
-  -- Without waiting: who holds it for long may wait for queue_state.
-  perform from runledger.consumers c
-  where c.id = taker.id and c.epoch = taker.epoch and c.hand_to = taker.hand_to and c.ended_at is null for key share skip locked;
+  -- Without waiting: who ends the worker holds its row and waits for queue_state, and a fetch of the worker may hold its progress.
+  perform from runledger.consumers c join runledger.consumer_progress p on p.consumer_id = c.id
+  where c.id = taker.id and c.epoch = taker.epoch and c.hand_to = taker.hand_to and c.ended_at is null
+  for key share of c skip locked for no key update of p skip locked;
   if not found then
     return false;
   end if;
@@ -61,16 +75,19 @@ language plpgsql
 as $$
 declare
   each runledger.submissions;
+  is_small boolean;
 begin
   for at in 1 .. cardinality(ended) loop
     each := ended[at];
     continue when not replies ? each.id::text;
+    select coalesce(sum(octet_length(b)), 0) <= runledger.few_bytes() into is_small
+    from unnest(part_ns, part_bytes) p(n, b) where p.n = ns[at];
     perform pg_notify(replies ->> each.id::text, runledger.notifiable(
-      json_build_object('record', row_to_json(each),
+      case when is_small then json_build_object('record', row_to_json(each),
         'stdout', (select runledger.base64(b) from unnest(part_ns, part_kinds, part_bytes) p(n, kind, b)
           where p.n = ns[at] and p.kind = 'stdout'),
         'stderr', (select runledger.base64(b) from unnest(part_ns, part_kinds, part_bytes) p(n, kind, b)
-          where p.n = ns[at] and p.kind = 'stderr'))::text,
+          where p.n = ns[at] and p.kind = 'stderr'))::text end,
       json_build_object('id', each.id)::text));
   end loop;
 end
@@ -83,6 +100,20 @@ as $$
 begin
   execute format('listen %I', channel);
 end
+$$;
+
+-- So many bytes fit a NOTIFY, in base64 and with the rest.
+create or replace function runledger.few_bytes() returns integer
+language sql immutable
+as $$
+  select 5000
+$$;
+
+-- As src/store/handed.ts makes them. PostgreSQL would refuse other names, at every submit or at every end.
+create or replace function runledger.is_secret_channel(name text) returns boolean
+language sql immutable
+as $$
+  select coalesce(name ~ '^runledger_[0-9a-f]{32}$', false)
 $$;
 
 -- PostgreSQL refuses a NOTIFY of 8,000 bytes: then it is the short one, and who hears it asks for the rest.

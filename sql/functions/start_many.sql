@@ -4,7 +4,7 @@
 -- that was declared dead starts nothing (RL410).
 --
 -- Without an epoch, the call may be repeated for the same job, because the answer was lost with the connection: it starts
--- nothing twice and returns the same. With an epoch, the call is part of the statement that fetches the jobs. A consumer
+-- nothing twice and returns the same. For what was handed over, which has a number below 0 in place of a job, it starts nothing. With an epoch, the call is part of the statement that fetches the jobs. A consumer
 -- that did not get the answer then knows neither the jobs nor the executions: advance_epoch() gives them back, and no
 -- statement of the older epoch starts anything after that.
 create or replace function runledger.start_many(
@@ -59,7 +59,9 @@ begin
     array_agg('execution.started'::text), array_agg(jsonb_build_object('attempt', (x.s).attempts + 1, 'consumer', consumer))
   into taken, first_starts, types, facts from (
     select s from submissions s
-    where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending' order by s.id for update
+    where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending'
+      and (start_batch.epoch is not null or job_ids[array_position(ids, s.id)] > 0)
+    order by s.id for update
   ) x;
   now_at := clock();
   if taken is not null then

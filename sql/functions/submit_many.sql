@@ -205,7 +205,8 @@ begin
       insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;
     if cardinality(jobs) > 0 and not (nobody_waits and reply_to is not null and cardinality(a_id) = 1 and judgings is null
-      and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', jobs[1].priority, reply_to, progress.at)) then
+      and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', jobs[1].priority, octet_length(codes[a_n[1]])
+        + coalesce(octet_length(stdins[a_n[1]]), 0) + coalesce(octet_length(expecteds[a_n[1]]), 0), reply_to, progress.at)) then
       perform add_executions(jobs);
     end if;
     update queue_state set accepted = accepted + cardinality(a_id);

@@ -38,13 +38,14 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseAddress } from '../config/database_tls.ts';
-import { codeOf, isAway } from '../db.ts';
+import { codeOf, type Db, isAway } from '../db.ts';
 import { Fault } from '../fault.ts';
 import type { Log } from '../log.ts';
 import {
   addLocker,
   advanceEpoch,
   type Handed,
+  type Heartbeat,
   heartbeat,
   leaveQueue,
   queueSchemaProblem,
@@ -52,6 +53,7 @@ import {
   type Swept,
   sweep,
   type Turn,
+  workerHeartbeat,
 } from '../store/consumers.ts';
 import { isNotThere } from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
@@ -101,6 +103,8 @@ export type EpochContext<E extends Epoch> = {
   turn(): Turn;
   /** It is certain that the consumer is alive: what was fetched may begin. */
   isConfirmed(): boolean;
+  /** The next heartbeat is sent at once: handTo() has changed. */
+  hurry(): void;
   /** The consumer is draining: no task waits for the database any more. */
   isLeaving(): boolean;
   /** The epoch that has the consumer's connections now. */
@@ -231,6 +235,7 @@ export async function joinQueue<E extends Epoch>(
       mayFetch: () => member === of && of.number === number && state() === 'live',
       turn: () => of.turn,
       isConfirmed: () => member === of && isConfirmed(),
+      hurry: beatNow,
       isLeaving: () => draining,
       current: () => of.epoch,
       addLocker: (locker) => session.ask((db) => addLocker(db, consumer_id, locker)),
@@ -242,6 +247,11 @@ export async function joinQueue<E extends Epoch>(
     });
   }
 
+  function beatNow(): void {
+    hurry = true;
+    nudge();
+  }
+
   function confirm(sent: number): void {
     confirmed_at = sent;
     options.onAlive?.(LEASE_MS - (performance.now() - sent));
@@ -249,11 +259,8 @@ export async function joinQueue<E extends Epoch>(
 
   async function beat(current: Member<E>): Promise<void> {
     const sent = performance.now();
-    const hand_to = draining ? null : (current.epoch.handTo?.() ?? null);
     hurry = false;
-    const { alive, handed, ...turn } = await session.ask((db) =>
-      heartbeat(db, current.consumer_id, hand_to),
-    );
+    const { alive, handed, ...turn } = await session.ask((db) => askFor(current, db));
     if (!alive) return declaredDead(current);
     current.turn = turn;
     const was = state();
@@ -261,6 +268,11 @@ export async function joinQueue<E extends Epoch>(
     if (current.fenced) return advance(current);
     if (was === 'doubtful') current.epoch.wake();
     if (handed !== null) current.epoch.adopt?.(handed);
+  }
+
+  function askFor({ consumer_id, epoch }: Member<E>, db: Db): Promise<Heartbeat> {
+    if (kind === 'web') return heartbeat(db, consumer_id);
+    return workerHeartbeat(db, consumer_id, draining ? null : (epoch.handTo?.() ?? null));
   }
 
   function declaredDead(current: Member<E>): void {
@@ -375,8 +387,7 @@ export async function joinQueue<E extends Epoch>(
     async drain() {
       draining = true;
       // Nothing more is handed to it.
-      hurry = true;
-      nudge();
+      beatNow();
       const current = member;
       if (current === null) return;
       const { promise: lost, resolve } = Promise.withResolvers<void>();

@@ -30,6 +30,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Shares } from '../config/connections.ts';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect, type Db, IDLE_S, isAway, isRejected, listen } from '../db.ts';
+import type { LossReason } from '../domain/loss_reasons.ts';
 import type { Log } from '../log.ts';
 import { mark } from '../marks.ts';
 import { createBatcher } from '../store/batch.ts';
@@ -78,7 +79,7 @@ export type ExecutionEpochOptions = {
   readonly runs: Runs;
   /** Somebody follows the output of these, which run here. */
   readonly onFollowed: (submission_ids: readonly string[]) => void;
-  /** Programs may start. */
+  /** Programs may start, and each in a slot of its own. */
   readonly ready: () => boolean;
   /** How many jobs can be run or prefetched now. */
   readonly free: () => number;
@@ -98,6 +99,8 @@ const FETCH_TIMEOUT_MS = 5000;
 /** Finished jobs are deleted in batches, and not while the result is on its way to a waiting request. */
 const FINISH_DEBOUNCE_MS = 10;
 const FINISH_BATCH = 64;
+/** A submission is handed over when it is accepted. */
+const HANDED_ATTEMPT = 1;
 /** After a statement that the database rejected. */
 const REJECTED_PAUSE_MS = 1000;
 
@@ -131,6 +134,8 @@ export function openExecutionEpoch(
     executions: () => context.current().executions,
     lost: context.lost,
   };
+  /** Of what was handed over: what a heartbeat has named before its NOTIFY came, and what has failed here. */
+  const [named, failed] = [new Set<string>(), new Set<string>()];
   const { promise: fenced, resolve: fence } = Promise.withResolvers<void>();
   let isFenced = false;
   let available = true;
@@ -257,22 +262,30 @@ export function openExecutionEpoch(
     }
   }
 
-  /** An execution that the database has started for this consumer, and told it. */
+  /** An execution that the database has started for this consumer. What this does not take, the next heartbeat names again. */
   function take(job: FetchedJob): void {
-    if (in_flight.has(job.id)) return;
-    mark('worker hears of its execution');
-    in_flight.add([job.id]);
-    void run(job);
+    if (isFenced || in_flight.has(job.id)) return;
+    if (context.isLeaving()) giveBack(job, 'shutdown');
+    else if (!context.mayFetch()) return;
+    else if (!options.ready()) {
+      context.hurry();
+      giveBack(job, 'no_slot');
+    } else {
+      in_flight.add([job.id]);
+      void run(job);
+    }
+  }
+
+  /** If it fails, the next heartbeat names it again. */
+  function giveBack({ submission_id }: FetchedJob, reason: LossReason): void {
+    executions.release([submission_id], reason, {}, [HANDED_ATTEMPT]).catch(() => {});
   }
 
   function onHanded(payload: string): void {
+    mark('worker hears of its execution');
     const job = handedJob(payload);
-    // Of another epoch, or too late to begin: the database gives it back, or a heartbeat names it again.
-    if (job.epoch !== epoch || isFenced) return;
-    if (context.mayFetch()) take(job);
-    // If this fails, it is given back when the consumer leaves.
-    else if (context.isLeaving())
-      void executions.release([job.submission_id], 'shutdown').catch(() => {});
+    // Of another epoch: the database has given it back. Named before: it may have ended here, and may run elsewhere.
+    if (job.epoch === epoch && !named.has(job.id)) take(job);
   }
 
   async function run(job: FetchedJob): Promise<void> {
@@ -286,7 +299,8 @@ export function openExecutionEpoch(
     } catch (error) {
       if (!isAway(error)) log.warn({ err: error, job: job.id }, 'an execution task failed');
       in_flight.returning(job.id);
-      if (!wasHanded(job)) settle = () => context.current().return(job, String(error));
+      if (wasHanded(job)) failed.add(job.id);
+      else settle = () => context.current().return(job, String(error));
     }
     try {
       // A consumer that leaves or is dead does not wait: its jobs are unlocked when it is retired.
@@ -333,8 +347,12 @@ export function openExecutionEpoch(
     wake: loop.wake,
     handTo: () => (!isFenced && listening.hears() && options.ready() ? hand_to : null),
     adopt(handed) {
-      if (isFenced || !context.mayFetch()) return;
-      for (const each of handed) take(jobOf({ ...each, epoch, priority: 0 }, null));
+      for (const each of handed) {
+        const job = jobOf({ ...each, epoch, priority: 0 }, null);
+        if (in_flight.has(job.id) || failed.has(job.id)) continue;
+        named.add(job.id);
+        take(job);
+      }
     },
     fence: loop.fence,
     drain: () => Promise.race([fenced, outstanding]).then(() => {}),

@@ -59,6 +59,8 @@ export type Slots = {
   newcomers(): number;
   /** Counts from now on. */
   reserve(job?: SlotJob): SlotReservation;
+  /** Each reservation is of one slot, and none waits to be alone. */
+  areSingle(): boolean;
   /** How many are prefetched while a reservation waits for a slot; else 0. */
   backlog(): number;
 };
@@ -107,6 +109,8 @@ export function createSlots(options: SlotsOptions): Slots {
   let occupied = 0;
   let reserved = 0;
   let alone_reserved = 0;
+  /** Executions that need two slots. */
+  let pairs = 0;
   /** Executions that pass their slot, whether they have it or wait for it. */
   let passers = 0;
   /** Spare slots that are in use, each with what says that it is wanted. */
@@ -228,6 +232,7 @@ export function createSlots(options: SlotsOptions): Slots {
         run = null;
         weight = 2;
         reserved += 1;
+        pairs += 1;
         await waitAgain(signal);
       },
       async pass(signal) {
@@ -253,6 +258,7 @@ export function createSlots(options: SlotsOptions): Slots {
         if (gone) return;
         gone = true;
         reserved -= weight;
+        if (weight > 1 && !alone) pairs -= 1;
         if (alone) alone_reserved -= 1;
         if (passes) passers -= 1;
         if (run !== null) {
@@ -285,5 +291,12 @@ export function createSlots(options: SlotsOptions): Slots {
     while (waiting.length > 0 && fits(waiting[0]!.weight)) waiting.shift()!.enter();
   }
 
-  return { free, newcomers, reserve, backlog: () => (waiting.length > 0 ? prefetch() : 0) };
+  const areSingle = () => alone_reserved === 0 && pairs === 0;
+  return {
+    free,
+    newcomers,
+    reserve,
+    areSingle,
+    backlog: () => (waiting.length > 0 ? prefetch() : 0),
+  };
 }

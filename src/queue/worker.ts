@@ -103,7 +103,7 @@ export async function startWorker(given: {
         task,
         runs,
         onFollowed: output.follow,
-        ready: mayStart,
+        ready: () => mayStart() && slots.areSingle(),
         free: () => (mayStart() ? slots.free() : 0),
         newcomers: () => (mayStart() ? slots.newcomers() : 0),
         in_flight_max: IN_FLIGHT_PER_SLOT * executor.slots,

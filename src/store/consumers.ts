@@ -40,14 +40,20 @@ export type Heartbeat = Turn & {
   readonly handed: readonly Handed[] | null;
 };
 
+export async function heartbeat(db: Db, consumer_id: string): Promise<Heartbeat> {
+  const [row] = await db<Omit<Heartbeat, 'handed'>[]>`
+    select alive, place, turns from runledger.heartbeat(${consumer_id})`;
+  return { ...row!, handed: null };
+}
+
 /** `hand_to`: the channel on which it takes executions; null: it takes none now. */
-export async function heartbeat(
+export async function workerHeartbeat(
   db: Db,
   consumer_id: string,
-  hand_to: string | null = null,
+  hand_to: string | null,
 ): Promise<Heartbeat> {
   const [row] = await db<Heartbeat[]>`
-    select alive, place, turns, handed from runledger.heartbeat(${consumer_id}, ${hand_to})`;
+    select alive, place, turns, handed from runledger.worker_heartbeat(${consumer_id}, ${hand_to})`;
   return row!;
 }
 

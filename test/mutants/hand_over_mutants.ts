@@ -3,46 +3,53 @@ import { inFile, type Mutant } from './mutant.ts';
 
 const STORE = 'test/store/hand_over.test.ts';
 const EPOCH = 'test/queue/epoch.test.ts';
+const CONSUMER = 'test/queue/consumer.test.ts';
 const WAITERS = 'test/store/waiters.test.ts';
+const SLOTS = 'test/queue/slots.test.ts';
 
 export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'sql/functions/hand_over.sql',
     STORE,
-    ['only to a worker that listens', 'where c.hand_to is not null and', 'where'],
+    ['only what is small', 'bytes > few_bytes() or ', ''],
+    ['only to channels of ours', ' or not is_secret_channel(reply_to)', ''],
+    ['what was given back is not overtaken', 'where j.is_available = true and', 'where false and'],
+    ['only to a worker', "c.hand_to is not null and c.kind = 'worker'", 'c.hand_to is not null'],
     [
-      'only to a worker that was heard of',
+      'only to one that was heard of',
       "c.heartbeat_at > hand_over.at - interval '2 seconds'",
       'true',
     ],
-    ['only to a worker of its language', 'c.toolchains ? hand_over.language', 'true'],
-    ['only to a worker with a free slot', 'and l.taken < c.slots', ''],
-    ['to the one with most free slots', 'order by c.slots - l.taken desc', 'order by c.slots'],
-    ['without waiting for a worker that is locked', 'for key share skip locked', 'for key share'],
+    ['only to one of its language', 'c.toolchains ? hand_over.language', 'true'],
+    ['only to one with a free slot', 'and l.taken < c.slots', ''],
+    ['to the one with most of them', 'order by c.slots - l.taken desc', 'order by c.slots'],
+    ['without waiting for a worker that is locked', 'of c skip locked', 'of c'],
+    ['nor for its progress', 'of p skip locked', 'of p'],
     ['its number is not that of a job', "nextval('runledger.handed_jobs')", '1'],
     ['a NOTIFY has a bound', 'octet_length(whole) < 8000', 'true'],
+    ['only small results are told', 'case when is_small then', 'case when true then'],
     ['what a program prints is told', "p.kind = 'stdout'", 'false'],
-    ['so is what it prints to stderr', "p.kind = 'stderr'", 'false'],
-    ['of this submission', 'continue when not replies', 'continue when replies'],
+    ['also to stderr', "p.kind = 'stderr'", 'false'],
+    ['to who waits for it', 'continue when not replies', 'continue when replies'],
   ),
   ...inFile(
     'sql/functions/submit_many.sql',
     STORE,
     ['nobody is overtaken', 'nobody_waits and reply_to is not null', 'reply_to is not null'],
-    ['only if its client waits', 'nobody_waits and reply_to is not null', 'nobody_waits'],
     ['one at a time', ' and cardinality(a_id) = 1 and judgings', ' and judgings'],
     ['only plain runs', ' and judgings is null\n', '\n'],
   ),
+  ...inFile('sql/functions/start_many.sql', STORE, [
+    'what was handed over is not started by its number',
+    '(start_batch.epoch is not null or job_ids[array_position(ids, s.id)] > 0)',
+    'true',
+  ]),
   ...inFile(
     'sql/functions/consumers.sql',
     STORE,
     ['a new epoch is told nothing yet', ', hand_to = null where', ' where'],
     ['a heartbeat names what was handed over', 'and l.job_id < 0 and', 'and'],
-    [
-      'what may be on its way is not named',
-      "l.started_at < me.heartbeat_at - interval '1 second'",
-      'true',
-    ],
+    ['what may be on its way is not named', "l.started_at < clock() - interval '1 second'", 'true'],
   ),
   ...inFile('src/store/submissions.ts', STORE, [
     'only if all of a batch wait',
@@ -52,36 +59,42 @@ export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'src/queue/epoch.ts',
     EPOCH,
-    ['what is known does not run again', 'if (in_flight.has(job.id)) return;', ''],
-    ['what another epoch was told', 'job.epoch !== epoch || isFenced', 'isFenced'],
-    ['nothing begins when it is fenced', 'job.epoch !== epoch || isFenced', 'job.epoch !== epoch'],
-    ['nothing is adopted then', 'if (isFenced || !context.mayFetch()) return;', ''],
+    ['what is known does not begin again', 'in_flight.has(job.id) || failed', 'failed'],
+    ['nor what has failed', ' || failed.has(job.id)) continue', ') continue'],
+    ['what another epoch was told', 'job.epoch === epoch && ', ''],
+    ['what was named is not told', ' && !named.has(job.id)', ''],
     [
-      'a channel that is not heard is not named',
-      'listening.hears() && options.ready()',
-      'options.ready()',
+      'nothing begins when it is fenced',
+      'isFenced || in_flight.has(job.id)) return',
+      'in_flight.has(job.id)) return',
     ],
+    ['what cannot run now is given back', '!options.ready()', 'false'],
+    ['and the heartbeat says so', 'context.hurry();', ''],
+    ['a channel that is not heard', 'listening.hears() && options.ready()', 'options.ready()'],
     ['no program may start', 'listening.hears() && options.ready()', 'listening.hears()'],
   ),
-  ...inFile('src/queue/epoch.ts', 'test/queue/consumer.test.ts', [
+  ...inFile('src/queue/epoch.ts', CONSUMER, [
     'one that leaves gives back what it is told of',
-    'else if (context.isLeaving())',
-    'else if (false)',
+    'if (context.isLeaving()) giveBack',
+    'if (!context.mayFetch()) return;\n    else if (context.isLeaving()) giveBack',
   ]),
-  ...inFile('src/queue/consumer.ts', 'test/queue/consumer.test.ts', [
+  ...inFile('src/queue/consumer.ts', CONSUMER, [
     'one that leaves takes nothing',
-    'draining ? null : ',
-    '',
+    'draining ? null : (',
+    '(',
   ]),
+  ...inFile(
+    'src/queue/slots.ts',
+    SLOTS,
+    ['one that waits to be alone', 'alone_reserved === 0 && pairs === 0', 'pairs === 0'],
+    ['a pair', 'alone_reserved === 0 && pairs === 0', 'alone_reserved === 0'],
+    ['a pair that leaves', 'if (weight > 1 && !alone) pairs -= 1;', ''],
+  ),
   ...inFile(
     'src/store/waiters.ts',
     WAITERS,
     ['a result that is only named is asked for', 'else hint([said.id]);', ''],
-    [
-      'every request that waits is answered',
-      "if ('status' in said) settleAll(said);",
-      "if ('status' in said) return;",
-    ],
-    ['a channel that is not heard is not named', 'listening.hears() ? reply_to : null', 'reply_to'],
+    ['a result that came is not asked for', 'settleAll(said);', 'hint([said.id]);'],
+    ['a channel that is not heard', 'listening.hears() ? reply_to : null', 'reply_to'],
   ),
 ];

@@ -7,6 +7,7 @@ import { createLog } from '../../src/log.ts';
 import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
 import { createRuns } from '../../src/queue/runs.ts';
+import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
@@ -157,7 +158,7 @@ t.test('draining: it says that it takes nothing, and gives back what it is told 
     return row!['hand_to'] as string | null;
   };
   const { digest } = await s.w.key({ tier: 'free' });
-  const { submit } = createSubmissions(s.w.web, { queue_capacity: 9, replyTo: () => 'somebody' });
+  const { submit } = createSubmissions(s.w.web, { queue_capacity: 9, replyTo: secretChannel });
   const addForOneThatWaits = async () =>
     idOf(await submit({ secret_digest: digest, submission: submission(), unflushed: true }));
   await s.until(async () => (await channel()) !== null);

@@ -83,6 +83,7 @@ async function scene(t: Test, announcements?: Announcements) {
     mayFetch: () => true,
     turn: () => ({ place: 0, turns: 1 }),
     isConfirmed: () => facts.confirmed,
+    hurry: () => {},
     isLeaving: () => facts.leaving,
     current: () => {
       throw new Error('not asked for');

@@ -13,7 +13,8 @@ import {
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
 import { createRuns } from '../../src/queue/runs.ts';
 import { CHANNELS } from '../../src/store/channels.ts';
-import { advanceEpoch, heartbeat, type Turn } from '../../src/store/consumers.ts';
+import { advanceEpoch, type Turn, workerHeartbeat } from '../../src/store/consumers.ts';
+import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
 
@@ -30,6 +31,7 @@ async function scene(t: Test) {
   const runs = createRuns();
   const lost = new AbortController();
   const failed: number[] = [];
+  const hurried: number[] = [];
   let number = 0;
   let isLeaving = false;
   let current: ExecutionEpoch;
@@ -50,6 +52,7 @@ async function scene(t: Test) {
         mayFetch: () => true,
         turn: () => turn,
         isConfirmed: () => true,
+        hurry: () => hurried.push(epoch),
         isLeaving: () => isLeaving,
         current: () => current,
         onFailed: () => failed.push(epoch),
@@ -86,6 +89,9 @@ async function scene(t: Test) {
     return mine;
   }
 
+  const leave = () => {
+    isLeaving = true;
+  };
   const addOf = async (secret_digest: typeof digest) =>
     idOf(await submit({ secret_digest, submission: submission() }));
   const add = () => addOf(digest);
@@ -113,8 +119,8 @@ async function scene(t: Test) {
     return rows.length > 0;
   };
   return {
-    ...{ w, consumer_id, in_flight, runs, lost, failed, begun },
-    ...{ open, add, addOf, jobs, status, until, isLockWaited },
+    ...{ w, consumer_id, in_flight, runs, lost, failed, hurried, begun },
+    ...{ open, leave, add, addOf, jobs, status, until, isLockWaited },
   };
 }
 
@@ -497,14 +503,14 @@ async function handing(s: Awaited<ReturnType<typeof scene>>, epoch: ExecutionEpo
   const { digest } = await s.w.key({ tier: 'free' });
   const { submit } = createSubmissions(s.w.web, {
     queue_capacity: 1_000,
-    replyTo: () => 'somebody',
+    replyTo: secretChannel,
   });
   await s.until(() => epoch.handTo!() !== null);
   const channel = epoch.handTo!()!;
   return {
     channel,
     async add(told = channel) {
-      await heartbeat(s.w.worker, s.consumer_id, told);
+      await workerHeartbeat(s.w.worker, s.consumer_id, told);
       return idOf(
         await submit({ secret_digest: digest, submission: submission(), unflushed: true }),
       );
@@ -529,7 +535,7 @@ t.test('an epoch runs what it is told of, and what it is named', async (t) => {
       return 'finished';
     },
   });
-  const { add } = await handing(s, epoch);
+  const { add, channel } = await handing(s, epoch);
   const told = await add();
   await s.until(() => s.in_flight.size === 0 && s.begun.length === 1);
   t.same([s.begun, started], [[told], [1]]);
@@ -537,7 +543,7 @@ t.test('an epoch runs what it is told of, and what it is named', async (t) => {
   t.same(await s.jobs(), []);
 
   // The next one is told to nobody.
-  const lost = await add('somebody else');
+  const lost = await add(secretChannel());
   t.equal(await s.status(lost), 'running');
   const [lease] = await s.w.db<{ submission_id: string; job_id: string }[]>`
     select submission_id, job_id from runledger.leases`;
@@ -552,7 +558,62 @@ t.test('an epoch runs what it is told of, and what it is named', async (t) => {
     'once',
   );
   t.equal(await s.status(lost), 'completed');
+  // The NOTIFY of the one that was named comes now; it may run elsewhere.
+  const { job_id, submission_id } = lease!;
+  const late = { epoch: 1, job_id, priority: 0, submission_id };
+  await s.w.db`select pg_notify(${channel}, ${JSON.stringify(late)})`;
+  const next = await add();
+  await s.until(() => s.in_flight.size === 0 && s.begun.length > 2);
+  t.same(s.begun, [told, lost, next]);
   t.same(s.failed, []);
+});
+
+t.test('an epoch gives back at once what it cannot run now', async (t) => {
+  const s = await scene(t);
+  let ready = true;
+  const epoch = s.open({ free: () => 0, ready: () => ready });
+  const { add } = await handing(s, epoch);
+  const lossOf = async (id: string) => {
+    await s.until(async () => (await s.status(id)) === 'pending');
+    const [row] = await s.w.db`
+      select facts ->> 'reason' as reason from runledger.log where stream = ${id} and type = 'execution.lost'`;
+    await s.w.cancel(id);
+    return row!['reason'];
+  };
+  const told = await (async () => {
+    const channel = epoch.handTo!()!;
+    ready = false;
+    return add(channel);
+  })();
+  t.equal(await lossOf(told), 'no_slot');
+  t.same(s.hurried, [1], 'and says so');
+  ready = true;
+  const named = await add(secretChannel());
+  const leases = await s.w.db<{ submission_id: string; job_id: string }[]>`
+    select submission_id, job_id from runledger.leases`;
+  s.leave();
+  epoch.adopt!(leases);
+  t.equal(await lossOf(named), 'shutdown');
+  t.same(s.begun, []);
+});
+
+t.test('what was handed over and failed is not begun again', async (t) => {
+  const s = await scene(t);
+  const epoch = s.open({
+    free: () => 0,
+    async task({ submission_id }) {
+      s.begun.push(submission_id);
+      throw new Error('its end is rejected');
+    },
+  });
+  const { add } = await handing(s, epoch);
+  const id = await add();
+  await s.until(() => s.begun.length > 0 && s.in_flight.size === 0);
+  const leases = await s.w.db<{ submission_id: string; job_id: string }[]>`
+    select submission_id, job_id from runledger.leases`;
+  t.match(leases, [{ submission_id: id }]);
+  epoch.adopt!(leases);
+  t.same(s.begun, [id]);
 });
 
 t.test('an epoch does not run what another was told, nor when it is fenced', async (t) => {

@@ -154,11 +154,12 @@ t.test('one that runs alone waits for all others, and nobody enters before it', 
   });
   const late = slots.reserve();
   const next = late.enter();
-  t.same([slots.free(), has], [0, false]);
+  t.same([slots.free(), has, slots.areSingle()], [0, false, false]);
   neighbour.leave();
   await entered;
   t.equal(slots.free(), 0, 'and nothing is prefetched');
   alone.leave();
+  t.equal(slots.areSingle(), true);
   t.ok(await next);
 });
 
@@ -336,7 +337,7 @@ t.test('one that runs pairs has two slots, and passes both', async (t) => {
   const judged = slots.reserve();
   t.ok(await judged.enter());
   await judged.pair(signal);
-  t.same([slots.free(), slots.newcomers()], [0, 1]);
+  t.same([slots.free(), slots.newcomers(), slots.areSingle()], [0, 1, false]);
   t.equal(judged.spare(), null);
   const newcomer = slots.reserve({ newcomer: true });
   let begun = false;
@@ -354,7 +355,7 @@ t.test('one that runs pairs has two slots, and passes both', async (t) => {
   newcomer.leave();
   await passed;
   judged.leave();
-  t.equal(slots.free(), 2);
+  t.same([slots.free(), slots.areSingle()], [2, true]);
 });
 
 t.test('two that run pairs take turns, and a newcomer comes before the second', async (t) => {

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
-import { advanceEpoch, heartbeat, leaveQueue } from '../../src/store/consumers.ts';
+import { advanceEpoch, leaveQueue, workerHeartbeat } from '../../src/store/consumers.ts';
 import { handedJob, repliedResult, secretChannel } from '../../src/store/handed.ts';
 import type { FetchedJob } from '../../src/store/jobs.ts';
 import { createResults } from '../../src/store/results.ts';
@@ -30,7 +30,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   });
   const takers: string[] = [];
   const beat = async () => {
-    for (const id of takers) await heartbeat(w.worker, id, hand_to);
+    for (const id of takers) await workerHeartbeat(w.worker, id, hand_to);
   };
   /** A worker that takes executions. */
   const taker = async () => {
@@ -142,23 +142,23 @@ t.test('empty output, a fault and a cancelled one are told like any other', asyn
 t.test('what is too large for a NOTIFY is named, and asked for', async (t) => {
   const s = await scene(t);
   const { executions } = await s.taker();
-  const told: boolean[] = [];
-  const replied: boolean[] = [];
-  // Both sides of the bound, wherever it lies.
-  for (let size = 5_000; size < 6_000; size += 50) {
-    const id = await s.add({ code: Buffer.alloc(size, 'x') });
-    const job = await s.told();
-    const started =
-      job.started ?? (await executions.start({ submission_id: id, job_id: job.id, priority: 0 }));
-    t.equal(started!.order.code.length, size);
-    told.push(job.started !== null);
-    const stdout = Buffer.alloc(size, 'y');
+  const ended = async (id: string, stdout: Buffer) => {
     await executions.complete({ submission_id: id, attempt: 1, outcome: outcome({ stdout }) });
-    const said = await s.replied();
-    t.equal(said.id, id);
-    replied.push('status' in said);
-  }
-  for (const whole of [told, replied]) t.same([whole[0], whole.at(-1)], [true, false]);
+    return s.replied();
+  };
+  const id = await s.add({ code: Buffer.alloc(3_000, 'x'), stdin: Buffer.alloc(2_000, 'y') });
+  t.equal((await s.told()).started?.order.code.length, 3_000);
+  t.match(await ended(id, Buffer.alloc(5_000, 'z')), { id, stdout: Buffer.alloc(5_000, 'z') });
+
+  // Six bytes of JSON for each.
+  const args = ['\x01'.repeat(1_500)];
+  const large = await s.add({ args });
+  const { started, id: job_id } = await s.told();
+  t.equal(started, null);
+  const command = { submission_id: large, job_id, priority: 0 };
+  t.strictSame((await executions.start(command))!.order.args, args);
+  t.strictSame(await ended(large, Buffer.alloc(5_001, 'z')), { id: large });
+  t.equal(await executions.start(command), null, 'it is over');
 });
 
 t.test('it gets a job, as any other', async (t) => {
@@ -195,7 +195,7 @@ t.test('it gets a job, as any other', async (t) => {
     return idOf(await s.submit(s.command()));
   });
   await long('the worker listens no more', async () => {
-    await heartbeat(w.worker, consumer);
+    await workerHeartbeat(w.worker, consumer, null);
     return idOf(await s.submit(s.command()));
   });
   await long('the worker begins a new epoch', async () => {
@@ -203,13 +203,33 @@ t.test('it gets a job, as any other', async (t) => {
     t.ok(await advanceEpoch(w.worker, consumer, 2, []));
     return idOf(await s.submit(s.command()));
   });
-  await long('another transaction holds the worker', async () => {
-    await s.beat();
-    return w.db.begin(async (tx) => {
-      await tx`select from runledger.consumers for update`;
-      return idOf(await s.submit(s.command()));
+  for (const table of ['consumers', 'consumer_progress'])
+    await long(`another transaction holds the worker's row of ${table}`, async () => {
+      await s.beat();
+      return w.db.begin(async (tx) => {
+        await tx.unsafe(`select from runledger.${table} for update`);
+        return idOf(await s.submit(s.command()));
+      });
     });
+  await long('it is large', () => s.add({ stdin: Buffer.alloc(5_001 - 'print(1)'.length) }));
+  await long('the channel of the worker is none of ours', async () => {
+    await workerHeartbeat(w.worker, consumer, '');
+    return idOf(await s.submit(s.command()));
   });
+  await long('the channel of the web process is none of ours', async () => {
+    await s.beat();
+    const { submit } = createSubmissions(w.web, {
+      queue_capacity: 9,
+      replyTo: () => 'x'.repeat(64),
+    });
+    return idOf(await submit(s.command()));
+  });
+  await long('it is no worker', async () => {
+    await s.beat();
+    await change(`kind = 'web'`);
+    return idOf(await s.submit(s.command()));
+  });
+  await change(`kind = 'worker'`);
   await isHanded('in the new epoch');
 
   const { digest } = await w.key({ tier: 'one' });
@@ -221,6 +241,12 @@ t.test('it gets a job, as any other', async (t) => {
   const overtaking = await s.add();
   t.equal(await handed(overtaking), false, 'another one waits');
   for (const id of [gated, overtaking]) await w.cancel(id);
+
+  const given_back = await s.add();
+  await executions.release([given_back], 'shutdown');
+  const later = await s.add();
+  t.equal(await handed(later), false, 'what was given back waits');
+  for (const id of [given_back, later]) await w.cancel(id);
 
   const two = [await s.add(), await s.add()];
   t.same(await Promise.all(two.map(handed)), [true, true]);
@@ -240,7 +266,7 @@ t.test('it gets a job, as any other', async (t) => {
 t.test('one that the worker has not heard of', async (t) => {
   const s = await scene(t);
   const { id: consumer, executions } = await s.taker();
-  const beat = () => heartbeat(s.w.worker, consumer, secretChannel());
+  const beat = () => workerHeartbeat(s.w.worker, consumer, secretChannel());
   const id = await s.add();
   const { id: job_id } = await s.told();
   t.equal((await beat()).handed, null, 'it may still be on its way');
@@ -270,7 +296,7 @@ t.test('two workers: the one with more free slots gets it', async (t) => {
   const few = await s.w.consumer({ slots: 1 });
   const many = await s.w.consumer({ slots: 2 });
   const channels = new Map([few, many].map(({ id }) => [id, secretChannel()]));
-  for (const [id, name] of channels) await heartbeat(s.w.worker, id, name);
+  for (const [id, name] of channels) await workerHeartbeat(s.w.worker, id, name);
   for (let n = 0; n < 4; n += 1) await s.add();
   const leases = await s.leases();
   t.equal(leases[0]!['consumer_id'], many.id);
@@ -288,3 +314,12 @@ const plain = (order: object) =>
       value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value,
     ]),
   );
+
+t.test("web takes no executions, in nobody's name", async (t) => {
+  const s = await scene(t);
+  const { id: consumer } = await s.w.consumer();
+  await t.rejects(workerHeartbeat(s.w.web, consumer, secretChannel()), {
+    message: /^permission denied for function worker_heartbeat/,
+  });
+  await workerHeartbeat(s.w.worker, consumer, secretChannel());
+});
