@@ -127,8 +127,8 @@ export const storeMutants: readonly Mutant[] = [
     ],
     [
       'one submission is not run twice at once',
-      "and s.status = 'pending' order by",
-      "and s.status in ('pending', 'running') order by",
+      "and s.status = 'pending'\n",
+      "and s.status in ('pending', 'running')\n",
     ],
     [
       'a consumer is not declared dead while it starts',
