@@ -157,8 +157,11 @@ t.test('what is heavy', async (t) => {
       for (const line of lines) line.send(fine);
       // None of them has ended before all are there.
       await wait(1_000);
-      for (const line of lines) line.send('0\r\n\r\n');
-      for (const line of lines) t.match(await line.until(/"id"/), / 202 Accepted/);
+      // One after the other: on a slow machine the database would not answer all of them in time.
+      for (const line of lines) {
+        line.send('0\r\n\r\n');
+        t.match(await line.until(/"id"/), / 202 Accepted/);
+      }
       const grown_mib = memory_mib('VmHWM') - before_mib;
       t.ok(grown_mib < 200, `${grown_mib.toFixed(0)} MiB for 60 bodies of 30 KB`);
     },
