@@ -21,7 +21,7 @@ export const handOverMutants: readonly Mutant[] = [
       'true',
     ],
     ['only to one of its language', 'c.toolchains ? hand_over.language', 'true'],
-    ['only to one with a free slot', 'and l.taken < c.slots', ''],
+    ['only to one with a free slot', 'where l.taken < c.slots', ''],
     ['to the one with most of them', 'order by c.slots - l.taken desc', 'order by c.slots'],
     ['without waiting for a worker that is locked', 'of c skip locked', 'of c'],
     ['nor for its progress', 'of p skip locked', 'of p'],
