@@ -60,7 +60,7 @@ begin
   into taken, first_starts, types, facts from (
     select s from submissions s
     where s.id = any (ids) and s.id >= first_id and s.id <= last_id and s.status = 'pending'
-      and (start_batch.epoch is not null or job_ids[array_position(ids, s.id)] > 0)
+      and (start_batch.epoch is not null or job_ids[array_position(ids, s.id)] >= 0)
     order by s.id for update
   ) x;
   now_at := clock();

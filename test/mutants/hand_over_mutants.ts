@@ -41,7 +41,7 @@ export const handOverMutants: readonly Mutant[] = [
   ),
   ...inFile('sql/functions/start_many.sql', STORE, [
     'what was handed over is not started by its number',
-    '(start_batch.epoch is not null or job_ids[array_position(ids, s.id)] > 0)',
+    '(start_batch.epoch is not null or job_ids[array_position(ids, s.id)] >= 0)',
     'true',
   ]),
   ...inFile(
