@@ -54,6 +54,20 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     await beat();
     return idOf(await submit(command(given, by)));
   };
+  /** Settles when a statement of this database waits for a lock. */
+  const isLockWaited = async () => {
+    let gone = false;
+    t.teardown(() => {
+      gone = true;
+    });
+    while (!gone) {
+      const rows = await w.db`select from pg_locks l join pg_stat_activity a using (pid)
+        where not l.granted and a.datname = current_database()`;
+      if (rows.length > 0) break;
+      await wait(20);
+    }
+    return 'waits for a lock';
+  };
   /** How many jobs there are; a submission that was handed over has none. */
   const jobs = async () =>
     (
@@ -61,7 +75,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
       select id from graphile_worker._private_tasks where identifier like 'execute_%'))`
     ).length;
   return {
-    ...{ w, submit, submitAll, taker, beat, command, add, jobs },
+    ...{ w, submit, submitAll, taker, beat, command, add, jobs, isLockWaited },
     told: async (): Promise<FetchedJob> => handedJob(await next(hand_to)),
     replied: async () => repliedResult(await next(reply_to)),
     record: async (id: string) => (await createResults(w.web).ended([id]))[0],
@@ -206,10 +220,16 @@ t.test('it gets a job, as any other', async (t) => {
   for (const table of ['consumers', 'consumer_progress'])
     await long(`another transaction holds the worker's row of ${table}`, async () => {
       await s.beat();
-      return w.db.begin(async (tx) => {
+      const submitted = await w.db.begin(async (tx) => {
         await tx.unsafe(`select from runledger.${table} for update`);
-        return idOf(await s.submit(s.command()));
+        const submitting = s.submit(s.command());
+        t.equal(
+          await Promise.race([submitting.then(() => 'goes on'), s.isLockWaited()]),
+          'goes on',
+        );
+        return { submitting };
       });
+      return idOf(await submitted.submitting);
     });
   await long('it is large', () => s.add({ stdin: Buffer.alloc(5_001 - 'print(1)'.length) }));
   await long('the channel of the worker is none of ours', async () => {
