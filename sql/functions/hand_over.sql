@@ -1,10 +1,9 @@
--- The short way of a submission whose client waits, if nothing else waits and a worker has a free slot: the transaction that
+-- The short way of a submission whose client waits, if no job waits and a worker has a free slot: the transaction that
 -- accepts it also starts its execution, and tells the worker. So it has no job, and nobody fetches it. When it ends, the
 -- transaction that ends it tells the record to the web process. This saves two round trips.
 --
 -- What must stay true:
---   * Nobody is overtaken: no submission waits for its first start, and no job for a worker. (What was given back has a job, and
---     no queue place.)
+--   * Nobody is overtaken: no job waits for a worker. (A gated submission waits for its own key.)
 --   * It delays no other submission. All that submits waits for it. So it waits for no lock, and only small submissions and
 --     results are told: larger ones take the long way.
 --   * A NOTIFY says what is to be run and what the result is, so nobody else may send or hear it. Its channel's name is random,

@@ -46,7 +46,6 @@ declare
   now_at timestamptz;
   waiting bigint;
   account_waiting integer;
-  nobody_waits boolean;
   current_key uuid;
   current_account uuid;
   -- null: gate() was not asked yet
@@ -65,7 +64,6 @@ begin
     clock() as at
   into progress from queue_state q left join consumer_progress p on true group by q.started, q.round, q.round_base;
   waiting := waiting - progress.started;
-  nobody_waits := waiting <= 0;
 
   for n, submission_id, account_id, key_id, rate_limit, rate_remaining, rate_reset_us, mismatch,
     given, concurrent, given_id, given_language, given_key, given_judging
@@ -204,7 +202,7 @@ begin
     if cardinality(gated_id) > 0 then
       insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;
-    if cardinality(jobs) > 0 and not (nobody_waits and reply_to is not null and cardinality(a_id) = 1 and judgings is null
+    if cardinality(jobs) > 0 and not (cardinality(a_id) = 1 and judgings is null
       and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', jobs[1].priority, octet_length(codes[a_n[1]])
         + coalesce(octet_length(stdins[a_n[1]]), 0) + coalesce(octet_length(expecteds[a_n[1]]), 0), reply_to, progress.at)) then
       perform add_executions(jobs);

@@ -13,7 +13,7 @@ export const handOverMutants: readonly Mutant[] = [
     STORE,
     ['only what is small', 'bytes > few_bytes() or ', ''],
     ['only to channels of ours', ' or not is_secret_channel(reply_to)', ''],
-    ['what was given back is not overtaken', 'where j.is_available = true and', 'where false and'],
+    ['nobody is overtaken', 'where j.is_available = true and', 'where false and'],
     ['only to a worker', "c.hand_to is not null and c.kind = 'worker'", 'c.hand_to is not null'],
     [
       'only to one that was heard of',
@@ -35,8 +35,7 @@ export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'sql/functions/submit_many.sql',
     STORE,
-    ['nobody is overtaken', 'nobody_waits and reply_to is not null', 'reply_to is not null'],
-    ['one at a time', ' and cardinality(a_id) = 1 and judgings', ' and judgings'],
+    ['one at a time', 'cardinality(a_id) = 1 and judgings', 'judgings'],
     ['only plain runs', ' and judgings is null\n', '\n'],
   ),
   ...inFile('sql/functions/start_many.sql', STORE, [

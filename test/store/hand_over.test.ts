@@ -304,6 +304,10 @@ t.test('one that the worker has not heard of', async (t) => {
   t.equal(await s.jobs(), 1);
   t.equal((await beat()).handed, null);
 
+  const before = await s.events(id);
+  t.equal(await executions.start({ submission_id: id, job_id, priority: 0 }), null);
+  t.same(await s.events(id), before, 'it is not started by that number');
+
   const fetched = await s.w
     .db`select (runledger.fetch_executions(${consumer}, 3, '{execute_python}', 9)).*`;
   t.equal(fetched.length, 1);
