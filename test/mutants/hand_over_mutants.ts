@@ -58,8 +58,7 @@ export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'src/queue/epoch.ts',
     EPOCH,
-    ['what is known does not begin again', 'in_flight.has(job.id) || failed', 'failed'],
-    ['nor what has failed', ' || failed.has(job.id)) continue', ') continue'],
+    ['what has failed does not begin again', ' || failed.has(job.id)) continue', ') continue'],
     ['what another epoch was told', 'job.epoch === epoch && ', ''],
     ['what was named is not told', ' && !named.has(job.id)', ''],
     [
