@@ -148,7 +148,8 @@ export type Channels = Readonly<Record<string, (payload: string) => void>>;
  * tries only once to reconnect and then stays silent.)
  *
  * Notifications that are sent while the connection is lost never arrive. The caller must also poll, or look for what it
- * missed when `onHearing` reports a new connection. `hears` says whether there is one. Names of `secret` channels are in no statement.
+ * missed when `onHearing` reports a new connection. `hears` says whether there is one. No statement shows the name of a
+ * `secret` channel.
  *
  * All channels share one connection, because PostgreSQL wakes every listening connection for every notification. It serves
  * for the question that follows a notification, too: there, no other statement is before it.

@@ -30,8 +30,8 @@ begin
 end
 $$;
 
--- The same of a worker. hand_to: the channel on which it takes executions (hand_over.sql); null if it takes none now. handed: those
--- that it was told of a second ago or longer, and has not ended. It knows them, unless the NOTIFY was lost.
+-- The same for a worker. hand_to: the channel on which it takes executions (hand_over.sql); null if it takes none now. handed:
+-- the executions that were handed to it more than a second ago and have not ended. It knows them, unless the NOTIFY was lost.
 create or replace function runledger.worker_heartbeat(
   consumer uuid, hand_to text, out alive boolean, out place integer, out turns integer, out handed jsonb
 )

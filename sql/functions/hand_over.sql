@@ -1,16 +1,16 @@
 -- The short way of a submission whose client waits, if no job waits and a worker has a free slot: the transaction that
--- accepts it also starts its execution, and tells the worker. So it has no job, and nobody fetches it. When it ends, the
--- transaction that ends it tells the record to the web process. This saves two round trips.
+-- accepts it also starts its execution, and sends it to the worker. So it has no job, and nobody fetches it. The transaction
+-- that ends it sends the record to the web process. This saves two round trips.
 --
 -- What must stay true:
 --   * Nobody is overtaken: no job waits for a worker. (A gated submission waits for its own key.)
---   * It delays no other submission. All that submits waits for it. So it waits for no lock, and only small submissions and
---     results are told: larger ones take the long way.
+--   * It delays no other submission, although every submit waits for it. So it waits for no lock, and a NOTIFY has only small
+--     submissions and results. A larger submission gets a job. Of a larger result the NOTIFY has only the id.
 --   * A NOTIFY says what is to be run and what the result is, so nobody else may send or hear it. Its channel's name is random,
 --     and only the process that listens knows it, and these functions. PostgreSQL tells nobody who listens to what. But it shows
 --     the statements of a role's sessions to other sessions of that role, so the name is always a parameter (hear).
---   * A NOTIFY may be lost. The execution then is one that was started and is not known to its worker. The worker's next
---     heartbeat names it (heartbeat), and a new epoch gives it back (advance_epoch). A web process whose NOTIFY is lost finds
+--   * A NOTIFY may be lost. Its worker then does not know of the execution. The answer to a later heartbeat of the worker names
+--     it (worker_heartbeat), and a new epoch gives it back (advance_epoch). A web process whose NOTIFY is lost finds
 --     the result as before.
 
 -- False: it needs a job. The caller holds queue_state, and has not committed the submission: nobody else can start it. bytes: of
@@ -71,7 +71,7 @@ begin
 end
 $$;
 
--- Tells the records of submissions that have just ended to the requests that wait for them. replies: the channel of each, by id.
+-- Sends the records of submissions that have just ended to the requests that wait for them. replies: the channel of each, by id.
 -- Their bytes come as complete_many() has them.
 create or replace function runledger.reply_to_waiting(
   ended runledger.submissions[], replies jsonb, ns integer[], part_ns integer[], part_kinds text[], part_bytes bytea[]

@@ -4,7 +4,8 @@
 -- that was declared dead starts nothing (RL410).
 --
 -- Without an epoch, the call may be repeated for the same job, because the answer was lost with the connection: it starts
--- nothing twice and returns the same. For what was handed over, which has a number below 0 in place of a job, it starts nothing. With an epoch, the call is part of the statement that fetches the jobs. A consumer
+-- nothing twice and returns the same. It only returns executions that were handed over, and starts none of them: they have
+-- numbers below 0 in place of a job. With an epoch, the call is part of the statement that fetches the jobs. A consumer
 -- that did not get the answer then knows neither the jobs nor the executions: advance_epoch() gives them back, and no
 -- statement of the older epoch starts anything after that.
 create or replace function runledger.start_many(

@@ -77,7 +77,7 @@ export type Epoch = {
   wake(): void;
   /** The channel on which it takes executions; null: it takes none now. */
   handTo?(): string | null;
-  /** The database has told it of these executions. */
+  /** The database has handed these executions to it. It may not know all of them. */
   adopt?(handed: readonly Handed[]): void;
   /** From now on nothing that it fetches counts. */
   fence(): void;

@@ -30,13 +30,13 @@ export async function registerConsumer(db: Db, consumer: NewConsumer): Promise<v
     ${consumer.lock_key}::text::bigint)`;
 }
 
-/** An execution that the database has started for a worker, and told it (sql/functions/hand_over.sql). */
+/** An execution that was handed over to a worker (sql/functions/hand_over.sql). */
 export type Handed = { readonly submission_id: string; readonly job_id: string };
 
 /** Not alive: the consumer was declared dead. */
 export type Heartbeat = Turn & {
   readonly alive: boolean;
-  /** Those that it was told of some time ago. */
+  /** Those that were handed to it some time ago and have not ended. */
   readonly handed: readonly Handed[] | null;
 };
 

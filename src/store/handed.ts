@@ -1,6 +1,7 @@
 /**
- * What the database tells in a NOTIFY of its own (sql/functions/hand_over.sql): to a worker, the execution that it has started for
- * it; to a web process, the result that a request of it waits for. Only these two know the names of their channels.
+ * The notifications of submissions that are handed over (sql/functions/hand_over.sql). One sends a worker the execution that was
+ * started for it. The other sends a web process the result that one of its requests waits for. Each listens on a channel whose
+ * name only it and the database know.
  */
 import { randomBytes } from 'node:crypto';
 import type { ResultRow } from '../domain/record.ts';

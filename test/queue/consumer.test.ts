@@ -149,35 +149,38 @@ t.test(
   },
 );
 
-t.test('draining: it says that it takes nothing, and gives back what it is told of', async (t) => {
-  const s = await scene(t);
-  const open = s.hold();
-  const consumer = await s.join();
-  const channel = async () => {
-    const [row] = await s.w.db`select hand_to from runledger.consumers`;
-    return row!['hand_to'] as string | null;
-  };
-  const { digest } = await s.w.key({ tier: 'free' });
-  const { submit } = createSubmissions(s.w.web, { queue_capacity: 9, replyTo: secretChannel });
-  const addForOneThatWaits = async () =>
-    idOf(await submit({ secret_digest: digest, submission: submission(), unflushed: true }));
-  await s.until(async () => (await channel()) !== null);
-  const told = await channel();
-  const first = await addForOneThatWaits();
-  await s.until(() => s.begun.includes(first));
-  const drained = consumer.drain();
-  await s.until(async () => (await channel()) === null);
-  // As if the submission had been accepted a moment earlier.
-  await s.w.db`update runledger.consumers set hand_to = ${told}`;
-  const second = await addForOneThatWaits();
-  await s.until(async () => (await s.status(second)) === 'pending');
-  const [lost] = await s.w.db`
+t.test(
+  'draining: it says that it takes nothing, and gives back what is handed to it',
+  async (t) => {
+    const s = await scene(t);
+    const open = s.hold();
+    const consumer = await s.join();
+    const channel = async () => {
+      const [row] = await s.w.db`select hand_to from runledger.consumers`;
+      return row!['hand_to'] as string | null;
+    };
+    const { digest } = await s.w.key({ tier: 'free' });
+    const { submit } = createSubmissions(s.w.web, { queue_capacity: 9, replyTo: secretChannel });
+    const addForOneThatWaits = async () =>
+      idOf(await submit({ secret_digest: digest, submission: submission(), unflushed: true }));
+    await s.until(async () => (await channel()) !== null);
+    const sent = await channel();
+    const first = await addForOneThatWaits();
+    await s.until(() => s.begun.includes(first));
+    const drained = consumer.drain();
+    await s.until(async () => (await channel()) === null);
+    // As if the submission had been accepted a moment earlier.
+    await s.w.db`update runledger.consumers set hand_to = ${sent}`;
+    const second = await addForOneThatWaits();
+    await s.until(async () => (await s.status(second)) === 'pending');
+    const [lost] = await s.w.db`
     select facts ->> 'reason' as reason from runledger.log where stream = ${second} and type = 'execution.lost'`;
-  t.equal(lost!['reason'], 'shutdown');
-  t.same(s.begun, [first]);
-  open();
-  await drained;
-});
+    t.equal(lost!['reason'], 'shutdown');
+    t.same(s.begun, [first]);
+    open();
+    await drained;
+  },
+);
 
 t.test('fenced: after a lost connection a new epoch begins, and what ran goes on', async (t) => {
   const s = await scene(t);

@@ -205,7 +205,6 @@ t.test('no more jobs are fetched than can run, and no more than may be in flight
   let looked = 0;
   narrow.open({
     in_flight_max: 2,
-    ready: () => true,
     free: () => {
       looked += 1;
       return 10;
@@ -509,8 +508,8 @@ async function handing(s: Awaited<ReturnType<typeof scene>>, epoch: ExecutionEpo
   const channel = epoch.handTo!()!;
   return {
     channel,
-    async add(told = channel) {
-      await workerHeartbeat(s.w.worker, s.consumer_id, told);
+    async add(sent = channel) {
+      await workerHeartbeat(s.w.worker, s.consumer_id, sent);
       return idOf(
         await submit({ secret_digest: digest, submission: submission(), unflushed: true }),
       );
@@ -518,7 +517,7 @@ async function handing(s: Awaited<ReturnType<typeof scene>>, epoch: ExecutionEpo
   };
 }
 
-t.test('an epoch runs what it is told of, and what it is named', async (t) => {
+t.test('an epoch runs what a NOTIFY or a heartbeat hands to it', async (t) => {
   const s = await scene(t);
   const started: (number | undefined)[] = [];
   const epoch = s.open({
@@ -536,13 +535,13 @@ t.test('an epoch runs what it is told of, and what it is named', async (t) => {
     },
   });
   const { add, channel } = await handing(s, epoch);
-  const told = await add();
+  const sent = await add();
   await s.until(() => s.in_flight.size === 0 && s.begun.length === 1);
-  t.same([s.begun, started], [[told], [1]]);
-  t.equal(await s.status(told), 'completed');
+  t.same([s.begun, started], [[sent], [1]]);
+  t.equal(await s.status(sent), 'completed');
   t.same(await s.jobs(), []);
 
-  // The next one is told to nobody.
+  // Nobody hears the NOTIFY of the next one.
   const lost = await add(secretChannel());
   t.equal(await s.status(lost), 'running');
   const [lease] = await s.w.db<{ submission_id: string; job_id: string }[]>`
@@ -552,7 +551,7 @@ t.test('an epoch runs what it is told of, and what it is named', async (t) => {
   t.same(
     [s.begun, started],
     [
-      [told, lost],
+      [sent, lost],
       [1, undefined],
     ],
     'once',
@@ -564,7 +563,7 @@ t.test('an epoch runs what it is told of, and what it is named', async (t) => {
   await s.w.db`select pg_notify(${channel}, ${JSON.stringify(late)})`;
   const next = await add();
   await s.until(() => s.in_flight.size === 0 && s.begun.length > 2);
-  t.same(s.begun, [told, lost, next]);
+  t.same(s.begun, [sent, lost, next]);
   t.same(s.failed, []);
 });
 
@@ -580,12 +579,12 @@ t.test('an epoch gives back at once what it cannot run now', async (t) => {
     await s.w.cancel(id);
     return row?.['reason'];
   };
-  const told = await (async () => {
+  const sent = await (async () => {
     const channel = epoch.handTo!()!;
     ready = false;
     return add(channel);
   })();
-  t.equal(await lossOf(told), 'no_slot');
+  t.equal(await lossOf(sent), 'no_slot');
   t.same(s.hurried, [1], 'and says so');
   ready = true;
   const named = await add(secretChannel());
@@ -616,25 +615,28 @@ t.test('what was handed over and failed is not begun again', async (t) => {
   t.same(s.begun, [id]);
 });
 
-t.test('an epoch does not run what another was told, nor when it is fenced', async (t) => {
-  const s = await scene(t);
-  const first = s.open({ free: () => 0 });
-  const { channel } = await handing(s, first);
-  const named = { epoch: 2, job_id: '-7', priority: 0, submission_id: 'of the next epoch' };
-  const mine = { ...named, epoch: 1, job_id: '-8', submission_id: 'of this one' };
-  const tell = (one: object) => s.w.db`select pg_notify(${channel}, ${JSON.stringify(one)})`;
-  await tell(named);
-  await tell(mine);
-  await s.until(() => s.begun.length > 0);
-  t.same(s.begun, [mine.submission_id]);
-  first.fence();
-  t.equal(first.handTo!(), null, 'it says that it takes none');
-  await tell({ ...mine, job_id: '-9' });
-  first.adopt!([{ job_id: '-10', submission_id: 'named' }]);
-  await tell({ ...mine, job_id: '-11' });
-  await wait(200);
-  t.equal(s.begun.length, 1);
-});
+t.test(
+  'an epoch does not run what was handed to another, nor anything when it is fenced',
+  async (t) => {
+    const s = await scene(t);
+    const first = s.open({ free: () => 0 });
+    const { channel } = await handing(s, first);
+    const named = { epoch: 2, job_id: '-7', priority: 0, submission_id: 'of the next epoch' };
+    const mine = { ...named, epoch: 1, job_id: '-8', submission_id: 'of this one' };
+    const tell = (one: object) => s.w.db`select pg_notify(${channel}, ${JSON.stringify(one)})`;
+    await tell(named);
+    await tell(mine);
+    await s.until(() => s.begun.length > 0);
+    t.same(s.begun, [mine.submission_id]);
+    first.fence();
+    t.equal(first.handTo!(), null, 'it says that it takes none');
+    await tell({ ...mine, job_id: '-9' });
+    first.adopt!([{ job_id: '-10', submission_id: 'named' }]);
+    await tell({ ...mine, job_id: '-11' });
+    await wait(200);
+    t.equal(s.begun.length, 1);
+  },
+);
 
 t.test('an epoch takes nothing while programs may not start, or nothing is heard', async (t) => {
   const s = await scene(t);

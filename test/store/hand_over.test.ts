@@ -76,7 +76,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
     ).length;
   return {
     ...{ w, submit, submitAll, taker, beat, command, add, jobs, isLockWaited },
-    told: async (): Promise<FetchedJob> => handedJob(await next(hand_to)),
+    sent: async (): Promise<FetchedJob> => handedJob(await next(hand_to)),
     replied: async () => repliedResult(await next(reply_to)),
     record: async (id: string) => (await createResults(w.web).ended([id]))[0],
     leases: () => w.db`select * from runledger.leases`,
@@ -87,7 +87,7 @@ async function scene(t: { teardown(work: () => unknown): void }) {
   };
 }
 
-t.test('a worker is told what to run, and the web process what came of it', async (t) => {
+t.test('a worker is sent what to run, and the web process the result', async (t) => {
   const s = await scene(t);
   const { id: consumer, executions } = await s.taker();
   const bytes = Buffer.from([0, 1, 2, 0x80, 0xff, 0x0a, 0x5c]);
@@ -102,7 +102,7 @@ t.test('a worker is told what to run, and the web process what came of it', asyn
     webhook: webhook(),
   };
   const id = await s.add(given);
-  const job = await s.told();
+  const job = await s.sent();
   const { started, ...named } = job;
   const { deaths, traceparent, unreadable, order, created_at, started_at } = started!;
   t.match(named, { epoch: 1, submission_id: id, alone: false, newcomer: false });
@@ -134,11 +134,11 @@ t.test('a worker is told what to run, and the web process what came of it', asyn
   t.equal((await s.leases()).length, 0);
 });
 
-t.test('empty output, a fault and a cancelled one are told like any other', async (t) => {
+t.test('empty output, a fault and a cancelled one are sent like any other', async (t) => {
   const s = await scene(t);
   const { executions } = await s.taker();
   const id = await s.add();
-  const { started } = await s.told();
+  const { started } = await s.sent();
   t.strictSame(started!.order.stdin, new Uint8Array());
   t.equal(started!.order.expected_output, null);
   const none = new Uint8Array();
@@ -146,7 +146,7 @@ t.test('empty output, a fault and a cancelled one are told like any other', asyn
   t.strictSame(await s.replied(), await s.record(id));
 
   const cancelled = await s.add();
-  await s.told();
+  await s.sent();
   await s.w.cancel(cancelled);
   const said = await s.replied();
   t.strictSame(said, await s.record(cancelled));
@@ -161,13 +161,13 @@ t.test('what is too large for a NOTIFY is named, and asked for', async (t) => {
     return s.replied();
   };
   const id = await s.add({ code: Buffer.alloc(3_000, 'x'), stdin: Buffer.alloc(2_000, 'y') });
-  t.equal((await s.told()).started?.order.code.length, 3_000);
+  t.equal((await s.sent()).started?.order.code.length, 3_000);
   t.match(await ended(id, Buffer.alloc(5_000, 'z')), { id, stdout: Buffer.alloc(5_000, 'z') });
 
   // Six bytes of JSON for each.
   const args = ['\x01'.repeat(1_500)];
   const large = await s.add({ args });
-  const { started, id: job_id } = await s.told();
+  const { started, id: job_id } = await s.sent();
   t.equal(started, null);
   const command = { submission_id: large, job_id, priority: 0 };
   t.strictSame((await executions.start(command))!.order.args, args);
@@ -288,7 +288,7 @@ t.test('one that the worker has not heard of', async (t) => {
   const { id: consumer, executions } = await s.taker();
   const beat = () => workerHeartbeat(s.w.worker, consumer, secretChannel());
   const id = await s.add();
-  const { id: job_id } = await s.told();
+  const { id: job_id } = await s.sent();
   t.equal((await beat()).handed, null, 'it may still be on its way');
   const old = () =>
     s.w.db`update runledger.leases set started_at = started_at - interval '2 seconds'`;

@@ -230,8 +230,8 @@ t.test(
     const never = { started_at: null, completed_at: null };
     const record = { id, status: 'completed', created_at: '2026-01-01T00:00:00Z', ...never };
     await reply({ record, stdout: Buffer.from('ü').toString('base64'), stderr: null });
-    const told = { id, stdout: Buffer.from('ü'), stderr: new Uint8Array(), completed_at: null };
-    t.match(await Promise.all(both), [told, told]);
+    const sent = { id, stdout: Buffer.from('ü'), stderr: new Uint8Array(), completed_at: null };
+    t.match(await Promise.all(both), [sent, sent]);
     t.equal(s.waiters.count, 0);
     await reply({ record, stdout: null, stderr: null });
 
