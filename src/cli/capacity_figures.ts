@@ -25,26 +25,26 @@ const figure = (value: number, unit: string, what: string, measured_by = CAPACIT
 
 /** A submission here has one run, its request waits for the result, and it has no webhook. */
 export const FIGURES = {
-  database_ms: figure(5.1, 'ms', 'CPU of PostgreSQL for a submission'),
-  web_ms: figure(2, 'ms', 'CPU of web for a submission'),
-  worker_ms: figure(1.9, 'ms', 'CPU of the worker process for a submission, without its programs'),
+  database_ms: figure(4, 'ms', 'CPU of PostgreSQL for a submission'),
+  web_ms: figure(1.7, 'ms', 'CPU of web for a submission'),
+  worker_ms: figure(1.4, 'ms', 'CPU of the worker process for a submission, without its programs'),
   further_database_ms: figure(
-    0.15,
+    0.08,
     'ms',
     'CPU of PostgreSQL for a submission, for each worker process after the first',
   ),
   further_worker_ms: figure(
-    0.3,
+    0.06,
     'ms',
     'CPU of each worker process after the first, for a submission',
   ),
-  idle_database_ms: figure(1.8, 'ms/s', 'CPU of PostgreSQL for each web or worker process, idle'),
+  idle_database_ms: figure(1.7, 'ms/s', 'CPU of PostgreSQL for each web or worker process, idle'),
   idle_web_ms: figure(5.3, 'ms/s', 'CPU of a web process, idle'),
-  idle_worker_ms: figure(3.2, 'ms/s', 'CPU of a worker process with its launcher, idle'),
+  idle_worker_ms: figure(2.7, 'ms/s', 'CPU of a worker process with its launcher, idle'),
   events: figure(3, 'events', 'events of a submission'),
-  data_bytes: figure(3600, 'bytes', 'data of a submission, without what users sent and printed'),
-  wal_bytes: figure(5850, 'bytes', 'WAL of a submission, without what users sent and printed'),
-  payload_data: figure(1.4, 'bytes', 'data for each byte that users sent or printed'),
+  data_bytes: figure(3800, 'bytes', 'data of a submission, without what users sent and printed'),
+  wal_bytes: figure(5400, 'bytes', 'WAL of a submission, without what users sent and printed'),
+  payload_data: figure(1.3, 'bytes', 'data for each byte that users sent or printed'),
   payload_wal: figure(1.1, 'bytes', 'WAL for each byte that users sent or printed'),
   tree_bytes: figure(
     33,
