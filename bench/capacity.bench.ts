@@ -23,8 +23,8 @@ import { realWorker } from '../test/http/support/real_worker.ts';
 import { webProcess } from '../test/http/support/web_process.ts';
 import { admit, makeNetwork, noNetworks, ON_THE_NETWORK, urlFrom } from '../test/queue/network.ts';
 import { ownServer } from '../test/support/database.ts';
+import { cpuOfTree, treeOf } from '../test/support/processes.ts';
 import { type LeanClient, leanClient, postRequest } from './support/lean_client.ts';
-import { cpuOfTree, treeOf } from './support/process_tree.ts';
 import { against, isMet, type Measure, publish } from './support/report.ts';
 import { median } from './support/stats.ts';
 

@@ -12,7 +12,7 @@ import postgres from 'postgres';
 import { serverOptions, superuserUrl } from '../../src/local/embedded.ts';
 import { startServer } from '../../src/local/postgres.ts';
 import { localSecrets } from '../../src/local/secrets.ts';
-import { treeOf } from './process_tree.ts';
+import { treeOf } from '../../test/support/processes.ts';
 import { type Kind, type Memory, pssOf } from './service_memory.ts';
 
 const IDLE_NODE = 'process.stdout.write("ready"); setInterval(() => {}, 1e9)';

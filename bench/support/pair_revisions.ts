@@ -11,9 +11,9 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { cpuOfTree } from '../../test/support/processes.ts';
 import { ENVIRONMENT, numberOf, TREE, withBase } from './base_tree.ts';
 import type { Runs } from './pair_host.ts';
-import { cpuOfTree } from './process_tree.ts';
 import { figure, printTable } from './report.ts';
 import { median } from './stats.ts';
 

@@ -8,8 +8,8 @@ import { createInterface } from 'node:readline';
 import { superuserUrl } from '../../src/local/embedded.ts';
 import { runningPort } from '../../src/local/postgres.ts';
 import { readLocalSecrets } from '../../src/local/secrets.ts';
+import { cpuOfTree, treeOf } from '../../test/support/processes.ts';
 import { getRequest, type LeanClient, leanClient, postRequest } from './lean_client.ts';
-import { cpuOfTree, treeOf } from './process_tree.ts';
 
 export type Answer = { verdict: string; stdout: string; stderr: string };
 

@@ -1,6 +1,6 @@
 /** The memory of a service, by the kind of process. */
 import { readFileSync } from 'node:fs';
-import { treeOf } from './process_tree.ts';
+import { treeOf } from '../../test/support/processes.ts';
 import { kindOf as kindOfProcess } from './service.ts';
 
 /** `java` are the resident compilers, `python` the interpreters from which runs are forked, `boxes` the launcher and the rest. */

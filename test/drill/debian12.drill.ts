@@ -8,7 +8,6 @@ import { once } from 'node:events';
 import { availableParallelism, loadavg } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { commandOf } from '../executor/processes.ts';
 import { descendants } from '../support/processes.ts';
 import { debianRoot, inside, TRUST } from './debian_root.ts';
 import type { Drill, Stage } from './drill.ts';
@@ -146,7 +145,7 @@ function watch(stage: Stage, say: (line: string) => void, [program, ...args]: st
 async function stopped(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, 'close');
-  const serving = descendants(child.pid!).find(({ pid }) => / serve$/.test(commandOf(pid)));
+  const serving = descendants(child.pid!).find(({ command }) => / serve$/.test(command));
   if (serving) process.kill(serving.pid, 'SIGTERM');
   else child.kill('SIGKILL');
   await ended;

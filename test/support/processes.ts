@@ -1,39 +1,78 @@
-/** Processes as /proc shows them: the descendants of a process, and which of them still exist. */
+/** Processes as /proc shows them: those below a process, what they took, and which of them still exist. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 
-type Entry = { pid: number; parent: number; started: string };
-
-/** A pid together with its start time identifies one process, even if the pid is reused. */
-const entry = (pid: number): Entry | null => {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (fields[0] === 'Z') return null;
-    return { pid, parent: Number(fields[1]), started: fields[19]! };
-  } catch {
-    return null;
-  }
+export type Process = {
+  pid: number;
+  parent: number;
+  /** A pid together with its start time identifies one process, even if the pid is reused. */
+  started: string;
+  /** It has ended, and its parent has not asked for its status. */
+  zombie: boolean;
+  command: string;
+  /** of the process alone */
+  cpu_s: number;
+  /** of its children that have ended, and of theirs */
+  ended_s: number;
 };
 
-export function descendants(pid: number): Entry[] {
+/** Of the kernel's clock, in which /proc counts. */
+const TICKS_PER_S = 100;
+
+function processOf(pid: number): Process | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const seconds = (at: number) => (Number(fields[at]) + Number(fields[at + 1])) / TICKS_PER_S;
+    return {
+      pid,
+      parent: Number(fields[1]),
+      started: fields[19]!,
+      zombie: fields[0] === 'Z',
+      command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim(),
+      cpu_s: seconds(11),
+      ended_s: seconds(13),
+    };
+  } catch {
+    return null; // it has ended
+  }
+}
+
+/** The process itself, and all below it that have not ended, or are zombies. */
+export function treeOf(root: number): Process[] {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .map((name) => entry(Number(name)))
+    .map((name) => processOf(Number(name)))
     .filter((found) => found !== null);
-  const below = (parent: number): Entry[] =>
-    all.filter((found) => found.parent === parent).flatMap((found) => [found, ...below(found.pid)]);
-  return below(pid);
+  const below = new Set([root]);
+  for (let size = 0; size !== below.size; ) {
+    size = below.size;
+    for (const { pid, parent } of all) if (below.has(parent)) below.add(pid);
+  }
+  return all.filter(({ pid }) => below.has(pid));
 }
+
+export const descendants = (pid: number): Process[] =>
+  treeOf(pid).filter((found) => found.pid !== pid && !found.zombie);
+
+/** The CPU time of all processes that ever were in the tree, as long as each was waited for. */
+export const cpuOfTree = (root: number): number =>
+  treeOf(root).reduce((sum, { cpu_s, ended_s }) => sum + cpu_s + ended_s, 0);
 
 /**
  * The processes that have not ended within the timeout. It polls, because the end of a process that is not our child
  * cannot be awaited. The default is long: a loaded machine is slow, and survivors live for ever.
  */
-export async function survivors(of: readonly Entry[], timeout_ms = 120_000): Promise<Entry[]> {
+export async function survivors(
+  of: readonly Process[],
+  timeout_ms = 120_000,
+): Promise<readonly Process[]> {
   const deadline = performance.now() + timeout_ms;
   for (;;) {
-    const left = of.filter(({ pid, started }) => entry(pid)?.started === started);
+    const left = of.filter(({ pid, started }) => {
+      const now = processOf(pid);
+      return now?.started === started && !now.zombie;
+    });
     if (left.length === 0 || performance.now() > deadline) return left;
     await wait(20);
   }

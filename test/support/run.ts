@@ -25,6 +25,7 @@ import {
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Parser } from 'tap-parser';
+import { endHung } from './hung.ts';
 import { lacking, needsOf } from './needs.ts';
 import { PREPARED_VARIABLE } from './prepared.ts';
 import { addTo, type Counts, countResults, newCounts, printFiles } from './report.ts';
@@ -78,7 +79,14 @@ async function runTap(files: readonly string[], counts: Counts): Promise<number 
   printFiles(parser, console.log);
   tap.stdout.pipe(createWriteStream(OUTPUT));
   tap.stdout.pipe(parser);
+  const stop = endHung(tap.pid!, {
+    check_ms: 30_000,
+    checks: 8,
+    onHung: (command) =>
+      console.log(`${command.split(' ').at(-1)} hangs: it has rested for 4 minutes`),
+  });
   const [[code]] = await Promise.all([ended, once(parser, 'complete')]);
+  stop();
   rmSync(prepared, { recursive: true, force: true });
   return code;
 }

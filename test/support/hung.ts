@@ -1,0 +1,35 @@
+/**
+ * Ends test files that hang, so that one of them does not hold up the whole run. Time alone cannot tell a slow file from one
+ * that hangs, so this goes by the processor: a file that waits for ever uses none, however busy the machine is.
+ */
+import { cpuOfTree, treeOf } from './processes.ts';
+
+type Options = {
+  readonly check_ms: number;
+  /** So many checks in a row have to find it at rest. */
+  readonly checks: number;
+  readonly onHung: (command: string) => void;
+};
+
+/** Of one core. Servers that a hanging file has started use some for themselves. */
+const AT_REST = 0.04;
+
+/** Watches each child of the runner, with all that is below it, until the answered function is called. */
+export function endHung(runner: number, { check_ms, checks, onHung }: Options): () => void {
+  const seen = new Map<number, { cpu_s: number; at_rest: number }>();
+  const timer = setInterval(() => {
+    for (const { pid, parent, command } of treeOf(runner)) {
+      if (parent !== runner) continue;
+      const cpu_s = cpuOfTree(pid);
+      const before = seen.get(pid);
+      // It can be less than before: what a process used is gone if nobody waited for it.
+      const used_s = Math.abs(cpu_s - (before?.cpu_s ?? Number.NEGATIVE_INFINITY));
+      const at_rest = used_s < (AT_REST * check_ms) / 1_000 ? (before?.at_rest ?? 0) + 1 : 0;
+      seen.set(pid, { cpu_s, at_rest });
+      if (at_rest === checks) onHung(command);
+      // By SIGALRM, tap says which test did not end. A file that is held up in a system call cannot even do that.
+      if (at_rest >= checks) process.kill(pid, at_rest === checks ? 'SIGALRM' : 'SIGKILL');
+    }
+  }, check_ms);
+  return () => clearInterval(timer);
+}
