@@ -58,7 +58,10 @@ declare
   v record;
 begin
   if exists (select from pg_roles where rolname = 'runledger_web') then
-    grant select on runledger.entries to runledger_web;
+    grant select on runledger.entries, runledger.migrations to runledger_web;
+  end if;
+  if exists (select from pg_roles where rolname = 'runledger_worker') then
+    grant select on runledger.migrations to runledger_worker;
   end if;
   if exists (select from pg_roles where rolname = 'runledger_auditor') then
     for v in

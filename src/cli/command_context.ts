@@ -29,11 +29,13 @@ export function createContext(given: Given): { context: Context; close(): Promis
   let known: Promise<OtherSchema | null> | undefined;
   const schemaThrough = async (db: Db): Promise<OtherSchema | null> => {
     const found = await schemaOf(db);
-    if (found instanceof OtherSchema) return found;
-    if (!config().database_url) {
-      // Only `serve` and `migrate` change tables. A new server gets its own, and views and functions are always ours.
-      if (found === 'none' || (await embedded()).server) await migrate(await address());
-    } else if (found === 'none')
+    const is_embedded = !config().database_url;
+    // Nothing else uses a server that was started for this command.
+    const is_mine = is_embedded && (await embedded()).server !== null;
+    // Only `serve` and `migrate` change tables. Functions and views become ours where nothing else uses them.
+    if (found instanceof OtherSchema && !(is_mine && found.kind === 'definitions')) return found;
+    if (is_mine || (is_embedded && found === 'none')) await migrate(await address());
+    else if (found === 'none')
       throw new Fault('the database has no tables of Runledger', 'run `./runledger migrate`');
     return null;
   };

@@ -13,8 +13,9 @@ const EXIT_AFTER_MS = 500;
 
 /** Returns the exit status. */
 export async function runProcess(name: ProcessName, say: (line: string) => void): Promise<number> {
-  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);
+  // Before the restart, which leaves out what this process does not know.
   const config = loadConfig();
+  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);
   const log = createLog({ level: config.log_level, process: name });
   const stopped = stopRequested();
   void stopped.then(() => endInTime(config, log));

@@ -39,7 +39,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { DatabaseAddress } from '../config/database_tls.ts';
 import { codeOf, type Db, isAway } from '../db.ts';
-import { Fault } from '../fault.ts';
+import { Fault, faultLine } from '../fault.ts';
 import type { Log } from '../log.ts';
 import {
   addLocker,
@@ -55,7 +55,7 @@ import {
   type Turn,
   workerHeartbeat,
 } from '../store/consumers.ts';
-import { isNotThere } from '../store/schema_version.ts';
+import { isNotThere, OtherSchema, schemaOf } from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
@@ -206,6 +206,8 @@ export async function joinQueue<E extends Epoch>(
 
   async function register(): Promise<void> {
     if (!schema_checked) {
+      const schema = await session.ask((db) => schemaOf(db));
+      if (schema instanceof OtherSchema) throw schema;
       const problem = await session.ask((db) => queueSchemaProblem(db));
       if (problem !== null) throw new QueueSchemaUnknown(problem);
       schema_checked = true;
@@ -419,7 +421,8 @@ export async function joinQueue<E extends Epoch>(
 /** An outage needs no stack. */
 function logFailure(log: Log, error: unknown): void {
   const { message: reason } = error as Error;
-  if (isNotThere(error))
+  if (error instanceof OtherSchema) log.warn(`${faultLine(error)}; it is tried until then`);
+  else if (isNotThere(error))
     log.warn({ reason }, 'the database is not of this version: run `./runledger migrate`');
   else if (!isAway(error)) log.warn({ err: error }, 'no heartbeat');
   else

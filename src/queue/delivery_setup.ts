@@ -1,6 +1,7 @@
 /** Makes the task that delivers webhooks, with everything it needs, from the configuration. */
 import type { Config } from '../config.ts';
 import type { Db } from '../db.ts';
+import { DELIVERY_ENDS } from '../domain/delivery_outcomes.ts';
 import type { Log } from '../log.ts';
 import { DURATION_BUCKETS_S, type Metrics } from '../metrics.ts';
 import { createDeliveries } from '../store/deliveries.ts';
@@ -74,6 +75,8 @@ function observer(metrics: Metrics): DeliveryObserver {
     'Deliveries that ended, by how.',
     ['how'],
   );
+  // From zero on: a counter that first appears with 1 has not grown, as an alert sees it.
+  for (const how of DELIVERY_ENDS) ends.add({ how }, 0);
   return {
     attempted(outcome, seconds) {
       attempts.add({ outcome });

@@ -53,7 +53,8 @@ export async function startWorker(given: {
   const { config, log, executor } = given;
   const url = databaseUrl(config, 'worker');
   if (url === null) throw new Error('DATABASE_URL or RUNLEDGER_WORKER_DATABASE_URL must be set');
-  const observe = executionObserver(given.metrics ?? createMetrics());
+  const toolchains = executor.toolchains();
+  const observe = executionObserver(given.metrics ?? createMetrics(), Object.keys(toolchains));
   const slots = createSlots({
     count: executor.slots,
     prefetch_per_slot: PREFETCH_PER_SLOT,
@@ -86,7 +87,6 @@ export async function startWorker(given: {
     log,
   });
   const address = databaseAddress(config, url);
-  const toolchains = executor.toolchains();
   let epoch: ExecutionEpoch | undefined;
   let stopped = false;
   const consumer = await joinQueue<ExecutionEpoch>({

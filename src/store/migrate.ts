@@ -15,6 +15,13 @@ import type { DatabaseAddress } from '../config/database_tls.ts';
 import { connect } from '../db.ts';
 import { PINNED, settingStatements } from '../db_settings.ts';
 import { Fault } from '../fault.ts';
+import {
+  DEFINITIONS,
+  definitionFiles,
+  definitionsDigest,
+  ROLES_NAMED,
+  strangeOf,
+} from './schema_version.ts';
 import { digestOf, SQL_DIR, sqlFiles } from './sql_files.ts';
 
 // Any constant that only we use.
@@ -112,23 +119,18 @@ async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
 }
 
 async function applyMigrations(db: postgres.Sql, count?: number): Promise<string[]> {
-  const done = new Map(
-    (
-      await db<{ name: string; sha256: string }[]>`select name, sha256 from runledger.migrations
-      where name not like 'definitions%'`
-    ).map((row) => [row.name, row.sha256]),
-  );
+  const stored = await db<{ name: string; sha256: string }[]>`
+    select name, sha256 from runledger.migrations where name <> ${DEFINITIONS}`;
+  // Before anything changes: the definitions of this version do not fit the tables of a newer one.
+  const strange = await strangeOf(stored);
+  if (strange !== null) throw strange;
+  const done = new Set(stored.map(({ name }) => name));
   const applied: string[] = [];
   for (const { name, text } of (await sqlFiles('migrations')).slice(0, count)) {
-    const sha256 = digestOf(text);
-    const known = done.get(name);
-    if (known !== undefined && known !== sha256) {
-      throw new Fault(`${name} was changed after it was applied`, 'restore it, and add a new file');
-    }
-    if (known !== undefined) continue;
+    if (done.has(name)) continue;
     await db.begin(async (tx) => {
       await tx.unsafe(`set local search_path = runledger, pg_temp; ${text}`).simple();
-      await tx`insert into runledger.migrations (name, sha256) values (${name}, ${sha256})`;
+      await tx`insert into runledger.migrations (name, sha256) values (${name}, ${digestOf(text)})`;
     });
     applied.push(name);
   }
@@ -136,26 +138,18 @@ async function applyMigrations(db: postgres.Sql, count?: number): Promise<string
 }
 
 async function replaceDefinitions(db: postgres.Sql): Promise<Migrated['definitions']> {
-  const files = [
-    ...(await sqlFiles('functions')),
-    ...(await sqlFiles('views')),
-    ...(await sqlFiles('.')),
-  ];
   await db.unsafe(await readFile(new URL('roles.sql', SQL_DIR), 'utf8')).simple();
-  const [roles] = await db<{ names: string | null }[]>`
-    select string_agg(rolname, ',' order by rolname) as names from pg_roles
-    where rolname in ('runledger_web', 'runledger_worker', 'runledger_auditor')`;
-  const texts = files.map(({ name, text }) => `${name}\n${text}`);
-  const migrations = (await sqlFiles('migrations')).map(({ name }) => name);
-  const sha256 = digestOf([...texts, ...migrations, roles!.names ?? ''].join('\n'));
+  const roles = await db<{ rolname: string }[]>`
+    select rolname from pg_roles where rolname = any (${ROLES_NAMED}) order by rolname`;
+  const sha256 = (await definitionsDigest())(roles.map(({ rolname }) => rolname));
   const [known] =
-    await db`select from runledger.migrations where name = 'definitions' and sha256 = ${sha256}`;
+    await db`select from runledger.migrations where name = ${DEFINITIONS} and sha256 = ${sha256}`;
   if (known) return 'unchanged';
   await db.begin(async (tx) => {
     // Functions and views name each other, so bodies cannot be checked here. The tests run them.
     await tx.unsafe(`set local check_function_bodies = off; ${DROP_DEFINITIONS}`).simple();
-    for (const { text } of files) await tx.unsafe(text).simple();
-    await tx`insert into runledger.migrations (name, sha256) values ('definitions', ${sha256})
+    for (const { text } of await definitionFiles()) await tx.unsafe(text).simple();
+    await tx`insert into runledger.migrations (name, sha256) values (${DEFINITIONS}, ${sha256})
       on conflict (name) do update set sha256 = excluded.sha256, applied_at = now()`;
   });
   return 'replaced';

@@ -38,7 +38,7 @@ const targets = panels.flatMap(({ title, targets = [] }) =>
 const OF_PROMETHEUS = ['instance', 'job'];
 
 /** What a web process and a worker define. Nothing is read, so nothing has to be there. */
-async function definedMetrics(): Promise<Map<string, MetricFamily>> {
+async function startedMetrics() {
   const [web, worker] = [createMetrics(), createMetrics()];
   const log = createLog({ level: 'silent', process: 'test' });
   const none = null as never;
@@ -64,7 +64,12 @@ async function definedMetrics(): Promise<Map<string, MetricFamily>> {
     waiting: count,
     streams: count,
   });
-  executionObserver(worker);
+  executionObserver(worker, ['python']);
+  return { web, worker };
+}
+
+async function definedMetrics(): Promise<Map<string, MetricFamily>> {
+  const { web, worker } = await startedMetrics();
   return new Map([...web.families(), ...worker.families()].map((each) => [each.name, each]));
 }
 
@@ -113,6 +118,24 @@ t.test('the alerts name metrics that there are', async (t) => {
     const used = metricsIn(t, alert, expr, all);
     checkLabels(t, alert, expr, Object.values(annotations).join(' '), used);
     t.ok(annotations['summary'] && annotations['remedy'], `${alert} says what to do`);
+  }
+});
+
+t.test('what an alert looks for is there with 0 before it happens', async (t) => {
+  const { worker, web } = await startedMetrics();
+  // What cannot be read here is left out of the page.
+  const page = (await Promise.all([web.text(), worker.text()])).join('').split('\n');
+  const looked_for = rules.flatMap(({ alert, expr }) =>
+    [...expr.matchAll(/increase\((runledger_\w+)\{(\w+)=~?"([^"]+)"\}/g)].flatMap(
+      ([, name, label, values]) =>
+        values!.split('|').map((value) => ({ alert, name, text: `${label}="${value}"` })),
+    ),
+  );
+  t.ok(looked_for.length >= 6, 'the alerts look for something');
+  for (const { alert, name, text } of looked_for) {
+    const series = page.filter((line) => line.startsWith(`${name}{`) && line.includes(text));
+    t.ok(series.length > 0, `${alert}: ${name}{${text}}`);
+    for (const line of series) t.match(line, / 0$/);
   }
 });
 

@@ -88,7 +88,10 @@ export async function isolates(origin: string, key: string, kind: string): Promi
   assert.equal(record.stdout, '42\n');
   // A worker that was killed counts until its heartbeats are missed.
   await until(`isolation by ${kind} alone`, async () => {
-    const { isolation } = (await call(origin, '/api/health', key)).json;
+    const { status, json } = await call(origin, '/api/health', key);
+    // The first key may ask 60 times a minute.
+    if (status === 429) return false;
+    const { isolation } = json;
     assert.deepEqual({ ...isolation, kinds: [] }, { kinds: [], degraded: false, missing: [] });
     return isolation.kinds.join() === kind;
   });

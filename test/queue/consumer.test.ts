@@ -90,6 +90,34 @@ async function scene(t: Test) {
 
 /** A consumer that still fetched would do so at the announcement, or else at its next poll. */
 const LONGER_THAN_A_POLL_MS = 1_500;
+/** Some tries of a consumer that cannot join. */
+const LONGER_THAN_A_RETRY_MS = 1_500;
+
+t.test('it joins no database of another version, and joins once it was migrated', async (t) => {
+  const s = await scene(t);
+  const said: unknown[] = [];
+  const warned = Object.assign(createLog({ level: 'silent', process: 'test', to: 'stderr' }), {
+    warn: (line: unknown) => said.push(line),
+  });
+  const [{ sha256 } = {}] = await s.w.db<{ sha256: string }[]>`
+    update runledger.migrations m set sha256 = 'other' from runledger.migrations was
+    where m.name = 'definitions' and was.name = m.name returning was.sha256`;
+  let joined = false;
+  const joining = s.join({ log: warned }).then(() => {
+    joined = true;
+  });
+  await s.until(() => said.length > 0 || joined);
+  await wait(LONGER_THAN_A_RETRY_MS);
+  t.same([joined, await s.consumers()], [false, []]);
+  t.equal(said.length, 1, 'it says so once');
+  t.match(
+    said[0],
+    /^the functions and views .* of another version of Runledger: run `.*migrate`.* it is tried until then$/,
+  );
+  await s.w.db`update runledger.migrations set sha256 = ${sha256!} where name = 'definitions'`;
+  await joining;
+  t.equal((await s.consumers()).length, 1);
+});
 
 t.test('joining, live, draining, left', async (t) => {
   const s = await scene(t);
