@@ -20,6 +20,8 @@ declare
   other text;
   f record;
 begin
+  -- What a database beside this one has already is no news.
+  perform set_config('client_min_messages', 'warning', true);
   alter role runledger_auditor set default_transaction_read_only = on;
   alter role runledger_auditor set statement_timeout = '5min';
   alter role runledger_auditor set idle_in_transaction_session_timeout = '30s';

@@ -13,7 +13,7 @@ export function clientOf({ config, options }: Context): Client {
   if (!URL.canParse(server)) throw new UsageError(`--server: ${server} is not an address`);
   if (config.api_key === null) {
     throw new UsageError(
-      'RUNLEDGER_API_KEY is not set: `./runledger keys create --account NAME` prints a key',
+      'RUNLEDGER_API_KEY is not set: set it to the key that `serve` printed at its first start, or to one that `./runledger keys create --account NAME` prints',
     );
   }
   return createClient({ server, api_key: config.api_key });

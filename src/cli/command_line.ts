@@ -1,15 +1,15 @@
 /** The command line: finds the command, reads its options, runs it, and reports an error in one line. */
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../config.ts';
-import { isAnswer, isAway } from '../db.ts';
+import { isAnswer } from '../db.ts';
 import { printable, printableText } from '../domain/printable.ts';
 import { faultLine, faultOf } from '../fault.ts';
 import { CannotSeal } from '../store/checkpoints.ts';
-import { isNotThere } from '../store/schema_version.ts';
 import { versionOf } from '../version.ts';
 import { type Command, CommandFailed, UsageError } from './command.ts';
 import { createContext } from './command_context.ts';
 import { commands, commandsOf, isGroup } from './command_table.ts';
+import { databaseRemedy } from './database_remedy.ts';
 import { commandHelp, groupHelp, overview, seeHelp, usageOf } from './help.ts';
 
 const OK = 0;
@@ -112,13 +112,11 @@ function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return printable(String(error));
   const { code, message } = error as { code?: unknown } & Error;
   const ours = typeof code === 'string' && code.startsWith('RL');
-  if (isAnswer(error) && !ours) {
-    const remedy = isNotThere(error) ? ': run `./runledger migrate`' : '';
-    return printable(`PostgreSQL answered: ${message}${remedy}`);
-  }
   if (error instanceof CannotSeal || ours) return printable(message);
-  if (isAway(error) && isOfConnection(error))
-    return printable(`${message}: check that PostgreSQL runs, and its address (DATABASE_URL)`);
+  const remedy = databaseRemedy(error);
+  const and_so = remedy === null ? '' : `: ${remedy}`;
+  if (isAnswer(error)) return printable(`PostgreSQL answered: ${message}${and_so}`);
+  if (remedy !== null) return printable(`${message}${and_so}`);
   if (faultOf(error) !== null) return printable(faultLine(error));
   return [...framesOf(error), printable(`${error.name}: ${message}`)].join('\n');
 }
@@ -129,9 +127,4 @@ function framesOf({ stack = '', name, message }: Error): string[] {
     .split('\n')
     .filter((line) => /^ +at /.test(line))
     .map(printable);
-}
-
-/** Not of a file: a path that does not exist has the code of a socket that does not. */
-function isOfConnection(error: NodeJS.ErrnoException): boolean {
-  return error.syscall === undefined || /^(connect|getaddrinfo|read|write)$/.test(error.syscall);
 }

@@ -16,7 +16,7 @@ export async function requiredLogKey(context: Context): Promise<LogKey> {
   const key = await logKey(context);
   if (key) return key;
   throw new CommandFailed(
-    `RUNLEDGER_SEAL_KEY is not set, and ${context.config.state_dir} has no secrets.json: nothing is sealed`,
+    `this command has no seal key: RUNLEDGER_SEAL_KEY is not set, and ${context.config.state_dir} has no secrets.json; give it the key that web has`,
   );
 }
 

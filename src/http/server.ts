@@ -321,12 +321,21 @@ function serverOf(config: Config): Server {
   if (config.tls !== 'native') return createServer(options);
   return createTlsServer({
     ...options,
-    cert: readFileSync(config.tls_cert_file!),
-    key: readFileSync(config.tls_key_file!),
+    cert: readNamed('RUNLEDGER_TLS_CERT_FILE', config.tls_cert_file!),
+    key: readNamed('RUNLEDGER_TLS_KEY_FILE', config.tls_key_file!),
     minVersion: 'TLSv1.2',
     ALPNProtocols: ['http/1.1'],
     handshakeTimeout: 10_000,
   }) as unknown as Server;
+}
+
+function readNamed(variable: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Fault(`${variable}: ${message}`, 'name a file that this user can read');
+  }
 }
 
 function originHost(config: Config): string {

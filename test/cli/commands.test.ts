@@ -126,6 +126,18 @@ t.test('an invalid environment stops every command, with one line for each probl
       /^RUNLEDGER_QUEUE_CAPACTIY: no such variable.*\nPORT: must be a whole number.*\n$/,
     );
   }
+  // These start again without the secrets of others, and without all that they do not know.
+  const with_secrets = {
+    DATABASE_URL: 'postgres://localhost/none',
+    RUNLEDGER_WEB_DATABASE_URL: 'postgres://web@localhost/none',
+    RUNLEDGER_WORKER_DATABASE_URL: 'postgres://worker@localhost/none',
+    RUNLEDGER_WEBHOOK_KEY: 'x',
+  };
+  for (const name of ['web', 'worker'])
+    t.match(await runledger([name], with_secrets), {
+      status: 2,
+      stderr: /^RUNLEDGER_WEBHOOK_KEY: no such variable[^\n]*\n$/,
+    });
 });
 
 t.test('config prints every variable, and exits 1 if one is invalid', async (t) => {
@@ -295,7 +307,48 @@ t.test('a fault of operation is one line with the remedy, and no stack', async (
     stdout: '',
     stderr: /^connect ECONNREFUSED 127\.0\.0\.1:1: check that PostgreSQL runs, .*DATABASE_URL\)\n$/,
   });
-  const { url } = await freshDatabase(t);
+  const { url, urls } = await freshDatabase(t);
+  const at = (change: (url: URL) => void, from = url) => {
+    const changed = new URL(from);
+    change(changed);
+    return { DATABASE_URL: changed.href };
+  };
+  const nowhere = at((changed) => (changed.pathname = '/nosuch'));
+  t.match(await runledger(['keys', 'list'], nowhere), {
+    stderr: /^PostgreSQL answered: database "nosuch" does not exist: create that database, or/,
+  });
+  const stranger = at((changed) => (changed.password = 'wrong'), urls.web);
+  t.match(await runledger(['keys', 'list'], stranger), {
+    stderr:
+      /^PostgreSQL answered: password authentication failed .*: check the login in DATABASE_U/,
+  });
+  t.match(
+    (await runledger(['doctor', '--only', 'service'], stranger)).stdout,
+    /-> check the login/,
+  );
+  t.match(await runledger(['keys', 'list'], { DATABASE_URL: urls.worker }), {
+    stderr: /^PostgreSQL answered: permission denied .*: use the owner's login/,
+  });
+  const kept_30 = { DATABASE_URL: url, RUNLEDGER_KEEP_BYTES: '30d' };
+  t.match(await runledger(['migrate'], kept_30), {
+    stdout: /\nretention: bytes are kept for 30 days, events for ever\n$/,
+  });
+  const secure = {
+    DATABASE_URL: url,
+    RUNLEDGER_TLS: 'native',
+    RUNLEDGER_TLS_CERT_FILE: '/no/cert',
+  };
+  t.match(
+    (
+      await runledger(['web'], {
+        ...secure,
+        RUNLEDGER_TLS_KEY_FILE: '/no/key',
+        RUNLEDGER_DIGEST_KEY: Buffer.alloc(32).toString('base64'),
+        PORT: '0',
+      })
+    ).stdout,
+    /"reason":"RUNLEDGER_TLS_CERT_FILE: ENOENT.*","remedy":"name a file that this user can read"/,
+  );
   const unwritable = await runledger(['backup', '/no/folder/one.backup'], { DATABASE_URL: url });
   t.match(unwritable, { status: 1, stderr: /^ENOENT: no such file or directory, [^\n]*\n$/ });
   const kept = await runledger(['backup', 'package.json'], { DATABASE_URL: url });

@@ -161,7 +161,7 @@ function adviceOf(demand: Demand, capacity: Capacity): string[] {
           `Split by account over ${installations.needed} installations, each with a database, web and workers of its own: the numbers above are of all of them together. The limit is ${installations.limited_by === 'sealing' ? 'the one process that seals' : 'what one database was measured to take'}.`,
         ]
       : []),
-    `Workers are the larger part as soon as programs compute: that a program takes ${number(demand.cpu_seconds)} s of CPU is an assumption, so measure it (cpu_time in the record).`,
+    `Workers are the larger part as soon as programs compute: this is for programs that take ${number(demand.cpu_seconds)} s of CPU, so compare that with cpu_time in your records.`,
   ];
 }
 

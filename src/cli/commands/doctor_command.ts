@@ -2,6 +2,7 @@
 
 import { faultOf } from '../../fault.ts';
 import { type Command, type Context, JSON_OPTION, UsageError } from '../command.ts';
+import { databaseRemedy } from '../database_remedy.ts';
 import { databaseChecks } from '../doctor/database_checks.ts';
 import { type Check, type Finding, fail } from '../doctor/finding.ts';
 import { isolation, launcher } from '../doctor/isolation_checks.ts';
@@ -63,7 +64,7 @@ async function lookAt(check: Check, context: Context): Promise<Finding[]> {
   try {
     return await check.look(context);
   } catch (error) {
-    const remedy = faultOf(error)?.remedy ?? 'see the message';
+    const remedy = databaseRemedy(error) ?? faultOf(error)?.remedy ?? 'see the message';
     return [fail(check.name, (error as Error).message.split('\n')[0]!, remedy)];
   }
 }

@@ -2,8 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { durationMs } from '../../config/parsers.ts';
 import { isAway } from '../../db.ts';
 import { migrate } from '../../store/migrate.ts';
-import { setRetention } from '../../store/retention.ts';
+import { retentionFacts, setRetention } from '../../store/retention.ts';
 import { type Command, JSON_OPTION, optionText, UsageError } from '../command.ts';
+import { retentionText } from '../retention_text.ts';
 
 const AGAIN_MS = 1_000;
 
@@ -24,11 +25,13 @@ export const command: Command = {
     if (wait_ms === null) throw new UsageError('--wait must be a time, such as 5min');
     const address = await context.address();
     const done = await onceThere(() => migrate(address), wait_ms, context.say);
-    await setRetention(await context.database(), context.config);
+    const db = await context.database();
+    await setRetention(db, context.config);
     if (context.json) context.answer(done);
     else {
       const applied = done.applied.length > 0 ? done.applied.join(', ') : 'none';
       context.answer(`migrations applied: ${applied}; definitions: ${done.definitions}`);
+      context.answer(`retention: ${retentionText(await retentionFacts(db))}`);
     }
     return 0;
   },

@@ -18,7 +18,7 @@ export const command: Command = {
     };
     await setTier(await context.database(), { ...tier, operator: operatorName() });
     context.say(
-      `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} executions at once`,
+      `tier ${tier.name}: ${tier.per_minute} requests a minute, ${tier.concurrent} submissions at once`,
     );
     return 0;
   },

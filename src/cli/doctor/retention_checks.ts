@@ -1,6 +1,7 @@
 /** Whether old data is removed as the environment says, and why not. */
 import { type RetentionFacts, retentionFacts } from '../../store/retention.ts';
 import type { Context } from '../command.ts';
+import { retentionText } from '../retention_text.ts';
 import { type Check, type Finding, fail, ok, warn } from './finding.ts';
 
 const retention: Check = {
@@ -15,9 +16,8 @@ const retention: Check = {
 export const retentionChecks: readonly Check[] = [retention];
 
 function stateOf(facts: RetentionFacts): Finding {
-  if (!facts.scheduled) return ok('retention', 'nothing is removed by itself');
-  const found = `bytes are kept ${spell(facts.keep_bytes_s)}, events ${spell(facts.keep_events_s)}`;
-  if (facts.problem === null) return ok('retention', found);
+  const found = retentionText(facts);
+  if (!facts.scheduled || facts.problem === null) return ok('retention', found);
   return fail('retention', `${found}: ${facts.problem}`, 'OPERATING.md, "Retention"');
 }
 
@@ -35,6 +35,3 @@ function differences({ config }: Context, facts: RetentionFacts): Finding[] {
     ),
   ];
 }
-
-const spell = (seconds: number | null) =>
-  seconds === null ? 'for ever' : `for ${seconds / 86_400} days`;

@@ -11,24 +11,24 @@ const sealing: Check = {
   name: 'sealing',
   look: async (context) => {
     const key = await logKey(context);
-    if (!key)
+    const db = await context.database();
+    const last = await lastCheckpoint(db);
+    if (!key && !last)
       return [
         warn(
           'sealing',
-          'there is no seal key: the log is not sealed, and nothing in it can be proven',
-          'set RUNLEDGER_SEAL_KEY for web (OPERATING.md, "Sealing")',
+          'this command has no seal key, and there is no checkpoint: nothing in the log can be proven',
+          'set RUNLEDGER_SEAL_KEY for web and for the commands (OPERATING.md, "Sealing")',
         ),
       ];
-    const db = await context.database();
     try {
-      await createSealer(key).check(db);
+      if (key) await createSealer(key).check(db);
     } catch (error) {
       if (!(error instanceof CannotSeal)) throw error;
       return [fail('sealing', error.message, 'OPERATING.md, "Sealing"')];
     }
-    const last = await lastCheckpoint(db);
     const { unsealed, unsealed_s, checkpoint_age_s } = await sealingLag(db);
-    const found = `${last ? `checkpoint ${last.number} of ${last.origin} over ${last.size} events, ${age(checkpoint_age_s)} old` : 'no checkpoint yet'}; ${unsealed} events are not sealed`;
+    const found = `${last ? `checkpoint ${last.number} of ${last.origin} over ${last.size} events, ${age(checkpoint_age_s)} old` : 'no checkpoint yet'}; ${unsealed} events are not sealed${key ? '' : '; whether web can sign was not tried: this command has no RUNLEDGER_SEAL_KEY'}`;
     if (unsealed_s < LATE_S) return [ok('sealing', found)];
     return [
       warn(

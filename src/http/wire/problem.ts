@@ -23,7 +23,7 @@ const PROBLEMS = {
   },
   https_required: {
     status: 403,
-    message: 'This service answers over HTTPS only.',
+    message: 'This service answers over HTTPS only: use its https:// address.',
     before_key: true,
   },
   quota_exceeded: {

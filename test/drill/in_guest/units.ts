@@ -18,7 +18,7 @@ const began = performance.now();
 const say = (line: string) =>
   console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
 
-const [installing, starting, asRoot, upgrading] = linesOf('systemd');
+const [installing, starting, trying, asRoot, upgrading] = linesOf('systemd');
 
 async function main(): Promise<void> {
   mkdirSync(INSTALLED, { recursive: true });
@@ -44,6 +44,8 @@ async function main(): Promise<void> {
 
   await Promise.race([isolates(WEB, key, 'v2-user'), isStartedAgain('worker')]);
   say('a verdict, isolated by v2-user');
+  const tried = shell(trying!.join('\n').replace('KEY', key));
+  assert.match(tried, /"stdout":"42\\n"/, tried);
   assert.equal(property('web', 'Result'), 'success');
   confined();
   await comesBack(key);
@@ -57,11 +59,14 @@ async function main(): Promise<void> {
 
 /** As a person would: addresses and keys in the places of CHANGE. Emulated programs need longer limits. */
 function fillIn(urls: Readonly<Record<string, string>>): void {
+  const key = () => randomBytes(32).toString('base64');
+  const seal_key = key();
   for (const name of readdirSync(ENVIRONMENT)) {
     const file = join(ENVIRONMENT, name);
     const text = readFileSync(file, 'utf8')
       .replace(/postgres:\/\/runledger_(\w+):CHANGE@\S+/, (_, role) => urls[role]!)
-      .replaceAll('CHANGE', () => randomBytes(32).toString('base64'));
+      .replace('RUNLEDGER_SEAL_KEY=CHANGE', `RUNLEDGER_SEAL_KEY=${seal_key}`)
+      .replaceAll('CHANGE', key);
     const slow = Object.entries(SLOWNESS)
       .map((pair) => `${pair.join('=')}\n`)
       .join('');

@@ -1,0 +1,27 @@
+/** What to do when PostgreSQL cannot be used, or rejects a call. */
+import { codeOf, isAnswer, isAway } from '../db.ts';
+import { isNotThere } from '../store/schema_version.ts';
+
+const LOGIN = 'check the login in DATABASE_URL; "Troubleshooting" in OPERATING.md has more';
+
+const OF_CODES: Readonly<Record<string, string>> = {
+  '28000': LOGIN,
+  '28P01': LOGIN,
+  '3D000': 'create that database, or check its name in DATABASE_URL',
+  '42501': "use the owner's login: web's, a worker's and an auditor's may not do this",
+};
+
+/** Null: nothing is known to help, or it is no error of the database. */
+export function databaseRemedy(error: unknown): string | null {
+  if (isAnswer(error)) {
+    if (isNotThere(error)) return 'run `./runledger migrate`';
+    return OF_CODES[codeOf(error)] ?? null;
+  }
+  return isAway(error) && isOfConnection(error as NodeJS.ErrnoException)
+    ? 'check that PostgreSQL runs, and its address (DATABASE_URL)'
+    : null;
+}
+
+/** Not of a file: those have the same codes. */
+const isOfConnection = ({ syscall }: NodeJS.ErrnoException): boolean =>
+  syscall === undefined || /^(connect|getaddrinfo|read|write)$/.test(syscall);
