@@ -4,12 +4,12 @@
 --   web      accepts submissions, reads results, delivers webhooks and does maintenance, through functions; has its own jobs.
 --            What the console shows and changes needs the digest of an operator's session besides (operators.sql).
 --   worker   starts, completes and releases executions, through functions; has its own jobs. It is next to hostile code: it
---            reads no other table, submits nothing, and cannot see keys, webhooks or jobs that are no executions.
+--            submits nothing, and cannot see keys, webhooks or jobs that are no executions.
 --   auditor  reads the audit views, which show no secret, no digest of one, and of the bytes that users sent or received only
 --            names of tests, messages of checkers and hosts of webhooks.
 --
--- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Web reads the events that
--- it seals through the view `entries`. Where the roles are missing (sql/roles.sql), every process is the owner and only the
+-- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Web and worker read which
+-- migrations there are, and web the events that it seals through the view `entries`. Where the roles are missing (sql/roles.sql), every process is the owner and only the
 -- triggers protect the log; doctor reports it.
 
 revoke all on schema runledger from public;

@@ -2,13 +2,13 @@
 import { codeOf, isAnswer, isAway } from '../db.ts';
 import { isNotThere } from '../store/schema_version.ts';
 
-const LOGIN = 'check the login in DATABASE_URL; "Troubleshooting" in OPERATING.md has more';
+const LOGIN = 'check the login in DATABASE_URL, and pg_hba.conf';
 
 const OF_CODES: Readonly<Record<string, string>> = {
   '28000': LOGIN,
   '28P01': LOGIN,
   '3D000': 'create that database, or check its name in DATABASE_URL',
-  '42501': "use the owner's login: web's, a worker's and an auditor's may not do this",
+  '42501': "use the owner's login (DATABASE_URL), which owns the database and all in it",
 };
 
 /** Null: nothing is known to help, or it is no error of the database. */

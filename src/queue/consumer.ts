@@ -55,7 +55,7 @@ import {
   type Turn,
   workerHeartbeat,
 } from '../store/consumers.ts';
-import { isNotThere, OtherSchema, schemaOf } from '../store/schema_version.ts';
+import { isNotThere, OtherSchema, ourSchema, schemaOf } from '../store/schema_version.ts';
 import { openHeartbeatSession } from './heartbeat_session.ts';
 import { createInFlight, type InFlight } from './in_flight_jobs.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
@@ -66,6 +66,8 @@ const SWEEP_MS = 500;
 /** While a process on this machine has lost its lock: it may be about to end. */
 const SUSPECT_MS = 100;
 const RETRY_MS = 100;
+/** A person has to do something first. */
+const OTHER_SCHEMA_RETRY_MS = 1_000;
 /** Timers may fire a little early. */
 const TIMER_SLACK_MS = 10;
 
@@ -185,6 +187,8 @@ export async function joinQueue<E extends Epoch>(
   let swept_at = 0;
   let suspects: readonly string[] = [];
   let failing = false;
+  /** What was said of a database of another version. */
+  let other_schema: string | null = null;
   let closing = false;
   /** A heartbeat is due, whenever the last one was. */
   let hurry = false;
@@ -206,6 +210,8 @@ export async function joinQueue<E extends Epoch>(
 
   async function register(): Promise<void> {
     if (!schema_checked) {
+      // Its files are read before the time for the answer begins.
+      await ourSchema();
       const schema = await session.ask((db) => schemaOf(db));
       if (schema instanceof OtherSchema) throw schema;
       const problem = await session.ask((db) => queueSchemaProblem(db));
@@ -348,14 +354,18 @@ export async function joinQueue<E extends Epoch>(
       }
       if (failing) options.onBack?.();
       failing = false;
+      other_schema = null;
       return suspects.length > 0 ? SUSPECT_MS : SWEEP_MS * (0.8 + Math.random() * 0.2);
     } catch (error) {
       if (error instanceof QueueSchemaUnknown) throw error;
-      if (!failing) logFailure(log, error);
+      const found = error instanceof OtherSchema ? error.message : null;
+      // After an outage it may be another version that it waits for.
+      if (!failing || (found !== null && found !== other_schema)) logFailure(log, error);
+      other_schema = found;
       failing = true;
       // The outage may have hit the other connections, too, and taken an answer with it.
       if (member !== null) member.fenced = true;
-      return RETRY_MS * (0.5 + Math.random());
+      return (found === null ? RETRY_MS : OTHER_SCHEMA_RETRY_MS) * (0.5 + Math.random());
     }
   }
 
@@ -421,7 +431,7 @@ export async function joinQueue<E extends Epoch>(
 /** An outage needs no stack. */
 function logFailure(log: Log, error: unknown): void {
   const { message: reason } = error as Error;
-  if (error instanceof OtherSchema) log.warn(`${faultLine(error)}; it is tried until then`);
+  if (error instanceof OtherSchema) log.warn(`this process waits: ${faultLine(error)}`);
   else if (isNotThere(error))
     log.warn({ reason }, 'the database is not of this version: run `./runledger migrate`');
   else if (!isAway(error)) log.warn({ err: error }, 'no heartbeat');

@@ -31,6 +31,7 @@ import {
 import { VERIFY_LOCK } from './beside_verify.ts';
 import { copyOut } from './entries.ts';
 import { migrate, migrateTo } from './migrate.ts';
+import { DEFINITIONS } from './schema_version.ts';
 import { digestOf, sqlFiles } from './sql_files.ts';
 import { sessionSettings } from './verify.ts';
 
@@ -180,7 +181,7 @@ async function versionOf(db: Db): Promise<string[]> {
   const queue = await db<{ name: string }[]>`
     select 'queue ' || max(id) as name from graphile_worker.migrations`;
   const ours = await db<{ name: string; sha256: string }[]>`
-    select name, sha256 from runledger.migrations where name not like 'definitions%' order by name`;
+    select name, sha256 from runledger.migrations where name <> ${DEFINITIONS} order by name`;
   return [
     ...queue.map(({ name }) => name),
     ...ours.map(({ name, sha256 }) => migrationLine(name, sha256)),

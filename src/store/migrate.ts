@@ -19,6 +19,7 @@ import {
   DEFINITIONS,
   definitionFiles,
   definitionsDigest,
+  migrationDigests,
   ROLES_NAMED,
   strangeOf,
 } from './schema_version.ts';
@@ -66,12 +67,22 @@ async function withLock<T>(
     await refuseOldServer(db);
     await db`select pg_advisory_lock(${LOCK})`;
     await db.unsafe(BOOKKEEPING).simple();
+    await refuseOtherVersion(db);
     await migrateQueue(address);
     return await work(db);
   } finally {
     await db.end({ timeout: 5 });
   }
 }
+
+/** Before anything of it changes: our definitions and graphile-worker do not fit the tables of a newer version. */
+async function refuseOtherVersion(db: postgres.Sql): Promise<void> {
+  const strange = strangeOf(await storedMigrations(db), await migrationDigests());
+  if (strange !== null) throw strange;
+}
+
+const storedMigrations = (db: postgres.Sql) => db<{ name: string; sha256: string }[]>`
+  select name, sha256 from runledger.migrations where name <> ${DEFINITIONS}`;
 
 /** The rows that every log begins with, and the partitions of this month. */
 async function begin(db: postgres.Sql): Promise<void> {
@@ -119,12 +130,7 @@ async function migrateQueue(address: DatabaseAddress | string): Promise<void> {
 }
 
 async function applyMigrations(db: postgres.Sql, count?: number): Promise<string[]> {
-  const stored = await db<{ name: string; sha256: string }[]>`
-    select name, sha256 from runledger.migrations where name <> ${DEFINITIONS}`;
-  // Before anything changes: the definitions of this version do not fit the tables of a newer one.
-  const strange = await strangeOf(stored);
-  if (strange !== null) throw strange;
-  const done = new Set(stored.map(({ name }) => name));
+  const done = new Set((await storedMigrations(db)).map(({ name }) => name));
   const applied: string[] = [];
   for (const { name, text } of (await sqlFiles('migrations')).slice(0, count)) {
     if (done.has(name)) continue;

@@ -28,52 +28,86 @@ export class OtherSchema extends Fault {
 
 type Stored = { name: string; sha256: string };
 
+/** What a process compares with the database. It keeps what it began with, whatever becomes of the files. */
+export type OurSchema = {
+  /** the digest of each migration */
+  readonly migrations: ReadonlyMap<string, string>;
+  /** each that the definitions can have */
+  readonly definitions: ReadonlySet<string>;
+};
+
+let ours: Promise<OurSchema> | undefined;
+
+export function ourSchema(): Promise<OurSchema> {
+  ours ??= Promise.all([migrationDigests(), definitionDigests()]).then(
+    ([migrations, definitions]) => ({ migrations, definitions }),
+  );
+  return ours;
+}
+
 /** `none`: nothing was ever migrated here. */
 export async function schemaOf(db: Db): Promise<'ours' | 'none' | OtherSchema> {
-  const [row] = await db<{ there: boolean }[]>`
-    select to_regclass('runledger.migrations') is not null as there`;
-  if (!row!.there) return 'none';
+  const our = await ourSchema();
   const stored = await storedIn(db);
-  if (stored === null) return older('its migrations cannot be read by this login');
+  if (stored === 'unreadable')
+    return new OtherSchema(
+      'older',
+      'this login may not read which migrations the database has',
+      "run `./runledger migrate` of this version, or use the owner's login",
+    );
   const migrations = stored.filter(({ name }) => name !== DEFINITIONS);
   if (migrations.length === 0) return 'none';
-  const strange = await strangeOf(migrations);
+  const strange = strangeOf(migrations, our.migrations);
   if (strange !== null) return strange;
-  const known = new Set(migrations.map(({ name }) => name));
-  const missing = (await sqlFiles('migrations')).filter(({ name }) => !known.has(name)).length;
-  if (missing > 0) return older(`${missing} migrations are missing`);
+  const missing = our.migrations.size - migrations.length;
+  if (missing > 0) {
+    const lacks = missing === 1 ? '1 migration is missing' : `${missing} migrations are missing`;
+    return new OtherSchema(
+      'older',
+      `the database is of an older version of Runledger: ${lacks}`,
+      MIGRATE,
+    );
+  }
   const definitions = stored.find(({ name }) => name === DEFINITIONS);
-  if (definitions && (await definitionDigests()).has(definitions.sha256)) return 'ours';
+  if (definitions && our.definitions.has(definitions.sha256)) return 'ours';
   return new OtherSchema(
     'definitions',
     'the functions and views of the database are of another version of Runledger',
-    MIGRATE,
+    'run `./runledger migrate` of the newer one of the two, after a backup, and use that version',
   );
 }
 
-const older = (why: string) =>
-  new OtherSchema('older', `the database is of an older version of Runledger: ${why}`, MIGRATE);
-
 /** A migration that this version does not have, or has with another text. */
-export async function strangeOf(stored: readonly Stored[]): Promise<OtherSchema | null> {
-  const files = await sqlFiles('migrations');
-  const ours = new Map(files.map(({ name, text }) => [name, digestOf(text)]));
-  const strange = stored.find(({ name, sha256 }) => ours.get(name) !== sha256);
+export function strangeOf(
+  stored: readonly Stored[],
+  our: OurSchema['migrations'],
+): OtherSchema | null {
+  const strange = stored.find(({ name, sha256 }) => our.get(name) !== sha256);
   if (!strange) return null;
-  const what = ours.has(strange.name) ? `another ${strange.name}` : strange.name;
+  const [version, what] = our.has(strange.name)
+    ? ['another', `another ${strange.name}`]
+    : ['a newer', strange.name];
   return new OtherSchema(
     'newer',
-    `the database is of a newer version of Runledger: it has ${what}`,
+    `the database is of ${version} version of Runledger: it has ${what}`,
     'use that version',
   );
 }
 
-/** Null: an older version gave this login no right to read them. */
-async function storedIn(db: Db): Promise<Stored[] | null> {
+export async function migrationDigests(): Promise<ReadonlyMap<string, string>> {
+  const files = await sqlFiles('migrations');
+  return new Map(files.map(({ name, text }) => [name, digestOf(text)]));
+}
+
+/** None where there are no tables. An older version gave web and workers no right to read them. */
+async function storedIn(db: Db): Promise<Stored[] | 'unreadable'> {
   try {
+    const [row] = await db<{ there: boolean }[]>`
+      select to_regclass('runledger.migrations') is not null as there`;
+    if (!row!.there) return [];
     return await db<Stored[]>`select name, sha256 from runledger.migrations`;
   } catch (error) {
-    if (codeOf(error) === NO_RIGHT) return null;
+    if (codeOf(error) === NO_RIGHT) return 'unreadable';
     throw error;
   }
 }

@@ -5,6 +5,7 @@
 import type { Db } from '../db.ts';
 import type { Problems } from './problems.ts';
 import { BY_PAGES, reading } from './scans.ts';
+import { DEFINITIONS } from './schema_version.ts';
 import { digestOf, sqlFiles } from './sql_files.ts';
 
 export async function checkMigrations(db: Db, problems: Problems): Promise<void> {
@@ -12,7 +13,7 @@ export async function checkMigrations(db: Db, problems: Problems): Promise<void>
     db,
     BY_PAGES,
     () => db<{ name: string; sha256: string }[]>`
-      select m.name, m.sha256 from runledger.migrations m where m.name !~ '^definitions' order by m.name`,
+      select m.name, m.sha256 from runledger.migrations m where m.name <> ${DEFINITIONS} order by m.name`,
   );
   const applied = new Map(rows.map(({ name, sha256 }) => [name, sha256]));
   for (const { name, text } of await sqlFiles('migrations')) {

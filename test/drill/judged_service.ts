@@ -15,7 +15,7 @@ import {
 } from '../../src/local/roles.ts';
 
 /** An emulated machine takes minutes for what takes seconds elsewhere. */
-const PATIENCE_MS = 1_800_000;
+const PATIENCE_MS = 900_000;
 
 /** And its programs need longer limits. To look for other languages than Python's takes it minutes. */
 export const SLOWNESS: Readonly<Record<string, string>> = {

@@ -120,7 +120,8 @@ for (const kind of kinds)
       const left = () => running(`sleep ${word}`).length;
       for (const end of [killSlots, close]) {
         const lost = sandbox.run(shell(`setsid sleep ${word} & sleep ${word}`)).catch(() => 'lost');
-        t.ok(await within(60_000, () => left() === 2));
+        const begun = within(60_000, () => left() === 2);
+        t.equal(await Promise.race([begun, lost]), true, `it runs before ${end.name}`);
         await end(sandbox);
         t.equal(await lost, 'lost');
         t.ok(await within(60_000, () => left() === 0), end.name);

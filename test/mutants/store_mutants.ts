@@ -6,6 +6,38 @@ const EXECUTIONS = 'test/store/executions.test.ts';
 const ORACLE = 'test/store/oracle.test.ts';
 
 export const storeMutants: readonly Mutant[] = [
+  ...inFile('src/store/migrate.ts', 'test/store/schema_version.test.ts', [
+    'an older migrate changes nothing of a newer version',
+    'if (strange !== null) throw strange;',
+    '',
+  ]),
+  ...inFile(
+    'src/store/schema_version.ts',
+    'test/store/schema_version.test.ts',
+    [
+      'definitions have a version',
+      'definitions && our.definitions.has(definitions.sha256)',
+      'true',
+    ],
+    [
+      'a role that appeared later is no version',
+      'for (const role of ROLES_NAMED)',
+      'for (const role of ROLES_NAMED.slice(0, 0))',
+    ],
+    ['a migration with another text is not ours', 'our.get(name) !== sha256', '!our.has(name)'],
+    ['an older database is named', 'if (missing > 0) {', 'if (missing < 0) {'],
+    ['an older login is named', "if (codeOf(error) === NO_RIGHT) return 'unreadable';", ''],
+  ),
+  ...inFile('src/queue/consumer.ts', 'test/queue/consumer.test.ts', [
+    'a consumer waits for its version',
+    'if (schema instanceof OtherSchema) throw schema;',
+    '',
+  ]),
+  ...inFile('src/processes/run_process.ts', 'test/cli/commands.test.ts', [
+    'an unknown variable is refused before the restart',
+    '  const config = loadConfig();\n  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);\n',
+    '  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);\n  const config = loadConfig();\n',
+  ]),
   ...inFile(
     'src/store/backup.ts',
     'test/store/backup.test.ts',

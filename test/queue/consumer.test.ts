@@ -1,5 +1,7 @@
 /** The states of a consumer, one transition after the other, on a real database and with real connections. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
@@ -112,11 +114,48 @@ t.test('it joins no database of another version, and joins once it was migrated'
   t.equal(said.length, 1, 'it says so once');
   t.match(
     said[0],
-    /^the functions and views .* of another version of Runledger: run `.*migrate`.* it is tried until then$/,
+    /^this process waits: the functions and views .* of another version of Runledger: run `.*migrate` of/,
   );
   await s.w.db`update runledger.migrations set sha256 = ${sha256!} where name = 'definitions'`;
   await joining;
   t.equal((await s.consumers()).length, 1);
+});
+
+t.test('it says so after an outage, too', async (t) => {
+  const s = await scene(t);
+  const said: unknown[] = [];
+  const warned = Object.assign(createLog({ level: 'silent', process: 'test', to: 'stderr' }), {
+    warn: (first: unknown, second?: unknown) => said.push(second ?? first),
+  });
+  const to = new URL(s.w.database.urls.worker);
+  const proxy = createServer((socket) => {
+    const server = connect(Number(to.port), to.hostname);
+    for (const [one, other] of [
+      [socket, server],
+      [server, socket],
+    ] as const)
+      one.pipe(other).on('error', () => one.destroy());
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  const { port } = proxy.address() as AddressInfo;
+  proxy.close();
+  await once(proxy, 'close');
+  const [{ sha256 } = {}] = await s.w.db<{ sha256: string }[]>`
+    update runledger.migrations m set sha256 = 'other' from runledger.migrations was
+    where m.name = 'definitions' and was.name = m.name returning was.sha256`;
+  const through = new URL(to);
+  through.host = `127.0.0.1:${port}`;
+  const joining = s.join({ address: through.href, log: warned });
+  await s.until(() => said.length === 1);
+  t.match(said, [/^the database is away/]);
+  await once(proxy.listen(port, '127.0.0.1'), 'listening');
+  t.teardown(() => proxy.close());
+  await s.until(() => said.length > 1);
+  t.match(said[1], /^this process waits: the functions and views/);
+  await s.w.db`update runledger.migrations set sha256 = ${sha256!} where name = 'definitions'`;
+  const consumer = await joining;
+  await consumer.drain();
+  await consumer.leave();
 });
 
 t.test('joining, live, draining, left', async (t) => {

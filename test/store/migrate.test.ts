@@ -60,7 +60,7 @@ t.test('a migration that was changed after it was applied is rejected', async (t
   const db = connect(url, { name: 'test', max: 1 });
   t.teardown(() => db.end());
   await db`update runledger.migrations set sha256 = 'other' where name = '000001_ledger.sql'`;
-  await t.rejects(migrate(url), /newer version of Runledger: it has another 000001_ledger\.sql$/);
+  await t.rejects(migrate(url), /another version of Runledger: it has another 000001_ledger\.sql$/);
 });
 
 t.test(

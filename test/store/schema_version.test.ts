@@ -2,7 +2,7 @@
 import t from 'tap';
 import { connect } from '../../src/db.ts';
 import { migrate } from '../../src/store/migrate.ts';
-import { OtherSchema, schemaOf } from '../../src/store/schema_version.ts';
+import { definitionsDigest, OtherSchema, schemaOf } from '../../src/store/schema_version.ts';
 import { emptyDatabase, freshDatabase } from '../support/database.ts';
 
 type Test = { teardown(work: () => unknown): void };
@@ -21,6 +21,8 @@ async function scene(t: Test) {
 }
 
 const MIGRATE = 'run `./runledger migrate`, after a backup';
+const OTHER =
+  'definitions: the functions and views of the database are of another version of Runledger: run `./runledger migrate` of the newer one of the two, after a backup, and use that version';
 
 t.test('one that is ours, one without tables', async (t) => {
   const { db, database, said } = await scene(t);
@@ -46,10 +48,13 @@ t.test('an older one, a newer one, one with a changed migration', async (t) => {
   const NEWER = 'newer: the database is of a newer version of Runledger: it has';
   t.equal(
     await said(),
-    `older: the database is of an older version of Runledger: 1 migrations are missing: ${MIGRATE}`,
+    `older: the database is of an older version of Runledger: 1 migration is missing: ${MIGRATE}`,
   );
   await db`insert into runledger.migrations ${db({ ...last!, sha256: 'other' })}`;
-  t.equal(await said(), `${NEWER} another ${last!.name}: use that version`);
+  t.equal(
+    await said(),
+    `newer: the database is of another version of Runledger: it has another ${last!.name}: use that version`,
+  );
   await db`update runledger.migrations set sha256 = ${last!.sha256} where name = ${last!.name}`;
   t.equal(await said(), 'ours');
   await db`insert into runledger.migrations (name, sha256) values ('999999_later.sql', 'x')`;
@@ -65,13 +70,19 @@ t.test('an older one, a newer one, one with a changed migration', async (t) => {
 
 t.test('functions and views of another version', async (t) => {
   const { db, database, said } = await scene(t);
-  const OTHER = `definitions: the functions and views of the database are of another version of Runledger: ${MIGRATE}`;
   await db`update runledger.migrations set sha256 = 'other' where name = 'definitions'`;
   t.equal(await said(), OTHER);
   t.match(await migrate(database.url), { definitions: 'replaced' });
   t.equal(await said(), 'ours');
   await db`delete from runledger.migrations where name = 'definitions'`;
   t.equal(await said(), OTHER);
+  // Made where there were fewer roles.
+  const digest = await definitionsDigest();
+  for (const roles of [[], ['runledger_web'], ['runledger_auditor', 'runledger_worker']]) {
+    await db`insert into runledger.migrations (name, sha256) values ('definitions', ${digest(roles)})
+      on conflict (name) do update set sha256 = excluded.sha256`;
+    t.equal(await said(), 'ours', `with the roles ${roles}`);
+  }
 });
 
 t.test('a login that may not read the migrations is of an older version', async (t) => {
@@ -79,5 +90,11 @@ t.test('a login that may not read the migrations is of an older version', async 
   await db`revoke select on runledger.migrations from runledger_worker`;
   const worker = connect(database.urls.worker, { name: 'test', max: 1 });
   t.teardown(() => worker.end({ timeout: 1 }));
-  t.match(await said(worker), /^older: .*: its migrations cannot be read by this login: run/);
+  const UNREADABLE = /^older: this login may not read which migrations the database has: run/;
+  t.match(await said(worker), UNREADABLE);
+  const auditor = connect(database.urls.auditor, { name: 'test', max: 1 });
+  t.teardown(() => auditor.end({ timeout: 1 }));
+  t.match(await said(auditor), UNREADABLE);
+  await db`revoke usage on schema runledger from runledger_worker`;
+  t.match(await said(worker), UNREADABLE);
 });

@@ -64,7 +64,8 @@ async function lookAt(check: Check, context: Context): Promise<Finding[]> {
   try {
     return await check.look(context);
   } catch (error) {
-    const remedy = databaseRemedy(error) ?? faultOf(error)?.remedy ?? 'see the message';
+    const of_database = OF_MACHINE.includes(check) ? null : databaseRemedy(error);
+    const remedy = of_database ?? faultOf(error)?.remedy ?? 'see the message';
     return [fail(check.name, (error as Error).message.split('\n')[0]!, remedy)];
   }
 }

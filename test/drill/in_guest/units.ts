@@ -65,7 +65,7 @@ function fillIn(urls: Readonly<Record<string, string>>): void {
     const file = join(ENVIRONMENT, name);
     const text = readFileSync(file, 'utf8')
       .replace(/postgres:\/\/runledger_(\w+):CHANGE@\S+/, (_, role) => urls[role]!)
-      .replace('RUNLEDGER_SEAL_KEY=CHANGE', `RUNLEDGER_SEAL_KEY=${seal_key}`)
+      .replace(/RUNLEDGER_SEAL_KEY=\w+/, `RUNLEDGER_SEAL_KEY=${seal_key}`)
       .replaceAll('CHANGE', key);
     const slow = Object.entries(SLOWNESS)
       .map((pair) => `${pair.join('=')}\n`)
