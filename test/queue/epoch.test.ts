@@ -135,7 +135,9 @@ t.test('a worker that is full at its turn lets the others look', async (t) => {
   );
   t.teardown(() => listening.close());
   await hears;
-  s.open({ free: () => 0 }, { place: 0, turns: 2 });
+  const epoch = s.open({ free: () => 0 }, { place: 0, turns: 2 });
+  // It passes on what it hears, and not what was there before it listened.
+  await s.until(() => epoch.handTo!() !== null);
   // Of two jobs, one has its turn.
   await s.add();
   await s.add();
