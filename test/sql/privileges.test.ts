@@ -43,11 +43,13 @@ t.test('no role can use a table of the ledger', async (t) => {
     may,
     [
       'web select runledger.entries',
+      'web select runledger.migrations',
+      'worker select runledger.migrations',
       ...tables
         .filter((table) => /^runledger\.audit_/.test(table))
         .map((table) => `auditor select ${table}`),
     ],
-    'but web, which seals what it reads through a view, and the auditor, who reads the audit views',
+    'but web, which seals what it reads through a view, the auditor, who reads the audit views, and both who look for their version',
   );
   // The login reads only by default; without that, its rights still forbid writing.
   await auditor`set default_transaction_read_only = off`;
