@@ -6,12 +6,17 @@ import { uuidv7 } from '../../src/domain/ids.ts';
 /** A submission that was refused once more after its end. */
 export const EVENTS_OF_ONE = 4;
 
-/** In transactions of `at_once` submissions, of the first key that there is. */
-export async function growLog(owner: Db, submissions: number, at_once: number): Promise<void> {
+/** In transactions of `at_once` submissions, of the first key that there is. `at_ms`: the instant in their ids. */
+export async function growLog(
+  owner: Db,
+  submissions: number,
+  at_once: number,
+  at_ms: () => number = Date.now,
+): Promise<void> {
   const [key] = await owner<
     { id: string; account_id: string }[]
   >`select id, account_id from runledger.keys limit 1`;
-  const newId = () => uuidv7(Date.now(), randomBytes(10));
+  const newId = () => uuidv7(at_ms(), randomBytes(10));
   for (let left = submissions; left > 0; left -= at_once) {
     const ids = Array.from({ length: Math.min(left, at_once) }, newId).toSorted();
     await owner`
