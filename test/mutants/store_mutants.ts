@@ -33,11 +33,6 @@ export const storeMutants: readonly Mutant[] = [
     'if (schema instanceof OtherSchema) throw schema;',
     '',
   ]),
-  ...inFile('src/processes/run_process.ts', 'test/cli/commands.test.ts', [
-    'an unknown variable is refused before the restart',
-    '  const config = loadConfig();\n  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);\n',
-    '  if (hasForeignSecrets(name, process.env)) restartWithoutForeignSecrets(name);\n  const config = loadConfig();\n',
-  ]),
   ...inFile(
     'src/store/backup.ts',
     'test/store/backup.test.ts',
