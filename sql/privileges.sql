@@ -9,8 +9,8 @@
 --            names of tests, messages of checkers and hosts of webhooks.
 --
 -- No role may use a table of the ledger itself: functions run as the owner, with a fixed search_path. Web and worker read which
--- migrations there are, and web the events that it seals through the view `entries`. Where the roles are missing (sql/roles.sql), every process is the owner and only the
--- triggers protect the log; doctor reports it.
+-- migrations there are, and web the events that it seals through the view `entries`. Where the roles are missing
+-- (sql/roles.sql), every process is the owner and only the triggers protect the log; doctor reports it.
 
 revoke all on schema runledger from public;
 revoke all on all tables in schema runledger from public;

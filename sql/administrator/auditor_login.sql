@@ -20,7 +20,7 @@ declare
   other text;
   f record;
 begin
-  -- What a database beside this one has already is no news.
+  -- The roles are those of the whole server. A second database finds the grant below there, and PostgreSQL would say so.
   perform set_config('client_min_messages', 'warning', true);
   alter role runledger_auditor set default_transaction_read_only = on;
   alter role runledger_auditor set statement_timeout = '5min';

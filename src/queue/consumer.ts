@@ -13,7 +13,7 @@
  *
  *     any state ── drain() ──> draining ── leave() ──> left
  *
- *     joining    no consumer is registered
+ *     joining    no consumer is registered; it waits here while the database is away or of another version
  *     live       the only state in which jobs are fetched
  *     doubtful   the launcher has killed every run; other processes may soon declare this consumer dead
  *     fenced     nothing that the present epoch still fetches counts; a new epoch is about to begin

@@ -121,7 +121,7 @@ t.test('it joins no database of another version, and joins once it was migrated'
   t.equal((await s.consumers()).length, 1);
 });
 
-t.test('it says so after an outage, too', async (t) => {
+t.test('after an outage, too, it says that the database is of another version', async (t) => {
   const s = await scene(t);
   const said: unknown[] = [];
   const warned = Object.assign(createLog({ level: 'silent', process: 'test', to: 'stderr' }), {

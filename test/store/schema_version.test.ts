@@ -24,7 +24,7 @@ const MIGRATE = 'run `./runledger migrate`, after a backup';
 const OTHER =
   'definitions: the functions and views of the database are of another version of Runledger: run `./runledger migrate` of the newer one of the two, after a backup, and use that version';
 
-t.test('one that is ours, one without tables', async (t) => {
+t.test('a database of this version, and one without tables', async (t) => {
   const { db, database, said } = await scene(t);
   t.equal(await said(), 'ours');
   for (const role of ['web', 'worker'] as const) {
@@ -40,35 +40,42 @@ t.test('one that is ours, one without tables', async (t) => {
   await empty.end();
 });
 
-t.test('an older one, a newer one, one with a changed migration', async (t) => {
-  const { db, database, said } = await scene(t);
-  const [last] = await db<{ name: string; sha256: string }[]>`
+t.test(
+  'a database of an older version, of a newer one, and with a changed migration',
+  async (t) => {
+    const { db, database, said } = await scene(t);
+    const [last] = await db<{ name: string; sha256: string }[]>`
     delete from runledger.migrations where name = (
       select max(name) from runledger.migrations where name ~ '^[0-9]') returning name, sha256`;
-  const NEWER = 'newer: the database is of a newer version of Runledger: it has';
-  t.equal(
-    await said(),
-    `older: the database is of an older version of Runledger: 1 migration is missing: ${MIGRATE}`,
-  );
-  await db`insert into runledger.migrations ${db({ ...last!, sha256: 'other' })}`;
-  t.equal(
-    await said(),
-    `newer: the database is of another version of Runledger: it has another ${last!.name}: use that version`,
-  );
-  await db`update runledger.migrations set sha256 = ${last!.sha256} where name = ${last!.name}`;
-  t.equal(await said(), 'ours');
-  await db`insert into runledger.migrations (name, sha256) values ('999999_later.sql', 'x')`;
-  t.equal(await said(), `${NEWER} 999999_later.sql: use that version`);
+    const NEWER = 'newer: the database is of a newer version of Runledger: it has';
+    t.equal(
+      await said(),
+      `older: the database is of an older version of Runledger: 1 migration is missing: ${MIGRATE}`,
+    );
+    await db`insert into runledger.migrations ${db({ ...last!, sha256: 'other' })}`;
+    t.equal(
+      await said(),
+      `newer: the database is of another version of Runledger: it has another ${last!.name}: use that version`,
+    );
+    await db`update runledger.migrations set sha256 = ${last!.sha256} where name = ${last!.name}`;
+    t.equal(await said(), 'ours');
+    await db`insert into runledger.migrations (name, sha256) values ('999999_later.sql', 'x')`;
+    t.equal(await said(), `${NEWER} 999999_later.sql: use that version`);
 
-  const definitions = () => db`select sha256, applied_at from runledger.migrations
+    const definitions = () => db`select sha256, applied_at from runledger.migrations
     where name = 'definitions'`;
-  await db`update runledger.migrations set sha256 = 'later' where name = 'definitions'`;
-  const before = await definitions();
-  await t.rejects(migrate(database.url), { kind: 'newer', message: /it has 999999_later\.sql$/ });
-  t.same(await definitions(), before, 'an older `migrate` leaves the functions of a newer version');
-});
+    await db`update runledger.migrations set sha256 = 'later' where name = 'definitions'`;
+    const before = await definitions();
+    await t.rejects(migrate(database.url), { kind: 'newer', message: /it has 999999_later\.sql$/ });
+    t.same(
+      await definitions(),
+      before,
+      'an older `migrate` leaves the functions of a newer version',
+    );
+  },
+);
 
-t.test('functions and views of another version', async (t) => {
+t.test('a database whose functions and views are of another version', async (t) => {
   const { db, database, said } = await scene(t);
   await db`update runledger.migrations set sha256 = 'other' where name = 'definitions'`;
   t.equal(await said(), OTHER);
@@ -85,7 +92,7 @@ t.test('functions and views of another version', async (t) => {
   }
 });
 
-t.test('a login that may not read the migrations is of an older version', async (t) => {
+t.test('a login that may not read the migrations is sent to migrate', async (t) => {
   const { db, database, said } = await scene(t);
   await db`revoke select on runledger.migrations from runledger_worker`;
   const worker = connect(database.urls.worker, { name: 'test', max: 1 });

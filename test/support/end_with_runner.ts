@@ -6,7 +6,8 @@
  * it changes when the parent dies. SIGKILL, because nothing may hold this process up; the servers and workers that it
  * started get their own signal from the kernel.
  */
-import { readFileSync, writeSync } from 'node:fs';
+import { writeSync } from 'node:fs';
+import { processOf } from './processes.ts';
 import { cpuComment } from './report.ts';
 
 const POLL_MS = 200;
@@ -16,15 +17,10 @@ setInterval(() => {
   if (process.ppid !== runner) process.kill(process.pid, 'SIGKILL');
 }, POLL_MS).unref();
 
-/** Of the kernel's clock, in which /proc counts. */
-const TICKS_PER_S = 100;
-
 /** Of this process and of the children that it waited for: what a server used that outlives the file is not in it. */
 function cpuSeconds(): number {
-  const stat = readFileSync('/proc/self/stat', 'latin1');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const [user, system, of_children, system_of_children] = fields.slice(11, 15).map(Number);
-  return (user! + system! + of_children! + system_of_children!) / TICKS_PER_S;
+  const { cpu_s, ended_s } = processOf(process.pid)!;
+  return cpu_s + ended_s;
 }
 
 // A process that a test forks loads this file, too, and its output is for the test.

@@ -19,7 +19,8 @@ export type Process = {
 /** Of the kernel's clock, in which /proc counts. */
 const TICKS_PER_S = 100;
 
-function processOf(pid: number): Process | null {
+/** Null: there is no such process. */
+export function processOf(pid: number): Process | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
