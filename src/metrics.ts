@@ -4,6 +4,7 @@
  */
 type Labels<L extends string = string> = Readonly<Record<L, string>>;
 
+/** Add 0 where an alert looks at it: a counter that first appears with 1 has not grown for Prometheus. */
 export type Counter<L extends string> = { add(labels?: Labels<L>, by?: number): void };
 export type Histogram<L extends string> = { observe(value: number, labels?: Labels<L>): void };
 /** Called when the metrics are read. Returns a value, or one for each set of labels, or null for no value. */

@@ -75,7 +75,7 @@ function observer(metrics: Metrics): DeliveryObserver {
     'Deliveries that ended, by how.',
     ['how'],
   );
-  // From zero on: a counter that first appears with 1 has not grown, as an alert sees it.
+  // From zero on (metrics.ts).
   for (const how of DELIVERY_ENDS) ends.add({ how }, 0);
   return {
     attempted(outcome, seconds) {

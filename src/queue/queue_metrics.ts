@@ -13,7 +13,7 @@ export function executionObserver(metrics: Metrics, languages: readonly string[]
     'Executions that ended, by language and verdict.',
     ['language', 'verdict'],
   );
-  // From zero on: a counter that first appears with 1 has not grown, as an alert sees it.
+  // From zero on (metrics.ts).
   for (const language of languages)
     for (const verdict of VERDICT_NAMES) executions.add({ language, verdict }, 0);
   const phases = metrics.histogram(
