@@ -21,7 +21,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Sandbox } from '../../src/executor/sandbox.ts';
 import { LAUNCHER, MiB, python, ROOT, said, shell, text, withSandbox } from './box.ts';
-import { childrenOf, isAlive, running, within } from './processes.ts';
+import { isAlive, killSlots, running, within } from './processes.ts';
 
 const ATTACK = readFileSync(join(import.meta.dirname, 'same_user.py'), 'utf8');
 const ORDINARY = 4_242;
@@ -118,11 +118,12 @@ for (const kind of kinds)
     t.test('nothing of a run is left when its slot dies, or its service ends', async (t) => {
       const word = `77${process.pid}`;
       const left = () => running(`sleep ${word}`).length;
-      for (const end of [killSlots, close]) {
+      const slotsDie = () => killSlots(sandbox.isolation.pid);
+      for (const end of [slotsDie, close]) {
         const lost = sandbox.run(shell(`setsid sleep ${word} & sleep ${word}`)).catch(() => 'lost');
         const begun = within(60_000, () => left() === 2);
         t.equal(await Promise.race([begun, lost]), true, `it runs before ${end.name}`);
-        await end(sandbox);
+        await end();
         t.equal(await lost, 'lost');
         t.ok(await within(60_000, () => left() === 0), end.name);
       }
@@ -147,9 +148,6 @@ async function endsSlowly(t: Test, sandbox: Sandbox) {
   t.match(await run, { exit_code: 0, killed_for: null });
   t.equal(running(`sleep ${word}`).length, 0);
 }
-
-const killSlots = async (sandbox: Sandbox) =>
-  childrenOf(sandbox.isolation.pid).forEach((slot) => void process.kill(slot, 'SIGKILL'));
 
 /** PTRACE_SEIZE, for longer than any number of attempts without a pause would take. */
 const TRACES = `

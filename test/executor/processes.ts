@@ -32,3 +32,10 @@ export async function within(ms: number, holds: () => boolean): Promise<boolean>
   for (const end = Date.now() + ms; Date.now() < end; await sleep(5)) if (holds()) return true;
   return holds();
 }
+
+/** Ends slots, and waits until the launcher has reaped them: a run that is sent to a slot on its way out is lost with it. */
+export async function killSlots(launcher: number, slots = childrenOf(launcher)): Promise<void> {
+  for (const slot of slots) process.kill(slot, 'SIGKILL');
+  const reaped = () => childrenOf(launcher).every((child) => !slots.includes(child));
+  if (!(await within(60_000, reaped))) throw new Error('the launcher did not reap its slots');
+}

@@ -8,7 +8,7 @@ import t from 'tap';
 import { FILTER_OF_LANDLOCK } from '../support/without_landlock.ts';
 import { LAUNCHER, MiB, python, request, said, shell, text, withSandbox } from './box.ts';
 import { saysWhyItCannotRun } from './no_program.ts';
-import { childrenOf, isAlive, running, within } from './processes.ts';
+import { childrenOf, isAlive, killSlots, running, within } from './processes.ts';
 
 const isRoot = process.getuid!() === 0;
 const not_root = !isRoot && 'only root can take Landlock away from the launcher';
@@ -187,7 +187,7 @@ t.test(
     const script = `echo ${victim.pid} > cgroup.procs; sleep ${word}`;
     const lost = sandbox.run(shell(script)).catch((error: Error) => error.name);
     t.ok(await within(60_000, () => running(`sleep ${word}`).length === 1));
-    for (const slot of childrenOf(sandbox.isolation.pid)) process.kill(slot, 'SIGKILL');
+    await killSlots(sandbox.isolation.pid);
     t.equal(await lost, 'SandboxFault');
     t.equal(said(await sandbox.run(shell('echo next'))), 'next');
     t.ok(isAlive(victim.pid!));

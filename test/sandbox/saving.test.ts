@@ -6,7 +6,14 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { said, shell, withSandbox } from '../executor/box.ts';
-import { childrenOf, commandOf, isAlive, pendingOf, within } from '../executor/processes.ts';
+import {
+  childrenOf,
+  commandOf,
+  isAlive,
+  killSlots,
+  pendingOf,
+  within,
+} from '../executor/processes.ts';
 import { ISOLATION } from './isolation.ts';
 
 const MiB = 1024 * 1024;
@@ -86,7 +93,7 @@ t.test('a save whose process is killed fails, and says so', async (t) => {
 
 t.test('a slot that dies while its run is saved ends the save, and works again', async (t) => {
   const { sandbox, ended, saver, slots, stored } = await stoppedSave(t);
-  for (const slot of slots) process.kill(slot, 'SIGKILL');
+  await killSlots(sandbox.isolation.pid, [...slots]);
   t.match(await ended, { name: 'SandboxFault', message: /slot/ });
   t.ok(isAskedToEnd(saver), 'it is asked to end');
   process.kill(saver, 'SIGCONT');
