@@ -21,7 +21,9 @@ const WAITING = 300;
 const LARGE = 40_000;
 
 t.test('what is heavy', async (t) => {
-  const service = await startService(t, { webs: 1 });
+  // A slow machine takes long for what is heavy here, and no test is about this time.
+  const env = { RUNLEDGER_REQUEST_TIMEOUT: '5min' };
+  const service = await startService(t, { webs: 1, env });
   const [web] = service.webs;
   const key = await service.key();
   await setTier(service.db, { name: 'twice', per_minute: 2, concurrent: 0 });
@@ -157,8 +159,7 @@ t.test('what is heavy', async (t) => {
       for (const line of lines) line.send(fine);
       // None of them has ended before all are there.
       await wait(1_000);
-      // Some, one after the other: on a slow machine all of them would not be stored within the time that a body may take.
-      for (const line of lines.slice(0, 5)) {
+      for (const line of lines) {
         line.send('0\r\n\r\n');
         t.match(await line.until(/"id"/), / 202 Accepted/);
       }
