@@ -4,6 +4,7 @@ import { environmentFor, hasForeignSecrets, type ProcessName } from '../environm
 import { faultLine, faultOf } from '../fault.ts';
 import { CANNOT_RUN, type Ready } from '../local/child.ts';
 import { createLog, type Log } from '../log.ts';
+import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { CannotRun, type Given, type Running, withPooling } from './process.ts';
 import { CLOSING_MS, stopRequested } from './stop_request.ts';
@@ -31,6 +32,7 @@ export async function runProcess(name: ProcessName, say: (line: string) => void)
     }
     log.info({ address: running.address }, 'started');
     process.send?.({ address: running.address } satisfies Ready);
+    giveBackMemory();
     log.info({ reason: await stopped }, 'stopping');
     await running.stop();
     log.info('stopped');

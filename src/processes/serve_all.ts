@@ -18,6 +18,7 @@ import { localSecrets } from '../local/secrets.ts';
 import { createKey, listKeys } from '../store/keys.ts';
 import { migrate } from '../store/migrate.ts';
 import { setRetention } from '../store/retention.ts';
+import { giveBackMemory } from './give_back_memory.ts';
 import { withinOpenFiles } from './open_files.ts';
 import { chooseIsolation, SCOPE } from './own_code.ts';
 import { withPooling } from './process.ts';
@@ -67,6 +68,7 @@ export async function serve(say: Print, answer: Print): Promise<number> {
     const [web] = started;
     if (web!.kind === 'ended') return 1;
     introduce(config, web!.address!, key, answer);
+    giveBackMemory();
     say(`stopping (${await stopped})`);
     return 0;
   } catch (error) {
