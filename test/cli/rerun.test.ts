@@ -11,6 +11,7 @@ import { aSet, aTest, judged, judgingOf } from '../store/a_set.ts';
 import { besides } from '../store/verified.ts';
 import { idOf, outcome, start, submission, webhook, world } from '../store/world.ts';
 import { aloneOnItsServer } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { matchLists } from '../support/match_lists.ts';
 import { runledger } from './command_line.ts';
 
@@ -66,7 +67,7 @@ async function scene(
   const submit = async (code: string, change = {}) => {
     const given = submission({ code: Buffer.from(code), ...change });
     const id = idOf(await w.submissions().submit({ secret_digest: key.digest, submission: given }));
-    while (!(await isOver(id))) await wait(5);
+    await until(() => isOver(id));
     return id;
   };
   const isOver = async (id: string) => {

@@ -1,22 +1,11 @@
 /** Connections that are slow, many, long, or that end: what a web process does with them. */
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import { eventually } from '../support/eventually.ts';
 import { storedFor } from './contract/submit_rules.ts';
 import { call, freePort, wire } from './support/call.ts';
 import { HELLO, startService } from './support/service.ts';
 import { webProcess } from './support/web_process.ts';
-
-/** A busy machine is slow, and a test then waits longer; it never claims less. */
-const PATIENCE_MS = 60_000;
-
-async function soon(is: () => Promise<boolean>, within_ms = PATIENCE_MS): Promise<boolean> {
-  const until = performance.now() + within_ms;
-  while (!(await is())) {
-    if (performance.now() > until) return false;
-    await wait(5);
-  }
-  return true;
-}
 
 const answers = (origin: string) => call(origin, { path: '/livez' }).then(Boolean, () => false);
 
@@ -48,12 +37,12 @@ t.test(
       // A byte now and then must not keep it open.
       const drip = setInterval(() => line.send(start === '' ? '' : 'x'), 200);
       const began = performance.now();
-      t.equal(await line.ended(PATIENCE_MS), '', `${where}: nothing is answered`);
+      t.equal(await line.ended(), '', `${where}: nothing is answered`);
       t.comment(`${where}: closed after ${Math.round(performance.now() - began)} ms`);
       clearInterval(drip);
       line.socket.destroy();
     }
-    t.ok(await soon(() => answers(origin)), 'others are served');
+    t.ok(await eventually(() => answers(origin)), 'others are served');
   },
 );
 
@@ -94,7 +83,7 @@ t.test('a connection is kept for the next request, as long as is configured', as
   t.match(await line.until(/"live"/), /Keep-Alive: timeout=5/);
   line.send(request);
   await line.until(/"live"[\s\S]*"live"/);
-  await line.ended(PATIENCE_MS);
+  await line.ended();
   line.socket.destroy();
   t.pass('then it ends');
 });
@@ -161,12 +150,12 @@ t.test('nothing waits any longer for a client that hangs up, whatever it asked',
   for (const [what, request] of Object.entries(requests)) {
     const hangUp = new AbortController();
     const asked = request(hangUp.signal).catch((error: Error) => error.name);
-    t.ok(await soon(async () => (await waiting()) === 1), `${what}: waits`);
+    t.ok(await eventually(async () => (await waiting()) === 1), `${what}: waits`);
     // A repeated submission first waits for the id that it would have had, then for that of the first call.
-    await soon(async () => (await waiting()) !== 1, 200);
+    await wait(200);
     hangUp.abort();
     t.equal(await asked, 'AbortError');
-    t.ok(await soon(async () => (await waiting()) === 0), `${what}: waits no longer`);
+    t.ok(await eventually(async () => (await waiting()) === 0), `${what}: waits no longer`);
   }
 });
 
@@ -183,7 +172,7 @@ t.test(
     });
     const id = await storedFor(service, idempotency);
     const ended = web.stop();
-    t.ok(await soon(async () => !(await answers(web.origin))), 'it listens no longer');
+    t.ok(await eventually(async () => !(await answers(web.origin))), 'it listens no longer');
     await service.worker.finish(id);
     const reply = await waiting;
     t.equal(reply.status, 200);
@@ -204,12 +193,12 @@ t.test('a process that stops gives a new connection time to send its request', a
     await call(web.origin, { path: '/livez' });
     const asked = performance.now();
     const ended = web.stop();
-    await soon(async () => !(await answers(web.origin)));
+    await eventually(async () => !(await answers(web.origin)));
     // The bytes are on their way for a while.
     await wait(200);
     line.send('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
     const tooSlow = performance.now() - asked >= TIME_TO_SEND_MS;
-    const text = await line.ended(PATIENCE_MS);
+    const text = await line.ended();
     t.equal(await ended, 0);
     if (tooSlow) return 'too slow';
     t.match(text, /^HTTP\/1\.1 200 [\s\S]*"live"/);

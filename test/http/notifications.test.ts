@@ -1,22 +1,12 @@
 /** The connection on which a web process listens, and what wakes its deliveries. */
-import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
+import { until } from '../support/eventually.ts';
 import { startService } from './support/service.ts';
 
 /** Deliveries are also looked for once a second. */
 const ROUNDS = 15;
 const HALF_A_POLL_MS = 500;
-const HANGS_MS = 30_000;
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const began = performance.now();
-  while (!(await holds())) {
-    if (performance.now() - began > HANGS_MS) throw new Error('it never holds');
-    await wait(10);
-  }
-}
-
 t.test(
   'it listens on one connection, and looks for deliveries when one is announced',
   async (t) => {

@@ -2,17 +2,16 @@
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { HOSTILE_ARCHIVES } from '../judging/hostile_archives.ts';
 import { archiveOf, emptyTests, type Files, LEGACY, NEW } from '../judging/packages.ts';
 import { zipOf } from '../judging/zip_writer.ts';
+import { eventually } from '../support/eventually.ts';
 import { type Reply, wire } from './support/call.ts';
 import { plain } from './support/plain.ts';
 import { HELLO, type Service, startService } from './support/service.ts';
 
 const PATH = '/api/test-sets';
-const PATIENCE_MS = 60_000;
 
 const upload = (service: Service, key: string, archive: Uint8Array, headers = {}) =>
   service.call({
@@ -27,15 +26,6 @@ async function stored(service: Service, key: string, files: Files): Promise<Repl
   const reply = await upload(service, key, archiveOf(files));
   if (reply.status !== 201) throw new Error(reply.text);
   return reply.json;
-}
-
-async function soon(is: () => boolean | Promise<boolean>): Promise<boolean> {
-  const until = performance.now() + PATIENCE_MS;
-  while (!(await is())) {
-    if (performance.now() > until) return false;
-    await wait(5);
-  }
-  return true;
 }
 
 /** What a web process holds of uploads: names in its folder, and open files without a name. */
@@ -243,7 +233,7 @@ t.test('an upload has bounds', async (t) => {
   line.send(head(key, 'Transfer-Encoding: chunked\r\n'));
   const chunk = `${(16_384).toString(16)}\r\n${'x'.repeat(16_384)}\r\n`;
   for (let n = 0; n < 8; n++) line.send(chunk);
-  t.match(await line.ended(PATIENCE_MS), /^HTTP\/1\.1 413 /, 'without a declared size');
+  t.match(await line.ended(), /^HTTP\/1\.1 413 /, 'without a declared size');
   line.socket.destroy();
 
   const bomb = zipOf([
@@ -292,7 +282,7 @@ t.test('what is no zip archive of a known key is not read', async (t) => {
   }
   const line = wire(service.webs[0]!.port);
   line.send(head('rl_live_x', 'Expect: 100-continue\r\nContent-Length: 100000000\r\n'));
-  t.match(await line.ended(PATIENCE_MS), /^HTTP\/1\.1 401 /, 'and it is not asked for it');
+  t.match(await line.ended(), /^HTTP\/1\.1 401 /, 'and it is not asked for it');
   line.socket.destroy();
   t.same(held(), []);
 });
@@ -320,16 +310,16 @@ t.test('a client that hangs up, or is too slow, leaves nothing', async (t) => {
   gone.send(start);
   gone.send(archive.subarray(0, -1));
   const hasNoName = () => held().length === 1 && held()[0]!.endsWith('(deleted)');
-  t.ok(await soon(hasNoName), 'its bytes are in a file that has no name');
+  t.ok(await eventually(hasNoName), 'its bytes are in a file that has no name');
   gone.socket.destroy();
-  t.ok(await soon(() => held().length === 0), 'which is closed when it hangs up');
+  t.ok(await eventually(() => held().length === 0), 'which is closed when it hangs up');
 
   const slow = wire(port);
   slow.send(start);
   slow.send(archive.subarray(0, -1));
-  t.equal(await slow.ended(PATIENCE_MS), '', 'a slow one gets no answer');
+  t.equal(await slow.ended(), '', 'a slow one gets no answer');
   slow.socket.destroy();
-  t.ok(await soon(() => held().length === 0));
+  t.ok(await eventually(() => held().length === 0));
   t.same(await rows(), { sets: 0, contents: 0, pieces: 0, events: 0 });
   t.equal((await upload(service, key, archive)).status, 201, 'and it keeps no room');
 });
@@ -345,7 +335,7 @@ t.test('accounts that send slowly keep nobody else out', async (t) => {
     line.send(archive.subarray(0, 1));
     return line;
   });
-  t.ok(await soon(() => held().length === 3));
+  t.ok(await eventually(() => held().length === 3));
   t.equal((await upload(service, await service.key(), archive)).status, 201);
   const again = await upload(service, keys[0]!, archive);
   t.match(again, { status: 503, json: { error: 'unavailable' } }, 'of one account one at a time');
@@ -355,7 +345,7 @@ t.test('accounts that send slowly keep nobody else out', async (t) => {
     await line.until(/ 201 Created/);
     line.socket.destroy();
   }
-  t.ok(await soon(() => held().length === 0));
+  t.ok(await eventually(() => held().length === 0));
 });
 
 t.test('what has arrived is stored in its turn', async (t) => {
@@ -381,16 +371,16 @@ t.test('what has arrived is stored in its turn', async (t) => {
     return reply.status === 503 ? patiently(key) : reply;
   };
   const stored = keys.slice(0, 2).map((key) => upload(service, key, archive));
-  t.ok(await soon(beingStored));
+  t.ok(await eventually(beingStored));
   const gone = wire(service.webs[0]!.port);
   gone.send(head(keys[2]!, `Content-Length: ${archive.length}\r\n`));
   gone.send(archive);
   stored.push(patiently(keys[3]!));
   // The file of one that is being stored is open twice.
   const files = () => new Set(held()).size;
-  t.ok(await soon(() => files() === 4));
+  t.ok(await eventually(() => files() === 4));
   gone.socket.destroy();
-  t.ok(await soon(() => files() === 3), 'one that hangs up leaves the line');
+  t.ok(await eventually(() => files() === 3), 'one that hangs up leaves the line');
   t.ok(await beingStored(), 'the others wait without a connection');
   unlock.resolve();
   await locking;
@@ -398,7 +388,7 @@ t.test('what has arrived is stored in its turn', async (t) => {
     (await Promise.all(stored)).map(({ status }) => status),
     [201, 201, 201],
   );
-  t.ok(await soon(() => held().length === 0));
+  t.ok(await eventually(() => held().length === 0));
 });
 
 function head(key: string, more: string): string {

@@ -11,6 +11,13 @@ export const queueMutants: readonly Mutant[] = [
     '      sockets.endSilent();',
     '',
   ]),
+  ...inFile(
+    'src/processes/give_back_memory.ts',
+    'test/processes/give_back_memory.test.ts',
+    ['memory is not given back at work', 'utilization > BUSY', 'false'],
+    ['nor again before a pause', ' || performance.now() < next_at', ''],
+    ['a collection comes to its end', "await session.post('HeapP", "void session.post('HeapP"],
+  ),
   ...inFile('src/db.ts', 'test/db.test.ts', [
     'a proxy that closes at once is as a server that is away',
     '...({ socket: (to: Peer) => openSocket(to, options.sockets) } as object),',

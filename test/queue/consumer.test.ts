@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { LEAST_POOL, sharesOf } from '../../src/config/connections.ts';
+import type { Db } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
 import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
@@ -12,6 +13,7 @@ import { createRuns } from '../../src/queue/runs.ts';
 import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
+import { until } from '../support/eventually.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
@@ -84,10 +86,7 @@ async function scene(t: Test) {
     >`select id, epoch, end_reason from runledger.consumers order by started_at`;
   const status = async (id: string) =>
     (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
-  const until = async (holds: () => boolean | Promise<boolean>) => {
-    while (!(await holds())) await wait(5);
-  };
-  return { w, root, begun, lost, alive_ms, join, hold, add, consumers, status, until };
+  return { w, root, begun, lost, alive_ms, join, hold, add, consumers, status };
 }
 
 /** A consumer that still fetched would do so at the announcement, or else at its next poll. */
@@ -95,20 +94,26 @@ const LONGER_THAN_A_POLL_MS = 1_500;
 /** Some tries of a consumer that cannot join. */
 const LONGER_THAN_A_RETRY_MS = 1_500;
 
+/** The database looks as if another version had made its functions; the answer ends that. */
+async function otherDefinitions(db: Db): Promise<() => Promise<unknown>> {
+  const [{ sha256 } = {}] = await db<{ sha256: string }[]>`
+    update runledger.migrations m set sha256 = 'other' from runledger.migrations was
+    where m.name = 'definitions' and was.name = m.name returning was.sha256`;
+  return () => db`update runledger.migrations set sha256 = ${sha256!} where name = 'definitions'`;
+}
+
 t.test('it joins no database of another version, and joins once it was migrated', async (t) => {
   const s = await scene(t);
   const said: unknown[] = [];
   const warned = Object.assign(createLog({ level: 'silent', process: 'test', to: 'stderr' }), {
     warn: (line: unknown) => said.push(line),
   });
-  const [{ sha256 } = {}] = await s.w.db<{ sha256: string }[]>`
-    update runledger.migrations m set sha256 = 'other' from runledger.migrations was
-    where m.name = 'definitions' and was.name = m.name returning was.sha256`;
+  const restore = await otherDefinitions(s.w.db);
   let joined = false;
   const joining = s.join({ log: warned }).then(() => {
     joined = true;
   });
-  await s.until(() => said.length > 0 || joined);
+  await until(() => said.length > 0 || joined);
   await wait(LONGER_THAN_A_RETRY_MS);
   t.same([joined, await s.consumers()], [false, []]);
   t.equal(said.length, 1, 'it says so once');
@@ -116,7 +121,7 @@ t.test('it joins no database of another version, and joins once it was migrated'
     said[0],
     /^this process waits: the functions and views .* of another version of Runledger: run `.*migrate` of/,
   );
-  await s.w.db`update runledger.migrations set sha256 = ${sha256!} where name = 'definitions'`;
+  await restore();
   await joining;
   t.equal((await s.consumers()).length, 1);
 });
@@ -140,19 +145,17 @@ t.test('after an outage, too, it says that the database is of another version', 
   const { port } = proxy.address() as AddressInfo;
   proxy.close();
   await once(proxy, 'close');
-  const [{ sha256 } = {}] = await s.w.db<{ sha256: string }[]>`
-    update runledger.migrations m set sha256 = 'other' from runledger.migrations was
-    where m.name = 'definitions' and was.name = m.name returning was.sha256`;
+  const restore = await otherDefinitions(s.w.db);
   const through = new URL(to);
   through.host = `127.0.0.1:${port}`;
   const joining = s.join({ address: through.href, log: warned });
-  await s.until(() => said.length === 1);
+  await until(() => said.length === 1);
   t.match(said, [/^the database is away/]);
   await once(proxy.listen(port, '127.0.0.1'), 'listening');
   t.teardown(() => proxy.close());
-  await s.until(() => said.length > 1);
+  await until(() => said.length > 1);
   t.match(said[1], /^this process waits: the functions and views/);
-  await s.w.db`update runledger.migrations set sha256 = ${sha256!} where name = 'definitions'`;
+  await restore();
   const consumer = await joining;
   await consumer.drain();
   await consumer.leave();
@@ -165,7 +168,7 @@ t.test('joining, live, draining, left', async (t) => {
   t.equal(consumer.state(), 'live');
   t.ok(s.alive_ms[0]! > 0 && s.alive_ms[0]! <= LEASE_MS, 'the launcher may run on until then');
   const id = await s.add();
-  await s.until(() => s.begun.includes(id));
+  await until(() => s.begun.includes(id));
   const drained = consumer.drain();
   t.equal(consumer.state(), 'draining');
   open();
@@ -211,7 +214,7 @@ t.test(
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LEASE_MS + 50);
     t.equal(consumer.state(), 'doubtful');
     t.equal(mayFetch(), false);
-    await s.until(() => consumer.state() === 'live');
+    await until(() => consumer.state() === 'live');
     t.equal(mayFetch(), true);
   },
 );
@@ -230,16 +233,16 @@ t.test(
     const { submit } = createSubmissions(s.w.web, { queue_capacity: 9, replyTo: secretChannel });
     const addForOneThatWaits = async () =>
       idOf(await submit({ secret_digest: digest, submission: submission(), unflushed: true }));
-    await s.until(async () => (await channel()) !== null);
+    await until(async () => (await channel()) !== null);
     const sent = await channel();
     const first = await addForOneThatWaits();
-    await s.until(() => s.begun.includes(first));
+    await until(() => s.begun.includes(first));
     const drained = consumer.drain();
-    await s.until(async () => (await channel()) === null);
+    await until(async () => (await channel()) === null);
     // As if the submission had been accepted a moment earlier.
     await s.w.db`update runledger.consumers set hand_to = ${sent}`;
     const second = await addForOneThatWaits();
-    await s.until(async () => (await s.status(second)) === 'pending');
+    await until(async () => (await s.status(second)) === 'pending');
     const [lost] = await s.w.db`
     select facts ->> 'reason' as reason from runledger.log where stream = ${second} and type = 'execution.lost'`;
     t.equal(lost!['reason'], 'shutdown');
@@ -254,12 +257,12 @@ t.test('fenced: after a lost connection a new epoch begins, and what ran goes on
   const open = s.hold();
   const consumer = await s.join();
   const id = await s.add();
-  await s.until(() => s.begun.includes(id));
+  await until(() => s.begun.includes(id));
   // A fetch is being executed when its connection ends: what it fetched is unknown.
   const second = await s.w.db.begin(async (tx) => {
     await tx`lock table runledger.leases in share mode`;
     const fetched = await s.add();
-    await s.until(async () => {
+    await until(async () => {
       const rows = await s.root`
         select from pg_locks l join pg_stat_activity a using (pid)
         where not l.granted and a.datname = ${s.w.database.name}`;
@@ -267,14 +270,14 @@ t.test('fenced: after a lost connection a new epoch begins, and what ran goes on
     });
     await s.root`select pg_terminate_backend(pid) from pg_stat_activity
       where datname = ${s.w.database.name} and application_name like 'runledger consumer %'`;
-    await s.until(() => consumer.state() === 'fenced');
+    await until(() => consumer.state() === 'fenced');
     return fetched;
   });
-  await s.until(() => consumer.state() === 'live');
+  await until(() => consumer.state() === 'live');
   t.match(await s.consumers(), [{ epoch: 2 }]);
-  await s.until(() => s.begun.includes(second));
+  await until(() => s.begun.includes(second));
   open();
-  for (const one of [id, second]) await s.until(async () => (await s.status(one)) === 'completed');
+  for (const one of [id, second]) await until(async () => (await s.status(one)) === 'completed');
   const attempts = await s.w.db`select attempts from runledger.submissions`;
   t.same(
     attempts.map((row) => row['attempts']),
@@ -291,14 +294,14 @@ t.test(
     const consumer = await s.join();
     const first = consumer.consumer_id()!;
     const id = await s.add();
-    await s.until(() => s.begun.includes(id));
+    await until(() => s.begun.includes(id));
     await s.w.db`select runledger.retire_consumer(${first}, 'worker_silent')`;
-    await s.until(() => s.lost.length > 0);
-    await s.until(() => consumer.state() === 'live' && consumer.consumer_id() !== null);
+    await until(() => s.lost.length > 0);
+    await until(() => consumer.state() === 'live' && consumer.consumer_id() !== null);
     t.not(consumer.consumer_id(), first);
-    await s.until(() => s.begun.length === 2);
+    await until(() => s.begun.length === 2);
     open();
-    await s.until(async () => (await s.status(id)) === 'completed');
+    await until(async () => (await s.status(id)) === 'completed');
     t.match(await s.consumers(), [
       { id: first, end_reason: 'worker_silent' },
       { id: consumer.consumer_id()!, end_reason: null },

@@ -18,6 +18,7 @@ import { DELIVERIES_CHANNEL } from '../../src/store/channels.ts';
 import { addLocker } from '../../src/store/consumers.ts';
 import { world } from '../store/world.ts';
 import { ownServer } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 
 const HANGS_MS = 30_000;
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
@@ -116,18 +117,11 @@ async function scene(t: Test, announcements?: Announcements) {
   const lockers = async () =>
     (await w.db`select lockers from runledger.consumers where id = ${consumer_id}`)[0]!['lockers'];
   const jobs = () => w.db`select locked_by, last_error from graphile_worker._private_jobs`;
-  const until = async (holds: () => boolean | Promise<boolean>) => {
-    const began = performance.now();
-    while (!(await holds())) {
-      if (performance.now() - began > HANGS_MS) throw new Error('it never holds');
-      await wait(5);
-    }
-  };
-  return { w, consumer_id, begun, facts, failed, open, lockers, jobs, until };
+  return { w, consumer_id, begun, facts, failed, open, lockers, jobs };
 }
 
 /** Adds one job after the other. The answer is the shortest time, in milliseconds, from adding a job to its start. */
-async function fastestStart({ w, begun, until }: Awaited<ReturnType<typeof scene>>) {
+async function fastestStart({ w, begun }: Awaited<ReturnType<typeof scene>>) {
   const rounds: number[] = [];
   for (let n = 1; n <= 15; n += 1) {
     const began = performance.now();
@@ -143,7 +137,7 @@ t.test('jobs run as soon as they are added; each fetch need not wait for a poll'
   s.open();
   const fastest_ms = await fastestStart(s);
   t.ok(fastest_ms < 500, 'where a poll is always a second away');
-  await s.until(async () => (await s.jobs()).length === 0);
+  await until(async () => (await s.jobs()).length === 0);
 });
 
 t.test('where announcements are passed to it, a runner listens on no connection', async (t) => {
@@ -156,7 +150,7 @@ t.test('where announcements are passed to it, a runner listens on no connection'
       await s.w.web`
         select query from pg_stat_activity where application_name like 'runledger consumer%' and datname = current_database()`
     ).map(({ query }) => query as string);
-  await s.until(async () => (await statements()).some((text) => /^unlisten/i.test(text)));
+  await until(async () => (await statements()).some((text) => /^unlisten/i.test(text)));
   t.notOk(
     (await statements()).some((text) => /^listen/i.test(text)),
     'none listens',
@@ -203,16 +197,16 @@ t.test('no task begins before the name that locks its job is recorded', async (t
       return recording.promise;
     },
   });
-  await s.until(async () => (await s.jobs())[0]?.['locked_by'] === locker);
+  await until(async () => (await s.jobs())[0]?.['locked_by'] === locker);
   await wait(20);
   t.same(s.begun, []);
   recording.resolve(true);
-  await s.until(() => s.begun.length === 1);
+  await until(() => s.begun.length === 1);
 
   const dead = await scene(t);
   await add(dead.w.db, 'deliver_webhook', ['1']);
   dead.open({ addLocker: async () => false });
-  await dead.until(async () => (await dead.jobs())[0]?.['last_error'] != null);
+  await until(async () => (await dead.jobs())[0]?.['last_error'] != null);
   t.same(dead.begun, [], 'and none if the consumer was declared dead');
 });
 
@@ -221,7 +215,7 @@ t.test('no task begins while it is uncertain that the consumer is alive', async 
   s.facts.confirmed = false;
   await add(s.w.db, 'deliver_webhook', ['1']);
   s.open();
-  await s.until(async () => (await s.jobs())[0]?.['last_error'] != null);
+  await until(async () => (await s.jobs())[0]?.['last_error'] != null);
   t.same(s.begun, []);
 });
 
@@ -230,13 +224,13 @@ t.test(
   async (t) => {
     const s = await scene(t);
     const epoch = s.open();
-    await s.until(async () => (await s.lockers()).length === 1);
+    await until(async () => (await s.lockers()).length === 1);
     const [locker] = await s.lockers();
     // What it leaves locked, as when its last statements were lost.
     await add(s.w.db, 'other', ['1']);
     await s.w.db`update graphile_worker._private_jobs set locked_by = ${locker}, locked_at = now()`;
     await epoch.leave();
-    await s.until(async () => (await s.lockers()).length === 0);
+    await until(async () => (await s.lockers()).length === 0);
     t.match(await s.jobs(), [{ locked_by: null }]);
     t.same(s.failed, [], 'a runner that is stopped has not failed');
   },

@@ -17,6 +17,7 @@ import { advanceEpoch, type Turn, workerHeartbeat } from '../../src/store/consum
 import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
+import { until } from '../support/eventually.ts';
 
 const log = createLog({ level: 'silent', process: 'test', to: 'stderr' });
 type Test = { teardown(work: () => unknown): void };
@@ -108,9 +109,6 @@ async function scene(t: Test) {
     from graphile_worker._private_jobs order by id`;
   const status = async (id: string) =>
     (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
-  const until = async (holds: () => boolean | Promise<boolean>) => {
-    while (!(await holds())) await wait(5);
-  };
   /** A statement of this database waits for a lock. */
   const isLockWaited = async () => {
     const rows = await w.db`
@@ -120,7 +118,7 @@ async function scene(t: Test) {
   };
   return {
     ...{ w, consumer_id, in_flight, runs, lost, failed, hurried, begun },
-    ...{ open, leave, add, addOf, jobs, status, until, isLockWaited },
+    ...{ open, leave, add, addOf, jobs, status, isLockWaited },
   };
 }
 
@@ -137,15 +135,15 @@ t.test('a worker that is full at its turn lets the others look', async (t) => {
   await hears;
   const epoch = s.open({ free: () => 0 }, { place: 0, turns: 2 });
   // It passes on what it hears, and not what was there before it listened.
-  await s.until(() => epoch.handTo!() !== null);
+  await until(() => epoch.handTo!() !== null);
   // Of two jobs, one has its turn.
   await s.add();
   await s.add();
   const added = () => heard.filter((payload) => payload !== s.consumer_id);
-  await s.until(() => added().length === 2);
+  await until(() => added().length === 2);
   const named = (await s.jobs()).map(({ id }) => `${id} 1`);
   t.same(added(), named, 'the jobs are named as they are added');
-  await s.until(() => heard.includes(s.consumer_id));
+  await until(() => heard.includes(s.consumer_id));
   t.same(s.begun, []);
 });
 
@@ -153,8 +151,8 @@ t.test('a worker takes a job of another turn that nobody has taken', async (t) =
   const s = await scene(t);
   s.open({}, { place: 0, turns: 1e9 });
   const id = await s.add();
-  await s.until(() => s.begun.includes(id));
-  await s.until(async () => (await s.jobs()).length === 0);
+  await until(() => s.begun.includes(id));
+  await until(async () => (await s.jobs()).length === 0);
 });
 
 t.test(
@@ -163,18 +161,18 @@ t.test(
     const s = await scene(t);
     const first = await s.add();
     s.open();
-    await s.until(async () => (await s.jobs()).length === 0);
+    await until(async () => (await s.jobs()).length === 0);
     t.same(s.begun, [first]);
     t.equal(await s.status(first), 'completed');
     const rounds: number[] = [];
     for (let n = 0; n < 15; n += 1) {
       const began = performance.now();
       const id = await s.add();
-      await s.until(() => s.begun.includes(id));
+      await until(() => s.begun.includes(id));
       rounds.push(performance.now() - began);
     }
     t.ok(Math.min(...rounds) < 500, 'where a poll is always a second away');
-    await s.until(async () => (await s.jobs()).length === 0 && s.in_flight.size === 0);
+    await until(async () => (await s.jobs()).length === 0 && s.in_flight.size === 0);
     t.same(s.failed, []);
   },
 );
@@ -194,7 +192,7 @@ t.test('no more jobs are fetched than can run, and no more than may be in flight
   };
   const epoch = s.open({ task, free: () => 3 - running, in_flight_max: 20 });
   for (let n = 0; n < 20; n += 1) {
-    await s.until(() => gates.length > n);
+    await until(() => gates.length > n);
     t.ok(s.in_flight.known().length >= 1);
     gates[n]!();
     epoch.wake();
@@ -217,12 +215,12 @@ t.test('no more jobs are fetched than can run, and no more than may be in flight
     },
   });
   // After the first fetch it looks again at once, and after that with each fetch or poll.
-  await narrow.until(() => looked >= 3);
+  await until(() => looked >= 3);
   t.equal(waiting.length, 2, 'ten could run');
   const locked = async () => (await narrow.jobs()).filter(({ locked_by }) => locked_by).length;
   t.equal(await locked(), 2);
   waiting[0]!();
-  await narrow.until(() => waiting.length >= 3);
+  await until(() => waiting.length >= 3);
 });
 
 t.test('newcomers are fetched while no slot is free, and nobody else', async (t) => {
@@ -237,20 +235,20 @@ t.test('newcomers are fetched while no slot is free, and nobody else', async (t)
   };
   const first = await s.add();
   const epoch = s.open({ task, free: () => free, newcomers: () => 1 - Math.min(-free, 1) });
-  await s.until(() => gates.has(first));
+  await until(() => gates.has(first));
   const second = await s.add();
   const { digest } = await s.w.key({ tier: 'free' });
   const newcomer = await s.addOf(digest);
-  await s.until(() => gates.has(newcomer));
+  await until(() => gates.has(newcomer));
   t.notOk(gates.has(second), 'another one of its key runs');
   const third = await s.add();
   t.equal(await s.status(third), 'pending');
   gates.get(newcomer)!();
-  await s.until(() => free === 0);
+  await until(() => free === 0);
   t.notOk(gates.has(second));
   gates.get(first)!();
   epoch.wake();
-  await s.until(() => gates.has(second));
+  await until(() => gates.has(second));
   t.equal(await s.status(third), 'pending');
 });
 
@@ -260,10 +258,10 @@ t.test('a fetch that brings a job in flight counts as lost: nothing of it begins
   const [job] = await s.jobs();
   s.in_flight.add([job!.id]);
   s.open();
-  await s.until(async () => (await s.status(ids[1]!)) === 'running');
+  await until(async () => (await s.status(ids[1]!)) === 'running');
   // It would be fetched by the next poll, if there were one.
   await s.add();
-  await s.until(() => s.failed.length > 0 || s.begun.length > 0);
+  await until(() => s.failed.length > 0 || s.begun.length > 0);
   t.same([s.failed, s.begun], [[1], []]);
   t.same(await Promise.all(ids.map(s.status)), ['running', 'running'], 'the fetch started both');
   t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
@@ -281,15 +279,15 @@ t.test(
     const id = await s.add();
     const returning = Promise.withResolvers<'returned'>();
     const first = s.open({ task: () => returning.promise });
-    await s.until(() => s.in_flight.size === 1);
+    await until(() => s.in_flight.size === 1);
     // The unlock has been sent and not answered. Until then another fetch may bring the job, and its answer be lost.
     await s.w.db.begin(async (tx) => {
       await tx`select from graphile_worker._private_jobs for update`;
       returning.resolve('returned');
-      await s.until(s.isLockWaited);
+      await until(s.isLockWaited);
       t.same([s.in_flight.size, s.in_flight.known()], [1, []]);
     });
-    await s.until(() => s.in_flight.size === 0 || s.failed.length > 0);
+    await until(() => s.in_flight.size === 0 || s.failed.length > 0);
     first.fence();
     t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
     t.equal(await s.status(id), 'pending');
@@ -303,10 +301,10 @@ t.test('what arrives after the fence does not count, and goes back to the queue'
   await s.w.db.begin(async (tx) => {
     await tx`select from runledger.account_usage for update`;
     epoch = s.open();
-    await s.until(s.isLockWaited);
+    await until(s.isLockWaited);
     epoch.fence();
   });
-  await s.until(async () => (await s.status(id)) !== 'pending');
+  await until(async () => (await s.status(id)) !== 'pending');
   t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
   t.same([s.begun, s.in_flight.size, await s.status(id)], [[], 0, 'pending']);
   t.match(
@@ -363,14 +361,14 @@ t.test('tasks outlive their epoch: they complete and finish on the current one',
       return 'finished';
     },
   });
-  await s.until(() => s.in_flight.size === 1);
+  await until(() => s.in_flight.size === 1);
   first.fence();
   t.equal(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()), true);
   s.open();
   await first.leave();
   t.match(await s.jobs(), [{ locked_by: `${s.consumer_id}/1` }], 'known, so it stays locked');
   gate.resolve();
-  await s.until(async () => (await s.jobs()).length === 0);
+  await until(async () => (await s.jobs()).length === 0);
   t.equal(await s.status(id), 'completed');
 });
 
@@ -389,14 +387,14 @@ t.test(
         return 'finished';
       },
     });
-    await s.until(() => times === 2);
+    await until(() => times === 2);
     t.match(
       await s.jobs(),
       [{ attempts: 1, later: false, last_error: null }],
       'fetched again at once',
     );
     open.resolve();
-    await s.until(async () => (await s.jobs()).length === 0);
+    await until(async () => (await s.jobs()).length === 0);
 
     const other = await scene(t);
     await other.add();
@@ -405,7 +403,7 @@ t.test(
         throw new Error('its lease was lost');
       },
     });
-    await other.until(async () => (await other.jobs())[0]?.later === true);
+    await until(async () => (await other.jobs())[0]?.later === true);
     t.match(await other.jobs(), [
       { locked_by: null, attempts: 1, last_error: 'Error: its lease was lost' },
     ]);
@@ -473,8 +471,8 @@ t.test('a cancelled submission: its run is ended, also if the hint is lost', asy
         return 'finished';
       },
     });
-  const runs = (id: string) => s.until(() => s.runs.has(id));
-  const ends = (id: string) => s.until(() => !s.runs.has(id));
+  const runs = (id: string) => until(() => s.runs.has(id));
+  const ends = (id: string) => until(() => !s.runs.has(id));
   open();
   const [spared, hinted] = [await s.add(), await s.add()];
   await Promise.all([runs(spared), runs(hinted)]);
@@ -506,7 +504,7 @@ async function handing(s: Awaited<ReturnType<typeof scene>>, epoch: ExecutionEpo
     queue_capacity: 1_000,
     replyTo: secretChannel,
   });
-  await s.until(() => epoch.handTo!() !== null);
+  await until(() => epoch.handTo!() !== null);
   const channel = epoch.handTo!()!;
   return {
     channel,
@@ -538,7 +536,7 @@ t.test('an epoch runs what a NOTIFY or a heartbeat hands to it', async (t) => {
   });
   const { add, channel } = await handing(s, epoch);
   const sent = await add();
-  await s.until(() => s.in_flight.size === 0 && s.begun.length === 1);
+  await until(() => s.in_flight.size === 0 && s.begun.length === 1);
   t.same([s.begun, started], [[sent], [1]]);
   t.equal(await s.status(sent), 'completed');
   t.same(await s.jobs(), []);
@@ -549,7 +547,7 @@ t.test('an epoch runs what a NOTIFY or a heartbeat hands to it', async (t) => {
   const [lease] = await s.w.db<{ submission_id: string; job_id: string }[]>`
     select submission_id, job_id from runledger.leases`;
   epoch.adopt!([lease!, lease!]);
-  await s.until(() => s.in_flight.size === 0 && s.begun.length === 2);
+  await until(() => s.in_flight.size === 0 && s.begun.length === 2);
   t.same(
     [s.begun, started],
     [
@@ -564,7 +562,7 @@ t.test('an epoch runs what a NOTIFY or a heartbeat hands to it', async (t) => {
   const late = { epoch: 1, job_id, priority: 0, submission_id };
   await s.w.db`select pg_notify(${channel}, ${JSON.stringify(late)})`;
   const next = await add();
-  await s.until(() => s.in_flight.size === 0 && s.begun.length > 2);
+  await until(() => s.in_flight.size === 0 && s.begun.length > 2);
   t.same(s.begun, [sent, lost, next]);
   t.same(s.failed, []);
 });
@@ -575,7 +573,7 @@ t.test('an epoch gives back at once what it cannot run now', async (t) => {
   const epoch = s.open({ free: () => 0, ready: () => ready });
   const { add } = await handing(s, epoch);
   const lossOf = async (id: string) => {
-    await s.until(async () => (await s.status(id)) !== 'running');
+    await until(async () => (await s.status(id)) !== 'running');
     const [row] = await s.w.db`
       select facts ->> 'reason' as reason from runledger.log where stream = ${id} and type = 'execution.lost'`;
     await s.w.cancel(id);
@@ -609,7 +607,7 @@ t.test('what was handed over and failed is not begun again', async (t) => {
   });
   const { add } = await handing(s, epoch);
   const id = await add();
-  await s.until(() => s.begun.length > 0 && s.in_flight.size === 0);
+  await until(() => s.begun.length > 0 && s.in_flight.size === 0);
   const leases = await s.w.db<{ submission_id: string; job_id: string }[]>`
     select submission_id, job_id from runledger.leases`;
   t.match(leases, [{ submission_id: id }]);
@@ -628,7 +626,7 @@ t.test(
     const tell = (one: object) => s.w.db`select pg_notify(${channel}, ${JSON.stringify(one)})`;
     await tell(named);
     await tell(mine);
-    await s.until(() => s.begun.length > 0);
+    await until(() => s.begun.length > 0);
     t.same(s.begun, [mine.submission_id]);
     first.fence();
     t.equal(first.handTo!(), null, 'it says that it takes none');
@@ -647,11 +645,11 @@ t.test('an epoch takes nothing while programs may not start, or nothing is heard
   await wait(300);
   t.equal(epoch.handTo!(), null);
   ready = true;
-  await s.until(() => epoch.handTo!() !== null);
+  await until(() => epoch.handTo!() !== null);
   const superuser = s.w.connect(s.w.database.superuser_url, 1);
   await superuser`select pg_terminate_backend(pid) from pg_stat_activity
     where datname = ${s.w.database.name} and query like 'listen "runledger_watched"'`;
-  await s.until(() => epoch.handTo!() === null);
-  await s.until(() => epoch.handTo!() !== null);
+  await until(() => epoch.handTo!() === null);
+  await until(() => epoch.handTo!() !== null);
   t.pass('it is heard again');
 });

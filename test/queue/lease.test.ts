@@ -19,6 +19,7 @@ import { createExecutions, type Executions } from '../../src/store/executions.ts
 import { createKey } from '../../src/store/keys.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
 import { freshDatabase } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { outcome, submission } from './given.ts';
 
 /** A sweep, with the number of suspects. */
@@ -130,10 +131,6 @@ async function world(t: { teardown(work: () => unknown): void }): Promise<World>
 async function lookOn(db: Db, dead?: readonly string[]): Promise<Seen> {
   const { suspects, alive: _, ...seen } = await sweep(db, dead);
   return { ...seen, suspects: suspects.length };
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await wait(5);
 }
 
 /** Settles when the server has ended a session and freed its locks. */

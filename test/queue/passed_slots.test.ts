@@ -1,5 +1,4 @@
 /** A worker with one slot, whose executor runs nothing: the test says when each test of a submission ends. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { loadConfig } from '../../src/config.ts';
 import type { SpareSlot } from '../../src/executor/tests_in_turn.ts';
@@ -7,6 +6,7 @@ import { createLog } from '../../src/log.ts';
 import { startWorker } from '../../src/queue/worker.ts';
 import { aTest, judgingOf } from '../store/a_set.ts';
 import { idOf, outcome, submission, world } from '../store/world.ts';
+import { until } from '../support/eventually.ts';
 
 t.test('the first submission of a key waits for one test of another key', async (t) => {
   const w = await world(t);
@@ -44,9 +44,6 @@ t.test('the first submission of a key waits for one test of another key', async 
       tests > 0 && judgingOf({ tests: Array.from({ length: tests }, () => aTest('')) });
     const given = submission({ code: Buffer.from(name), judging: judging || null });
     return idOf(await submit({ secret_digest: keys[key]!.digest, submission: given }));
-  };
-  const until = async (holds: () => boolean | Promise<boolean>) => {
-    while (!(await holds())) await sleep(5);
   };
   const status = async (id: string) =>
     (await w.db`select status from runledger.submissions where id = ${id}`)[0]!['status'];
@@ -100,9 +97,6 @@ t.test('a spare slot runs tests ahead, and a job that arrives gets it at once', 
     },
   });
   t.teardown(() => worker.stop());
-  const until = async (holds: () => boolean) => {
-    while (!holds()) await sleep(5);
-  };
   const judging = judgingOf({ tests: [aTest(''), aTest('')] });
   const many = submission({ code: Buffer.from('many'), judging });
   await submit({ secret_digest: keys[0]!.digest, submission: many });

@@ -1,6 +1,7 @@
 /** Fifty busy workers get SIGTERM, one after the other: no job stays locked, and no submission with a result runs again. */
 import t from 'tap';
 import { freshDatabase } from '../support/database.ts';
+import { until } from '../support/eventually.ts';
 import { type Fleet, nothingIsLeft, overlaps, startFleet, type WorkerProcess } from './fleet.ts';
 
 const STOPS = 50;
@@ -27,7 +28,7 @@ t.test('fifty stops of a busy worker', async (t) => {
   for (let n = 0; n < STOPS; n += 1) {
     const worker = await next;
     next = fleet.worker({ env });
-    while (!(await isBusy(fleet, worker))) await new Promise((wake) => setTimeout(wake, 5));
+    await until(() => isBusy(fleet, worker));
     worker.signal('SIGTERM');
     const { code } = await worker.exited;
     const [row] = await fleet.db<{ locked: number; leases: number }[]>`

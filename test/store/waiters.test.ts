@@ -3,6 +3,7 @@ import type { ResultRow } from '../../src/domain/record.ts';
 import { CHANNELS } from '../../src/store/channels.ts';
 import { createResults } from '../../src/store/results.ts';
 import { createWaiters } from '../../src/store/waiters.ts';
+import { until } from '../support/eventually.ts';
 import { idOf, newId, outcome, start, submission, world } from './world.ts';
 
 const LONG = 30_000;
@@ -97,9 +98,6 @@ t.test('a lost LISTEN connection is replaced, even if that takes several attempt
     (
       await db`select pid from pg_stat_activity where datname = ${s.w.database.name} and query = ${`listen "${CHANNELS.done}"`}`
     ).map((row) => Number(row['pid']));
-  const until = async (done: () => Promise<boolean>) => {
-    while (!(await done())) await new Promise((wake) => setTimeout(wake, 20));
-  };
   await until(async () => (await listening()).length === 1);
   const [first] = await listening();
   // the first attempts to connect fail

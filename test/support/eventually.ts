@@ -4,8 +4,8 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 
-const TIMEOUT_MS = 300_000;
-const POLL_MS = 20;
+const TIMEOUT_MS = 120_000;
+const POLL_MS = 10;
 
 export async function eventually(look: () => boolean | Promise<boolean>): Promise<boolean> {
   const deadline = performance.now() + TIMEOUT_MS;
@@ -14,4 +14,9 @@ export async function eventually(look: () => boolean | Promise<boolean>): Promis
     await wait(POLL_MS);
   }
   return look();
+}
+
+/** Throws if it never is: a test that waited for ever would hold up all others. */
+export async function until(look: () => boolean | Promise<boolean>): Promise<void> {
+  if (!(await eventually(look))) throw new Error(`it never came true: ${look}`);
 }
