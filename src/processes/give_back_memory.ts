@@ -2,7 +2,7 @@
  * A process that has nothing to do gives memory back. V8 keeps the pages of a young generation that has grown, and collects
  * what is old only when more is allocated. That was a sixth of the memory of web, worker and `serve` at rest.
  *
- * It takes some ten milliseconds, in which the process does nothing else. So it happens seldom, and only if it is worth it.
+ * It takes some twenty milliseconds, in which the process does nothing else. So it happens seldom, and only if it is worth it.
  */
 import { Session } from 'node:inspector/promises';
 
@@ -37,6 +37,9 @@ export function giveBackMemory({ look_ms, pause_ms } = { look_ms: LOOK_MS, pause
 async function collect(): Promise<void> {
   const session = new Session();
   session.connect();
-  await session.post('HeapProfiler.collectGarbage');
-  session.disconnect();
+  try {
+    await session.post('HeapProfiler.collectGarbage');
+  } finally {
+    session.disconnect();
+  }
 }

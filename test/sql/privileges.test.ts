@@ -49,7 +49,7 @@ t.test('no role can use a table of the ledger', async (t) => {
         .filter((table) => /^runledger\.audit_/.test(table))
         .map((table) => `auditor select ${table}`),
     ],
-    'but web, which seals what it reads through a view, the auditor, who reads the audit views, and both who look for their version',
+    'but web, which seals what it reads through a view, the auditor, who reads the audit views, and web and worker, which look for their version',
   );
   // The login reads only by default; without that, its rights still forbid writing.
   await auditor`set default_transaction_read_only = off`;

@@ -4,11 +4,16 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 300_000;
+/** Before the test is ended for hanging, so that it says for what it waited. */
+const UNTIL_MS = 120_000;
 const POLL_MS = 10;
 
-export async function eventually(look: () => boolean | Promise<boolean>): Promise<boolean> {
-  const deadline = performance.now() + TIMEOUT_MS;
+export async function eventually(
+  look: () => boolean | Promise<boolean>,
+  timeout_ms = TIMEOUT_MS,
+): Promise<boolean> {
+  const deadline = performance.now() + timeout_ms;
   while (performance.now() < deadline) {
     if (await look()) return true;
     await wait(POLL_MS);
@@ -18,5 +23,5 @@ export async function eventually(look: () => boolean | Promise<boolean>): Promis
 
 /** Throws if it never is: a test that waited for ever would hold up all others. */
 export async function until(look: () => boolean | Promise<boolean>): Promise<void> {
-  if (!(await eventually(look))) throw new Error(`it never came true: ${look}`);
+  if (!(await eventually(look, UNTIL_MS))) throw new Error(`it never came true: ${look}`);
 }
