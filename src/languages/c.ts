@@ -21,6 +21,7 @@ export const language: Language = {
   switches: [MOLD_SWITCH],
   hello: '#include <stdio.h>\nint main(void) { printf("%d\\n", 6 * 7); }',
   source: gnu.source,
+  has_no_main_source: true,
   needs: NO_NEEDS,
   // malloc answers NULL and the program decides: the runtime itself reports nothing.
   out_of_memory_words: [],

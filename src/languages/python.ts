@@ -21,7 +21,7 @@ export const language: Language = {
   name: 'python',
   title: 'Python',
   aliases: ['py'],
-  endings: ['py'],
+  endings: ['py', 'py3'],
   default_rank: 1,
   packages: [{ name: 'python3', command: 'python3' }],
   switches: [
@@ -33,6 +33,8 @@ export const language: Language = {
   ],
   hello: 'print(6 * 7)',
   source: SOURCE,
+  package_codes: ['python3'],
+  old_version: { beginning: /^#!.*python2/, title: 'Python 2' },
   needs: NO_NEEDS,
   out_of_memory_words: ['\nMemoryError'],
   candidates: ({ named }) => named('python3'),

@@ -310,8 +310,8 @@ export const packageMutants: readonly Mutant[] = [
     ['the bytes', 'bytes > bounds.program_bytes', 'false'],
     ['the length of a path', 'Buffer.byteLength(path) > NAME_BYTES', 'false'],
     ['two languages', 'other !== undefined', 'false'],
-    ['Python 2', '/^#!.*python2/.test(text)', 'false'],
-    ['no main file', 'second === undefined || WITHOUT_ENTRY_POINT.has(language)', 'true'],
+    ['Python 2', 'old_version?.beginning.test(text)', 'false'],
+    ['no main file', 'second === undefined || language.has_no_main_source', 'true'],
   ),
   ...inFile(
     `${FOLDER}/problem_settings.ts`,

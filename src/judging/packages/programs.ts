@@ -1,5 +1,6 @@
 /** Reads a program of a package: a validator or an example submission, which is a file or a folder. */
-import { BY_NAME, LANGUAGES } from '../../languages/common/registry.ts';
+import type { Language } from '../../languages/common/language.ts';
+import { LANGUAGES } from '../../languages/common/registry.ts';
 import type { SetProgram } from '../test_set.ts';
 import { type Constants, NO_CONSTANTS } from './constants.ts';
 import type { Entry } from './entry_source.ts';
@@ -56,14 +57,15 @@ export async function readProgram(
   const main = program.files.find(({ path }) => path === source);
   if (main !== undefined) {
     const text = await readSource(main.entry, bounds);
-    if (/^#!.*python2/.test(text)) throw wrong('Python 2 is not supported');
+    const { old_version } = language;
+    if (old_version?.beginning.test(text)) throw wrong(`${old_version.title} is not supported`);
   }
   const files: SetProgram['files'] = [];
   for (const { path, entry } of program.files) {
     const replaced = await withConstants(entry, constants, bounds.program_bytes);
     files.push({ path, file: await contents.add(replaced) });
   }
-  return { language, source, files };
+  return { language: language.name, source, files };
 }
 
 /** Its bytes as characters: a source may have another encoding than UTF-8. */
@@ -76,21 +78,16 @@ export function isSource(entry: Entry): boolean {
   return languageByEnding(entry.path) !== undefined;
 }
 
-/** Endings that the format's table of languages has besides ours. */
-const MORE_ENDINGS: Readonly<Record<string, string>> = { py3: 'python', C: 'cpp' };
-/** Codes of the format's table of languages that are not our names. */
-const CODES: Readonly<Record<string, string>> = { python3: 'python' };
-/** The format names no entry point for these: all their files are compiled together. */
-const WITHOUT_ENTRY_POINT = new Set(['c', 'cpp']);
+const BY_ENDING = languagesBy(({ endings }) => endings);
+const BY_CODE = languagesBy(({ name, package_codes = [] }) => [name, ...package_codes]);
 
-const BY_ENDING = new Map([
-  ...LANGUAGES.flatMap(({ name, endings }) =>
-    endings.map((ending): [string, string] => [ending, name]),
-  ),
-  ...Object.entries(MORE_ENDINGS),
-]);
+function languagesBy(words: (language: Language) => readonly string[]): Map<string, Language> {
+  return new Map(
+    LANGUAGES.flatMap((each) => words(each).map((word): [string, Language] => [word, each])),
+  );
+}
 
-function languageByEnding(path: string): string | undefined {
+function languageByEnding(path: string): Language | undefined {
   const ending = /\.([^./]+)$/.exec(path)?.[1];
   return ending === undefined ? undefined : BY_ENDING.get(ending);
 }
@@ -99,28 +96,29 @@ function languageOf(
   paths: string[],
   { language }: ProgramHints,
   wrong: (problem: string) => Error,
-): string {
+): Language {
   if (language) {
-    const name = CODES[language] ?? language;
-    if (!BY_NAME.has(name)) throw wrong(`the language ${language} is not supported`);
-    return name;
+    const coded = BY_CODE.get(language);
+    if (coded === undefined) throw wrong(`the language ${language} is not supported`);
+    return coded;
   }
-  const found = new Set(paths.map(languageByEnding).filter((name) => name !== undefined));
+  const found = new Set(paths.map(languageByEnding).filter((each) => each !== undefined));
   const [only, other] = found;
   if (only === undefined)
     throw wrong('none of its files ends like a source of a supported language');
-  if (other !== undefined) throw wrong(`its files are of two languages, ${only} and ${other}`);
+  if (other !== undefined)
+    throw wrong(`its files are of two languages, ${only.name} and ${other.name}`);
   return only;
 }
 
 function mainOf(
   paths: string[],
-  language: string,
+  language: Language,
   { main, language: hinted }: ProgramHints,
   wrong: (problem: string) => Error,
 ): string {
   const sources = paths.filter((path) => hinted || languageByEnding(path) === language).toSorted();
-  const usual = BY_NAME.get(language)?.source ?? '';
+  const usual = language.source;
   const names = main
     ? [main, `${main}${usual.slice(usual.lastIndexOf('.'))}`]
     : [usual, '__main__.py'];
@@ -129,7 +127,7 @@ function mainOf(
   if (main) throw wrong(`it has no file ${main}`);
   const [first, second] = sources;
   if (first === undefined) throw wrong('it has no files');
-  if (second === undefined || WITHOUT_ENTRY_POINT.has(language)) return first;
+  if (second === undefined || language.has_no_main_source) return first;
   throw wrong(`it has several source files, and none is called ${usual}`);
 }
 

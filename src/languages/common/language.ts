@@ -18,7 +18,7 @@ export type Language = RuntimeMemory & {
   readonly title: string;
   /** Other names that the API accepts. */
   readonly aliases: readonly string[];
-  /** Endings of source files, without the dot, for `./runledger run FILE`. */
+  /** Endings of source files, without the dot: of `./runledger run FILE` and of a problem package's programs. */
   readonly endings: readonly string[];
   /** Where the ending of a file says more than its text does: the text to submit instead. */
   readonly fromFile?: (code: string, ending: string) => string;
@@ -33,6 +33,12 @@ export type Language = RuntimeMemory & {
   readonly hello: string;
   /** What the source file is called in the box. */
   readonly source: string;
+  /** What problem packages call it in place of its name. */
+  readonly package_codes?: readonly string[];
+  /** All sources are compiled together, so a program of several need not say which is the main one. */
+  readonly has_no_main_source?: true;
+  /** A source that begins so is in a version of the language that does not run here. */
+  readonly old_version?: { readonly beginning: RegExp; readonly title: string };
   readonly needs: RuntimeNeeds;
   /** Paths to probe, the best first. Paths that don't exist are skipped. */
   candidates(search: Search): readonly string[] | Promise<readonly string[]>;

@@ -38,7 +38,7 @@ export function createCpp(header_sets: readonly HeaderSet[]): Language {
     name: 'cpp',
     title: 'C++',
     aliases: ['c++', 'cxx'],
-    endings: ['cpp', 'cc', 'cxx', 'c++'],
+    endings: ['cpp', 'cc', 'cxx', 'c++', 'C'],
     default_rank: 2,
     packages: [{ name: 'g++', command: 'g++' }, MOLD_PACKAGE],
     switches: [
@@ -51,6 +51,7 @@ export function createCpp(header_sets: readonly HeaderSet[]): Language {
     ],
     hello: '#include <iostream>\nint main() { std::cout << 6 * 7 << std::endl; }',
     source: gnu.source,
+    has_no_main_source: true,
     needs: NO_NEEDS,
     out_of_memory_words: ['std::bad_alloc'],
     candidates: ({ named }) => named('g++'),
