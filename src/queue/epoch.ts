@@ -23,6 +23,7 @@
  *     hint: the database is asked before anything is done. A hint may be lost, or come before the answer of the fetch that
  *     started the execution. So it is looked at again after a fetch; which of the runs are cancelled is also asked for once a
  *     second, and whenever the connection that listens is made again.
+ *   * A task that throws may leave its lease, and then nobody runs the submission. So a new epoch begins, which gives it back.
  *   * Returning and fetching use one connection, so that the answer of a return arrives before the answer of a later fetch
  *     that brings the same job.
  */
@@ -58,7 +59,15 @@ export type Membership = {
   readonly lost: AbortSignal;
 };
 
-/** Throws if its job is to be fetched again after a backoff. */
+/** The lease belongs to another consumer now, or to nobody. */
+export class LeaseLost extends Error {
+  constructor(submission_id: string) {
+    super(`the lease of submission ${submission_id} was lost`);
+    this.name = 'LeaseLost';
+  }
+}
+
+/** Throws LeaseLost, or because the database rejects its statements. Its job is then fetched again after a backoff. */
 export type ExecutionTask = (
   job: FetchedJob,
   membership: Membership,
@@ -276,9 +285,14 @@ export function openExecutionEpoch(
     }
   }
 
-  /** If it fails, the next heartbeat names it again. */
-  function giveBack({ submission_id }: FetchedJob, reason: LossReason): void {
-    executions.release([submission_id], reason, {}, [HANDED_ATTEMPT]).catch(() => {});
+  /** If it fails, the next heartbeat names it again. Until it has ended it is in flight, so that it cannot begin here. */
+  function giveBack({ id, submission_id }: FetchedJob, reason: LossReason): void {
+    in_flight.add([id]);
+    in_flight.returning(id);
+    executions
+      .release([submission_id], reason, {}, [HANDED_ATTEMPT])
+      .catch(() => {})
+      .finally(() => in_flight.remove(id));
   }
 
   function onHanded(payload: string): void {
@@ -301,6 +315,8 @@ export function openExecutionEpoch(
       in_flight.returning(job.id);
       if (wasHanded(job)) failed.add(job.id);
       else settle = () => context.current().return(job, String(error));
+      // Not at once: the database rejects statements.
+      if (!(error instanceof LeaseLost)) setTimeout(context.onFailed, REJECTED_PAUSE_MS).unref();
     }
     try {
       // A consumer that leaves or is dead does not wait: its jobs are unlocked when it is retired.

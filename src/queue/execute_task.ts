@@ -8,8 +8,11 @@
  *     and runs elsewhere. It counts as a death if the program may have caused it.
  *   * If the submission is cancelled, its run is ended, and nothing is reported: its lease is gone. A report that was on its way
  *     is refused.
- *   * A result is kept until the database has taken it or the lease is lost. A lost lease makes the task throw.
+ *   * A result is kept until the database has taken it, has rejected it twice, or the lease is lost. After a rejection the
+ *     execution is released, as one that failed. A lost lease makes the task throw.
  */
+import { setTimeout as wait } from 'node:timers/promises';
+import { isAnswer } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
@@ -17,7 +20,7 @@ import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
 import { mark } from '../marks.ts';
 import type { Started } from '../store/executions.ts';
-import type { ExecutionTask, Membership } from './epoch.ts';
+import { type ExecutionTask, LeaseLost, type Membership } from './epoch.ts';
 import { retryWhileAway } from './retry.ts';
 import type { Run, Runs } from './runs.ts';
 import type { SlotReservation, Slots } from './slots.ts';
@@ -50,14 +53,6 @@ export type Observer = {
   ended(language: string, verdict: string): void;
   lost(reason: string, count: number): void;
 };
-
-/** The lease belongs to another consumer now, or to nobody. */
-export class LeaseLost extends Error {
-  constructor(submission_id: string) {
-    super(`the lease of submission ${submission_id} was lost`);
-    this.name = 'LeaseLost';
-  }
-}
 
 /** The execution was started by a prefetch, and no slot became free in time. */
 class NoSlot extends Error {}
@@ -147,9 +142,22 @@ async function run(
   options.onSandbox(true);
   const ended_at = performance.now();
   observeRun(options.observe, language, outcome);
-  const completed = await untilTaken(membership, () =>
-    membership.executions().complete({ submission_id, attempt, outcome }),
-  );
+  const complete = () =>
+    untilTaken(membership, () =>
+      membership.executions().complete({ submission_id, attempt, outcome }),
+    );
+  let completed: Awaited<ReturnType<typeof complete>>;
+  try {
+    completed = await complete().catch(async (error) => {
+      if (!isAnswer(error)) throw error;
+      // An administrator may have cancelled the statement.
+      await wait(REJECTED_PAUSE_MS);
+      return complete();
+    });
+  } catch (error) {
+    await release(options, membership, started, error);
+    return;
+  }
   mark('worker has the commit of the end');
   options.observe.phase('append', language, (performance.now() - ended_at) / 1000);
   if (completed === 'refused') {
@@ -161,6 +169,8 @@ async function run(
     logOf(options, started).debug({ verdict: outcome.verdict }, 'ended');
 }
 
+/** After a result that the database rejected. */
+const REJECTED_PAUSE_MS = 1000;
 const PROGRESS_MS = 500;
 
 /** Reports progress now and then; nothing waits for a report, and a report that fails is dropped. */
@@ -200,7 +210,8 @@ async function release(
   const { submission_id: id, attempt } = started.order;
   if (membership.lost.aborted) throw new LeaseLost(id);
   const { reason, failed } = lossOf(error, options.cut.aborted);
-  if (failed) {
+  if (isAnswer(error)) logOf(options, started).error({ err: error }, REJECTED);
+  else if (failed) {
     const log = logOf(options, started);
     if (reason === 'no_slot') log.warn({ reason: String(error) }, NO_ROOM);
     else log.error({ err: error }, 'the execution failed, not the program');
@@ -214,6 +225,7 @@ async function release(
   options.observe.lost(reason, 1);
 }
 
+const REJECTED = 'the database rejected the result: the execution is released';
 const NO_ROOM =
   'the disk of this worker is full: programs that need room wait; free some, or they run elsewhere';
 

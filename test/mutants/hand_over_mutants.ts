@@ -21,7 +21,15 @@ export const handOverMutants: readonly Mutant[] = [
       'true',
     ],
     ['only to one of its language', 'c.toolchains ? hand_over.language', 'true'],
-    ['only to one with a free slot', 'where l.taken < c.slots', ''],
+    ['only to one with a free slot', 'where l.taken < c.slots and', 'where'],
+    ['only to one that has its lock', ' and not pg_try_advisory_xact_lock_shared(c.lock_key)', ''],
+    ['a job that waits for its time is not overtaken', ' and j.run_at <= hand_over.at', ''],
+    [
+      'a job of another language is not overtaken',
+      'jsonb_object_keys(taker.toolchains)',
+      "unnest('{python,java}'::text[])",
+    ],
+    ['it reads no deliveries', 'j.priority >= runledger.least_execution_priority() and ', ''],
     ['to the one with most of them', 'order by c.slots - l.taken desc', 'order by c.slots'],
     ['without waiting for a worker that is locked', 'of c skip locked', 'of c'],
     ['nor for its progress', 'of p skip locked', 'of p'],
@@ -38,11 +46,42 @@ export const handOverMutants: readonly Mutant[] = [
     ['one at a time', 'cardinality(a_id) = 1 and judgings', 'judgings'],
     ['only plain runs', ' and judgings is null\n', '\n'],
   ),
-  ...inFile('sql/functions/start_many.sql', STORE, [
-    'what was handed over is not started by its number',
-    '(start_batch.epoch is not null or job_ids[array_position(ids, s.id)] >= 0)',
-    'true',
+  ...inFile(
+    'sql/functions/start_many.sql',
+    STORE,
+    [
+      'what was handed over is not started by its number',
+      '(start_batch.epoch is not null or job_ids[array_position(ids, s.id)] >= 0)',
+      'true',
+    ],
+    ['a hand-over does not wait for the disk', ' and reply_to is null then', ' then'],
+    ['a start does', 'if epoch is not null and reply_to', 'if false and reply_to'],
+  ),
+  ...inFile('sql/functions/fetch_executions.sql', STORE, [
+    'a fetch reads no deliveries',
+    'j.priority >= least_execution_priority() and ',
+    '',
   ]),
+  ...inFile('sql/functions/gate.sql', STORE, [
+    'no round is a priority of deliveries',
+    'greatest(round - round_base, runledger.least_execution_priority())',
+    'greatest(round - round_base, -32768)',
+  ]),
+  ...inFile(
+    'src/queue/execute_task.ts',
+    'test/queue/execute_task.test.ts',
+    ['a rejected result is sent again', 'if (!isAnswer(error)) throw error;', 'throw error;'],
+    [
+      'what is rejected twice is released',
+      'await release(options, membership, started, error);\n    return;\n  }\n  mark',
+      'throw error;\n  }\n  mark',
+    ],
+    [
+      'a rejected result says nothing of the sandbox',
+      'if (isAnswer(error)) logOf(options, started).error({ err: error }, REJECTED);\n  else if (failed)',
+      'if (failed)',
+    ],
+  ),
   ...inFile(
     'sql/functions/consumers.sql',
     STORE,
@@ -58,6 +97,13 @@ export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'src/queue/epoch.ts',
     EPOCH,
+    [
+      'what has failed begins elsewhere',
+      'setTimeout(context.onFailed, REJECTED_PAUSE_MS).unref();',
+      '{}',
+    ],
+    ['a lost lease is no reason for a new epoch', '!(error instanceof LeaseLost)', 'true'],
+    ['what is being given back does not begin', '    in_flight.add([id]);\n', ''],
     ['what has failed does not begin again', ' || failed.has(job.id)) continue', ') continue'],
     ['what was handed to another epoch does not run', 'job.epoch === epoch && ', ''],
     ['a NOTIFY behind a heartbeat starts nothing', ' && !named.has(job.id)', ''],
