@@ -100,7 +100,7 @@ $$;
 create or replace function runledger.put_back_delivery(id uuid, in_ms bigint) returns void
 language sql security definer set search_path = runledger, pg_temp
 as $$
-  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond', case when in_ms > 0 then 1 else 0 end::smallint)
+  select enqueue_deliveries(array[id], clock() + in_ms * interval '1 millisecond', in_ms > 0)
 $$;
 
 -- The job came before the delivery's time, after the clock was set back or because it was left over: it comes back in time.

@@ -1,9 +1,13 @@
+create or replace function runledger.execution_task(language text) returns text
+language sql immutable
+as $$ select 'execute_' || language $$;
+
 -- The job of a submission. alone: a worker died while it ran this submission, so it runs without neighbours.
 create or replace function runledger.execution_job(id uuid, language text, priority smallint, alone boolean default false)
 returns graphile_worker.job_spec
 language sql stable
 as $$
-  select ('execute_' || language, case when alone then json_build_object('id', id, 'alone', true) else json_build_object('id', id) end,
+  select (execution_task(language), case when alone then json_build_object('id', id, 'alone', true) else json_build_object('id', id) end,
     null, null, 32767, null, priority, null)::graphile_worker.job_spec
 $$;
 
@@ -74,7 +78,7 @@ $$;
 -- row changed: a process that held the old one, and was declared dead since, still deletes the old row when it is done.
 -- add_jobs() wakes graphile-worker's runners in the web processes.
 create or replace function runledger.enqueue_deliveries(
-  ids uuid[], run_at timestamptz default null, priority smallint default 0
+  ids uuid[], run_at timestamptz default null, put_back boolean default false
 ) returns void
 language plpgsql security definer set search_path = runledger, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -85,7 +89,7 @@ begin
     perform graphile_worker.add_jobs(
       (select array_agg((
           'deliver_webhook', json_build_object('id', id), null, enqueue_deliveries.run_at, 32767, 'delivery/' || id,
-          enqueue_deliveries.priority, null
+          delivery_priority(put_back), null
         )::graphile_worker.job_spec)
        from unnest(ids) id));
   end if;

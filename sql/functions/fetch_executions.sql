@@ -37,7 +37,7 @@ begin
   end if;
   select array_agg(x.id) into jobs from (
     select j.id from graphile_worker._private_jobs j
-    where j.is_available = true and j.run_at <= now() and j.task_id = any (array(
+    where j.is_available = true and j.priority >= least_execution_priority() and j.run_at <= now() and j.task_id = any (array(
       select t.id from graphile_worker._private_tasks t where t.identifier = any (tasks) and is_execution(t.identifier)))
       and (running_keys is null or not is_of_key((j.payload ->> 'id')::uuid, running_keys))
     order by j.priority, j.run_at limit at_most for update skip locked

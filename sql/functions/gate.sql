@@ -21,10 +21,21 @@ as $$
   group by q.started, q.round, q.round_base
 $$;
 
+-- The two lowest priorities are those of deliveries: of one that nobody has tried yet, and of one that was put back because its
+-- receiver was busy. The index of available jobs begins with the priority. So a search for executions, which starts at their
+-- lowest one, reads no delivery; there may be a few hundred thousand that wait for a receiver to come back.
+create or replace function runledger.delivery_priority(put_back boolean) returns smallint
+language sql immutable
+as $$ select (-32768 + put_back::integer)::smallint $$;
+
+create or replace function runledger.least_execution_priority() returns smallint
+language sql immutable
+as $$ select (-32766)::smallint $$;
+
 -- A round as graphile-worker's priority: a smallint, counted from a base that maintenance moves (rebase_rounds).
 create or replace function runledger.round_priority(round bigint, round_base bigint) returns smallint
 language sql immutable
-as $$ select least(greatest(round - round_base, -32768), 32767)::smallint $$;
+as $$ select least(greatest(round - round_base, runledger.least_execution_priority()), 32767)::smallint $$;
 
 -- Counts the queue places of accounts: each account takes one for each time it is listed, or gives it back if sign is -1.
 -- These locks come last in every transaction, so they are short.

@@ -3,12 +3,15 @@
 -- that ends it sends the record to the web process. This saves two round trips.
 --
 -- What must stay true:
---   * Nobody is overtaken: no job waits for a worker. (A gated submission waits for its own key.)
+--   * Nobody is overtaken: no job waits that this worker could run. (A gated submission waits for its own key, and a job that
+--     failed for its time.)
 --   * It delays no other submission, although every submit waits for it. So it waits for no lock, and a NOTIFY has only small
 --     submissions and results. A larger submission gets a job. Of a larger result the NOTIFY has only the id.
 --   * A NOTIFY says what is to be run and what the result is, so nobody else may send or hear it. Its channel's name is random,
 --     and only the process that listens knows it, and these functions. PostgreSQL tells nobody who listens to what. But it shows
 --     the statements of a role's sessions to other sessions of that role, so the name is always a parameter (hear).
+--   * A crash may undo the transaction, because it need not wait for the disk. It then undoes the submission and its start, and its
+--     client has no answer yet. A worker that has begun to run it reports a submission that does not exist, and is refused.
 --   * A NOTIFY may be lost. Its worker then does not know of the execution. The answer to a later heartbeat of the worker names
 --     it (worker_heartbeat), and a new epoch gives it back (advance_epoch). A web process whose NOTIFY is lost finds
 --     the result as before.
@@ -30,16 +33,9 @@ begin
   if bytes > few_bytes() or not is_secret_channel(reply_to) then
     return false;
   end if;
-  perform from graphile_worker._private_jobs j
-  where j.is_available = true and j.task_id = any (array(
-    select t.id from graphile_worker._private_tasks t where runledger.is_execution(t.identifier)))
-  limit 1;
-  if found then
-    return false;
-  end if;
-  -- As many leases as slots: all are taken. A worker without a heartbeat for two seconds may be about to lose its leases.
-  -- Of a hundred workers, to look at eight is enough.
-  select c.id, c.epoch, c.hand_to into taker
+  -- As many leases as slots: all are taken. A worker without a heartbeat for two seconds may be about to lose its leases, and
+  -- one whose lock is free has probably ended. Of a hundred workers, to look at eight is enough.
+  select c.id, c.epoch, c.hand_to, c.toolchains into taker
   from (
     select * from runledger.consumers c
     where c.hand_to is not null and c.kind = 'worker' and c.ended_at is null and c.heartbeat_at > hand_over.at - interval '2 seconds'
@@ -47,9 +43,18 @@ begin
     order by random() limit 8
   ) c
   cross join lateral (select count(*) as taken from runledger.leases l where l.consumer_id = c.id) l
-  where l.taken < c.slots
+  where l.taken < c.slots and not pg_try_advisory_xact_lock_shared(c.lock_key)
   order by c.slots - l.taken desc limit 1;
   if not found then
+    return false;
+  end if;
+  perform from graphile_worker._private_jobs j
+  where j.is_available = true and j.priority >= runledger.least_execution_priority() and j.run_at <= hand_over.at
+    and j.task_id = any (array(
+      select t.id from jsonb_object_keys(taker.toolchains) o(language)
+      join graphile_worker._private_tasks t on t.identifier = runledger.execution_task(o.language)))
+  limit 1;
+  if found then
     return false;
   end if;
   -- Without waiting: who ends the worker holds its row and waits for queue_state, and a fetch of the worker may hold its progress.

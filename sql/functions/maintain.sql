@@ -81,7 +81,7 @@ begin
       select priority, array_agg(id) as ids from graphile_worker.jobs
       where task_identifier like 'execute\_%' and locked_at is null group by priority
     loop
-      perform graphile_worker.reschedule_jobs(lock_jobs(j.ids), priority => greatest(j.priority - moved, -32768)::integer);
+      perform graphile_worker.reschedule_jobs(lock_jobs(j.ids), priority => greatest(j.priority - moved, least_execution_priority())::integer);
     end loop;
   elsif progress.round_base > 0 then
     current := progress.round - progress.round_base;

@@ -99,8 +99,9 @@ begin
   ) p;
 
   if taken is not null then
-    if epoch is not null then
-      -- Jobs are fetched without waiting for the disk. The start of an execution must survive a crash.
+    if epoch is not null and reply_to is null then
+      -- Jobs are fetched without waiting for the disk. The start of an execution must survive a crash: another would start it
+      -- again. (A crash that undoes the start of what was handed over undoes its submission, too.)
       perform set_config('synchronous_commit', 'on', true);
     end if;
     update consumer_progress p set

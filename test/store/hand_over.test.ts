@@ -1,7 +1,9 @@
 /** The short way: the transaction that accepts a submission starts its execution, and the one that ends it tells the result. */
+import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
 import { listen } from '../../src/db.ts';
+import { uuidv7 } from '../../src/domain/ids.ts';
 import { advanceEpoch, leaveQueue, workerHeartbeat } from '../../src/store/consumers.ts';
 import { handedJob, repliedResult, secretChannel } from '../../src/store/handed.ts';
 import type { FetchedJob } from '../../src/store/jobs.ts';
@@ -208,6 +210,11 @@ t.test('it gets a job, as any other', async (t) => {
     await change(`heartbeat_at = heartbeat_at - interval '3 seconds'`);
     return idOf(await s.submit(s.command()));
   });
+  await long('the lock of the worker is free', async () => {
+    await s.beat();
+    await change('lock_key = lock_key + 1');
+    return idOf(await s.submit(s.command()));
+  });
   await long('the worker listens no more', async () => {
     await workerHeartbeat(w.worker, consumer, null);
     return idOf(await s.submit(s.command()));
@@ -266,7 +273,15 @@ t.test('it gets a job, as any other', async (t) => {
   await executions.release([given_back], 'shutdown');
   const later = await s.add();
   t.equal(await handed(later), false, 'what was given back waits');
-  for (const id of [given_back, later]) await w.cancel(id);
+  await w.cancel(later);
+  await w.db`update graphile_worker._private_jobs set run_at = now() + interval '1 minute'`;
+  await isHanded('a job waits for its time');
+  await w.cancel(given_back);
+
+  const java = await s.add({ language: 'java' });
+  t.equal(await s.jobs(), 1);
+  await isHanded('a job waits that this worker cannot run');
+  await w.cancel(java);
 
   const two = [await s.add(), await s.add()];
   t.same(await Promise.all(two.map(handed)), [true, true]);
@@ -281,6 +296,82 @@ t.test('it gets a job, as any other', async (t) => {
 
   await leaveQueue(w.worker, consumer);
   await long('the worker has left', async () => idOf(await s.submit(s.command())));
+});
+
+t.test(
+  'a hand-over does not wait for the disk, and a fetch that starts something does',
+  async (t) => {
+    const s = await scene(t);
+    const { id: consumer } = await s.taker();
+    // At the commit, it notes how the commit will be.
+    await s.w.db.unsafe(`
+    create table runledger.commits (submission_id uuid, synchronous_commit text);
+    create function runledger.note_commit() returns trigger language plpgsql as $$
+    begin
+      insert into runledger.commits values (new.submission_id, current_setting('synchronous_commit'));
+      return null;
+    end $$;
+    create constraint trigger note after insert on runledger.leases deferrable initially deferred
+    for each row execute function runledger.note_commit();`);
+    const commits = async () =>
+      (await s.w.db`select * from runledger.commits`).map((row) => [
+        row['submission_id'],
+        row['synchronous_commit'],
+      ]);
+    const handed = await s.add();
+    t.same(await commits(), [[handed, 'off']]);
+    const fetched = idOf(await s.submit({ ...s.command(), unflushed: false }));
+    await s.w.worker`select from runledger.fetch_executions(${consumer}, 1, '{execute_python}', 9)`;
+    t.same(await commits(), [
+      [handed, 'off'],
+      [fetched, 'on'],
+    ]);
+  },
+);
+
+t.test('a report of a submission that a crash has undone is refused', async (t) => {
+  const s = await scene(t);
+  const { executions } = await s.taker();
+  const undone = { submission_id: uuidv7(Date.now(), randomBytes(10)), attempt: 1 };
+  t.equal(await executions.complete({ ...undone, outcome: outcome() }), 'refused');
+  t.same(await executions.release([undone.submission_id], 'shutdown'), []);
+});
+
+t.test('a search for executions does not read the deliveries that wait', async (t) => {
+  const s = await scene(t);
+  const { id: consumer } = await s.taker();
+  const DELIVERIES = 1_000;
+  await s.w.db`select graphile_worker.add_jobs((select array_agg((
+    'deliver_webhook', '{}'::json, null, now() + interval '1 hour', 9, null, runledger.delivery_priority(n % 2 = 0), null
+  )::graphile_worker.job_spec) from generate_series(1, ${DELIVERIES}) n))`;
+  const read = async () => {
+    const [row] = await s.w.db`
+      select pg_stat_force_next_flush(), pg_stat_clear_snapshot(), sum(idx_tup_read)::integer as tuples
+      from pg_stat_user_indexes where schemaname = 'graphile_worker' and relname = '_private_jobs'`;
+    return row!['tuples'] as number;
+  };
+  const readBy = async (db: typeof s.w.db, work: (db: typeof s.w.db) => PromiseLike<unknown>) => {
+    const before = await read();
+    await work(db);
+    await db`select pg_stat_force_next_flush()`;
+    return (await read()) - before;
+  };
+  const worker = s.w.connect(s.w.database.urls.worker, 1);
+  const search = (tasks: string) => (db: typeof s.w.db) =>
+    db`select from runledger.fetch_executions(${consumer}, 1, ${tasks}::text::text[], 9)`;
+  t.ok((await readBy(worker, search('{execute_python}'))) < DELIVERIES / 10, 'of a fetch');
+
+  const web = s.w.connect(s.w.database.urls.web, 1);
+  const { submit } = createSubmissions(web, { queue_capacity: 9, replyTo: secretChannel });
+  await s.beat();
+  const handing = await readBy(web, async () => {
+    const id = idOf(await submit(s.command()));
+    t.ok((await s.events(id)).includes('execution.started'));
+  });
+  t.ok(handing < DELIVERIES / 10, 'of a hand-over');
+  const [bounds] = await s.w.db`
+    select runledger.round_priority(0, 1e9::bigint) as least, runledger.delivery_priority(true) as put_back`;
+  t.ok(bounds!['put_back'] < bounds!['least'], 'no round is a priority of deliveries');
 });
 
 t.test('one that the worker has not heard of', async (t) => {

@@ -4,7 +4,9 @@
  */
 import t from 'tap';
 import { byteaArray, type Db } from '../../src/db.ts';
-import { advanceEpoch } from '../../src/store/consumers.ts';
+import { advanceEpoch, workerHeartbeat } from '../../src/store/consumers.ts';
+import { secretChannel } from '../../src/store/handed.ts';
+import { createSubmissions } from '../../src/store/submissions.ts';
 import {
   type Key,
   outcome,
@@ -37,6 +39,11 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
   const consumers = await Promise.all(
     Array.from({ length: LANES }, () => w.consumer({ slots: 20 })),
   );
+  // Submissions in C++ are handed over, because their worker fetches every job first.
+  consumers.push(await w.consumer({ slots: 20, language: 'cpp' }));
+  const [taker, forTaker] = [consumers[LANES]!.id, LANES];
+  const handing = createSubmissions(w.web, { queue_capacity: 10_000, replyTo: secretChannel });
+  let handed = 0;
   let job = 0;
 
   /** Pending submissions that have a job, in random order. */
@@ -59,6 +66,23 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
         }),
       );
     },
+    hand_over: async (db) => {
+      // Only where no job waits for this worker.
+      await db`select from runledger.fetch_executions(${taker},
+        (select epoch from runledger.consumers where id = ${taker}), '{execute_cpp}', 1000)`;
+      await lanes['finish']!(db, forTaker);
+      await workerHeartbeat(w.worker, taker, secretChannel());
+      await handing.submit({
+        secret_digest: pick(keys).digest,
+        submission: submission({ language: 'cpp' }),
+        unflushed: true,
+      });
+      const [row] = await db`select count(*)::integer as n from runledger.leases where job_id < 0`;
+      handed = Math.max(handed, row!['n']);
+    },
+    complete_handed: (db) => lanes['complete']!(db, forTaker),
+    release_handed: (db) => lanes['release']!(db, forTaker),
+    new_epoch_handed: (db) => lanes['new_epoch']!(db, forTaker),
     start: async (db, n) => {
       const ids = await some(db);
       const jobs = ids.map(() => ++job);
@@ -133,6 +157,7 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
   // How many end depends on how the lanes meet.
   while (faults.length === 0 && (await ended()) <= 50) await allAtOnce();
   t.same(faults, []);
+  t.ok(handed > 0, 'some were handed over');
   const [row] =
     await w.db`select pg_stat_force_next_flush(), deadlocks::integer from pg_stat_database
     where datname = ${w.database.name}`;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { connect } from '../../src/db.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { migrate, migrateTo } from '../../src/store/migrate.ts';
 import { freshDatabase } from '../support/database.ts';
 
 /** An empty database. */
@@ -23,7 +23,7 @@ async function empty(t: { teardown(work: () => unknown): void }) {
 }
 
 const inProcess = async (url: string) => {
-  const script = `import { migrate } from '${fileURLToPath(new URL('../../src/store/migrate.ts', import.meta.url))}';
+  const script = `import { migrate, migrateTo } from '${fileURLToPath(new URL('../../src/store/migrate.ts', import.meta.url))}';
     console.log(JSON.stringify(await migrate(process.env.MIGRATE_URL)));`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     env: { ...process.env, MIGRATE_URL: url, NODE_OPTIONS: '' },
@@ -95,6 +95,24 @@ t.test('another cluster starts another generation', async (t) => {
   t.same(
     rows.map((row) => row['generation']),
     [1, 2],
+  );
+});
+
+t.test('deliveries that waited at an upgrade come first, too', async (t) => {
+  const url = await empty(t);
+  await migrateTo(url, 17, []);
+  const db = connect(url, { name: 'test', max: 1 });
+  t.teardown(() => db.end({ timeout: 1 }));
+  for (const task of ['deliver_webhook', 'deliver_webhook', 'execute_python'])
+    await db`select graphile_worker.add_job(${task}, '{}'::json)`;
+  await db`update graphile_worker._private_jobs set locked_at = now() where id = 1`;
+  await migrate(url);
+  t.same(
+    (await db`select priority from graphile_worker._private_jobs order by id`).map(
+      (row) => row['priority'],
+    ),
+    [0, -32768, 0],
+    'one that a process holds stays',
   );
 });
 

@@ -33,7 +33,10 @@ export type World = {
   /** Asked for by the key of the submission, or by another. */
   cancel(id: string, by?: Key): Promise<CancelOutcome>;
   /** A worker's consumer, registered. */
-  consumer(options?: { slots?: number }): Promise<{ id: string; executions: Executions }>;
+  consumer(options?: {
+    slots?: number;
+    language?: string;
+  }): Promise<{ id: string; executions: Executions }>;
 };
 
 export async function world(t: Test, options: DatabaseOptions = {}): Promise<World> {
@@ -69,10 +72,10 @@ export async function world(t: Test, options: DatabaseOptions = {}): Promise<Wor
       const rate = { limit: 0, remaining: 0, reset_s: 0 };
       return createCancel(web)({ ...key!, rate }, id, { request_id: 'a call', traceparent: null });
     },
-    async consumer({ slots = 2 } = {}) {
+    async consumer({ slots = 2, language = 'python' } = {}) {
       const id = randomUUID();
       await worker`
-        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, '{"python": "none"}', '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
+        select runledger.register_consumer(${id}, 'worker', 'host', ${slots}, ${JSON.stringify({ [language]: 'none' })}::text::jsonb, '{}', ${Math.floor(Math.random() * 2 ** 40)})`;
       return { id, executions: createExecutions(worker, worker, id) };
     },
   };

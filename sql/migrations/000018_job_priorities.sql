@@ -1,0 +1,3 @@
+-- Deliveries come before executions in the index of jobs, so that a search for executions does not read them (gate.sql).
+update graphile_worker._private_jobs j set priority = -32768
+where j.locked_at is null and j.task_id = (select t.id from graphile_worker._private_tasks t where t.identifier = 'deliver_webhook');
