@@ -108,8 +108,8 @@ begin
       started = p.started + coalesce(cardinality(first_starts), 0),
       round = greatest(p.round, (select q.round_base from queue_state q) + (select max(x) from unnest(priorities) x))
     where p.consumer_id = consumer;
-    -- A first start frees a queue place; a submission that runs again after a loss has none.
-    if first_starts is not null then
+    -- A first start frees a queue place; a submission that runs again after a loss, or is handed over, has none.
+    if first_starts is not null and reply_to is null then
       perform take_places(first_starts, -1);
     end if;
   end if;

@@ -54,6 +54,7 @@ declare
   a_n integer[] := '{}'; a_id uuid[] := '{}'; a_account uuid[] := '{}'; a_key uuid[] := '{}'; a_at timestamptz[] := '{}';
   jobs graphile_worker.job_spec[] := '{}';
   gated_id uuid[] := '{}'; gated_key uuid[] := '{}';
+  is_handed boolean;
 begin
   if not durable then
     perform set_config('synchronous_commit', 'off', true);
@@ -202,13 +203,17 @@ begin
     if cardinality(gated_id) > 0 then
       insert into gated (key_id, submission_id) select k, i from unnest(gated_key, gated_id) x(k, i);
     end if;
-    if cardinality(jobs) > 0 and not (cardinality(a_id) = 1 and judgings is null
+    is_handed := cardinality(a_id) = 1 and cardinality(jobs) = 1 and judgings is null
       and hand_over(a_id[1], batch -> (a_n[1] - 1) ->> 'language', jobs[1].priority, octet_length(codes[a_n[1]])
-        + coalesce(octet_length(stdins[a_n[1]]), 0) + coalesce(octet_length(expecteds[a_n[1]]), 0), reply_to, progress.at)) then
-      perform add_executions(jobs);
-    end if;
+        + coalesce(octet_length(stdins[a_n[1]]), 0) + coalesce(octet_length(expecteds[a_n[1]]), 0), reply_to, progress.at);
     update queue_state set accepted = accepted + cardinality(a_id);
-    perform take_places(a_account);
+    -- What has started already takes no queue place of its account.
+    if not is_handed then
+      if cardinality(jobs) > 0 then
+        perform add_executions(jobs);
+      end if;
+      perform take_places(a_account);
+    end if;
     -- A list is read from a replica because nothing on it can have been on its way for long (src/store/replica_reads.ts).
     if clock() > progress.at + interval '30 seconds' then
       raise exception 'the submissions waited too long for a lock' using errcode = '57014';

@@ -43,7 +43,12 @@ export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'sql/functions/submit_many.sql',
     STORE,
-    ['one at a time', 'cardinality(a_id) = 1 and judgings', 'judgings'],
+    [
+      'one at a time',
+      'cardinality(a_id) = 1 and cardinality(jobs) = 1 and',
+      'cardinality(jobs) > 0 and',
+    ],
+    ['it takes no queue place of its account', 'if not is_handed then', 'if true then'],
     ['only plain runs', ' and judgings is null\n', '\n'],
   ),
   ...inFile(
@@ -54,7 +59,16 @@ export const handOverMutants: readonly Mutant[] = [
       '(start_batch.epoch is not null or job_ids[array_position(ids, s.id)] >= 0)',
       'true',
     ],
-    ['a hand-over does not wait for the disk', ' and reply_to is null then', ' then'],
+    [
+      'a hand-over does not wait for the disk',
+      'if epoch is not null and reply_to is null',
+      'if epoch is not null',
+    ],
+    [
+      'nor frees a queue place that it has not taken',
+      'first_starts is not null and reply_to is null',
+      'first_starts is not null',
+    ],
     ['a start does', 'if epoch is not null and reply_to', 'if false and reply_to'],
   ),
   ...inFile('sql/functions/fetch_executions.sql', STORE, [

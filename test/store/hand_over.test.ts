@@ -126,6 +126,7 @@ t.test('a worker is sent what to run, and the web process the result', async (t)
     { submission_id: id, consumer_id: consumer, attempt: 1, job_id: job.id },
   ]);
   t.equal(await s.jobs(), 0);
+  t.same(await s.w.db`select runledger.recount() as wrong`, [{ wrong: 0 }], 'every count is right');
 
   const printed = { stdout: Buffer.concat([bytes, bytes]), stderr: Buffer.from('ä\n'.repeat(100)) };
   await executions.complete({ submission_id: id, attempt: 1, outcome: outcome(printed) });
