@@ -25,6 +25,7 @@ language plpgsql
 as $$
 declare
   taker record;
+  waiting record;
   job bigint;
   execution record;
   named jsonb;
@@ -43,18 +44,23 @@ begin
     order by random() limit 8
   ) c
   cross join lateral (select count(*) as taken from runledger.leases l where l.consumer_id = c.id) l
-  where l.taken < c.slots and not pg_try_advisory_xact_lock_shared(c.lock_key)
+  where l.taken < c.slots
+    -- For a moment only: the worker may be about to take its lock again.
+    and case when pg_try_advisory_lock_shared(c.lock_key) then not pg_advisory_unlock_shared(c.lock_key) else true end
   order by c.slots - l.taken desc limit 1;
   if not found then
     return false;
   end if;
-  perform from graphile_worker._private_jobs j
-  where j.is_available = true and j.priority >= runledger.least_execution_priority() and j.run_at <= hand_over.at
-    and j.task_id = any (array(
-      select t.id from jsonb_object_keys(taker.toolchains) o(language)
-      join graphile_worker._private_tasks t on t.identifier = runledger.execution_task(o.language)))
-  limit 1;
-  if found then
+  -- The index has no languages. If so many jobs of others wait, this does not look further.
+  select count(*) as seen, coalesce(bool_or(j.task_id = any (array(
+    select t.id from jsonb_object_keys(taker.toolchains) o(language)
+    join graphile_worker._private_tasks t on t.identifier = runledger.execution_task(o.language)))), false) as mine
+  into waiting from (
+    select j.task_id from graphile_worker._private_jobs j
+    where j.is_available = true and j.priority >= runledger.least_execution_priority() and j.run_at <= hand_over.at
+    limit 64
+  ) j;
+  if waiting.mine or waiting.seen = 64 then
     return false;
   end if;
   -- Without waiting: who ends the worker holds its row and waits for queue_state, and a fetch of the worker may hold its progress.

@@ -43,7 +43,7 @@ begin
   for p in
     select l.*, l.postmaster_start = pg_postmaster_start_time() as is_of_this_start, exists (
       select from pg_locks k join pg_database d on d.oid = k.database and d.datname = current_database()
-      where k.locktype = 'advisory' and k.granted and k.objsubid = 1
+      where k.locktype = 'advisory' and k.granted and k.objsubid = 1 and k.mode = 'ExclusiveLock'
         and (k.classid::bigint << 32) | k.objid::bigint = l.lock_key) as lock_is_held
     from consumers l where l.ended_at is null
   loop

@@ -34,6 +34,9 @@
  *   * Jobs are fetched only while it is certain that this consumer is alive.
  *   * A fetch starts the executions of its jobs. If an answer is lost with its connection, executions have started that nobody
  *     runs. So after any lost answer the epoch is fenced and replaced, and advance_epoch() gives back what is not in flight.
+ *   * Jobs are deleted without waiting for the disk, so a crash of the database may bring some back, locked by a consumer that
+ *     does not know of them. A crash ends every connection, also those that are idle. So when the connection of the heartbeats
+ *     closes, the epoch is replaced, and what is not in flight is unlocked.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -195,7 +198,7 @@ export async function joinQueue<E extends Epoch>(
   let nudge: () => void = () => {};
   const leaving = new Set<Promise<void>>();
   const { address, kind } = options;
-  const session = openHeartbeatSession({ address, kind, onClose: () => nudge() });
+  const session = openHeartbeatSession({ address, kind, onClose });
   const neighbours = options.neighbours ?? (await openNeighbours(log));
 
   const isConfirmed = () => performance.now() - confirmed_at < LEASE_MS;
@@ -206,6 +209,12 @@ export async function joinQueue<E extends Epoch>(
     if (member === null) return 'joining';
     if (member.fenced) return 'fenced';
     return isConfirmed() ? 'live' : 'doubtful';
+  }
+
+  /** The database may have crashed, and be back at once. */
+  function onClose(): void {
+    if (member !== null) member.fenced = true;
+    beatNow();
   }
 
   async function register(): Promise<void> {

@@ -12,6 +12,8 @@
  *                 ├──'returned'────> return_job: available at once
  *                 └──throws────────> return_job: available after a backoff
  *
+ * What was handed over has no job: the lease is given back if its task throws.
+ *
  * What must stay true:
  *   * A fetch starts executions, so an answer that is lost leaves executions that nobody runs. After any fetch without an
  *     answer the epoch is fenced: it fetches no more, and nothing that still arrives counts. The consumer then begins a new
@@ -23,7 +25,6 @@
  *     hint: the database is asked before anything is done. A hint may be lost, or come before the answer of the fetch that
  *     started the execution. So it is looked at again after a fetch; which of the runs are cancelled is also asked for once a
  *     second, and whenever the connection that listens is made again.
- *   * A task that throws may leave its lease, and then nobody runs the submission. So a new epoch begins, which gives it back.
  *   * Returning and fetching use one connection, so that the answer of a return arrives before the answer of a later fetch
  *     that brings the same job.
  */
@@ -59,15 +60,7 @@ export type Membership = {
   readonly lost: AbortSignal;
 };
 
-/** The lease belongs to another consumer now, or to nobody. */
-export class LeaseLost extends Error {
-  constructor(submission_id: string) {
-    super(`the lease of submission ${submission_id} was lost`);
-    this.name = 'LeaseLost';
-  }
-}
-
-/** Throws LeaseLost, or because the database rejects its statements. Its job is then fetched again after a backoff. */
+/** Throws if its job is to be fetched again after a backoff. */
 export type ExecutionTask = (
   job: FetchedJob,
   membership: Membership,
@@ -143,8 +136,8 @@ export function openExecutionEpoch(
     executions: () => context.current().executions,
     lost: context.lost,
   };
-  /** Of what was handed over: what a heartbeat has named before its NOTIFY came, and what has failed here. */
-  const [named, failed] = [new Set<string>(), new Set<string>()];
+  /** What was handed over and a heartbeat has named before its NOTIFY came. */
+  const named = new Set<string>();
   const { promise: fenced, resolve: fence } = Promise.withResolvers<void>();
   let isFenced = false;
   let available = true;
@@ -303,9 +296,14 @@ export function openExecutionEpoch(
   }
 
   async function run(job: FetchedJob): Promise<void> {
-    // What was handed over has no job.
-    const settled = async () => {};
-    let settle = wasHanded(job) ? settled : () => context.current().finish(job);
+    const isHanded = wasHanded(job);
+    // What was handed over has no job, and its lease is what is given back.
+    const release = () =>
+      context
+        .current()
+        .executions.release([job.submission_id], 'execution_failed', {}, [HANDED_ATTEMPT])
+        .then(() => {});
+    let settle = isHanded ? async () => {} : () => context.current().finish(job);
     try {
       const end = await options.task(job, membership);
       if (end === 'returned') settle = () => context.current().return(job, null);
@@ -313,10 +311,7 @@ export function openExecutionEpoch(
     } catch (error) {
       if (!isAway(error)) log.warn({ err: error, job: job.id }, 'an execution task failed');
       in_flight.returning(job.id);
-      if (wasHanded(job)) failed.add(job.id);
-      else settle = () => context.current().return(job, String(error));
-      // Not at once: the database rejects statements.
-      if (!(error instanceof LeaseLost)) setTimeout(context.onFailed, REJECTED_PAUSE_MS).unref();
+      settle = isHanded ? release : () => context.current().return(job, String(error));
     }
     try {
       // A consumer that leaves or is dead does not wait: its jobs are unlocked when it is retired.
@@ -365,7 +360,7 @@ export function openExecutionEpoch(
     adopt(handed) {
       for (const each of handed) {
         const job = jobOf({ ...each, epoch, priority: 0 }, null);
-        if (in_flight.has(job.id) || failed.has(job.id)) continue;
+        if (in_flight.has(job.id)) continue;
         named.add(job.id);
         take(job);
       }

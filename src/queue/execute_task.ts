@@ -12,7 +12,7 @@
  *     execution is released, as one that failed. A lost lease makes the task throw.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { isAnswer } from '../db.ts';
+import { isRejected } from '../db.ts';
 import type { LossReason } from '../domain/loss_reasons.ts';
 import type { Watchers } from '../executor/judged_execution.ts';
 import { SandboxFault } from '../executor/sandbox.ts';
@@ -20,7 +20,7 @@ import type { ExecutionOrder, ExecutionOutcome } from '../judging/execution.ts';
 import type { Log } from '../log.ts';
 import { mark } from '../marks.ts';
 import type { Started } from '../store/executions.ts';
-import { type ExecutionTask, LeaseLost, type Membership } from './epoch.ts';
+import type { ExecutionTask, Membership } from './epoch.ts';
 import { retryWhileAway } from './retry.ts';
 import type { Run, Runs } from './runs.ts';
 import type { SlotReservation, Slots } from './slots.ts';
@@ -53,6 +53,17 @@ export type Observer = {
   ended(language: string, verdict: string): void;
   lost(reason: string, count: number): void;
 };
+
+/** The lease belongs to another consumer now, or to nobody. */
+export class LeaseLost extends Error {
+  constructor(submission_id: string) {
+    super(`the lease of submission ${submission_id} was lost`);
+    this.name = 'LeaseLost';
+  }
+}
+
+/** The database rejected the result. */
+class ResultRejected extends Error {}
 
 /** The execution was started by a prefetch, and no slot became free in time. */
 class NoSlot extends Error {}
@@ -149,13 +160,14 @@ async function run(
   let completed: Awaited<ReturnType<typeof complete>>;
   try {
     completed = await complete().catch(async (error) => {
-      if (!isAnswer(error)) throw error;
+      if (!isRejected(error)) throw error;
       // An administrator may have cancelled the statement.
       await wait(REJECTED_PAUSE_MS);
       return complete();
     });
   } catch (error) {
-    await release(options, membership, started, error);
+    const cause = isRejected(error) ? new ResultRejected(String(error)) : error;
+    await release(options, membership, started, cause);
     return;
   }
   mark('worker has the commit of the end');
@@ -169,8 +181,9 @@ async function run(
     logOf(options, started).debug({ verdict: outcome.verdict }, 'ended');
 }
 
-/** After a result that the database rejected. */
+/** After a statement that the database rejected. */
 const REJECTED_PAUSE_MS = 1000;
+const MOST_PAUSE_MS = 10_000;
 const PROGRESS_MS = 500;
 
 /** Reports progress now and then; nothing waits for a report, and a report that fails is dropped. */
@@ -210,7 +223,7 @@ async function release(
   const { submission_id: id, attempt } = started.order;
   if (membership.lost.aborted) throw new LeaseLost(id);
   const { reason, failed } = lossOf(error, options.cut.aborted);
-  if (isAnswer(error)) logOf(options, started).error({ err: error }, REJECTED);
+  if (error instanceof ResultRejected) logOf(options, started).error({ err: error }, REJECTED);
   else if (failed) {
     const log = logOf(options, started);
     if (reason === 'no_slot') log.warn({ reason: String(error) }, NO_ROOM);
@@ -218,13 +231,33 @@ async function release(
     options.onSandbox(false);
   }
   const evidence = failed ? { fault: String(error) } : {};
-  const released = await untilTaken(membership, () =>
+  const released = await untilReleased(options, membership, started, () =>
     membership.executions().release([id], reason, evidence, [attempt]),
   );
   if (released.length === 0) throw new LeaseLost(id);
   options.observe.lost(reason, 1);
 }
 
+/** While the lease is here, nobody else runs the submission. So this asks until the database takes it. */
+async function untilReleased<T>(
+  { cut, log }: ExecuteOptions,
+  membership: Membership,
+  { order }: Started,
+  ask: () => Promise<T>,
+): Promise<T> {
+  const gone = AbortSignal.any([cut, membership.lost]);
+  for (let pause_ms = REJECTED_PAUSE_MS; ; pause_ms = Math.min(2 * pause_ms, MOST_PAUSE_MS)) {
+    try {
+      return await untilTaken(membership, ask);
+    } catch (error) {
+      if (!isRejected(error) || gone.aborted) throw error;
+      log.error({ err: error, submission: order.submission_id }, NOT_RELEASED);
+    }
+    await wait(pause_ms, null, { signal: gone }).catch(() => {});
+  }
+}
+
+const NOT_RELEASED = 'the database does not let this execution be released: it is tried again';
 const REJECTED = 'the database rejected the result: the execution is released';
 const NO_ROOM =
   'the disk of this worker is full: programs that need room wait; free some, or they run elsewhere';

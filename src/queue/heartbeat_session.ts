@@ -19,16 +19,20 @@ export const heartbeatName = (kind: string): string => `runledger ${kind} heartb
 export function openHeartbeatSession(options: {
   readonly address: DatabaseAddress | string;
   readonly kind: string;
-  /** The connection closed. Its lock is free until the next heartbeat. */
+  /** The connection closed by itself. Its lock is free until the next heartbeat. */
   readonly onClose: () => void;
 }): HeartbeatSession {
-  const open = () =>
-    connect(options.address, {
+  const open = () => {
+    const mine = connect(options.address, {
       name: heartbeatName(options.kind),
       max: 1,
-      on_close: options.onClose,
+      on_close: () => {
+        if (mine === connection) options.onClose();
+      },
     });
-  let connection = open();
+    return mine;
+  };
+  let connection: Db = open();
   return {
     async ask(statement) {
       const { promise: late, reject } = Promise.withResolvers<never>();

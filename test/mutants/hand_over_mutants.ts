@@ -21,8 +21,12 @@ export const handOverMutants: readonly Mutant[] = [
       'true',
     ],
     ['only to one of its language', 'c.toolchains ? hand_over.language', 'true'],
-    ['only to one with a free slot', 'where l.taken < c.slots and', 'where'],
-    ['only to one that has its lock', ' and not pg_try_advisory_xact_lock_shared(c.lock_key)', ''],
+    ['only to one with a free slot', 'where l.taken < c.slots', 'where true'],
+    [
+      'only to one that has its lock',
+      'not pg_advisory_unlock_shared(c.lock_key)',
+      'pg_advisory_unlock_shared(c.lock_key)',
+    ],
     ['a job that waits for its time is not overtaken', ' and j.run_at <= hand_over.at', ''],
     [
       'a job of another language is not overtaken',
@@ -84,16 +88,22 @@ export const handOverMutants: readonly Mutant[] = [
   ...inFile(
     'src/queue/execute_task.ts',
     'test/queue/execute_task.test.ts',
-    ['a rejected result is sent again', 'if (!isAnswer(error)) throw error;', 'throw error;'],
+    ['a rejected result is sent again', 'if (!isRejected(error)) throw error;', 'throw error;'],
     [
       'what is rejected twice is released',
-      'await release(options, membership, started, error);\n    return;\n  }\n  mark',
-      'throw error;\n  }\n  mark',
+      'await release(options, membership, started, cause);\n    return;',
+      'throw cause;',
     ],
     [
-      'a rejected result says nothing of the sandbox',
-      'if (isAnswer(error)) logOf(options, started).error({ err: error }, REJECTED);\n  else if (failed)',
-      'if (failed)',
+      'its release is tried again',
+      'if (!isRejected(error) || gone.aborted) throw error;',
+      'throw error;',
+    ],
+    ['a rejected result says nothing of the sandbox', 'error instanceof ResultRejected', 'false'],
+    [
+      'what fails while it runs is no rejected result',
+      'error instanceof ResultRejected',
+      'error instanceof ResultRejected || isRejected(error)',
     ],
   ),
   ...inFile(
@@ -112,13 +122,11 @@ export const handOverMutants: readonly Mutant[] = [
     'src/queue/epoch.ts',
     EPOCH,
     [
-      'what has failed begins elsewhere',
-      'setTimeout(context.onFailed, REJECTED_PAUSE_MS).unref();',
-      '{}',
+      'what has failed is given back',
+      'settle = isHanded ? release',
+      'settle = isHanded ? async () => {}',
     ],
-    ['a lost lease is no reason for a new epoch', '!(error instanceof LeaseLost)', 'true'],
     ['what is being given back does not begin', '    in_flight.add([id]);\n', ''],
-    ['what has failed does not begin again', ' || failed.has(job.id)) continue', ') continue'],
     ['what was handed to another epoch does not run', 'job.epoch === epoch && ', ''],
     ['a NOTIFY behind a heartbeat starts nothing', ' && !named.has(job.id)', ''],
     [
@@ -135,6 +143,11 @@ export const handOverMutants: readonly Mutant[] = [
     'one that leaves gives back what is handed to it',
     'if (context.isLeaving()) giveBack',
     'if (!context.mayFetch()) return;\n    else if (context.isLeaving()) giveBack',
+  ]),
+  ...inFile('src/queue/consumer.ts', CONSUMER, [
+    'what a crash brings back is unlocked',
+    'if (member !== null) member.fenced = true;\n    beatNow();',
+    'beatNow();',
   ]),
   ...inFile('src/queue/consumer.ts', CONSUMER, [
     'one that leaves takes nothing',

@@ -9,6 +9,7 @@ import type { Db } from '../../src/db.ts';
 import { createLog } from '../../src/log.ts';
 import { type ConsumerOptions, joinQueue, LEASE_MS } from '../../src/queue/consumer.ts';
 import { type ExecutionEpoch, openExecutionEpoch } from '../../src/queue/epoch.ts';
+import { heartbeatName } from '../../src/queue/heartbeat_session.ts';
 import { createRuns } from '../../src/queue/runs.ts';
 import { secretChannel } from '../../src/store/handed.ts';
 import { createSubmissions } from '../../src/store/submissions.ts';
@@ -320,6 +321,24 @@ t.test('a later try to begin an epoch is not undone by one that arrives late', a
   t.match(await s.w.worker`select runledger.advance_epoch(${randomUUID()}, 2, '{}') as alive`, [
     { alive: false },
   ]);
+});
+
+t.test('fenced: after a crash of the database, jobs that came back are unlocked', async (t) => {
+  const s = await scene(t);
+  const consumer = await s.join();
+  const id = consumer.consumer_id()!;
+  // No fetch takes it, and the crash is over before anything else was asked.
+  const [job] = await s.w.db<{ id: string }[]>`
+    select id from graphile_worker.add_job('execute_python', '{}', run_at => now() + interval '1 hour')`;
+  await s.w
+    .db`update graphile_worker._private_jobs set locked_by = ${`${id}/1`}, locked_at = now() where id = ${job!.id}`;
+  await s.root`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = ${s.w.database.name} and application_name = ${heartbeatName('worker')}`;
+  await until(async () => (await s.consumers())[0]!.epoch === 2);
+  const [unlocked] = await s.w.db`select locked_by from graphile_worker._private_jobs`;
+  t.equal(unlocked!['locked_by'], null);
+  await until(() => consumer.state() === 'live');
+  t.match(await s.consumers(), [{ id, epoch: 2, end_reason: null }], 'it is the same consumer');
 });
 
 t.test('a new epoch unlocks the jobs that are not in flight, and no others', async (t) => {

@@ -8,7 +8,6 @@ import {
   type ExecutionEpoch,
   type ExecutionEpochOptions,
   type ExecutionTask,
-  LeaseLost,
   openExecutionEpoch,
 } from '../../src/queue/epoch.ts';
 import { createInFlight } from '../../src/queue/in_flight_jobs.ts';
@@ -597,32 +596,28 @@ t.test('an epoch gives back at once what it cannot run now', async (t) => {
   t.same(s.begun, []);
 });
 
-t.test('what was handed over and failed begins elsewhere, and not here again', async (t) => {
-  const s = await scene(t);
-  const faults: Error[] = [new LeaseLost('stolen'), new Error('its end is rejected')];
-  const epoch = s.open({
-    free: () => 0,
-    async task({ submission_id }) {
-      s.begun.push(submission_id);
-      throw faults.shift()!;
-    },
-  });
-  const { add } = await handing(s, epoch);
-  const stolen = await add();
-  await until(() => s.begun.length > 0 && s.in_flight.size === 0);
-  await s.w.cancel(stolen);
-  const id = await add();
-  await until(() => s.begun.length > 1 && s.in_flight.size === 0);
-  const leases = await s.w.db<{ submission_id: string; job_id: string }[]>`
-    select submission_id, job_id from runledger.leases`;
-  t.match(leases, [{ submission_id: id }]);
-  epoch.adopt!(leases);
-  t.same(s.begun, [stolen, id]);
-  await until(() => s.failed.length > 0);
-  t.same(s.failed, [1], 'a new epoch is wanted, because it may have left its lease');
-  t.ok(await advanceEpoch(s.w.worker, s.consumer_id, 2, s.in_flight.known()));
-  t.equal(await s.status(id), 'pending');
-});
+t.test(
+  'what was handed over and failed is given back, and does not begin here again',
+  async (t) => {
+    const s = await scene(t);
+    const epoch = s.open({
+      free: () => 0,
+      async task({ submission_id }) {
+        s.begun.push(submission_id);
+        throw new Error('a fault');
+      },
+    });
+    const { add } = await handing(s, epoch);
+    const id = await add();
+    await until(() => s.begun.length > 0 && s.in_flight.size === 0);
+    t.equal(await s.status(id), 'pending');
+    t.match(await s.jobs(), [{ submission: id, locked_by: null }]);
+    const [lost] = await s.w.db`
+    select facts ->> 'reason' as reason from runledger.log where stream = ${id} and type = 'execution.lost'`;
+    t.equal(lost!['reason'], 'execution_failed');
+    t.same([s.begun, s.failed], [[id], []]);
+  },
+);
 
 t.test('what is being given back does not begin', async (t) => {
   const s = await scene(t);

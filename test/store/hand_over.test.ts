@@ -343,7 +343,7 @@ t.test('a search for executions does not read the deliveries that wait', async (
   const { id: consumer } = await s.taker();
   const DELIVERIES = 1_000;
   await s.w.db`select graphile_worker.add_jobs((select array_agg((
-    'deliver_webhook', '{}'::json, null, now() + interval '1 hour', 9, null, runledger.delivery_priority(n % 2 = 0), null
+    'deliver_webhook', '{}'::json, null, null, 9, null, runledger.delivery_priority(n % 2 = 0), null
   )::graphile_worker.job_spec) from generate_series(1, ${DELIVERIES}) n))`;
   const read = async () => {
     const [row] = await s.w.db`
@@ -370,6 +370,14 @@ t.test('a search for executions does not read the deliveries that wait', async (
     t.ok((await s.events(id)).includes('execution.started'));
   });
   t.ok(handing < DELIVERIES / 10, 'of a hand-over');
+
+  await s.w.db`select graphile_worker.add_jobs((select array_agg((
+    'execute_java', '{}'::json, null, null, 9, null, 0, null)::graphile_worker.job_spec) from generate_series(1, ${DELIVERIES}) n))`;
+  const beside = await readBy(web, async () => {
+    const id = idOf(await submit(s.command()));
+    t.notOk((await s.events(id)).includes('execution.started'), 'it does not look for long');
+  });
+  t.ok(beside < DELIVERIES / 10, 'many jobs of another language are not read either');
   const [bounds] = await s.w.db`
     select runledger.round_priority(0, 1e9::bigint) as least, runledger.delivery_priority(true) as put_back`;
   t.ok(bounds!['put_back'] < bounds!['least'], 'no round is a priority of deliveries');

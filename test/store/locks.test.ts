@@ -58,7 +58,7 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
 
   const lanes: Record<string, (db: Db, n: number) => Promise<unknown>> = {
     submit: () => {
-      const { submit } = w.submissions(60);
+      const { submit } = w.submissions(40);
       return Promise.all(
         Array.from({ length: BATCH }, () => {
           const change = random.below(4) === 0 ? { webhook: webhook() } : {};
@@ -67,9 +67,13 @@ t.test('everything that takes locks, at once, without a deadlock', async (t) => 
       );
     },
     hand_over: async (db) => {
-      // Only where no job waits for this worker.
-      await db`select from runledger.fetch_executions(${taker},
-        (select epoch from runledger.consumers where id = ${taker}), '{execute_cpp}', 1000)`;
+      // Only where no job waits for this worker, and few for others.
+      for (const [language, { id }] of [
+        ['python', consumers[0]!],
+        ['cpp', consumers[forTaker]!],
+      ] as const)
+        await db`select from runledger.fetch_executions(${id},
+          (select epoch from runledger.consumers where id = ${id}), ${`{execute_${language}}`}::text::text[], 1000)`;
       await lanes['finish']!(db, forTaker);
       await workerHeartbeat(w.worker, taker, secretChannel());
       await handing.submit({

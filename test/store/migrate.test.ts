@@ -23,7 +23,7 @@ async function empty(t: { teardown(work: () => unknown): void }) {
 }
 
 const inProcess = async (url: string) => {
-  const script = `import { migrate, migrateTo } from '${fileURLToPath(new URL('../../src/store/migrate.ts', import.meta.url))}';
+  const script = `import { migrate } from '${fileURLToPath(new URL('../../src/store/migrate.ts', import.meta.url))}';
     console.log(JSON.stringify(await migrate(process.env.MIGRATE_URL)));`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     env: { ...process.env, MIGRATE_URL: url, NODE_OPTIONS: '' },
@@ -98,21 +98,22 @@ t.test('another cluster starts another generation', async (t) => {
   );
 });
 
-t.test('deliveries that waited at an upgrade come first, too', async (t) => {
+t.test('jobs that waited at an upgrade get the new priorities', async (t) => {
   const url = await empty(t);
   await migrateTo(url, 17, []);
   const db = connect(url, { name: 'test', max: 1 });
   t.teardown(() => db.end({ timeout: 1 }));
-  for (const task of ['deliver_webhook', 'deliver_webhook', 'execute_python'])
+  for (const task of ['deliver_webhook', 'deliver_webhook', 'execute_python', 'execute_python'])
     await db`select graphile_worker.add_job(${task}, '{}'::json)`;
+  await db`update graphile_worker._private_jobs set priority = -32768 where id = 4`;
   await db`update graphile_worker._private_jobs set locked_at = now() where id = 1`;
   await migrate(url);
   t.same(
     (await db`select priority from graphile_worker._private_jobs order by id`).map(
       (row) => row['priority'],
     ),
-    [0, -32768, 0],
-    'one that a process holds stays',
+    [0, -32768, 0, -32766],
+    'one that a process holds stays, and so does an execution, above those of deliveries',
   );
 });
 
