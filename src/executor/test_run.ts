@@ -37,7 +37,7 @@ export type TestOrder = {
   args: readonly string[];
   limits: RunLimits;
   /** of the time of all tests. No pass begins when it is spent, and none runs longer than what is left. */
-  left_ms: number;
+  leftMs: () => number;
   tests_wall_ms: number;
   signal: AbortSignal;
   /** The program runs without an interactor, and its output may be shown. */
@@ -51,20 +51,36 @@ export type TestRun = {
   limits: RunLimits;
   /** elapsed, of program, checker and comparison in all passes */
   spent_us: number;
+  /** The run is the same if, all the while, this much is left of the time of all tests. */
+  same_if_left: Left;
   transcript: Uint8Array | null;
   files: LeftFile[];
 };
 
+type Left = { least_ms: number; most_ms: number };
+const ANY_LEFT: Left = { least_ms: 0, most_ms: Number.POSITIVE_INFINITY };
+
 export async function runTest(order: TestOrder): Promise<TestRun> {
-  if (order.left_ms <= 0) return notStarted(order, timeSpent(order));
   if (isTooLarge(order)) return notStarted(order, INPUT_TOO_LARGE);
   const contents = new HeldContents(order.contents);
+  let so_far: TestRun | null = null;
+  let same_if_left = ANY_LEFT;
   try {
-    let so_far: TestRun | null = null;
     let input = order.test.input;
     let left: LeftFile[] = [];
-    let { left_ms } = order;
     for (let pass = 1; ; pass++) {
+      const spent_ms = (so_far?.spent_us ?? 0) / 1000;
+      const all_left_ms = order.leftMs();
+      const left_ms = all_left_ms - spent_ms;
+      const is_bounded = left_ms < order.limits.wall_ms;
+      same_if_left = both(same_if_left, {
+        least_ms: is_bounded ? all_left_ms : spent_ms + order.limits.wall_ms,
+        most_ms: is_bounded ? all_left_ms : Number.POSITIVE_INFINITY,
+      });
+      if (so_far !== null && left_ms <= 0) {
+        const outcome = { ...so_far.outcome, ...timeSpent(order) };
+        return { ...so_far, outcome, same_if_left };
+      }
       const wall_ms = Math.min(order.limits.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
       const shortened = { ...order, limits: { ...order.limits, wall_ms } };
       const ran = await runPass(shortened, contents, { pass, input, left });
@@ -74,9 +90,7 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
         ran.run.outcome = { ...ran.run.outcome, message };
       }
       so_far = so_far === null ? ran.run : together(so_far, ran.run);
-      if (ran.next === null) return so_far;
-      left_ms = order.left_ms - so_far.spent_us / 1000;
-      if (left_ms <= 0) return { ...so_far, outcome: { ...so_far.outcome, ...timeSpent(order) } };
+      if (ran.next === null) return { ...so_far, same_if_left };
       ({ input, left } = ran.next);
     }
   } finally {
@@ -84,12 +98,24 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
   }
 }
 
+function both(a: Left, b: Left): Left {
+  return {
+    least_ms: Math.max(a.least_ms, b.least_ms),
+    most_ms: Math.min(a.most_ms, b.most_ms),
+  };
+}
+
 /** A run has at least this much, however little is left. */
 const LEAST_WALL_MS = 10;
 
 type Why = Pick<TestOutcome, 'verdict' | 'limit_exceeded' | 'message'>;
 
-function timeSpent({ tests_wall_ms }: TestOrder): Why {
+/** The outcome of a test that is not run because the time of all tests is spent. */
+export function outOfTime(order: NotStarted & { tests_wall_ms: number }): TestRun {
+  return notStarted(order, timeSpent(order));
+}
+
+function timeSpent({ tests_wall_ms }: Pick<TestOrder, 'tests_wall_ms'>): Why {
   const message = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
   return { verdict: 'TLE', limit_exceeded: 'wall_time', message };
 }
@@ -109,9 +135,12 @@ const INPUT_TOO_LARGE: Why = {
   message: `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`,
 };
 
-function notStarted({ place, limits }: TestOrder, why: Why): TestRun {
+type NotStarted = Pick<TestOrder, 'place' | 'limits'>;
+
+function notStarted({ place, limits }: NotStarted, why: Why): TestRun {
   const outcome: TestOutcome = { ...notRun(place), ...why, team_message: '' };
-  return { outcome, report: null, limits, spent_us: 0, transcript: null, files: [] };
+  const nothing = { report: null, spent_us: 0, transcript: null, files: [] };
+  return { ...nothing, outcome, limits, same_if_left: ANY_LEFT };
 }
 
 /** The input of a pass, and what the checker left in the one before. */
@@ -141,6 +170,7 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     report,
     limits,
     spent_us,
+    same_if_left: ANY_LEFT,
     transcript: ran.transcript,
     files: (report.kept ?? []).filter(({ path }) => isOutput(judging, path)),
   };

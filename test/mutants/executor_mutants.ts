@@ -74,7 +74,27 @@ export const executorMutants: readonly Mutant[] = [
     'src/executor/tests_in_turn.ts',
     'test/executor/tests_in_turn.test.ts',
     ['tests stop at the first that is rejected', "while (need[turn] === 'skip') turn++;", ''],
-    ['the time of all tests is bounded', 'if (left_ms <= 0 && is_rejected) turn = count;', ''],
+    ['the time of all tests is bounded', 'if (turn < count && left_ms <= 0) endOutOfTime();', ''],
+    [
+      'a test that is not needed is not rejected when the time is spent',
+      "if (index >= turn && each === 'run')",
+      'if (index >= turn)',
+    ],
+    [
+      'a test is needed if those that it waited for were accepted',
+      'of tests.needs().entries())',
+      'of need.entries())',
+    ],
+    [
+      'the end of the time ends what runs ahead',
+      'if (turn >= count) {\n        stopAhead();',
+      'if (turn >= count) {',
+    ],
+    [
+      'what runs ahead has the time that is left',
+      'tests.run(index, leftMs, any)',
+      'tests.run(index, () => Number.POSITIVE_INFINITY, any)',
+    ],
     ['what is not needed is ended', "if (need[index] === 'skip') each.ahead?.abort();", ';'],
     [
       'a slot that is wanted is left at once',
@@ -83,9 +103,10 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a test ahead had no more time than in its turn',
-      'if (ahead !== null && left_ms < tests.wallMs(turn) + spent_ms) break;',
+      'if (ahead !== null && (left_ms < least_ms || left_ms > most_ms)) break;',
       '',
     ],
+    ['nor more than it needed', ' || left_ms > most_ms)', ')'],
     ['nothing runs after the end', 'await Promise.all(lanes);', ''],
     [
       'after a failure nothing runs ahead',
@@ -118,20 +139,11 @@ export const executorMutants: readonly Mutant[] = [
       'const asked = { ...limits, ...judging.limits, ...test?.limits };',
     ],
   ),
-  ...inFile(
-    'src/executor/test_run.ts',
-    'test/executor/judged_execution.test.ts',
-    [
-      'nothing is run when the time of all tests is spent',
-      'if (order.left_ms <= 0) return notStarted(order, timeSpent(order));',
-      '',
-    ],
-    [
-      'nor is a further pass',
-      'if (left_ms <= 0) return { ...so_far,',
-      'if (false) return { ...so_far,',
-    ],
-  ),
+  ...inFile('src/executor/test_run.ts', 'test/executor/judged_execution.test.ts', [
+    'no pass is run when the time of all tests is spent',
+    'if (so_far !== null && left_ms <= 0) {',
+    'if (so_far !== null && left_ms <= -1e9) {',
+  ]),
   ...inFile(
     'src/executor/compare_outputs.ts',
     'test/executor/compare_outputs.test.ts',
