@@ -93,6 +93,11 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
       if (ran.next === null) return { ...so_far, same_if_left };
       ({ input, left } = ran.next);
     }
+  } catch (error) {
+    if (!(error instanceof NoPair)) throw error;
+    const why: Why = { verdict: 'IE', limit_exceeded: null, message: error.message };
+    const run = notStarted(order, why);
+    return { ...(so_far === null ? run : together(so_far, run)), same_if_left };
   } finally {
     contents.release();
   }
@@ -282,7 +287,13 @@ async function checked(
     const end = judge.failed(`cannot read an output of ${output.length} bytes`);
     return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
   }
-  const judge_report = await judge.program.run(checker_run, order.signal);
+  let judge_report: RunReport;
+  try {
+    judge_report = await judge.program.run(checker_run, order.signal);
+  } catch (error) {
+    const end = judge.notSent(error);
+    return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
+  }
   const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
   const judged = { end, program_ended_first: null };
   return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
@@ -299,7 +310,9 @@ async function talked(
     judge.runOn(await passOf(order, contents, pass, null))!,
     run.limits,
   );
-  const pair = await runPair(order, judge, run, interactor_run);
+  const pair = await runPair(order, judge, run, interactor_run).catch((error: unknown) => {
+    throw new NoPair(judge.notSent(error).message);
+  });
   const { program: report, interactor: judge_report, program_ended_first } = pair;
   const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
   return {
@@ -312,6 +325,9 @@ async function talked(
     after_us: 0,
   };
 }
+
+/** A test that cannot be run, because of its interactor. */
+class NoPair extends Error {}
 
 /**
  * An interactor waits for its program: the time in which that may run is not its own. Otherwise a program could make it exceed

@@ -172,6 +172,11 @@ export const executorMutants: readonly Mutant[] = [
       'return { input: { bytes }, left:',
       'return { input: { bytes: new Uint8Array() }, left:',
     ],
+    [
+      'an interactor that cannot be sent is no failure of the sandbox',
+      'if (!(error instanceof NoPair)) throw error;',
+      'throw error;',
+    ],
   ),
   ...inFile(
     'src/executor/judge_program.ts',
@@ -185,6 +190,11 @@ export const executorMutants: readonly Mutant[] = [
       'a state outlives its pass',
       "return this.#passes > 1 ? [...MESSAGE_FILES, '*', '*/*'] : FEEDBACK_FILES;",
       'return FEEDBACK_FILES;',
+    ],
+    [
+      'a judge that cannot be sent is no failure of the sandbox',
+      'if (!(error instanceof RangeError)) throw error;',
+      'throw error;',
     ],
   ),
   ...inFile('src/executor/compile_cache.ts', 'test/languages/several_files.test.ts', [
