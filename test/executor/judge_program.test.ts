@@ -237,6 +237,17 @@ t.test('a silent program uses up its own time, and not that of its interactor', 
   t.match(hangs, { verdict: 'IE', tests: [{ message: /exceeded its limit of wall_time/ }] });
 });
 
+t.test('a silent program is charged, also if its interactor hangs', async (t) => {
+  const limits = { wall_time_ms: 500 };
+  const interactor = python('import time; time.sleep(99)', { limits });
+  const outcome = await judged('input()', { interactor, tests: [aTest('', null)], limits });
+  t.match(outcome, {
+    verdict: 'TLE',
+    limit_exceeded: 'wall_time',
+    tests: [{ verdict: 'TLE', message: /^the interactor exceeded its limit of wall_time/ }],
+  });
+});
+
 t.test('a judge that is too large to be sent is an IE that names it', async (t) => {
   const others = { data: 'x'.repeat(17 * 2 ** 20) };
   for (const [role, language] of [
