@@ -51,20 +51,17 @@ export type TestRun = {
   limits: RunLimits;
   /** elapsed, of program, checker and comparison in all passes */
   spent_us: number;
-  /** The run is the same if, all the while, this much is left of the time of all tests. */
-  same_if_left: Left;
+  /** The run would be the same in its turn, unless less than this is left then of the time of all tests. */
+  least_left_ms: number;
   transcript: Uint8Array | null;
   files: LeftFile[];
 };
-
-type Left = { least_ms: number; most_ms: number };
-const ANY_LEFT: Left = { least_ms: 0, most_ms: Number.POSITIVE_INFINITY };
 
 export async function runTest(order: TestOrder): Promise<TestRun> {
   if (isTooLarge(order)) return notStarted(order, INPUT_TOO_LARGE);
   const contents = new HeldContents(order.contents);
   let so_far: TestRun | null = null;
-  let same_if_left = ANY_LEFT;
+  let least_left_ms = 0;
   try {
     let input = order.test.input;
     let left: LeftFile[] = [];
@@ -72,14 +69,12 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
       const spent_ms = (so_far?.spent_us ?? 0) / 1000;
       const all_left_ms = order.leftMs();
       const left_ms = all_left_ms - spent_ms;
-      const is_bounded = left_ms < order.limits.wall_ms;
-      same_if_left = both(same_if_left, {
-        least_ms: is_bounded ? all_left_ms : spent_ms + order.limits.wall_ms,
-        most_ms: is_bounded ? all_left_ms : Number.POSITIVE_INFINITY,
-      });
+      // What is left only falls. So a pass that has all of it is the same only if nothing was spent by others since then.
+      const needed_ms = Math.min(spent_ms + order.limits.wall_ms, all_left_ms);
+      least_left_ms = Math.max(least_left_ms, needed_ms);
       if (so_far !== null && left_ms <= 0) {
         const outcome = { ...so_far.outcome, ...timeSpent(order) };
-        return { ...so_far, outcome, same_if_left };
+        return { ...so_far, outcome, least_left_ms };
       }
       const wall_ms = Math.min(order.limits.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
       const shortened = { ...order, limits: { ...order.limits, wall_ms } };
@@ -90,24 +85,17 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
         ran.run.outcome = { ...ran.run.outcome, message };
       }
       so_far = so_far === null ? ran.run : together(so_far, ran.run);
-      if (ran.next === null) return { ...so_far, same_if_left };
+      if (ran.next === null) return { ...so_far, least_left_ms };
       ({ input, left } = ran.next);
     }
   } catch (error) {
     if (!(error instanceof NoPair)) throw error;
     const why: Why = { verdict: 'IE', limit_exceeded: null, message: error.message };
     const run = notStarted(order, why);
-    return { ...(so_far === null ? run : together(so_far, run)), same_if_left };
+    return { ...(so_far === null ? run : together(so_far, run)), least_left_ms };
   } finally {
     contents.release();
   }
-}
-
-function both(a: Left, b: Left): Left {
-  return {
-    least_ms: Math.max(a.least_ms, b.least_ms),
-    most_ms: Math.min(a.most_ms, b.most_ms),
-  };
 }
 
 /** A run has at least this much, however little is left. */
@@ -145,7 +133,7 @@ type NotStarted = Pick<TestOrder, 'place' | 'limits'>;
 function notStarted({ place, limits }: NotStarted, why: Why): TestRun {
   const outcome: TestOutcome = { ...notRun(place), ...why, team_message: '' };
   const nothing = { report: null, spent_us: 0, transcript: null, files: [] };
-  return { ...nothing, outcome, limits, same_if_left: ANY_LEFT };
+  return { ...nothing, outcome, limits, least_left_ms: 0 };
 }
 
 /** The input of a pass, and what the checker left in the one before. */
@@ -175,7 +163,7 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     report,
     limits,
     spent_us,
-    same_if_left: ANY_LEFT,
+    least_left_ms: 0,
     transcript: ran.transcript,
     files: (report.kept ?? []).filter(({ path }) => isOutput(judging, path)),
   };

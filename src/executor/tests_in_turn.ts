@@ -89,8 +89,7 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
       }
       taken.delete(turn);
       const { run } = end;
-      const { least_ms, most_ms } = run.same_if_left;
-      if (ahead !== null && (left_ms < least_ms || left_ms > most_ms)) break;
+      if (ahead !== null && left_ms < run.least_left_ms) break;
       tests.count_result(turn, run);
       left_ms -= run.spent_us / 1000;
       if (run.outcome.verdict === 'AC') continue;

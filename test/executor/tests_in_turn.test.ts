@@ -90,9 +90,9 @@ function given({ count, spare, stop = 'first', ...more }: Given) {
     index: number,
     verdict: Verdict = 'AC',
     spent_us = 1000,
-    same_if_left = { least_ms: limit_ms, most_ms: Number.POSITIVE_INFINITY },
+    least_left_ms = limit_ms,
   ) => {
-    running.get(index)!.end({ ...resultOf(index, verdict, spent_us), same_if_left });
+    running.get(index)!.end({ ...resultOf(index, verdict, spent_us), least_left_ms });
     await settle();
   };
   const fail = async (index: number) => {
@@ -106,8 +106,7 @@ function given({ count, spare, stop = 'first', ...more }: Given) {
 function resultOf(index: number, verdict: Verdict, spent_us: number): TestRun {
   const outcome = { ...notRun({ n: index + 1, name: `${index}`, group: '' }), verdict };
   const nothing = { report: null, transcript: null, files: [] };
-  const same_if_left = { least_ms: 0, most_ms: Number.POSITIVE_INFINITY };
-  return { ...nothing, outcome, spent_us, same_if_left, limits: {} as TestRun['limits'] };
+  return { ...nothing, outcome, spent_us, least_left_ms: 0, limits: {} as TestRun['limits'] };
 }
 
 t.test('without a spare slot, one after the other', async (t) => {
@@ -244,8 +243,8 @@ t.test('what runs ahead has what is left of the time of all tests', async (t) =>
   await s.end(0, 'AC', 800_000);
   t.same(s.begun, ['0', '1 ahead', '2 ahead']);
   t.same([s.left.get(1)!(), s.left.get(2)!()], [2200, 2200]);
-  await s.end(2, 'TLE', 2_200_000, { least_ms: 2200, most_ms: 2200 });
-  await s.end(1, 'TLE', 2_200_000, { least_ms: 2200, most_ms: 2200 });
+  await s.end(2, 'TLE', 2_200_000, 2200);
+  await s.end(1, 'TLE', 2_200_000, 2200);
   await s.ended;
   t.same(s.verdicts, ['AC', 'TLE', 'TLE', 'TLE']);
   t.same(s.begun.slice(3), ['3 ahead'], 'test 1 had what it has in its turn');
@@ -253,7 +252,7 @@ t.test('what runs ahead has what is left of the time of all tests', async (t) =>
 
   const more = given({ count: 2, spare: 1, wall_ms: 3000, stop: 'never' });
   await more.settle();
-  await more.end(1, 'TLE', 3_000_000, { least_ms: 3000, most_ms: 3000 });
+  await more.end(1, 'TLE', 3_000_000, 3000);
   await more.end(0, 'AC', 100_000);
   t.same(more.begun, ['0', '1 ahead', '1'], 'test 1 had more than in its turn');
   await more.end(1);

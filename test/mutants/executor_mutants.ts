@@ -103,10 +103,9 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a test ahead had no more time than in its turn',
-      'if (ahead !== null && (left_ms < least_ms || left_ms > most_ms)) break;',
+      'if (ahead !== null && left_ms < run.least_left_ms) break;',
       '',
     ],
-    ['nor more than it needed', ' || left_ms > most_ms)', ')'],
     ['nothing runs after the end', 'await Promise.all(lanes);', ''],
     [
       'after a failure nothing runs ahead',
@@ -139,10 +138,29 @@ export const executorMutants: readonly Mutant[] = [
       'const asked = { ...limits, ...judging.limits, ...test?.limits };',
     ],
   ),
-  ...inFile('src/executor/test_run.ts', 'test/executor/judged_execution.test.ts', [
-    'no pass is run when the time of all tests is spent',
-    'if (so_far !== null && left_ms <= 0) {',
-    'if (so_far !== null && left_ms <= -1e9) {',
+  ...inFile(
+    'src/executor/test_run.ts',
+    'test/executor/test_run.test.ts',
+    [
+      'no pass is run when the time of all tests is spent',
+      'if (so_far !== null && left_ms <= 0) {',
+      'if (so_far !== null && left_ms <= -2000) {',
+    ],
+    [
+      'what is left is looked at before each pass',
+      'const all_left_ms = order.leftMs();',
+      'const all_left_ms = so_far === null ? order.leftMs() : 9000;',
+    ],
+    [
+      'a pass that had all that was left is the same if as much is left in its turn',
+      'Math.min(spent_ms + order.limits.wall_ms, all_left_ms)',
+      'spent_ms + order.limits.wall_ms',
+    ],
+  ),
+  ...inFile('src/executor/judged_execution.ts', 'test/executor/judged_execution.test.ts', [
+    'a test that is not run for want of time says how much there was',
+    'tests_wall_ms: parts.tests_wall_ms });',
+    'tests_wall_ms: 0 });',
   ]),
   ...inFile(
     'src/executor/compare_outputs.ts',
