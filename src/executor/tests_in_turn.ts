@@ -8,7 +8,7 @@
  * slot had run them all:
  * - A test that ran ahead and turns out not to be needed is dropped. If it still runs, it is ended.
  * - A test that ran ahead with more time than it has in its turn is dropped, and runs again.
- * - What runs ahead has the time that is left of the whole execution, as it is before each pass. It is ended with the execution.
+ * - What runs ahead has the time that is left of the whole execution, as of each pass. It is ended with the execution.
  * - A failure of the service ahead of its turn fails the execution when its turn comes, and not if the test is not needed.
  *   Until then nothing more is run ahead.
  *

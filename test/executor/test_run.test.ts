@@ -8,7 +8,7 @@ import { aTest, judging } from './judgings.ts';
 
 const WALL_MS = 1000;
 
-/** Each pass takes 400 ms and asks for another one. Before pass n, `left_ms[n]` is left for all tests; then the last of them. */
+/** A pass takes 400 ms and asks for another one. Before pass n, `left_ms[n]` is left for all tests, or the last of these. */
 async function endless(left_ms: readonly number[]) {
   const walls: number[] = [];
   let asked = 0;
