@@ -132,7 +132,11 @@ export class Judge {
 
   /** Null, or the message that it cannot judge. */
   async prepare(signal: AbortSignal): Promise<string | null> {
-    if (await this.program.prepare(signal)) return null;
+    try {
+      if (await this.program.prepare(signal)) return null;
+    } catch (error) {
+      return this.notSent(error).message;
+    }
     const said = cutDiagnostics(this.program.compiled!, MESSAGE_BYTES).bytes;
     return `the ${this.role} does not compile:\n${Buffer.from(said).toString()}`;
   }
@@ -212,6 +216,12 @@ export class Judge {
   failed(reason: string): CheckerEnd {
     const message = `the ${this.role} ${reason}`;
     return { kind: 'failed', message, team_message: '', points: null, next_pass: false };
+  }
+
+  /** A request that cannot be sent, because of its size, is the mistake of the judge. Every other error is the caller's. */
+  notSent(error: unknown): CheckerEnd {
+    if (!(error instanceof RangeError)) throw error;
+    return this.failed(`cannot be run: ${error.message}`);
   }
 
   release(): void {

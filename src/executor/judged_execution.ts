@@ -7,7 +7,8 @@
  * - A test that is not needed is not run (stopping.ts): it is in the outcome without a verdict.
  * - A checker or interactor that fails makes its test an IE, which is an outcome. A failure of the service throws.
  * - All tests together are bounded: programs, checkers and comparisons. Once `tests_wall_ms` are spent, nothing is run any
- *   more, and the next test that would be run is a TLE. So an execution ends, and is never AC for tests that were not run.
+ *   more, and each test that would still be run is a TLE. So an execution ends, and is never AC for tests that were not run,
+ *   nor has a group points for them.
  */
 import { type LimitPolicy, limitsFor, type RunLimits } from '../domain/limits.ts';
 import { judge as judgeRun } from '../domain/verdict.ts';
@@ -24,7 +25,7 @@ import { HeldContents } from './held_contents.ts';
 import { type Judge, judgeOf } from './judge_program.ts';
 import type { Program, ProgramParts } from './program.ts';
 import type { Peek } from './sandbox.ts';
-import { runTest, type TestRun } from './test_run.ts';
+import { outOfTime, runTest, type TestRun } from './test_run.ts';
 import { runInTurn, type TurnOptions } from './tests_in_turn.ts';
 
 export type JudgedParts = ProgramParts & {
@@ -105,9 +106,13 @@ async function runTests(
         return needs(root, tests, verdicts, judging.stop);
       },
       wallMs: (index) => limits[index]!.wall_ms,
-      run: (index, left_ms, until) => {
-        const run = { test: tests[index]!, index, own: limits[index]!, left_ms, signal: until };
+      run: (index, leftMs, until) => {
+        const run = { test: tests[index]!, index, own: limits[index]!, leftMs, signal: until };
         return runOne(execution, judge, run);
+      },
+      outOfTime(index) {
+        const place = placeOf(tests[index]!, index);
+        return outOfTime({ place, limits: limits[index]!, tests_wall_ms: parts.tests_wall_ms });
       },
       count_result(index, run) {
         outcomes[index] = run.outcome;
@@ -129,18 +134,18 @@ type OneRun = {
   test: JudgedTest;
   index: number;
   own: RunLimits;
-  left_ms: number;
+  leftMs: () => number;
   signal: AbortSignal;
 };
 
 function runOne(
   { parts, program, order, onRun }: Execution,
   judge: Judge | null,
-  { test, index, own, left_ms, signal }: OneRun,
+  { test, index, own, leftMs, signal }: OneRun,
 ): Promise<TestRun> {
   const { sandbox, contents, tests_wall_ms } = parts;
   return runTest({
-    ...{ sandbox, contents, program, judge, test, signal, left_ms, tests_wall_ms },
+    ...{ sandbox, contents, program, judge, test, signal, leftMs, tests_wall_ms },
     judging: order.judging,
     place: placeOf(test, index),
     args: test.args ?? order.args,

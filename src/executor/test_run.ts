@@ -37,7 +37,7 @@ export type TestOrder = {
   args: readonly string[];
   limits: RunLimits;
   /** of the time of all tests. No pass begins when it is spent, and none runs longer than what is left. */
-  left_ms: number;
+  leftMs: () => number;
   tests_wall_ms: number;
   signal: AbortSignal;
   /** The program runs without an interactor, and its output may be shown. */
@@ -51,20 +51,31 @@ export type TestRun = {
   limits: RunLimits;
   /** elapsed, of program, checker and comparison in all passes */
   spent_us: number;
+  /** The run would be the same in its turn, unless less than this is left then of the time of all tests. */
+  least_left_ms: number;
   transcript: Uint8Array | null;
   files: LeftFile[];
 };
 
 export async function runTest(order: TestOrder): Promise<TestRun> {
-  if (order.left_ms <= 0) return notStarted(order, timeSpent(order));
   if (isTooLarge(order)) return notStarted(order, INPUT_TOO_LARGE);
   const contents = new HeldContents(order.contents);
+  let so_far: TestRun | null = null;
+  let least_left_ms = 0;
   try {
-    let so_far: TestRun | null = null;
     let input = order.test.input;
     let left: LeftFile[] = [];
-    let { left_ms } = order;
     for (let pass = 1; ; pass++) {
+      const spent_ms = (so_far?.spent_us ?? 0) / 1000;
+      const all_left_ms = order.leftMs();
+      const left_ms = all_left_ms - spent_ms;
+      // What is left only falls. So a pass that has all of it is the same only if nothing was spent by others since then.
+      const needed_ms = Math.min(spent_ms + order.limits.wall_ms, all_left_ms);
+      least_left_ms = Math.max(least_left_ms, needed_ms);
+      if (so_far !== null && left_ms <= 0) {
+        const outcome = { ...so_far.outcome, ...timeSpent(order) };
+        return { ...so_far, outcome, least_left_ms };
+      }
       const wall_ms = Math.min(order.limits.wall_ms, Math.max(Math.floor(left_ms), LEAST_WALL_MS));
       const shortened = { ...order, limits: { ...order.limits, wall_ms } };
       const ran = await runPass(shortened, contents, { pass, input, left });
@@ -74,11 +85,14 @@ export async function runTest(order: TestOrder): Promise<TestRun> {
         ran.run.outcome = { ...ran.run.outcome, message };
       }
       so_far = so_far === null ? ran.run : together(so_far, ran.run);
-      if (ran.next === null) return so_far;
-      left_ms = order.left_ms - so_far.spent_us / 1000;
-      if (left_ms <= 0) return { ...so_far, outcome: { ...so_far.outcome, ...timeSpent(order) } };
+      if (ran.next === null) return { ...so_far, least_left_ms };
       ({ input, left } = ran.next);
     }
+  } catch (error) {
+    if (!(error instanceof NoPair)) throw error;
+    const why: Why = { verdict: 'IE', limit_exceeded: null, message: error.message };
+    const run = notStarted(order, why);
+    return { ...(so_far === null ? run : together(so_far, run)), least_left_ms };
   } finally {
     contents.release();
   }
@@ -89,7 +103,12 @@ const LEAST_WALL_MS = 10;
 
 type Why = Pick<TestOutcome, 'verdict' | 'limit_exceeded' | 'message'>;
 
-function timeSpent({ tests_wall_ms }: TestOrder): Why {
+/** The outcome of a test that is not run because the time of all tests is spent. */
+export function outOfTime(order: NotStarted & { tests_wall_ms: number }): TestRun {
+  return notStarted(order, timeSpent(order));
+}
+
+function timeSpent({ tests_wall_ms }: Pick<TestOrder, 'tests_wall_ms'>): Why {
   const message = `all tests together have ${spellTime(tests_wall_ms, ' ')} of elapsed time`;
   return { verdict: 'TLE', limit_exceeded: 'wall_time', message };
 }
@@ -109,9 +128,12 @@ const INPUT_TOO_LARGE: Why = {
   message: `an input that is a file of the work folder has at most ${INPUT_MOST_BYTES} bytes`,
 };
 
-function notStarted({ place, limits }: TestOrder, why: Why): TestRun {
+type NotStarted = Pick<TestOrder, 'place' | 'limits'>;
+
+function notStarted({ place, limits }: NotStarted, why: Why): TestRun {
   const outcome: TestOutcome = { ...notRun(place), ...why, team_message: '' };
-  return { outcome, report: null, limits, spent_us: 0, transcript: null, files: [] };
+  const nothing = { report: null, spent_us: 0, transcript: null, files: [] };
+  return { ...nothing, outcome, limits, least_left_ms: 0 };
 }
 
 /** The input of a pass, and what the checker left in the one before. */
@@ -141,6 +163,7 @@ async function runPass(order: TestOrder, contents: HeldContents, pass: Pass) {
     report,
     limits,
     spent_us,
+    least_left_ms: 0,
     transcript: ran.transcript,
     files: (report.kept ?? []).filter(({ path }) => isOutput(judging, path)),
   };
@@ -252,7 +275,13 @@ async function checked(
     const end = judge.failed(`cannot read an output of ${output.length} bytes`);
     return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
   }
-  const judge_report = await judge.program.run(checker_run, order.signal);
+  let judge_report: RunReport;
+  try {
+    judge_report = await judge.program.run(checker_run, order.signal);
+  } catch (error) {
+    const end = judge.notSent(error);
+    return { ...ran, judged: { end, program_ended_first: null }, judge_report: null };
+  }
   const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
   const judged = { end, program_ended_first: null };
   return { ...ran, judged, judge_report, after_us: judge_report.wall_us };
@@ -269,7 +298,9 @@ async function talked(
     judge.runOn(await passOf(order, contents, pass, null))!,
     run.limits,
   );
-  const pair = await runPair(order, judge, run, interactor_run);
+  const pair = await runPair(order, judge, run, interactor_run).catch((error: unknown) => {
+    throw new NoPair(judge.notSent(error).message);
+  });
   const { program: report, interactor: judge_report, program_ended_first } = pair;
   const end = judge.endOf(judge_report, scoringOf(order), passesLeft(order, pass));
   return {
@@ -282,6 +313,9 @@ async function talked(
     after_us: 0,
   };
 }
+
+/** A test that cannot be run, because of its interactor. */
+class NoPair extends Error {}
 
 /**
  * An interactor waits for its program: the time in which that may run is not its own. Otherwise a program could make it exceed

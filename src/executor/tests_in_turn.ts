@@ -8,6 +8,7 @@
  * slot had run them all:
  * - A test that ran ahead and turns out not to be needed is dropped. If it still runs, it is ended.
  * - A test that ran ahead with more time than it has in its turn is dropped, and runs again.
+ * - What runs ahead has the time that is left of the whole execution, as of each pass. It is ended with the execution.
  * - A failure of the service ahead of its turn fails the execution when its turn comes, and not if the test is not needed.
  *   Until then nothing more is run ahead.
  *
@@ -33,8 +34,10 @@ export type TestsInTurn = {
   needs(): Need[];
   /** The elapsed time that a test may take if there is enough for all. */
   wallMs(index: number): number;
-  /** At most `left_ms` are left for all tests from this one on. */
-  run(index: number, left_ms: number, signal: AbortSignal): Promise<TestRun>;
+  /** `leftMs` says how much is left for all tests from this one on. It falls only while the test runs ahead of its turn. */
+  run(index: number, leftMs: () => number, signal: AbortSignal): Promise<TestRun>;
+  /** The result of a test that would be run if there were time left. */
+  outOfTime(index: number): TestRun;
   /** Called in the order of the tests. */
   count_result(index: number, run: TestRun): void;
 };
@@ -62,16 +65,21 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
   let need = tests.needs();
   let turn = 0;
   let left_ms = options.wall_ms;
-  let is_rejected = false;
   let may_run_ahead = true;
   let failure: { error: unknown } | null = null;
   let settled = Promise.withResolvers<void>();
+
+  const leftMs = () => left_ms;
 
   /** Counts the results that are there, in order, and moves to the next test that has none. */
   function settle(): void {
     for (; ; turn++) {
       while (need[turn] === 'skip') turn++;
-      if (left_ms <= 0 && is_rejected) turn = count;
+      if (turn < count && left_ms <= 0) endOutOfTime();
+      if (turn >= count) {
+        stopAhead();
+        break;
+      }
       const { end, ahead } = taken.get(turn) ?? { end: null, ahead: null };
       if (end === null) break;
       if ('error' in end) {
@@ -81,19 +89,24 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
       }
       taken.delete(turn);
       const { run } = end;
-      const spent_ms = run.spent_us / 1000;
-      // A test of several passes has its limit for each, as long as there is time for all tests.
-      if (ahead !== null && left_ms < tests.wallMs(turn) + spent_ms) break;
+      if (ahead !== null && left_ms < run.least_left_ms) break;
       tests.count_result(turn, run);
-      left_ms -= spent_ms;
+      left_ms -= run.spent_us / 1000;
       if (run.outcome.verdict === 'AC') continue;
-      is_rejected = true;
       // Only a rejection makes a test unneeded, so it is looked for only now: a set may have thousands of tests.
       need = tests.needs();
       for (const [index, each] of taken) if (need[index] === 'skip') each.ahead?.abort();
     }
     settled.resolve();
     settled = Promise.withResolvers();
+  }
+
+  /** Each test that would still be run is rejected. Otherwise its group would score as if the test were not there. */
+  function endOutOfTime(): void {
+    // What is open depends on one of these tests, which is rejected: it is not needed.
+    for (const [index, each] of tests.needs().entries())
+      if (index >= turn && each === 'run') tests.count_result(index, tests.outOfTime(index));
+    turn = count;
   }
 
   function stopAhead(): void {
@@ -104,7 +117,7 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
   async function runItsTurn(): Promise<void> {
     const test: Taken = { end: null, ahead: null };
     taken.set(turn, test);
-    test.end = { run: await tests.run(turn, left_ms, signal) };
+    test.end = { run: await tests.run(turn, leftMs, signal) };
     settle();
   }
 
@@ -124,7 +137,7 @@ export async function runInTurn(tests: TestsInTurn, options: TurnOptions): Promi
     const dropped = AbortSignal.any([ahead.signal, ...wanted]);
     try {
       const any = AbortSignal.any([signal, dropped]);
-      test.end = { run: await tests.run(index, Number.POSITIVE_INFINITY, any) };
+      test.end = { run: await tests.run(index, leftMs, any) };
     } catch (error) {
       if (dropped.aborted) taken.delete(index);
       else {

@@ -237,6 +237,30 @@ t.test('a silent program uses up its own time, and not that of its interactor', 
   t.match(hangs, { verdict: 'IE', tests: [{ message: /exceeded its limit of wall_time/ }] });
 });
 
+t.test('a silent program is charged, also if its interactor hangs', async (t) => {
+  const limits = { wall_time_ms: 500 };
+  const interactor = python('import time; time.sleep(99)', { limits });
+  const outcome = await judged('input()', { interactor, tests: [aTest('', null)], limits });
+  t.match(outcome, {
+    verdict: 'TLE',
+    limit_exceeded: 'wall_time',
+    tests: [{ verdict: 'TLE', message: /^the interactor exceeded its limit of wall_time/ }],
+  });
+});
+
+t.test('a judge that is too large to be sent is an IE that names it', async (t) => {
+  const others = { data: 'x'.repeat(17 * 2 ** 20) };
+  for (const [role, language] of [
+    ['checker', 'python'],
+    ['interactor', 'python'],
+    ['checker', 'cpp'],
+  ] as const) {
+    const outcome = await judged(ECHO, { [role]: aJudge(language, '', { others }) });
+    const message = new RegExp(`^the ${role} cannot be run: a request of .* is too large`);
+    t.match(outcome, { verdict: 'IE', status: 'error', tests: [{ verdict: 'IE', message }] });
+  }
+});
+
 t.test('an interactor’s verdict counts, unless the program broke a limit first', async (t) => {
   const interactor = python(GUESSING);
   const tests = [aTest('37', null)];

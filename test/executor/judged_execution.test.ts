@@ -18,6 +18,9 @@ with open(sys.argv[3] + 'judgemessage.txt', 'w') as message:
     message.write(open(sys.argv[1]).read() + ', ' + open(sys.argv[2]).read())
 sys.exit(42)`;
 
+/** An execution that takes so long hangs. */
+const HANGS_MS = 45_000;
+
 const DOUBLES = 'n = int(input())\nprint(2 * n)';
 const verdicts = ({ judged }: Outcome): (Verdict | null)[] =>
   judged!.tests!.map(({ verdict }) => verdict);
@@ -139,18 +142,69 @@ t.test('a group stops by itself, and the score is that of the groups', async (t)
   t.equal(outcome.judged!.tests![3]!.group, 'all/large');
 });
 
-t.test('when the time of all tests is spent, no further one is run', async (t) => {
-  const slow = await anExecutor(t, {
-    languages: ['python', 'c', 'cpp'],
+t.test(
+  'when the time of all tests is spent, each further one is a TLE, and is not run',
+  async (t) => {
+    const slow = await anExecutor(t, {
+      languages: ['python', 'c', 'cpp'],
+      switches: PLAIN,
+      tests_wall_ms: 1,
+    });
+    const tests = [aTest('1', null), aTest('2', null)];
+    const code = 'import time; time.sleep(60)';
+    const outcome = await slow.run('python', code, { judging: judging({ tests, stop: 'never' }) });
+    t.strictSame(verdicts(outcome), ['TLE', 'TLE']);
+    t.match(outcome, { verdict: 'TLE', limit_exceeded: 'wall_time' });
+    for (const { message } of outcome.judged!.tests!)
+      t.match(message, /^all tests together have 1 ms of elapsed time$/);
+    t.match(outcome.judged!.tests![1], { cpu_time_us: null, limit_exceeded: 'wall_time' });
+  },
+);
+
+t.test('a group has no points for tests that the time was not enough for', async (t) => {
+  const bounded = await anExecutor(t, {
+    languages: ['c'],
     switches: PLAIN,
-    tests_wall_ms: 1,
+    tests_wall_ms: 2_000,
   });
-  const tests = [aTest('1', null), aTest('2', null)];
-  const code = 'import time; time.sleep(60)';
-  const outcome = await slow.run('python', code, { judging: judging({ tests, stop: 'never' }) });
-  t.strictSame(verdicts(outcome), ['TLE', null]);
-  t.match(outcome, { verdict: 'TLE', limit_exceeded: 'wall_time' });
-  t.match(outcome.judged!.tests![0]!.message, /^all tests together have 1 ms of elapsed time$/);
+  // Its output is the first letter of the input, which the checker compares with the answer.
+  const first = '#include <stdio.h>\nint main() { putchar(getchar()); }';
+  const checker = aJudge(
+    'c',
+    `#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **paths) {
+  if (getc(fopen(paths[1], "r")) == 's') usleep(2100000);
+  return getchar() == getc(fopen(paths[2], "r")) ? 42 : 43;
+}`,
+  );
+  const groups = [
+    group('all', { on_reject: 'continue' }),
+    group('sample', { parent: 'all', accept_score: 0 }),
+    group('a', { parent: 'all', aggregation: 'min', accept_score: 100 }),
+    group('b', { parent: 'all', aggregation: 'avg', accept_score: 7, on_reject: 'continue' }),
+    group('c', { parent: 'all', reject_score: -1 }),
+  ];
+  for (const sample of ['x', 'y']) {
+    const tests = [
+      aTest('x', sample, { group: 'sample' }),
+      aTest('1', '1', { group: 'b' }),
+      aTest('s', 's', { group: 'a' }),
+      aTest('2', '2', { group: 'a' }),
+      aTest('3', '3', { group: 'a' }),
+      aTest('4', '4', { group: 'b' }),
+      aTest('5', '5', { group: 'c' }),
+      aTest('6', '6', { group: 'c' }),
+    ];
+    const outcome = await bounded.run('c', first, {
+      judging: judging({ tests, groups, checker, scoring: 'score' }),
+    });
+    const of_sample = sample === 'x' ? 'AC' : 'WA';
+    const rest = ['AC', 'AC', 'TLE', null, 'TLE', 'TLE', null];
+    t.strictSame(verdicts(outcome), [of_sample, ...rest]);
+    t.equal(outcome.verdict, sample === 'x' ? 'TLE' : 'WA');
+    t.equal(outcome.judged!.score, 3.5 - 1, `the sample is ${of_sample}`);
+  }
 });
 
 t.test('checkers and passes are within the time of all tests', async (t) => {
@@ -176,6 +230,50 @@ t.test('checkers and passes are within the time of all tests', async (t) => {
   const honest = judging({ tests: one, checker: aJudge('c', 'int main() { return 42; }') });
   t.match(await bounded.run('c', instant, { judging: honest }), { verdict: 'AC' });
 });
+
+t.test(
+  'passes that run ahead are within the time of all tests',
+  { timeout: 100_000 },
+  async (t) => {
+    const bounded = await anExecutor(t, {
+      languages: ['python', 'c'],
+      switches: PLAIN,
+      tests_wall_ms: 2_000,
+    });
+    const endless = aJudge(
+      'python',
+      `import sys, time
+if open(sys.argv[1]).read() == 'quick': sys.exit(42)
+time.sleep(0.5)
+open(sys.argv[3] + 'nextpass.in', 'w').write('')
+sys.exit(42)`,
+    );
+    const tests = ['quick', 'endless', 'endless'].map((input) => aTest(input, null));
+    const limits = { wall_time_ms: 1_000 };
+    for (const stop of ['first', 'never'] as const) {
+      const slots = { free: 1, taken: 0 };
+      const spareSlot = () => {
+        if (slots.free === 0) return null;
+        slots.free -= 1;
+        slots.taken += 1;
+        return { wanted: new AbortController().signal, leave: () => void slots.free++ };
+      };
+      const order = {
+        judging: judging({ tests, stop, checker: endless, passes: 1000, limits }),
+        signal: AbortSignal.timeout(HANGS_MS),
+      };
+      const texts = ({ judged }: Outcome) =>
+        judged!.tests!.map(({ verdict, message }) => [verdict, message]);
+      const alone = await bounded.run('c', 'int main() {}', order);
+      const beside = await bounded.run('c', 'int main() {}', { ...order, spareSlot });
+      t.strictSame(texts(beside), texts(alone), stop);
+      t.strictSame(verdicts(beside), ['AC', 'TLE', stop === 'first' ? null : 'TLE']);
+      t.match(beside.judged!.tests![1]!.message, /^all tests together have 2 s of elapsed time$/);
+      t.ok(slots.taken > 0, 'a test ran ahead');
+      t.equal(slots.free, 1);
+    }
+  },
+);
 
 t.test('contents of a set are fetched once, and the program sees its input alone', async (t) => {
   const code = `import os, sys

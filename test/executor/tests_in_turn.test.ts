@@ -35,6 +35,8 @@ function given({ count, spare, stop = 'first', ...more }: Given) {
   const verdicts: (Verdict | null)[] = places.map(() => null);
   const running = new Map<number, { end(run: TestRun): void; fail(error: Error): void }>();
   const begun: string[] = [];
+  /** The time that each test has, as the test is to see it. */
+  const left = new Map<number, () => number>();
   const counted: number[] = [];
   const progress: number[] = [];
   const stop_all = new AbortController();
@@ -45,9 +47,10 @@ function given({ count, spare, stop = 'first', ...more }: Given) {
       count,
       needs: () => needs(root, places, verdicts, stop),
       wallMs: () => limit_ms,
-      run(index, left_ms, signal) {
+      run(index, leftMs, signal) {
         const { promise, resolve, reject } = Promise.withResolvers<TestRun>();
-        begun.push(left_ms === Number.POSITIVE_INFINITY ? `${index} ahead` : `${index}`);
+        begun.push(signal === stop_all.signal ? `${index}` : `${index} ahead`);
+        left.set(index, leftMs);
         running.set(index, { end: resolve, fail: reject });
         const aborted = () => {
           if (!stubborn) reject(new Error(`${index} was ended`));
@@ -56,6 +59,7 @@ function given({ count, spare, stop = 'first', ...more }: Given) {
         signal.addEventListener('abort', aborted, { once: true });
         return promise.finally(() => running.delete(index));
       },
+      outOfTime: (index) => resultOf(index, 'TLE', 0),
       count_result(index, { outcome }) {
         counted.push(index);
         verdicts[index] = outcome.verdict;
@@ -82,17 +86,27 @@ function given({ count, spare, stop = 'first', ...more }: Given) {
   const settle = async () => {
     for (let n = 0; n < 5; n++) await turnOfTheLoop();
   };
-  const end = async (index: number, verdict: Verdict = 'AC', spent_us = 1000) => {
-    const outcome = { ...notRun({ n: index + 1, name: `${index}`, group: '' }), verdict };
-    const nothing = { report: null, transcript: null, files: [] };
-    running.get(index)!.end({ ...nothing, outcome, spent_us, limits: {} as TestRun['limits'] });
+  const end = async (
+    index: number,
+    verdict: Verdict = 'AC',
+    spent_us = 1000,
+    least_left_ms = limit_ms,
+  ) => {
+    running.get(index)!.end({ ...resultOf(index, verdict, spent_us), least_left_ms });
     await settle();
   };
   const fail = async (index: number) => {
     running.get(index)!.fail(new Error(`${index} failed`));
     await settle();
   };
-  return { ended, begun, counted, progress, running, slots, wanted, stop_all, settle, end, fail };
+  const seen = { begun, left, counted, verdicts, progress, running, slots };
+  return { ...seen, ended, wanted, stop_all, settle, end, fail };
+}
+
+function resultOf(index: number, verdict: Verdict, spent_us: number): TestRun {
+  const outcome = { ...notRun({ n: index + 1, name: `${index}`, group: '' }), verdict };
+  const nothing = { report: null, transcript: null, files: [] };
+  return { ...nothing, outcome, spent_us, least_left_ms: 0, limits: {} as TestRun['limits'] };
 }
 
 t.test('without a spare slot, one after the other', async (t) => {
@@ -217,9 +231,65 @@ t.test('a test that had more time ahead than in its turn runs again', async (t) 
   t.same(s.counted, [0]);
   t.same(s.begun.slice(3), ['1'], 'only 600 ms are left for it');
   await s.end(1, 'TLE', 600_000);
-  t.same(s.counted, [0, 1]);
   await s.ended;
-  t.same(s.counted, [0, 1], 'no time is left, and one was rejected');
+  t.same(s.verdicts, ['AC', 'TLE', 'TLE'], 'no time is left for the last test');
+  t.same(s.begun.slice(4), [], 'which is not run');
+});
+
+t.test('what runs ahead has what is left of the time of all tests', async (t) => {
+  const s = given({ count: 4, spare: 1, wall_ms: 3000, stop: 'never' });
+  await s.settle();
+  t.same(s.left.get(1)!(), 3000);
+  await s.end(0, 'AC', 800_000);
+  t.same(s.begun, ['0', '1 ahead', '2 ahead']);
+  t.same([s.left.get(1)!(), s.left.get(2)!()], [2200, 2200]);
+  await s.end(2, 'TLE', 2_200_000, 2200);
+  await s.end(1, 'TLE', 2_200_000, 2200);
+  await s.ended;
+  t.same(s.verdicts, ['AC', 'TLE', 'TLE', 'TLE']);
+  t.same(s.begun.slice(3), ['3 ahead'], 'test 1 had what it has in its turn');
+  t.equal(s.slots.free, 1);
+
+  const more = given({ count: 2, spare: 1, wall_ms: 3000, stop: 'never' });
+  await more.settle();
+  await more.end(1, 'TLE', 3_000_000, 3000);
+  await more.end(0, 'AC', 100_000);
+  t.same(more.begun, ['0', '1 ahead', '1'], 'test 1 had more than in its turn');
+  await more.end(1);
+  await more.ended;
+});
+
+t.test('the end of the time ends what runs ahead, on the own slot, too', async (t) => {
+  const s = given({ count: 5, spare: 1, wall_ms: 3000, stop: 'never' });
+  await s.settle();
+  await s.end(0);
+  t.same([...s.running.keys()].sort(), [1, 2]);
+  await s.end(1, 'AC', 3_000_000);
+  await s.ended;
+  t.same(s.verdicts, ['AC', 'AC', 'TLE', 'TLE', 'TLE']);
+  t.same([s.running.size, s.slots.free], [0, 1]);
+});
+
+t.test('when the time is spent, each test that would still be run is rejected', async (t) => {
+  for (const first of ['AC', 'WA'] as const) {
+    const s = given({ count: 7, spare: 0, wall_ms: 3000, groups: 'saaabbc' });
+    await s.settle();
+    await s.end(0, first);
+    await s.end(1, 'AC', 3_000_000);
+    await s.ended;
+    t.same(s.verdicts, [first, 'AC', 'TLE', null, 'TLE', null, 'TLE'], first);
+  }
+  const last = given({ count: 2, spare: 0, wall_ms: 3000 });
+  await last.settle();
+  await last.end(0);
+  await last.end(1, 'AC', 3_000_000);
+  await last.ended;
+  t.same(last.verdicts, ['AC', 'AC'], 'the last test may use all of the time');
+  const rejected = given({ count: 3, spare: 0, wall_ms: 3000 });
+  await rejected.settle();
+  await rejected.end(0, 'WA', 3_000_000);
+  await rejected.ended;
+  t.same(rejected.verdicts, ['WA', null, null], 'a test that is not needed is not rejected');
 });
 
 t.test('at most eight tests are ahead', async (t) => {

@@ -74,7 +74,27 @@ export const executorMutants: readonly Mutant[] = [
     'src/executor/tests_in_turn.ts',
     'test/executor/tests_in_turn.test.ts',
     ['tests stop at the first that is rejected', "while (need[turn] === 'skip') turn++;", ''],
-    ['the time of all tests is bounded', 'if (left_ms <= 0 && is_rejected) turn = count;', ''],
+    ['the time of all tests is bounded', 'if (turn < count && left_ms <= 0) endOutOfTime();', ''],
+    [
+      'a test that is not needed is not rejected when the time is spent',
+      "if (index >= turn && each === 'run')",
+      'if (index >= turn)',
+    ],
+    [
+      'a test is needed if those that it waited for were accepted',
+      'of tests.needs().entries())',
+      'of need.entries())',
+    ],
+    [
+      'the end of the time ends what runs ahead',
+      'if (turn >= count) {\n        stopAhead();',
+      'if (turn >= count) {',
+    ],
+    [
+      'what runs ahead has the time that is left',
+      'tests.run(index, leftMs, any)',
+      'tests.run(index, () => Number.POSITIVE_INFINITY, any)',
+    ],
     ['what is not needed is ended', "if (need[index] === 'skip') each.ahead?.abort();", ';'],
     [
       'a slot that is wanted is left at once',
@@ -83,7 +103,7 @@ export const executorMutants: readonly Mutant[] = [
     ],
     [
       'a test ahead had no more time than in its turn',
-      'if (ahead !== null && left_ms < tests.wallMs(turn) + spent_ms) break;',
+      'if (ahead !== null && left_ms < run.least_left_ms) break;',
       '',
     ],
     ['nothing runs after the end', 'await Promise.all(lanes);', ''],
@@ -120,18 +140,28 @@ export const executorMutants: readonly Mutant[] = [
   ),
   ...inFile(
     'src/executor/test_run.ts',
-    'test/executor/judged_execution.test.ts',
+    'test/executor/test_run.test.ts',
     [
-      'nothing is run when the time of all tests is spent',
-      'if (order.left_ms <= 0) return notStarted(order, timeSpent(order));',
-      '',
+      'no pass is run when the time of all tests is spent',
+      'if (so_far !== null && left_ms <= 0) {',
+      'if (so_far !== null && left_ms <= -2000) {',
     ],
     [
-      'nor is a further pass',
-      'if (left_ms <= 0) return { ...so_far,',
-      'if (false) return { ...so_far,',
+      'what is left is looked at before each pass',
+      'const all_left_ms = order.leftMs();',
+      'const all_left_ms = so_far === null ? order.leftMs() : 9000;',
+    ],
+    [
+      'a pass that had all that was left is the same if as much is left in its turn',
+      'Math.min(spent_ms + order.limits.wall_ms, all_left_ms)',
+      'spent_ms + order.limits.wall_ms',
     ],
   ),
+  ...inFile('src/executor/judged_execution.ts', 'test/executor/judged_execution.test.ts', [
+    'a test that is not run for want of time says how much there was',
+    'tests_wall_ms: parts.tests_wall_ms });',
+    'tests_wall_ms: 0 });',
+  ]),
   ...inFile(
     'src/executor/compare_outputs.ts',
     'test/executor/compare_outputs.test.ts',
@@ -160,6 +190,11 @@ export const executorMutants: readonly Mutant[] = [
       'return { input: { bytes }, left:',
       'return { input: { bytes: new Uint8Array() }, left:',
     ],
+    [
+      'an interactor that cannot be sent is no failure of the sandbox',
+      'if (!(error instanceof NoPair)) throw error;',
+      'throw error;',
+    ],
   ),
   ...inFile(
     'src/executor/judge_program.ts',
@@ -173,6 +208,11 @@ export const executorMutants: readonly Mutant[] = [
       'a state outlives its pass',
       "return this.#passes > 1 ? [...MESSAGE_FILES, '*', '*/*'] : FEEDBACK_FILES;",
       'return FEEDBACK_FILES;',
+    ],
+    [
+      'a judge that cannot be sent is no failure of the sandbox',
+      'if (!(error instanceof RangeError)) throw error;',
+      'throw error;',
     ],
   ),
   ...inFile('src/executor/compile_cache.ts', 'test/languages/several_files.test.ts', [
