@@ -70,3 +70,22 @@ t.test('constants that are none', async (t) => {
   const { set } = await read(t, newer(long, manyGroups(30)));
   t.equal(set.groups.filter(({ name }) => name.startsWith('secret/g')).length, 30, 'some may');
 });
+
+t.test('a file costs the constants that it names, and not all of the package', (t) => {
+  let read = 0;
+  const constants = new (class extends Map<string, string> {
+    override get(name: string) {
+      read++;
+      return super.get(name);
+    }
+    override [Symbol.iterator](): never {
+      throw new Error('all of them were read');
+    }
+  })();
+  for (let n = 0; n < 10_000; n++) constants.set(`c${n}`, String(n));
+  const text = '{{c7}}{{none}}{{c8}}'.repeat(100);
+  const replaced = replaceConstants(Buffer.from(text), constants, 10_000);
+  t.equal(String(replaced), '7{{none}}8'.repeat(100));
+  t.equal(read, 3, 'each of them once');
+  t.end();
+});
