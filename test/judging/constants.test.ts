@@ -57,6 +57,16 @@ t.test('constants that are none', async (t) => {
       /^output_validator\/v\.py: with its constants it has more than 1048576 bytes$/,
     ],
     [
+      'files of a program that grow together',
+      newer(long, {
+        'output_validator/v.py': '',
+        ...Object.fromEntries(
+          Array.from({ length: 18 }, (_, n) => [`output_validator/${n}.txt`, '{{n}}']),
+        ),
+      }),
+      /^output_validator: a program has at most 1048576 bytes$/,
+    ],
+    [
       'groups that grow',
       newer(long, { 'data/secret/test_group.yaml': 'hint: "{{n}}{{n}}"\n' }),
       /^data\/secret\/test_group\.yaml: with its constants it has more than 65536 bytes$/,

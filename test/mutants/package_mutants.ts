@@ -415,6 +415,11 @@ export const packageMutants: readonly Mutant[] = [
     ['an empty word', "word ??= '';", ''],
     ['escapes in quotes', "quote === '\"' && !", 'false && !'],
   ),
+  ...inFile(`${FOLDER}/programs.ts`, tested('constants'), [
+    'the bytes with the constants',
+    'replaced_bytes > bounds.program_bytes',
+    'false',
+  ]),
   ...inFile(`${FOLDER}/problem_settings.ts`, tested('constants'), [
     'names of constants',
     '!/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)',
