@@ -17,6 +17,7 @@ import {
 import { judge as judgeRun, type RuntimeMemory } from '../domain/verdict.ts';
 import {
   type CheckerEnd,
+  type CheckerRun,
   checkerEnd,
   FEEDBACK_FILES,
   MESSAGE_BYTES,
@@ -187,11 +188,7 @@ export class Judge {
       .map(({ path, bytes }) => ({ path: path.slice(start.length), bytes }));
   }
 
-  endOf(
-    report: RunReport,
-    scoring: { accept_score: number } | null,
-    passes_left: number | null,
-  ): CheckerEnd {
+  endOf(report: RunReport, scoring: CheckerRun['scoring'], passes_left: number | null): CheckerEnd {
     if (report.keep_refused !== undefined)
       return this.failed(`left files that cannot be read: ${report.keep_refused}`);
     const judgement = judgeRun({

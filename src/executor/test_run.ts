@@ -393,11 +393,11 @@ function subjectOf({ program, limits, sandbox }: TestOrder, run: RunReport) {
   return { compile: null, run, limits, runtime: program.installed.language, degraded };
 }
 
-function scoringOf({ judging, test }: TestOrder): { accept_score: number } | null {
+/** Where points are required, a test has no score of its own that a checker could give a share of. */
+function scoringOf({ judging, test }: TestOrder): { accept_score: number | null } | null {
   if (judging.scoring !== 'score') return null;
-  return {
-    accept_score: judging.groups.find(({ name }) => name === test.group)?.accept_score ?? 1,
-  };
+  const group = judging.groups.find(({ name }) => name === test.group);
+  return { accept_score: group?.points === 'required' ? null : (group?.accept_score ?? 1) };
 }
 
 function passesLeft({ judging: { passes } }: TestOrder, { pass }: Pass): number | null {

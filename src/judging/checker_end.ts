@@ -36,8 +36,11 @@ export type CheckerRun = {
   stderr: Uint8Array;
   /** The files that it left, by name: those of FEEDBACK_FILES, or less. */
   feedback: ReadonlyMap<string, Uint8Array>;
-  /** The score of a right output without a score of its own; null where outputs have no scores. */
-  scoring: { accept_score: number } | null;
+  /**
+   * The score of a right output without a score of its own, null where only the checker can say it. Without scoring, outputs
+   * have no scores.
+   */
+  scoring: { accept_score: number | null } | null;
   /** How many passes may follow this one; null for a test of one pass. */
   passes_left: number | null;
 };
@@ -83,12 +86,13 @@ function icpcEnd(run: CheckerRun, exit_code: number | null): CheckerEnd {
 /** The score that the checker left, null for none, or what is wrong with it. */
 function pointsLeft(
   feedback: CheckerRun['feedback'],
-  { accept_score }: { accept_score: number },
+  { accept_score }: { accept_score: number | null },
 ): number | null | string {
   const [score, multiplier] = [feedback.get(SCORE), feedback.get(MULTIPLIER)];
   if (score !== undefined && multiplier !== undefined) return `left ${SCORE} and ${MULTIPLIER}`;
   if (score !== undefined) return decimalFrom(textOf(score).trim()) ?? `left no number in ${SCORE}`;
   if (multiplier === undefined) return null;
+  if (accept_score === null) return `left ${MULTIPLIER}, and the score of its test is unbounded`;
   const share = decimalFrom(textOf(multiplier).trim());
   if (share === null || share < 0 || share > 1)
     return `left no number from 0 to 1 in ${MULTIPLIER}`;

@@ -103,6 +103,10 @@ function checkPoints({ points, accept_score }: JudgedGroup, n: number, score: nu
   if (points === 'forbidden') {
     throw new Mistake(`test ${n}: the checker gave points, and its group allows none`);
   }
+  // In the legacy format, a score may be negative. Its groups say nothing of points.
+  if (points !== undefined && score < 0) {
+    throw new Mistake(`test ${n}: the checker gave ${score} points, and the least is 0`);
+  }
   if (points === 'bounded' && rounded(score) > rounded(accept_score)) {
     throw new Mistake(
       `test ${n}: the checker gave ${rounded(score)} points, and the most is ${rounded(accept_score)}`,

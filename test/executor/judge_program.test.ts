@@ -151,6 +151,14 @@ t.test('points of a checker are those of the test', async (t) => {
   const leaves = `import sys; open(sys.argv[3] + 'score_multiplier.txt', 'w').write('0.5'); sys.exit(42)`;
   const by_icpc = await judged(ECHO, { ...scored, tests: [...tests], checker: python(leaves) });
   t.match(by_icpc.judged, { score: 10, tests: [{ score: 5 }, { score: 5 }] });
+  const unbounded = [group('all', { accept_score: 0, points: 'required' })];
+  const share_of_nothing = { ...scored, groups: unbounded, checker: python(leaves) };
+  const by_share = await judged(ECHO, { ...share_of_nothing, tests: [...tests] });
+  t.match(by_share, { verdict: 'IE', judged: { score: null } });
+  t.match(
+    by_share.tests[0]?.message,
+    /^the checker left score_multiplier\.txt, and the score of its/,
+  );
 });
 
 const PASSES = `import os, sys

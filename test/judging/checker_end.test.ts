@@ -131,6 +131,14 @@ t.test('icpc: a right output may have a score, or a share of the test’s score'
   for (const [files, message] of failures) {
     t.match(scored(files), { kind: 'failed', message, points: null }, JSON.stringify(files));
   }
+  const unbounded = (files: Record<string, string>) =>
+    end(42, { feedback: left(files), scoring: { accept_score: null } });
+  t.match(unbounded({ 'score_multiplier.txt': '0.5' }), {
+    kind: 'failed',
+    message: 'the checker left score_multiplier.txt, and the score of its test is unbounded',
+  });
+  t.match(unbounded({ 'score.txt': '5' }), { kind: 'right', points: 5 });
+  t.match(unbounded({}), { kind: 'right', points: null });
   t.match(scored({ 'score.txt': '5' }, 43), { kind: 'wrong', points: null });
   t.match(end(42, { feedback: left({ 'score.txt': 'x' }) }), { kind: 'right', points: null });
 });

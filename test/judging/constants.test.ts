@@ -57,6 +57,16 @@ t.test('constants that are none', async (t) => {
       /^output_validator\/v\.py: with its constants it has more than 1048576 bytes$/,
     ],
     [
+      'files of a program that grow together',
+      newer(long, {
+        'output_validator/v.py': '',
+        ...Object.fromEntries(
+          Array.from({ length: 18 }, (_, n) => [`output_validator/${n}.txt`, '{{n}}']),
+        ),
+      }),
+      /^output_validator: a program has at most 1048576 bytes$/,
+    ],
+    [
       'groups that grow',
       newer(long, { 'data/secret/test_group.yaml': 'hint: "{{n}}{{n}}"\n' }),
       /^data\/secret\/test_group\.yaml: with its constants it has more than 65536 bytes$/,
@@ -69,4 +79,23 @@ t.test('constants that are none', async (t) => {
   ]);
   const { set } = await read(t, newer(long, manyGroups(30)));
   t.equal(set.groups.filter(({ name }) => name.startsWith('secret/g')).length, 30, 'some may');
+});
+
+t.test('a file costs the constants that it names, and not all of the package', (t) => {
+  let read = 0;
+  const constants = new (class extends Map<string, string> {
+    override get(name: string) {
+      read++;
+      return super.get(name);
+    }
+    override [Symbol.iterator](): never {
+      throw new Error('all of them were read');
+    }
+  })();
+  for (let n = 0; n < 10_000; n++) constants.set(`c${n}`, String(n));
+  const text = '{{c7}}{{none}}{{c8}}'.repeat(100);
+  const replaced = replaceConstants(Buffer.from(text), constants, 10_000);
+  t.equal(String(replaced), '7{{none}}8'.repeat(100));
+  t.equal(read, 3, 'each of them once');
+  t.end();
 });

@@ -38,6 +38,17 @@ t.test('flags of a legacy group follow those of the problem', async (t) => {
   t.equal(set.tests[0]?.compare, undefined);
 });
 
+t.test('the flags of a group are read once, and not for each of its tests', async (t) => {
+  const { set } = await read(t, {
+    ...legacy('validator_flags: case_sensitive\n'),
+    ...emptyTests('data/secret/a/1', 'data/secret/a/2'),
+    'data/secret/a/testdata.yaml': 'output_validator_flags: float_tolerance 1\n',
+  });
+  const [, first, second] = set.tests.map(({ compare }) => compare);
+  t.strictSame(first, tokens({ absolute: 1, relative: 1, case_sensitive: true }));
+  t.equal(second, first, 'the same object');
+});
+
 t.test('arguments that every test inherits are bounded all together', async (t) => {
   const args = JSON.stringify(Array.from({ length: 60 }, () => 'x'.repeat(1000)));
   const many = (count: number) =>

@@ -96,6 +96,13 @@ t.test('a mistake of the set is one line that names the test or the group', asyn
     /^test 1: the checker gave 33\.34 points, and the most is 33\.333333$/,
   );
   t.equal(of(bounded, 'r:AC=33.333333 r:AC r:WA'), null);
+  for (const points of ['required', 'bounded'] as const) {
+    const range = [0, 100] as const;
+    const hidden = of({ points, accept_score: 50, range }, 'r:AC=-20 r:AC=50');
+    t.equal(hidden, 'test 1: the checker gave -20 points, and the least is 0', points);
+    t.equal(of({ points, accept_score: 50, range }, 'r:AC=0 r:AC=50'), null, points);
+  }
+  t.equal(of({ range: [0, 100] }, 'r:AC=-20 r:AC=50'), null, 'in the legacy format it may');
   t.equal(of({ accept_score: 1e308 }, 'r:AC r:AC'), 'group r: its score is not a finite number');
 });
 

@@ -12,7 +12,20 @@ t.test('a time limit in a file of its own', async (t) => {
   t.equal(await limitOf(t, { ...LEGACY, 'domjudge-problem.ini': "timelimit='1.5'\n" }), 1500);
   const ini = '; DOMjudge\r\nname = Sums\r\ntimelimit = 2 \r\ncolor=#ff0000\r\n';
   t.equal(await limitOf(t, { ...LEGACY, 'domjudge-problem.ini': ini }), 2000);
-  t.equal(await limitOf(t, { ...LEGACY, 'domjudge-problem.ini': 'color = red\n' }), undefined);
+  for (const none of [
+    'color = red\n',
+    '; timelimit = 2\n#timelimit=2\n[timelimit = 2\n',
+    'timelimit\n= 2\n',
+    'timelimit2\n',
+    'name = a\rtimelimit = 2\n',
+    'timelimit = 2\r3\n',
+    'the timelimit = 2\n',
+  ]) {
+    const found = await limitOf(t, { ...LEGACY, 'domjudge-problem.ini': none });
+    t.equal(found, undefined, JSON.stringify(none));
+  }
+  const equals = { ...legacy('license: cc0\n'), 'domjudge-problem.ini': '\tname =a = "b" \r\n' };
+  t.equal((await read(t, equals)).set.name, 'a = "b"', 'the first = counts');
   t.equal(await limitOf(t, legacy('limits: {time_limit: 4}')), 4000);
   const inside = Object.entries({ ...LEGACY, '.timelimit': '7' }).map(([name, data]) => [
     `sums/${name}`,

@@ -175,6 +175,7 @@ export const executorMutants: readonly Mutant[] = [
   ...inFile(
     'src/executor/test_run.ts',
     ['test/executor/judge_program.test.ts'],
+    ['a test may have no score of its own', "group?.points === 'required'", 'false'],
     [
       'only what ended well is judged',
       'if (judge === null || !endedWell(order, report))',

@@ -265,8 +265,8 @@ export const packageMutants: readonly Mutant[] = [
     ['a group of 2025-09 has a score', 'silent !== undefined', 'false'],
     [
       'samples that there are none of are passed',
-      '.items.some((item) => !isGroup(item) || hasTests(item)) ?? false',
-      '.items.some((item) => !isGroup(item) || hasTests(item)) ?? true',
+      'sample !== undefined && sample.items.length > 0',
+      'sample === undefined || sample.items.length > 0',
     ],
     ['a group depends on one before it', '!before.has(name)', 'false'],
     [
@@ -284,9 +284,20 @@ export const packageMutants: readonly Mutant[] = [
       "'2023-07'",
     ],
     ['flags of the problem', '[...problem.validator_flags, ...args], problem', 'args, problem'],
+    ['flags of a group are read once', 'if (found !== undefined) return found;', ''],
     ['arguments of all tests together', 'if (left >= 0) return;', 'return;'],
     ['arguments of all groups together', ', ...group.settings.validator_args);', ');'],
   ),
+  ...inFile(`${FOLDER}/scores.ts`, tested('hostile_sizes'), [
+    'groups without tests are passed',
+    'group.items.some((item) => !isGroup(item) || with_tests.has(item))',
+    'true',
+  ]),
+  ...inFile(`${FOLDER}/validators.ts`, tested('hostile_sizes'), [
+    'validators are counted before they are put together',
+    '= [...folder.folders.values(), ...sources];',
+    '= [...folder.folders.values(), ...sources.filter((each) => validatorOfFile(each, files))];',
+  ]),
   ...inFile(
     `${FOLDER}/validators.ts`,
     [VALIDATORS, PROBLEM],
@@ -307,7 +318,7 @@ export const packageMutants: readonly Mutant[] = [
     `${FOLDER}/programs.ts`,
     VALIDATORS,
     ['the number of files', 'program.files.length > bounds.program_files', 'false'],
-    ['the bytes', 'bytes > bounds.program_bytes', 'false'],
+    ['the bytes', '(bytes > bounds.program_bytes)', '(false)'],
     ['the length of a path', 'Buffer.byteLength(path) > NAME_BYTES', 'false'],
     ['two languages', 'other !== undefined', 'false'],
     ['Python 2', 'old_version?.beginning.test(text)', 'false'],
@@ -404,6 +415,11 @@ export const packageMutants: readonly Mutant[] = [
     ['an empty word', "word ??= '';", ''],
     ['escapes in quotes', "quote === '\"' && !", 'false && !'],
   ),
+  ...inFile(`${FOLDER}/programs.ts`, tested('constants'), [
+    'the bytes with the constants',
+    'replaced_bytes > bounds.program_bytes',
+    'false',
+  ]),
   ...inFile(`${FOLDER}/problem_settings.ts`, tested('constants'), [
     'names of constants',
     '!/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name)',
@@ -414,6 +430,7 @@ export const packageMutants: readonly Mutant[] = [
     tested('constants'),
     ['the length with its values', 'size > most_bytes', 'false'],
     ['an unknown name', '?? token);', "?? '');"],
+    ['values are read once', 'if (!values.has(name)) values.set', 'values.set'],
     ['values as the file has them', "Buffer.from(value).toString('latin1')", 'value'],
   ),
   ...inFile(
@@ -427,6 +444,8 @@ export const packageMutants: readonly Mutant[] = [
       'const known_ms = in_ini_ms ?? in_yaml_ms;',
     ],
     ['quotes around a value', 'quoted ?? value', 'value'],
+    ['a line has a =', 'at === -1 || ', ''],
+    ['a value is one line', ' || /[\\r\\u2028\\u2029]/.test(value)', ''],
   ),
   ...inFile(
     `${FOLDER}/service_bounds.ts`,

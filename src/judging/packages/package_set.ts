@@ -68,7 +68,8 @@ export async function readPackageSet(reader: PackageReader): Promise<PackageSet>
     scoring: problem.scoring ? 'score' : 'pass-fail',
   };
   checkTexts(data, reader.bounds);
-  await addGroup(set, data, null, problem, reader.contents);
+  const { contents } = reader;
+  await addGroup(set, data, null, { contents, compareBy: comparing(problem, set.compare) });
   noteBounds(problem.limits, reader.note);
   const best_score = largestScore(secret, data, problem);
   return { set: withRoomForAnswers(set, reader.note), problem, best_score };
@@ -108,9 +109,9 @@ async function addGroup(
   set: TestSet,
   group: DataGroup,
   parent: string | null,
-  problem: ProblemSettings,
-  contents: Contents,
+  tools: { contents: Contents; compareBy: Comparing },
 ): Promise<void> {
+  const { contents, compareBy } = tools;
   const { settings } = group;
   const judged = set.checker ?? set.interactor;
   const added: Group = {
@@ -122,7 +123,7 @@ async function addGroup(
   set.groups.push(added);
   for (const item of group.items) {
     if (isGroup(item)) {
-      await addGroup(set, item, group.name, problem, contents);
+      await addGroup(set, item, group.name, tools);
       continue;
     }
     const test: SetTest = {
@@ -134,8 +135,8 @@ async function addGroup(
     };
     const args = item.validator_args ?? settings.validator_args;
     if (judged === null) {
-      const compare = compareOf([...problem.validator_flags, ...args], problem, item.path);
-      if (JSON.stringify(compare) !== JSON.stringify(set.compare)) test.compare = compare;
+      const compare = compareBy(args, item.path);
+      if (compare !== null) test.compare = compare;
     } else if (item.validator_args !== null) {
       test.checker_args = item.validator_args;
     }
@@ -181,6 +182,21 @@ function compareIn(
   const args =
     validator === null ? [...problem.validator_flags, ...secret.settings.validator_args] : [];
   return compareOf(args, problem, secret.path);
+}
+
+type Comparing = (args: readonly string[], path: string) => Compare | null;
+
+/** Null where it is the set's. The tests of a group share one list of arguments, which is read once and not for each. */
+function comparing(problem: ProblemSettings, of_set: Compare): Comparing {
+  const known = new Map<readonly string[], Compare | null>();
+  return (args, path) => {
+    const found = known.get(args);
+    if (found !== undefined) return found;
+    const compare = compareOf([...problem.validator_flags, ...args], problem, path);
+    const own = JSON.stringify(compare) === JSON.stringify(of_set) ? null : compare;
+    known.set(args, own);
+    return own;
+  };
 }
 
 function compareOf(args: readonly string[], { version }: ProblemSettings, path: string): Compare {

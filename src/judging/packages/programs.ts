@@ -46,8 +46,8 @@ export async function readProgram(
     throw wrong(`a program has at most ${bounds.program_files} files`);
   }
   const bytes = program.files.reduce((sum, { entry }) => sum + entry.size, 0);
-  if (bytes > bounds.program_bytes)
-    throw wrong(`a program has at most ${bounds.program_bytes} bytes`);
+  const too_large = () => wrong(`a program has at most ${bounds.program_bytes} bytes`);
+  if (bytes > bounds.program_bytes) throw too_large();
   const paths = program.files.map(({ path }) => path);
   if (paths.some((path) => Buffer.byteLength(path) > NAME_BYTES)) {
     throw wrong(`a path in a program has at most ${NAME_BYTES} bytes`);
@@ -60,11 +60,17 @@ export async function readProgram(
     const { old_version } = language;
     if (old_version?.beginning.test(text)) throw wrong(`${old_version.title} is not supported`);
   }
-  const files: SetProgram['files'] = [];
+  const replaced: ProgramFiles['files'][number][] = [];
+  let replaced_bytes = 0;
   for (const { path, entry } of program.files) {
-    const replaced = await withConstants(entry, constants, bounds.program_bytes);
-    files.push({ path, file: await contents.add(replaced) });
+    const file = await withConstants(entry, constants, bounds.program_bytes);
+    replaced_bytes += file.size;
+    // Short files can stand for long ones. Each is bounded before it is built, and their sum here.
+    if (replaced_bytes > bounds.program_bytes) throw too_large();
+    replaced.push({ path, entry: file });
   }
+  const files: SetProgram['files'] = [];
+  for (const { path, entry } of replaced) files.push({ path, file: await contents.add(entry) });
   return { language: language.name, source, files };
 }
 

@@ -74,6 +74,9 @@ function pointsOf(max: Max, aggregation: Aggregation) {
 function checkDependencies(data: DataGroup, secret: DataGroup): void {
   const sample = data.items.filter(isGroup).find(({ top }) => top === 'sample');
   const before = new Map<string, DataGroup | undefined>([['sample', sample]]);
+  // A short file can name a group many times, and the group can have thousands of others within it: each is looked at once.
+  const with_tests = new Set<DataGroup | undefined>();
+  if (sample !== undefined && sample.items.length > 0) with_tests.add(sample);
   const visit = (group: DataGroup) => {
     const wrong = (problem: string) => new PackageProblem(group.path, `require_pass: ${problem}`);
     const names = [...new Set(group.settings.scoring.require_pass)];
@@ -83,19 +86,15 @@ function checkDependencies(data: DataGroup, secret: DataGroup): void {
       if (aggregation !== 'pass-fail')
         throw wrong(`the score_aggregation of ${name} is not pass-fail`);
     }
-    const run = names.filter((name) => hasTests(before.get(name)));
+    const run = names.filter((name) => with_tests.has(before.get(name)));
     if (run.length > 0) group.settings.group = { ...group.settings.group, require_pass: run };
     for (const inner of group.items.filter(isGroup)) {
       visit(inner);
       before.set(inner.name, inner);
     }
+    if (group.items.some((item) => !isGroup(item) || with_tests.has(item))) with_tests.add(group);
   };
   visit(secret);
-}
-
-/** Without a list of them: a short file can name a group of thousands of tests thousands of times. */
-function hasTests(group: DataGroup | undefined): boolean {
-  return group?.items.some((item) => !isGroup(item) || hasTests(item)) ?? false;
 }
 
 /** The largest score of each test and group in it that sets none itself. */

@@ -73,17 +73,19 @@ class Ini extends Map<string, string> {
   path = INI_FILE;
 }
 
-/** Lines of `key = value`; quotes around a value are no part of it. */
+/** Lines of `key = value`; quotes around a value are no part of it. What is a comment has a key that nothing asks for. */
 async function readIni(root: Folder, bounds: PackageBounds): Promise<Ini> {
   const ini = new Ini();
   const file = root.files.get(INI_FILE);
   if (file === undefined) return ini;
   ini.path = file.path;
   for (const line of (await readText(file, bounds.yaml_bytes)).split('\n')) {
-    const [, key, value = ''] = /^\s*([^\s;#[=][^=]*?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
-    if (key === undefined) continue;
+    // Without one regular expression for the line: it would try every way to share the white space between its parts.
+    const at = line.indexOf('=');
+    const value = line.slice(at + 1).trim();
+    if (at === -1 || /[\r\u2028\u2029]/.test(value)) continue;
     const [, , quoted] = /^(["'])(.*)\1$/.exec(value) ?? [];
-    ini.set(key, quoted ?? value);
+    ini.set(line.slice(0, at).trim(), quoted ?? value);
   }
   return ini;
 }

@@ -63,14 +63,7 @@ function programOf(folder: Folder): Validator {
 function onlyProgramIn(folder: Folder): Validator {
   const files = [...folder.files.values()];
   const sources = files.filter(isSource);
-  const programs: Validator[] = [
-    ...[...folder.folders.values()].map((inner) => ({
-      ...filesOfFolder(inner),
-      name: nameOf(inner.path),
-    })),
-    ...sources.map((source) => validatorOfFile(source, files)),
-  ];
-  const [program, other] = programs;
+  const [program, other] = [...folder.folders.values(), ...sources];
   if (program === undefined)
     throw new PackageProblem(folder.path, 'it has no program in a supported language');
   if (other !== undefined) {
@@ -79,7 +72,9 @@ function onlyProgramIn(folder: Folder): Validator {
       `one output validator is supported, and ${program.path} is another`,
     );
   }
-  return program;
+  // Only now: each program of a file has all headers of the folder, and there may be thousands of both.
+  if ('open' in program) return validatorOfFile(program, files);
+  return { ...filesOfFolder(program), name: nameOf(program.path) };
 }
 
 function validatorOfFile(source: Entry, files: readonly Entry[]): Validator {
