@@ -3,6 +3,7 @@ import { inFile, type Mutant } from './mutant.ts';
 
 const contract = (rule: string) => `test/http/contract.test.ts ${rule}`;
 const WEIGHT = 'test/http/weight.test.ts';
+const SOCKETS = 'test/http/sockets.test.ts';
 const READ_AHEAD = 'test/http/read_ahead.test.ts';
 const PARSE = 'test/http/parse_submission.test.ts';
 
@@ -58,6 +59,21 @@ export const httpMutants: readonly Mutant[] = [
     'a CONNECT is not answered in the place of another request',
     '      newestOf(openOn.get(socket)),\n      problem(',
     '      undefined,\n      problem(',
+  ]),
+  ...inFile(
+    'src/http/wire/sockets.ts',
+    SOCKETS,
+    ['a reset after a CONNECT ends no process', "socket.on('error', ignore);", ''],
+    [
+      'a connection with a CONNECT ends with its last answer',
+      "open.res.once('close', () => endThenDestroy(socket));",
+      '',
+    ],
+  ),
+  ...inFile('src/http/wire/new_connections.ts', SOCKETS, [
+    'a process that stops closes connections with a CONNECT, too',
+    'for (const socket of open) socket.destroy();',
+    '',
   ]),
   ...inFile(
     'src/http/api/receive_body.ts',

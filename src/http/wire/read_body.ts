@@ -3,7 +3,7 @@
  * answered without reading it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { endThenDestroy } from './linger.ts';
+import { lingerAtEnd } from './linger.ts';
 
 /** Every legal request fits however its JSON is escaped: six bytes for one, and three texts of 64 KiB. */
 export const BODY_LIMIT_BYTES = 2 * 1024 * 1024;
@@ -167,6 +167,5 @@ export function closeUnread(req: IncomingMessage): void {
   req.pause();
   req.read();
   pauseAfterRead(req);
-  // Node calls this when the answer is written and nothing may follow it.
-  socket.destroySoon = () => endThenDestroy(socket);
+  lingerAtEnd(socket);
 }

@@ -15,7 +15,7 @@ import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import { type Answer, bytesOf } from './answer.ts';
 import type { Exchange } from './exchange.ts';
-import { endThenDestroy } from './linger.ts';
+import { endThenDestroy, lingerAtEnd } from './linger.ts';
 import { invalid, problem } from './problem.ts';
 
 /** Request line and headers together: many times what an honest client's cookies and tokens need. */
@@ -79,6 +79,8 @@ export function watchSockets(server: Server, answers: SocketAnswers): SocketWatc
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Duplex) => {
     const open = new Map<Exchange, () => void>();
     openOn.set(socket, open);
+    // Node takes its own one away at a CONNECT, and an 'error' without a listener would end the process.
+    socket.on('error', ignore);
     socket.once('end', () => probe(open));
     socket.once('close', () => {
       openOn.delete(socket);
@@ -146,6 +148,8 @@ function probe(open: Map<Exchange, unknown>, count = 0): void {
   setTimeout(() => probe(open, count + 1), next_ms).unref();
 }
 
+function ignore(): void {}
+
 const newestOf = (open: Map<Exchange, unknown> | undefined) => [...(open?.keys() ?? [])].at(-1);
 
 const ALLOWED = { headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS' } };
@@ -175,6 +179,9 @@ function endWith(
   }
   socket.pause();
   open.res.shouldKeepAlive = false;
+  lingerAtEnd(socket);
+  // Its headers may have been sent before, and a socket with a CONNECT has no timeout that would end it.
+  open.res.once('close', () => endThenDestroy(socket));
   // The mistake is in the body of the open request, or behind it.
   if (!open.req.complete) answers.respond(open, answer);
 }

@@ -1,0 +1,119 @@
+/** What a client does to its connection below the requests: CONNECT, resets, pipelining without an end, bytes that do not parse. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { Answer } from '../../src/http/wire/answer.ts';
+import { type Exchange, openExchange } from '../../src/http/wire/exchange.ts';
+import { createOpenRequests } from '../../src/http/wire/open_requests.ts';
+import { gatherAhead } from '../../src/http/wire/read_body.ts';
+import { serverOptions, watchSockets } from '../../src/http/wire/sockets.ts';
+import { createLog } from '../../src/log.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { eventually } from '../support/eventually.ts';
+import { call, wire } from './support/call.ts';
+import { startService } from './support/service.ts';
+import { webProcess } from './support/web_process.ts';
+
+const CONNECT = 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n';
+const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`;
+
+/** A server of the same parts as a web process, with the test's answers. */
+async function served(t: Test, handle: (exchange: Exchange) => Promise<Answer | null>) {
+  const server = createServer(
+    serverOptions({ keep_alive_ms: 600_000, request_timeout_ms: 600_000 }),
+  );
+  const requests = createOpenRequests({
+    log: createLog({ level: 'silent', process: 'test' }),
+    metrics: createMetrics(),
+    over_tls: false,
+    isOpen: () => true,
+    waiting: () => 0,
+    streams: () => 0,
+  });
+  const sockets = watchSockets(server, { ...requests, note: () => {} });
+  server.on('request', (req, res) => {
+    const exchange = openExchange(req, res, { trust_router: false });
+    const turn = sockets.opened(exchange);
+    gatherAhead(req);
+    requests.begin(
+      exchange,
+      turn,
+      () => handle(exchange),
+      () => sockets.ended(exchange),
+    );
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { server, line: () => wire(port) };
+}
+
+t.test('a web process lives through resets after CONNECT', async (t) => {
+  const service = await startService(t, { webs: 1 });
+  const [web] = service.webs;
+  const key = await service.key();
+  const { json } = await service.submit(key);
+  const held = get(`/api/result/${json.id}?wait=true`, `X-API-Key: ${key}\r\n`);
+  for (const before of ['', held]) {
+    for (let n = 0; n < 50; n += 1) {
+      const line = wire(web!.port);
+      line.send(before + CONNECT);
+      if (before === '') await line.until(/ 405 /);
+      line.socket.resetAndDestroy();
+    }
+    t.equal((await call(web!.origin, { path: '/livez' })).status, 200);
+  }
+  await service.worker.finish(json.id);
+  t.equal((await service.call({ path: `/api/result/${json.id}?wait=true`, key })).status, 200);
+  t.equal((await call(web!.origin, { path: '/livez' })).status, 200);
+  t.equal(web!.process.exitCode, null);
+});
+
+t.test('a connection with a CONNECT behind a stream ends with the stream', async (t) => {
+  let end = () => {};
+  const { server, line } = await served(t, async () => ({
+    status: 200,
+    type: 'text/plain',
+    stream: (res) => {
+      res.write('begun');
+      end = () => void res.end('ended');
+    },
+  }));
+  const client = line();
+  client.send(get('/'));
+  await client.until(/begun/);
+  const connected = once(server, 'connect');
+  client.send(CONNECT);
+  await connected;
+  end();
+  t.match(await client.ended(), /begun[\s\S]*ended/);
+  // The client keeps its half.
+  server.close();
+  await once(server, 'close');
+});
+
+t.test('a process stops although a client with a CONNECT does not read', async (t) => {
+  const service = await startService(t, { webs: 0 });
+  const web = await webProcess(t, service.database);
+  const line = wire(web.port);
+  line.socket.pause();
+  // More than the buffers of a connection in the kernel.
+  line.send(get('/openapi.json').repeat(200) + CONNECT);
+  // It rests when nothing more of its answers fits there.
+  const requests = () => web.written.filter((text) => text.includes('/openapi.json')).length;
+  let seen = 0;
+  await eventually(async () => {
+    const before = seen;
+    await wait(500);
+    seen = requests();
+    return seen > 0 && seen === before;
+  });
+  t.equal(await web.stop(), 0);
+  line.socket.destroy();
+});
